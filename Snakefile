@@ -1,0 +1,36 @@
+from pathlib import Path
+
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+
+include: "workflow/rules/common.smk"
+
+
+wildcard_constraints:
+    experiment="|".join(config["experiments"]),
+    dataset="|".join(config["datasets"]),
+    algorithm="|".join(config["algorithms"]),
+    seed=r"\d+",
+    replays=r"\d+",
+
+
+rule all:
+    default_target: True
+    input:
+        [targets(name) for name in config["run"]],
+
+
+for experiment in config["experiments"]:
+
+    rule:
+        name:
+            experiment
+        input:
+            targets(experiment),
+
+
+include: "workflow/rules/data.smk"
+include: "workflow/rules/learn.smk"
+include: "workflow/rules/results.smk"

@@ -1,0 +1,26 @@
+"""Distributionally robust counterfactual risk minimization: learning a better policy from the logs of an old one."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "ExponentialPolicy": "policy",
+    "BanditLog": "bandit",
+    "CIPS": "estimators",
+    "POEM": "estimators",
+    "KLCRM": "estimators",
+    "AdaptiveKLCRM": "estimators",
+    "KLDRO": "estimators",
+    "Chi2DRO": "estimators",
+}
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str):
+    """Import a public name when it is first used: a step must not pay for scikit-learn, which only estimators need."""
+    if name in _HOMES:
+        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,63 @@
+"""python -m drcrm STEP: one step of the pipeline, run by hand or by a Snakemake rule."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from importlib import import_module
+
+STEPS = {
+    "fetch": "fetch a data set's files, check their content and store them as arrays",
+    "split": "draw the contexts that train π0, and those held out",
+    "log_crf": "train the logging policy π0, a CRF, on its share of the contexts",
+    "skyline": "train the CRF skyline on full supervision",
+    "replay": "log the actions of π0 on the training contexts: supervised data turned into bandit feedback",
+    "fit": "fit an algorithm along its grid and score every fit on the held-out part",
+    "evaluate": "measure the Hamming losses of all policies of one run on the test contexts",
+    "collect": "gather the metrics of an experiment's runs in one table",
+    "tables": "turn an experiment's metrics into the paper's tables",
+    "figures": "draw the figures of an experiment",
+}
+
+
+def parser(step: str) -> argparse.ArgumentParser:
+    """The command line of a step: its module's docstring says what it reads and writes."""
+    module = import_module(f"drcrm.steps.{step}")
+    made = argparse.ArgumentParser(
+        prog=f"python -m drcrm {step}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(made)
+    return made
+
+
+def main(arguments: list[str]) -> int:
+    """Run a step; an input that cannot be used is one line on stderr and exit status 1."""
+    # Before numpy is imported: with two threads of BLAS a small fit takes several times as long as with one.
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+    width = max(map(len, STEPS))
+    chooser = argparse.ArgumentParser(
+        prog="python -m drcrm",
+        description="The steps of the pipeline, in order (python -m drcrm STEP --help says what one reads and writes):",
+        epilog="\n".join(f"  {name:{width}}  {summary}" for name, summary in STEPS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="python -m drcrm STEP --option …",
+    )
+    chooser.add_argument("step", metavar="STEP", choices=STEPS, help="one of those below")
+    step = chooser.parse_args(arguments[:1]).step
+    options = parser(step).parse_args(arguments[1:])
+    from drcrm.errors import InputError
+
+    try:
+        import_module(f"drcrm.steps.{step}").run(options)
+    except InputError as error:
+        print(f"drcrm {step}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

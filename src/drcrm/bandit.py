@@ -1,0 +1,163 @@
+"""Logged bandit feedback: the log itself, its clipping constant, and its making from labelled data."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from .errors import InputError
+from .policy import ExponentialPolicy, incidence
+from .validation import check_actions, check_features, check_vector, reject
+
+
+class BanditLog:
+    """n logged quadruplets (x, y, p, c), each distinct context stored once.
+
+    Parameters
+    ----------
+    X : array or CSR (m, d)
+        The contexts' features.
+    Y : array (n, q)
+        The logged actions, 0 or 1 for each label.
+    propensity : array (n,)
+        p = π0(y|x) of the logged action, in (0, 1].
+    cost : array (n,)
+        c, in the units of the loss; the lower the better.
+    context : integer array (n,), optional
+        Row of X that each logged row belongs to; by default row i belongs to context i.
+    count : integer array (n,), optional
+        How often each row occurs (its multiplicity), 0 or more; by default once.
+
+    Raises
+    ------
+    InputError
+        A shape that does not fit, a value out of range (with its row), or no row that occurs at all.
+    """
+
+    def __init__(self, X, Y, propensity, cost, context=None, count=None):
+        self.X = check_features(X)
+        m = self.X.shape[0]
+        self.Y = check_actions(Y, rows=m if context is None else None)
+        n = len(self.Y)
+        self.propensity = check_vector(propensity, n, "propensity")
+        reject((self.propensity <= 0) | (self.propensity > 1), self.propensity, "propensity", "a value in (0, 1]")
+        self.cost = check_vector(cost, n, "cost")
+        self.context = np.arange(n) if context is None else _check_integers(context, n, "context")
+        reject((self.context < 0) | (self.context >= m), self.context, "context", f"a row of X, 0 to {m - 1}")
+        self.count = np.ones(n, dtype=np.intp) if count is None else _check_integers(count, n, "count")
+        reject(self.count < 0, self.count, "count", "0 or more")
+        if not self.count.any():
+            raise InputError(f"the log is empty: {n} rows, none of which occurs")
+
+    @property
+    def size(self) -> int:
+        """n, every row counted as often as it occurs."""
+        return int(self.count.sum())
+
+    @cached_property
+    def log_propensity(self) -> np.ndarray:
+        return np.log(self.propensity)
+
+    @cached_property
+    def incidence(self) -> sparse.csr_array:
+        """S with (S u)_i = y_i · u_{context_i}: see :func:`drcrm.policy.incidence`."""
+        return incidence(self.Y, self.context, self.X.shape[0])
+
+    def recount(self, count) -> BanditLog:
+        """Return the log with other multiplicities; rows that never occur are left out, contexts are kept."""
+        count = _check_integers(count, len(self.Y), "count")
+        keep = count != 0
+        rows = self.Y[keep], self.propensity[keep], self.cost[keep], self.context[keep], count[keep]
+        return BanditLog(self.X, *rows)
+
+    def merged(self) -> tuple[BanditLog, np.ndarray]:
+        """Return the log with rows equal in context, action, propensity and cost stored once, their counts added up.
+
+        The new rows are ordered by context; the second result says which of them each old row went to.
+        """
+        packed = np.packbits(self.Y, axis=1)
+        keys = [self.cost, self.propensity, *packed.T, self.context]
+        order = np.lexsort(keys)
+        new = np.zeros(len(order), dtype=bool)
+        new[0] = True
+        for key in keys:
+            new[1:] |= np.diff(key[order]) != 0
+        group = np.empty(len(order), dtype=np.intp)
+        group[order] = np.cumsum(new) - 1
+        first = order[new]
+        count = np.bincount(group, self.count).astype(np.intp)
+        rows = self.Y[first], self.propensity[first], self.cost[first], self.context[first], count
+        return BanditLog(self.X, *rows), group
+
+
+def clipping_constant(log: BanditLog) -> float:
+    """Return M, the 90th over the 10th percentile of the logged propensities, never below e.
+
+    Percentiles are observed values, the 90th rounded down and the 10th up, as in the public POEM code.
+    """
+    order = np.argsort(log.log_propensity)
+    last = np.cumsum(log.count[order])
+    steps = log.size - 1
+    low, high = log.log_propensity[order[np.searchsorted(last, [-(-steps // 10), 9 * steps // 10], side="right")]]
+    return float(np.exp(max(high - low, 1)))
+
+
+def split_contexts(
+    n: int, unit: str, logging_fraction: float, heldout_fraction: float, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Draw from n contexts those that train π0 (``logging``) and those held out, as rising context numbers.
+
+    With ``unit`` "context" π0's are a fraction of the training part, as the paper's text has it; with "row", where
+    logged rows are held out after the replay, of all contexts, as the public POEM code does. Counts are rounded up.
+    """
+    shuffled = rng.permutation(n)
+    n_heldout = _share(heldout_fraction, n)
+    heldout, train = shuffled[:n_heldout], shuffled[n_heldout:]
+    if not len(train):
+        raise InputError(f"{n} contexts, all of them held out by a fraction of {heldout_fraction}")
+    candidates = train if unit == "context" else np.arange(n)
+    logging = rng.choice(candidates, _share(logging_fraction, len(candidates)), replace=False)
+    return {"logging": np.sort(logging), "train": np.sort(train), "heldout": np.sort(heldout)}
+
+
+def heldout_rows(n: int, fraction: float, rng: np.random.Generator) -> np.ndarray:
+    """Draw which of n logged rows are held out, a mask (n,); their number is rounded up."""
+    held = np.zeros(n, dtype=bool)
+    held[rng.permutation(n)[: _share(fraction, n)]] = True
+    return held
+
+
+def hamming_cost(Y: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the translated cost, Hamming distance − q ∈ [−q, 0], of actions Y with true labels, both (n, q).
+
+    With non-negative costs clipped IPS is minimised by fleeing every logged action; hence the translation.
+    """
+    return (labels != Y).sum(axis=1, dtype=float) - Y.shape[1]
+
+
+def replay(policy: ExponentialPolicy, X, labels, count: int, rng: np.random.Generator) -> BanditLog:
+    """Log ``count`` passes of a policy over labelled contexts: supervised data turned into bandit feedback.
+
+    Returns the log of N · count rows, pass after pass: the log of fewer passes, from a generator in the same state,
+    is a prefix of it. Costs are translated Hamming losses. Source: section 4 of the paper (the replay count is Δ).
+    """
+    labels = check_actions(labels, rows=X.shape[0])
+    marginals = policy.marginals(X)
+    Y = np.concatenate([rng.random(marginals.shape) < marginals for _ in range(count)]).astype(np.uint8)
+    context = np.tile(np.arange(X.shape[0]), count)
+    propensity = np.exp(np.minimum(policy.log_prob(X, Y, context), 0))
+    return BanditLog(X, Y, propensity, hamming_cost(Y, labels[context]), context)
+
+
+def _share(fraction: float, n: int) -> int:
+    """A fraction of n, rounded up; the guard keeps 0.05 · 20 from becoming 2."""
+    return math.ceil(fraction * n - 1e-9)
+
+
+def _check_integers(values, rows: int, name: str) -> np.ndarray:
+    values = check_vector(values, rows, name)
+    reject(values != np.round(values), values, name, "a whole number")
+    return values.astype(np.intp)

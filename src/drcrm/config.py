@@ -1,0 +1,92 @@
+"""The configuration: checked against its schema and in itself, with defaults filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from difflib import get_close_matches
+
+import jsonschema
+
+from .algorithms import ALGORITHMS
+from .errors import InputError
+
+
+def complete(config: Mapping, schema: Mapping) -> dict:
+    """Return a configuration with every default filled in; InputError names the key that is wrong and what is allowed.
+
+    Beyond the schema it checks that the data sets, algorithms and experiments that are named exist, and that an
+    algorithm's parameters are its estimator's.
+    """
+    config = deepcopy(dict(config))
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(config))
+    if error is not None:
+        raise InputError(_explain(error))
+    _fill(config, schema, schema)
+    for name, algorithm in config["algorithms"].items():
+        allowed = ALGORITHMS[algorithm["estimator"]].parameters
+        given = [algorithm["parameter"]] if "parameter" in algorithm else []
+        if given != list(allowed[:1]):
+            raise InputError(
+                f"config: algorithms.{name}.parameter: {', '.join(given) or 'none'}, "
+                f"expected {', '.join(allowed[:1]) or 'none'} for {algorithm['estimator']}"
+            )
+        for option in algorithm["options"]:
+            _known(option, allowed[1:], f"algorithms.{name}.options", "parameter")
+    for name, experiment in config["experiments"].items():
+        experiment.setdefault("algorithms", list(config["algorithms"]))
+        place = f"experiments.{name}"
+        for dataset in experiment["datasets"]:
+            _known(dataset, config["datasets"], f"{place}.datasets", "data set")
+        for dataset in experiment.get("replay_curve", {}).get("datasets", []):
+            _known(dataset, config["datasets"], f"{place}.replay_curve.datasets", "data set")
+        for algorithm in experiment["algorithms"]:
+            _known(algorithm, config["algorithms"], f"{place}.algorithms", "algorithm")
+    for experiment in config["run"]:
+        _known(experiment, config["experiments"], "run", "experiment")
+    return config
+
+
+def _known(name: str, allowed, place: str, kind: str) -> None:
+    if name not in allowed:
+        raise InputError(f"config: {place}: unknown {kind} {name!r}{_allowed(name, allowed)}")
+
+
+def _allowed(name: str, allowed) -> str:
+    close = get_close_matches(str(name), list(map(str, allowed)), n=1)
+    return (f"; did you mean {close[0]!r}?" if close else "") + f" (allowed: {', '.join(map(str, allowed)) or 'none'})"
+
+
+def _explain(error: jsonschema.ValidationError) -> str:
+    """One line: the key's path, what it has, and what the schema allows."""
+    place = "config: " + ".".join(map(str, error.absolute_path))
+    where = error.schema.get("description", "")
+    if error.validator == "additionalProperties":
+        unknown = sorted(set(error.instance) - set(error.schema["properties"]))[0]
+        place = place.rstrip(": ") + ("." if error.absolute_path else ": ")
+        return f"{place}{unknown}: unknown key{_allowed(unknown, error.schema['properties'])}"
+    if error.validator == "required":
+        return f"{place}: {error.message}"
+    if error.parent is not None and error.parent.validator == "propertyNames":
+        return f"{place}: the name {error.instance!r} is not allowed: {error.message}"
+    hint = ""
+    if error.validator == "type" and isinstance(error.instance, str) and error.schema.get("type") == "number":
+        hint = "; YAML reads 1e-5 as text, write 1.0e-5"
+    return f"{place}: {error.message}{hint}" + (f" ({where})" if where else "")
+
+
+def _fill(value, schema: Mapping, root: Mapping) -> None:
+    """Set the defaults of missing keys, down the objects that the schema describes."""
+    while "$ref" in schema:
+        schema = root["$defs"][schema["$ref"].rsplit("/", 1)[1]]
+    if not isinstance(value, dict):
+        return
+    for key, described in schema.get("properties", {}).items():
+        if key not in value and "default" in described:
+            value[key] = deepcopy(described["default"])
+        if key in value:
+            _fill(value[key], described, root)
+    rest = schema.get("additionalProperties")
+    if isinstance(rest, dict):
+        for key in value.keys() - schema.get("properties", {}).keys():
+            _fill(value[key], rest, root)

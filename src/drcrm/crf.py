@@ -1,0 +1,80 @@
+"""The CRF that logs, and the CRF skyline: with x ⊗ y and no transitions, one length-1 CRF per label.
+
+Each equals logistic regression with inverse regularisation C on θ = w_1 − w_0, the constant feature regularised too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import sklearn_crfsuite
+from pycrfsuite import ItemSequence
+from scipy import sparse
+
+from .metrics import greedy_hamming
+from .policy import ExponentialPolicy
+
+CERTAIN = 1000.0
+
+
+def fit_crf(X, labels: np.ndarray, C: float) -> ExponentialPolicy:
+    """Fit a CRF to labelled contexts and read its weights out into an exponential policy.
+
+    A label that is never positive is logged as 0 with certainty (weight −1000 on the constant, the last feature), one
+    that always is as 1.
+
+    Parameters
+    ----------
+    X : array or CSR (n, d)
+        Features; the last is the constant 1.
+    labels : array (n, q) of 0 and 1
+    C : float > 0
+        Inverse regularisation.
+    """
+    return _fit(_sequences(X), X.shape[1], labels, C)
+
+
+def fit_skyline(X, labels, X_heldout, labels_heldout, grid: Sequence[float]) -> tuple[ExponentialPolicy, float]:
+    """Fit a CRF for each C of the grid and return the one with the smallest greedy Hamming loss held out, and its C.
+
+    Of equally good ones the first, with the smallest C, is taken. It is not refitted.
+    """
+    sequences = _sequences(X)
+    policies = [_fit(sequences, X.shape[1], labels, C) for C in grid]
+    losses = [greedy_hamming(policy, X_heldout, labels_heldout) for policy in policies]
+    best = int(np.argmin(losses))
+    return policies[best], grid[best]
+
+
+def absent_labels(labels: np.ndarray) -> np.ndarray:
+    """Return which labels have no positive, shape (q,)."""
+    return ~labels.any(axis=0)
+
+
+def _sequences(X) -> list[ItemSequence]:
+    X = sparse.csr_array(X)
+    names = np.arange(X.shape[1]).astype(str)
+    rows = zip(X.indptr[:-1], X.indptr[1:], strict=True)
+    return [ItemSequence([dict(zip(names[X.indices[a:b]], X.data[a:b].tolist(), strict=True))]) for a, b in rows]
+
+
+def _fit(sequences: list[ItemSequence], n_features: int, labels: np.ndarray, C: float) -> ExponentialPolicy:
+    coef = np.zeros((n_features, labels.shape[1]))
+    for column, positive in zip(coef.T, labels.T, strict=True):
+        if positive.min() == positive.max():
+            column[-1] = CERTAIN if positive[0] else -CERTAIN
+            continue
+        crf = sklearn_crfsuite.CRF(
+            algorithm="lbfgs",
+            all_possible_states=True,
+            c1=0,
+            c2=1 / C,
+            epsilon=1e-9,
+            delta=1e-14,
+            max_iterations=5000,
+        )
+        crf.fit(sequences, [[str(value)] for value in positive])
+        for (feature, label), weight in crf.state_features_.items():
+            column[int(feature)] += weight if label == "1" else -weight
+    return ExponentialPolicy(coef)

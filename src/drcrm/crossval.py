@@ -1,0 +1,76 @@
+"""Fitting an algorithm along its grid and scoring every fit on the held-out part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .algorithms import ALGORITHMS
+from .bandit import BanditLog, clipping_constant
+from .objective import Objective
+from .optimize import minimize_risk
+from .policy import ExponentialPolicy
+from .scores import SCORES, choose, log_weights, off_policy_scores
+
+
+@dataclass(frozen=True)
+class GridFit:
+    """An algorithm's fits along its grid of k values (one nameless value, NaN, where it has no hyper-parameter).
+
+    ``scores`` has a column for each of ``drcrm.scores.SCORES``; ``chosen`` the grid index each of them chooses, −1
+    where all its values are NaN.
+    """
+
+    grid: np.ndarray  # (k,)
+    coef: np.ndarray  # (k, d, q)
+    objective: np.ndarray  # (k,)
+    iterations: np.ndarray  # (k,)
+    converged: np.ndarray  # (k,)
+    scores: np.ndarray  # (k, 4)
+    chosen: np.ndarray  # (4,)
+
+
+def fit_grid(
+    train: BanditLog,
+    heldout: BanditLog,
+    estimator: str,
+    parameter: str | None = None,
+    grid: Sequence[float] = (),
+    options: Mapping[str, object] | None = None,
+    scale: float = 1.0,
+) -> GridFit:
+    """Fit an estimator for every value of its hyper-parameter, and score the fits on the held-out part.
+
+    Parameters
+    ----------
+    train, heldout : BanditLog
+        Both are clipped with the training part's M.
+    estimator : str
+        A name in ``drcrm.algorithms.ALGORITHMS``.
+    parameter, grid, options
+        The hyper-parameter's name and values, and the estimator's other parameters.
+    scale : float
+        What a grid value is multiplied with to give the hyper-parameter (POEM's λ0).
+    """
+    algorithm = ALGORITHMS[estimator]
+    clip = clipping_constant(train)
+    settings = [{parameter: scale * value} for value in grid] if parameter else [{}]
+    grid = np.asarray(grid, dtype=float) if parameter else np.array([np.nan])
+    risks = [algorithm.make_risk(**setting, **(options or {})) for setting in settings]
+    fits = [minimize_risk(Objective(train, risk, clip)) for risk in risks]
+    scores = np.empty((len(fits), len(SCORES)))
+    for row, fit in zip(scores, fits, strict=True):
+        weight = np.exp(log_weights(ExponentialPolicy(fit.coef), heldout))
+        row[:] = list(off_policy_scores(weight, heldout.cost, clip, heldout.count).values())
+    chosen = [choose(column, grid, algorithm.risk.most_robust) for column in scores.T]
+    return GridFit(
+        grid=grid,
+        coef=np.stack([fit.coef for fit in fits]),
+        objective=np.array([fit.objective for fit in fits]),
+        iterations=np.array([fit.iterations for fit in fits]),
+        converged=np.array([fit.converged for fit in fits]),
+        scores=scores,
+        chosen=np.array([-1 if index is None else index for index in chosen]),
+    )

@@ -1,0 +1,215 @@
+"""Multi-label data sets: fetching them, and reading LibSVM's multi-label text format with every content check."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from .errors import InputError, located
+from .files import atomic
+from .validation import Features
+
+DENSE_FROM = 0.25  # share of non-zero features from which a data set is stored dense
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the files of a data set come from: a mirror first (a folder or a URL), then their own URL.
+
+    ``sha256`` holds the digests that are known, by file name.
+    """
+
+    url: str | None = None
+    mirror: str | None = None
+    sha256: Mapping[str, str] = field(default_factory=dict)
+
+    def fetch(self, name: str, folder: Path) -> Path:
+        """Return ``folder/name``, fetched unless it is there with the right digest.
+
+        Raises InputError if no place has the file or its digest is wrong, with what each place answered.
+        """
+        path = folder / name
+        if path.exists() and self._is_right(path):
+            return path
+        failures = []
+        for place in (self.mirror, self.url):
+            if place:
+                try:
+                    self._fetch_from(place, name, folder)
+                    return path
+                except (OSError, ValueError) as error:
+                    failures.append(f"{place}: {' '.join(str(error).split())}")
+        raise InputError(f"{name}: could not be fetched: " + ("; ".join(failures) or "neither a mirror nor a url"))
+
+    def _is_right(self, path: Path) -> bool:
+        import pooch
+
+        return path.name not in self.sha256 or pooch.file_hash(str(path)) == self.sha256[path.name]
+
+    def _fetch_from(self, place: str, name: str, folder: Path) -> None:
+        if "://" in place:
+            import pooch
+
+            download = pooch.create(
+                path=folder,
+                base_url=place.rstrip("/") + "/",
+                registry={name: self.sha256.get(name)},
+                retry_if_failed=2,
+            )
+            download.fetch(name, downloader=pooch.HTTPDownloader(progressbar=True, timeout=60))
+            return
+        with atomic(folder / name) as part:
+            shutil.copyfile(Path(place) / name, part)
+            if not self._is_right(part):
+                raise InputError(f"{name} has another SHA-256 than the expected {self.sha256[name]}")
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What a data set must contain.
+
+    features : number of features; labels : the ids that are kept, in the order of the columns;
+    only : whether other ids are dropped (or an error); rows : rows of the training and of the test files, if known.
+    """
+
+    features: int
+    labels: Sequence[int]
+    drop_other_labels: bool = False
+    rows: tuple[int, int] | None = None
+    drop_repeats: bool = False
+
+
+Contexts = tuple[Features, np.ndarray]
+
+
+def load(registered: Registered, train: Sequence[Path], test: Sequence[Path]) -> tuple[Contexts, Contexts]:
+    """Read the files of a data set and check all of their content.
+
+    Returns (X, labels) of the training and of the test part; X (n, features) dense or CSR, labels (n, q) of 0 and 1.
+    With ``drop_repeats`` of documents with the same features the first in file order is kept, and the test part loses
+    what the training part has. Raises InputError with the file and line, or the count that is wrong.
+    """
+    parts = []
+    for role, paths, rows in zip(("training", "test"), (train, test), registered.rows or (None, None), strict=True):
+        read = [read_multilabel(path, registered) for path in paths]
+        X = sparse.csr_array(sparse.vstack([X for X, _ in read], format="csr"))
+        labels = np.vstack([labels for _, labels in read])
+        if rows is not None and len(labels) != rows:
+            raise InputError(f"{paths[0]}: the {role} part has {len(labels)} rows, expected {rows}")
+        parts.append((X, labels))
+    (X, labels), (X_test, labels_test) = parts
+    if not labels.any():
+        raise InputError(f"{train[0]}: no positive label in the training part, expected at least one")
+    if registered.drop_repeats:
+        keep, keep_test = first_occurrences([X, X_test])
+        X, labels, X_test, labels_test = X[keep], labels[keep], X_test[keep_test], labels_test[keep_test]
+    if X.nnz >= DENSE_FROM * X.shape[0] * X.shape[1]:
+        X, X_test = X.toarray(), X_test.toarray()
+    return (X, labels), (X_test, labels_test)
+
+
+def load_digits() -> tuple[Contexts, Contexts]:
+    """The digits of scikit-learn: features ÷ 16, the ten classes as ten labels, rows 0 to 1346 for training."""
+    from sklearn.datasets import load_digits
+
+    X, digit = load_digits(return_X_y=True)
+    X, labels = X / 16, (digit[:, None] == np.arange(10)).astype(np.uint8)
+    return (X[:1347], labels[:1347]), (X[1347:], labels[1347:])
+
+
+EMBEDDED = {"digits": load_digits}
+
+
+def read_multilabel(path: str | Path, registered: Registered) -> tuple[sparse.csr_array, np.ndarray]:
+    """Read one file of lines ``label,label index:value …``, indices from 1, plain or compressed (bz2, gz).
+
+    Returns X (n, features) CSR and the labels (n, q) of 0 and 1. Raises InputError with the file, the line, what was
+    found and what was expected.
+    """
+    from sklearn.datasets import load_svmlight_file
+
+    ids = np.asarray(registered.labels)
+    with located(path):
+        try:
+            X, tuples = load_svmlight_file(str(path), n_features=registered.features, multilabel=True, zero_based=False)
+        except FileNotFoundError:
+            raise InputError("no such file") from None
+        except EOFError:
+            raise InputError("truncated: the compressed data end before their end mark") from None
+        except OSError as error:
+            raise InputError(f"cannot be read ({error}), expected what its name ends in") from None
+        except ValueError as error:
+            raise InputError(_first_fault(path, registered) or str(error)) from None
+        X = sparse.csr_array(X)
+        column = {label: index for index, label in enumerate(ids.tolist())}
+        flat = [label for labels in tuples for label in labels]
+        if not np.isfinite(X.data).all() or not X.has_canonical_format or not all(_fits(v, registered) for v in flat):
+            raise InputError(_first_fault(path, registered) or "cannot be used")
+        if X.shape[0] == 0:
+            raise InputError("no rows")
+        labels = np.zeros((X.shape[0], len(ids)), dtype=np.uint8)
+        for row, present in enumerate(tuples):
+            labels[row, [column[label] for label in present if label in column]] = 1
+        return X, labels
+
+
+def first_occurrences(parts: Sequence[sparse.csr_array]) -> list[np.ndarray]:
+    """Return for each part the rows whose features occur in no earlier row, of it or of the parts before it."""
+    seen, kept = set(), []
+    for X in parts:
+        keep = []
+        for row, (a, b) in enumerate(zip(X.indptr[:-1], X.indptr[1:], strict=True)):
+            key = X.indices[a:b].tobytes(), X.data[a:b].tobytes()
+            if key not in seen:
+                seen.add(key)
+                keep.append(row)
+        kept.append(np.array(keep, dtype=np.intp))
+    return kept
+
+
+def _fits(label: float, registered: Registered) -> bool:
+    """Whether a label may stand in a file: a whole number that is registered, or that is dropped."""
+    return label in registered.labels or (registered.drop_other_labels and label >= 0 and label == int(label))
+
+
+def _first_fault(path: str | Path, registered: Registered) -> str | None:
+    """Find the first line that cannot be used, and say why."""
+    for number, line in enumerate(_lines(path), start=1):
+        tokens = line.split("#", 1)[0].split()
+        labels = [] if not tokens or ":" in tokens[0] else tokens.pop(0).split(",")
+        try:
+            for token in labels:
+                if not _fits(float(token), registered):
+                    allowed = f"{min(registered.labels)} to {max(registered.labels)}"
+                    return f"line {number}: label {token} is out of range, expected {allowed}"
+            last = 0
+            for token in tokens:
+                index, value = token.split(":")
+                index = int(index)
+                if not 1 <= index <= registered.features:
+                    return f"line {number}: feature {index} is out of range, expected 1 to {registered.features}"
+                if index <= last:
+                    return f"line {number}: feature {index} follows feature {last}, expected rising indices"
+                if not math.isfinite(float(value)):
+                    return f"line {number}: feature {index} is {value}, expected a finite number"
+                last = index
+        except (ValueError, OverflowError):
+            shown = line.strip()
+            shown = shown if len(shown) <= 60 else shown[:60] + "…"
+            return f"line {number}: malformed: {shown!r}, expected 'label,label index:value …'"
+    return None
+
+
+def _lines(path: str | Path) -> Iterator[str]:
+    import bz2
+    import gzip
+
+    opener = {".bz2": bz2.open, ".gz": gzip.open}.get(Path(path).suffix, open)
+    with opener(path, "rt", encoding="utf-8", errors="replace") as stream:
+        yield from stream

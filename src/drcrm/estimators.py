@@ -1,0 +1,188 @@
+"""The algorithms as scikit-learn estimators."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from .algorithms import ALGORITHMS
+from .bandit import BanditLog, clipping_constant
+from .errors import InputError
+from .objective import Objective
+from .optimize import minimize_risk
+from .policy import ExponentialPolicy
+
+
+class CounterfactualEstimator(BaseEstimator):
+    """Learns an exponential policy from a bandit log by minimising a counterfactual risk with L-BFGS.
+
+    Parameters of all estimators
+    ----------------------------
+    clip : "auto", float ≥ 1, or None
+        M, at which importance weights are clipped: by default the 90th over the 10th percentile of the logged
+        propensities and at least e; None does not clip.
+    max_iter : int
+        L-BFGS iterations at most.
+    tol : float
+        Relative decrease of the objective, and largest gradient entry, at which L-BFGS stops.
+
+    Attributes
+    ----------
+    coef_ : array (d, q)
+        Θ.
+    objective_ : float
+        The minimised risk.
+    clip_ : float or None
+        The M that was used.
+    n_iter_ : int
+    converged_ : bool
+    """
+
+    def fit(self, X, Y, propensity=None, cost=None, context=None, count=None):
+        """Fit to the quadruplets (x, y, p, c); features and costs are taken as given.
+
+        Nothing is added to X (append a constant feature for intercepts), and costs are not translated (with
+        non-negative costs clipped IPS is minimised by fleeing every logged action).
+
+        Parameters
+        ----------
+        X : array or CSR (m, d)
+        Y : array (n, q) of 0 and 1
+        propensity : array (n,) in (0, 1]
+        cost : array (n,), the lower the better
+        context : integer array (n,), optional
+            Row of X of each logged row, so that X holds each distinct context once.
+        count : integer array (n,), optional
+            How often each row occurs.
+
+        Raises
+        ------
+        InputError
+            A ValueError that says which argument is wrong, in which row, and what was expected.
+        """
+        for name, values in {"propensity": propensity, "cost": cost}.items():
+            if values is None:
+                raise InputError(f"{type(self).__name__}.fit needs {name}=, one for each logged row")
+        log, _ = BanditLog(X, Y, propensity, cost, context, count).merged()
+        algorithm = ALGORITHMS[self._algorithm]
+        risk = algorithm.make_risk(**{name: getattr(self, name) for name in algorithm.parameters})
+        self.clip_ = _clip(self.clip, log)
+        found = minimize_risk(Objective(log, risk, self.clip_), self.max_iter, self.tol)
+        self.coef_ = found.coef
+        self.objective_ = found.objective
+        self.n_iter_ = found.iterations
+        self.converged_ = found.converged
+        self.n_features_in_ = found.coef.shape[0]
+        return self
+
+    @property
+    def policy_(self) -> ExponentialPolicy:
+        """The learned policy."""
+        check_is_fitted(self)
+        return ExponentialPolicy(self.coef_)
+
+    def predict_proba(self, X) -> np.ndarray:
+        """Return the marginals P(y_l = 1 | x), shape (n, q)."""
+        return self.policy_.marginals(X)
+
+    def predict(self, X) -> np.ndarray:
+        """Return the greedy actions, shape (n, q)."""
+        return self.policy_.greedy(X)
+
+    def log_prob(self, X, Y) -> np.ndarray:
+        """Return log π(y_i | x_i), shape (n,)."""
+        return self.policy_.log_prob(X, Y)
+
+    def sample(self, X, random_state=None) -> np.ndarray:
+        """Draw one action for each row of X, shape (n, q)."""
+        return self.policy_.sample(X, random_state)
+
+
+class CIPS(CounterfactualEstimator):
+    """Minimises the clipped IPS risk (1/n) Σ c_i min(M, π(y_i|x_i)/p_i). Source: eq. 3 of the paper."""
+
+    _algorithm = "CIPS"
+
+    def __init__(self, *, clip="auto", max_iter=1000, tol=1e-6):
+        self.clip = clip
+        self.max_iter = max_iter
+        self.tol = tol
+
+
+class POEM(CounterfactualEstimator):
+    """Minimises mean + λ √(V_n/n). Source: Swaminathan & Joachims 2015; eq. 6 of the paper.
+
+    ``variance_penalty`` is λ ≥ 0 itself; see :func:`drcrm.algorithms.calibrated_penalty` for its natural unit.
+    """
+
+    _algorithm = "POEM"
+
+    def __init__(self, variance_penalty=1.0, *, clip="auto", max_iter=1000, tol=1e-6):
+        self.variance_penalty = variance_penalty
+        self.clip = clip
+        self.max_iter = max_iter
+        self.tol = tol
+
+
+class KLCRM(CounterfactualEstimator):
+    """Minimises the Boltzmann-weighted cost at a fixed ``temperature`` γ > 0. Source: eq. 13 of the paper."""
+
+    _algorithm = "KLCRM"
+
+    def __init__(self, temperature=1.0, *, clip="auto", max_iter=1000, tol=1e-6):
+        self.temperature = temperature
+        self.clip = clip
+        self.max_iter = max_iter
+        self.tol = tol
+
+
+class AdaptiveKLCRM(CounterfactualEstimator):
+    """Minimises the Boltzmann-weighted cost at γ = √(V/(2ε)), ε the ``radius`` ≥ 0. Source: Algorithm 1 of the paper.
+
+    ``variance``: V is the "mean" of squares (Lemma 5) or their "sum" (the printed Algorithm 1).
+    """
+
+    _algorithm = "AdaptiveKLCRM"
+
+    def __init__(self, radius=0.01, variance="mean", *, clip="auto", max_iter=1000, tol=1e-6):
+        self.radius = radius
+        self.variance = variance
+        self.clip = clip
+        self.max_iter = max_iter
+        self.tol = tol
+
+
+class KLDRO(CounterfactualEstimator):
+    """Minimises the worst case over {KL(Q‖P_n) ≤ ε}, ε the ``radius`` ≥ 0 in nats. Source: Lemma 4 of the paper."""
+
+    _algorithm = "KLDRO"
+
+    def __init__(self, radius=0.01, *, clip="auto", max_iter=1000, tol=1e-6):
+        self.radius = radius
+        self.clip = clip
+        self.max_iter = max_iter
+        self.tol = tol
+
+
+class Chi2DRO(CounterfactualEstimator):
+    """Minimises the worst case over {(1/n) Σ (n q_i − 1)² ≤ ε}, ε the ``radius`` ≥ 0. Source: Lemma 3 of the paper."""
+
+    _algorithm = "Chi2DRO"
+
+    def __init__(self, radius=0.01, *, clip="auto", max_iter=1000, tol=1e-6):
+        self.radius = radius
+        self.clip = clip
+        self.max_iter = max_iter
+        self.tol = tol
+
+
+def _clip(clip, log: BanditLog) -> float | None:
+    if clip is None:
+        return None
+    if isinstance(clip, str):
+        if clip == "auto":
+            return clipping_constant(log)
+    elif clip >= 1:
+        return float(clip)
+    raise InputError(f"clip is {clip!r}, expected 'auto', a number ≥ 1, or None")

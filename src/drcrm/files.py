@@ -1,0 +1,128 @@
+"""Reading and writing the pipeline's files: npz without pickles, and outputs that appear whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from .bandit import BanditLog
+from .errors import InputError, located
+from .policy import ExponentialPolicy
+
+
+@contextmanager
+def atomic(path: str | Path) -> Iterator[Path]:
+    """Give a temporary path beside ``path`` to write to, and rename it to ``path`` if nothing was raised."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".part-") as folder:
+        part = Path(folder) / path.name
+        yield part
+        os.replace(part, path)
+
+
+def write_npz(path: str | Path, **arrays) -> None:
+    """Write arrays; a CSR matrix goes as its parts, under names that :func:`read_npz` puts together again."""
+    flat = {}
+    for name, array in arrays.items():
+        if sparse.issparse(array):
+            for part in ("data", "indices", "indptr"):
+                flat[f"{name}.{part}"] = getattr(array, part)
+            flat[f"{name}.shape"] = np.array(array.shape)
+        else:
+            flat[name] = array
+    with atomic(path) as part:
+        np.savez(part, **flat)
+
+
+def read_npz(path: str | Path, names: Iterable[str]) -> dict[str, np.ndarray | sparse.csr_array]:
+    """Read the named arrays; InputError says what is wrong with the file, or which array it lacks."""
+    found = {}
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            for name in names:
+                if f"{name}.shape" in archive:
+                    data, indices, indptr, shape = (
+                        archive[f"{name}.{part}"] for part in ("data", "indices", "indptr", "shape")
+                    )
+                    found[name] = sparse.csr_array((data, indices, indptr), shape=tuple(shape))
+                elif name in archive:
+                    found[name] = archive[name]
+                else:
+                    raise InputError(f"{path}: no array {name!r}, only {sorted(archive.files)}")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (zipfile.BadZipFile, EOFError, TypeError, AttributeError, ValueError, OSError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: not a readable npz file ({error})") from None
+    return found
+
+
+def write_contexts(path: str | Path, X, labels: np.ndarray) -> None:
+    """Write labelled contexts: features as the data set has them, labels as 0 and 1."""
+    write_npz(path, X=X, labels=labels)
+
+
+def read_contexts(path: str | Path) -> tuple[np.ndarray | sparse.csr_array, np.ndarray]:
+    """Read labelled contexts, with the constant feature 1 appended as the last."""
+    arrays = read_npz(path, ["X", "labels"])
+    X, labels = arrays["X"], arrays["labels"]
+    constant = np.ones((X.shape[0], 1))
+    if sparse.issparse(X):
+        return sparse.csr_array(sparse.hstack([X, constant], format="csr")), labels
+    return np.hstack([X, constant]), labels
+
+
+def write_policy(path: str | Path, policy: ExponentialPolicy, **notes) -> None:
+    """Write a policy's coefficients, with any arrays worth noting beside them."""
+    write_npz(path, coef=policy.coef, **notes)
+
+
+def read_policy(path: str | Path) -> ExponentialPolicy:
+    """Read a policy's coefficients."""
+    return ExponentialPolicy(read_npz(path, ["coef"])["coef"])
+
+
+def write_log(path: str | Path, log: BanditLog, train: np.ndarray, heldout: np.ndarray) -> None:
+    """Write a log, and how often each of its rows occurs in the training and in the held-out part."""
+    rows = {"Y": log.Y, "propensity": log.propensity, "cost": log.cost, "context": log.context}
+    write_npz(path, X=log.X, **rows, train=train, heldout=heldout)
+
+
+def read_log(path: str | Path) -> tuple[BanditLog, BanditLog]:
+    """Read the training and the held-out part of a log; what is wrong in it is said with the file's name."""
+    arrays = read_npz(path, ["X", "Y", "propensity", "cost", "context", "train", "heldout"])
+    train, heldout = arrays.pop("train"), arrays.pop("heldout")
+    with located(path):
+        log = BanditLog(**arrays)
+        return log.recount(train), log.recount(heldout)
+
+
+def write_csv(path: str | Path, columns: list[str], rows: Iterable[Mapping[str, object]]) -> None:
+    """Write rows in the order of ``columns``; None and NaN are empty cells, floats keep all digits."""
+    with atomic(path) as part, open(part, "w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([_cell(row[column]) for column in columns] for row in rows)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    with atomic(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def _cell(value) -> str:
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return ""
+    if isinstance(value, (bool, np.bool_)):
+        return str(int(value))
+    return repr(float(value)) if isinstance(value, (float, np.floating)) else str(value)

@@ -1,0 +1,94 @@
+"""The exponential policy with φ(x, y) = x ⊗ y, which factorises over the labels.
+
+    π_Θ(y|x) = Π_l σ(u_l)^{y_l} σ(−u_l)^{1−y_l},  u = xᵀΘ,  log π = y·u − Σ_l log(1 + e^{u_l})
+
+Source: sections 2.3 and 4 of the paper (exponential models, multi-label actions).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from .errors import InputError
+from .validation import check_actions, check_features
+
+LARGE = 700.0  # e^u does not overflow up to here, and 1 + e^u = e^u from far below
+
+
+class ExponentialPolicy:
+    """π_Θ(y|x) ∝ exp(xᵀΘy) over the actions y ∈ {0,1}^q.
+
+    Parameters
+    ----------
+    coef : array (d, q)
+        Θ: one column per label. A constant feature of x, where there is one, makes its row the intercepts.
+    """
+
+    def __init__(self, coef: np.ndarray):
+        coef = np.asarray(coef, dtype=float)
+        if coef.ndim != 2:
+            raise InputError(f"coef has shape {coef.shape}, expected (features, labels)")
+        self.coef = coef
+
+    def decision_function(self, X) -> np.ndarray:
+        """Return the label scores u = XΘ, shape (n, q)."""
+        X = check_features(X)
+        if X.shape[1] != self.coef.shape[0]:
+            raise InputError(f"X has {X.shape[1]} features, the policy has {self.coef.shape[0]}")
+        return X @ self.coef
+
+    def marginals(self, X) -> np.ndarray:
+        """Return P(y_l = 1 | x) = σ(u_l), shape (n, q)."""
+        return partition(self.decision_function(X))[1]
+
+    def greedy(self, X) -> np.ndarray:
+        """Return the most probable action, y_l = 1[u_l ≥ 0], shape (n, q)."""
+        return (self.decision_function(X) >= 0).astype(np.uint8)
+
+    def log_prob(self, X, Y, context=None) -> np.ndarray:
+        """Return log π(y_i | x_{context_i}), shape (n,); without ``context``, row i of Y belongs to row i of X."""
+        scores = self.decision_function(X)
+        if context is None:
+            context = np.arange(len(scores))
+        Y = check_actions(Y, rows=len(context))
+        if Y.shape[1] != scores.shape[1]:
+            raise InputError(f"Y has {Y.shape[1]} labels, the policy has {scores.shape[1]}")
+        log_partition, _ = partition(scores)
+        return log_prob(scores, log_partition, incidence(Y, context, len(scores)), context)
+
+    def sample(self, X, random_state=None) -> np.ndarray:
+        """Draw one action for each row of X, shape (n, q); ``random_state`` is a seed or a numpy Generator."""
+        marginals = self.marginals(X)
+        return (np.random.default_rng(random_state).random(marginals.shape) < marginals).astype(np.uint8)
+
+
+def partition(scores: np.ndarray, buffers: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Return Σ_l log(1 + e^{u_l}), shape (m,), and σ(u), shape (m, q), from scores u of shape (m, q).
+
+    One exponential for both. ``buffers`` (2, m, q) is written to, and holds σ(u) afterwards: what evaluates many times
+    need not allocate.
+    """
+    marginals, total = np.empty((2, *scores.shape)) if buffers is None else buffers
+    np.exp(np.minimum(scores, LARGE, out=marginals), out=marginals)
+    np.add(marginals, 1, out=total)
+    np.divide(marginals, total, out=marginals)
+    ones = np.ones(scores.shape[1])
+    log_partition = np.log(total, out=total) @ ones
+    if scores.max() > LARGE:
+        log_partition += np.maximum(scores - LARGE, 0) @ ones
+    return log_partition, marginals
+
+
+def incidence(Y: np.ndarray, context: np.ndarray, n_contexts: int) -> sparse.csr_array:
+    """Return the matrix S, shape (n, n_contexts · q), with (S u)_i = y_i · u_{context_i} for row-major scores u."""
+    n, q = Y.shape
+    row, label = np.nonzero(Y)
+    indptr = np.concatenate([[0], np.cumsum(Y.sum(axis=1, dtype=np.intp))])
+    columns = np.asarray(context)[row] * q + label
+    return sparse.csr_array((np.ones(len(row)), columns, indptr), shape=(n, n_contexts * q))
+
+
+def log_prob(scores: np.ndarray, log_partition: np.ndarray, actions: sparse.csr_array, context: np.ndarray):
+    """Return log π(y_i | x_{context_i}), shape (n,), from scores, their log-partition and the actions."""
+    return actions @ scores.ravel() - log_partition[context]

@@ -1,0 +1,83 @@
+"""Means over seeds with their intervals, and paired comparisons to the best algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+UNRANKED = ("logging", "skyline")  # not learned from the log: never best, never bold
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over seeds, its standard error, and its 95 % interval by Student's t; NaN where seeds are too few."""
+
+    mean: float
+    standard_error: float
+    low: float
+    high: float
+
+
+def interval(values: np.ndarray, confidence: float = 0.95) -> Interval:
+    """Summarise the values of n seeds; a missing one makes the mean missing, and n = 1 its error."""
+    values = np.asarray(values, dtype=float)
+    n, mean = len(values), values.mean() if len(values) else np.nan
+    if n < 2:
+        return Interval(mean, np.nan, np.nan, np.nan)
+    error = values.std(ddof=1) / np.sqrt(n)
+    reach = stats.t.ppf((1 + confidence) / 2, n - 1) * error
+    return Interval(mean, error, mean - reach, mean + reach)
+
+
+def larger_p_value(values: np.ndarray, best: np.ndarray) -> float:
+    """Return the p-value of the one-tailed paired t-test that ``values`` have the larger mean.
+
+    Pairs are the seeds that both have. Differences that are all zero give ½, fewer than two pairs NaN.
+    """
+    difference = np.asarray(values, dtype=float) - np.asarray(best, dtype=float)
+    difference = difference[np.isfinite(difference)]
+    if len(difference) < 2:
+        return np.nan
+    spread = difference.std(ddof=1)
+    if spread == 0:
+        return {0: 0.5, 1: 0.0, -1: 1.0}[int(np.sign(difference[0]))]
+    return float(stats.t.sf(difference.mean() / (spread / np.sqrt(len(difference))), len(difference) - 1))
+
+
+def compare(losses: pd.DataFrame) -> pd.DataFrame:
+    """Summarise and compare algorithms on one (data set, metric, selection).
+
+    Parameters
+    ----------
+    losses : DataFrame (seeds × algorithms)
+        A missing value is a missing run: the algorithm's mean is then missing too, not that of the other seeds.
+
+    Returns
+    -------
+    DataFrame (algorithms × mean, standard_error, ci_low, ci_high, best, p_value, p_holm, n_seeds)
+        ``p_value`` tests a larger mean than that of the best learned algorithm; empty for the best itself and the
+        skyline. ``best`` is 1 for a learned algorithm that is not significantly worse at 0.05. ``p_holm`` is adjusted
+        over the column.
+    """
+    table = pd.DataFrame(index=losses.columns)
+    of = [interval(losses[name]) for name in losses]
+    table["mean"] = [i.mean for i in of]
+    table["standard_error"] = [i.standard_error for i in of]
+    table["ci_low"] = [i.low for i in of]
+    table["ci_high"] = [i.high for i in of]
+    means = table["mean"].drop(list(UNRANKED), errors="ignore").dropna()
+    best = means.idxmin() if len(means) else None
+    tested = [name for name in losses if name not in (best, "skyline") and best is not None]
+    table["p_value"] = pd.Series({name: larger_p_value(losses[name], losses[best]) for name in tested}, dtype=float)
+    table["best"] = [int(name in means.index and not table["p_value"][name] < LEVEL) for name in losses]
+    table["p_holm"] = np.nan
+    known = table["p_value"].notna()
+    if known.any():
+        table.loc[known, "p_holm"] = multipletests(table.loc[known, "p_value"], method="holm")[1]
+    table["n_seeds"] = losses.notna().sum()
+    return table[["mean", "standard_error", "ci_low", "ci_high", "best", "p_value", "p_holm", "n_seeds"]]

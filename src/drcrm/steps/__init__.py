@@ -1,0 +1,66 @@
+"""The steps of the pipeline: each reads files, calls the core and writes files.
+
+A step is a module with ``add_arguments(parser)`` and ``run(options)``; ``python -m drcrm STEP`` calls them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import zlib
+
+import numpy as np
+
+from ..errors import InputError
+
+
+def generator(dataset: str, seed: int, step: str) -> np.random.Generator:
+    """The generator of everything random in a step: it depends on these names alone, not on the experiment."""
+    return np.random.default_rng([zlib.crc32(f"{dataset}/{step}".encode()), seed])
+
+
+def add_seed_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dataset", required=True, help="name of the data set, an axis of the random seed")
+    parser.add_argument("--seed", type=whole(0), required=True, help="number of the repetition, from 0")
+
+
+def whole(least: int):
+    """An argument type: a whole number, ``least`` or more."""
+
+    def parse(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{value} is less than {least}")
+        return value
+
+    parse.__name__ = "whole number"
+    return parse
+
+
+def fraction(text: str) -> float:
+    """An argument type: a number strictly between 0 and 1."""
+    value = float(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
+    return value
+
+
+def positive(text: str) -> float:
+    """An argument type: a finite number above 0."""
+    value = float(text)
+    if not 0 < value < np.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a finite number above 0")
+    return value
+
+
+def assignment(text: str) -> tuple[str, str]:
+    """An argument type: NAME=VALUE."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise InputError with the message unless the condition holds."""
+    if not condition:
+        raise InputError(message)

@@ -1,0 +1,97 @@
+"""Measure the Hamming losses of all policies of one run (data set, seed, replay count) on the test contexts.
+
+Reads   --test: labelled contexts; --logging: π0 from log_crf; --skyline; --fit: npz of each algorithm, NAME=FILE.
+Writes  --output: csv with a row for each algorithm and selection.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..files import read_contexts, read_npz, read_policy, write_csv
+from ..metrics import expected_hamming, greedy_hamming
+from ..policy import ExponentialPolicy
+from ..scores import SCORES
+from . import add_seed_arguments, assignment, whole
+
+COLUMNS = [
+    "dataset",
+    "replay_count",
+    "seed",
+    "algorithm",
+    "selection",
+    "expected_hamming",
+    "greedy_hamming",
+    "hyperparameter",
+    "score",
+    "iterations",
+    "converged",
+]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--test", type=Path, required=True, help="npz from fetch")
+    parser.add_argument("--logging", type=Path, required=True, help="npz from log_crf")
+    parser.add_argument("--skyline", type=Path, required=True, help="npz from skyline")
+    parser.add_argument("--fit", nargs="+", type=assignment, required=True, metavar="NAME=FILE", help="npz from fit")
+    parser.add_argument("--selection", nargs="+", choices=SCORES, required=True, help="scores that choose")
+    parser.add_argument(
+        "--absent-label-score",
+        choices=("logged", "half"),
+        required=True,
+        help="how π0's loss counts a label that its training contexts lack: as logged (0), or as a coin toss",
+    )
+    parser.add_argument("--replay-count", type=whole(1), required=True)
+    add_seed_arguments(parser)
+    parser.add_argument("--output", type=Path, required=True)
+
+
+def run(options: argparse.Namespace) -> None:
+    X, labels = read_contexts(options.test)
+
+    def losses(policy: ExponentialPolicy) -> dict[str, float]:
+        return {
+            "expected_hamming": expected_hamming(policy, X, labels),
+            "greedy_hamming": greedy_hamming(policy, X, labels),
+        }
+
+    run_of = {"dataset": options.dataset, "replay_count": options.replay_count, "seed": options.seed}
+    rows = []
+
+    def add(algorithm: str, selection: str, **values) -> None:
+        rows.append({**dict.fromkeys(COLUMNS), **run_of, "algorithm": algorithm, "selection": selection, **values})
+
+    def add_unlearned(algorithm: str, policy: ExponentialPolicy) -> None:
+        loss = losses(policy)
+        for selection in options.selection:
+            add(algorithm, selection, **loss)
+
+    logging = read_policy(options.logging)
+    if options.absent_label_score == "half":
+        logging.coef[:, read_npz(options.logging, ["absent"])["absent"]] = 0
+    add_unlearned("logging", logging)
+    for algorithm, path in options.fit:
+        fits = read_npz(path, ["grid", "coef", "iterations", "converged", "scores", "chosen"])
+        of_grid = {}
+        for selection in options.selection:
+            score = SCORES.index(selection)
+            chosen = int(fits["chosen"][score])
+            if len(fits["grid"]) == 1:
+                chosen = 0
+            if chosen < 0:
+                add(algorithm, selection)
+                continue
+            if chosen not in of_grid:
+                of_grid[chosen] = losses(ExponentialPolicy(fits["coef"][chosen]))
+            add(
+                algorithm,
+                selection,
+                **of_grid[chosen],
+                hyperparameter=float(fits["grid"][chosen]),
+                score=float(fits["scores"][chosen, score]),
+                iterations=int(fits["iterations"][chosen]),
+                converged=bool(fits["converged"][chosen]),
+            )
+    add_unlearned("skyline", read_policy(options.skyline))
+    write_csv(options.output, COLUMNS, rows)

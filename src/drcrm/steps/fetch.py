@@ -1,0 +1,67 @@
+"""Fetch a data set's files, check their content and store them as arrays.
+
+Reads   the files of --train and --test, from the mirror if it has them, else from --url; kept in --raw and not
+        fetched again. Or, with --embedded, a data set that ships with scikit-learn.
+Writes  --output-train and --output-test: npz with X (dense, or the parts of a CSR matrix) and labels (0 and 1).
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..datasets import EMBEDDED, Registered, Source, load
+from ..errors import InputError
+from ..files import write_contexts
+from . import assignment, require, whole
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--train", nargs="+", default=[], metavar="FILE", help="names of the training files")
+    parser.add_argument("--test", nargs="+", default=[], metavar="FILE", help="names of the test files")
+    parser.add_argument("--url", default="", help="address of the folder that has the files")
+    parser.add_argument("--mirror", default="", help="folder or address tried before --url")
+    parser.add_argument("--raw", type=Path, help="folder the files are kept in")
+    parser.add_argument("--features", type=whole(1), help="number of features")
+    parser.add_argument("--labels", type=whole(1), help="number of labels, with ids from 0")
+    parser.add_argument(
+        "--keep-labels", nargs="+", type=whole(0), metavar="ID", help="ids of the labels to keep, in place of --labels"
+    )
+    parser.add_argument("--rows", nargs=2, type=whole(1), metavar=("TRAIN", "TEST"), help="rows the files must have")
+    parser.add_argument("--drop-repeats", action="store_true", help="keep the first of documents with equal features")
+    parser.add_argument(
+        "--sha256", nargs="+", type=assignment, default=[], metavar="FILE=DIGEST", help="digests the files must have"
+    )
+    parser.add_argument("--embedded", choices=EMBEDDED, help="a data set that needs no files")
+    parser.add_argument("--output-train", type=Path, required=True)
+    parser.add_argument("--output-test", type=Path, required=True)
+
+
+def run(options: argparse.Namespace) -> None:
+    train, test = EMBEDDED[options.embedded]() if options.embedded else _from_files(options)
+    write_contexts(options.output_train, *train)
+    write_contexts(options.output_test, *test)
+
+
+def _from_files(options: argparse.Namespace):
+    labels = options.keep_labels or (options.labels and range(options.labels))
+    for name, value in vars(options).items():
+        if name in ("train", "test", "raw", "features"):
+            require(bool(value), f"--{name} is needed")
+    require(bool(labels), "--labels or --keep-labels is needed")
+    registered = Registered(
+        features=options.features,
+        labels=list(labels),
+        drop_other_labels=bool(options.keep_labels),
+        rows=options.rows and tuple(options.rows),
+        drop_repeats=options.drop_repeats,
+    )
+    source = Source(options.url, options.mirror, dict(options.sha256))
+    had = set(options.raw.glob("*"))
+    train, test = ([source.fetch(name, options.raw) for name in names] for names in (options.train, options.test))
+    try:
+        return load(registered, train, test)
+    except InputError:
+        for path in {*train, *test} - had:
+            path.unlink()
+        raise

@@ -1,0 +1,54 @@
+"""Fit an algorithm for every value of its grid, and score every fit on the held-out part.
+
+Reads   --log: npz from replay.
+Writes  --output: npz with, for the k grid values: grid (k,), coef (k, features, labels), objective, iterations,
+        converged (k,), scores (k, 4) in the order ips, clipped_ips, snips, clipped_snips, and chosen (4,), the grid
+        index that each score chooses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from ..algorithms import ALGORITHMS, calibrated_penalty
+from ..crossval import fit_grid
+from ..files import read_log, write_npz
+from . import assignment
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--log", type=Path, required=True, help="npz from replay")
+    parser.add_argument("--estimator", choices=ALGORITHMS, required=True)
+    parser.add_argument("--parameter", default="", help="name of the hyper-parameter (none for CIPS)")
+    parser.add_argument("--grid", nargs="*", type=float, default=[], metavar="VALUE", help="its values")
+    parser.add_argument(
+        "--option", nargs="*", type=assignment, default=[], metavar="NAME=VALUE", help="other parameters"
+    )
+    parser.add_argument(
+        "--variance-penalty-scale",
+        choices=("calibrated", "unit"),
+        default="calibrated",
+        help="POEM's grid in units of λ0 = −mean cost ÷ its standard error (the public code), or as it is (the paper)",
+    )
+    parser.add_argument("--output", type=Path, required=True)
+
+
+def run(options: argparse.Namespace) -> None:
+    train, heldout = read_log(options.log)
+    calibrate = options.estimator == "POEM" and options.variance_penalty_scale == "calibrated"
+    fits = fit_grid(
+        train,
+        heldout,
+        options.estimator,
+        options.parameter or None,
+        options.grid,
+        dict(options.option),
+        calibrated_penalty(train) if calibrate else 1.0,
+    )
+    write_npz(options.output, **asdict(fits))
+    failed = [f"{value:g}" for value, converged in zip(fits.grid, fits.converged, strict=True) if not converged]
+    if failed:
+        print(f"{options.estimator}: no convergence at {', '.join(failed)}", file=sys.stderr)

@@ -1,0 +1,28 @@
+"""Train the logging policy π0, a CRF, on its share of the training contexts.
+
+Reads   --train: labelled contexts; --split: which of them are π0's.
+Writes  --output: npz with coef (features + 1, labels), and absent, which labels had no positive and are logged as 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..crf import absent_labels, fit_crf
+from ..files import read_contexts, read_npz, write_policy
+from . import positive
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--train", type=Path, required=True, help="npz from fetch")
+    parser.add_argument("--split", type=Path, required=True, help="npz from split")
+    parser.add_argument("--logging-c", type=positive, required=True, help="inverse regularisation C of the CRF")
+    parser.add_argument("--output", type=Path, required=True)
+
+
+def run(options: argparse.Namespace) -> None:
+    X, labels = read_contexts(options.train)
+    rows = read_npz(options.split, ["logging"])["logging"]
+    policy = fit_crf(X[rows], labels[rows], options.logging_c)
+    write_policy(options.output, policy, absent=absent_labels(labels[rows]))

@@ -1,0 +1,42 @@
+"""Log the actions of π0 on the training contexts, --replay-count times over.
+
+Reads   --train: labelled contexts; --split: which are held out; --policy: π0.
+Writes  --output: npz of the log, distinct rows stored once: X with the constant feature, Y, propensity, the translated
+        cost, context (a row's context), and how often a row occurs in the training and in the held-out part.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from ..bandit import heldout_rows, replay
+from ..files import read_contexts, read_npz, read_policy, write_log
+from . import add_seed_arguments, fraction, generator, whole
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--train", type=Path, required=True, help="npz from fetch")
+    parser.add_argument("--split", type=Path, required=True, help="npz from split")
+    parser.add_argument("--policy", type=Path, required=True, help="npz from log_crf")
+    parser.add_argument("--replay-count", type=whole(1), required=True, help="passes over the contexts")
+    parser.add_argument("--split-unit", choices=("row", "context"), required=True, help="what is held out")
+    parser.add_argument("--heldout-fraction", type=fraction, required=True, help="share of rows held out, if rows")
+    add_seed_arguments(parser)
+    parser.add_argument("--output", type=Path, required=True)
+
+
+def run(options: argparse.Namespace) -> None:
+    X, labels = read_contexts(options.train)
+    policy = read_policy(options.policy)
+    log = replay(policy, X, labels, options.replay_count, generator(options.dataset, options.seed, "replay"))
+    if options.split_unit == "context":
+        heldout = np.isin(log.context, read_npz(options.split, ["heldout"])["heldout"])
+    else:
+        rng = generator(options.dataset, options.seed, "heldout")
+        heldout = heldout_rows(log.size, options.heldout_fraction, rng)
+    merged, group = log.merged()
+    held = np.bincount(group, heldout).astype(int)
+    write_log(options.output, merged, train=merged.count - held, heldout=held)

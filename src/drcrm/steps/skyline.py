@@ -1,0 +1,31 @@
+"""Train the CRF skyline on full supervision, with C from 10^-2 … 10^2 by greedy Hamming loss on the held-out contexts.
+
+Reads   --train: labelled contexts; --split: which are trained on and which held out.
+Writes  --output: npz with coef (features + 1, labels), and C, the chosen value.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from ..crf import fit_skyline
+from ..files import read_contexts, read_npz, write_policy
+
+GRID = tuple(10.0**k for k in range(-2, 3))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--train", type=Path, required=True, help="npz from fetch")
+    parser.add_argument("--split", type=Path, required=True, help="npz from split")
+    parser.add_argument("--output", type=Path, required=True)
+
+
+def run(options: argparse.Namespace) -> None:
+    X, labels = read_contexts(options.train)
+    split = read_npz(options.split, ["train", "heldout"])
+    train, heldout = split["train"], split["heldout"]
+    policy, C = fit_skyline(X[train], labels[train], X[heldout], labels[heldout], GRID)
+    write_policy(options.output, policy, C=np.array(C))

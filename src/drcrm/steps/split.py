@@ -1,0 +1,31 @@
+"""Draw the contexts that train π0, and those held out.
+
+Reads   --train: labelled contexts.
+Writes  --output: npz with the context numbers logging, train and heldout. Under --split-unit context the logging
+        contexts come from the training part, under row from all.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..bandit import split_contexts
+from ..files import read_contexts, write_npz
+from . import add_seed_arguments, fraction, generator
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--train", type=Path, required=True, help="npz from fetch")
+    parser.add_argument("--split-unit", choices=("row", "context"), required=True, help="what is held out")
+    parser.add_argument("--logging-fraction", type=fraction, required=True, help="share of contexts that train π0")
+    parser.add_argument("--heldout-fraction", type=fraction, required=True, help="share that is held out")
+    add_seed_arguments(parser)
+    parser.add_argument("--output", type=Path, required=True)
+
+
+def run(options: argparse.Namespace) -> None:
+    X, _ = read_contexts(options.train)
+    rng = generator(options.dataset, options.seed, "split")
+    shares = options.logging_fraction, options.heldout_fraction
+    write_npz(options.output, **split_contexts(X.shape[0], options.split_unit, *shares, rng))

@@ -1,0 +1,70 @@
+"""Checks of arrays that come from outside, shared by the policy, the bandit log and the data sets."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from .errors import InputError
+
+Features = np.ndarray | sparse.csr_array
+
+
+def check_features(X, name: str = "X") -> Features:
+    """Return ``X`` as a finite two-dimensional float array, dense or CSR.
+
+    Raises InputError for a wrong number of dimensions, no rows, or a NaN or infinite value, with its row and column.
+    """
+    if sparse.issparse(X):
+        X = sparse.csr_array(X, dtype=float)
+        values = X.data
+    else:
+        X = values = np.ascontiguousarray(_as_float(X, name))
+    if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
+        raise InputError(f"{name} has shape {X.shape}, expected (rows, features) with at least one of each")
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        at = bad[0]
+        if sparse.issparse(X):
+            row, column = np.searchsorted(X.indptr, at, side="right") - 1, X.indices[at]
+        else:
+            row, column = divmod(at, X.shape[1])
+        raise InputError(f"{name} has {values.flat[at]} in row {row}, column {column}, expected finite features")
+    return X
+
+
+def check_actions(Y, rows: int | None = None, name: str = "Y") -> np.ndarray:
+    """Return ``Y`` as a C-contiguous (n, q) array of 0 and 1 in one byte each; InputError names the first bad row."""
+    Y = np.asarray(Y)
+    if Y.ndim != 2 or Y.shape[1] == 0:
+        raise InputError(f"{name} has shape {Y.shape}, expected (rows, labels)")
+    if rows is not None and len(Y) != rows:
+        raise InputError(f"{name} has {len(Y)} rows, expected {rows}")
+    bad = ~((Y == 0) | (Y == 1))
+    if bad.any():
+        row, label = np.argwhere(bad)[0]
+        raise InputError(f"{name} has {Y[row, label]} in row {row}, label {label}, expected 0 or 1")
+    return np.ascontiguousarray(Y, dtype=np.uint8)
+
+
+def check_vector(values, rows: int, name: str) -> np.ndarray:
+    """Return ``values`` as a finite float vector of ``rows`` entries; InputError says what else it was."""
+    values = np.ascontiguousarray(_as_float(values, name))
+    if values.shape != (rows,):
+        raise InputError(f"{name} has shape {values.shape}, expected ({rows},)")
+    reject(~np.isfinite(values), values, name, "a finite number")
+    return values
+
+
+def reject(bad: np.ndarray, values: np.ndarray, name: str, expected: str) -> None:
+    """Raise InputError for the first row where ``bad`` is true."""
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(f"{name} is {values[row]} in row {row}, expected {expected}")
+
+
+def _as_float(values, name: str) -> np.ndarray:
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} is not an array of numbers") from None

@@ -1,0 +1,75 @@
+"""The configuration, checked, and what rules look up in it."""
+
+import ast
+import os
+import shlex
+import sys
+
+import yaml
+
+SOURCE = Path(workflow.basedir) / "src"
+sys.path.insert(0, str(SOURCE))
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
+
+from drcrm.config import complete
+from drcrm.errors import InputError
+
+SCHEMA = Path(workflow.basedir) / "workflow/schemas/config.schema.yaml"
+
+
+configfile: Path(workflow.basedir) / "config.yaml"
+
+
+try:
+    config.update(complete(config, yaml.safe_load(SCHEMA.read_text())))
+except InputError as error:
+    sys.exit(str(error))
+
+MIRROR = f"--mirror {shlex.quote(config['mirror'])}" if config["mirror"] else ""
+RUN = "results/{experiment}/runs/{dataset}/seed{seed}"
+
+
+def code(step):
+    """The source files a step runs: its module and, through their imports, those of the core that it uses."""
+    found, queue = set(), [SOURCE / f"drcrm/steps/{step}.py", SOURCE / "drcrm/steps/__init__.py"]
+    while queue:
+        path = queue.pop()
+        if path in found or not path.is_file():
+            continue
+        found.add(path)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                folder = path.parents[node.level - 1]
+                names = [node.module] if node.module else [alias.name for alias in node.names]
+                queue.extend(folder / f"{name}.py" for name in names)
+    return sorted(os.path.relpath(path) for path in found)
+
+
+def of(key):
+    """A lookup of an option in the experiment of a job."""
+    return lambda wildcards: config["experiments"][wildcards.experiment][key]
+
+
+def runs(name):
+    """The (data set, replay count, seed) of an experiment's tables and of its replay-count figure, each once."""
+    experiment = config["experiments"][name]
+    curve = experiment.get("replay_curve", {"datasets": [], "counts": [], "seeds": 0})
+    tables = [(d, experiment["replay_count"], s) for d in experiment["datasets"] for s in range(experiment["seeds"])]
+    figure = [(d, c, s) for d in curve["datasets"] for c in curve["counts"] for s in range(curve["seeds"])]
+    return sorted(dict.fromkeys(tables + figure))
+
+
+def targets(name):
+    """All files of an experiment, but the report."""
+    folder = f"results/{name}"
+    curve = config["experiments"][name].get("replay_curve", {"datasets": []})
+    return [
+        f"{folder}/metrics.csv",
+        *expand(f"{folder}/tables/{{table}}.{{kind}}", table=TABLES, kind=["csv", "md", "tex"]),
+        *expand(f"{folder}/tables/paper_comparison.{{kind}}", kind=["csv", "md"]),
+        *expand(f"{folder}/figures/replay_count_{{d}}.{{kind}}", d=curve["datasets"], kind=FIGURE_KINDS),
+    ]
+
+
+TABLES = ["expected_hamming", "greedy_hamming", "hyperparameters"]
+FIGURE_KINDS = ["pdf", "svg", "png"]

@@ -1,0 +1,158 @@
+"""Data sets, and what is drawn from them: the split, π0 and the skyline, the replayed log."""
+
+
+def source(wildcards):
+    """The options of fetch: where a data set comes from, and what it must contain."""
+    dataset = config["datasets"][wildcards.dataset]
+    if "embedded" in dataset:
+        return f"--embedded {dataset['embedded']}"
+    labels = dataset["labels"]
+    options = {
+        "train": dataset["train"],
+        "test": dataset["test"],
+        "features": [dataset["features"]],
+        "labels": [labels] if isinstance(labels, int) else [],
+        "keep-labels": [] if isinstance(labels, int) else labels,
+        "url": [dataset["url"]] if "url" in dataset else [],
+        "rows": dataset.get("rows", []),
+        "sha256": [f"{name}={digest}" for name, digest in dataset["sha256"].items()],
+    }
+    flags = [" ".join(map(str, [f"--{name}", *values])) for name, values in options.items() if values]
+    return " ".join([*flags, "--drop-repeats"] if dataset["drop_repeats"] else flags)
+
+
+def megabytes(wildcards, input):
+    """Memory for contexts of a data set: some copies of its arrays beside the interpreter's own."""
+    return int(500 + 6 * sum(Path(path).stat().st_size for path in input if path.endswith(".npz")) / 1e6)
+
+
+rule fetch:
+    input:
+        code("fetch"),
+    output:
+        train="resources/{dataset}/train.npz",
+        test="resources/{dataset}/test.npz",
+    log:
+        "resources/{dataset}/fetch.log",
+    benchmark:
+        "resources/{dataset}/fetch.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards: 12000 if wildcards.dataset == "rcv1_topics" else 2000,
+        runtime=lambda wildcards: 120 if wildcards.dataset == "rcv1_topics" else 20,
+    params:
+        source=source,
+        raw="resources/{dataset}/raw",
+    message:
+        "fetch {wildcards.dataset}"
+    shell:
+        "python -m drcrm fetch {params.source} {MIRROR} --raw {params.raw}"
+        " --output-train {output.train} --output-test {output.test} 2> {log}"
+
+
+rule split:
+    input:
+        code("split"),
+        train="resources/{dataset}/train.npz",
+    output:
+        f"{RUN}/split.npz",
+    log:
+        f"{RUN}/logs/split.log",
+    benchmark:
+        f"{RUN}/benchmarks/split.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=megabytes,
+        runtime=10,
+    params:
+        unit=of("split_unit"),
+        logging=of("logging_fraction"),
+        heldout=of("heldout_fraction"),
+    message:
+        "split {wildcards.dataset}, seed {wildcards.seed}"
+    shell:
+        "python -m drcrm split --train {input.train} --split-unit {params.unit} --logging-fraction {params.logging}"
+        " --heldout-fraction {params.heldout} --dataset {wildcards.dataset} --seed {wildcards.seed}"
+        " --output {output} 2> {log}"
+
+
+rule log_crf:
+    input:
+        code("log_crf"),
+        train="resources/{dataset}/train.npz",
+        split=f"{RUN}/split.npz",
+    output:
+        f"{RUN}/logging.npz",
+    log:
+        f"{RUN}/logs/log_crf.log",
+    benchmark:
+        f"{RUN}/benchmarks/log_crf.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=megabytes,
+        runtime=20,
+    params:
+        c=of("logging_c"),
+    message:
+        "logging policy on {wildcards.dataset}, seed {wildcards.seed}"
+    shell:
+        "python -m drcrm log_crf --train {input.train} --split {input.split} --logging-c {params.c}"
+        " --output {output} 2> {log}"
+
+
+rule skyline:
+    input:
+        code("skyline"),
+        train="resources/{dataset}/train.npz",
+        split=f"{RUN}/split.npz",
+    output:
+        f"{RUN}/skyline.npz",
+    log:
+        f"{RUN}/logs/skyline.log",
+    benchmark:
+        f"{RUN}/benchmarks/skyline.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, input: 4 * megabytes(wildcards, input),
+        runtime=lambda wildcards: 240 if config["datasets"][wildcards.dataset]["features"] > 10000 else 60,
+    message:
+        "skyline on {wildcards.dataset}, seed {wildcards.seed}"
+    shell:
+        "python -m drcrm skyline --train {input.train} --split {input.split} --output {output} 2> {log}"
+
+
+rule replay:
+    input:
+        code("replay"),
+        train="resources/{dataset}/train.npz",
+        split=f"{RUN}/split.npz",
+        policy=f"{RUN}/logging.npz",
+    output:
+        f"{RUN}/replay{{replays}}/log.npz",
+    log:
+        f"{RUN}/replay{{replays}}/logs/replay.log",
+    benchmark:
+        f"{RUN}/replay{{replays}}/benchmarks/replay.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, input: megabytes(wildcards, input) + 10 * int(wildcards.replays),
+        runtime=20,
+    params:
+        unit=of("split_unit"),
+        heldout=of("heldout_fraction"),
+    message:
+        "replay {wildcards.replays} times on {wildcards.dataset}, seed {wildcards.seed}"
+    shell:
+        "python -m drcrm replay --train {input.train} --split {input.split} --policy {input.policy}"
+        " --replay-count {wildcards.replays} --split-unit {params.unit} --heldout-fraction {params.heldout}"
+        " --dataset {wildcards.dataset} --seed {wildcards.seed} --output {output} 2> {log}"
