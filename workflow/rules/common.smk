@@ -2,14 +2,13 @@
 
 import ast
 import os
-import shlex
 import sys
+from shlex import quote
 
 import yaml
 
 SOURCE = Path(workflow.basedir) / "src"
 sys.path.insert(0, str(SOURCE))
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
 
 from drcrm.config import complete
 from drcrm.errors import InputError
@@ -25,7 +24,10 @@ try:
 except InputError as error:
     sys.exit(str(error))
 
-MIRROR = f"--mirror {shlex.quote(config['mirror'])}" if config["mirror"] else ""
+# The mirror is no parameter of a rule: the data are the same from anywhere, and fetched files stay.
+mirror = quote(config["mirror"] or "")
+shell.prefix(f"set -euo pipefail; export PYTHONPATH={quote(str(SOURCE))} DRCRM_MIRROR={mirror}; ")
+
 RUN = "results/{experiment}/runs/{dataset}/seed{seed}"
 
 

@@ -1,31 +1,6 @@
 """Data sets, and what is drawn from them: the split, π0 and the skyline, the replayed log."""
 
 
-def source(wildcards):
-    """The options of fetch: where a data set comes from, and what it must contain."""
-    dataset = config["datasets"][wildcards.dataset]
-    if "embedded" in dataset:
-        return f"--embedded {dataset['embedded']}"
-    labels = dataset["labels"]
-    options = {
-        "train": dataset["train"],
-        "test": dataset["test"],
-        "features": [dataset["features"]],
-        "labels": [labels] if isinstance(labels, int) else [],
-        "keep-labels": [] if isinstance(labels, int) else labels,
-        "url": [dataset["url"]] if "url" in dataset else [],
-        "rows": dataset.get("rows", []),
-        "sha256": [f"{name}={digest}" for name, digest in dataset["sha256"].items()],
-    }
-    flags = [" ".join(map(str, [f"--{name}", *values])) for name, values in options.items() if values]
-    return " ".join([*flags, "--drop-repeats"] if dataset["drop_repeats"] else flags)
-
-
-def megabytes(wildcards, input):
-    """Memory for contexts of a data set: some copies of its arrays beside the interpreter's own."""
-    return int(500 + 6 * sum(Path(path).stat().st_size for path in input if path.endswith(".npz")) / 1e6)
-
-
 rule fetch:
     input:
         code("fetch"),
@@ -48,7 +23,7 @@ rule fetch:
     message:
         "fetch {wildcards.dataset}"
     shell:
-        "python -m drcrm fetch {params.source} {MIRROR} --raw {params.raw}"
+        "python -m drcrm fetch {params.source} --raw {params.raw}"
         " --output-train {output.train} --output-test {output.test} 2> {log}"
 
 

@@ -1,28 +1,6 @@
 """Fits along each algorithm's grid, and the losses of what they choose."""
 
 
-def learner(wildcards):
-    """The options of fit: the estimator, its hyper-parameter and grid, its other parameters."""
-    algorithm = config["algorithms"][wildcards.algorithm]
-    options = " ".join(f"{name}={value}" for name, value in algorithm["options"].items())
-    parts = [
-        f"--estimator {algorithm['estimator']}",
-        f"--parameter {algorithm['parameter']}" if "parameter" in algorithm else "",
-        f"--grid {' '.join(map(str, algorithm['grid']))}" if "grid" in algorithm else "",
-        f"--option {options}" if options else "",
-    ]
-    return " ".join(filter(None, parts))
-
-
-def fit_megabytes(wildcards, input):
-    """Memory of a fit: the log, L-BFGS's 50 pairs of vectors, and the coefficients of the whole grid."""
-    dataset = config["datasets"][wildcards.dataset]
-    labels = dataset["labels"] if isinstance(dataset["labels"], int) else len(dataset["labels"])
-    coefficients = 8e-6 * (dataset["features"] + 1) * labels
-    grid = len(config["algorithms"][wildcards.algorithm].get("grid", [0]))
-    return int(megabytes(wildcards, input) + (2 * 50 + 10 + 2 * grid) * coefficients)
-
-
 rule fit:
     input:
         code("fit"),
@@ -47,12 +25,6 @@ rule fit:
     shell:
         "python -m drcrm fit --log {input.log} {params.learner} --variance-penalty-scale {params.scale}"
         " --output {output} 2> {log}"
-
-
-def fits(wildcards):
-    """The fits of one run, all algorithms."""
-    algorithms = config["experiments"][wildcards.experiment]["algorithms"]
-    return {name: f"{RUN}/replay{{replays}}/{name}.npz".format(**wildcards) for name in algorithms}
 
 
 rule evaluate:

@@ -28,18 +28,6 @@ rule collect:
         "python -m drcrm collect {input.runs} --output {output} 2> {log}"
 
 
-def grids(wildcards):
-    """The grids of an experiment's algorithms, as tables wants them."""
-    chosen = {name: config["algorithms"][name] for name in config["experiments"][wildcards.experiment]["algorithms"]}
-    return " ".join(f"{name}={','.join(map(str, a.get('grid', [])))}" for name, a in chosen.items())
-
-
-def papers(wildcards):
-    """The paper's data set of each of an experiment's, and how it differs, as tables wants them."""
-    datasets = {name: config["datasets"][name] for name in config["experiments"][wildcards.experiment]["datasets"]}
-    return [f"{name}={d['paper']}:{d.get('differs', '')}" for name, d in datasets.items() if "paper" in d]
-
-
 rule tables:
     input:
         code("tables"),

@@ -8,6 +8,7 @@ Writes  --output-train and --output-test: npz with X (dense, or the parts of a C
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from ..datasets import EMBEDDED, Registered, Source, load
@@ -20,7 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--train", nargs="+", default=[], metavar="FILE", help="names of the training files")
     parser.add_argument("--test", nargs="+", default=[], metavar="FILE", help="names of the test files")
     parser.add_argument("--url", default="", help="address of the folder that has the files")
-    parser.add_argument("--mirror", default="", help="folder or address tried before --url")
+    mirror = os.environ.get("DRCRM_MIRROR", "")
+    parser.add_argument("--mirror", default=mirror, help="folder or address tried before --url ($DRCRM_MIRROR)")
     parser.add_argument("--raw", type=Path, help="folder the files are kept in")
     parser.add_argument("--features", type=whole(1), help="number of features")
     parser.add_argument("--labels", type=whole(1), help="number of labels, with ids from 0")

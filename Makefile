@@ -1,0 +1,47 @@
+# make demo    the default experiment, installed and run from nothing; results in results/demo
+# make test    the whole test suite
+# make report EXPERIMENT=sample    results/sample/report.html, building what is missing
+# make lint    ruff, snakefmt, snakemake --lint
+# make pins    renew requirements.txt and environment.yml from pyproject.toml
+
+PYTHON ?= python3
+CORES ?= 2
+EXPERIMENT ?= demo
+SNAKEMAKE = snakemake --cores $(CORES)
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.PHONY: demo test report lint pins clean
+
+demo:
+	$(MAKE) report EXPERIMENT=demo
+
+report: .venv/installed
+	$(SNAKEMAKE) $(EXPERIMENT)
+	$(SNAKEMAKE) $(EXPERIMENT) --report results/$(EXPERIMENT)/report.html
+
+test: .venv/installed
+	python -m pytest
+
+lint: .venv/installed
+	ruff check .
+	ruff format --check .
+	snakefmt --check Snakefile workflow
+	snakemake --lint
+
+.venv/installed: requirements.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	python -m pip install --quiet -r requirements.txt
+	python -m pip install --quiet --no-deps --editable .
+	touch $@
+
+pins:
+	$(PYTHON) -m venv .venv
+	python -m pip install --quiet pip-tools
+	pip-compile --quiet --upgrade --extra dev --strip-extras --no-annotate --no-header \
+		--no-emit-index-url --no-emit-find-links --output-file requirements.txt pyproject.toml
+	{ printf 'name: drcrm\nchannels:\n  - conda-forge\ndependencies:\n  - python >=3.11\n  - pip\n  - pip:\n'; \
+		sed 's/^/      - /' requirements.txt; } > environment.yml
+
+clean:
+	rm -rf .venv results resources .snakemake

@@ -1,0 +1,66 @@
+"""What rules pass to the steps, and the memory they ask for, from the data sets and algorithms of the config."""
+
+
+def source(wildcards):
+    """The options of fetch: where a data set comes from, and what it must contain."""
+    dataset = config["datasets"][wildcards.dataset]
+    if "embedded" in dataset:
+        return f"--embedded {dataset['embedded']}"
+    labels = dataset["labels"]
+    options = {
+        "train": dataset["train"],
+        "test": dataset["test"],
+        "features": [dataset["features"]],
+        "labels": [labels] if isinstance(labels, int) else [],
+        "keep-labels": [] if isinstance(labels, int) else labels,
+        "url": [dataset["url"]] if "url" in dataset else [],
+        "rows": dataset.get("rows", []),
+        "sha256": [f"{name}={digest}" for name, digest in dataset["sha256"].items()],
+    }
+    flags = [" ".join(map(str, [f"--{name}", *values])) for name, values in options.items() if values]
+    return " ".join([*flags, "--drop-repeats"] if dataset["drop_repeats"] else flags)
+
+
+def megabytes(wildcards, input):
+    """Memory for contexts of a data set: some copies of its arrays beside the interpreter's own."""
+    return int(500 + 6 * sum(Path(path).stat().st_size for path in input if path.endswith(".npz")) / 1e6)
+
+
+def learner(wildcards):
+    """The options of fit: the estimator, its hyper-parameter and grid, its other parameters."""
+    algorithm = config["algorithms"][wildcards.algorithm]
+    options = " ".join(f"{name}={value}" for name, value in algorithm["options"].items())
+    parts = [
+        f"--estimator {algorithm['estimator']}",
+        f"--parameter {algorithm['parameter']}" if "parameter" in algorithm else "",
+        f"--grid {' '.join(map(str, algorithm['grid']))}" if "grid" in algorithm else "",
+        f"--option {options}" if options else "",
+    ]
+    return " ".join(filter(None, parts))
+
+
+def fit_megabytes(wildcards, input):
+    """Memory of a fit: the log, L-BFGS's 50 pairs of vectors, and the coefficients of the whole grid."""
+    dataset = config["datasets"][wildcards.dataset]
+    labels = dataset["labels"] if isinstance(dataset["labels"], int) else len(dataset["labels"])
+    coefficients = 8e-6 * (dataset["features"] + 1) * labels
+    grid = len(config["algorithms"][wildcards.algorithm].get("grid", [0]))
+    return int(megabytes(wildcards, input) + (2 * 50 + 10 + 2 * grid) * coefficients)
+
+
+def fits(wildcards):
+    """The fits of one run, all algorithms."""
+    algorithms = config["experiments"][wildcards.experiment]["algorithms"]
+    return {name: f"{RUN}/replay{{replays}}/{name}.npz".format(**wildcards) for name in algorithms}
+
+
+def grids(wildcards):
+    """The grids of an experiment's algorithms, as tables wants them."""
+    chosen = {name: config["algorithms"][name] for name in config["experiments"][wildcards.experiment]["algorithms"]}
+    return " ".join(f"{name}={','.join(map(str, a.get('grid', [])))}" for name, a in chosen.items())
+
+
+def papers(wildcards):
+    """The paper's data set of each of an experiment's, and how it differs, as tables wants them."""
+    datasets = {name: config["datasets"][name] for name in config["experiments"][wildcards.experiment]["datasets"]}
+    return [f"{name}={d['paper']}:{d.get('differs', '')}" for name, d in datasets.items() if "paper" in d]
