@@ -73,6 +73,10 @@ class BanditLog:
         rows = self.Y[keep], self.propensity[keep], self.cost[keep], self.context[keep], count[keep]
         return BanditLog(self.X, *rows)
 
+    def with_contexts(self, X) -> BanditLog:
+        """Return the log with other features of the same contexts."""
+        return BanditLog(X, self.Y, self.propensity, self.cost, self.context, self.count)
+
     def merged(self) -> tuple[BanditLog, np.ndarray]:
         """Return the log with rows equal in context, action, propensity and cost stored once, their counts added up.
 

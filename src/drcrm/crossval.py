@@ -9,8 +9,7 @@ import numpy as np
 
 from .algorithms import ALGORITHMS
 from .bandit import BanditLog, clipping_constant
-from .objective import Objective
-from .optimize import minimize_risk
+from .optimize import minimize_risks
 from .policy import ExponentialPolicy
 from .scores import SCORES, choose, log_weights, off_policy_scores
 
@@ -59,7 +58,7 @@ def fit_grid(
     settings = [{parameter: scale * value} for value in grid] if parameter else [{}]
     grid = np.asarray(grid, dtype=float) if parameter else np.array([np.nan])
     risks = [algorithm.make_risk(**setting, **(options or {})) for setting in settings]
-    fits = [minimize_risk(Objective(train, risk, clip)) for risk in risks]
+    fits = minimize_risks(train, risks, clip)
     scores = np.empty((len(fits), len(SCORES)))
     for row, fit in zip(scores, fits, strict=True):
         weight = np.exp(log_weights(ExponentialPolicy(fit.coef), heldout))

@@ -9,8 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from .algorithms import ALGORITHMS
 from .bandit import BanditLog, clipping_constant
 from .errors import InputError
-from .objective import Objective
-from .optimize import minimize_risk
+from .optimize import minimize_risks
 from .policy import ExponentialPolicy
 
 
@@ -68,7 +67,7 @@ class CounterfactualEstimator(BaseEstimator):
         algorithm = ALGORITHMS[self._algorithm]
         risk = algorithm.make_risk(**{name: getattr(self, name) for name in algorithm.parameters})
         self.clip_ = _clip(self.clip, log)
-        found = minimize_risk(Objective(log, risk, self.clip_), self.max_iter, self.tol)
+        [found] = minimize_risks(log, [risk], self.clip_, self.max_iter, self.tol)
         self.coef_ = found.coef
         self.objective_ = found.objective
         self.n_iter_ = found.iterations

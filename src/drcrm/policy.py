@@ -86,7 +86,8 @@ def incidence(Y: np.ndarray, context: np.ndarray, n_contexts: int) -> sparse.csr
     row, label = np.nonzero(Y)
     indptr = np.concatenate([[0], np.cumsum(Y.sum(axis=1, dtype=np.intp))])
     columns = np.asarray(context)[row] * q + label
-    return sparse.csr_array((np.ones(len(row)), columns, indptr), shape=(n, n_contexts * q))
+    narrow = np.int32 if max(n_contexts * q, len(row)) < 2**31 else np.int64
+    return sparse.csr_array((np.ones(len(row)), columns.astype(narrow), indptr.astype(narrow)), (n, n_contexts * q))
 
 
 def log_prob(scores: np.ndarray, log_partition: np.ndarray, actions: sparse.csr_array, context: np.ndarray):
