@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from copy import deepcopy
 from difflib import get_close_matches
@@ -9,7 +10,16 @@ from difflib import get_close_matches
 import jsonschema
 
 from .algorithms import ALGORITHMS
-from .errors import InputError
+from .errors import InputError, located
+
+_TYPES = {
+    "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda _, value: isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf,
+}
+_Validator = jsonschema.validators.extend(
+    jsonschema.Draft202012Validator,
+    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(_TYPES),  # 2.0 is no count, NaN no number
+)
 
 
 def complete(config: Mapping, schema: Mapping) -> dict:
@@ -19,7 +29,7 @@ def complete(config: Mapping, schema: Mapping) -> dict:
     algorithm's parameters are its estimator's.
     """
     config = deepcopy(dict(config))
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(config))
+    error = jsonschema.exceptions.best_match(_Validator(schema).iter_errors(config))
     if error is not None:
         raise InputError(_explain(error))
     _fill(config, schema, schema)
@@ -33,6 +43,12 @@ def complete(config: Mapping, schema: Mapping) -> dict:
             )
         for option in algorithm["options"]:
             _known(option, allowed[1:], f"algorithms.{name}.options", "parameter")
+        with located(f"config: algorithms.{name}"):
+            for value in algorithm.get("grid", []):
+                ALGORITHMS[algorithm["estimator"]].make_risk(**{algorithm["parameter"]: value}, **algorithm["options"])
+    for name, dataset in config["datasets"].items():
+        for file in dataset["sha256"]:
+            _known(file, dataset.get("train", []) + dataset.get("test", []), f"datasets.{name}.sha256", "file")
     for name, experiment in config["experiments"].items():
         experiment.setdefault("algorithms", list(config["algorithms"]))
         place = f"experiments.{name}"
@@ -59,20 +75,26 @@ def _allowed(name: str, allowed) -> str:
 
 def _explain(error: jsonschema.ValidationError) -> str:
     """One line: the key's path, what it has, and what the schema allows."""
-    place = "config: " + ".".join(map(str, error.absolute_path))
-    where = error.schema.get("description", "")
+    path = list(error.absolute_path)
     if error.validator == "additionalProperties":
-        unknown = sorted(set(error.instance) - set(error.schema["properties"]))[0]
-        place = place.rstrip(": ") + ("." if error.absolute_path else ": ")
-        return f"{place}{unknown}: unknown key{_allowed(unknown, error.schema['properties'])}"
-    if error.validator == "required":
-        return f"{place}: {error.message}"
-    if error.parent is not None and error.parent.validator == "propertyNames":
-        return f"{place}: the name {error.instance!r} is not allowed: {error.message}"
+        path.append(sorted(set(error.instance) - set(error.schema["properties"]))[0])
+        return f"{_place(path)}: unknown key{_allowed(path[-1], error.schema['properties'])}"
+    if "propertyNames" in error.absolute_schema_path:
+        reason = "is taken" if error.validator == "not" else f"does not match {error.validator_value}"
+        taken = f" (as are: {', '.join(error.validator_value['enum'])})" if error.validator == "not" else ""
+        return f"{_place([*path, error.instance])}: this name {reason}{taken}"
+    place, where = _place(path), error.schema.get("description", "")
+    if error.validator == "oneOf" and all("required" in choice for choice in error.validator_value):
+        choices = " or ".join(" and ".join(choice["required"]) for choice in error.validator_value)
+        return f"{place}: has {', '.join(error.instance)}; expected either {choices}"
     hint = ""
     if error.validator == "type" and isinstance(error.instance, str) and error.schema.get("type") == "number":
         hint = "; YAML reads 1e-5 as text, write 1.0e-5"
     return f"{place}: {error.message}{hint}" + (f" ({where})" if where else "")
+
+
+def _place(path) -> str:
+    return ": ".join(["config", *filter(None, [".".join(map(str, path))])])
 
 
 def _fill(value, schema: Mapping, root: Mapping) -> None:

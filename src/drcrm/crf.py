@@ -12,7 +12,6 @@ import sklearn_crfsuite
 from pycrfsuite import ItemSequence
 from scipy import sparse
 
-from .metrics import greedy_hamming
 from .policy import ExponentialPolicy
 
 CERTAIN = 1000.0
@@ -42,8 +41,8 @@ def fit_skyline(X, labels, X_heldout, labels_heldout, grid: Sequence[float]) -> 
     """
     sequences = _sequences(X)
     policies = [_fit(sequences, X.shape[1], labels, C) for C in grid]
-    losses = [greedy_hamming(policy, X_heldout, labels_heldout) for policy in policies]
-    best = int(np.argmin(losses))
+    wrong = [np.count_nonzero(policy.greedy(X_heldout) != labels_heldout) for policy in policies]
+    best = int(np.argmin(wrong))
     return policies[best], grid[best]
 
 
@@ -73,6 +72,7 @@ def _fit(sequences: list[ItemSequence], n_features: int, labels: np.ndarray, C: 
             epsilon=1e-9,
             delta=1e-14,
             max_iterations=5000,
+            min_freq=-np.inf,  # a frequency is a sum of feature values: above 0, negative features would be dropped
         )
         crf.fit(sequences, [[str(value)] for value in positive])
         for (feature, label), weight in crf.state_features_.items():

@@ -9,6 +9,7 @@ import numpy as np
 
 from .algorithms import ALGORITHMS
 from .bandit import BanditLog, clipping_constant
+from .errors import InputError
 from .optimize import minimize_risks
 from .policy import ExponentialPolicy
 from .scores import SCORES, choose, log_weights, off_policy_scores
@@ -54,6 +55,7 @@ def fit_grid(
         What a grid value is multiplied with to give the hyper-parameter (POEM's λ0).
     """
     algorithm = ALGORITHMS[estimator]
+    _check_parameters(estimator, parameter, grid, options or {})
     clip = clipping_constant(train)
     settings = [{parameter: scale * value} for value in grid] if parameter else [{}]
     grid = np.asarray(grid, dtype=float) if parameter else np.array([np.nan])
@@ -73,3 +75,15 @@ def fit_grid(
         scores=scores,
         chosen=np.array([-1 if index is None else index for index in chosen]),
     )
+
+
+def _check_parameters(estimator: str, parameter: str | None, grid: Sequence[float], options: Mapping) -> None:
+    """Raise InputError unless the hyper-parameter, with a grid, and the options are the estimator's own."""
+    first, others = ALGORITHMS[estimator].parameters[:1], ALGORITHMS[estimator].parameters[1:]
+    if tuple(filter(None, [parameter])) != first or len(grid) < len(first):
+        expected = f"{first[0]} and at least one value" if first else "none"
+        found = f"{parameter} and {len(grid)} values" if parameter else "none"
+        raise InputError(f"the hyper-parameter of {estimator} is {found}, expected {expected}")
+    for name in options:
+        if name not in others:
+            raise InputError(f"unknown option {name!r} of {estimator}, expected {', '.join(others) or 'none'}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import shutil
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,9 +50,7 @@ class Source:
         raise InputError(f"{name}: could not be fetched: " + ("; ".join(failures) or "neither a mirror nor a url"))
 
     def _is_right(self, path: Path) -> bool:
-        import pooch
-
-        return path.name not in self.sha256 or pooch.file_hash(str(path)) == self.sha256[path.name]
+        return path.name not in self.sha256 or _digest(path) == self.sha256[path.name]
 
     def _fetch_from(self, place: str, name: str, folder: Path) -> None:
         if "://" in place:
@@ -67,7 +67,7 @@ class Source:
         with atomic(folder / name) as part:
             shutil.copyfile(Path(place) / name, part)
             if not self._is_right(part):
-                raise InputError(f"{name} has another SHA-256 than the expected {self.sha256[name]}")
+                raise InputError(f"{name} has SHA-256 {_digest(part)}, expected {self.sha256[name]}")
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,8 @@ class Registered:
     """What a data set must contain.
 
     features : number of features; labels : the ids that are kept, in the order of the columns;
-    only : whether other ids are dropped (or an error); rows : rows of the training and of the test files, if known.
+    drop_other_labels : whether other ids are dropped (or an error); rows : rows of the training and of the test files,
+    if known; drop_repeats : whether only the first of documents with equal features is kept.
     """
 
     features: int
@@ -108,6 +109,8 @@ def load(registered: Registered, train: Sequence[Path], test: Sequence[Path]) ->
         raise InputError(f"{train[0]}: no positive label in the training part, expected at least one")
     if registered.drop_repeats:
         keep, keep_test = first_occurrences([X, X_test])
+        if not len(keep_test):
+            raise InputError(f"{test[0]}: every row of the test part repeats one of the training part")
         X, labels, X_test, labels_test = X[keep], labels[keep], X_test[keep_test], labels_test[keep_test]
     if X.nnz >= DENSE_FROM * X.shape[0] * X.shape[1]:
         X, X_test = X.toarray(), X_test.toarray()
@@ -135,16 +138,10 @@ def read_multilabel(path: str | Path, registered: Registered) -> tuple[sparse.cs
     from sklearn.datasets import load_svmlight_file
 
     ids = np.asarray(registered.labels)
-    with located(path):
+    with located(path), _readable():
         try:
             X, tuples = load_svmlight_file(str(path), n_features=registered.features, multilabel=True, zero_based=False)
-        except FileNotFoundError:
-            raise InputError("no such file") from None
-        except EOFError:
-            raise InputError("truncated: the compressed data end before their end mark") from None
-        except OSError as error:
-            raise InputError(f"cannot be read ({error}), expected what its name ends in") from None
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise InputError(_first_fault(path, registered) or str(error)) from None
         X = sparse.csr_array(X)
         column = {label: index for index, label in enumerate(ids.tolist())}
@@ -153,6 +150,7 @@ def read_multilabel(path: str | Path, registered: Registered) -> tuple[sparse.cs
             raise InputError(_first_fault(path, registered) or "cannot be used")
         if X.shape[0] == 0:
             raise InputError("no rows")
+        X.eliminate_zeros()
         labels = np.zeros((X.shape[0], len(ids)), dtype=np.uint8)
         for row, present in enumerate(tuples):
             labels[row, [column[label] for label in present if label in column]] = 1
@@ -175,7 +173,7 @@ def first_occurrences(parts: Sequence[sparse.csr_array]) -> list[np.ndarray]:
 
 def _fits(label: float, registered: Registered) -> bool:
     """Whether a label may stand in a file: a whole number that is registered, or that is dropped."""
-    return label in registered.labels or (registered.drop_other_labels and label >= 0 and label == int(label))
+    return label in registered.labels or (registered.drop_other_labels and label >= 0 and label.is_integer())
 
 
 def _first_fault(path: str | Path, registered: Registered) -> str | None:
@@ -199,11 +197,30 @@ def _first_fault(path: str | Path, registered: Registered) -> str | None:
                 if not math.isfinite(float(value)):
                     return f"line {number}: feature {index} is {value}, expected a finite number"
                 last = index
-        except (ValueError, OverflowError):
+        except ValueError:
             shown = line.strip()
             shown = shown if len(shown) <= 60 else shown[:60] + "…"
             return f"line {number}: malformed: {shown!r}, expected 'label,label index:value …'"
     return None
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Say in an InputError why a file cannot be read or decompressed."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError("no such file") from None
+    except EOFError:
+        raise InputError("truncated: the compressed data end before their end mark") from None
+    except (OSError, zlib.error) as error:
+        raise InputError(f"cannot be read ({error}), expected what its name ends in") from None
+
+
+def _digest(path: Path) -> str:
+    import pooch
+
+    return pooch.file_hash(str(path))
 
 
 def _lines(path: str | Path) -> Iterator[str]:

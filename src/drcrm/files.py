@@ -6,9 +6,11 @@ import csv
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +18,10 @@ from scipy import sparse
 from .bandit import BanditLog
 from .errors import InputError, located
 from .policy import ExponentialPolicy
+from .validation import check_actions, check_features
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @contextmanager
@@ -39,8 +45,8 @@ def write_npz(path: str | Path, **arrays) -> None:
             flat[f"{name}.shape"] = np.array(array.shape)
         else:
             flat[name] = array
-    with atomic(path) as part:
-        np.savez(part, **flat)
+    with atomic(path) as part, open(part, "wb") as stream:
+        np.savez(stream, **flat)
 
 
 def read_npz(path: str | Path, names: Iterable[str]) -> dict[str, np.ndarray | sparse.csr_array]:
@@ -54,13 +60,14 @@ def read_npz(path: str | Path, names: Iterable[str]) -> dict[str, np.ndarray | s
                         archive[f"{name}.{part}"] for part in ("data", "indices", "indptr", "shape")
                     )
                     found[name] = sparse.csr_array((data, indices, indptr), shape=tuple(shape))
+                    found[name].check_format(full_check=True)
                 elif name in archive:
                     found[name] = archive[name]
                 else:
                     raise InputError(f"{path}: no array {name!r}, only {sorted(archive.files)}")
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except (zipfile.BadZipFile, EOFError, TypeError, AttributeError, ValueError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, TypeError, AttributeError, ValueError, OSError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path}: not a readable npz file ({error})") from None
@@ -73,9 +80,11 @@ def write_contexts(path: str | Path, X, labels: np.ndarray) -> None:
 
 
 def read_contexts(path: str | Path) -> tuple[np.ndarray | sparse.csr_array, np.ndarray]:
-    """Read labelled contexts, with the constant feature 1 appended as the last."""
+    """Read labelled contexts, with the constant feature 1 appended as the last; InputError for content out of range."""
     arrays = read_npz(path, ["X", "labels"])
-    X, labels = arrays["X"], arrays["labels"]
+    with located(path):
+        X = check_features(arrays["X"])
+        labels = check_actions(arrays["labels"], rows=X.shape[0], name="labels")
     constant = np.ones((X.shape[0], 1))
     if sparse.issparse(X):
         return sparse.csr_array(sparse.hstack([X, constant], format="csr")), labels
@@ -89,7 +98,9 @@ def write_policy(path: str | Path, policy: ExponentialPolicy, **notes) -> None:
 
 def read_policy(path: str | Path) -> ExponentialPolicy:
     """Read a policy's coefficients."""
-    return ExponentialPolicy(read_npz(path, ["coef"])["coef"])
+    coef = read_npz(path, ["coef"])["coef"]
+    with located(path):
+        return ExponentialPolicy(coef)
 
 
 def write_log(path: str | Path, log: BanditLog, train: np.ndarray, heldout: np.ndarray) -> None:
@@ -113,6 +124,22 @@ def write_csv(path: str | Path, columns: list[str], rows: Iterable[Mapping[str, 
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows([_cell(row[column]) for column in columns] for row in rows)
+
+
+def read_csv(path: str | Path, columns: Sequence[str]) -> pd.DataFrame:
+    """Read a table that must have these columns; only an empty cell is a missing value."""
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(path, keep_default_na=False, na_values=[""])
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (ValueError, OSError) as error:
+        raise InputError(f"{path}: not a readable csv file ({' '.join(str(error).split())})") from None
+    missing = [name for name in columns if name not in table]
+    if missing:
+        raise InputError(f"{path}: no column {missing[0]!r}, expected {', '.join(columns)}")
+    return table
 
 
 def write_text(path: str | Path, text: str) -> None:

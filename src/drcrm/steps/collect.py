@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> None:
     rows = []
     for path in options.metrics:
         require(path.is_file(), f"{path}: no such file")
-        with open(path, newline="", encoding="utf-8") as stream:
+        with open(path, newline="", encoding="utf-8", errors="replace") as stream:
             reader = csv.DictReader(stream)
             require(reader.fieldnames == COLUMNS, f"{path}: columns {reader.fieldnames}, expected {COLUMNS}")
             rows.extend(reader)

@@ -10,13 +10,13 @@ import argparse
 from pathlib import Path
 
 import matplotlib
-import pandas as pd
 
 from ..figures import FIGURES
-from ..files import atomic
+from ..files import atomic, read_csv
 from ..scores import SCORES
 from ..style import RC
 from . import require, whole
+from .evaluate import COLUMNS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,8 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    metrics = pd.read_csv(options.metrics)
-    require(options.dataset in set(metrics["dataset"]), f"{options.metrics}: no runs of data set {options.dataset!r}")
+    for path in options.output:
+        require(path.suffix in (".pdf", ".svg", ".png"), f"{path}: expected a name that ends in .pdf, .svg or .png")
+    metrics = read_csv(options.metrics, COLUMNS)
+    require(
+        bool(((metrics["dataset"] == options.dataset) & (metrics["selection"] == options.selection)).any()),
+        f"{options.metrics}: no runs of data set {options.dataset!r} chosen by {options.selection}",
+    )
     with matplotlib.rc_context(RC):
         figure = FIGURES[options.figure](
             metrics, options.dataset, options.selection, options.seeds, sorted(options.replay_counts)

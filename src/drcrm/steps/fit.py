@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..algorithms import ALGORITHMS, calibrated_penalty
 from ..crossval import fit_grid
+from ..errors import located
 from ..files import read_log, write_npz
 from . import assignment
 
@@ -38,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     train, heldout = read_log(options.log)
-    calibrate = options.estimator == "POEM" and options.variance_penalty_scale == "calibrated"
+    with located(options.log):
+        calibrate = options.estimator == "POEM" and options.variance_penalty_scale == "calibrated"
+        scale = calibrated_penalty(train) if calibrate else 1.0
     fits = fit_grid(
         train,
         heldout,
@@ -46,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
         options.parameter or None,
         options.grid,
         dict(options.option),
-        calibrated_penalty(train) if calibrate else 1.0,
+        scale,
     )
     write_npz(options.output, **asdict(fits))
     failed = [f"{value:g}" for value, converged in zip(fits.grid, fits.converged, strict=True) if not converged]

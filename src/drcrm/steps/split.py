@@ -11,6 +11,7 @@ import argparse
 from pathlib import Path
 
 from ..bandit import split_contexts
+from ..errors import located
 from ..files import read_contexts, write_npz
 from . import add_seed_arguments, fraction, generator
 
@@ -28,4 +29,6 @@ def run(options: argparse.Namespace) -> None:
     X, _ = read_contexts(options.train)
     rng = generator(options.dataset, options.seed, "split")
     shares = options.logging_fraction, options.heldout_fraction
-    write_npz(options.output, **split_contexts(X.shape[0], options.split_unit, *shares, rng))
+    with located(options.train):
+        split = split_contexts(X.shape[0], options.split_unit, *shares, rng)
+    write_npz(options.output, **split)

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import argparse
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
 
 from .. import tables
-from ..files import atomic, write_text
+from ..files import atomic, read_csv, write_text
 from ..scores import SCORES
 from ..style import METRICS
 from . import assignment, require, whole
+from .evaluate import COLUMNS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,10 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    metrics = pd.read_csv(options.metrics)
+    metrics = read_csv(options.metrics, COLUMNS)
     metrics = metrics[(metrics["replay_count"] == options.replay_count) & (metrics["seed"] < options.seeds)]
-    for name in options.datasets:
-        require(name in set(metrics["dataset"]), f"{options.metrics}: no runs of data set {name!r}")
+    runs = set(zip(metrics["dataset"], metrics["selection"], strict=True))
+    for name, selection in product(options.datasets, options.selection):
+        require((name, selection) in runs, f"{options.metrics}: no runs of data set {name!r} chosen by {selection}")
     axes = options.datasets, options.selection
     losses = {metric: tables.loss_table(metrics, metric, *axes, options.seeds) for metric in METRICS}
     for metric, table in losses.items():
@@ -57,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     write_text(options.output / "hyperparameters.md", tables.hyperparameter_markdown(hyperparameters, options.datasets))
     write_text(options.output / "hyperparameters.tex", tables.hyperparameter_latex(hyperparameters, options.datasets))
     paper = pd.read_csv(files("drcrm") / "data/paper_tables.csv")
-    stands_for = {name: tuple(value.split(":", 1)) for name, value in options.paper}
+    stands_for = {name: value.partition(":")[::2] for name, value in options.paper}
     comparison = tables.paper_comparison(losses, paper, stands_for)
     _write_csv(options.output / "paper_comparison.csv", comparison)
     write_text(options.output / "paper_comparison.md", tables.comparison_markdown(comparison))

@@ -1,0 +1,129 @@
+"""The bandit log, its clipping constant, and the making of logs from labelled data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from drcrm import BanditLog, ExponentialPolicy
+from drcrm.bandit import clipping_constant, hamming_cost, heldout_rows, replay, split_contexts
+from drcrm.errors import InputError
+
+
+def log_of(propensity, count=None) -> BanditLog:
+    n = len(propensity)
+    return BanditLog(np.ones((n, 1)), np.zeros((n, 1)), propensity, np.zeros(n), count=count)
+
+
+@pytest.mark.parametrize("n", [1, 2, 10, 11, 37, 1001])
+def test_clipping_constant_is_numpys_percentile(n):
+    propensity = np.exp(-np.random.default_rng(n).exponential(3, n))
+    high = np.percentile(np.log(propensity), 90, method="lower")
+    low = np.percentile(np.log(propensity), 10, method="higher")
+    assert clipping_constant(log_of(propensity)) == pytest.approx(np.exp(max(high - low, 1)), rel=1e-12)
+
+
+def test_clipping_constant_counts_rows_as_often_as_they_occur():
+    rng = np.random.default_rng(0)
+    propensity, count = np.exp(-rng.exponential(3, 50)), rng.integers(0, 5, 50)
+    assert clipping_constant(log_of(propensity, count)) == clipping_constant(log_of(np.repeat(propensity, count)))
+
+
+def test_clipping_constant_is_never_below_e():
+    assert clipping_constant(log_of(np.full(30, 0.5))) == pytest.approx(np.e)
+
+
+def test_cost_is_the_translated_hamming_distance():
+    assert hamming_cost(np.array([[1, 0, 1], [0, 0, 0]]), np.array([[1, 1, 1], [0, 0, 0]])).tolist() == [-2, -3]
+
+
+def test_replay_logs_what_the_policy_does():
+    rng = np.random.default_rng(1)
+    X, labels = rng.normal(size=(40, 3)), rng.integers(0, 2, (40, 2))
+    policy = ExponentialPolicy(rng.normal(size=(3, 2)))
+    log = replay(policy, X, labels, 500, np.random.default_rng(2))
+    assert log.size == 40 * 500
+    assert np.log(log.propensity) == pytest.approx(policy.log_prob(X[log.context], log.Y), rel=1e-12)
+    assert np.array_equal(log.cost, (labels[log.context] != log.Y).sum(axis=1) - 2)
+    shares = log.Y.reshape(500, 40, 2).mean(axis=0)
+    assert shares == pytest.approx(policy.marginals(X), abs=4.5 * 0.5 / np.sqrt(500))
+    prefix = replay(policy, X, labels, 3, np.random.default_rng(2))
+    assert np.array_equal(prefix.Y, log.Y[:120])
+
+
+def test_merging_keeps_every_row_and_its_count():
+    rng = np.random.default_rng(3)
+    X, labels = rng.normal(size=(10, 2)), rng.integers(0, 2, (10, 9))
+    log = replay(ExponentialPolicy(rng.normal(size=(2, 9)) * 3), X, labels, 60, rng)
+    merged, group = log.merged()
+    assert merged.size == log.size
+    assert len(merged.Y) < len(log.Y)
+    assert (np.diff(merged.context) >= 0).all()
+    for name in ("Y", "propensity", "cost", "context"):
+        assert np.array_equal(getattr(merged, name)[group], getattr(log, name))
+    distinct = {(c, *y) for c, y in zip(log.context.tolist(), log.Y.tolist(), strict=True)}
+    assert len(merged.Y) == len(distinct)
+    assert len(merged.merged()[0].Y) == len(merged.Y)
+
+
+def test_rows_that_differ_in_anything_stay_apart():
+    rows = {"Y": [[1], [1], [1], [0], [1]], "propensity": [0.5, 0.5, 0.4, 0.5, 0.5], "cost": [-1, -1, -1, -1, 0.0]}
+    merged, group = BanditLog([[1.0], [2.0]], **rows, context=[0, 0, 0, 0, 0]).merged()
+    assert sorted(merged.count) == [1, 1, 1, 2]
+    assert group[0] == group[1]
+
+
+def test_recount_leaves_out_rows_that_never_occur():
+    log = log_of(np.array([0.1, 0.2, 0.3])).recount([2, 0, 1])
+    assert log.propensity.tolist() == [0.1, 0.3]
+    assert log.count.tolist() == [2, 1]
+    assert log.X.shape[0] == 3
+
+
+@pytest.mark.parametrize("unit", ["row", "context"])
+def test_split_rounds_up_and_draws_logging_contexts_where_they_belong(unit):
+    split = split_contexts(103, unit, 0.05, 0.25, np.random.default_rng(4))
+    assert len(split["heldout"]) == 26
+    assert len(split["logging"]) == {"row": 6, "context": 4}[unit]
+    assert sorted([*split["train"], *split["heldout"]]) == list(range(103))
+    if unit == "context":
+        assert set(split["logging"]) <= set(split["train"])
+    everywhere = {
+        c for seed in range(40) for c in split_contexts(20, unit, 0.2, 0.5, np.random.default_rng(seed))["logging"]
+    }
+    assert everywhere == set(range(20))
+
+
+@pytest.mark.parametrize(("n", "fraction", "expected"), [(20, 0.05, 1), (21, 0.05, 2), (4, 0.25, 1), (100, 0.07, 7)])
+def test_heldout_rows_round_up_without_floating_point_surprises(n, fraction, expected):
+    assert heldout_rows(n, fraction, np.random.default_rng(0)).sum() == expected
+
+
+GOOD = {"X": [[1.0], [2.0]], "Y": [[0], [1]], "propensity": [0.5, 1.0], "cost": [-1.0, 0.0]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"propensity": [0.5, 0.0]}, r"propensity is 0.0 in row 1, expected a value in \(0, 1\]"),
+        ({"propensity": [1.5, 0.5]}, "propensity is 1.5 in row 0"),
+        ({"propensity": [0.5, np.nan]}, "propensity is nan in row 1, expected a finite number"),
+        ({"propensity": [0.5]}, r"propensity has shape \(1,\), expected \(2,\)"),
+        ({"cost": [np.inf, 0]}, "cost is inf in row 0"),
+        ({"cost": ["a", "b"]}, "cost is not an array of numbers"),
+        ({"X": [[1.0], [np.nan]]}, "X has nan in row 1, column 0, expected finite features"),
+        ({"X": sparse.csr_matrix([[0.0, 1.0], [0.0, np.inf]])}, "X has inf in row 1, column 1"),
+        ({"X": np.empty((0, 3)), "Y": np.empty((0, 1)), "propensity": [], "cost": []}, r"X has shape \(0, 3\)"),
+        ({"Y": [[0], [2]]}, "Y has 2 in row 1, label 0, expected 0 or 1"),
+        ({"Y": [[0]]}, "Y has 1 rows, expected 2"),
+        ({"Y": [0, 1]}, r"Y has shape \(2,\)"),
+        ({"context": [0, 2]}, "context is 2 in row 1, expected a row of X, 0 to 1"),
+        ({"context": [0, 0.5]}, "context is 0.5 in row 1, expected a whole number"),
+        ({"count": [1, -1]}, "count is -1 in row 1, expected 0 or more"),
+        ({"count": [0, 0]}, "the log is empty: 2 rows, none of which occurs"),
+    ],
+)
+def test_errors_say_which_row_is_wrong(change, message):
+    with pytest.raises(InputError, match=message):
+        BanditLog(**{**GOOD, **change})

@@ -1,0 +1,48 @@
+"""The CRF against logistic regression, which it equals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+
+from drcrm import ExponentialPolicy
+from drcrm.crf import absent_labels, fit_crf, fit_skyline
+from drcrm.metrics import greedy_hamming
+
+
+def labelled(n: int = 120, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=(n, 4)) * (rng.random((n, 4)) < 0.7), np.ones(n)])
+    return X, (X @ rng.normal(size=(5, 3)) + rng.logistic(size=(n, 3)) > 0).astype(np.uint8)
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_equals_logistic_regression(C, make):
+    X, labels = labelled()
+    coef = fit_crf(make(X), labels, C).coef
+    for column, positive in zip(coef.T, labels.T, strict=True):
+        expected = LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=10000).fit(X, positive).coef_[0]
+        assert column == pytest.approx(expected, abs=2e-5)  # crfsuite prints weights to 6 decimals
+
+
+def test_labels_that_are_never_or_always_positive_are_certain():
+    X, labels = labelled()
+    labels[:, 1], labels[:, 2] = 0, 1
+    policy = fit_crf(X, labels, 1.0)
+    assert policy.coef[:, 1].tolist() == [0, 0, 0, 0, -1000]
+    assert policy.coef[:, 2].tolist() == [0, 0, 0, 0, 1000]
+    assert policy.marginals(X)[:, 1:].tolist() == [[0, 1]] * len(X)
+    assert absent_labels(labels).tolist() == [False, True, False]
+
+
+def test_skyline_is_the_best_of_the_grid_on_the_heldout_part():
+    X, labels = labelled(200, 1)
+    grid = [0.001, 0.1, 10.0]
+    policy, C = fit_skyline(X[:100], labels[:100], X[100:], labels[100:], grid)
+    losses = {each: greedy_hamming(fit_crf(X[:100], labels[:100], each), X[100:], labels[100:]) for each in grid}
+    assert losses[C] == min(losses.values())
+    assert np.array_equal(policy.coef, fit_crf(X[:100], labels[:100], C).coef)
+    assert losses[C] < greedy_hamming(ExponentialPolicy(np.zeros((5, 3))), X[100:], labels[100:])

@@ -1,0 +1,143 @@
+"""The scikit-learn face: one conformance test over all estimators, and what is particular to each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import drcrm
+from drcrm import CIPS, KLCRM, KLDRO, POEM, AdaptiveKLCRM, BanditLog, Chi2DRO, ExponentialPolicy
+from drcrm.algorithms import ALGORITHMS, calibrated_penalty
+from drcrm.bandit import clipping_constant, replay
+from drcrm.errors import InputError
+
+every_estimator = pytest.mark.parametrize("name", sorted(ALGORITHMS))
+
+
+@pytest.fixture(scope="module")
+def log() -> BanditLog:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(60, 3)), np.ones(60)])
+    labels = (X @ rng.normal(size=(4, 2)) > 0).astype(int)
+    return replay(ExponentialPolicy(rng.normal(size=(4, 2)) / 4), X, labels, 4, rng)
+
+
+def fit(estimator, log: BanditLog, X=None):
+    return estimator.fit(
+        log.X if X is None else X, log.Y, propensity=log.propensity, cost=log.cost, context=log.context
+    )
+
+
+@every_estimator
+def test_conforms(name, log):
+    estimator = getattr(drcrm, name)()
+    assert (
+        list(ALGORITHMS[name].parameters)
+        == [p for p in estimator.get_params() if p not in ("clip", "max_iter", "tol")][::-1]
+        or len(ALGORITHMS[name].parameters) < 2
+    )
+    assert set(ALGORITHMS[name].parameters) == set(estimator.get_params()) - {"clip", "max_iter", "tol"}
+    with pytest.raises(NotFittedError):
+        estimator.predict(log.X)
+    assert fit(estimator, log) is estimator
+    policy = ExponentialPolicy(estimator.coef_)
+    assert estimator.coef_.shape == (4, 2)
+    assert estimator.converged_
+    assert 0 < estimator.n_iter_ <= estimator.max_iter
+    assert estimator.clip_ == clipping_constant(log)
+    assert np.array_equal(estimator.predict_proba(log.X), policy.marginals(log.X))
+    assert np.array_equal(estimator.predict(log.X), policy.greedy(log.X))
+    Y = estimator.sample(log.X, random_state=1)
+    assert np.array_equal(Y, estimator.sample(log.X, random_state=1))
+    assert estimator.log_prob(log.X, Y) == pytest.approx(policy.log_prob(log.X, Y), rel=1e-12)
+    again = fit(clone(estimator), log)
+    assert np.array_equal(again.coef_, estimator.coef_)
+    csr = fit(clone(estimator), log, sparse.csr_matrix(log.X))
+    assert csr.objective_ == pytest.approx(estimator.objective_, rel=1e-4)
+
+
+@every_estimator
+def test_objective_is_the_risk_of_the_clipped_costs(name, log):
+    estimator = fit(getattr(drcrm, name)(clip=2.5), log)
+    weight = np.exp(estimator.log_prob(log.X[log.context], log.Y)) / log.propensity
+    values = {key: getattr(estimator, key) for key in ALGORITHMS[name].parameters}
+    risk = ALGORITHMS[name].make_risk(**values)
+    assert estimator.objective_ == pytest.approx(risk(log.cost * np.minimum(weight, 2.5))[0], rel=1e-9)
+
+
+@every_estimator
+def test_learning_lowers_the_risk(name, log):
+    """The learned policy's own risk is below that of Θ = 0, from which the fit starts."""
+    estimator = fit(getattr(drcrm, name)(), log)
+    start = np.minimum(0.25 / log.propensity, estimator.clip_)
+    values = {key: getattr(estimator, key) for key in ALGORITHMS[name].parameters}
+    assert estimator.objective_ < ALGORITHMS[name].make_risk(**values)(log.cost * start)[0] - 0.01
+
+
+def test_limits_of_the_hyper_parameters_are_cips(log):
+    cips = fit(CIPS(), log).objective_
+    for estimator in (POEM(0.0), KLCRM(1e9), AdaptiveKLCRM(0.0), KLDRO(0.0), Chi2DRO(0.0)):
+        assert fit(estimator, log).objective_ == pytest.approx(cips, rel=1e-5)
+
+
+def test_a_count_is_a_repetition(log):
+    count = np.random.default_rng(2).integers(0, 3, len(log.Y))
+    rows = np.repeat(np.arange(len(log.Y)), count)
+    short = KLDRO(0.05).fit(log.X, log.Y, propensity=log.propensity, cost=log.cost, context=log.context, count=count)
+    long = KLDRO(0.05).fit(
+        log.X, log.Y[rows], propensity=log.propensity[rows], cost=log.cost[rows], context=log.context[rows]
+    )
+    assert short.clip_ == long.clip_
+    assert short.objective_ == pytest.approx(long.objective_, rel=1e-12)
+
+
+def test_calibrated_penalty_is_the_public_codes(log):
+    n = log.size
+    expected = -log.cost.mean() / np.sqrt(log.cost.var(ddof=1) / n)
+    assert calibrated_penalty(log) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("cost", [np.full(4, -1.0), np.array([1.0, 2.0, 1.0, 1.0])])
+def test_a_penalty_that_cannot_be_calibrated_is_an_error(cost):
+    with pytest.raises(InputError, match="cannot be calibrated on costs with mean"):
+        calibrated_penalty(BanditLog(np.ones((4, 1)), np.ones((4, 1)), np.ones(4), cost))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "arguments", "message"),
+    [
+        (CIPS(), {"propensity": None}, "CIPS.fit needs propensity=, one for each logged row"),
+        (CIPS(), {"cost": None}, "CIPS.fit needs cost="),
+        (CIPS(clip=0.5), {}, "clip is 0.5, expected 'auto', a number ≥ 1, or None"),
+        (CIPS(clip="often"), {}, "clip is 'often'"),
+        (KLCRM(temperature=0), {}, "temperature is 0"),
+        (AdaptiveKLCRM(variance="median"), {}, "variance is 'median'"),
+        (KLDRO(), {"propensity": [0.5, 2.0]}, "propensity is 2.0 in row 1"),
+    ],
+)
+def test_errors_say_what_is_wrong(estimator, arguments, message):
+    good = {"propensity": [0.5, 0.5], "cost": [-1.0, 0.0]}
+    with pytest.raises(InputError, match=message):
+        estimator.fit([[1.0], [2.0]], [[0], [1]], **{**good, **arguments})
+
+
+def test_input_errors_are_value_errors():
+    assert issubclass(InputError, ValueError)
+
+
+def test_public_names():
+    assert set(drcrm.__all__) >= {
+        "CIPS",
+        "POEM",
+        "KLCRM",
+        "AdaptiveKLCRM",
+        "KLDRO",
+        "Chi2DRO",
+        "ExponentialPolicy",
+        "BanditLog",
+    }
+    with pytest.raises(AttributeError, match="no attribute 'KLDR'"):
+        drcrm.KLDR  # noqa: B018

@@ -1,0 +1,25 @@
+"""The Hamming losses against enumeration and sampling."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from drcrm import ExponentialPolicy
+from drcrm.metrics import expected_hamming, greedy_hamming
+
+
+def test_expected_hamming_is_the_mean_over_samples():
+    rng = np.random.default_rng(0)
+    X, labels, policy = rng.normal(size=(5, 3)), rng.integers(0, 2, (5, 4)), ExponentialPolicy(rng.normal(size=(3, 4)))
+    many = np.repeat(np.arange(5), 20000)
+    sampled = (policy.sample(X[many], 1) != labels[many]).sum(axis=1).mean()
+    assert expected_hamming(policy, X, labels) == pytest.approx(sampled, abs=0.02)
+
+
+def test_losses_of_known_policies():
+    X, labels = np.ones((2, 1)), np.array([[1, 0, 0], [1, 1, 0]])
+    coin, sure = ExponentialPolicy(np.zeros((1, 3))), ExponentialPolicy([[1000.0, -1000.0, -1000.0]])
+    assert expected_hamming(coin, X, labels) == 1.5
+    assert greedy_hamming(coin, X, labels) == 1.5
+    assert expected_hamming(sure, X, labels) == greedy_hamming(sure, X, labels) == 0.5

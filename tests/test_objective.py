@@ -1,0 +1,177 @@
+"""The objective through the whole chain: the public POEM code's values, finite differences, repeated contexts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from drcrm.bandit import BanditLog, clipping_constant
+from drcrm.objective import Objective
+from drcrm.optimize import minimize_risks
+from drcrm.risks import (
+    AdaptiveBoltzmannRisk,
+    BoltzmannRisk,
+    Chi2Ball,
+    KLBall,
+    MeanRisk,
+    VariancePenalizedRisk,
+)
+
+REFERENCE = json.loads((Path(__file__).parent / "data/objective_values.json").read_text())
+RISKS = [
+    MeanRisk(),
+    VariancePenalizedRisk(0.8),
+    BoltzmannRisk(3.0),
+    AdaptiveBoltzmannRisk(0.1),
+    AdaptiveBoltzmannRisk(0.1, "sum"),
+    KLBall(0.05),
+    Chi2Ball(0.2),
+]
+every_risk = pytest.mark.parametrize("risk", RISKS, ids=lambda risk: f"{type(risk).__name__}{vars(risk)}")
+
+
+def make_log(seed: int = 0, dense: bool = True, repeated: bool = True) -> BanditLog:
+    """A log of 12 contexts, 5 features and 3 labels; repeated contexts come with multiplicities, some of them 0."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(12, 5)) * (rng.random((12, 5)) < 0.6)
+    X[:, -1] = 1
+    n = 50 if repeated else 12
+    context = rng.integers(0, 12, n) if repeated else None
+    count = rng.integers(0, 4, n) if repeated else None
+    rows = rng.integers(0, 2, (n, 3)), rng.uniform(0.05, 1, n), -rng.integers(0, 4, n)
+    return BanditLog(X if dense else sparse.csr_matrix(X), *rows, context, count)
+
+
+def written_out(log: BanditLog) -> BanditLog:
+    """The same log row by row: each row with a context of its own, as often as it occurs."""
+    rows = np.repeat(np.arange(len(log.Y)), log.count)
+    return BanditLog(log.X[log.context[rows]], log.Y[rows], log.propensity[rows], log.cost[rows])
+
+
+@pytest.mark.parametrize("entry", REFERENCE["evaluations"], ids=lambda entry: f"penalty {entry['penalty']}")
+@pytest.mark.parametrize("make", [np.array, sparse.csr_matrix], ids=["dense", "csr"])
+def test_agrees_with_the_public_poem_code(entry, make):
+    log = BanditLog(
+        make(REFERENCE["features"]), REFERENCE["actions"], np.exp(REFERENCE["log_propensity"]), REFERENCE["cost"]
+    )
+    risk = VariancePenalizedRisk(entry["penalty"]) if entry["penalty"] else MeanRisk()
+    value, gradient = Objective(log, risk, clipping_constant(log))(np.array(entry["coef"]))
+    assert np.log(clipping_constant(log)) == pytest.approx(REFERENCE["log_clip"], rel=1e-12)
+    assert value == pytest.approx(entry["objective"], rel=1e-10)
+    assert gradient == pytest.approx(np.ravel(entry["gradient"]), rel=1e-10, abs=1e-10)
+
+
+@every_risk
+@pytest.mark.parametrize("clip", [None, 2.0])
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
+@pytest.mark.parametrize("repeated", [True, False], ids=["repeated contexts", "distinct contexts"])
+def test_gradient_is_the_finite_difference(risk, clip, dense, repeated):
+    objective = Objective(make_log(1, dense, repeated), risk, clip)
+    coef, step = np.random.default_rng(2).normal(size=15) / 2, 1e-6
+    numeric = [(objective(coef + step * e)[0] - objective(coef - step * e)[0]) / (2 * step) for e in np.eye(15)]
+    assert objective(coef)[1] == pytest.approx(np.array(numeric), abs=2e-7)
+
+
+@every_risk
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
+def test_repeated_contexts_equal_the_log_row_by_row(risk, dense):
+    log = make_log(3, dense)
+    short, long, merged = (Objective(each, risk, 3.0) for each in (log, written_out(log), log.merged()[0]))
+    for seed in range(5):
+        coef = np.random.default_rng(seed).normal(size=(5, 3))
+        value, gradient = short(coef)
+        for other in (long, merged):
+            assert other(coef)[0] == pytest.approx(value, rel=1e-10)
+            assert other(coef)[1] == pytest.approx(gradient, rel=1e-10, abs=1e-10)
+
+
+@every_risk
+def test_dense_equals_csr(risk):
+    coef = np.random.default_rng(4).normal(size=(5, 3))
+    dense, csr = (Objective(make_log(5, kind), risk, 3.0)(coef) for kind in (True, False))
+    assert csr[0] == pytest.approx(dense[0], rel=1e-12)
+    assert csr[1] == pytest.approx(dense[1], rel=1e-12, abs=1e-14)
+
+
+def test_many_actions_per_context_take_the_other_route():
+    """From some density of actions on they are gathered, not scattered: the same numbers."""
+    rng = np.random.default_rng(6)
+    n = 2000
+    rows = rng.integers(0, 2, (n, 3)), rng.uniform(0.05, 1, n), -rng.integers(0, 4, n)
+    log = BanditLog(rng.normal(size=(10, 4)), *rows, context=rng.integers(0, 10, n))
+    coef = rng.normal(size=(4, 3))
+    short, long = (Objective(each, KLBall(0.1), 3.0)(coef) for each in (log, written_out(log)))
+    assert short[0] == pytest.approx(long[0], rel=1e-12)
+    assert short[1] == pytest.approx(long[1], rel=1e-10, abs=1e-12)
+
+
+def test_a_clipped_term_has_no_gradient():
+    log = BanditLog([[1.0]], [[1]], [0.01], [-1.0])
+    value, gradient = Objective(log, MeanRisk(), 2.0)(np.array([3.0]))
+    assert value == -2.0
+    assert gradient == [0.0]
+
+
+def test_evaluations_do_not_depend_on_each_other():
+    """Buffers are reused, results are not."""
+    objective = Objective(make_log(7), BoltzmannRisk(1.0), 3.0)
+    rng = np.random.default_rng(8)
+    first, second = rng.normal(size=15), rng.normal(size=15)
+    value, gradient = objective(first)
+    kept = gradient.copy()
+    objective(second)
+    assert np.array_equal(gradient, kept)
+    assert objective(first)[0] == value
+    assert np.array_equal(objective(first)[1], kept)
+
+
+def well_conditioned_log() -> BanditLog:
+    """Far contexts want to follow the feature's sign, near ones not to: the best coefficients are finite."""
+    x = np.array([3.0, -3.0, 0.5, -0.5])
+    X = np.kron(np.eye(2), x[:, None])
+    gain = np.array([-1.0, 1.0, 1.5, -1.5, -1.2, 1.2, 1.6, -1.6])
+    context, action = np.repeat(np.arange(8), 2), np.tile([0, 1], 8)
+    cost = -2 + gain[context] * action
+    return BanditLog(X, action[:, None], np.full(16, 0.5), cost, context, np.repeat([1, 3], 8))
+
+
+@every_risk
+def test_the_same_fit_from_a_log_row_by_row(risk):
+    log = well_conditioned_log()
+    [short] = minimize_risks(log, [risk], 3.0, tol=1e-14)
+    [long] = minimize_risks(written_out(log), [risk], 3.0, tol=1e-14)
+    assert short.converged
+    assert short.objective == pytest.approx(long.objective, rel=1e-9)
+    assert short.coef == pytest.approx(long.coef, abs=1e-6)
+
+
+def test_the_fit_is_a_minimum():
+    log = well_conditioned_log()
+    [fit] = minimize_risks(log, [BoltzmannRisk(3.0)], None)
+    objective = Objective(log, BoltzmannRisk(3.0))
+    value, gradient = objective(fit.coef)
+    assert value == fit.objective
+    assert np.abs(gradient).max() < 1e-4
+    for direction in np.random.default_rng(10).normal(size=(20, 2)) / 2:
+        assert objective(fit.coef.ravel() + 0.1 * direction)[0] > value
+
+
+def test_stopping_at_the_iteration_limit_is_said():
+    [fit] = minimize_risks(make_log(11), [MeanRisk()], None, max_iter=2)
+    assert not fit.converged
+    assert fit.iterations == 2
+
+
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
+def test_features_that_no_context_has_stay_at_zero(dense):
+    log = make_log(12, dense)
+    X = log.X if dense else log.X.toarray()
+    wide = np.insert(X, [0, 3], 0, axis=1)
+    wide_log = log.with_contexts(wide if dense else sparse.csr_array(wide))
+    [narrow_fit], [wide_fit] = (minimize_risks(each, [KLBall(0.1)], 3.0) for each in (log, wide_log))
+    assert not wide_fit.coef[[0, 4]].any()
+    assert np.delete(wide_fit.coef, [0, 4], axis=0) == pytest.approx(narrow_fit.coef, abs=1e-9)

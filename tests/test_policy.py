@@ -1,0 +1,82 @@
+"""The exponential policy against direct enumeration of its actions."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import expit, log_expit
+
+from drcrm import ExponentialPolicy
+from drcrm.errors import InputError
+from drcrm.policy import partition
+
+ACTIONS = np.array(list(product([0, 1], repeat=3)))
+
+
+def random_policy(seed: int = 0):
+    rng = np.random.default_rng(seed)
+    return ExponentialPolicy(rng.normal(size=(4, 3))), rng.normal(size=(6, 4))
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix], ids=["dense", "csr"])
+def test_log_prob_is_the_softmax_over_all_actions(make):
+    policy, X = random_policy()
+    energy = X @ policy.coef @ ACTIONS.T
+    expected = energy - np.log(np.exp(energy).sum(axis=1, keepdims=True))
+    for column, action in zip(expected.T, ACTIONS, strict=True):
+        assert policy.log_prob(make(X), np.tile(action, (6, 1))) == pytest.approx(column, rel=1e-12)
+    assert policy.marginals(make(X)) == pytest.approx(np.exp(expected) @ ACTIONS, rel=1e-12)
+    best = ACTIONS[expected.argmax(axis=1)]
+    assert np.array_equal(policy.greedy(make(X)), best)
+
+
+def test_context_picks_the_row_of_x():
+    policy, X = random_policy(1)
+    context = np.array([5, 0, 5, 2])
+    Y = ACTIONS[[1, 6, 3, 7]]
+    assert policy.log_prob(X, Y, context) == pytest.approx(policy.log_prob(X[context], Y), rel=1e-14)
+
+
+def test_greedy_takes_a_label_on_the_boundary():
+    assert ExponentialPolicy([[0.0, -1.0, 1.0]]).greedy([[1.0]]).tolist() == [[1, 0, 1]]
+
+
+def test_samples_have_the_marginals():
+    policy, X = random_policy(2)
+    many = np.repeat(X[:2], 20000, axis=0)
+    share = policy.sample(many, random_state=3).reshape(2, 20000, 3).mean(axis=1)
+    assert share == pytest.approx(policy.marginals(X[:2]), abs=4 * 0.5 / np.sqrt(20000))
+    assert np.array_equal(policy.sample(X, 4), policy.sample(X, np.random.default_rng(4)))
+
+
+@pytest.mark.parametrize("size", [1.0, 40.0, 690.0, 710.0, 1000.0])
+def test_partition_of_large_scores(size):
+    scores = size * np.array([[1.0, -1.0], [0.3, 1.0], [-1.0, -1.0]])
+    log_partition, marginals = partition(scores)
+    assert log_partition == pytest.approx(-log_expit(-scores).sum(axis=1), rel=1e-14, abs=1e-15)
+    assert marginals == pytest.approx(expit(scores), rel=1e-13)
+
+
+def test_certain_labels_have_log_probability_zero():
+    policy = ExponentialPolicy([[-1000.0, 1000.0]])
+    assert policy.log_prob([[1.0]], [[0, 1]]) == [0.0]
+    assert policy.marginals([[1.0]]).tolist() == [[0.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p: p.marginals([[1.0, 2.0]]), "X has 2 features, the policy has 4"),
+        (lambda p: p.marginals([[1.0, np.nan, 0, 0]]), "X has nan in row 0, column 1, expected finite"),
+        (lambda p: p.log_prob([[1.0, 0, 0, 0]], [[0, 1]]), "Y has 2 labels, the policy has 3"),
+        (lambda p: p.log_prob([[1.0, 0, 0, 0]], [[0, 1, 2]]), "Y has 2 in row 0, label 2, expected 0 or 1"),
+        (lambda p: ExponentialPolicy([1.0]), r"coef has shape \(1,\)"),
+        (lambda p: p.marginals("text"), "X is not an array of numbers"),
+    ],
+)
+def test_errors_say_what_is_wrong(call, message):
+    with pytest.raises(InputError, match=message):
+        call(random_policy()[0])

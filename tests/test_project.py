@@ -1,0 +1,69 @@
+"""What must stay in step across the project's files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from drcrm import style
+from drcrm.__main__ import STEPS
+from drcrm.figures import FIGURES
+
+ROOT = Path(__file__).parent.parent
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+
+
+def test_conda_users_get_the_same_pins():
+    pins = (ROOT / "requirements.txt").read_text().split()
+    [listed] = [
+        part["pip"]
+        for part in yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+        if isinstance(part, dict)
+    ]
+    assert listed == pins
+    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", pin) for pin in pins)
+
+
+def test_every_dependency_is_pinned():
+    text = (ROOT / "pyproject.toml").read_text()
+    named = re.findall(
+        r'"([a-z-]+)(?:>=[\d.]+)?"', text[text.index("dependencies") : text.index("[tool.setuptools.dynamic]")]
+    )
+    pinned = {line.split("==")[0] for line in (ROOT / "requirements.txt").read_text().split()}
+    assert set(named) <= pinned
+    assert {"numpy", "snakemake", "pytest"} <= set(named)
+
+
+def test_every_step_is_a_module_and_every_module_a_step():
+    modules = {path.stem for path in (ROOT / "src/drcrm/steps").glob("*.py")} - {"__init__"}
+    assert modules == set(STEPS)
+
+
+@pytest.mark.parametrize("algorithm", ["logging", "skyline", *CONFIG["algorithms"]])
+def test_every_algorithm_has_a_look_of_its_own(algorithm):
+    own = style.ALGORITHMS[algorithm]
+    others = [look for name, look in style.ALGORITHMS.items() if name != algorithm]
+    assert own.label not in {look.label for look in others}
+    if own.marker:
+        assert (own.colour, own.marker) not in {(look.colour, look.marker) for look in others}
+        assert own.marker not in {look.marker for look in others}
+
+
+def test_every_data_set_has_a_name():
+    assert set(CONFIG["datasets"]) == set(style.DATASETS)
+
+
+def test_figures_are_registered_under_their_names():
+    assert all(function.__name__ == name for name, function in FIGURES.items())
+
+
+def test_grids_are_the_designs():
+    grids = {name: algorithm.get("grid") for name, algorithm in CONFIG["algorithms"].items()}
+    powers = lambda low, high, step=1: [10 ** (k / step) for k in range(low * step, high * step + 1)]  # noqa: E731
+    assert grids["poem"] == pytest.approx(powers(-6, 0))
+    assert grids["kl_crm"] == pytest.approx(powers(-3, 4))
+    assert grids["akl_crm"] == grids["akl_crm_sum"] == pytest.approx(powers(-6, 0))
+    assert grids["kl_dro"] == grids["chi2_dro"] == pytest.approx(powers(-5, 0, 2), rel=1e-3)

@@ -1,0 +1,262 @@
+"""The risk functionals against 60-digit values, closed forms, identities and finite differences."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.optimize import linprog, minimize
+
+from drcrm.errors import InputError
+from drcrm.risks import (
+    AdaptiveBoltzmannRisk,
+    BoltzmannRisk,
+    Chi2Ball,
+    KLBall,
+    MeanRisk,
+    VariancePenalizedRisk,
+)
+
+REFERENCE = json.loads((Path(__file__).parent / "data/risk_values.json").read_text())
+KINDS = {
+    "poem": lambda entry: VariancePenalizedRisk(entry["penalty"]),
+    "kl_crm": lambda entry: BoltzmannRisk(entry["temperature"]),
+    "akl_crm": lambda entry: AdaptiveBoltzmannRisk(entry["radius"], entry["variance"]),
+    "kl_dro": lambda entry: KLBall(entry["radius"]),
+    "chi2_dro": lambda entry: Chi2Ball(entry["radius"]),
+}
+RISKS = {
+    "mean": MeanRisk(),
+    "poem": VariancePenalizedRisk(0.7),
+    "boltzmann": BoltzmannRisk(2.0),
+    "boltzmann, cold": BoltzmannRisk(0.2),
+    "adaptive, mean": AdaptiveBoltzmannRisk(0.3),
+    "adaptive, sum": AdaptiveBoltzmannRisk(0.3, variance="sum"),
+    "kl ball": KLBall(0.2),
+    "kl ball, small": KLBall(1e-5),
+    "chi2 ball": Chi2Ball(0.4),
+    "chi2 ball, part of the support": Chi2Ball(1.5),
+}
+EXACT = {"kl ball", "kl ball, small", "chi2 ball", "chi2 ball, part of the support"}
+
+every_risk = pytest.mark.parametrize("risk", RISKS.values(), ids=RISKS.keys())
+
+
+def costs(seed: int, n: int = 25) -> np.ndarray:
+    return -np.random.default_rng(seed).exponential(4, n)
+
+
+@pytest.mark.parametrize("vector", REFERENCE, ids=lambda vector: vector["kind"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_agrees_with_60_digits(vector, kind):
+    for entry in vector[kind]:
+        value, gradient = KINDS[kind](entry)(vector["z"])
+        assert value == pytest.approx(entry["value"], rel=1e-8, abs=1e-8)
+        assert gradient == pytest.approx(np.array(entry.get("gradient", entry.get("worst_case"))), rel=1e-8, abs=1e-8)
+    assert MeanRisk()(vector["z"])[0] == pytest.approx(vector["mean"], rel=1e-12)
+
+
+def test_balls_of_four_costs():
+    assert KLBall(0.1)([0, 1, 2, 3])[0] == pytest.approx(1.994274122, abs=5e-10)
+    assert KLBall(0.5)([0, 1, 2, 3])[0] == pytest.approx(2.551022019, abs=5e-10)
+    assert Chi2Ball(0.1)([0, 1, 2, 3])[0] == pytest.approx(1.853553391, abs=5e-10)
+    weights = KLBall(0.1)([0, 1, 2, 3])[1]
+    assert weights[1] / weights[0] == pytest.approx(np.exp(1 / 2.413506095), rel=1e-9)
+
+
+@every_risk
+@pytest.mark.parametrize("weighted", [False, True], ids=["once", "with multiplicities"])
+def test_gradient_is_the_finite_difference(risk, weighted):
+    z = costs(1)
+    weights = np.random.default_rng(2).integers(0, 4, len(z)) if weighted else None
+    step = 1e-6
+    numeric = [(risk(z + step * e, weights)[0] - risk(z - step * e, weights)[0]) / (2 * step) for e in np.eye(len(z))]
+    assert risk(z, weights)[1] == pytest.approx(np.array(numeric), abs=1e-7)
+
+
+@every_risk
+def test_multiplicities_are_repetitions(risk):
+    z, weights = costs(3), np.random.default_rng(4).integers(0, 4, 25)
+    value, gradient = risk(z, weights)
+    long_value, long_gradient = risk(np.repeat(z, weights))
+    assert value == pytest.approx(long_value, rel=1e-12)
+    first = np.concatenate([[0], np.cumsum(weights)[:-1]])
+    for i, (w, at) in enumerate(zip(weights, first, strict=True)):
+        assert gradient[i] == pytest.approx(w * long_gradient[at] if w else 0, abs=1e-12)
+
+
+@every_risk
+def test_ties_one_cost_and_constant_costs(risk):
+    assert risk([-3.0]) == (pytest.approx(-3.0), pytest.approx([1.0]))
+    value, gradient = risk(np.full(7, -2.5), np.arange(1, 8))
+    assert value == pytest.approx(-2.5, rel=1e-15)
+    assert gradient == pytest.approx(np.arange(1, 8) / 28, abs=1e-15)
+    _, gradient = risk([-1.0, -4.0, -1.0, -4.0])
+    assert gradient[:2] == pytest.approx(gradient[2:], abs=1e-15)
+
+
+@every_risk
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 900.0])
+def test_no_overflow_and_no_nan(risk, scale):
+    z = scale * costs(5, 60)
+    value, gradient = risk(z)
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("z", [[-700.0, -1.0, 0.0], [700.0, 1.0, 0.0], np.linspace(-900, 900, 50)])
+def test_coldest_temperature_is_the_largest_cost(z):
+    value, gradient = BoltzmannRisk(1e-3)(z)
+    assert value == pytest.approx(np.max(z), rel=1e-12)
+    assert gradient[np.argmax(z)] == pytest.approx(1)
+
+
+@every_risk
+def test_gradients_add_up_to_one(risk):
+    """A constant added to all costs is added to the risk."""
+    assert risk(costs(6))[1].sum() == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("temperature", [1e6, 1e8])
+def test_hot_boltzmann_is_the_mean(temperature):
+    z = costs(7)
+    assert BoltzmannRisk(temperature)(z)[0] == pytest.approx(z.mean(), abs=2 * z.var() / temperature)
+
+
+@pytest.mark.parametrize("name", sorted(EXACT))
+def test_no_distribution_in_the_ball_does_worse(name):
+    """The value is a maximum: no random member of the ball exceeds it, and the gradient attains it."""
+    risk, z, rng = RISKS[name], costs(8), np.random.default_rng(9)
+    n = len(z)
+    divergence = {
+        KLBall: lambda q: (q[q > 0] * np.log(n * q[q > 0])).sum(),
+        Chi2Ball: lambda q: ((n * q - 1) ** 2).mean(),
+    }
+    of = divergence[type(risk)]
+    value, worst = risk(z)
+    assert worst.min() >= 0
+    assert worst.sum() == pytest.approx(1)
+    assert of(worst) == pytest.approx(risk.radius, rel=1e-7)
+    assert worst @ z == pytest.approx(value, rel=1e-10)
+    for _ in range(200):
+        q, low, high = rng.dirichlet(np.full(n, rng.choice([0.1, 1, 10]))), 0.0, 1.0
+        for _ in range(50):
+            middle = (low + high) / 2
+            inside = of(middle * q + (1 - middle) / n) <= risk.radius
+            low, high = (middle, high) if inside else (low, middle)
+        assert (low * q + (1 - low) / n) @ z <= value + 1e-12
+
+
+@pytest.mark.parametrize("radius", [0.01, 0.3, 1.0])
+def test_kl_ball_is_its_dual(radius):
+    z = costs(10)
+    dual = minimize(
+        lambda t: np.exp(t[0]) * (radius + np.log(np.mean(np.exp((z - z.max()) / np.exp(t[0]))))) + z.max(),
+        [0.0],
+        method="Nelder-Mead",
+        options={"xatol": 1e-10, "fatol": 1e-13},
+    )
+    assert KLBall(radius)(z)[0] == pytest.approx(dual.fun, rel=1e-9)
+
+
+@pytest.mark.parametrize(("ball", "at"), [(KLBall, np.log(40 / 3)), (Chi2Ball, 40 / 3 - 1)])
+def test_saturates_at_the_largest_cost(ball, at):
+    z = np.concatenate([costs(11, 37) - 1, [-0.5] * 3])
+    for radius in (at, at * 1.01, 1e6):
+        value, gradient = ball(radius)(z)
+        assert value == -0.5
+        assert gradient == pytest.approx(np.where(z == -0.5, 1 / 3, 0))
+    value, _ = ball(at * 0.99)(z)
+    assert z.mean() < value < -0.5
+
+
+def test_chi2_ball_is_variance_penalisation_while_weights_stay_positive():
+    z, penalty = costs(12), 0.3
+    n = len(z)
+    svp, exact = VariancePenalizedRisk(penalty)(z), Chi2Ball(penalty**2 / (n - 1))(z)
+    assert exact[1].min() > 0
+    assert exact[0] == pytest.approx(svp[0], rel=1e-12)
+    assert exact[1] == pytest.approx(svp[1], abs=1e-12)
+    assert exact[0] == pytest.approx(z.mean() + np.sqrt(penalty**2 / (n - 1) * z.var()), rel=1e-12)
+
+
+@pytest.mark.parametrize(("ball", "curvature"), [(KLBall, 1), (Chi2Ball, 2)])
+def test_small_radius_expansion(ball, curvature):
+    """mean + √(2εV/φ''(1)), φ''(1) = 1 for KL and 2 for χ²: the error of the expansion is of order ε."""
+    z = costs(13)
+    for radius in (1e-4, 1e-6, 1e-8):
+        expansion = z.mean() + np.sqrt(2 * radius * z.var() / curvature)
+        assert ball(radius)(z)[0] == pytest.approx(expansion, abs=20 * radius * np.abs(z).max())
+
+
+def test_adaptive_temperature_is_lemma_5():
+    z, radius = costs(14), 0.05
+    for variance, squares in {"mean": z.var(), "sum": z.var() * len(z)}.items():
+        value, _ = AdaptiveBoltzmannRisk(radius, variance)(z)
+        assert value == pytest.approx(BoltzmannRisk(np.sqrt(squares / (2 * radius)))(z)[0], rel=1e-12)
+
+
+def test_costs_in_clusters_that_almost_tie():
+    """KL is then a staircase in the temperature, over twenty decades of it."""
+    rng = np.random.default_rng(15)
+    z = np.concatenate([0.0359 - 1e-9 * rng.random(1000), [-19.76, -10.0, -3.0]])
+    for radius in np.geomspace(1e-8, 6, 40):
+        value, worst = KLBall(radius)(z)
+        inside = worst[worst > 0]
+        assert (inside * np.log(len(z) * inside)).sum() == pytest.approx(radius, rel=1e-6)
+        assert z.mean() < value <= z.max()
+
+
+finite = st.floats(-50, 0, allow_nan=False)
+
+
+@given(arrays(float, st.integers(1, 12), elements=finite), st.floats(1e-8, 20), st.floats(1e-8, 20))
+def test_balls_grow_with_their_radius(z, first, second):
+    small, large = sorted([first, second])
+    for ball in (KLBall, Chi2Ball):
+        less, more = ball(small)(z)[0], ball(large)(z)[0]
+        assert z.mean() - 1e-9 <= less <= more + 1e-9
+        assert more <= z.max() + 1e-9
+
+
+@given(arrays(float, st.integers(2, 12), elements=finite), st.floats(1e-6, 5))
+def test_balls_are_convex_and_monotone(z, radius):
+    other = -np.random.default_rng(len(z)).exponential(4, len(z))
+    for ball in (KLBall(radius), Chi2Ball(radius)):
+        assert ball((z + other) / 2)[0] <= (ball(z)[0] + ball(other)[0]) / 2 + 1e-8
+        assert ball(np.maximum(z, other))[0] >= max(ball(z)[0], ball(other)[0]) - 1e-8
+
+
+def test_chi2_ball_of_large_radius_by_linear_programming():
+    """At its edge the ball's maximiser cannot be improved by any direction that stays inside to first order."""
+    z, radius = costs(16, 12), 3.0
+    value, worst = Chi2Ball(radius)(z)
+    n = len(z)
+    normal = 2 * (n * worst - 1)
+    best = linprog(-z, A_ub=[normal], b_ub=[normal @ worst], A_eq=[np.ones(n)], b_eq=[1], bounds=[(0, None)] * n)
+    assert -best.fun == pytest.approx(value, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: BoltzmannRisk(0), "temperature is 0, expected a finite number > 0"),
+        (lambda: KLBall(-1), "radius is -1, expected a finite number ≥ 0"),
+        (lambda: Chi2Ball(float("nan")), "radius is nan"),
+        (lambda: VariancePenalizedRisk(float("inf")), "penalty is inf"),
+        (lambda: AdaptiveBoltzmannRisk(1, "median"), "variance is 'median', expected 'mean' or 'sum'"),
+        (lambda: MeanRisk()([1, float("nan")]), "z is nan in row 1"),
+        (lambda: MeanRisk()([1, 2], [1, -1]), "weights is -1.0 in row 1, expected 0 or more"),
+        (lambda: MeanRisk()([1, 2], [0, 0]), "none of which occurs"),
+        (lambda: MeanRisk()([1, 2], [1]), r"weights has shape \(1,\), expected \(2,\)"),
+        (lambda: MeanRisk()([]), "none of which occurs"),
+    ],
+)
+def test_errors_say_what_is_wrong(make, message):
+    with pytest.raises(InputError, match=message):
+        make()

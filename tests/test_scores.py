@@ -1,0 +1,104 @@
+"""The four held-out scores, choosing by them, and the fit along a grid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from drcrm import BanditLog, ExponentialPolicy
+from drcrm.bandit import clipping_constant, replay
+from drcrm.crossval import fit_grid
+from drcrm.scores import SCORES, choose, log_weights, off_policy_scores
+
+
+def test_scores_of_four_rows():
+    """r = [1, 0, 1, 1], w = [1, 1.6, 7, 1.25], M = 2."""
+    weight, cost = np.array([1, 1.6, 7, 1.25]), np.array([1, 0, 1, 1])
+    scores = off_policy_scores(weight, cost, clip=2)
+    assert scores["ips"] == pytest.approx(2.3125)
+    assert scores["clipped_ips"] == pytest.approx(1.0625)
+    assert scores["snips"] == pytest.approx(0.852534562, abs=5e-10)
+    assert scores["clipped_snips"] == pytest.approx((1 + 2 + 1.25) / (1 + 1.6 + 2 + 1.25))
+    repeated = off_policy_scores(weight, cost, 2, count=[3, 1, 0, 2])
+    assert repeated == pytest.approx(
+        off_policy_scores(np.repeat(weight, [3, 1, 0, 2]), np.repeat(cost, [3, 1, 0, 2]), 2)
+    )
+    assert tuple(scores) == SCORES
+
+
+def test_only_the_self_normalised_ignore_a_translation():
+    rng = np.random.default_rng(0)
+    weight, cost = rng.exponential(1, 30), rng.normal(size=30)
+    here, there = (off_policy_scores(weight, each, 2.0) for each in (cost, cost - 5))
+    for name in ("snips", "clipped_snips"):
+        assert there[name] == pytest.approx(here[name] - 5)
+    for name in ("ips", "clipped_ips"):
+        assert abs(there[name] - here[name] + 5) > 0.01
+
+
+def test_ips_is_unbiased_and_clipped_is_not():
+    rng = np.random.default_rng(1)
+    X, labels = rng.normal(size=(30, 2)), rng.integers(0, 2, (30, 2))
+    logging, policy = (ExponentialPolicy(rng.normal(size=(2, 2))) for _ in range(2))
+    log = replay(logging, X, labels, 4000, rng)
+    scores = off_policy_scores(np.exp(log_weights(policy, log)), log.cost, 1.5)
+    marginals = policy.marginals(X)
+    truth = np.abs(labels - marginals).sum(axis=1).mean() - 2
+    assert scores["ips"] == pytest.approx(truth, abs=0.02)
+    assert scores["snips"] == pytest.approx(truth, abs=0.02)
+    assert scores["clipped_ips"] > truth + 0.05
+
+
+def test_no_weight_at_all_is_no_score():
+    scores = off_policy_scores([0.0, 0.0], [-1.0, -2.0], 2.0)
+    assert np.isnan(scores["snips"])
+    assert np.isnan(scores["clipped_snips"])
+    nothing = off_policy_scores([1.0], [-1.0], 2.0, count=[0])
+    assert np.isnan(list(nothing.values())).all()
+
+
+@pytest.mark.parametrize(
+    ("scores", "most_robust", "expected"),
+    [
+        ([3, 1, 2], max, 1),
+        ([1, 1, 2], max, 1),
+        ([1, 1, 2], min, 0),
+        ([np.nan, 2, 2], max, 2),
+        ([np.nan, -1, np.nan], min, 1),
+        ([np.nan, np.nan, np.nan], max, None),
+    ],
+)
+def test_choosing(scores, most_robust, expected):
+    assert choose(scores, [0.1, 1.0, 10.0], most_robust) == expected
+
+
+def test_grid_is_scored_on_the_heldout_part_with_the_training_parts_clip():
+    rng = np.random.default_rng(2)
+    X, labels = np.column_stack([rng.normal(size=(50, 2)), np.ones(50)]), rng.integers(0, 2, (50, 2))
+    log = replay(ExponentialPolicy(np.zeros((3, 2))), X, labels, 4, rng)
+    held = rng.random(200) < 0.25
+    train, heldout = log.recount(~held), log.recount(held)
+    fits = fit_grid(train, heldout, "KLCRM", "temperature", [0.1, 1.0, 10.0])
+    for coef, row in zip(fits.coef, fits.scores, strict=True):
+        weight = np.exp(ExponentialPolicy(coef).log_prob(X[heldout.context], heldout.Y)) / heldout.propensity
+        expected = off_policy_scores(weight, heldout.cost, clipping_constant(train))
+        assert row == pytest.approx(list(expected.values()), rel=1e-10)
+    for index, column in zip(fits.chosen, fits.scores.T, strict=True):
+        assert column[index] == column.min()
+
+
+def test_the_scale_multiplies_the_grid():
+    rng = np.random.default_rng(3)
+    log = BanditLog(rng.normal(size=(40, 2)), rng.integers(0, 2, (40, 1)), rng.uniform(0.2, 1, 40), -rng.random(40))
+    scaled = fit_grid(log, log, "POEM", "variance_penalty", [0.01, 0.1], scale=30.0)
+    plain = fit_grid(log, log, "POEM", "variance_penalty", [0.3, 3.0])
+    assert scaled.coef == pytest.approx(plain.coef, abs=1e-6)
+    assert scaled.grid.tolist() == [0.01, 0.1]
+
+
+def test_cips_has_a_grid_of_one_nameless_value():
+    rng = np.random.default_rng(4)
+    log = BanditLog(rng.normal(size=(40, 2)), rng.integers(0, 2, (40, 1)), rng.uniform(0.2, 1, 40), -rng.random(40))
+    fits = fit_grid(log, log, "CIPS")
+    assert np.isnan(fits.grid).tolist() == [True]
+    assert fits.chosen.tolist() == [0, 0, 0, 0]
