@@ -90,7 +90,7 @@ def test_split_rounds_up_and_draws_logging_contexts_where_they_belong(unit):
     if unit == "context":
         assert set(split["logging"]) <= set(split["train"])
     everywhere = {
-        c for seed in range(40) for c in split_contexts(20, unit, 0.2, 0.5, np.random.default_rng(seed))["logging"]
+        c for seed in range(200) for c in split_contexts(20, unit, 0.2, 0.5, np.random.default_rng(seed))["logging"]
     }
     assert everywhere == set(range(20))
 

@@ -67,3 +67,17 @@ def test_grids_are_the_designs():
     assert grids["kl_crm"] == pytest.approx(powers(-3, 4))
     assert grids["akl_crm"] == grids["akl_crm_sum"] == pytest.approx(powers(-6, 0))
     assert grids["kl_dro"] == grids["chi2_dro"] == pytest.approx(powers(-5, 0, 2), rel=1e-3)
+
+
+def test_the_readmes_example_prints_what_it_says(capsys):
+    [example] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    [stated] = re.findall(r"# ([\d.]+); a coin has", example)
+    exec(example, {})
+    assert float(capsys.readouterr().out) == pytest.approx(float(stated), abs=0.005)
+
+
+def test_the_readme_lists_every_option():
+    schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+    readme = (ROOT / "README.md").read_text()
+    assert not [option for option in schema["$defs"]["experiment"]["properties"] if f"`{option}`" not in readme]
+    assert not [experiment for experiment in CONFIG["experiments"] if f"| `{experiment}` |" not in readme]

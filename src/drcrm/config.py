@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from copy import deepcopy
 from difflib import get_close_matches
 
@@ -25,10 +26,13 @@ _Validator = jsonschema.validators.extend(
 def complete(config: Mapping, schema: Mapping) -> dict:
     """Return a configuration with every default filled in; InputError names the key that is wrong and what is allowed.
 
+    Text counts as the number or truth value that it spells where the schema wants one: Snakemake's --config gives
+    nested values as text, and YAML reads 1e-5 as text.
+
     Beyond the schema it checks that the data sets, algorithms and experiments that are named exist, and that an
     algorithm's parameters are its estimator's.
     """
-    config = deepcopy(dict(config))
+    config = _typed(config, schema, schema)
     error = jsonschema.exceptions.best_match(_Validator(schema).iter_errors(config))
     if error is not None:
         raise InputError(_explain(error))
@@ -80,27 +84,55 @@ def _explain(error: jsonschema.ValidationError) -> str:
         path.append(sorted(set(error.instance) - set(error.schema["properties"]))[0])
         return f"{_place(path)}: unknown key{_allowed(path[-1], error.schema['properties'])}"
     if "propertyNames" in error.absolute_schema_path:
-        reason = "is taken" if error.validator == "not" else f"does not match {error.validator_value}"
-        taken = f" (as are: {', '.join(error.validator_value['enum'])})" if error.validator == "not" else ""
-        return f"{_place([*path, error.instance])}: this name {reason}{taken}"
+        rule = error.validator_value
+        fault = f"is taken, one of {', '.join(rule['enum'])}" if error.validator == "not" else f"does not match {rule}"
+        return f"{_place([*path, error.instance])}: this name {fault}"
     place, where = _place(path), error.schema.get("description", "")
     if error.validator == "oneOf" and all("required" in choice for choice in error.validator_value):
         choices = " or ".join(" and ".join(choice["required"]) for choice in error.validator_value)
         return f"{place}: has {', '.join(error.instance)}; expected either {choices}"
-    hint = ""
-    if error.validator == "type" and isinstance(error.instance, str) and error.schema.get("type") == "number":
-        hint = "; YAML reads 1e-5 as text, write 1.0e-5"
-    return f"{place}: {error.message}{hint}" + (f" ({where})" if where else "")
+    return f"{place}: {error.message}" + (f" ({where})" if where else "")
 
 
 def _place(path) -> str:
     return ": ".join(["config", *filter(None, [".".join(map(str, path))])])
 
 
-def _fill(value, schema: Mapping, root: Mapping) -> None:
-    """Set the defaults of missing keys, down the objects that the schema describes."""
+def _typed(value, schema: Mapping, root: Mapping):
+    """Return a value with its texts turned into what the schema wants in their places, where they spell it."""
+    schema = _resolved(schema, root)
+    kinds = [schema, *schema.get("oneOf", [])]
+    if isinstance(value, Mapping):
+        named, rest = schema.get("properties", {}), schema.get("additionalProperties")
+        rest = rest if isinstance(rest, Mapping) else {}
+        return {key: _typed(each, named.get(key, rest), root) for key, each in value.items()}
+    if isinstance(value, list):
+        items = next((kind["items"] for kind in kinds if "items" in kind), {})
+        return [_typed(each, items, root) for each in value]
+    if isinstance(value, str):
+        for kind in kinds:
+            for parse in _SPELLINGS.get(str(kind.get("type")), ()):
+                with suppress(KeyError, ValueError):
+                    return parse(value)
+    return deepcopy(value)
+
+
+_SPELLINGS = {
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": ({"true": True, "false": False}.__getitem__,),
+}
+
+
+def _resolved(schema: Mapping, root: Mapping) -> Mapping:
     while "$ref" in schema:
         schema = root["$defs"][schema["$ref"].rsplit("/", 1)[1]]
+    return schema
+
+
+def _fill(value, schema: Mapping, root: Mapping) -> None:
+    """Set the defaults of missing keys, down the objects that the schema describes."""
+    schema = _resolved(schema, root)
     if not isinstance(value, dict):
         return
     for key, described in schema.get("properties", {}).items():

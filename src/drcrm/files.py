@@ -53,7 +53,7 @@ def read_npz(path: str | Path, names: Iterable[str]) -> dict[str, np.ndarray | s
     """Read the named arrays; InputError says what is wrong with the file, or which array it lacks."""
     found = {}
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             for name in names:
                 if f"{name}.shape" in archive:
                     data, indices, indptr, shape = (

@@ -1,0 +1,298 @@
+"""The configuration: defaults, and an error for everything that is wrong, with the key's path and what is allowed."""
+
+from __future__ import annotations
+
+import math
+import re
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+import yaml
+
+from drcrm.config import complete
+from drcrm.errors import InputError
+
+ROOT = Path(__file__).parents[1]
+SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text(encoding="utf-8"))
+SHIPPED = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+
+SMALL = {
+    "datasets": {
+        "toy": {"train": ["a.svm"], "test": ["b.svm"], "features": 3, "labels": 2},
+        "digits": {"embedded": "digits", "features": 64, "labels": 10},
+    },
+    "algorithms": {
+        "cips": {"estimator": "CIPS"},
+        "kl": {"estimator": "KLDRO", "parameter": "radius", "grid": [0.1, 1]},
+        "akl": {"estimator": "AdaptiveKLCRM", "parameter": "radius", "grid": [0.1], "options": {"variance": "sum"}},
+    },
+    "experiments": {"demo": {"datasets": ["toy"], "replay_curve": {"datasets": ["toy"], "counts": [1, 4]}}},
+}
+MISSING = object()
+
+
+def changed(key: str, value) -> dict:
+    """The small configuration with the value of a dotted key set, or removed."""
+    config = deepcopy(SMALL)
+    *folders, last = key.split(".")
+    at = config
+    for folder in folders:
+        at = at[folder]
+    if value is MISSING:
+        del at[last]
+    else:
+        at[last] = value
+    return config
+
+
+def fault(key: str, value) -> str:
+    """What is said of it, which is one line."""
+    with pytest.raises(InputError) as error:
+        complete(changed(key, value), SCHEMA)
+    message = str(error.value)
+    assert "\n" not in message
+    return message
+
+
+class TestDefaults:
+    def test_of_the_whole(self):
+        config = complete(SMALL, SCHEMA)
+        assert config["mirror"] is None
+        assert config["run"] == ["demo"]
+        assert config["datasets"]["toy"] == SMALL["datasets"]["toy"] | {"drop_repeats": False, "sha256": {}}
+        assert config["algorithms"]["cips"] == {"estimator": "CIPS", "options": {}}
+
+    def test_of_an_experiment(self):
+        assert complete(changed("experiments.demo", {"datasets": ["toy"]}), SCHEMA)["experiments"]["demo"] == {
+            "datasets": ["toy"],
+            "seeds": 20,
+            "replay_count": 4,
+            "selection": ["clipped_snips", "snips", "ips"],
+            "split_unit": "row",
+            "logging_c": 0.1,
+            "logging_fraction": 0.05,
+            "heldout_fraction": 0.25,
+            "absent_label_score": "logged",
+            "variance_penalty_scale": "calibrated",
+            "algorithms": ["cips", "kl", "akl"],
+        }
+
+    def test_given_values_stay(self):
+        given = {"datasets": ["toy"], "seeds": 3, "logging_c": 10, "algorithms": ["kl"], "selection": ["ips"]}
+        demo = complete(changed("experiments.demo", given), SCHEMA)["experiments"]["demo"]
+        assert {key: demo[key] for key in given} == given
+
+    def test_the_input_is_not_changed_and_defaults_are_not_shared(self):
+        before = deepcopy(SMALL)
+        config = complete(SMALL, SCHEMA)
+        assert before == SMALL
+        config["datasets"]["toy"]["sha256"]["a.svm"] = "changed"
+        assert complete(SMALL, SCHEMA)["datasets"]["toy"]["sha256"] == {}
+
+    def test_completing_twice_changes_nothing(self):
+        once = complete(SHIPPED, SCHEMA)
+        assert complete(once, SCHEMA) == once
+
+
+class TestShipped:
+    def test_the_experiments(self):
+        config = complete(SHIPPED, SCHEMA)
+        assert {"demo", "sample", "paper", "reference_code", "reference_replay"} <= set(config["experiments"])
+        assert config["run"] == ["demo"]
+        assert config["mirror"] is None
+        assert set(config["experiments"]["demo"]["datasets"]) == {"digits"}
+        assert config["experiments"]["paper"]["split_unit"] == "context"
+        assert config["experiments"]["reference_replay"]["logging_c"] == 10
+
+    def test_the_algorithms_and_their_grids(self):
+        def decades(low, high, step=1.0):
+            return [10 ** (low + step * k) for k in range(round((high - low) / step) + 1)]
+
+        expected = {
+            "cips": ("CIPS", None, []),
+            "poem": ("POEM", "variance_penalty", decades(-6, 0)),
+            "kl_crm": ("KLCRM", "temperature", decades(-3, 4)),
+            "akl_crm": ("AdaptiveKLCRM", "radius", decades(-6, 0)),
+            "akl_crm_sum": ("AdaptiveKLCRM", "radius", decades(-6, 0)),
+            "kl_dro": ("KLDRO", "radius", decades(-5, 0, 0.5)),
+            "chi2_dro": ("Chi2DRO", "radius", decades(-5, 0, 0.5)),
+        }
+        algorithms = complete(SHIPPED, SCHEMA)["algorithms"]
+        assert set(algorithms) == set(expected)
+        for name, (estimator, parameter, grid) in expected.items():
+            found = algorithms[name]
+            assert (found["estimator"], found.get("parameter")) == (estimator, parameter)
+            assert found.get("grid", []) == pytest.approx(grid, rel=1e-3)
+        variances = [algorithms[name]["options"]["variance"] for name in ("akl_crm", "akl_crm_sum")]
+        assert variances == ["mean", "sum"]
+
+    def test_the_schema_refuses_experiments_with_the_names_of_all_rules(self):
+        text = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "workflow/rules").glob("*.smk"))
+        rules = re.findall(r"^\s*(?:rule|checkpoint) +(\w+):", text, re.MULTILINE)
+        refused = SCHEMA["properties"]["experiments"]["propertyNames"]["not"]["enum"]
+        assert sorted(refused) == sorted([*rules, "all"])
+
+
+class TestFaults:
+    @pytest.mark.parametrize(
+        ("key", "meant"),
+        [
+            ("experimentz", "experiments"),
+            ("datasets.toy.feature", "features"),
+            ("algorithms.kl.grids", "grid"),
+            ("experiments.demo.sedes", "seeds"),
+            ("experiments.demo.replay_curve.count", "counts"),
+        ],
+    )
+    def test_a_typo_in_a_key(self, key, meant):
+        message = fault(key, 1)
+        assert message.startswith(f"config: {key}: unknown key; did you mean '{meant}'? (allowed: ")
+
+    @pytest.mark.parametrize(
+        ("key", "value", "message"),
+        [
+            (
+                "experiments.demo.datasets",
+                ["toi"],
+                "unknown data set 'toi'; did you mean 'toy'? (allowed: toy, d",
+            ),
+            ("experiments.demo.algorithms", ["kll"], "unknown algorithm 'kll'; did you mean 'kl'?"),
+            ("experiments.demo.replay_curve.datasets", ["x"], "unknown data set 'x' (allowed: toy, digits)"),
+            ("run", ["dmo"], "unknown experiment 'dmo'; did you mean 'demo'? (allowed: demo)"),
+            ("algorithms.kl.options", {"variance": "sum"}, "unknown parameter 'variance' (allowed: none)"),
+            ("algorithms.akl.options", {"varience": "sum"}, "unknown parameter 'varience'; did you mean 'variance'?"),
+            ("datasets.toy.sha256", {"c.bz2": "0" * 64}, "unknown file 'c.bz2' (allowed: a.svm, b.svm)"),
+        ],
+    )
+    def test_an_unknown_name(self, key, value, message):
+        assert fault(key, value).startswith(f"config: {key}: {message}")
+
+    @pytest.mark.parametrize(
+        ("key", "value", "expected"),
+        [
+            ("mirror", 3, "not of type 'string', 'null'"),
+            ("run", [], "should be non-empty"),
+            ("datasets", {}, "should be non-empty"),
+            ("datasets.toy.features", 0, "less than the minimum of 1"),
+            ("datasets.toy.features", 3.0, "not of type 'integer'"),
+            ("datasets.toy.labels", 0, "less than the minimum of 1"),
+            ("datasets.toy.labels", "two", "ids to keep"),
+            ("datasets.toy.labels", [1, 1], "non-unique"),
+            ("datasets.toy.url", "ftp://host", "does not match '^https?://'"),
+            ("datasets.toy.train", ["../a.svm"], "does not match"),
+            ("datasets.toy.rows", [1], "too short"),
+            ("datasets.toy.drop_repeats", "yes", "not of type 'boolean'"),
+            ("datasets.toy.sha256", {"a.svm": "12"}, "does not match '^[0-9a-f]{64}$'"),
+            ("datasets.toy.paper", "mnist", "is not one of ['scene', 'yeast', 'rcv1_topics', 'tmc2007']"),
+            ("algorithms.kl.estimator", "KL", "is not one of ['CIPS', 'POEM', 'KLCRM'"),
+            ("algorithms.kl.grid", [], "should be non-empty"),
+            ("algorithms.kl.grid", [0], "less than or equal to the minimum of 0"),
+            ("algorithms.kl.grid", [math.nan], "not of type 'number'"),
+            ("algorithms.kl.grid", [math.inf], "not of type 'number'"),
+            ("algorithms.akl.options", {"variance": "median"}, "variance is 'median', expected 'mean' or 'sum'"),
+            ("experiments.demo", None, "not of type 'object'"),
+            ("experiments.demo.datasets", [], "should be non-empty"),
+            ("experiments.demo.datasets", ["toy", "toy"], "non-unique"),
+            ("experiments.demo.seeds", 0, "less than the minimum of 1"),
+            ("experiments.demo.seeds", 10001, "greater than the maximum of 10000"),
+            ("experiments.demo.seeds", "five", "not of type 'integer'"),
+            ("experiments.demo.seeds", 5.0, "not of type 'integer'"),
+            ("experiments.demo.seeds", True, "not of type 'integer'"),
+            ("experiments.demo.replay_count", 0, "less than the minimum of 1"),
+            ("experiments.demo.selection", ["snip"], "is not one of ['ips', 'clipped_ips', 'snips', 'clipped_snips']"),
+            ("experiments.demo.split_unit", "rows", "is not one of ['row', 'context']"),
+            ("experiments.demo.logging_c", 0, "less than or equal to the minimum of 0"),
+            ("experiments.demo.logging_c", math.inf, "not of type 'number'"),
+            ("experiments.demo.logging_fraction", 0, "less than or equal to the minimum of 0"),
+            ("experiments.demo.logging_fraction", 1, "greater than or equal to the maximum of 1"),
+            ("experiments.demo.heldout_fraction", 0, "less than or equal to the minimum of 0"),
+            ("experiments.demo.heldout_fraction", 1.0, "greater than or equal to the maximum of 1"),
+            ("experiments.demo.heldout_fraction", math.nan, "not of type 'number'"),
+            ("experiments.demo.absent_label_score", "coin", "is not one of ['logged', 'half']"),
+            ("experiments.demo.variance_penalty_scale", 1, "is not one of ['calibrated', 'unit']"),
+            ("experiments.demo.replay_curve.counts", [0], "less than the minimum of 1"),
+            ("experiments.demo.replay_curve.seeds", 0, "less than the minimum of 1"),
+        ],
+    )
+    def test_a_wrong_type_or_a_value_out_of_range(self, key, value, expected):
+        message = fault(key, value)
+        assert message.startswith(f"config: {key.removesuffix('.options')}")
+        assert expected in message
+
+    @pytest.mark.parametrize(
+        ("key", "message"),
+        [
+            ("datasets", "config: 'datasets' is a required property"),
+            ("datasets.toy.features", "config: datasets.toy: 'features' is a required property"),
+            (
+                "datasets.toy.train",
+                "config: datasets.toy: has test, features, labels; expected either train",
+            ),
+            ("algorithms.kl.grid", "config: algorithms.kl: 'grid' is a dependency of 'parameter'"),
+            ("experiments.demo.datasets", "config: experiments.demo: 'datasets' is a required property"),
+            ("experiments.demo.replay_curve.counts", "config: experiments.demo.replay_curve: 'counts' is a required"),
+        ],
+    )
+    def test_a_missing_key(self, key, message):
+        assert fault(key, MISSING).startswith(message)
+
+    def test_embedded_and_files_exclude_each_other(self):
+        message = fault("datasets.toy.embedded", "digits")
+        assert message.startswith("config: datasets.toy: has ")
+        assert message.endswith("; expected either train and test or embedded")
+
+    @pytest.mark.parametrize("name", ["all", "fetch", "fit", "replay_figure"])
+    def test_an_experiment_named_like_a_rule(self, name):
+        message = fault(f"experiments.{name}", {"datasets": ["toy"]})
+        assert message.startswith(f"config: experiments.{name}: this name is taken, one of all, fetch, ")
+
+    @pytest.mark.parametrize("name", ["logging", "skyline"])
+    def test_an_algorithm_named_like_what_is_not_learned(self, name):
+        assert "this name is taken" in fault(f"algorithms.{name}", {"estimator": "CIPS"})
+
+    @pytest.mark.parametrize("section", ["datasets", "algorithms", "experiments"])
+    def test_names_that_no_file_should_have(self, section):
+        assert fault(f"{section}.A b", {}).startswith(f"config: {section}.A b: this name does not match ^[a-z]")
+
+    @pytest.mark.parametrize(
+        ("algorithm", "message"),
+        [
+            ({"estimator": "KLDRO", "parameter": "temperature", "grid": [1]}, "temperature, expected radius for KLDRO"),
+            ({"estimator": "KLDRO"}, "none, expected radius for KLDRO"),
+            ({"estimator": "CIPS", "parameter": "radius", "grid": [1]}, "radius, expected none for CIPS"),
+            ({"estimator": "AdaptiveKLCRM", "parameter": "variance", "grid": [1]}, "variance, expected radius for"),
+        ],
+    )
+    def test_a_parameter_that_is_not_its_estimators(self, algorithm, message):
+        assert fault("algorithms.kl", algorithm).startswith(f"config: algorithms.kl.parameter: {message}")
+
+
+class TestText:
+    """Snakemake's --config gives nested values as text, and YAML reads 1e-5 as text."""
+
+    @pytest.mark.parametrize(
+        ("key", "text", "meant"),
+        [
+            ("experiments.demo.seeds", "3", 3),
+            ("experiments.demo.replay_curve.counts", ["1", "16"], [1, 16]),
+            ("experiments.demo.logging_c", "1e-5", 1e-5),
+            ("algorithms.kl.grid", [1.0, "1e-5"], [1.0, 1e-5]),
+            ("datasets.toy.labels", "2", 2),
+            ("datasets.toy.labels", ["0", "5"], [0, 5]),
+            ("datasets.toy.drop_repeats", "true", True),
+            ("datasets.toy.url", "https://123", "https://123"),
+        ],
+    )
+    def test_counts_as_what_it_spells(self, key, text, meant):
+        assert complete(changed(key, text), SCHEMA) == complete(changed(key, meant), SCHEMA)
+
+    @pytest.mark.parametrize("text", ["three", "3.5", "", "nan", "0"])
+    def test_that_spells_nothing_useful_is_refused(self, text):
+        assert fault("experiments.demo.seeds", text).startswith("config: experiments.demo.seeds: ")
+
+    def test_the_configuration_given_is_left_as_it_is(self):
+        config = changed("experiments.demo.seeds", "3")
+        before = deepcopy(config)
+        complete(config, SCHEMA)
+        assert config == before

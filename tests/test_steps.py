@@ -1,0 +1,584 @@
+"""The steps by hand: their help, a chain whose numbers are computed again here, and what wrong input gets."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from drcrm.__main__ import STEPS, main
+from drcrm.files import read_contexts, read_npz, write_contexts, write_npz
+
+SOURCE = Path(__file__).parents[1] / "src"
+GRID = (0.001, 0.01, 0.1, 1.0)
+SCORES = ("ips", "clipped_ips", "snips", "clipped_snips")
+
+
+def run(*arguments: object) -> int:
+    """Run a step in this process; wrong arguments end in an exit, whose status counts as well."""
+    try:
+        return main([str(argument) for argument in arguments])
+    except SystemExit as end:
+        return end.code
+
+
+def listing(folder: Path) -> dict[str, bytes]:
+    """All files in a folder, hidden or not, with their content."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def sigmoid(u: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-u))
+
+
+def make_contexts(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Contexts whose labels depend on their features, with noise."""
+    X = rng.normal(size=(n, 4))
+    truth = np.array([[1.0, -1, 0], [0, 2, 1], [-1, 0, 1], [0.5, 0.5, 0]])
+    return X, (X @ truth + rng.normal(size=(n, 3)) > 0).astype(np.uint8)
+
+
+def chain(folder: Path, seed: int, unit: str = "row", counts: tuple[int, ...] = (4,), drawn: bool = False) -> Path:
+    """Run all steps after fetch on a small random data set."""
+    rng = np.random.default_rng(11)
+    train, test = folder / "train.npz", folder / "test.npz"
+    write_contexts(train, *make_contexts(rng, 61))
+    write_contexts(test, *make_contexts(rng, 40))
+    axes = "--dataset", "toy", "--seed", seed
+    at = {name: folder / f"{name}.npz" for name in ("split", "logging", "skyline")}
+    shares = "--logging-fraction", 0.2, "--heldout-fraction", 0.25
+    assert run("split", "--train", train, "--split-unit", unit, *shares, *axes, "--output", at["split"]) == 0
+    contexts = "--train", train, "--split", at["split"]
+    assert run("log_crf", *contexts, "--logging-c", 0.5, "--output", at["logging"]) == 0
+    assert run("skyline", *contexts, "--output", at["skyline"]) == 0
+    for count in counts:
+        here = folder / f"replay{count}"
+        draw = "--policy", at["logging"], "--replay-count", count, "--split-unit", unit, *shares[2:], *axes
+        assert run("replay", *contexts, *draw, "--output", here / "log.npz") == 0
+        learn = "fit", "--log", here / "log.npz", "--output"
+        assert run(*learn, here / "cips.npz", "--estimator", "CIPS") == 0
+        ball = "--estimator", "KLDRO", "--parameter", "radius", "--grid", *GRID
+        assert run(*learn, here / "kl_dro.npz", *ball) == 0
+        policies = "--test", test, "--logging", at["logging"], "--skyline", at["skyline"]
+        fits = "--fit", f"cips={here / 'cips.npz'}", f"kl_dro={here / 'kl_dro.npz'}"
+        loss = "--absent-label-score", "logged", "--replay-count", count, *axes
+        chosen_by = "--selection", *SCORES
+        assert run("evaluate", *policies, *fits, *chosen_by, *loss, "--output", here / "metrics.csv") == 0
+    metrics = folder / "metrics.csv"
+    assert run("collect", *(folder / f"replay{count}/metrics.csv" for count in counts), "--output", metrics) == 0
+    if drawn:
+        draw_results(folder, metrics, counts, seeds=seed + 1)
+    return folder
+
+
+def draw_results(folder: Path, metrics: Path, counts: tuple[int, ...], seeds: int) -> None:
+    """Run tables and figures on collected metrics."""
+    tables = "--metrics", metrics, "--datasets", "toy", "--selection", "snips", "ips", "--seeds", seeds
+    grids = "--grid", "cips=", f"kl_dro={','.join(map(str, GRID))}", "--paper", "toy=scene:a toy"
+    assert run("tables", *tables, *grids, "--replay-count", counts[-1], "--output", folder / "tables") == 0
+    figure = "--metrics", metrics, "--dataset", "toy", "--selection", "snips", "--seeds", seeds
+    outputs = [folder / f"figure.{kind}" for kind in ("pdf", "svg", "png")]
+    assert run("figures", "replay_count", *figure, "--replay-counts", *counts, "--output", *outputs) == 0
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory) -> Path:
+    """One chain, which tests read and never write to."""
+    return chain(tmp_path_factory.mktemp("toy"), seed=0, counts=(1, 4), drawn=True)
+
+
+@pytest.fixture(scope="module")
+def metrics(toy) -> pd.DataFrame:
+    return pd.read_csv(toy / "metrics.csv")
+
+
+LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]
+FIT = ["grid", "coef", "objective", "iterations", "converged", "scores", "chosen"]
+
+
+class TestHelp:
+    @pytest.mark.parametrize("step", STEPS)
+    def test_says_what_is_read_and_written(self, step, capsys):
+        assert run(step, "--help") == 0
+        out = capsys.readouterr().out
+        assert out.startswith(f"usage: python -m drcrm {step} ")
+        reads, writes = out.split("\nReads ", 1)[1].split("\nWrites ", 1)
+        assert "csv" in reads or "--" in reads
+        assert "--output" in writes.split("\n\n")[0]
+
+    def test_lists_the_steps_in_order(self, capsys):
+        assert run("--help") == 0
+        lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+        assert [line[0] for line in lines if line and line[0] in STEPS] == list(STEPS)
+
+    def test_as_a_command(self):
+        """The exit status and the message reach the shell."""
+        environment = os.environ | {"PYTHONPATH": str(SOURCE)}
+        command = [sys.executable, "-m", "drcrm", "collect", "nothing.csv", "--output", "out.csv"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == "drcrm collect: nothing.csv: no such file\n"
+
+    def test_a_fit_imports_only_what_it_needs(self):
+        heavy = ["pandas", "matplotlib", "statsmodels", "sklearn", "sklearn_crfsuite", "pycrfsuite", "pooch"]
+        code = f"import sys, drcrm.steps.fit; print([name for name in {heavy} if name in sys.modules])"
+        environment = os.environ | {"PYTHONPATH": str(SOURCE)}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout == "[]\n"
+
+
+class TestChain:
+    @pytest.mark.parametrize("unit", ["row", "context"])
+    def test_split(self, toy, tmp_path, unit):
+        options = "--logging-fraction", 0.2, "--heldout-fraction", 0.25, "--dataset", "toy", "--seed", 3
+        path = tmp_path / "split.npz"
+        assert run("split", "--train", toy / "train.npz", "--split-unit", unit, *options, "--output", path) == 0
+        split = read_npz(path, ["logging", "train", "heldout"])
+        assert len(split["heldout"]) == math.ceil(0.25 * 61)
+        assert sorted([*split["train"], *split["heldout"]]) == list(range(61))
+        candidates = 61 if unit == "row" else len(split["train"])
+        assert len(set(split["logging"])) == math.ceil(0.2 * candidates)
+        if unit == "context":
+            assert set(split["logging"]) <= set(split["train"])
+
+    def test_logging_policy_is_regularised_logistic_regression(self, toy):
+        """Its gradient at the optimum, Xᵀ(σ(Xθ) − y) + θ/C, is zero up to the 6 decimals of CRFsuite's weights."""
+        X, labels = read_contexts(toy / "train.npz")
+        rows = read_npz(toy / "split.npz", ["logging"])["logging"]
+        logging = read_npz(toy / "logging.npz", ["coef", "absent"])
+        assert not logging["absent"].any()
+        X, labels, coef = X[rows], labels[rows], logging["coef"]
+        np.testing.assert_allclose(X.T @ (sigmoid(X @ coef) - labels) + coef / 0.5, 0, atol=2e-4)
+
+    def test_log(self, toy):
+        X, labels = read_contexts(toy / "train.npz")
+        coef = read_npz(toy / "logging.npz", ["coef"])["coef"]
+        log = read_npz(toy / "replay4/log.npz", LOG)
+        np.testing.assert_array_equal(log["X"], X)
+        marginals, Y = sigmoid(X @ coef)[log["context"]], log["Y"]
+        np.testing.assert_allclose(log["propensity"], np.where(Y == 1, marginals, 1 - marginals).prod(axis=1))
+        np.testing.assert_array_equal(log["cost"], (labels[log["context"]] != Y).sum(axis=1) - 3.0)
+        count = log["train"] + log["heldout"]
+        np.testing.assert_array_equal(np.bincount(log["context"], count), 4)
+        assert log["heldout"].sum() == math.ceil(0.25 * 61 * 4)
+        rows = {(context, *action) for context, action in zip(log["context"].tolist(), Y.tolist(), strict=True)}
+        assert len(rows) == len(Y) < 61 * 4
+
+    def test_fewer_passes_are_a_prefix(self, toy):
+        """Every row of one pass is in the log of four, where it occurs at least as often."""
+
+        def counts(path):
+            log = read_npz(path, LOG)
+            keys = zip(log["context"].tolist(), map(tuple, log["Y"].tolist()), strict=True)
+            return dict(zip(keys, log["train"] + log["heldout"], strict=True))
+
+        one, four = counts(toy / "replay1/log.npz"), counts(toy / "replay4/log.npz")
+        assert sum(one.values()) == 61
+        assert all(four[key] >= count for key, count in one.items())
+
+    def test_contexts_are_held_out_whole(self, tmp_path):
+        chain(tmp_path, seed=0, unit="context")
+        log = read_npz(tmp_path / "replay4/log.npz", LOG)
+        split = read_npz(tmp_path / "split.npz", ["train", "heldout"])
+        for part in ("train", "heldout"):
+            np.testing.assert_array_equal(np.unique(log["context"][log[part] > 0]), split[part])
+            assert log[part].sum() == 4 * len(split[part])
+
+    def test_fits_and_their_scores(self, toy):
+        log, fits = read_npz(toy / "replay4/log.npz", LOG), read_npz(toy / "replay4/kl_dro.npz", FIT)
+        np.testing.assert_array_equal(fits["grid"], GRID)
+        propensity = np.sort(np.repeat(log["propensity"], log["train"]))
+        last = len(propensity) - 1
+        clip = max(propensity[9 * last // 10] / propensity[math.ceil(last / 10)], math.e)
+        assert fits["converged"].all()
+
+        def weights(coef):
+            marginals = sigmoid(log["X"] @ coef)[log["context"]]
+            return np.where(log["Y"] == 1, marginals, 1 - marginals).prod(axis=1) / log["propensity"]
+
+        n, cost = log["heldout"], log["cost"]
+        for coef, scores in zip(fits["coef"], fits["scores"], strict=True):
+            clipped = np.minimum(weights(coef), clip)
+            ips, clipped_ips = [n * w @ cost for w in (weights(coef), clipped)]
+            expected = ips / n.sum(), clipped_ips / n.sum(), ips / (n @ weights(coef)), clipped_ips / (n @ clipped)
+            np.testing.assert_allclose(scores, expected)
+        np.testing.assert_array_equal(fits["chosen"], fits["scores"].argmin(axis=0))
+        for coef, radius, objective in zip(fits["coef"], GRID, fits["objective"], strict=True):
+            gammas = np.geomspace(0.01, 100, 4001)[:, None]  # a fine grid over the dual bounds it from above, closely
+            z = np.minimum(weights(coef), clip) * cost
+            share = log["train"] / log["train"].sum()
+            dual = gammas[:, 0] * radius + gammas[:, 0] * np.log(np.exp((z - z.max()) / gammas) @ share) + z.max()
+            assert dual.min() == pytest.approx(objective, rel=1e-5)
+
+    def test_losses(self, toy, metrics):
+        X, labels = read_contexts(toy / "test.npz")
+
+        def losses(coef):
+            marginals = sigmoid(X @ coef)
+            expected = np.where(labels == 1, 1 - marginals, marginals).sum(axis=1).mean()
+            return expected, ((marginals >= 0.5) != labels).sum(axis=1).mean()
+
+        seen = set()
+        for row in metrics.itertuples():
+            folder = toy / f"replay{row.replay_count}"
+            if row.algorithm in ("logging", "skyline"):
+                coef = read_npz(toy / f"{row.algorithm}.npz", ["coef"])["coef"]
+                assert math.isnan(row.score)
+            else:
+                fits = read_npz(folder / f"{row.algorithm}.npz", FIT)
+                column = SCORES.index(row.selection)
+                best = fits["scores"][:, column].argmin()
+                coef = fits["coef"][best]
+                assert row.score == fits["scores"][best, column]
+                assert (row.iterations, row.converged) == (fits["iterations"][best], fits["converged"][best])
+                np.testing.assert_equal(row.hyperparameter, fits["grid"][best])
+            assert (row.expected_hamming, row.greedy_hamming) == pytest.approx(losses(coef))
+            seen.add((row.replay_count, row.algorithm, row.selection))
+        algorithms = "logging", "cips", "kl_dro", "skyline"
+        assert seen == {(count, a, s) for count in (1, 4) for a in algorithms for s in SCORES}
+        assert len(metrics) == len(seen)
+
+    def test_an_absent_label_counts_as_logged_or_half(self, toy, tmp_path):
+        """π0 logs such a label as 0: its loss is how often it is 1, or one half."""
+        coef = read_npz(toy / "logging.npz", ["coef"])["coef"]
+        coef[:, 1] = [*np.zeros(len(coef) - 1), -1000]
+        logging = tmp_path / "logging.npz"
+        write_npz(logging, coef=coef, absent=np.array([False, True, False]))
+        X, labels = read_contexts(toy / "test.npz")
+        marginals = sigmoid(X @ coef[:, [0, 2]])
+        others = np.where(labels[:, [0, 2]] == 1, 1 - marginals, marginals).sum(axis=1).mean()
+        for score, expected in {"logged": labels[:, 1].mean(), "half": 0.5}.items():
+            policies = "--test", toy / "test.npz", "--logging", logging, "--skyline", toy / "skyline.npz"
+            fit = "--fit", f"cips={toy / 'replay4/cips.npz'}", "--selection", "ips", "--absent-label-score", score
+            axes = "--replay-count", 4, "--dataset", "toy", "--seed", 0
+            assert run("evaluate", *policies, *fit, *axes, "--output", tmp_path / "metrics.csv") == 0
+            table = pd.read_csv(tmp_path / "metrics.csv").set_index("algorithm")
+            assert table.loc["logging", "expected_hamming"] == pytest.approx(others + expected)
+
+    def test_collect_keeps_every_digit(self, toy):
+        parts = [(toy / f"replay{count}/metrics.csv").read_text().splitlines() for count in (1, 4)]
+        assert (toy / "metrics.csv").read_text().splitlines() == parts[0] + parts[1][1:]
+
+    def test_tables(self, toy, metrics):
+        table = pd.read_csv(toy / "tables/expected_hamming.csv").set_index(["algorithm", "selection"])
+        rows = metrics[metrics["replay_count"] == 4].set_index(["algorithm", "selection"])
+        assert set(table.index) == {(a, s) for a in ("logging", "cips", "kl_dro", "skyline") for s in ("snips", "ips")}
+        np.testing.assert_allclose(table["mean"], rows.loc[table.index, "expected_hamming"])
+        for selection in ("snips", "ips"):
+            best = table.xs(selection, level="selection").loc[["cips", "kl_dro"], "mean"].idxmin()
+            assert table.loc[(best, selection), "best"] == 1
+        chosen = pd.read_csv(toy / "tables/hyperparameters.csv")
+        chosen = chosen[chosen["times_chosen"] > 0].set_index(["algorithm", "selection"])["value"]
+        for selection in ("snips", "ips"):
+            assert chosen["kl_dro", selection] == rows.loc[("kl_dro", selection), "hyperparameter"]
+        compared = pd.read_csv(toy / "tables/paper_comparison.csv")
+        np.testing.assert_allclose(compared["difference"], compared["ours"] - compared["paper"])
+        assert set(compared["data_differ"]) == {"a toy"}
+
+    def test_figures(self, toy):
+        """They are files of the named formats, without a date."""
+        files = listing(toy)
+        begins = {"pdf": b"%PDF-", "svg": b"<?xml", "png": b"\x89PNG\r\n"}
+        for kind, begin in begins.items():
+            assert files[f"figure.{kind}"].startswith(begin)
+        assert b"CreationDate" not in files["figure.pdf"]
+        assert b"dc:date" not in files["figure.svg"]
+
+    def test_the_same_seed_gives_the_same_files(self, toy, tmp_path):
+        again = listing(chain(tmp_path, seed=0, counts=(1, 4), drawn=True))
+        before = listing(toy)
+        assert sorted(again) == sorted(before)
+        assert [name for name in before if again[name] != before[name]] == []
+
+    def test_another_seed_draws_anew(self, toy, tmp_path):
+        again, before = listing(chain(tmp_path, seed=1)), listing(toy)
+        drawn = ["split.npz", "logging.npz", "replay4/log.npz", "replay4/kl_dro.npz", "replay4/metrics.csv"]
+        assert all(again[name] != before[name] for name in drawn)
+        assert all(again[name] == before[name] for name in ("train.npz", "test.npz"))
+
+
+def fails(capsys, output: Path, *arguments: object) -> str:
+    """Run what must fail; its one line on stderr. Nothing is written."""
+    before = sorted(output.parent.rglob("*"))
+    assert run(*arguments, "--output", output) != 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.endswith("\n")
+    assert captured.err.count("\n") == 1
+    assert sorted(output.parent.rglob("*")) == before
+    return captured.err[:-1]
+
+
+def split_options(**changed: object) -> list[object]:
+    """The options of split, some of them changed."""
+    shares = {"--logging-fraction": 0.1, "--heldout-fraction": 0.25}
+    right = {"--split-unit": "row", **shares, "--dataset": "t", "--seed": 0}
+    return [part for pair in (right | changed).items() for part in pair]
+
+
+def with_nan(X: np.ndarray) -> np.ndarray:
+    X = X.copy()
+    X[2, 1] = np.nan
+    return X
+
+
+def with_first(values: np.ndarray, first: float) -> np.ndarray:
+    return np.array([first, *values[1:]])
+
+
+LOG_FAULTS = {
+    "zero propensity": (lambda log: {"propensity": with_first(log["propensity"], 0)}, "propensity is 0.0 in row 0"),
+    "large propensity": (lambda log: {"propensity": with_first(log["propensity"], 1.5)}, "propensity is 1.5 in row 0"),
+    "NaN propensity": (lambda log: {"propensity": with_first(log["propensity"], np.nan)}, "expected a finite number"),
+    "text propensity": (lambda log: {"propensity": log["propensity"].astype(str).astype("U3") + "x"}, "numbers"),
+    "NaN feature": (lambda log: {"X": with_nan(log["X"])}, "X has nan in row 2, column 1, expected finite features"),
+    "NaN in CSR": (
+        lambda log: {"X": sparse.csr_array(with_nan(log["X"]))},
+        "X has nan in row 2, column 1, expected finite features",
+    ),
+    "no contexts": (lambda log: {"X": log["X"][:0]}, "expected (rows, features) with at least one of each"),
+    "no rows": (lambda log: {name: log[name][:0] for name in LOG[1:]}, "the log is empty"),
+    "nothing to train on": (lambda log: {"train": 0 * log["train"]}, "none of which occurs"),
+    "action 2": (lambda log: {"Y": log["Y"] * 2}, "expected 0 or 1"),
+    "infinite cost": (lambda log: {"cost": with_first(log["cost"], np.inf)}, "cost is inf in row 0, expected a finite"),
+    "context 61": (lambda log: {"context": with_first(log["context"], 61)}, "expected a row of X, 0 to 60"),
+    "negative count": (
+        lambda log: {"train": with_first(log["train"], -1)},
+        "count is -1 in row 0, expected 0 or more",
+    ),
+    "short column": (lambda log: {"cost": log["cost"][1:]}, "cost has shape"),
+}
+
+
+class TestBadFiles:
+    FIT = "--estimator", "KLDRO", "--parameter", "radius", "--grid", 0.1
+
+    @pytest.mark.parametrize("name", LOG_FAULTS)
+    def test_a_log_out_of_range(self, toy, tmp_path, capsys, name):
+        change, message = LOG_FAULTS[name]
+        log = read_npz(toy / "replay4/log.npz", LOG)
+        write_npz(tmp_path / "log.npz", **(log | change(log)))
+        error = fails(capsys, tmp_path / "fit.npz", "fit", "--log", tmp_path / "log.npz", *self.FIT)
+        assert error.startswith(f"drcrm fit: {tmp_path / 'log.npz'}: ")
+        assert message in error
+
+    def test_costs_that_give_no_unit_for_poem(self, toy, tmp_path, capsys):
+        log = read_npz(toy / "replay4/log.npz", LOG)
+        write_npz(tmp_path / "log.npz", **(log | {"cost": np.ones(len(log["cost"]))}))
+        options = "--estimator", "POEM", "--parameter", "variance_penalty", "--grid", 1
+        error = fails(capsys, tmp_path / "fit.npz", "fit", "--log", tmp_path / "log.npz", *options)
+        assert error.startswith(f"drcrm fit: {tmp_path / 'log.npz'}: POEM's penalty cannot be calibrated on costs with")
+
+    def broken_npz(self, fault: str, whole: Path, broken: Path) -> None:
+        """Write a file that is not what the one of a step should be."""
+        content = whole.read_bytes()
+        if fault == "truncated":
+            broken.write_bytes(content[: len(content) // 2])
+        elif fault == "empty":
+            broken.write_bytes(b"")
+        elif fault == "text":
+            broken.write_text("dataset,seed\n")
+        elif fault == "damaged":
+            with zipfile.ZipFile(whole) as archive:
+                at = archive.getinfo(archive.namelist()[0]).header_offset
+            broken.write_bytes(content[: at + 200] + b"\xff" * 100 + content[at + 300 :])
+        elif fault == "one array":
+            np.save(broken.with_suffix(".npy"), np.ones(3))
+            broken.with_suffix(".npy").rename(broken)
+        elif fault == "pickled":
+            with np.load(whole) as archive:
+                np.savez(broken, **{name: archive[name].astype(object) for name in archive})
+        elif fault == "folder":
+            broken.mkdir()
+
+    @pytest.mark.parametrize(
+        ("fault", "message"),
+        [
+            ("missing", "no such file"),
+            ("truncated", "not a readable npz file (File is not a zip file)"),
+            ("empty", "not a readable npz file (No data left in file)"),
+            ("text", "not a readable npz file ("),
+            ("damaged", "not a readable npz file ("),
+            ("one array", "not a readable npz file ("),
+            ("pickled", "not a readable npz file (Object arrays cannot be loaded when allow_pickle=False)"),
+            ("folder", "not a readable npz file ("),
+        ],
+    )
+    @pytest.mark.parametrize("step", ["split", "log_crf", "replay", "fit", "evaluate"])
+    def test_a_file_that_is_no_npz(self, toy, tmp_path, capsys, step, fault, message):
+        broken, output = tmp_path / "broken.npz", tmp_path / "out" / "out.npz"
+        axes = "--dataset", "toy", "--seed", 0
+        contexts = "--train", toy / "train.npz", "--split"
+        unit = "--split-unit", "row", "--heldout-fraction", 0.25, *axes
+        policies = "--logging", toy / "logging.npz", "--skyline", toy / "skyline.npz", "--fit", f"cips={broken}"
+        scores = "--selection", "ips", "--absent-label-score", "half"
+        whole, *arguments = {
+            "split": ("train.npz", "--train", broken, "--logging-fraction", 0.1, *unit),
+            "log_crf": ("split.npz", *contexts, broken, "--logging-c", 1),
+            "replay": ("logging.npz", *contexts, toy / "split.npz", "--policy", broken, "--replay-count", 2, *unit),
+            "fit": ("replay4/log.npz", "--log", broken, *self.FIT),
+            "evaluate": (
+                "replay4/cips.npz",
+                *("--test", toy / "test.npz", *policies, *scores, "--replay-count", 4, *axes),
+            ),
+        }[step]
+        self.broken_npz(fault, toy / whole, broken)
+        output.parent.mkdir()
+        error = fails(capsys, output, step, *arguments)
+        assert error.startswith(f"drcrm {step}: {broken}: {message}")
+
+    def test_a_missing_array_is_named(self, toy, tmp_path, capsys):
+        log = read_npz(toy / "replay4/log.npz", LOG)
+        del log["propensity"]
+        write_npz(tmp_path / "log.npz", **log)
+        error = fails(capsys, tmp_path / "fit.npz", "fit", "--log", tmp_path / "log.npz", *self.FIT)
+        assert error.startswith(
+            f"drcrm fit: {tmp_path / 'log.npz'}: no array 'propensity', only ['X', 'Y', 'context', "
+        )
+
+    @pytest.mark.parametrize(
+        ("parts", "message"),
+        [
+            ({"X.indices": [0, 9]}, "not a readable npz file ("),
+            ({"X.indptr": [0, 5, 2]}, "not a readable npz file ("),
+            ({"X.data": [1.0, np.inf]}, "X has inf in row 1, column 1, expected finite features"),
+            ({"labels": [[1]]}, "labels has 1 rows, expected 2"),
+            ({"labels": [[1], [7]]}, "labels has 7 in row 1, label 0, expected 0 or 1"),
+        ],
+    )
+    def test_sparse_contexts_out_of_range(self, tmp_path, capsys, parts: Mapping, message):
+        right = {
+            "X.data": [1.0, 2.0],
+            "X.indices": [0, 1],
+            "X.indptr": [0, 1, 2],
+            "X.shape": [2, 3],
+            "labels": [[1], [0]],
+        }
+        path = tmp_path / "train.npz"
+        np.savez(path, **{name: np.asarray(value) for name, value in (right | parts).items()})
+        error = fails(capsys, tmp_path / "split.npz", "split", "--train", path, *split_options())
+        assert error.startswith(f"drcrm split: {path}: {message}")
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (None, "no such file"),
+            (b"", "not a readable csv file (No columns to parse from file)"),
+            (b"\xff\xfe\x00\x81", "not a readable csv file ("),
+            (b"dataset,seed\ntoy,0\n", "no column 'replay_count', expected dataset, replay_count, seed, "),
+        ],
+    )
+    @pytest.mark.parametrize("step", ["tables", "figures"])
+    def test_metrics_that_are_none(self, tmp_path, capsys, step, content, message):
+        path = tmp_path / "metrics.csv"
+        if content is not None:
+            path.write_bytes(content)
+        arguments = {
+            "tables": ["--datasets", "toy", "--selection", "ips", "--seeds", 1, "--replay-count", 4],
+            "figures": ["--dataset", "toy", "--selection", "ips", "--seeds", 1, "--replay-counts", 1, 4],
+        }[step]
+        figure = ["replay_count"] if step == "figures" else []
+        error = fails(capsys, tmp_path / "figure.pdf", step, *figure, "--metrics", path, *arguments)
+        assert error.startswith(f"drcrm {step}: {path}: {message}")
+
+    @pytest.mark.parametrize(
+        ("dataset", "selection", "suffix", "message"),
+        [
+            ("top", "ips", ".pdf", "no runs of data set 'top' chosen by ips"),
+            ("toy", "ips", ".docx", "expected a name that ends in .pdf, .svg or .png"),
+        ],
+    )
+    def test_figures_of_nothing(self, toy, tmp_path, capsys, dataset, selection, suffix, message):
+        options = "--metrics", toy / "metrics.csv", "--dataset", dataset, "--selection", selection
+        output = tmp_path / f"figure{suffix}"
+        error = fails(capsys, output, "figures", "replay_count", *options, "--seeds", 1, "--replay-counts", 1)
+        assert message in error
+
+    def test_collect_wants_metrics(self, toy, tmp_path, capsys):
+        other = tmp_path / "other.csv"
+        with open(other, "w", newline="", encoding="utf-8") as stream:
+            csv.writer(stream).writerows([["dataset", "seed"], ["toy", 0]])
+        error = fails(capsys, tmp_path / "metrics.csv", "collect", toy / "replay4/metrics.csv", other)
+        assert error.startswith(f"drcrm collect: {other}: columns ['dataset', 'seed'], expected ['dataset', ")
+
+
+class TestBadArguments:
+    @pytest.mark.parametrize(
+        ("option", "value", "message"),
+        [
+            ("--logging-fraction", 0, "argument --logging-fraction: 0 is not between 0 and 1"),
+            ("--logging-fraction", 1.5, "argument --logging-fraction: 1.5 is not between 0 and 1"),
+            ("--heldout-fraction", 1, "argument --heldout-fraction: 1 is not between 0 and 1"),
+            ("--heldout-fraction", "nan", "argument --heldout-fraction: nan is not between 0 and 1"),
+            ("--heldout-fraction", "most", "argument --heldout-fraction: invalid fraction value: 'most'"),
+            ("--seed", -1, "argument --seed: -1 is less than 0"),
+            ("--seed", 1.5, "argument --seed: invalid whole number value: '1.5'"),
+            ("--split-unit", "rows", "argument --split-unit: invalid choice: 'rows' (choose from"),
+        ],
+    )
+    def test_of_split(self, toy, tmp_path, capsys, option, value, message):
+        options = split_options(**{option: value})
+        error = fails(capsys, tmp_path / "split.npz", "split", "--train", toy / "train.npz", *options)
+        assert error.startswith(f"python -m drcrm split: {message}")
+
+    def test_nothing_left_to_train_on(self, toy, tmp_path, capsys):
+        options = split_options(**{"--heldout-fraction": 0.999})
+        error = fails(capsys, tmp_path / "split.npz", "split", "--train", toy / "train.npz", *options)
+        expected = "61 contexts, all of them held out by a fraction of 0.999"
+        assert error == f"drcrm split: {toy / 'train.npz'}: {expected}"
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["KL"], "argument --estimator: invalid choice: 'KL' (choose from"),
+            (["KLDRO"], "the hyper-parameter of KLDRO is none, expected radius and at least one value"),
+            (["KLDRO", "--parameter", "radius"], "the hyper-parameter of KLDRO is radius and 0 values, expected"),
+            (["KLDRO", "--parameter", "gamma", "--grid", 1], "the hyper-parameter of KLDRO is gamma and 1 values"),
+            (["CIPS", "--parameter", "radius", "--grid", 1], "the hyper-parameter of CIPS is radius and 1 values"),
+            (["KLDRO", "--parameter", "radius", "--grid", -1], "radius is -1.0, expected a finite number ≥ 0"),
+            (["KLDRO", "--parameter", "radius", "--grid", "nan"], "radius is nan, expected a finite number ≥ 0"),
+            (["KLCRM", "--parameter", "temperature", "--grid", 0], "temperature is 0.0, expected a finite number > 0"),
+            (["KLDRO", "--parameter", "radius", "--grid", "small"], "argument --grid: invalid float value: 'small'"),
+            (
+                ["KLDRO", "--parameter", "radius", "--grid", 1, "--option", "variance=sum"],
+                "unknown option 'variance' of KLDRO, expected none",
+            ),
+            (
+                ["AdaptiveKLCRM", "--parameter", "radius", "--grid", 1, "--option", "radius=2"],
+                "unknown option 'radius' of AdaptiveKLCRM, expected variance",
+            ),
+            (
+                ["AdaptiveKLCRM", "--parameter", "radius", "--grid", 1, "--option", "variance=median"],
+                "variance is 'median', expected 'mean' or 'sum'",
+            ),
+            (["CIPS", "--option", "variance"], "argument --option: 'variance' is not NAME=VALUE"),
+            (["CIPS", "--clip", 3], "unrecognized arguments: --clip 3"),
+        ],
+    )
+    def test_of_fit(self, toy, tmp_path, capsys, arguments, message):
+        log = "--log", toy / "replay4/log.npz"
+        error = fails(capsys, tmp_path / "fit.npz", "fit", *log, "--estimator", *arguments)
+        assert error.startswith(("drcrm fit: " + message, "python -m drcrm fit: " + message))
+
+    @pytest.mark.parametrize("value", [0, -1, "inf", "nan"])
+    def test_of_log_crf(self, toy, tmp_path, capsys, value):
+        contexts = "--train", toy / "train.npz", "--split", toy / "split.npz"
+        error = fails(capsys, tmp_path / "logging.npz", "log_crf", *contexts, f"--logging-c={value}")
+        assert error == f"python -m drcrm log_crf: argument --logging-c: {value} is not a finite number above 0"
+
+    @pytest.mark.parametrize(("arguments", "message"), [([], "required: STEP"), (["fiit"], "invalid choice: 'fiit'")])
+    def test_of_no_step(self, capsys, arguments, message):
+        assert run(*arguments) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
