@@ -31,6 +31,7 @@ rule collect:
 rule tables:
     input:
         code("tables"),
+        paper=os.path.relpath(SOURCE / "drcrm/data/paper_tables.csv"),
         metrics="results/{experiment}/metrics.csv",
     output:
         expand("results/{{experiment}}/tables/{table}.{kind}", table=TABLES, kind=["md", "tex"]),

@@ -1,0 +1,360 @@
+"""The workflow end to end: a user's own data set, algorithm and experiment, added by a configuration file alone."""
+
+from __future__ import annotations
+
+import base64
+import html
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from scipy import stats
+
+PROJECT = Path(__file__).resolve().parents[1]
+CODE = ["Snakefile", "config.yaml", "environment.yml", "profiles", "src", "workflow"]
+
+RUNS = {(2, 0), (2, 1), (1, 0)}  # (replay count, seed): those of the tables, and what the figure needs beside them
+SELECTIONS = ["snips", "ips"]
+GRIDS = {"cips": [], "poem": [0.01, 1.0], "my_dro": [0.01, 0.1]}
+POLICIES = ["logging", *GRIDS, "skyline"]
+CONFIG = {
+    "run": ["tiny"],
+    "datasets": {
+        "toy": {
+            "train": ["train.svm"],
+            "test": ["test.svm"],
+            "features": 3,
+            "labels": 3,
+            "rows": [40, 20],
+            "paper": "yeast",
+            "differs": "made up: by a test",
+        }
+    },
+    "algorithms": {
+        "poem": {"grid": GRIDS["poem"]},
+        "my_dro": {"estimator": "KLDRO", "parameter": "radius", "grid": GRIDS["my_dro"]},
+    },
+    "experiments": {
+        "tiny": {
+            "datasets": ["toy"],
+            "seeds": 2,
+            "replay_count": 2,
+            "selection": SELECTIONS,
+            "logging_fraction": 0.5,
+            "algorithms": list(GRIDS),
+            "replay_curve": {"datasets": ["toy"], "counts": [1, 2], "seeds": 1},
+        }
+    },
+}
+KEYS = ["dataset", "replay_count", "seed", "algorithm", "selection"]
+COLUMNS = [*KEYS, "expected_hamming", "greedy_hamming", "hyperparameter", "score", "iterations", "converged"]
+RESULTS = {
+    "metrics.csv",
+    *(
+        f"tables/{name}.{kind}"
+        for name, kind in product(["expected_hamming", "greedy_hamming", "hyperparameters"], ["csv", "md", "tex"])
+    ),
+    "tables/paper_comparison.csv",
+    "tables/paper_comparison.md",
+    *(f"figures/replay_count_toy.{kind}" for kind in ["pdf", "svg", "png"]),
+}
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory) -> Path:
+    """A user's folder: 40 training and 20 test contexts as LibSVM text, and a configuration that names them."""
+    folder = tmp_path_factory.mktemp("user")
+    rng = np.random.default_rng(0)
+    weights = np.array([[1, -1, 0.5], [-1, 1, 1], [0.5, 1, -1]])
+    for name, rows in {"train.svm": 40, "test.svm": 20}.items():
+        X = rng.normal(size=(rows, 3))
+        labels = X @ weights + rng.normal(size=(rows, 3)) > 0
+        with open(folder / name, "w") as stream:
+            for x, present in zip(X, labels, strict=True):
+                features = " ".join(f"{index}:{value:.4f}" for index, value in enumerate(x, start=1))
+                stream.write(f"{','.join(map(str, np.flatnonzero(present)))} {features}\n")
+    return write_config(folder, {**CONFIG, "mirror": str(folder)})
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, config) -> Path:
+    """The working folder of a finished run on two cores; tests that change it copy it first."""
+    work = tmp_path_factory.mktemp("finished")
+    snakemake(work, config, "tiny")
+    return work
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory, config) -> Path:
+    """A folder with a copy of the project, and of a run by it on one core in ``work`` beside it."""
+    folder = tmp_path_factory.mktemp("another place") / "with a space"
+    for name in ("project", "work"):
+        (folder / name).mkdir(parents=True)
+    for name in CODE:
+        copy = shutil.copytree if (PROJECT / name).is_dir() else shutil.copy2
+        copy(PROJECT / name, folder / "project" / name)
+    snakemake(folder / "work", config, "tiny", "--cores=1", project=folder / "project")
+    return folder
+
+
+def test_metrics_have_a_row_for_each_run_algorithm_and_selection(finished):
+    metrics = pd.read_csv(finished / "results/tiny/metrics.csv")
+    assert list(metrics.columns) == COLUMNS
+    expected = {("toy", *run, *rest) for run, *rest in product(RUNS, POLICIES, SELECTIONS)}
+    assert set(metrics[KEYS].itertuples(index=False, name=None)) == expected
+    assert len(metrics) == len(expected)
+    assert metrics["expected_hamming"].between(0, 3).all()
+    for algorithm, chosen in metrics.groupby("algorithm")["hyperparameter"]:
+        assert set(chosen.dropna()) <= set(GRIDS.get(algorithm, []))
+        assert chosen.notna().all() if GRIDS.get(algorithm) else chosen.isna().all()
+
+
+def test_all_files_of_an_experiment_are_there(finished):
+    folder = finished / "results/tiny"
+    parts = {"runs", "logs", "benchmarks"}
+    found = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    assert {path.as_posix() for path in found if path.parts[0] not in parts} == RESULTS
+    assert all((folder / name).stat().st_size for name in RESULTS)
+
+
+def test_table_holds_the_means_and_tests_of_the_metrics(finished):
+    metric = "expected_hamming"
+    metrics = pd.read_csv(finished / "results/tiny/metrics.csv").query("replay_count == 2")
+    table = pd.read_csv(finished / f"results/tiny/tables/{metric}.csv").set_index(["selection", "algorithm"])
+    assert len(table) == len(SELECTIONS) * len(POLICIES)
+    for selection in SELECTIONS:
+        losses = metrics.query("selection == @selection").pivot(index="seed", columns="algorithm", values=metric)
+        best = losses[list(GRIDS)].mean().idxmin()
+        for algorithm in POLICIES:
+            row, loss = table.loc[(selection, algorithm)], losses[algorithm]
+            error = loss.std(ddof=1) / np.sqrt(2)
+            reach = stats.t.ppf(0.975, 1) * error
+            expected = {"mean": loss.mean(), "standard_error": error}
+            expected |= {"ci_low": loss.mean() - reach, "ci_high": loss.mean() + reach}
+            assert row[list(expected)].to_dict() == pytest.approx(expected)
+            assert row["n_seeds"] == 2
+            if algorithm in (best, "skyline"):
+                assert np.isnan(row["p_value"])
+            else:
+                p_value = stats.ttest_rel(loss, losses[best], alternative="greater").pvalue
+                assert row["p_value"] == pytest.approx(p_value)
+            assert row["best"] == (algorithm in GRIDS and not row["p_value"] < 0.05)
+
+
+def test_comparison_with_the_paper_subtracts_its_cells(finished):
+    tables = finished / "results/tiny/tables"
+    comparison = pd.read_csv(tables / "paper_comparison.csv")
+    paper = pd.read_csv(PROJECT / "src/drcrm/data/paper_tables.csv")
+    ours = pd.concat({m: pd.read_csv(tables / f"{m}.csv") for m in ("expected_hamming", "greedy_hamming")})
+    ours = ours.droplevel(1).rename_axis("metric").reset_index()
+    both = ours.merge(paper[paper["dataset"] == "yeast"], on=["metric", "algorithm"])
+    assert len(comparison) == len(both) > 0
+    cell = ["metric", "algorithm", "selection"]
+    difference = both.set_index(cell)["mean"] - both.set_index(cell)["value"]
+    assert comparison.set_index(cell)["difference"].to_dict() == pytest.approx(difference.to_dict())
+    assert set(comparison["data_differ"]) == {"made up: by a test"}
+
+
+def test_cores_and_place_change_no_byte(finished, elsewhere):
+    assert contents(elsewhere / "work") == contents(finished)
+
+
+def test_deleted_files_come_back_the_same(finished, config, tmp_path_factory):
+    work = copied(finished, tmp_path_factory.mktemp("deleted"))
+    before = contents(work)
+    names = ["split.npz", "logging.npz", "skyline.npz", "replay2/log.npz", "replay2/my_dro.npz", "replay2/metrics.csv"]
+    lost = [f"results/tiny/runs/toy/seed1/{name}" for name in names]
+    lost += ["resources/toy/raw/train.svm", "resources/toy/train.npz"]
+
+    # What nothing needs is not missed …
+    remove(work, lost)
+    assert "Nothing to be done" in snakemake(work, config, "tiny")
+    assert contents(work) == {name: content for name, content in before.items() if name not in lost}
+    # … and comes back when it is asked for, here with the download it is made from …
+    snakemake(work, config, "resources/toy/train.npz")
+    # … or when a result needs it. Other runs stay, as the data they come from are what they were.
+    remove(work, ["results/tiny/metrics.csv"])
+    output = snakemake(work, config, "tiny")
+    of_seed = {"split": 1, "log_crf": 1, "skyline": 1, "replay": 1, "fit": 3, "evaluate": 1}
+    assert jobs(output) == {**of_seed, "collect": 1, "tables": 1, "replay_figure": 1, "tiny": 1}
+    assert contents(work) == before
+
+    remove(work, ["results/tiny/tables/expected_hamming.csv", "results/tiny/figures/replay_count_toy.svg"])
+    assert jobs(snakemake(work, config, "tiny")) == {"tables": 1, "replay_figure": 1, "tiny": 1}
+    assert contents(work) == before
+
+
+def test_an_interrupted_run_goes_on_where_it_was(finished, config, tmp_path_factory):
+    work = copied(finished, tmp_path_factory.mktemp("interrupted"))
+    runs = work / "results/tiny/runs/toy"
+    for path in [*runs.glob("seed*/replay*"), *(work / "results/tiny" / name for name in ("tables", "figures"))]:
+        shutil.rmtree(path)
+    remove(work, ["results/tiny/metrics.csv"])
+
+    fit = interrupt(command(work, config, "tiny"), lambda: list(runs.glob("seed*/replay*/my_dro.npz")))
+    assert not (work / "results/tiny/metrics.csv").exists()
+    assert not list(work.rglob(".part-*"))
+
+    log = fit.with_name("log.npz")
+    written = log.stat().st_mtime_ns
+    snakemake(work, config, "tiny")
+    assert contents(work) == contents(finished)
+    assert log.stat().st_mtime_ns == written
+    assert not list(work.rglob(".part-*"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("experiments.tiny.sedes", 2, "config: experiments.tiny.sedes: unknown key; did you mean 'seeds'?"),
+        ("experiments.tiny.datasets", ["toi"], "config: experiments.tiny.datasets: unknown data set 'toi'"),
+        ("datasets.toy.train", ["trian.svm"], "drcrm fetch: trian.svm: could not be fetched: "),
+    ],
+)
+def test_a_fault_in_the_config_is_one_message(config, tmp_path, key, value, message):
+    (tmp_path / "work").mkdir()
+    changed = yaml.safe_load(config.read_text())
+    *path, last = key.split(".")
+    inner = changed
+    for name in path:
+        inner = inner[name]
+    inner[last] = value
+    output = snakemake(tmp_path / "work", write_config(tmp_path, changed), "tiny", fails=True)
+    assert len([line for line in output.splitlines() if line.startswith(message)]) == 1
+    assert "Traceback" not in output
+    assert not list((tmp_path / "work").rglob("*.npz"))
+
+
+def test_an_unknown_experiment_is_named(config, tmp_path):
+    assert "No rule to produce smaple" in snakemake(tmp_path, config, "smaple", fails=True)
+
+
+def test_a_change_of_code_reruns_the_rules_that_use_it(elsewhere, config, tmp_path):
+    shutil.copytree(elsewhere, tmp_path / "changed")
+    project = tmp_path / "changed/project"
+    with open(project / "src/drcrm/metrics.py", "a") as stream:
+        stream.write("# changed\n")
+    output = snakemake(tmp_path / "changed/work", config, "tiny", "--dry-run", project=project)
+    assert "src/drcrm/metrics.py" in output
+    planned = jobs(output)
+    assert planned["evaluate"] == len(RUNS)
+    assert not {"fetch", "split", "log_crf", "replay", "fit"} & set(planned)
+
+
+def test_report_is_one_page_with_tables_and_figure(finished, config, tmp_path_factory):
+    work = copied(finished, tmp_path_factory.mktemp("report"))
+    snakemake(work, config, "tiny", "--report", "results/tiny/report.html")
+    page = (work / "results/tiny/report.html").read_text(encoding="utf-8")
+    assert not re.findall(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)\s*=\s*[\"']?(?!data:|#)[\w./]", page)
+    shown = ["tables/expected_hamming.csv", "tables/greedy_hamming.csv", "tables/hyperparameters.csv"]
+    for name in [*shown, "figures/replay_count_toy.svg"]:
+        assert base64.b64encode((work / "results/tiny" / name).read_bytes()).decode() in page
+    text = html.unescape(page)
+    assert "means over 2 seeds on" in text
+    assert "Expected Hamming loss on toy against the replay count" in text
+
+
+def test_workflow_is_lint_free(tmp_path):
+    check([*command(tmp_path), "--lint"])
+
+
+@pytest.mark.parametrize("tool", [["snakefmt", "--check", "Snakefile", "workflow"], ["ruff", "check", "."]])
+def test_sources_are_clean(tool):
+    check([sys.executable, "-m", *tool])
+
+
+def command(work: Path, config: Path | None = None, *arguments: str, project: Path = PROJECT) -> list[str]:
+    """The command that runs the workflow in a folder, on two cores unless told otherwise."""
+    start = [sys.executable, "-m", "snakemake", "--snakefile", f"{project}/Snakefile", "--directory", f"{work}"]
+    return [*start, "--cores=2", *arguments, *(["--configfile", f"{config}"] if config else [])]
+
+
+def snakemake(work: Path, config: Path, *arguments: str, project: Path = PROJECT, fails: bool = False) -> str:
+    """Run the workflow and return what it says."""
+    return check(command(work, config, *arguments, project=project), fails)
+
+
+def check(command: list[str], fails: bool = False) -> str:
+    """Run a command in the project's folder, see that it succeeds, or fails, and return what it says."""
+    done = subprocess.run(
+        command,
+        cwd=PROJECT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (done.returncode != 0) == fails, done.stdout
+    return done.stdout
+
+
+def environment() -> dict[str, str]:
+    """The environment without what would change the workflow."""
+    mine = ("SNAKEMAKE_", "DRCRM_", "PYTHONPATH")
+    return {name: value for name, value in os.environ.items() if not name.startswith(mine)}
+
+
+def write_config(folder: Path, config: dict) -> Path:
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def contents(work: Path) -> dict[str, bytes]:
+    """All files of the pipeline by name, but logs, benchmarks and the report."""
+    paths = [path for folder in ("resources", "results") for path in (work / folder).rglob("*") if path.is_file()]
+    kept = [path for path in paths if path.suffix not in (".log", ".tsv") and path.name != "report.html"]
+    return {path.relative_to(work).as_posix(): path.read_bytes() for path in kept}
+
+
+def copied(work: Path, to: Path) -> Path:
+    """Copy a working folder with its times, which Snakemake looks at."""
+    return shutil.copytree(work, to, dirs_exist_ok=True)
+
+
+def remove(work: Path, names: list[str]) -> None:
+    for name in names:
+        (work / name).unlink()
+
+
+def jobs(output: str) -> dict[str, int]:
+    """The number of jobs of each rule that Snakemake says it will run."""
+    planned = re.findall(r"^(\w+) +(\d+)$", output, flags=re.MULTILINE)
+    return {rule: int(count) for rule, count in planned if rule != "total"}
+
+
+def interrupt(command: list[str], look: Callable[[], list[Path]]) -> Path:
+    """Start a command, stop it as Ctrl-C does once ``look`` finds a file, and return that file."""
+    process = subprocess.Popen(
+        command,
+        cwd=PROJECT,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what runs in the background may ignore it
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while not (found := look()):
+            assert process.poll() is None, "ended before it could be interrupted"
+            assert time.monotonic() < deadline, "nothing to interrupt"
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(timeout=60) != 0
+    finally:
+        process.kill()
+    return found[0]
