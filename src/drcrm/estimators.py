@@ -38,6 +38,11 @@ class CounterfactualEstimator(BaseEstimator):
     converged_ : bool
     """
 
+    def __init__(self, *, clip="auto", max_iter=1000, tol=1e-6):
+        self.clip = clip
+        self.max_iter = max_iter
+        self.tol = tol
+
     def fit(self, X, Y, propensity=None, cost=None, context=None, count=None):
         """Fit to the quadruplets (x, y, p, c); features and costs are taken as given.
 
@@ -103,11 +108,6 @@ class CIPS(CounterfactualEstimator):
 
     _algorithm = "CIPS"
 
-    def __init__(self, *, clip="auto", max_iter=1000, tol=1e-6):
-        self.clip = clip
-        self.max_iter = max_iter
-        self.tol = tol
-
 
 class POEM(CounterfactualEstimator):
     """Minimises mean + λ √(V_n/n). Source: Swaminathan & Joachims 2015; eq. 6 of the paper.
@@ -118,10 +118,8 @@ class POEM(CounterfactualEstimator):
     _algorithm = "POEM"
 
     def __init__(self, variance_penalty=1.0, *, clip="auto", max_iter=1000, tol=1e-6):
+        super().__init__(clip=clip, max_iter=max_iter, tol=tol)
         self.variance_penalty = variance_penalty
-        self.clip = clip
-        self.max_iter = max_iter
-        self.tol = tol
 
 
 class KLCRM(CounterfactualEstimator):
@@ -130,10 +128,8 @@ class KLCRM(CounterfactualEstimator):
     _algorithm = "KLCRM"
 
     def __init__(self, temperature=1.0, *, clip="auto", max_iter=1000, tol=1e-6):
+        super().__init__(clip=clip, max_iter=max_iter, tol=tol)
         self.temperature = temperature
-        self.clip = clip
-        self.max_iter = max_iter
-        self.tol = tol
 
 
 class AdaptiveKLCRM(CounterfactualEstimator):
@@ -145,11 +141,9 @@ class AdaptiveKLCRM(CounterfactualEstimator):
     _algorithm = "AdaptiveKLCRM"
 
     def __init__(self, radius=0.01, variance="mean", *, clip="auto", max_iter=1000, tol=1e-6):
+        super().__init__(clip=clip, max_iter=max_iter, tol=tol)
         self.radius = radius
         self.variance = variance
-        self.clip = clip
-        self.max_iter = max_iter
-        self.tol = tol
 
 
 class KLDRO(CounterfactualEstimator):
@@ -158,10 +152,8 @@ class KLDRO(CounterfactualEstimator):
     _algorithm = "KLDRO"
 
     def __init__(self, radius=0.01, *, clip="auto", max_iter=1000, tol=1e-6):
+        super().__init__(clip=clip, max_iter=max_iter, tol=tol)
         self.radius = radius
-        self.clip = clip
-        self.max_iter = max_iter
-        self.tol = tol
 
 
 class Chi2DRO(CounterfactualEstimator):
@@ -170,10 +162,8 @@ class Chi2DRO(CounterfactualEstimator):
     _algorithm = "Chi2DRO"
 
     def __init__(self, radius=0.01, *, clip="auto", max_iter=1000, tol=1e-6):
+        super().__init__(clip=clip, max_iter=max_iter, tol=tol)
         self.radius = radius
-        self.clip = clip
-        self.max_iter = max_iter
-        self.tol = tol
 
 
 def _clip(clip, log: BanditLog) -> float | None:
