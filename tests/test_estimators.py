@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import drcrm
 from drcrm import CIPS, KLCRM, KLDRO, POEM, AdaptiveKLCRM, BanditLog, Chi2DRO, ExponentialPolicy
@@ -108,6 +108,10 @@ def test_a_penalty_that_cannot_be_calibrated_is_an_error(cost):
         (CIPS(), {"cost": None}, "CIPS.fit needs cost="),
         (CIPS(clip=0.5), {}, "clip is 0.5, expected 'auto', a number ≥ 1, or None"),
         (CIPS(clip="often"), {}, "clip is 'often'"),
+        (CIPS(clip=[2]), {}, r"clip is \[2\]"),
+        (CIPS(tol=-1), {}, "tol is -1, expected at least 1, and above 0"),
+        (CIPS(max_iter=0), {}, "max_iter is 0"),
+        (CIPS(clip=None), {"propensity": [5e-324, 0.5], "cost": [-1e300, 0]}, "the risk is not finite at Θ = 0"),
         (KLCRM(temperature=0), {}, "temperature is 0"),
         (AdaptiveKLCRM(variance="median"), {}, "variance is 'median'"),
         (KLDRO(), {"propensity": [0.5, 2.0]}, "propensity is 2.0 in row 1"),
@@ -117,6 +121,12 @@ def test_errors_say_what_is_wrong(estimator, arguments, message):
     good = {"propensity": [0.5, 0.5], "cost": [-1.0, 0.0]}
     with pytest.raises(InputError, match=message):
         estimator.fit([[1.0], [2.0]], [[0], [1]], **{**good, **arguments})
+
+
+def test_not_converging_is_said(log):
+    with pytest.warns(ConvergenceWarning, match="KLDRO did not converge in 2 iterations"):
+        estimator = fit(KLDRO(max_iter=2), log)
+    assert not estimator.converged_
 
 
 def test_input_errors_are_value_errors():
@@ -134,5 +144,6 @@ def test_public_names():
         "ExponentialPolicy",
         "BanditLog",
     }
+    assert drcrm.risks.KLBall(0.1)([1.0])[0] == 1.0
     with pytest.raises(AttributeError, match="no attribute 'KLDR'"):
         drcrm.KLDR  # noqa: B018

@@ -73,6 +73,12 @@ def test_certain_labels_have_log_probability_zero():
         (lambda p: p.marginals([[1.0, np.nan, 0, 0]]), "X has nan in row 0, column 1, expected finite"),
         (lambda p: p.log_prob([[1.0, 0, 0, 0]], [[0, 1]]), "Y has 2 labels, the policy has 3"),
         (lambda p: p.log_prob([[1.0, 0, 0, 0]], [[0, 1, 2]]), "Y has 2 in row 0, label 2, expected 0 or 1"),
+        (
+            lambda p: p.log_prob(np.ones((2, 4)), [[0, 1, 0]], [-1]),
+            "context is -1 in row 0, expected a row of X",
+        ),
+        (lambda p: p.log_prob(np.ones((2, 4)), [[0, 1, 0]], [2]), "context is 2 in row 0"),
+        (lambda p: ExponentialPolicy([[np.nan]]), "coef has a NaN or infinite entry"),
         (lambda p: ExponentialPolicy([1.0]), r"coef has shape \(1,\)"),
         (lambda p: p.marginals("text"), "X is not an array of numbers"),
     ],

@@ -101,6 +101,25 @@ def test_ties_one_cost_and_constant_costs(risk):
 
 
 @every_risk
+@pytest.mark.parametrize(("cost", "n"), [(-3.3, 10), (1 / 3, 1000), (-1e-7, 3), (0.1, 7)])
+def test_constant_costs_that_binary_cannot_hold(risk, cost, n):
+    """Their mean is rounded; their variance is 0 all the same."""
+    weights = np.arange(1, n + 1)
+    value, gradient = risk(np.full(n, cost), weights)
+    assert value == pytest.approx(cost, rel=1e-14)
+    assert gradient == pytest.approx(weights / weights.sum(), rel=1e-12)
+
+
+def test_costs_that_differ_by_rounding_just_below_saturation():
+    z = np.array([1.0000000000000004, 1.0000000000000009, 1.0000000000000009])
+    weights = np.array([0.05159500919678698, 11.348769438586894, 0.0805721762708456])
+    value, gradient = KLBall(0.00450410037661114)(z, weights)
+    assert value == pytest.approx(1)
+    assert gradient.sum() == pytest.approx(1)
+    assert KLBall(0.1)(np.array([-3.0, -2.0, -1.0, 0.0]) * 1e-155)[0] <= 0
+
+
+@every_risk
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 900.0])
 def test_no_overflow_and_no_nan(risk, scale):
     z = scale * costs(5, 60)
@@ -250,6 +269,7 @@ def test_chi2_ball_of_large_radius_by_linear_programming():
         (lambda: Chi2Ball(float("nan")), "radius is nan"),
         (lambda: VariancePenalizedRisk(float("inf")), "penalty is inf"),
         (lambda: AdaptiveBoltzmannRisk(1, "median"), "variance is 'median', expected 'mean' or 'sum'"),
+        (lambda: KLBall("wide"), "radius is 'wide', expected a finite number"),
         (lambda: MeanRisk()([1, float("nan")]), "z is nan in row 1"),
         (lambda: MeanRisk()([1, 2], [1, -1]), "weights is -1.0 in row 1, expected 0 or more"),
         (lambda: MeanRisk()([1, 2], [0, 0]), "none of which occurs"),

@@ -80,7 +80,7 @@ def test_grid_is_scored_on_the_heldout_part_with_the_training_parts_clip():
     train, heldout = log.recount(~held), log.recount(held)
     fits = fit_grid(train, heldout, "KLCRM", "temperature", [0.1, 1.0, 10.0])
     for coef, row in zip(fits.coef, fits.scores, strict=True):
-        weight = np.exp(ExponentialPolicy(coef).log_prob(X[heldout.context], heldout.Y)) / heldout.propensity
+        weight = np.exp(ExponentialPolicy(coef).log_prob(heldout.X[heldout.context], heldout.Y)) / heldout.propensity
         expected = off_policy_scores(weight, heldout.cost, clipping_constant(train))
         assert row == pytest.approx(list(expected.values()), rel=1e-10)
     for index, column in zip(fits.chosen, fits.scores.T, strict=True):

@@ -87,6 +87,7 @@ def test_a_missing_seed_is_missing_not_averaged_away():
     assert np.isnan(table["mean"]["poem"])
     assert table["best"]["poem"] == 0
     assert table["n_seeds"]["poem"] == 19
+    assert np.isnan(table["p_value"]["poem"])
     assert table["best"]["kl_dro"] == 1
 
 
@@ -94,3 +95,4 @@ def test_one_seed_gives_means_without_tests():
     table = compare(losses(1))
     assert table["p_value"].isna().all()
     assert table["mean"].notna().all()
+    assert table["best"].sum() == 1

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from .errors import InputError
 from .policy import ExponentialPolicy, incidence
-from .validation import check_actions, check_features, check_vector, reject
+from .validation import check_actions, check_context, check_features, check_integers, check_vector, reject
 
 
 class BanditLog:
@@ -45,9 +45,8 @@ class BanditLog:
         self.propensity = check_vector(propensity, n, "propensity")
         reject((self.propensity <= 0) | (self.propensity > 1), self.propensity, "propensity", "a value in (0, 1]")
         self.cost = check_vector(cost, n, "cost")
-        self.context = np.arange(n) if context is None else _check_integers(context, n, "context")
-        reject((self.context < 0) | (self.context >= m), self.context, "context", f"a row of X, 0 to {m - 1}")
-        self.count = np.ones(n, dtype=np.intp) if count is None else _check_integers(count, n, "count")
+        self.context = np.arange(n) if context is None else check_context(context, n, m)
+        self.count = np.ones(n, dtype=np.intp) if count is None else check_integers(count, n, "count")
         reject(self.count < 0, self.count, "count", "0 or more")
         if not self.count.any():
             raise InputError(f"the log is empty: {n} rows, none of which occurs")
@@ -67,11 +66,12 @@ class BanditLog:
         return incidence(self.Y, self.context, self.X.shape[0])
 
     def recount(self, count) -> BanditLog:
-        """Return the log with other multiplicities; rows that never occur are left out, contexts are kept."""
-        count = _check_integers(count, len(self.Y), "count")
+        """Return the log with other multiplicities, without the rows that never occur and contexts without rows."""
+        count = check_integers(count, len(self.Y), "count")
         keep = count != 0
-        rows = self.Y[keep], self.propensity[keep], self.cost[keep], self.context[keep], count[keep]
-        return BanditLog(self.X, *rows)
+        used, context = np.unique(self.context[keep], return_inverse=True)
+        X = self.X if len(used) == self.X.shape[0] or not len(used) else self.X[used]
+        return BanditLog(X, self.Y[keep], self.propensity[keep], self.cost[keep], context, count[keep])
 
     def with_contexts(self, X) -> BanditLog:
         """Return the log with other features of the same contexts."""
@@ -157,11 +157,5 @@ def replay(policy: ExponentialPolicy, X, labels, count: int, rng: np.random.Gene
 
 
 def _share(fraction: float, n: int) -> int:
-    """A fraction of n, rounded up; the guard keeps 0.05 · 20 from becoming 2."""
-    return math.ceil(fraction * n - 1e-9)
-
-
-def _check_integers(values, rows: int, name: str) -> np.ndarray:
-    values = check_vector(values, rows, name)
-    reject(values != np.round(values), values, name, "a whole number")
-    return values.astype(np.intp)
+    """A fraction of n, rounded up and at least 1; the guard keeps 0.07 · 100 from becoming 8."""
+    return max(1, math.ceil(fraction * n - 1e-9))

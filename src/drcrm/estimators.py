@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+from numbers import Real
+
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .algorithms import ALGORITHMS
@@ -64,7 +68,14 @@ class CounterfactualEstimator(BaseEstimator):
         ------
         InputError
             A ValueError that says which argument is wrong, in which row, and what was expected.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If L-BFGS stopped at ``max_iter``.
         """
+        if not self.max_iter >= 1 or not self.tol > 0:
+            raise InputError(f"max_iter is {self.max_iter}, tol is {self.tol}, expected at least 1, and above 0")
         for name, values in {"propensity": propensity, "cost": cost}.items():
             if values is None:
                 raise InputError(f"{type(self).__name__}.fit needs {name}=, one for each logged row")
@@ -78,6 +89,9 @@ class CounterfactualEstimator(BaseEstimator):
         self.n_iter_ = found.iterations
         self.converged_ = found.converged
         self.n_features_in_ = found.coef.shape[0]
+        if not found.converged:
+            message = f"{type(self).__name__} did not converge in {found.iterations} iterations; see converged_"
+            warnings.warn(message, ConvergenceWarning, stacklevel=2)
         return self
 
     @property
@@ -172,6 +186,6 @@ def _clip(clip, log: BanditLog) -> float | None:
     if isinstance(clip, str):
         if clip == "auto":
             return clipping_constant(log)
-    elif clip >= 1:
+    elif isinstance(clip, Real) and clip >= 1:
         return float(clip)
     raise InputError(f"clip is {clip!r}, expected 'auto', a number ≥ 1, or None")

@@ -18,7 +18,7 @@ from scipy import sparse
 from .bandit import BanditLog
 from .errors import InputError, located
 from .policy import ExponentialPolicy
-from .validation import check_actions, check_features
+from .validation import check_actions, check_context, check_features
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,6 +89,13 @@ def read_contexts(path: str | Path) -> tuple[np.ndarray | sparse.csr_array, np.n
     if sparse.issparse(X):
         return sparse.csr_array(sparse.hstack([X, constant], format="csr")), labels
     return np.hstack([X, constant]), labels
+
+
+def read_split(path: str | Path, n_contexts: int) -> dict[str, np.ndarray]:
+    """Read the context numbers of a split: logging, train and heldout."""
+    split = read_npz(path, ["logging", "train", "heldout"])
+    with located(path):
+        return {name: check_context(numbers, len(numbers), n_contexts) for name, numbers in split.items()}
 
 
 def write_policy(path: str | Path, policy: ExponentialPolicy, **notes) -> None:

@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from .bandit import BanditLog
+from .errors import InputError
 from .objective import Objective
 from .risks import Risk
 
@@ -45,6 +46,10 @@ def _minimize(objective: Objective, seen: np.ndarray, max_iter: int, tol: float)
     start = np.zeros(objective.shape[0] * objective.shape[1])
     memory = MEMORY if len(start) < WIDE else WIDE_MEMORY
     options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": tol, "maxcor": memory}
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(objective(start)[0])
+    if not finite:
+        raise InputError("the risk is not finite at Θ = 0: propensities this small need clipped weights")
     found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
     coef = np.zeros((len(seen), objective.shape[1]))
     coef[seen] = found.x.reshape(objective.shape)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from .errors import InputError
-from .validation import check_actions, check_features
+from .validation import check_actions, check_context, check_features
 
 LARGE = 700.0  # e^u does not overflow up to here, and 1 + e^u = e^u from far below
 
@@ -29,6 +29,8 @@ class ExponentialPolicy:
         coef = np.asarray(coef, dtype=float)
         if coef.ndim != 2:
             raise InputError(f"coef has shape {coef.shape}, expected (features, labels)")
+        if not np.isfinite(coef).all():
+            raise InputError("coef has a NaN or infinite entry, expected finite coefficients")
         self.coef = coef
 
     def decision_function(self, X) -> np.ndarray:
@@ -49,9 +51,8 @@ class ExponentialPolicy:
     def log_prob(self, X, Y, context=None) -> np.ndarray:
         """Return log π(y_i | x_{context_i}), shape (n,); without ``context``, row i of Y belongs to row i of X."""
         scores = self.decision_function(X)
-        if context is None:
-            context = np.arange(len(scores))
-        Y = check_actions(Y, rows=len(context))
+        Y = check_actions(Y, rows=len(scores) if context is None else None)
+        context = np.arange(len(scores)) if context is None else check_context(context, len(Y), len(scores))
         if Y.shape[1] != scores.shape[1]:
             raise InputError(f"Y has {Y.shape[1]} labels, the policy has {scores.shape[1]}")
         log_partition, _ = partition(scores)

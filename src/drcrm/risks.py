@@ -9,6 +9,7 @@ penalty. At V = 0 every gradient is w/n.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from numbers import Real
 
 import numpy as np
 
@@ -80,8 +81,7 @@ class VariancePenalizedRisk(Risk):
     def evaluate(self, z, w):
         n = w.sum()
         share = w / n
-        mean = share @ z
-        centred = z - mean
+        mean, centred = _centre(z, share)
         squares = w @ centred**2
         if squares == 0 or n <= 1:
             return mean, share
@@ -130,8 +130,7 @@ class AdaptiveBoltzmannRisk(Risk):
 
     def evaluate(self, z, w):
         n = w.sum()
-        mean = w @ z / n
-        centred = z - mean
+        mean, centred = _centre(z, w / n)
         squares = w @ centred**2
         if squares == 0 or self.radius == 0:
             return mean, w / n
@@ -161,8 +160,7 @@ class KLBall(Risk):
         if self.radius >= np.log(n / w[z == z.max()].sum()):
             return _worst_case(z, w)
         share = w / n
-        mean = share @ z
-        centred = z - mean
+        mean, centred = _centre(z, share)
         variance = share @ centred**2
         if variance == 0 or self.radius == 0:
             return mean, share
@@ -176,12 +174,13 @@ class KLBall(Risk):
         linear in log β where ε is small.
         """
         below = z - z.max()
+        spread = -below.min()
         low, high = -np.inf, np.inf
-        t = 0.5 * np.log(2 * self.radius / variance)
+        t = 0.5 * (np.log(2 * self.radius) - np.log(variance))
         tolerance = 1e-12 + 1e-15 / np.sqrt(self.radius)
         while True:
             beta = np.exp(t)
-            if beta * z.max() < 1:
+            if beta * spread < 1:
                 # Φ is small: its terms are taken as differences from 1, of which centred z has none to first order.
                 shifted = z
                 tilted = np.expm1(beta * z)
@@ -196,7 +195,7 @@ class KLBall(Risk):
                 log_mass = np.log(mass)
             mean = tilted @ shifted
             divergence = beta * mean - log_mass
-            slope = beta**2 * (tilted @ (shifted - mean) ** 2)
+            slope = tilted @ (beta * (shifted - mean)) ** 2
             if divergence > self.radius:
                 high = t
             elif slope > 0:
@@ -254,6 +253,14 @@ class Chi2Ball(Risk):
             active = above
 
 
+def _centre(z: np.ndarray, share: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the mean of z and z − mean, which is exactly 0 where z is constant."""
+    largest = z.max()
+    below = z - largest
+    shift = share @ below
+    return largest + shift, below - shift
+
+
 def _tilt(z: np.ndarray, w: np.ndarray, beta: float) -> Evaluation:
     """Return Σ s z and the Boltzmann weights s ∝ w e^{βz}."""
     share = w * np.exp(beta * (z - z.max()))
@@ -278,12 +285,12 @@ def _between(low: float, high: float) -> float:
 
 
 def _at_least_zero(value: float, name: str) -> float:
-    if not 0 <= value < np.inf:
-        raise InputError(f"{name} is {value}, expected a finite number ≥ 0")
+    if not (isinstance(value, Real) and 0 <= value < np.inf):
+        raise InputError(f"{name} is {value!r}, expected a finite number ≥ 0")
     return value
 
 
 def _above_zero(value: float, name: str) -> float:
-    if not 0 < value < np.inf:
-        raise InputError(f"{name} is {value}, expected a finite number > 0")
+    if not (isinstance(value, Real) and 0 < value < np.inf):
+        raise InputError(f"{name} is {value!r}, expected a finite number > 0")
     return value

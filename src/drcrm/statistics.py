@@ -61,8 +61,8 @@ def compare(losses: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame (algorithms × mean, standard_error, ci_low, ci_high, best, p_value, p_holm, n_seeds)
         ``p_value`` tests a larger mean than that of the best learned algorithm; empty for the best itself and the
-        skyline. ``best`` is 1 for a learned algorithm that is not significantly worse at 0.05. ``p_holm`` is adjusted
-        over the column.
+        skyline. ``best`` is 1 for the best, and for a learned algorithm that is not significantly worse at 0.05 (one
+        seed allows no test: for the best alone). ``p_holm`` is adjusted over the column.
     """
     table = pd.DataFrame(index=losses.columns)
     of = [interval(losses[name]) for name in losses]
@@ -72,9 +72,10 @@ def compare(losses: pd.DataFrame) -> pd.DataFrame:
     table["ci_high"] = [i.high for i in of]
     means = table["mean"].drop(list(UNRANKED), errors="ignore").dropna()
     best = means.idxmin() if len(means) else None
-    tested = [name for name in losses if name not in (best, "skyline") and best is not None]
-    table["p_value"] = pd.Series({name: larger_p_value(losses[name], losses[best]) for name in tested}, dtype=float)
-    table["best"] = [int(name in means.index and not table["p_value"][name] < LEVEL) for name in losses]
+    tested = [name for name in losses if name not in (best, "skyline") and not np.isnan(table["mean"][name])]
+    p_values = {name: larger_p_value(losses[name], losses[best]) for name in tested if best is not None}
+    table["p_value"] = pd.Series(p_values, index=table.index, dtype=float)
+    table["best"] = [int(name in means.index and (name == best or table["p_value"][name] >= LEVEL)) for name in losses]
     table["p_holm"] = np.nan
     known = table["p_value"].notna()
     if known.any():

@@ -10,10 +10,8 @@ import pandas as pd
 from .statistics import compare
 from .style import METRICS, SELECTIONS, dataset_label, look
 
-Metrics = pd.DataFrame
 
-
-def loss_table(metrics: Metrics, metric: str, datasets: Sequence[str], selections: Sequence[str], seeds: int):
+def loss_table(metrics: pd.DataFrame, metric: str, datasets: Sequence[str], selections: Sequence[str], seeds: int):
     """Summarise one metric for every data set and selection: a row per (dataset, selection, algorithm).
 
     A run that is missing among the seeds 0 … seeds − 1 makes its algorithm's mean missing.
@@ -31,7 +29,7 @@ def loss_table(metrics: Metrics, metric: str, datasets: Sequence[str], selection
     return table[["dataset", "algorithm", "selection", *table.columns[3:]]]
 
 
-def hyperparameter_table(metrics: Metrics, grids: Mapping[str, Sequence[float]], datasets, selections):
+def hyperparameter_table(metrics: pd.DataFrame, grids: Mapping[str, Sequence[float]], datasets, selections):
     """Count how often each value of each grid was chosen: a row per (dataset, algorithm, selection, value)."""
     rows = []
     for dataset in datasets:
@@ -185,8 +183,9 @@ def _hyperparameter_cells(table, datasets, label, power):
 
 
 def _power(value: float) -> str:
-    exponent = np.log10(value)
-    return f"10^{{{exponent:.0f}}}" if abs(exponent - round(exponent)) < 1e-3 else f"10^{{{exponent:.1f}}}"
+    """A value as a power of ten where its exponent is a whole or half number (3.16 counts as √10)."""
+    exponent = round(2 * np.log10(value)) / 2
+    return f"10^{{{exponent:g}}}" if abs(np.log10(value) - exponent) < 1e-3 else f"{value:g}"
 
 
 def _plain_power(value: float) -> str:

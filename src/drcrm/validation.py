@@ -56,6 +56,20 @@ def check_vector(values, rows: int, name: str) -> np.ndarray:
     return values
 
 
+def check_integers(values, rows: int, name: str) -> np.ndarray:
+    """Return ``values`` as a vector of ``rows`` whole numbers."""
+    values = check_vector(values, rows, name)
+    reject(values != np.round(values), values, name, "a whole number")
+    return values.astype(np.intp)
+
+
+def check_context(context, rows: int, n_contexts: int) -> np.ndarray:
+    """Return ``context`` as a vector of ``rows`` row numbers of X."""
+    context = check_integers(context, rows, "context")
+    reject((context < 0) | (context >= n_contexts), context, "context", f"a row of X, 0 to {n_contexts - 1}")
+    return context
+
+
 def reject(bad: np.ndarray, values: np.ndarray, name: str, expected: str) -> None:
     """Raise InputError for the first row where ``bad`` is true."""
     if bad.any():

@@ -4,12 +4,11 @@
 def source(wildcards):
     """The options of fetch: where a data set comes from, and what it must contain."""
     dataset = config["datasets"][wildcards.dataset]
-    if "embedded" in dataset:
-        return f"--embedded {dataset['embedded']}"
     labels = dataset["labels"]
     options = {
-        "train": dataset["train"],
-        "test": dataset["test"],
+        "embedded": [dataset["embedded"]] if "embedded" in dataset else [],
+        "train": dataset.get("train", []),
+        "test": dataset.get("test", []),
         "features": [dataset["features"]],
         "labels": [labels] if isinstance(labels, int) else [],
         "keep-labels": [] if isinstance(labels, int) else labels,
@@ -17,7 +16,7 @@ def source(wildcards):
         "rows": dataset.get("rows", []),
         "sha256": [f"{name}={digest}" for name, digest in dataset["sha256"].items()],
     }
-    flags = [" ".join(map(str, [f"--{name}", *values])) for name, values in options.items() if values]
+    flags = [" ".join([f"--{name}", *(quote(str(value)) for value in values)]) for name, values in options.items() if values]
     return " ".join([*flags, "--drop-repeats"] if dataset["drop_repeats"] else flags)
 
 
@@ -29,7 +28,7 @@ def megabytes(wildcards, input):
 def learner(wildcards):
     """The options of fit: the estimator, its hyper-parameter and grid, its other parameters."""
     algorithm = config["algorithms"][wildcards.algorithm]
-    options = " ".join(f"{name}={value}" for name, value in algorithm["options"].items())
+    options = " ".join(quote(f"{name}={value}") for name, value in algorithm["options"].items())
     parts = [
         f"--estimator {algorithm['estimator']}",
         f"--parameter {algorithm['parameter']}" if "parameter" in algorithm else "",

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import numpy as np
+
 from ..files import read_contexts, read_npz, read_policy, write_csv
 from ..metrics import expected_hamming, greedy_hamming
 from ..policy import ExponentialPolicy
@@ -50,10 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     X, labels = read_contexts(options.test)
 
-    def losses(policy: ExponentialPolicy) -> dict[str, float]:
+    def losses(policy: ExponentialPolicy, tossed: np.ndarray | None = None) -> dict[str, float]:
+        """Both losses; a label of the mask ``tossed`` counts ½ in each, whatever the policy does."""
+        judged = np.ones(labels.shape[1], dtype=bool) if tossed is None else ~tossed
+        part, truth, coins = ExponentialPolicy(policy.coef[:, judged]), labels[:, judged], 0.5 * (~judged).sum()
         return {
-            "expected_hamming": expected_hamming(policy, X, labels),
-            "greedy_hamming": greedy_hamming(policy, X, labels),
+            "expected_hamming": expected_hamming(part, X, truth) + coins,
+            "greedy_hamming": greedy_hamming(part, X, truth) + coins,
         }
 
     run_of = {"dataset": options.dataset, "replay_count": options.replay_count, "seed": options.seed}
@@ -62,23 +67,19 @@ def run(options: argparse.Namespace) -> None:
     def add(algorithm: str, selection: str, **values) -> None:
         rows.append({**dict.fromkeys(COLUMNS), **run_of, "algorithm": algorithm, "selection": selection, **values})
 
-    def add_unlearned(algorithm: str, policy: ExponentialPolicy) -> None:
-        loss = losses(policy)
-        for selection in options.selection:
-            add(algorithm, selection, **loss)
-
-    logging = read_policy(options.logging)
-    if options.absent_label_score == "half":
-        logging.coef[:, read_npz(options.logging, ["absent"])["absent"]] = 0
-    add_unlearned("logging", logging)
+    tossed = read_npz(options.logging, ["absent"])["absent"] if options.absent_label_score == "half" else None
+    of_logging = losses(read_policy(options.logging), tossed)
+    of_skyline = losses(read_policy(options.skyline))
+    for selection in options.selection:
+        add("logging", selection, **of_logging)
     for algorithm, path in options.fit:
         fits = read_npz(path, ["grid", "coef", "iterations", "converged", "scores", "chosen"])
         of_grid = {}
         for selection in options.selection:
             score = SCORES.index(selection)
             chosen = int(fits["chosen"][score])
-            if len(fits["grid"]) == 1:
-                chosen = 0
+            if np.isnan(fits["grid"]).all():
+                chosen = 0  # no hyper-parameter, nothing to choose
             if chosen < 0:
                 add(algorithm, selection)
                 continue
@@ -93,5 +94,6 @@ def run(options: argparse.Namespace) -> None:
                 iterations=int(fits["iterations"][chosen]),
                 converged=bool(fits["converged"][chosen]),
             )
-    add_unlearned("skyline", read_policy(options.skyline))
+    for selection in options.selection:
+        add("skyline", selection, **of_skyline)
     write_csv(options.output, COLUMNS, rows)

@@ -40,9 +40,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    train, test = EMBEDDED[options.embedded]() if options.embedded else _from_files(options)
+    train, test = _embedded(options) if options.embedded else _from_files(options)
     write_contexts(options.output_train, *train)
     write_contexts(options.output_test, *test)
+
+
+def _embedded(options: argparse.Namespace):
+    train, test = EMBEDDED[options.embedded]()
+    found = {"features": train[0].shape[1], "labels": train[1].shape[1], "rows": [len(train[1]), len(test[1])]}
+    for name, value in found.items():
+        asked = getattr(options, name)
+        require(asked in (None, value), f"{options.embedded}: {name} is {value}, expected {asked}")
+    return train, test
 
 
 def _from_files(options: argparse.Namespace):

@@ -52,6 +52,6 @@ def run(options: argparse.Namespace) -> None:
         scale,
     )
     write_npz(options.output, **asdict(fits))
-    failed = [f"{value:g}" for value, converged in zip(fits.grid, fits.converged, strict=True) if not converged]
+    failed = [f"{options.parameter} {value:g}" if options.parameter else "all" for value in fits.grid[~fits.converged]]
     if failed:
-        print(f"{options.estimator}: no convergence at {', '.join(failed)}", file=sys.stderr)
+        print(f"{options.estimator}: no convergence: {', '.join(failed)}", file=sys.stderr)

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from ..crf import absent_labels, fit_crf
-from ..files import read_contexts, read_npz, write_policy
+from ..files import read_contexts, read_split, write_policy
 from . import positive
 
 
@@ -23,6 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     X, labels = read_contexts(options.train)
-    rows = read_npz(options.split, ["logging"])["logging"]
+    rows = read_split(options.split, X.shape[0])["logging"]
     policy = fit_crf(X[rows], labels[rows], options.logging_c)
     write_policy(options.output, policy, absent=absent_labels(labels[rows]))

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ..bandit import heldout_rows, replay
-from ..files import read_contexts, read_npz, read_policy, write_log
+from ..files import read_contexts, read_policy, read_split, write_log
 from . import add_seed_arguments, fraction, generator, whole
 
 
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> None:
     policy = read_policy(options.policy)
     log = replay(policy, X, labels, options.replay_count, generator(options.dataset, options.seed, "replay"))
     if options.split_unit == "context":
-        heldout = np.isin(log.context, read_npz(options.split, ["heldout"])["heldout"])
+        heldout = np.isin(log.context, read_split(options.split, X.shape[0])["heldout"])
     else:
         rng = generator(options.dataset, options.seed, "heldout")
         heldout = heldout_rows(log.size, options.heldout_fraction, rng)

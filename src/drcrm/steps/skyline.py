@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..crf import fit_skyline
-from ..files import read_contexts, read_npz, write_policy
+from ..files import read_contexts, read_split, write_policy
 
 GRID = tuple(10.0**k for k in range(-2, 3))
 
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     X, labels = read_contexts(options.train)
-    split = read_npz(options.split, ["train", "heldout"])
+    split = read_split(options.split, X.shape[0])
     train, heldout = split["train"], split["heldout"]
     policy, C = fit_skyline(X[train], labels[train], X[heldout], labels[heldout], GRID)
     write_policy(options.output, policy, C=np.array(C))
