@@ -52,6 +52,7 @@ RC = {
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
+    "axes.titlesize": 8,
     "figure.constrained_layout.use": True,
     "font.size": 8,
     "grid.alpha": 0.3,

@@ -67,11 +67,11 @@ def targets(name):
     curve = config["experiments"][name].get("replay_curve", {"datasets": []})
     return [
         f"{folder}/metrics.csv",
-        *expand(f"{folder}/tables/{{table}}.{{kind}}", table=TABLES, kind=["csv", "md", "tex"]),
+        *expand(f"{folder}/tables/{{table}}.{{kind}}", table=[*LOSSES, "hyperparameters"], kind=["csv", "md", "tex"]),
         *expand(f"{folder}/tables/paper_comparison.{{kind}}", kind=["csv", "md"]),
         *expand(f"{folder}/figures/replay_count_{{d}}.{{kind}}", d=curve["datasets"], kind=FIGURE_KINDS),
     ]
 
 
-TABLES = ["expected_hamming", "greedy_hamming", "hyperparameters"]
+LOSSES = ["expected_hamming", "greedy_hamming"]
 FIGURE_KINDS = ["pdf", "svg", "png"]

@@ -16,7 +16,9 @@ def source(wildcards):
         "rows": dataset.get("rows", []),
         "sha256": [f"{name}={digest}" for name, digest in dataset["sha256"].items()],
     }
-    flags = [" ".join([f"--{name}", *(quote(str(value)) for value in values)]) for name, values in options.items() if values]
+    flags = [
+        " ".join([f"--{name}", *(quote(str(value)) for value in values)]) for name, values in options.items() if values
+    ]
     return " ".join([*flags, "--drop-repeats"] if dataset["drop_repeats"] else flags)
 
 

@@ -34,11 +34,21 @@ rule tables:
         paper=os.path.relpath(SOURCE / "drcrm/data/paper_tables.csv"),
         metrics="results/{experiment}/metrics.csv",
     output:
-        expand("results/{{experiment}}/tables/{table}.{kind}", table=TABLES, kind=["md", "tex"]),
-        expand("results/{{experiment}}/tables/paper_comparison.{kind}", kind=["csv", "md"]),
+        expand("results/{{experiment}}/tables/{table}.{kind}", table=[*LOSSES, "hyperparameters"], kind=["md", "tex"]),
+        "results/{experiment}/tables/paper_comparison.md",
         report(
-            expand("results/{{experiment}}/tables/{table}.csv", table=TABLES),
-            caption="../report/table.rst",
+            expand("results/{{experiment}}/tables/{table}.csv", table=LOSSES),
+            caption="../report/losses.rst",
+            category="Tables",
+        ),
+        report(
+            "results/{experiment}/tables/hyperparameters.csv",
+            caption="../report/hyperparameters.rst",
+            category="Tables",
+        ),
+        report(
+            "results/{experiment}/tables/paper_comparison.csv",
+            caption="../report/paper_comparison.rst",
             category="Tables",
         ),
     log:
