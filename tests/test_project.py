@@ -44,8 +44,8 @@ def test_every_step_is_a_module_and_every_module_a_step():
 
 @pytest.mark.parametrize("algorithm", ["logging", "skyline", *CONFIG["algorithms"]])
 def test_every_algorithm_has_a_look_of_its_own(algorithm):
-    own = style.ALGORITHMS[algorithm]
-    others = [look for name, look in style.ALGORITHMS.items() if name != algorithm]
+    own = style.LOOKS[algorithm]
+    others = [look for name, look in style.LOOKS.items() if name != algorithm]
     assert own.label not in {look.label for look in others}
     if own.marker:
         assert (own.colour, own.marker) not in {(look.colour, look.marker) for look in others}

@@ -17,7 +17,7 @@ class Look:
     marker: str
 
 
-ALGORITHMS = {
+LOOKS = {
     "logging": Look("π0", r"$\pi_0$", GREY, ""),
     "cips": Look("CIPS", "CIPS", "#000000", "o"),
     "poem": Look("POEM", "POEM", "#E69F00", "s"),
@@ -70,7 +70,7 @@ def look(algorithm: str) -> Look:
     """The look of an algorithm; one of the user's own goes by its name, in a colour that depends on it alone."""
     spare = ["#882255", "#44AA99", "#999933", "#332288"]
     name = algorithm.replace("_", " ")
-    return ALGORITHMS.get(algorithm) or Look(name, name, spare[sum(map(ord, algorithm)) % len(spare)], "*")
+    return LOOKS.get(algorithm) or Look(name, name, spare[sum(map(ord, algorithm)) % len(spare)], "*")
 
 
 def dataset_label(dataset: str) -> str:
