@@ -61,6 +61,21 @@ def test_agrees_with_60_digits(vector, kind):
     assert MeanRisk()(vector["z"])[0] == pytest.approx(vector["mean"], rel=1e-12)
 
 
+@pytest.mark.parametrize("radius", [1e-8, 1e-3, 0.1, 2.0])
+def test_kl_ball_forgets_what_it_was_called_with_before(radius):
+    """The search for the temperature starts where the last one ended; what it finds must not show that."""
+    used = KLBall(radius)
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        z, weights = 10.0 ** rng.integers(-6, 6) * rng.normal(size=30) ** rng.integers(1, 6), rng.integers(1, 9, 30)
+        value, worst = KLBall(radius)(z, weights)
+        again, worst_again = used(z, weights)
+        assert again == pytest.approx(value, rel=1e-12, abs=1e-12 * np.ptp(z))
+        assert worst_again == pytest.approx(worst, rel=1e-9, abs=1e-12)
+        kl = worst[worst > 0] @ np.log(worst[worst > 0] * weights.sum() / weights[worst > 0])
+        assert kl == pytest.approx(radius, rel=1e-7)
+
+
 def test_balls_of_four_costs():
     assert KLBall(0.1)([0, 1, 2, 3])[0] == pytest.approx(1.994274122, abs=5e-10)
     assert KLBall(0.5)([0, 1, 2, 3])[0] == pytest.approx(2.551022019, abs=5e-10)

@@ -12,6 +12,8 @@ from .errors import InputError
 from .policy import ExponentialPolicy, incidence
 from .validation import check_actions, check_context, check_features, check_integers, check_vector, reject
 
+DENSE_ACTIONS = 8  # actions per (context, label) from which gathering them beats scattering them: by measurement
+
 
 class BanditLog:
     """n logged quadruplets (x, y, p, c), each distinct context stored once.
@@ -64,6 +66,18 @@ class BanditLog:
     def incidence(self) -> sparse.csr_array:
         """S with (S u)_i = y_i · u_{context_i}: see :func:`drcrm.policy.incidence`."""
         return incidence(self.Y, self.context, self.X.shape[0])
+
+    @cached_property
+    def to_labels(self) -> sparse.sparray:
+        """Sᵀ: from values of the rows to their sums over the rows with a label, for each (context, label)."""
+        transposed = self.incidence.T
+        return transposed if self.incidence.nnz < DENSE_ACTIONS * transposed.shape[0] else transposed.tocsr()
+
+    @cached_property
+    def to_contexts(self) -> sparse.csr_array:
+        """From values of the rows to their sums for each context, a matrix (m, n)."""
+        n, m = len(self.Y), self.X.shape[0]
+        return sparse.csr_array((np.ones(n), (self.context, np.arange(n))), shape=(m, n))
 
     def recount(self, count) -> BanditLog:
         """Return the log with other multiplicities, without the rows that never occur and contexts without rows."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from .bandit import BanditLog
 from .policy import log_prob, partition
 from .risks import Risk
-
-DENSE_ACTIONS = 8  # actions per (context, label) from which gathering them beats scattering them: by measurement
 
 
 class Objective:
@@ -31,26 +28,25 @@ class Objective:
         self.risk = risk
         self.log_clip = np.inf if clip is None else np.log(clip)
         self.shape = (log.X.shape[1], log.Y.shape[1])
-        self._weights = log.count.astype(float)
         n, m = len(log.Y), log.X.shape[0]
-        to_labels = log.incidence.T
-        self._to_labels = to_labels if log.incidence.nnz < DENSE_ACTIONS * to_labels.shape[0] else to_labels.tocsr()
-        self._to_contexts = sparse.csr_array((np.ones(n), (log.context, np.arange(n))), shape=(m, n))
-        self._buffers = np.empty((2, m, self.shape[1]))
+        self._size = float(log.size)
+        self._share = log.count / self._size
+        self._buffers = np.empty((2, m, self.shape[1])), np.empty(n), np.empty(n, dtype=bool)
 
     def __call__(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the value and the gradient at Θ, given flat or of shape (d, q); the gradient comes flat."""
         log = self.log
+        by_label, by_row, unclipped = self._buffers
         scores = log.X @ coef.reshape(self.shape)
-        log_partition, marginals = partition(scores, self._buffers)
-        log_weight = log_prob(scores, log_partition, log.incidence, log.context)
+        log_partition, marginals = partition(scores, by_label)
+        log_weight = log_prob(scores, log_partition, log.incidence, log.context, by_row)
         log_weight -= log.log_propensity
-        unclipped = log_weight <= self.log_clip
+        np.less_equal(log_weight, self.log_clip, out=unclipped)
         np.minimum(log_weight, self.log_clip, out=log_weight)
         z = np.multiply(log.cost, np.exp(log_weight, out=log_weight), out=log_weight)
-        value, slope = self.risk.evaluate(z, self._weights)
-        slope = slope * z
+        value, slope = self.risk.evaluate(z, self._share, self._size)
+        slope = np.multiply(slope, z, out=by_row)
         slope *= unclipped
-        score_slope = (self._to_labels @ slope).reshape(scores.shape)
-        score_slope -= np.multiply(marginals, (self._to_contexts @ slope)[:, None], out=marginals)
+        score_slope = (log.to_labels @ slope).reshape(scores.shape)
+        score_slope -= np.multiply(marginals, (log.to_contexts @ slope)[:, None], out=marginals)
         return value, (log.X.T @ score_slope).ravel()

@@ -91,6 +91,17 @@ def incidence(Y: np.ndarray, context: np.ndarray, n_contexts: int) -> sparse.csr
     return sparse.csr_array((np.ones(len(row)), columns.astype(narrow), indptr.astype(narrow)), (n, n_contexts * q))
 
 
-def log_prob(scores: np.ndarray, log_partition: np.ndarray, actions: sparse.csr_array, context: np.ndarray):
-    """Return log π(y_i | x_{context_i}), shape (n,), from scores, their log-partition and the actions."""
-    return actions @ scores.ravel() - log_partition[context]
+def log_prob(
+    scores: np.ndarray,
+    log_partition: np.ndarray,
+    actions: sparse.csr_array,
+    context: np.ndarray,
+    buffer: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return log π(y_i | x_{context_i}), shape (n,), from scores, their log-partition and the actions.
+
+    ``buffer`` (n,) is written to.
+    """
+    found = actions @ scores.ravel()
+    found -= np.take(log_partition, context, out=buffer, mode="clip")
+    return found

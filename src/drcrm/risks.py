@@ -17,6 +17,7 @@ from .errors import InputError
 from .validation import check_vector, reject
 
 Evaluation = tuple[float, np.ndarray]
+SMALLEST = -600.0  # the exponential of less is set to 0: nothing beside e^0, while denormal numbers are slow
 
 
 class Risk(ABC):
@@ -48,21 +49,21 @@ class Risk(ABC):
         support = weights > 0
         if not support.any():
             raise InputError(f"the risk of {len(z)} costs, none of which occurs, is undefined")
-        value, inside = self.evaluate(z[support], weights[support])
+        n = weights.sum()
+        value, inside = self.evaluate(z[support], weights[support] / n, n)
         gradient = np.zeros(len(z))
         gradient[support] = inside
         return float(value), gradient
 
     @abstractmethod
-    def evaluate(self, z: np.ndarray, w: np.ndarray) -> Evaluation:
-        """The formula itself, unchecked: z finite, w positive, of one length, at least one."""
+    def evaluate(self, z: np.ndarray, share: np.ndarray, n: float) -> Evaluation:
+        """The formula itself, unchecked, with share = w/n: z finite, share positive, of one length, at least one."""
 
 
 class MeanRisk(Risk):
     """CIPS: (1/n) Σ w z. Source: eq. 3 of the paper."""
 
-    def evaluate(self, z, w):
-        share = w / w.sum()
+    def evaluate(self, z, share, n):
         return share @ z, share
 
 
@@ -78,15 +79,14 @@ class VariancePenalizedRisk(Risk):
     def __init__(self, penalty: float):
         self.penalty = _at_least_zero(penalty, "penalty")
 
-    def evaluate(self, z, w):
-        n = w.sum()
-        share = w / n
-        mean, centred = _centre(z, share)
-        squares = w @ centred**2
-        if squares == 0 or n <= 1:
+    def evaluate(self, z, share, n):
+        mean, _, pull, variance = _moments(z, share)
+        if variance == 0 or n <= 1:
             return mean, share
-        deviation = np.sqrt(squares / (n - 1) / n)
-        return mean + self.penalty * deviation, share + self.penalty * deviation / squares * w * centred
+        deviation = np.sqrt(variance / (n - 1))
+        pull *= self.penalty * deviation / variance
+        pull += share
+        return mean + self.penalty * deviation, pull
 
 
 class BoltzmannRisk(Risk):
@@ -103,9 +103,8 @@ class BoltzmannRisk(Risk):
     def __init__(self, temperature: float):
         self.temperature = _above_zero(temperature, "temperature")
 
-    def evaluate(self, z, w):
-        value, share = _tilt(z, w, 1 / self.temperature)
-        return value, share * (1 + (z - value) / self.temperature)
+    def evaluate(self, z, share, n):
+        return _tilt(z, share, 1 / self.temperature)[:2]
 
 
 class AdaptiveBoltzmannRisk(Risk):
@@ -128,16 +127,15 @@ class AdaptiveBoltzmannRisk(Risk):
         self.radius = _at_least_zero(radius, "radius")
         self.variance = variance
 
-    def evaluate(self, z, w):
-        n = w.sum()
-        mean, centred = _centre(z, w / n)
-        squares = w @ centred**2
-        if squares == 0 or self.radius == 0:
-            return mean, w / n
-        gamma = np.sqrt((squares if self.variance == "sum" else squares / n) / (2 * self.radius))
-        value, share = _tilt(z, w, 1 / gamma)
-        scaled = (z - value) / gamma
-        return value, share * (1 + scaled) - (share @ scaled**2) * gamma / squares * w * centred
+    def evaluate(self, z, share, n):
+        mean, centred, pull, variance = _moments(z, share)
+        if variance == 0 or self.radius == 0:
+            return mean, share
+        gamma = np.sqrt((n * variance if self.variance == "sum" else variance) / (2 * self.radius))
+        value, gradient, spread = _tilt(centred, share, 1 / gamma)
+        pull *= spread * gamma / variance
+        gradient -= pull
+        return mean + value, gradient
 
 
 class KLBall(Risk):
@@ -150,52 +148,58 @@ class KLBall(Risk):
     ----------
     radius : float ≥ 0
         ε, in nats.
+
+    The search for the temperature starts where the last call's ended, so that calls on slowly changing z are cheap;
+    where it starts moves what it finds by rounding errors only.
     """
 
     def __init__(self, radius: float):
         self.radius = _at_least_zero(radius, "radius")
+        self._start = None
 
-    def evaluate(self, z, w):
-        n = w.sum()
-        if self.radius >= np.log(n / w[z == z.max()].sum()):
-            return _worst_case(z, w)
-        share = w / n
-        mean, centred = _centre(z, share)
-        variance = share @ centred**2
-        if variance == 0 or self.radius == 0:
-            return mean, share
-        worst = self._worst_case(centred, share, variance)
-        return mean + worst @ centred, worst
+    def evaluate(self, z, share, n):
+        largest = z.max()
+        below = z - largest
+        at_most = below == 0
+        if self.radius >= -np.log(share[at_most].sum()):
+            return _largest(z, share, at_most)
+        if self.radius == 0:
+            return share @ z, share
+        reach = -below.min()
+        below /= reach
+        worst = self._worst_case(below, share)
+        return largest + reach * (worst @ below), worst
 
-    def _worst_case(self, z: np.ndarray, share: np.ndarray, variance: float) -> np.ndarray:
-        """Return Q_β with KL(Q_β‖P_n) = ε, β = 1/γ, for centred z: Newton in log β, kept inside a bracket.
+    def _worst_case(self, z: np.ndarray, share: np.ndarray) -> np.ndarray:
+        """Return Q_β with KL(Q_β‖P_n) = ε, β = 1/γ, for −1 ≤ z ≤ 0: steps of high order, kept inside a bracket.
 
-        KL(Q_β‖P_n) = β Φ'(β) − Φ(β), Φ(β) = log Σ share e^{βz}, starts like β² V/2, so that its logarithm is nearly
-        linear in log β where ε is small.
+        KL(Q_β‖P_n) = β Φ'(β) − Φ(β), Φ(β) = log Σ share e^{βz}, has the derivative β Φ''(β). Its logarithm is nearly
+        linear in log β where ε is small; near the root, and from β = 0 on, the cumulants of z under Q_β give its
+        Taylor polynomial. The last, tiny step is taken in the weights themselves.
         """
-        below = z - z.max()
-        spread = -below.min()
         low, high = -np.inf, np.inf
-        t = 0.5 * (np.log(2 * self.radius) - np.log(variance))
-        tolerance = 1e-12 + 1e-15 / np.sqrt(self.radius)
+        t, origin = self._start, None
+        if t is None:
+            centred, pull, variance = _spread(z, share)
+            t = 0.5 * (np.log(2 * self.radius) - np.log(variance))
+            t += _taylor_step(t, self.radius, 0, 0, *_cumulants(centred, pull, variance))
         while True:
             beta = np.exp(t)
-            if beta * spread < 1:
+            if beta < 1:
                 # Φ is small: its terms are taken as differences from 1, of which centred z has none to first order.
-                shifted = z
-                tilted = np.expm1(beta * z)
+                origin = z - share @ z if origin is None else origin
+                tilted = beta * origin
+                np.expm1(tilted, out=tilted)
                 excess = share @ tilted
-                tilted = share * (tilted + 1) / (1 + excess)
-                log_mass = np.log1p(excess)
+                tilted += 1
+                tilted *= share
+                tilted /= 1 + excess
+                divergence = beta * (tilted @ origin) - np.log1p(excess)
             else:
-                shifted = below
-                tilted = share * np.exp(beta * below)
-                mass = tilted.sum()
-                tilted /= mass
-                log_mass = np.log(mass)
-            mean = tilted @ shifted
-            divergence = beta * mean - log_mass
-            slope = tilted @ (beta * (shifted - mean)) ** 2
+                tilted, mass = _exponential_weights(z, share, beta)
+                divergence = beta * (tilted @ z) - np.log(mass)
+            centred, pull, variance = _spread(z, tilted)
+            slope = beta * variance * beta
             if divergence > self.radius:
                 high = t
             elif slope > 0:
@@ -203,11 +207,24 @@ class KLBall(Risk):
             else:
                 return tilted  # all weight is on the largest z: only rounding can have let the radius reach it
             step = np.log(self.radius / divergence) * divergence / slope if divergence > 0 and slope > 0 else np.inf
+            if abs(step) <= 1e-12:
+                return tilted
+            if abs(step) < 0.5:
+                step += _taylor_step(t + step, self.radius, beta, divergence, *_cumulants(centred, pull, variance))
+            if abs(beta * step) < 1e-5:
+                self._start = t + step
+                s = beta * np.expm1(step)
+                growth = s**2 / 2 * centred
+                growth += s
+                growth *= centred
+                growth += 1 - s**2 / 2 * variance
+                tilted *= growth
+                return tilted
             # Costs in clusters make KL a staircase in log β; a Newton step from a tread may go anywhere.
             following = t + np.clip(step, -4, 4)
             if not low < following < high:
                 following = _between(low, high)
-            if abs(step) <= tolerance or following in (low, high):
+            if following in (low, high):
                 return tilted
             t = following
 
@@ -227,52 +244,103 @@ class Chi2Ball(Risk):
     def __init__(self, radius: float):
         self.radius = _at_least_zero(radius, "radius")
 
-    def evaluate(self, z, w):
-        n = w.sum()
-        if self.radius >= n / w[z == z.max()].sum() - 1:
-            return _worst_case(z, w)
-        if self.radius == 0:
-            return w @ z / n, w / n
-        # The threshold for a superset of the support never exceeds the true one, so shrinking the support to what
-        # lies above it ends, in a few rounds, at the support itself.
+    def evaluate(self, z, share, n):
         largest = z.max()
         below = z - largest
-        active = np.ones(len(z), dtype=bool)
+        at_most = below == 0
+        if self.radius >= 1 / share[at_most].sum() - 1:
+            return _largest(z, share, at_most)
+        if self.radius == 0:
+            return share @ z, share
+        # The threshold for a superset of the support never exceeds the true one, so shrinking the support to what
+        # lies above it ends, in a few rounds, at the support itself.
+        active, size = share, len(z)
         while True:
-            inside, weight = below[active], w[active]
-            mass = weight.sum()
-            mean = weight @ inside / mass
-            spread = np.sqrt(weight @ (inside - mean) ** 2 / mass)
-            reach = np.sqrt(max(self.radius + (mass - n) / n * (1 + self.radius), 0))
+            mass = active.sum()
+            mean = active @ below / mass
+            centred = below - mean
+            pull = active * centred
+            spread = np.sqrt(pull @ centred / mass)
+            reach = np.sqrt(max(self.radius + (mass - 1) * (1 + self.radius), 0))
             if spread == 0 or reach == 0:
-                return largest + mean, np.where(active, w, 0) / mass
-            above = active & (below > mean - spread / reach)
-            if np.array_equal(above, active):
-                worst = np.where(active, w * (1 + (below - mean) / spread * reach), 0) / mass
-                return largest + mean + spread * reach, worst
-            active = above
+                return largest + mean, active / mass
+            above = centred > -spread / reach
+            remaining = np.count_nonzero(above)
+            if remaining == size:
+                pull *= reach / spread
+                pull += active
+                pull /= mass
+                return largest + mean + spread * reach, pull
+            active, size = share * above, remaining
 
 
-def _centre(z: np.ndarray, share: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the mean of z and z − mean, which is exactly 0 where z is constant."""
+def _moments(z: np.ndarray, share: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, float]:
+    """Return the mean of z, z − mean, share · (z − mean) and the variance: exactly 0 where z is constant."""
     largest = z.max()
     below = z - largest
-    shift = share @ below
-    return largest + shift, below - shift
+    return largest + share @ below, *_spread(below, share)
 
 
-def _tilt(z: np.ndarray, w: np.ndarray, beta: float) -> Evaluation:
-    """Return Σ s z and the Boltzmann weights s ∝ w e^{βz}."""
-    share = w * np.exp(beta * (z - z.max()))
-    share /= share.sum()
-    return share @ z, share
+def _spread(z: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return z − mean, its pull share · (z − mean), and the variance."""
+    centred = z - share @ z
+    pull = share * centred
+    return centred, pull, pull @ centred
 
 
-def _worst_case(z: np.ndarray, w: np.ndarray) -> Evaluation:
+def _cumulants(centred: np.ndarray, pull: np.ndarray, variance: float) -> tuple[float, float, float]:
+    """Return the second to fourth cumulant."""
+    squares = centred**2
+    return variance, pull @ squares, (pull * centred) @ squares - 3 * variance**2
+
+
+def _taylor_step(t: float, radius: float, beta: float, divergence: float, k2: float, k3: float, k4: float) -> float:
+    """Return the change of t = log β' that solves KL(β') = ε for KL's Taylor polynomial around β; 0 if it has no root.
+
+    KL(β + s) = KL(β) + ∫₀ˢ (β + x)(κ₂ + κ₃ x + κ₄ x²/2) dx, solved by Newton in log KL and log β'.
+    """
+    moved = 0.0
+    for _ in range(20):
+        s = np.exp(t + moved) - beta
+        value = divergence + s * (beta * k2 + s * ((k2 + beta * k3) / 2 + s * ((k3 + beta * k4 / 2) / 3 + s * k4 / 8)))
+        slope = (beta + s) * (k2 + s * (k3 + s * k4 / 2)) * (beta + s)
+        if not (value > 0 and slope > 0):
+            return 0.0
+        step = np.log(radius / value) * value / slope
+        moved += step
+        if abs(step) < 1e-14:
+            break
+    return moved if abs(moved) < 0.5 else 0.0
+
+
+def _tilt(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[float, np.ndarray, float]:
+    """Return the mean of z under s ∝ share · e^{βz}, its gradient s (1 + β (z − mean)), and β² times the variance."""
+    tilted, _ = _exponential_weights(z - z.max(), share, beta)
+    mean = tilted @ z
+    scaled = z - mean
+    scaled *= beta
+    pull = tilted * scaled
+    spread = pull @ scaled
+    tilted += pull
+    return mean, tilted, spread
+
+
+def _exponential_weights(below: np.ndarray, share: np.ndarray, beta: float) -> tuple[np.ndarray, float]:
+    """Return s ∝ share · e^{βz} and what it sums to before it is normalised, for z ≤ 0 with largest 0."""
+    tilted = beta * below
+    if tilted.min() < SMALLEST:
+        tilted[tilted < SMALLEST] = -np.inf
+    np.exp(tilted, out=tilted)
+    tilted *= share
+    mass = tilted.sum()
+    tilted /= mass
+    return tilted, mass
+
+
+def _largest(z: np.ndarray, share: np.ndarray, at_most: np.ndarray) -> Evaluation:
     """Return the largest z and the weights uniform on where it is reached."""
-    largest = z.max()
-    share = np.where(z == largest, w, 0)
-    return largest, share / share.sum()
+    worst = share * at_most
+    return z.max(), worst / worst.sum()
 
 
 def _between(low: float, high: float) -> float:

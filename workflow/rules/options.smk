@@ -41,12 +41,12 @@ def learner(wildcards):
 
 
 def fit_megabytes(wildcards, input):
-    """Memory of a fit: the log, L-BFGS's 50 pairs of vectors, and the coefficients of the whole grid."""
+    """Memory of a fit: the log, L-BFGS's pairs of vectors, and the coefficients of the whole grid."""
     dataset = config["datasets"][wildcards.dataset]
     labels = dataset["labels"] if isinstance(dataset["labels"], int) else len(dataset["labels"])
     coefficients = 8e-6 * (dataset["features"] + 1) * labels
     grid = len(config["algorithms"][wildcards.algorithm].get("grid", [0]))
-    return int(megabytes(wildcards, input) + (2 * 50 + 10 + 2 * grid) * coefficients)
+    return int(megabytes(wildcards, input) + (2 * 10 + 10 + 2 * grid) * coefficients)
 
 
 def fits(wildcards):
