@@ -1,16 +1,18 @@
 # make demo    the default experiment, installed and run from nothing; results in results/demo
 # make test    the whole test suite
 # make report EXPERIMENT=sample    results/sample/report.html, building what is missing
+# make bench MIRROR=PATH_OR_URL    times beside what no formula can avoid: results/bench.json; without a mirror, less
 # make lint    ruff, snakefmt, snakemake --lint
 # make pins    renew requirements.txt and environment.yml from pyproject.toml
 
 PYTHON ?= python3
 CORES ?= 2
 EXPERIMENT ?= demo
+MIRROR ?=
 SNAKEMAKE = snakemake --cores $(CORES)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: demo test report lint pins clean
+.PHONY: demo test report bench lint pins clean
 
 demo:
 	$(MAKE) report EXPERIMENT=demo
@@ -21,6 +23,10 @@ report: .venv/installed
 
 test: .venv/installed
 	python -m pytest
+
+bench: .venv/installed
+	$(if $(MIRROR),$(SNAKEMAKE) bench --until replay --configfile benchmarks/config.yaml --config mirror=$(MIRROR))
+	python benchmarks/bench.py
 
 lint: .venv/installed
 	ruff check .

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from .errors import InputError
+from .numerics import exp_in_place
 from .validation import check_actions, check_context, check_features
 
 LARGE = 700.0  # e^u does not overflow up to here, and 1 + e^u = e^u from far below
@@ -71,7 +72,7 @@ def partition(scores: np.ndarray, buffers: np.ndarray | None = None) -> tuple[np
     need not allocate.
     """
     marginals, total = np.empty((2, *scores.shape)) if buffers is None else buffers
-    np.exp(np.minimum(scores, LARGE, out=marginals), out=marginals)
+    exp_in_place(np.minimum(scores, LARGE, out=marginals))
     np.add(marginals, 1, out=total)
     np.divide(marginals, total, out=marginals)
     ones = np.ones(scores.shape[1])

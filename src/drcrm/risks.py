@@ -14,10 +14,10 @@ from numbers import Real
 import numpy as np
 
 from .errors import InputError
+from .numerics import exp_in_place
 from .validation import check_vector, reject
 
 Evaluation = tuple[float, np.ndarray]
-SMALLEST = -600.0  # the exponential of less is set to 0: nothing beside e^0, while denormal numbers are slow
 
 
 class Risk(ABC):
@@ -328,9 +328,7 @@ def _tilt(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[float, np.ndar
 def _exponential_weights(below: np.ndarray, share: np.ndarray, beta: float) -> tuple[np.ndarray, float]:
     """Return s ∝ share · e^{βz} and what it sums to before it is normalised, for z ≤ 0 with largest 0."""
     tilted = beta * below
-    if tilted.min() < SMALLEST:
-        tilted[tilted < SMALLEST] = -np.inf
-    np.exp(tilted, out=tilted)
+    exp_in_place(tilted)
     tilted *= share
     mass = tilted.sum()
     tilted /= mass

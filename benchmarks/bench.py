@@ -1,0 +1,255 @@
+"""Time the core against what no formula can avoid; `make bench` runs it, `make bench MIRROR=…` on real data too.
+
+Each line is a ratio of two times (or sizes) of one run, measured in turns, the smallest of each taken; beside it the
+absolute figure. The floor of an evaluation is two matrix products, one exponential per (context, label) and one per
+distinct (context, action), as bare numpy calls on the same arrays.
+
+Writes results/bench.json: for each line name, data, ratio, absolute, unit, and what to reach.
+"""
+
+from __future__ import annotations
+
+import os
+
+# Before numpy is imported: one thread, as the pipeline's jobs have.
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from naive import NaiveObjective
+from scipy import sparse
+
+from drcrm.bandit import BanditLog, clipping_constant, replay
+from drcrm.files import atomic, read_log, write_log
+from drcrm.objective import Objective
+from drcrm.optimize import minimize_risks
+from drcrm.policy import ExponentialPolicy
+from drcrm.risks import BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk
+
+LOGS = Path("results/bench/runs")
+OUTPUT = Path("results/bench.json")
+SHAPES = {  # contexts, features, labels, non-zeros of a row
+    "TMC2007, its shape": (21519, 30438, 22, 100),
+    "RCV1-topics, its shape": (23149, 47236, 4, 76),
+}
+AT_MOST, AT_LEAST = "≤", "≥"
+
+
+class Report:
+    """The lines measured so far, printed as they come."""
+
+    def __init__(self):
+        self.lines = []
+        print(f"{'':46} {'data':24} {'ratio':>8}  {'to reach':>8}  absolute")
+
+    def add(
+        self, name: str, data: str, ratio: float, absolute: float, unit: str, reach: tuple[str, float] | None = None
+    ):
+        target = "".join(map(str, reach)) if reach else ""
+        self.lines.append(
+            {"name": name, "data": data, "ratio": ratio, "absolute": absolute, "unit": unit, "to_reach": target}
+        )
+        print(f"{name:46} {data:24} {ratio:8.2f}  {target:>8}  {absolute:.3g} {unit}", flush=True)
+
+
+def in_turns(*calls: Callable[[], object], seconds: float = 2.0) -> list[float]:
+    """Return the smallest time of each call, in seconds: called in turns, each three times so that caches are its own."""
+    best = [np.inf] * len(calls)
+    for call in calls:
+        call()
+    stop = time.perf_counter() + seconds
+    while time.perf_counter() < stop:
+        for i, call in enumerate(calls):
+            for _ in range(3):
+                start = time.perf_counter()
+                call()
+                best[i] = min(best[i], time.perf_counter() - start)
+    return best
+
+
+def coefficients(log: BanditLog) -> np.ndarray:
+    return np.random.default_rng(0).normal(scale=0.05, size=log.X.shape[1] * log.Y.shape[1])
+
+
+def floor(log: BanditLog) -> Callable[[], None]:
+    """The calls that an evaluation cannot avoid; products in the order that BLAS is faster in."""
+    X, coef = log.X, coefficients(log).reshape(log.X.shape[1], -1)
+    scores, per_row = X @ coef, -np.random.default_rng(1).random(len(log.Y))
+    slopes, out, row_out = scores.copy(), np.empty_like(scores), np.empty_like(per_row)
+
+    def call() -> None:
+        coef.T @ X.T
+        slopes.T @ X
+        np.exp(scores, out=out)
+        np.exp(per_row, out=row_out)
+
+    return call
+
+
+def evaluation(log: BanditLog) -> Callable[[], object]:
+    objective, coef = Objective(log, MeanRisk(), clipping_constant(log)), coefficients(log)
+    return lambda: objective(coef)
+
+
+def over_floor(report: Report, data: str, log: BanditLog, reach: float) -> None:
+    ours, least = in_turns(evaluation(log), floor(log))
+    report.add("evaluation ÷ floor, Δ = 4", data, ours / least, 1e3 * ours, "ms", (AT_MOST, reach))
+
+
+def over_naive(report: Report, data: str, replays: int, log: BanditLog, reach: float | None) -> None:
+    naive, coef = NaiveObjective(log, clipping_constant(log)), coefficients(log)
+    values = [np.append(gradient, value) for value, gradient in (naive(coef), evaluation(log)())]
+    np.testing.assert_allclose(*values, rtol=1e-10, atol=1e-10)
+    theirs, ours = in_turns(lambda: naive(coef), evaluation(log), seconds=5)
+    target = (AT_LEAST, reach) if reach else None
+    report.add(f"naive ÷ ours per evaluation, Δ = {replays}", data, theirs / ours, 1e3 * theirs, "ms", target)
+
+
+class Recorded(Risk):
+    """A risk that keeps what it was called with."""
+
+    def __init__(self, risk: Risk):
+        self.risk, self.calls = risk, []
+
+    def evaluate(self, z, share, n):
+        self.calls.append((z.copy(), share, n))
+        return self.risk.evaluate(z, share, n)
+
+
+def over_evaluations(report: Report, data: str, log: BanditLog) -> None:
+    """What a fit takes beside its evaluations."""
+    clip, counted = clipping_constant(log), Recorded(MeanRisk())
+    minimize_risks(log, [counted], clip, max_iter=200)
+    one = evaluation(log)
+    fit, evaluations = in_turns(
+        lambda: minimize_risks(log, [MeanRisk()], clip, max_iter=200), lambda: [one() for _ in counted.calls]
+    )
+    report.add("fit ÷ its evaluations, Δ = 4", data, fit / evaluations, fit, "s, 200 iterations", (AT_MOST, 1.6))
+
+
+def search(report: Report, data: str, replays: int, log: BanditLog) -> None:
+    """What the balls' inner minimisation adds to the tilt of a known temperature, along the path of a fit."""
+    clip = clipping_constant(log)
+    for kind in (KLBall, Chi2Ball):
+        for radius in (1e-3, 1e-1):
+            path = Recorded(kind(radius))
+            minimize_risks(log, [path], clip, max_iter=20)
+
+            def follow(risk: Risk, calls=path.calls) -> None:
+                for call in calls:
+                    risk.evaluate(*call)
+
+            ball, tilt, one = in_turns(
+                lambda kind=kind, radius=radius: follow(kind(radius)),
+                lambda: follow(BoltzmannRisk(1.0)),
+                evaluation(log),
+            )
+            ours = (ball - tilt) / len(path.calls)
+            name = f"search of {kind.__name__}({radius:g}) ÷ evaluation, Δ = {replays}"
+            report.add(name, data, ours / one, 1e3 * ours, "ms", (AT_MOST, 0.2))
+
+
+def synthetic(contexts: int, features: int, labels: int, row: int) -> BanditLog:
+    """A replayed log over sparse contexts whose features are as unevenly common as words are."""
+    rng = np.random.default_rng(0)
+    frequency = 1 / np.arange(5, features + 4)
+    words = rng.choice(features - 1, (contexts, row), p=frequency / frequency.sum())
+    indptr = np.arange(0, contexts * row + 1, row)
+    X = sparse.csr_array((rng.random(contexts * row), words.ravel(), indptr), shape=(contexts, features - 1))
+    X.sum_duplicates()
+    X = sparse.csr_array(sparse.hstack([X, np.ones((contexts, 1))], format="csr"))
+    policy = ExponentialPolicy(rng.normal(scale=0.3, size=(features, labels)) - 0.1)
+    truth = (rng.random((contexts, labels)) < 0.2).astype(np.uint8)
+    return replay(policy, X, truth, 4, rng).merged()[0]
+
+
+def memory(report: Report, data: str, path: str | Path, reach: float) -> None:
+    """The largest resident memory of a fit in a process of its own; it is reached once L-BFGS's memory is full."""
+    code = """
+import sys
+from drcrm.bandit import clipping_constant
+from drcrm.files import read_log
+from drcrm.optimize import minimize_risks
+from drcrm.risks import KLBall
+log, _ = read_log(sys.argv[1])
+minimize_risks(log, [KLBall(0.01)], clipping_constant(log), max_iter=40)
+print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
+"""
+    job = subprocess.run([sys.executable, "-c", code, path], check=True, capture_output=True, text=True)
+    megabytes = int(job.stdout) / 1024
+    report.add("peak memory of a fit ÷ what it may take", data, megabytes / reach, megabytes, "MB", (AT_MOST, 1))
+
+
+def start(report: Report) -> None:
+    """A fit on a log of 20 rows beside the imports that it cannot avoid."""
+    rng = np.random.default_rng(0)
+    policy = ExponentialPolicy(rng.normal(size=(4, 3)))
+    log = replay(policy, rng.normal(size=(20, 4)), rng.integers(0, 2, (20, 3)), 1, rng)
+    with tempfile.TemporaryDirectory() as folder:
+        held = np.arange(20) % 4 == 0
+        write_log(f"{folder}/log.npz", log, ~held, held)
+
+        def run(*arguments: str) -> None:
+            subprocess.run([sys.executable, *arguments], check=True)
+
+        fit = [
+            "-m",
+            "drcrm",
+            "fit",
+            "--log",
+            f"{folder}/log.npz",
+            "--estimator",
+            "CIPS",
+            "--output",
+            f"{folder}/fit.npz",
+        ]
+        ours, least = in_turns(
+            lambda: run(*fit), lambda: run("-c", "import numpy, scipy.optimize, scipy.sparse"), seconds=10
+        )
+    report.add("drcrm fit ÷ imports of numpy, scipy", "20 rows", ours / least, ours, "s", (AT_MOST, 1.5))
+
+
+def main() -> None:
+    report = Report()
+    start(report)
+
+    def path(data: str, replays: int) -> Path:
+        return LOGS / data / "seed0" / f"replay{replays}" / "log.npz"
+
+    reach = {"scene": 1.3, "yeast": 2.0, "rcv1_subset": 1.3, "tmc2007_500": 1.6}
+    found = [data for data in reach if path(data, 4).exists()]
+    for data in sorted(reach.keys() - found):
+        print(f"{data}: no log; `make bench MIRROR=…` makes it")
+    for data in found:
+        over_floor(report, data, read_log(path(data, 4))[0], reach[data])
+    for data, shape in SHAPES.items():
+        log = synthetic(*shape)
+        over_floor(report, data, log, 1.3)
+        if data.startswith("TMC2007"):
+            with tempfile.TemporaryDirectory() as folder:
+                write_log(f"{folder}/log.npz", log, log.count, log.count)
+                memory(report, data, f"{folder}/log.npz", 3000)
+    for data, most, faster in (("scene", 3.0, {4: 10, 256: 300}), ("yeast", 20.0, {4: None, 256: None})):
+        if data not in found:
+            continue
+        logs = {replays: read_log(path(data, replays))[0] for replays in (1, 4, 256)}
+        ours, least = in_turns(evaluation(logs[256]), floor(logs[1]))
+        report.add("evaluation at Δ = 256 ÷ floor at Δ = 1", data, ours / least, 1e3 * ours, "ms", (AT_MOST, most))
+        over_evaluations(report, data, logs[4])
+        for replays, factor in faster.items():
+            search(report, data, replays, logs[replays])
+            over_naive(report, data, replays, logs[replays], factor)
+        memory(report, f"{data}, Δ = 256", path(data, 256), 600)
+    with atomic(OUTPUT) as part:
+        part.write_text(json.dumps(report.lines, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
