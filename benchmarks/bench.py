@@ -60,7 +60,7 @@ class Report:
 
 
 def in_turns(*calls: Callable[[], object], seconds: float = 2.0) -> list[float]:
-    """Return the smallest time of each call, in seconds: called in turns, each three times so that caches are its own."""
+    """Return the smallest time of each call, in seconds; they take turns of three calls, so that caches are their own."""
     best = [np.inf] * len(calls)
     for call in calls:
         call()
