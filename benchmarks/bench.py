@@ -60,7 +60,7 @@ class Report:
 
 
 def in_turns(*calls: Callable[[], object], seconds: float = 2.0) -> list[float]:
-    """Return the smallest time of each call, in seconds; they take turns of three calls, so that caches are their own."""
+    """Return the smallest time of each call, in seconds; in turns of three calls, each with its own caches."""
     best = [np.inf] * len(calls)
     for call in calls:
         call()

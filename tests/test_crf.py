@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from drcrm import ExponentialPolicy
+from drcrm import crf
 from drcrm.crf import absent_labels, fit_crf, fit_skyline
 from drcrm.metrics import greedy_hamming
 
@@ -46,3 +47,18 @@ def test_skyline_is_the_best_of_the_grid_on_the_heldout_part():
     assert losses[C] == min(losses.values())
     assert np.array_equal(policy.coef, fit_crf(X[:100], labels[:100], C).coef)
     assert losses[C] < greedy_hamming(ExponentialPolicy(np.zeros((5, 3))), X[100:], labels[100:])
+
+
+def test_skyline_climbs_the_grid_until_the_loss_rises(monkeypatch):
+    """Errors 3, 1, 1, 2, 0 on four contexts: the last value is not tried, and of the equal ones the first is taken."""
+    errors, tried = {0.01: 3, 0.1: 1, 1.0: 1, 10.0: 2, 100.0: 0}, []
+
+    def fit(sequences, n_features, labels, C):
+        tried.append(C)
+        return ExponentialPolicy(np.where(np.arange(4) < errors[C], 1.0, -1.0)[:, None])
+
+    monkeypatch.setattr(crf, "_fit", fit)
+    policy, C = fit_skyline(np.eye(4), np.zeros((4, 1), int), np.eye(4), np.zeros((4, 1), int), list(errors))
+    assert tried == [0.01, 0.1, 1.0, 10.0]
+    assert C == 0.1
+    assert policy.coef.sum() == -2

@@ -1,4 +1,5 @@
-"""Train the CRF skyline on full supervision, with C from 10^-2 … 10^2 by greedy Hamming loss on the held-out contexts.
+"""Train the CRF skyline on full supervision, with C from 10^-2 … 10^2 by greedy Hamming loss on the held-out contexts,
+climbed until that loss rises.
 
 Reads   --train: labelled contexts; --split: which are trained on and which held out.
 Writes  --output: npz with coef (features + 1, labels), and C, the chosen value.
