@@ -7,8 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from drcrm import ExponentialPolicy
-from drcrm import crf
+from drcrm import ExponentialPolicy, crf
 from drcrm.crf import absent_labels, fit_crf, fit_skyline
 from drcrm.metrics import greedy_hamming
 
