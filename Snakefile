@@ -15,6 +15,8 @@ wildcard_constraints:
     algorithm="|".join(config["algorithms"]),
     seed=r"\d+",
     replays=r"\d+",
+    table="metrics|grids",
+    figure="replay_count|" + "|".join(DIAGNOSTICS),
 
 
 rule all:

@@ -242,7 +242,7 @@ class TestFaults:
         assert message.startswith("config: datasets.toy: has ")
         assert message.endswith("; expected either train and test or embedded")
 
-    @pytest.mark.parametrize("name", ["all", "fetch", "fit", "replay_figure"])
+    @pytest.mark.parametrize("name", ["all", "fetch", "fit", "figure"])
     def test_an_experiment_named_like_a_rule(self, name):
         message = fault(f"experiments.{name}", {"datasets": ["toy"]})
         assert message.startswith(f"config: experiments.{name}: this name is taken, one of all, fetch, ")

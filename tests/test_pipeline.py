@@ -59,6 +59,7 @@ CONFIG = {
 }
 KEYS = ["dataset", "replay_count", "seed", "algorithm", "selection"]
 COLUMNS = [*KEYS, "expected_hamming", "greedy_hamming", "hyperparameter", "score", "iterations", "converged"]
+FIGURES = ["replay_count", "grid", "surprise", "paired"]
 RESULTS = {
     "metrics.csv",
     *(
@@ -67,7 +68,8 @@ RESULTS = {
     ),
     "tables/paper_comparison.csv",
     "tables/paper_comparison.md",
-    *(f"figures/replay_count_toy.{kind}" for kind in ["pdf", "svg", "png"]),
+    "grids.csv",
+    *(f"figures/{name}_toy.{kind}" for name, kind in product(FIGURES, ["pdf", "svg", "png"])),
 }
 
 
@@ -106,6 +108,24 @@ def elsewhere(tmp_path_factory, config) -> Path:
         copy(PROJECT / name, folder / "project" / name)
     snakemake(folder / "work", config, "tiny", "--cores=1", project=folder / "project")
     return folder
+
+
+def test_grids_have_a_row_for_each_run_and_grid_value(finished):
+    """Its losses are those of the metrics where a score chose it."""
+    grids = pd.read_csv(finished / "results/tiny/grids.csv")
+    expected = {("toy", *run, name, value) for run in RUNS for name, grid in GRIDS.items() for value in grid or [-1]}
+    keys = [*KEYS[:4], "hyperparameter"]
+    assert set(grids[keys].fillna(-1).itertuples(index=False, name=None)) == expected
+    assert len(grids) == len(expected)
+    metrics = pd.read_csv(finished / "results/tiny/metrics.csv").dropna(subset="score")
+    joined = metrics.merge(grids, on=keys, suffixes=("", "_grid"))
+    assert len(joined) == len(metrics)
+    for name in ["expected_hamming", "greedy_hamming", "iterations", "converged"]:
+        assert (joined[name] == joined[f"{name}_grid"]).all()
+    best = grids.groupby(KEYS[:4])["ips"].transform("min")
+    chosen = joined[joined["selection"] == "ips"]
+    assert (chosen["score"] == chosen["ips"]).all()
+    assert set(chosen["score"]) == set(best)
 
 
 def test_metrics_have_a_row_for_each_run_algorithm_and_selection(finished):
@@ -163,7 +183,10 @@ def test_comparison_with_the_paper_subtracts_its_cells(finished):
     cell = ["metric", "algorithm", "selection"]
     difference = both.set_index(cell)["mean"] - both.set_index(cell)["value"]
     assert comparison.set_index(cell)["difference"].to_dict() == pytest.approx(difference.to_dict())
-    assert set(comparison["data_differ"]) == {"made up: by a test"}
+    assert comparison["differs"].str.startswith("made up: by a test; replay count 2, the paper's text: 4").all()
+    of_poem = comparison[comparison["algorithm"] == "poem"].set_index("selection")["differs"]
+    assert "chosen by SNIPS, the paper's text: IPS" in of_poem["snips"].iloc[0]
+    assert "chosen by IPS, the public code: SNIPS" in of_poem["ips"].iloc[0]
 
 
 def test_cores_and_place_change_no_byte(finished, elsewhere):
@@ -173,7 +196,8 @@ def test_cores_and_place_change_no_byte(finished, elsewhere):
 def test_deleted_files_come_back_the_same(finished, config, tmp_path_factory):
     work = copied(finished, tmp_path_factory.mktemp("deleted"))
     before = contents(work)
-    names = ["split.npz", "logging.npz", "skyline.npz", "replay2/log.npz", "replay2/my_dro.npz", "replay2/metrics.csv"]
+    names = ["split.npz", "logging.npz", "skyline.npz", "replay2/log.npz", "replay2/my_dro.npz"]
+    names += ["replay2/metrics.csv", "replay2/grids.csv"]
     lost = [f"results/tiny/runs/toy/seed1/{name}" for name in names]
     lost += ["resources/toy/raw/train.svm", "resources/toy/train.npz"]
 
@@ -184,14 +208,14 @@ def test_deleted_files_come_back_the_same(finished, config, tmp_path_factory):
     # … and comes back when it is asked for, here with the download it is made from …
     snakemake(work, config, "resources/toy/train.npz")
     # … or when a result needs it. Other runs stay, as the data they come from are what they were.
-    remove(work, ["results/tiny/metrics.csv"])
+    remove(work, ["results/tiny/metrics.csv", "results/tiny/grids.csv"])
     output = snakemake(work, config, "tiny")
     of_seed = {"split": 1, "log_crf": 1, "skyline": 1, "replay": 1, "fit": 3, "evaluate": 1}
-    assert jobs(output) == {**of_seed, "collect": 1, "tables": 1, "replay_figure": 1, "tiny": 1}
+    assert jobs(output) == {**of_seed, "collect": 2, "tables": 1, "figure": len(FIGURES), "tiny": 1}
     assert contents(work) == before
 
     remove(work, ["results/tiny/tables/expected_hamming.csv", "results/tiny/figures/replay_count_toy.svg"])
-    assert jobs(snakemake(work, config, "tiny")) == {"tables": 1, "replay_figure": 1, "tiny": 1}
+    assert jobs(snakemake(work, config, "tiny")) == {"tables": 1, "figure": 1, "tiny": 1}
     assert contents(work) == before
 
 
@@ -200,7 +224,7 @@ def test_an_interrupted_run_goes_on_where_it_was(finished, config, tmp_path_fact
     runs = work / "results/tiny/runs/toy"
     for path in [*runs.glob("seed*/replay*"), *(work / "results/tiny" / name for name in ("tables", "figures"))]:
         shutil.rmtree(path)
-    remove(work, ["results/tiny/metrics.csv"])
+    remove(work, ["results/tiny/metrics.csv", "results/tiny/grids.csv"])
 
     fit = interrupt(command(work, config, "tiny"), lambda: list(runs.glob("seed*/replay*/my_dro.npz")))
     assert not (work / "results/tiny/metrics.csv").exists()

@@ -17,6 +17,7 @@ import pytest
 from scipy import sparse
 
 from drcrm.__main__ import STEPS, main
+from drcrm.figures import FIGURES
 from drcrm.files import read_contexts, read_npz, write_contexts, write_npz
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -73,22 +74,26 @@ def chain(folder: Path, seed: int, unit: str = "row", counts: tuple[int, ...] = 
         fits = "--fit", f"cips={here / 'cips.npz'}", f"kl_dro={here / 'kl_dro.npz'}"
         loss = "--absent-label-score", "logged", "--replay-count", count, *axes
         chosen_by = "--selection", *SCORES
-        assert run("evaluate", *policies, *fits, *chosen_by, *loss, "--output", here / "metrics.csv") == 0
-    metrics = folder / "metrics.csv"
-    assert run("collect", *(folder / f"replay{count}/metrics.csv" for count in counts), "--output", metrics) == 0
+        outputs = "--output", here / "metrics.csv", "--output-grids", here / "grids.csv"
+        assert run("evaluate", *policies, *fits, *chosen_by, *loss, *outputs) == 0
+    for name in ("metrics.csv", "grids.csv"):
+        assert run("collect", *(folder / f"replay{count}/{name}" for count in counts), "--output", folder / name) == 0
     if drawn:
-        draw_results(folder, metrics, counts, seeds=seed + 1)
+        draw_results(folder, counts, seeds=seed + 1)
     return folder
 
 
-def draw_results(folder: Path, metrics: Path, counts: tuple[int, ...], seeds: int) -> None:
+def draw_results(folder: Path, counts: tuple[int, ...], seeds: int) -> None:
     """Run tables and figures on collected metrics."""
+    metrics = folder / "metrics.csv"
     tables = "--metrics", metrics, "--datasets", "toy", "--selection", "snips", "ips", "--seeds", seeds
     grids = "--grid", "cips=", f"kl_dro={','.join(map(str, GRID))}", "--paper", "toy=scene:a toy"
-    assert run("tables", *tables, *grids, "--replay-count", counts[-1], "--output", folder / "tables") == 0
-    figure = "--metrics", metrics, "--dataset", "toy", "--selection", "snips", "--seeds", seeds
-    outputs = [folder / f"figure.{kind}" for kind in ("pdf", "svg", "png")]
-    assert run("figures", "replay_count", *figure, "--replay-counts", *counts, "--output", *outputs) == 0
+    assert run("tables", *tables, *grids, *PROTOCOL, "--replay-count", counts[-1], "--output", folder / "tables") == 0
+    read = "--metrics", metrics, "--grids", folder / "grids.csv"
+    figure = *read, "--dataset", "toy", "--labels", 3, "--selection", "snips", "ips", "--seeds", seeds
+    for name in FIGURES:
+        outputs = [folder / f"{name}.{kind}" for kind in ("pdf", "svg", "png")]
+        assert run("figures", name, *figure, "--replay-counts", *counts, "--output", *outputs) == 0
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +107,7 @@ def metrics(toy) -> pd.DataFrame:
     return pd.read_csv(toy / "metrics.csv")
 
 
+PROTOCOL = ["--split-unit", "row", "--logging-c", 0.5, "--absent-label-score", "logged"]
 LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]
 FIT = ["grid", "coef", "objective", "iterations", "converged", "scores", "chosen"]
 
@@ -283,16 +289,22 @@ class TestChain:
             assert chosen["kl_dro", selection] == rows.loc[("kl_dro", selection), "hyperparameter"]
         compared = pd.read_csv(toy / "tables/paper_comparison.csv")
         np.testing.assert_allclose(compared["difference"], compared["ours"] - compared["paper"])
-        assert set(compared["data_differ"]) == {"a toy"}
+        assert compared["differs"].str.startswith("a toy").all()
+        np.testing.assert_allclose(
+            compared["code_difference_in_errors"],
+            (compared["ours"] - compared["code"])
+            / np.hypot(compared["standard_error"], compared["code_standard_error"]),
+        )
 
     def test_figures(self, toy):
         """They are files of the named formats, without a date."""
         files = listing(toy)
         begins = {"pdf": b"%PDF-", "svg": b"<?xml", "png": b"\x89PNG\r\n"}
-        for kind, begin in begins.items():
-            assert files[f"figure.{kind}"].startswith(begin)
-        assert b"CreationDate" not in files["figure.pdf"]
-        assert b"dc:date" not in files["figure.svg"]
+        for name in FIGURES:
+            for kind, begin in begins.items():
+                assert files[f"{name}.{kind}"].startswith(begin)
+            assert b"CreationDate" not in files[f"{name}.pdf"]
+            assert b"dc:date" not in files[f"{name}.svg"]
 
     def test_the_same_seed_gives_the_same_files(self, toy, tmp_path):
         again = listing(chain(tmp_path, seed=0, counts=(1, 4), drawn=True))
@@ -484,10 +496,10 @@ class TestBadFiles:
         if content is not None:
             path.write_bytes(content)
         arguments = {
-            "tables": ["--datasets", "toy", "--selection", "ips", "--seeds", 1, "--replay-count", 4],
+            "tables": ["--datasets", "toy", "--selection", "ips", "--seeds", 1, "--replay-count", 4, *PROTOCOL],
             "figures": ["--dataset", "toy", "--selection", "ips", "--seeds", 1, "--replay-counts", 1, 4],
         }[step]
-        figure = ["replay_count"] if step == "figures" else []
+        figure = ["replay_count", "--grids", path, "--labels", 3] if step == "figures" else []
         error = fails(capsys, tmp_path / "figure.pdf", step, *figure, "--metrics", path, *arguments)
         assert error.startswith(f"drcrm {step}: {path}: {message}")
 
@@ -499,7 +511,8 @@ class TestBadFiles:
         ],
     )
     def test_figures_of_nothing(self, toy, tmp_path, capsys, dataset, selection, suffix, message):
-        options = "--metrics", toy / "metrics.csv", "--dataset", dataset, "--selection", selection
+        read = "--metrics", toy / "metrics.csv", "--grids", toy / "grids.csv"
+        options = *read, "--dataset", dataset, "--labels", 3, "--selection", selection
         output = tmp_path / f"figure{suffix}"
         error = fails(capsys, output, "figures", "replay_count", *options, "--seeds", 1, "--replay-counts", 1)
         assert message in error

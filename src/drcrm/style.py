@@ -9,16 +9,17 @@ GREY = "#666666"
 
 @dataclass(frozen=True)
 class Look:
-    """A label in text and in LaTeX, a colour the colour-blind can tell apart (Okabe & Ito), and a marker."""
+    """A label in text and in LaTeX, a colour the colour-blind can tell apart (Okabe & Ito), a marker and a line."""
 
     label: str
     latex: str
     colour: str
     marker: str
+    line: str = "-"
 
 
 LOOKS = {
-    "logging": Look("π0", r"$\pi_0$", GREY, ""),
+    "logging": Look("π0", r"$\pi_0$", GREY, "", ":"),
     "cips": Look("CIPS", "CIPS", "#000000", "o"),
     "poem": Look("POEM", "POEM", "#E69F00", "s"),
     "kl_crm": Look("KL-CRM", "KL-CRM", "#56B4E9", "^"),
@@ -26,7 +27,7 @@ LOOKS = {
     "akl_crm_sum": Look("aKL-CRM (sum)", "aKL-CRM (sum)", "#CC79A7", "D"),
     "kl_dro": Look("KL-DRO", "KL-DRO", "#009E73", "P"),
     "chi2_dro": Look("χ²-DRO", r"$\chi^2$-DRO", "#D55E00", "X"),
-    "skyline": Look("CRF", "CRF", GREY, ""),
+    "skyline": Look("CRF", "CRF", GREY, "", "--"),
 }
 
 DATASETS = {
@@ -47,6 +48,10 @@ SELECTIONS = {
     "snips": "SNIPS",
     "clipped_snips": "clipped SNIPS",
 }
+
+SELECTION_MARKERS = {"ips": "s", "clipped_ips": "D", "snips": "o", "clipped_snips": "^"}
+
+COLUMN = 3.4  # inches: the width of a paper's column
 
 RC = {
     "axes.grid": True,

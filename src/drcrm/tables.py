@@ -1,20 +1,22 @@
-"""The paper's tables from an experiment's metrics: tidy frames, and their Markdown and LaTeX."""
+"""The paper's tables from an experiment's metrics, as tidy frames; in print they are ``drcrm.markup``'s."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from .statistics import compare
-from .style import METRICS, SELECTIONS, dataset_label, look
+from .statistics import UNRANKED, compare
+from .style import SELECTIONS
 
 
 def loss_table(metrics: pd.DataFrame, metric: str, datasets: Sequence[str], selections: Sequence[str], seeds: int):
     """Summarise one metric for every data set and selection: a row per (dataset, selection, algorithm).
 
-    A run that is missing among the seeds 0 … seeds − 1 makes its algorithm's mean missing.
+    A run that is missing among the seeds 0 … seeds − 1 makes its algorithm's mean missing. ``converged`` is the share
+    of the chosen fits that converged.
     """
     frames = []
     for dataset in datasets:
@@ -22,6 +24,7 @@ def loss_table(metrics: pd.DataFrame, metric: str, datasets: Sequence[str], sele
             cell = metrics[(metrics["dataset"] == dataset) & (metrics["selection"] == selection)]
             losses = cell.pivot(index="seed", columns="algorithm", values=metric).reindex(range(seeds))
             compared = compare(losses[list(dict.fromkeys(cell["algorithm"]))])
+            compared["converged"] = cell.groupby("algorithm")["converged"].mean()
             compared.insert(0, "dataset", dataset)
             compared.insert(1, "selection", selection)
             frames.append(compared.rename_axis("algorithm").reset_index())
@@ -45,152 +48,126 @@ def hyperparameter_table(metrics: pd.DataFrame, grids: Mapping[str, Sequence[flo
     return pd.DataFrame(rows, columns=["dataset", "algorithm", "selection", "value", "times_chosen"])
 
 
-def paper_comparison(tables: Mapping[str, pd.DataFrame], paper: pd.DataFrame, stands_for: Mapping[str, tuple]):
-    """Put each cell beside the paper's: a row per (metric, dataset, algorithm, selection) that the paper has.
+@dataclass(frozen=True)
+class Protocol:
+    """The options of an experiment in which the paper's text and the public POEM code differ."""
 
-    ``tables``: metric → loss table; ``stands_for``: data set → (the paper's data set, how the data differ).
+    replay_count: int
+    split_unit: str
+    logging_c: float
+    absent_label_score: str
+
+    def differences(self, data: str, algorithm: str, selection: str, of: Protocol, by: str, whose: str) -> list[str]:
+        """Say in words where a cell's data or protocol differ from another's: its protocol, selection and name."""
+        learned = algorithm not in UNRANKED
+        said = [
+            (data, data),
+            (self.replay_count != of.replay_count, f"replay count {self.replay_count}, {whose}: {of.replay_count}"),
+            (
+                self.logging_c != of.logging_c and algorithm != "skyline",
+                f"π0 with C = {self.logging_c:g}, {whose}: {of.logging_c:g}",
+            ),
+            (
+                self.split_unit != of.split_unit and learned,
+                f"held out by {self.split_unit}, {whose}: by {of.split_unit}",
+            ),
+            (
+                selection != by and learned and algorithm != "cips",
+                f"chosen by {SELECTIONS[selection]}, {whose}: {SELECTIONS[by]}",
+            ),
+            (
+                self.absent_label_score != of.absent_label_score and algorithm == "logging",
+                f"labels absent from π0's contexts: {self.absent_label_score}, {whose}: {of.absent_label_score}",
+            ),
+        ]
+        return [words for differs, words in said if differs]
+
+
+PAPER = (
+    Protocol(replay_count=4, split_unit="context", logging_c=0.1, absent_label_score="logged"),
+    "ips",
+    "the paper's text",
+)
+CODE = Protocol(replay_count=4, split_unit="row", logging_c=0.1, absent_label_score="half"), "snips", "the public code"
+
+
+def paper_comparison(
+    tables: Mapping[str, pd.DataFrame],
+    paper: pd.DataFrame,
+    code: pd.DataFrame,
+    stands_for: Mapping[str, tuple[str, str]],
+    protocol: Protocol,
+) -> pd.DataFrame:
+    """Put each cell beside the paper's, and the public code's where there is one: a row per (metric, dataset, …).
+
+    Parameters
+    ----------
+    tables : metric → loss table
+    paper, code : DataFrame
+        Cells of the paper, which come without errors, and of the public code.
+    stands_for : data set → (the paper's data set, how the data differ)
+
+    Returns
+    -------
+    DataFrame
+        ``difference`` and ``difference_in_errors`` are to the paper's cell, the second in our standard errors;
+        ``code_difference_in_errors`` is in joint ones. ``differs`` says where data or protocol are not the same.
     """
     rows = []
     for metric, table in tables.items():
-        for row in table.to_dict("records"):
-            if row["dataset"] not in stands_for:
+        for row in table[table["dataset"].isin(stands_for)].to_dict("records"):
+            papers, data = stands_for[row["dataset"]]
+            key = {"metric": metric, "dataset": papers, "algorithm": row["algorithm"]}
+            printed, known = _find(paper, key), _find(code, key)
+            if printed is None:
                 continue
-            papers, differs = stands_for[row["dataset"]]
-            printed = paper[
-                (paper["metric"] == metric) & (paper["dataset"] == papers) & (paper["algorithm"] == row["algorithm"])
-            ]
-            for value in printed["value"]:
-                rows.append(
-                    {
-                        "metric": metric,
-                        "dataset": row["dataset"],
-                        "algorithm": row["algorithm"],
-                        "selection": row["selection"],
-                        "paper_dataset": papers,
-                        "paper": value,
-                        "ours": row["mean"],
-                        "difference": row["mean"] - value,
-                        "standard_error": row["standard_error"],
-                        "n_seeds": row["n_seeds"],
-                        "data_differ": differs,
-                    }
-                )
-    columns = ["metric", "dataset", "algorithm", "selection", "paper_dataset", "paper", "ours", "difference"]
-    return pd.DataFrame(rows, columns=[*columns, "standard_error", "n_seeds", "data_differ"])
+            cell = data, row["algorithm"], row["selection"]
+            differs = protocol.differences(*cell, *PAPER)
+            if known is not None:
+                differs += [words for words in protocol.differences(*cell, *CODE) if words != data]
+            difference, error = row["mean"] - printed["value"], row["standard_error"]
+            found = {
+                "metric": metric,
+                "dataset": row["dataset"],
+                "algorithm": row["algorithm"],
+                "selection": row["selection"],
+                "paper_dataset": papers,
+                "paper": printed["value"],
+                "ours": row["mean"],
+                "difference": difference,
+                "standard_error": error,
+                "difference_in_errors": difference / error,
+                "n_seeds": row["n_seeds"],
+            }
+            if known is not None:
+                found["code"] = known["mean"]
+                found["code_standard_error"] = known["standard_error"]
+                joint = np.hypot(error, known["standard_error"])
+                found["code_difference_in_errors"] = (row["mean"] - known["mean"]) / joint
+            rows.append({**found, "differs": "; ".join(differs)})
+    return pd.DataFrame(rows, columns=COMPARISON)
 
 
-def loss_markdown(table: pd.DataFrame, metric: str, datasets: Sequence[str], selections: Sequence[str]) -> str:
-    """One Markdown table per selection: algorithms down, data sets across, mean ± standard error, the best bold."""
-    parts = []
-    for selection in selections:
-        header = ["", *map(dataset_label, datasets)]
-        rows = [[label, *cells] for label, cells in _cells(table, datasets, selection, _markdown_cell, "label")]
-        seeds = table["n_seeds"].max()
-        parts.append(
-            f"**{METRICS[metric]}** on the test set, hyper-parameters chosen by {SELECTIONS[selection]}: "
-            f"mean ± standard error over {seeds} seeds. Bold: not significantly worse than the best learned "
-            "algorithm (one-tailed paired t-test at 0.05).\n\n" + markdown(header, rows)
-        )
-    return "\n".join(parts)
+COMPARISON = [
+    "metric",
+    "dataset",
+    "algorithm",
+    "selection",
+    "paper_dataset",
+    "paper",
+    "ours",
+    "difference",
+    "standard_error",
+    "difference_in_errors",
+    "n_seeds",
+    "code",
+    "code_standard_error",
+    "code_difference_in_errors",
+    "differs",
+]
 
 
-def loss_latex(table: pd.DataFrame, metric: str, datasets: Sequence[str], selections: Sequence[str]) -> str:
-    """One booktabs tabular per selection, with the same cells."""
-    parts = []
-    for selection in selections:
-        header = ["", *(rf"\textbf{{{dataset_label(name)}}}" for name in datasets)]
-        rows = [[label, *cells] for label, cells in _cells(table, datasets, selection, _latex_cell, "latex")]
-        parts.append(f"% {METRICS[metric]}, chosen by {SELECTIONS[selection]}\n" + latex(header, rows))
-    return "\n".join(parts)
-
-
-def hyperparameter_markdown(table: pd.DataFrame, datasets: Sequence[str]) -> str:
-    """The range of each grid, and how often each value was chosen on each data set."""
-    return markdown(*_hyperparameter_cells(table, datasets, "label", power=_plain_power))
-
-
-def hyperparameter_latex(table: pd.DataFrame, datasets: Sequence[str]) -> str:
-    """The same as a booktabs tabular."""
-    return latex(*_hyperparameter_cells(table, datasets, "latex", power=lambda value: f"${_power(value)}$"))
-
-
-def comparison_markdown(comparison: pd.DataFrame) -> str:
-    """The paper's cells beside ours."""
-    if comparison.empty:
-        return "None of this experiment's data sets stands for one of the paper's.\n"
-    header = ["Metric", "Data", "Algorithm", "Chosen by", "Paper", "Ours", "Difference", "Std. error", "Data differ"]
-    rows = [
-        [
-            METRICS[row.metric],
-            dataset_label(row.dataset),
-            look(row.algorithm).label,
-            SELECTIONS[row.selection],
-            f"{row.paper:.3f}",
-            _number(row.ours),
-            _number(row.difference, "+.3f"),
-            _number(row.standard_error),
-            row.data_differ,
-        ]
-        for row in comparison.itertuples()
-    ]
-    return markdown(header, rows)
-
-
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A pipe table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
-
-
-def latex(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A booktabs tabular."""
-    lines = [rf"\begin{{tabular}}{{l{'c' * (len(header) - 1)}}}", r"\toprule", " & ".join(header) + r" \\", r"\midrule"]
-    lines += [" & ".join(row) + r" \\" for row in rows]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
-
-
-def _cells(table, datasets, selection, cell, label):
-    """(label, its cell in each data set) for each algorithm, in the table's order."""
-    for algorithm in dict.fromkeys(table["algorithm"]):
-        at = table[(table["algorithm"] == algorithm) & (table["selection"] == selection)].set_index("dataset")
-        yield getattr(look(algorithm), label), [cell(at.loc[name]) if name in at.index else "" for name in datasets]
-
-
-def _markdown_cell(row) -> str:
-    mean = _number(row["mean"])
-    mean = f"**{mean}**" if row["best"] else mean
-    return mean if np.isnan(row["standard_error"]) else f"{mean} ± {row['standard_error']:.3f}"
-
-
-def _latex_cell(row) -> str:
-    mean = _number(row["mean"])
-    mean = rf"\textbf{{{mean}}}" if row["best"] else mean
-    return mean if np.isnan(row["standard_error"]) else rf"{mean} {{\scriptsize $\pm$ {row['standard_error']:.3f}}}"
-
-
-def _hyperparameter_cells(table, datasets, label, power):
-    header = ["Algorithm", "Range", "Chosen by", *map(dataset_label, datasets)]
-    rows = []
-    for (algorithm, selection), group in table.groupby(["algorithm", "selection"], sort=False):
-        grid = sorted(set(group["value"]))
-        cells = []
-        for dataset in datasets:
-            at = group[(group["dataset"] == dataset) & (group["times_chosen"] > 0)]
-            cells.append(", ".join(f"{power(v)}: {n}" for v, n in zip(at["value"], at["times_chosen"], strict=True)))
-        ends = f"{power(grid[0])} … {power(grid[-1])}"
-        rows.append([getattr(look(algorithm), label), ends, SELECTIONS[selection], *cells])
-    return header, rows
-
-
-def _power(value: float) -> str:
-    """A value as a power of ten where its exponent is a whole or half number (3.16 counts as √10)."""
-    exponent = round(2 * np.log10(value)) / 2
-    return f"10^{{{exponent:g}}}" if abs(np.log10(value) - exponent) < 1e-3 else f"{value:g}"
-
-
-def _plain_power(value: float) -> str:
-    return _power(value).replace("{", "").replace("}", "")
-
-
-def _number(value: float, form: str = ".3f") -> str:
-    return "missing" if np.isnan(value) else format(value, form)
+def _find(table: pd.DataFrame, key: Mapping[str, str]) -> dict | None:
+    """The row of a table with these values, if it has one."""
+    rows = table[np.logical_and.reduce([table[name] == value for name, value in key.items()])].to_dict("records")
+    return rows[0] if rows else None

@@ -63,15 +63,19 @@ def runs(name):
 
 def targets(name):
     """All files of an experiment, but the report."""
-    folder = f"results/{name}"
-    curve = config["experiments"][name].get("replay_curve", {"datasets": []})
+    folder, experiment = f"results/{name}", config["experiments"][name]
+    figures = {figure: experiment["datasets"] for figure in DIAGNOSTICS}
+    if "poem" not in experiment["algorithms"]:
+        del figures["paired"]
+    figures["replay_count"] = experiment.get("replay_curve", {"datasets": []})["datasets"]
     return [
         f"{folder}/metrics.csv",
         *expand(f"{folder}/tables/{{table}}.{{kind}}", table=[*LOSSES, "hyperparameters"], kind=["csv", "md", "tex"]),
         *expand(f"{folder}/tables/paper_comparison.{{kind}}", kind=["csv", "md"]),
-        *expand(f"{folder}/figures/replay_count_{{d}}.{{kind}}", d=curve["datasets"], kind=FIGURE_KINDS),
+        *(f"{folder}/figures/{f}_{d}.{kind}" for f, names in figures.items() for d in names for kind in FIGURE_KINDS),
     ]
 
 
 LOSSES = ["expected_hamming", "greedy_hamming"]
+DIAGNOSTICS = ["grid", "surprise", "paired"]
 FIGURE_KINDS = ["pdf", "svg", "png"]

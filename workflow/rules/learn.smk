@@ -35,7 +35,8 @@ rule evaluate:
         logging=f"{RUN}/logging.npz",
         skyline=f"{RUN}/skyline.npz",
     output:
-        f"{RUN}/replay{{replays}}/metrics.csv",
+        metrics=f"{RUN}/replay{{replays}}/metrics.csv",
+        grids=f"{RUN}/replay{{replays}}/grids.csv",
     log:
         f"{RUN}/replay{{replays}}/logs/evaluate.log",
     benchmark:
@@ -56,4 +57,4 @@ rule evaluate:
         "python -m drcrm evaluate --test {input.test} --logging {input.logging} --skyline {input.skyline}"
         " --fit {params.fits} --selection {params.selection} --absent-label-score {params.absent}"
         " --replay-count {wildcards.replays} --dataset {wildcards.dataset} --seed {wildcards.seed}"
-        " --output {output} 2> {log}"
+        " --output {output.metrics} --output-grids {output.grids} 2> {log}"

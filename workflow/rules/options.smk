@@ -27,6 +27,12 @@ def megabytes(wildcards, input):
     return int(500 + 6 * sum(Path(path).stat().st_size for path in input if path.endswith(".npz")) / 1e6)
 
 
+def n_labels(wildcards):
+    """How many labels a data set has."""
+    labels = config["datasets"][wildcards.dataset]["labels"]
+    return labels if isinstance(labels, int) else len(labels)
+
+
 def learner(wildcards):
     """The options of fit: the estimator, its hyper-parameter and grid, its other parameters."""
     algorithm = config["algorithms"][wildcards.algorithm]
@@ -42,9 +48,7 @@ def learner(wildcards):
 
 def fit_megabytes(wildcards, input):
     """Memory of a fit: the log, L-BFGS's pairs of vectors, and the coefficients of the whole grid."""
-    dataset = config["datasets"][wildcards.dataset]
-    labels = dataset["labels"] if isinstance(dataset["labels"], int) else len(dataset["labels"])
-    coefficients = 8e-6 * (dataset["features"] + 1) * labels
+    coefficients = 8e-6 * (config["datasets"][wildcards.dataset]["features"] + 1) * n_labels(wildcards)
     grid = len(config["algorithms"][wildcards.algorithm].get("grid", [0]))
     return int(megabytes(wildcards, input) + (2 * 10 + 10 + 2 * grid) * coefficients)
 
@@ -65,3 +69,18 @@ def papers(wildcards):
     """The paper's data set of each of an experiment's, and how it differs, as tables wants them."""
     datasets = {name: config["datasets"][name] for name in config["experiments"][wildcards.experiment]["datasets"]}
     return [f"{name}={d['paper']}:{d.get('differs', '')}" for name, d in datasets.items() if "paper" in d]
+
+
+def shown(wildcards):
+    """The seeds and replay counts of a figure: those of the replay-count curve, or of the tables."""
+    experiment = config["experiments"][wildcards.experiment]
+    if wildcards.figure == "replay_count":
+        return experiment["replay_curve"]
+    return {"seeds": experiment["seeds"], "counts": [experiment["replay_count"]]}
+
+
+def protocol(wildcards):
+    """What an experiment decides where the paper's text and the public code differ, as tables wants it."""
+    experiment = config["experiments"][wildcards.experiment]
+    names = ("split_unit", "logging_c", "absent_label_score")
+    return " ".join(f"--{name.replace('_', '-')} {experiment[name]}" for name in names)

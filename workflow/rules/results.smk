@@ -5,17 +5,17 @@ rule collect:
     input:
         code=code("collect"),
         runs=lambda wildcards: [
-            f"{RUN}/replay{{replays}}/metrics.csv".format(
+            f"{RUN}/replay{{replays}}/{wildcards.table}.csv".format(
                 experiment=wildcards.experiment, dataset=d, replays=r, seed=s
             )
             for d, r, s in runs(wildcards.experiment)
         ],
     output:
-        "results/{experiment}/metrics.csv",
+        "results/{experiment}/{table}.csv",
     log:
-        "results/{experiment}/logs/collect.log",
+        "results/{experiment}/logs/{table}.log",
     benchmark:
-        "results/{experiment}/benchmarks/collect.tsv"
+        "results/{experiment}/benchmarks/{table}.tsv"
     conda:
         "../../environment.yml"
     threads: 1
@@ -23,7 +23,7 @@ rule collect:
         mem_mb=500,
         runtime=10,
     message:
-        "metrics of {wildcards.experiment}"
+        "{wildcards.table} of {wildcards.experiment}"
     shell:
         "python -m drcrm collect {input.runs} --output {output} 2> {log}"
 
@@ -31,7 +31,7 @@ rule collect:
 rule tables:
     input:
         code("tables"),
-        paper=os.path.relpath(SOURCE / "drcrm/data/paper_tables.csv"),
+        known=[os.path.relpath(SOURCE / f"drcrm/data/{name}.csv") for name in ("paper_tables", "reference_code")],
         metrics="results/{experiment}/metrics.csv",
     output:
         expand("results/{{experiment}}/tables/{table}.{kind}", table=[*LOSSES, "hyperparameters"], kind=["md", "tex"]),
@@ -69,29 +69,32 @@ rule tables:
         replay_count=of("replay_count"),
         grids=grids,
         papers=papers,
+        protocol=protocol,
     message:
         "tables of {wildcards.experiment}"
     shell:
         "python -m drcrm tables --metrics {input.metrics} --datasets {params.datasets} --selection {params.selection}"
         " --seeds {params.seeds} --replay-count {params.replay_count} --grid {params.grids} --paper {params.papers:q}"
+        " {params.protocol}"
         " --output {params.folder} 2> {log}"
 
 
-rule replay_figure:
+rule figure:
     input:
         code("figures"),
         metrics="results/{experiment}/metrics.csv",
+        grids="results/{experiment}/grids.csv",
     output:
-        multiext("results/{experiment}/figures/replay_count_{dataset}", ".pdf", ".png"),
+        multiext("results/{experiment}/figures/{figure}_{dataset}", ".pdf", ".png"),
         report(
-            "results/{experiment}/figures/replay_count_{dataset}.svg",
-            caption="../report/replay_count.rst",
-            category="Figures",
+            "results/{experiment}/figures/{figure}_{dataset}.svg",
+            caption="../report/figures.rst",
+            category=lambda wildcards: "Figures" if wildcards.figure == "replay_count" else "Diagnostics",
         ),
     log:
-        "results/{experiment}/logs/replay_count_{dataset}.log",
+        "results/{experiment}/logs/{figure}_{dataset}.log",
     benchmark:
-        "results/{experiment}/benchmarks/replay_count_{dataset}.tsv"
+        "results/{experiment}/benchmarks/{figure}_{dataset}.tsv"
     conda:
         "../../environment.yml"
     threads: 1
@@ -99,11 +102,12 @@ rule replay_figure:
         mem_mb=1000,
         runtime=10,
     params:
-        selection=lambda wildcards: of("selection")(wildcards)[0],
-        curve=of("replay_curve"),
+        selection=of("selection"),
+        shown=shown,
+        labels=n_labels,
     message:
-        "replay-count figure of {wildcards.experiment} on {wildcards.dataset}"
+        "{wildcards.figure} figure of {wildcards.experiment} on {wildcards.dataset}"
     shell:
-        "python -m drcrm figures replay_count --metrics {input.metrics} --dataset {wildcards.dataset}"
-        " --selection {params.selection} --seeds {params.curve[seeds]} --replay-counts {params.curve[counts]}"
-        " --output {output} 2> {log}"
+        "python -m drcrm figures {wildcards.figure} --metrics {input.metrics} --grids {input.grids}"
+        " --dataset {wildcards.dataset} --labels {params.labels} --selection {params.selection}"
+        " --seeds {params.shown[seeds]} --replay-counts {params.shown[counts]} --output {output} 2> {log}"

@@ -1,4 +1,4 @@
-"""Gather the metrics of an experiment's runs in one table.
+"""Gather the metrics, or the grids, of an experiment's runs in one table.
 
 Reads   the csv files of evaluate.
 Writes  --output: one csv with all their rows, in the order given.
@@ -12,20 +12,22 @@ from pathlib import Path
 
 from ..files import write_csv
 from . import require
-from .evaluate import COLUMNS
+from .evaluate import COLUMNS, GRID_COLUMNS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("metrics", nargs="+", type=Path, metavar="FILE", help="csv from evaluate")
+    parser.add_argument("runs", nargs="+", type=Path, metavar="FILE", help="csv from evaluate")
     parser.add_argument("--output", type=Path, required=True)
 
 
 def run(options: argparse.Namespace) -> None:
-    rows = []
-    for path in options.metrics:
+    rows, columns = [], None
+    for path in options.runs:
         require(path.is_file(), f"{path}: no such file")
         with open(path, newline="", encoding="utf-8", errors="replace") as stream:
             reader = csv.DictReader(stream)
-            require(reader.fieldnames == COLUMNS, f"{path}: columns {reader.fieldnames}, expected {COLUMNS}")
+            expected = [columns] if columns else [COLUMNS, GRID_COLUMNS]
+            require(reader.fieldnames in expected, f"{path}: columns {reader.fieldnames}, expected {expected[0]}")
+            columns = reader.fieldnames
             rows.extend(reader)
-    write_csv(options.output, COLUMNS, rows)
+    write_csv(options.output, columns, rows)

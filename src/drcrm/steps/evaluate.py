@@ -1,7 +1,8 @@
 """Measure the Hamming losses of all policies of one run (data set, seed, replay count) on the test contexts.
 
 Reads   --test: labelled contexts; --logging: π0 from log_crf; --skyline; --fit: npz of each algorithm, NAME=FILE.
-Writes  --output: csv with a row for each algorithm and selection.
+Writes  --output: csv with a row for each algorithm and selection; --output-grids, if given: csv with a row for each
+        value of each algorithm's grid, its held-out scores beside its losses.
 """
 
 from __future__ import annotations
@@ -31,6 +32,19 @@ COLUMNS = [
     "converged",
 ]
 
+GRID_COLUMNS = [
+    "dataset",
+    "replay_count",
+    "seed",
+    "algorithm",
+    "hyperparameter",
+    *SCORES,
+    "expected_hamming",
+    "greedy_hamming",
+    "iterations",
+    "converged",
+]
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--test", type=Path, required=True, help="npz from fetch")
@@ -47,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--replay-count", type=whole(1), required=True)
     add_seed_arguments(parser)
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--output-grids", type=Path)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -62,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
         }
 
     run_of = {"dataset": options.dataset, "replay_count": options.replay_count, "seed": options.seed}
-    rows = []
+    rows, grid_rows = [], []
 
     def add(algorithm: str, selection: str, **values) -> None:
         rows.append({**dict.fromkeys(COLUMNS), **run_of, "algorithm": algorithm, "selection": selection, **values})
@@ -74,7 +89,20 @@ def run(options: argparse.Namespace) -> None:
         add("logging", selection, **of_logging)
     for algorithm, path in options.fit:
         fits = read_npz(path, ["grid", "coef", "iterations", "converged", "scores", "chosen"])
-        of_grid = {}
+        of_grid = [
+            {
+                **losses(ExponentialPolicy(coef)),
+                "hyperparameter": float(value),
+                "iterations": int(iterations),
+                "converged": bool(converged),
+            }
+            for value, coef, iterations, converged in zip(
+                fits["grid"], fits["coef"], fits["iterations"], fits["converged"], strict=True
+            )
+        ]
+        for found, scores in zip(of_grid, fits["scores"], strict=True):
+            scores = dict(zip(SCORES, map(float, scores), strict=True))
+            grid_rows.append({**run_of, "algorithm": algorithm, **scores, **found})
         for selection in options.selection:
             score = SCORES.index(selection)
             chosen = int(fits["chosen"][score])
@@ -82,18 +110,10 @@ def run(options: argparse.Namespace) -> None:
                 chosen = 0  # no hyper-parameter, nothing to choose
             if chosen < 0:
                 add(algorithm, selection)
-                continue
-            if chosen not in of_grid:
-                of_grid[chosen] = losses(ExponentialPolicy(fits["coef"][chosen]))
-            add(
-                algorithm,
-                selection,
-                **of_grid[chosen],
-                hyperparameter=float(fits["grid"][chosen]),
-                score=float(fits["scores"][chosen, score]),
-                iterations=int(fits["iterations"][chosen]),
-                converged=bool(fits["converged"][chosen]),
-            )
+            else:
+                add(algorithm, selection, **of_grid[chosen], score=float(fits["scores"][chosen, score]))
     for selection in options.selection:
         add("skyline", selection, **of_skyline)
+    if options.output_grids:
+        write_csv(options.output_grids, GRID_COLUMNS, grid_rows)
     write_csv(options.output, COLUMNS, rows)

@@ -1,6 +1,6 @@
 """Draw a figure of an experiment.
 
-Reads   --metrics: csv from collect.
+Reads   --metrics and --grids: csv from collect.
 Writes  each --output, in the format of its suffix (pdf, svg, png).
 """
 
@@ -11,36 +11,45 @@ from pathlib import Path
 
 import matplotlib
 
-from ..figures import FIGURES
+from ..figures import FIGURES, Measured
 from ..files import atomic, read_csv
 from ..scores import SCORES
 from ..style import RC
 from . import require, whole
-from .evaluate import COLUMNS
+from .evaluate import COLUMNS, GRID_COLUMNS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("figure", choices=FIGURES)
     parser.add_argument("--metrics", type=Path, required=True, help="csv from collect")
+    parser.add_argument("--grids", type=Path, required=True, help="csv from collect")
     parser.add_argument("--dataset", required=True)
-    parser.add_argument("--selection", choices=SCORES, required=True, help="score that chose the hyper-parameters")
+    parser.add_argument("--labels", type=whole(1), required=True, help="number of the data set's labels")
+    parser.add_argument("--selection", nargs="+", choices=SCORES, required=True, help="selections, headline first")
     parser.add_argument("--seeds", type=whole(1), required=True, help="number of seeds that each point must have")
-    parser.add_argument("--replay-counts", nargs="+", type=whole(1), required=True, help="points on the axis")
+    parser.add_argument("--replay-counts", nargs="+", type=whole(1), required=True, help="those shown")
     parser.add_argument("--output", nargs="+", type=Path, required=True)
 
 
 def run(options: argparse.Namespace) -> None:
     for path in options.output:
         require(path.suffix in (".pdf", ".svg", ".png"), f"{path}: expected a name that ends in .pdf, .svg or .png")
-    metrics = read_csv(options.metrics, COLUMNS)
-    require(
-        bool(((metrics["dataset"] == options.dataset) & (metrics["selection"] == options.selection)).any()),
-        f"{options.metrics}: no runs of data set {options.dataset!r} chosen by {options.selection}",
+    metrics, grids = read_csv(options.metrics, COLUMNS), read_csv(options.grids, GRID_COLUMNS)
+    for selection in options.selection:
+        require(
+            bool(((metrics["dataset"] == options.dataset) & (metrics["selection"] == selection)).any()),
+            f"{options.metrics}: no runs of data set {options.dataset!r} chosen by {selection}",
+        )
+    measured = Measured(
+        *(table[(table["dataset"] == options.dataset) & (table["seed"] < options.seeds)] for table in (metrics, grids)),
+        dataset=options.dataset,
+        selections=options.selection,
+        seeds=options.seeds,
+        counts=sorted(options.replay_counts),
+        labels=options.labels,
     )
     with matplotlib.rc_context(RC):
-        figure = FIGURES[options.figure](
-            metrics, options.dataset, options.selection, options.seeds, sorted(options.replay_counts)
-        )
+        figure = FIGURES[options.figure](measured)
         for path in options.output:
             with atomic(path) as part:
                 date = {"pdf": "CreationDate", "svg": "Date"}.get(path.suffix[1:])

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from .. import tables
+from .. import markup, tables
 from ..files import atomic, read_csv, write_text
 from ..scores import SCORES
 from ..style import METRICS
-from . import assignment, require, whole
+from . import assignment, positive, require, whole
 from .evaluate import COLUMNS
 
 
@@ -39,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=PAPER:DIFFERS",
         help="the paper's data set that one stands for, and in words how the data differ",
     )
+    parser.add_argument("--split-unit", choices=("row", "context"), required=True, help="what was held out")
+    parser.add_argument("--logging-c", type=positive, required=True, help="π0's inverse regularisation")
+    parser.add_argument("--absent-label-score", choices=("logged", "half"), required=True, help="see evaluate")
     parser.add_argument("--output", type=Path, required=True, help="folder")
 
 
@@ -50,20 +53,22 @@ def run(options: argparse.Namespace) -> None:
         require((name, selection) in runs, f"{options.metrics}: no runs of data set {name!r} chosen by {selection}")
     axes = options.datasets, options.selection
     losses = {metric: tables.loss_table(metrics, metric, *axes, options.seeds) for metric in METRICS}
-    for metric, table in losses.items():
-        _write_csv(options.output / f"{metric}.csv", table)
-        write_text(options.output / f"{metric}.md", tables.loss_markdown(table, metric, *axes))
-        write_text(options.output / f"{metric}.tex", tables.loss_latex(table, metric, *axes))
     grids = {name: [float(value) for value in values.split(",") if value] for name, values in options.grid}
     hyperparameters = tables.hyperparameter_table(metrics, grids, *axes)
+    for metric, table in losses.items():
+        _write_csv(options.output / f"{metric}.csv", table)
     _write_csv(options.output / "hyperparameters.csv", hyperparameters)
-    write_text(options.output / "hyperparameters.md", tables.hyperparameter_markdown(hyperparameters, options.datasets))
-    write_text(options.output / "hyperparameters.tex", tables.hyperparameter_latex(hyperparameters, options.datasets))
-    paper = pd.read_csv(files("drcrm") / "data/paper_tables.csv")
+    for suffix, to in {"md": markup.MARKDOWN, "tex": markup.LATEX}.items():
+        for metric, table in losses.items():
+            write_text(options.output / f"{metric}.{suffix}", markup.losses(table, metric, *axes, to))
+        text = markup.hyperparameters(hyperparameters, options.datasets, to)
+        write_text(options.output / f"hyperparameters.{suffix}", text)
+    paper, code = (pd.read_csv(files("drcrm") / f"data/{name}.csv") for name in ("paper_tables", "reference_code"))
     stands_for = {name: value.partition(":")[::2] for name, value in options.paper}
-    comparison = tables.paper_comparison(losses, paper, stands_for)
+    protocol = tables.Protocol(options.replay_count, options.split_unit, options.logging_c, options.absent_label_score)
+    comparison = tables.paper_comparison(losses, paper, code, stands_for, protocol)
     _write_csv(options.output / "paper_comparison.csv", comparison)
-    write_text(options.output / "paper_comparison.md", tables.comparison_markdown(comparison))
+    write_text(options.output / "paper_comparison.md", markup.comparison(comparison))
 
 
 def _write_csv(path: Path, table: pd.DataFrame) -> None:

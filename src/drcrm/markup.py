@@ -1,0 +1,160 @@
+"""The tables in print: the same cells as Markdown and as LaTeX (booktabs)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from .style import METRICS, SELECTIONS, dataset_label, look
+
+Rows = Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Markup:
+    """How a table is written: whole, and the parts of its cells."""
+
+    table: Callable[[Sequence[str], Rows], str]
+    label: str  # the attribute of a Look
+    bold: str
+    error: str
+    power: Callable[[float], str]
+    heading: str
+
+
+def _markdown_table(header: Sequence[str], rows: Rows) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def _latex_table(header: Sequence[str], rows: Rows) -> str:
+    heads = " & ".join(rf"\textbf{{{name}}}" if name else "" for name in header)
+    lines = [rf"\begin{{tabular}}{{l{'c' * (len(header) - 1)}}}", r"\toprule", heads + r" \\", r"\midrule"]
+    lines += [" & ".join(row) + r" \\" for row in rows]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _exponent(value: float) -> str:
+    """The exponent of a power of ten where it is a whole or half number (3.16 counts as √10), else nothing."""
+    exponent = round(2 * np.log10(value)) / 2
+    return f"{exponent:g}" if abs(np.log10(value) - exponent) < 1e-3 else ""
+
+
+def _markdown_power(value: float) -> str:
+    return f"10^{_exponent(value)}" if _exponent(value) else f"{value:g}"
+
+
+def _latex_power(value: float) -> str:
+    return f"$10^{{{_exponent(value)}}}$" if _exponent(value) else f"{value:g}"
+
+
+MARKDOWN = Markup(_markdown_table, "label", "**{}**", " ± {:.3f}", _markdown_power, "{}\n\n")
+LATEX = Markup(_latex_table, "latex", r"\textbf{{{}}}", r" {{\scriptsize $\pm$ {:.3f}}}", _latex_power, "% {}\n")
+
+
+def losses(table: pd.DataFrame, metric: str, datasets: Sequence[str], selections: Sequence[str], to: Markup) -> str:
+    """For each selection a table of algorithms × data sets, mean ± standard error, the best bold; then the details.
+
+    ``table`` is a loss table of ``drcrm.tables``.
+    """
+    seeds = table["n_seeds"].max()
+    parts = []
+    for selection in selections:
+        at = table[table["selection"] == selection].set_index(["dataset", "algorithm"])
+        rows = [
+            [
+                getattr(look(algorithm), to.label),
+                *(_loss(at.loc[data, algorithm], to) if (data, algorithm) in at.index else "" for data in datasets),
+            ]
+            for algorithm in dict.fromkeys(at.index.get_level_values("algorithm"))
+        ]
+        said = (
+            f"{METRICS[metric]} on the test set, hyper-parameters chosen by {SELECTIONS[selection]}: mean ± standard "
+            f"error over {seeds} seeds. Bold: not significantly worse than the best learned algorithm (one-tailed "
+            "paired t-test at 0.05)."
+        )
+        parts.append(to.heading.format(said) + to.table(["", *map(dataset_label, datasets)], rows))
+    for selection in selections:
+        said = (
+            f"{METRICS[metric]}, chosen by {SELECTIONS[selection]}: 95 % intervals (Student t), p-values of a larger "
+            "mean than that of the best learned algorithm, the same adjusted by Holm over a data set, seeds, and the "
+            "share of the chosen fits that converged."
+        )
+        header = ["Data", "Algorithm", "Mean", "95 % interval", "p", "p (Holm)", "Seeds", "Converged"]
+        at = table[table["selection"] == selection].to_dict("records")
+        rows = [_detail(row, to) for row in at]
+        parts.append(to.heading.format(said) + to.table([_escaped(name, to) for name in header], rows))
+    return "\n".join(parts)
+
+
+def hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Markup) -> str:
+    """The range of each grid, and how often each of its values was chosen on each data set, from low to high."""
+    header = ["Algorithm", "Range", "Chosen by", *map(dataset_label, datasets)]
+    rows = []
+    for (algorithm, selection), group in table.groupby(["algorithm", "selection"], sort=False):
+        grid = sorted(set(group["value"]))
+        counts = [group[group["dataset"] == data].set_index("value")["times_chosen"] for data in datasets]
+        cells = [" ".join(str(count[value]) for value in grid) if len(count) else "" for count in counts]
+        ends = f"{to.power(grid[0])} … {to.power(grid[-1])}"
+        rows.append([getattr(look(algorithm), to.label), ends, SELECTIONS[selection], *cells])
+    said = "How often each value of a grid was chosen, from its low end to its high."
+    return to.heading.format(said) + to.table(header, rows)
+
+
+def comparison(table: pd.DataFrame) -> str:
+    """The paper's and the public code's cells beside ours, as Markdown."""
+    if table.empty:
+        return "None of this experiment's data sets stands for one of the paper's.\n"
+    header = [
+        *("Metric", "Data", "Algorithm", "Chosen by", "Paper", "Ours", "Difference", "Std. error"),
+        *("Public code", "its std. error", "Difference in joint std. errors", "Where data or protocol differ"),
+    ]
+    rows = [
+        [
+            METRICS[row.metric],
+            dataset_label(row.dataset),
+            look(row.algorithm).label,
+            SELECTIONS[row.selection],
+            f"{row.paper:.3f}",
+            _number(row.ours),
+            _number(row.difference, "+.3f"),
+            _number(row.standard_error),
+            _number(row.code, absent=""),
+            _number(row.code_standard_error, absent=""),
+            _number(row.code_difference_in_errors, "+.2f", absent=""),
+            row.differs,
+        ]
+        for row in table.itertuples()
+    ]
+    return MARKDOWN.table(header, rows)
+
+
+def _loss(row, to: Markup) -> str:
+    mean = _number(row["mean"])
+    mean = to.bold.format(mean) if row["best"] else mean
+    return mean if np.isnan(row["standard_error"]) else mean + to.error.format(row["standard_error"])
+
+
+def _detail(row: dict, to: Markup) -> list[str]:
+    known = not np.isnan(row["ci_low"])
+    return [
+        dataset_label(row["dataset"]),
+        getattr(look(row["algorithm"]), to.label),
+        to.bold.format(_number(row["mean"])) if row["best"] else _number(row["mean"]),
+        f"{row['ci_low']:.3f} … {row['ci_high']:.3f}" if known else "",
+        _number(row["p_value"], ".2g", absent=""),
+        _number(row["p_holm"], ".2g", absent=""),
+        str(row["n_seeds"]),
+        _escaped(_number(row["converged"], ".0%", absent=""), to),
+    ]
+
+
+def _escaped(text: str, to: Markup) -> str:
+    return text.replace("%", r"\%") if to is LATEX else text
+
+
+def _number(value: float, form: str = ".3f", absent: str = "missing") -> str:
+    return absent if np.isnan(value) else format(value, form)
