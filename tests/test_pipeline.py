@@ -68,6 +68,7 @@ RESULTS = {
     ),
     "tables/paper_comparison.csv",
     "tables/paper_comparison.md",
+    "tables/differences_to_poem.csv",
     "grids.csv",
     *(f"figures/{name}_toy.{kind}" for name, kind in product(FIGURES, ["pdf", "svg", "png"])),
 }
@@ -187,6 +188,24 @@ def test_comparison_with_the_paper_subtracts_its_cells(finished):
     of_poem = comparison[comparison["algorithm"] == "poem"].set_index("selection")["differs"]
     assert "chosen by SNIPS, the paper's text: IPS" in of_poem["snips"].iloc[0]
     assert "chosen by IPS, the public code: SNIPS" in of_poem["ips"].iloc[0]
+
+
+def test_differences_to_poem_are_paired_by_seed(finished):
+    """At the tables' replay count by scipy's own test; at the other, with one seed, there is none."""
+    table = pd.read_csv(finished / "results/tiny/tables/differences_to_poem.csv").set_index(
+        ["metric", "replay_count", "selection", "algorithm"]
+    )
+    metrics = pd.read_csv(finished / "results/tiny/metrics.csv")
+    assert len(table) == 2 * 2 * 2 * 2
+    for (metric, count, selection, algorithm), row in table.iterrows():
+        at = metrics[(metrics["replay_count"] == count) & (metrics["selection"] == selection)]
+        losses = at.pivot(index="seed", columns="algorithm", values=metric)
+        assert row["difference"] == pytest.approx((losses[algorithm] - losses["poem"]).mean())
+        assert row["n_seeds"] == (2 if count == 2 else 1)
+        if count == 2 and not (losses[algorithm] == losses["poem"]).all():
+            test = stats.ttest_rel(losses[algorithm], losses["poem"], alternative="greater")
+            assert row["p_larger"] == pytest.approx(test.pvalue)
+            assert row["p_smaller"] == pytest.approx(1 - test.pvalue)
 
 
 def test_cores_and_place_change_no_byte(finished, elsewhere):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from .statistics import UNRANKED, compare
-from .style import SELECTIONS
+from .statistics import UNRANKED, compare, interval, larger_p_value
+from .style import METRICS, SELECTIONS
 
 
 def loss_table(metrics: pd.DataFrame, metric: str, datasets: Sequence[str], selections: Sequence[str], seeds: int):
@@ -46,6 +46,46 @@ def hyperparameter_table(metrics: pd.DataFrame, grids: Mapping[str, Sequence[flo
                 key = {"dataset": dataset, "algorithm": algorithm, "selection": selection}
                 rows += [{**key, "value": value, "times_chosen": int((chosen == value).sum())} for value in grid]
     return pd.DataFrame(rows, columns=["dataset", "algorithm", "selection", "value", "times_chosen"])
+
+
+def paired_differences(metrics: pd.DataFrame, reference: str, selections: Sequence[str]) -> pd.DataFrame:
+    """Compare every learned algorithm with one of them, seed by seed: a row per (metric, dataset, replay count, …).
+
+    ``difference`` is the mean of its loss less the reference's; ``p_larger`` and ``p_smaller`` are of one-tailed paired
+    t-tests. A seed that lacks one of the two makes the row missing. Empty where the reference was not run.
+    """
+    rows = []
+    for metric in METRICS:
+        cells = metrics[metrics["selection"].isin(selections)].groupby(
+            ["dataset", "replay_count", "selection"], sort=False
+        )
+        for (dataset, count, selection), cell in cells:
+            losses = cell.pivot(index="seed", columns="algorithm", values=metric)
+            for algorithm in dict.fromkeys(cell["algorithm"]):
+                if reference not in losses or algorithm in (reference, *UNRANKED):
+                    continue
+                of = interval(losses[algorithm] - losses[reference])
+                rows.append(
+                    {
+                        "metric": metric,
+                        "dataset": dataset,
+                        "replay_count": count,
+                        "selection": selection,
+                        "algorithm": algorithm,
+                        "difference": of.mean,
+                        "standard_error": of.standard_error,
+                        "ci_low": of.low,
+                        "ci_high": of.high,
+                        "p_larger": larger_p_value(losses[algorithm], losses[reference]),
+                        "p_smaller": larger_p_value(losses[reference], losses[algorithm]),
+                        "n_seeds": int((losses[algorithm] - losses[reference]).notna().sum()),
+                    }
+                )
+    return pd.DataFrame(rows, columns=PAIRED)
+
+
+PAIRED = ["metric", "dataset", "replay_count", "selection", "algorithm", "difference", "standard_error"]
+PAIRED += ["ci_low", "ci_high", "p_larger", "p_smaller", "n_seeds"]
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,11 @@ rule tables:
         expand("results/{{experiment}}/tables/{table}.{kind}", table=[*LOSSES, "hyperparameters"], kind=["md", "tex"]),
         "results/{experiment}/tables/paper_comparison.md",
         report(
+            "results/{experiment}/tables/differences_to_poem.csv",
+            caption="../report/differences_to_poem.rst",
+            category="Tables",
+        ),
+        report(
             expand("results/{{experiment}}/tables/{table}.csv", table=LOSSES),
             caption="../report/losses.rst",
             category="Tables",

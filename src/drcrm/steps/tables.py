@@ -2,7 +2,8 @@
 
 Reads   --metrics: csv from collect.
 Writes  in the folder --output: expected_hamming, greedy_hamming, hyperparameters (.csv, .md, .tex) and
-        paper_comparison (.csv, .md). Only runs with --replay-count and seeds below --seeds enter.
+        paper_comparison (.csv, .md), where only runs with --replay-count and seeds below --seeds enter; and, for all
+        runs, differences_to_poem.csv.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     metrics = read_csv(options.metrics, COLUMNS)
+    differences = tables.paired_differences(metrics, "poem", options.selection)
     metrics = metrics[(metrics["replay_count"] == options.replay_count) & (metrics["seed"] < options.seeds)]
     runs = set(zip(metrics["dataset"], metrics["selection"], strict=True))
     for name, selection in product(options.datasets, options.selection):
@@ -58,6 +60,7 @@ def run(options: argparse.Namespace) -> None:
     for metric, table in losses.items():
         _write_csv(options.output / f"{metric}.csv", table)
     _write_csv(options.output / "hyperparameters.csv", hyperparameters)
+    _write_csv(options.output / "differences_to_poem.csv", differences)
     for suffix, to in {"md": markup.MARKDOWN, "tex": markup.LATEX}.items():
         for metric, table in losses.items():
             write_text(options.output / f"{metric}.{suffix}", markup.losses(table, metric, *axes, to))

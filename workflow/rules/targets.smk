@@ -1,0 +1,32 @@
+"""What an experiment consists of: its runs, and the files it leaves."""
+
+LOSSES = ["expected_hamming", "greedy_hamming"]
+DIAGNOSTICS = ["grid", "surprise", "paired"]
+FIGURE_KINDS = ["pdf", "svg", "png"]
+
+
+def runs(name):
+    """The (data set, replay count, seed) of an experiment's tables and of its replay-count figure, each once."""
+    experiment = config["experiments"][name]
+    curve = experiment.get("replay_curve", {"datasets": [], "counts": [], "seeds": 0})
+    tables = [(d, experiment["replay_count"], s) for d in experiment["datasets"] for s in range(experiment["seeds"])]
+    figure = [(d, c, s) for d in curve["datasets"] for c in curve["counts"] for s in range(curve["seeds"])]
+    return sorted(dict.fromkeys(tables + figure))
+
+
+def targets(name):
+    """All files of an experiment, but the report."""
+    folder, experiment = f"results/{name}", config["experiments"][name]
+    figures = {figure: experiment["datasets"] for figure in DIAGNOSTICS}
+    if "poem" not in experiment["algorithms"]:
+        del figures["paired"]
+    figures["replay_count"] = experiment.get("replay_curve", {"datasets": []})["datasets"]
+    return [
+        f"{folder}/metrics.csv",
+        *expand(f"{folder}/tables/{{table}}.{{kind}}", table=[*LOSSES, "hyperparameters"], kind=["csv", "md", "tex"]),
+        *expand(
+            f"{folder}/tables/{{table}}",
+            table=["paper_comparison.csv", "paper_comparison.md", "differences_to_poem.csv"],
+        ),
+        *(f"{folder}/figures/{f}_{d}.{kind}" for f, names in figures.items() for d in names for kind in FIGURE_KINDS),
+    ]
