@@ -2,6 +2,7 @@
 # make test    the whole test suite
 # make report EXPERIMENT=sample    results/sample/report.html, building what is missing
 # make bench MIRROR=PATH_OR_URL    times beside what no formula can avoid: results/bench.json; without a mirror, less
+# make docs    put the results of sample and reference_code into docs/
 # make lint    ruff, snakefmt, snakemake --lint
 # make pins    renew requirements.txt and environment.yml from pyproject.toml
 
@@ -12,7 +13,7 @@ MIRROR ?=
 SNAKEMAKE = snakemake --cores $(CORES)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: demo test report bench lint pins clean
+.PHONY: demo test report bench docs lint pins clean
 
 demo:
 	$(MAKE) report EXPERIMENT=demo
@@ -27,6 +28,9 @@ test: .venv/installed
 bench: .venv/installed
 	$(if $(MIRROR),$(SNAKEMAKE) bench --until replay --configfile benchmarks/config.yaml --config mirror=$(MIRROR))
 	python benchmarks/bench.py
+
+docs: .venv/installed
+	python docs/build.py
 
 lint: .venv/installed
 	ruff check .

@@ -55,39 +55,38 @@ MARKDOWN = Markup(_markdown_table, "label", "**{}**", " ± {:.3f}", _markdown_po
 LATEX = Markup(_latex_table, "latex", r"\textbf{{{}}}", r" {{\scriptsize $\pm$ {:.3f}}}", _latex_power, "% {}\n")
 
 
-def losses(table: pd.DataFrame, metric: str, datasets: Sequence[str], selections: Sequence[str], to: Markup) -> str:
-    """For each selection a table of algorithms × data sets, mean ± standard error, the best bold; then the details.
+def losses(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
+    """Algorithms × data sets, as one selection has them: mean ± standard error, the best bold.
 
     ``table`` is a loss table of ``drcrm.tables``.
     """
-    seeds = table["n_seeds"].max()
-    parts = []
-    for selection in selections:
-        at = table[table["selection"] == selection].set_index(["dataset", "algorithm"])
-        rows = [
-            [
-                getattr(look(algorithm), to.label),
-                *(_loss(at.loc[data, algorithm], to) if (data, algorithm) in at.index else "" for data in datasets),
-            ]
-            for algorithm in dict.fromkeys(at.index.get_level_values("algorithm"))
+    at = table[table["selection"] == selection].set_index(["dataset", "algorithm"])
+    datasets, algorithms = (list(dict.fromkeys(at.index.get_level_values(level))) for level in (0, 1))
+    rows = [
+        [
+            getattr(look(algorithm), to.label),
+            *(_loss(at.loc[data, algorithm], to) if (data, algorithm) in at.index else "" for data in datasets),
         ]
-        said = (
-            f"{METRICS[metric]} on the test set, hyper-parameters chosen by {SELECTIONS[selection]}: mean ± standard "
-            f"error over {seeds} seeds. Bold: not significantly worse than the best learned algorithm (one-tailed "
-            "paired t-test at 0.05)."
-        )
-        parts.append(to.heading.format(said) + to.table(["", *map(dataset_label, datasets)], rows))
-    for selection in selections:
-        said = (
-            f"{METRICS[metric]}, chosen by {SELECTIONS[selection]}: 95 % intervals (Student t), p-values of a larger "
-            "mean than that of the best learned algorithm, the same adjusted by Holm over a data set, seeds, and the "
-            "share of the chosen fits that converged."
-        )
-        header = ["Data", "Algorithm", "Mean", "95 % interval", "p", "p (Holm)", "Seeds", "Converged"]
-        at = table[table["selection"] == selection].to_dict("records")
-        rows = [_detail(row, to) for row in at]
-        parts.append(to.heading.format(said) + to.table([_escaped(name, to) for name in header], rows))
-    return "\n".join(parts)
+        for algorithm in algorithms
+    ]
+    said = (
+        f"{METRICS[metric]} on the test set, hyper-parameters chosen by {SELECTIONS[selection]}: mean ± standard "
+        f"error over {table['n_seeds'].max()} seeds. Bold: not significantly worse than the best learned algorithm "
+        "(one-tailed paired t-test at 0.05)."
+    )
+    return to.heading.format(said) + to.table(["", *map(dataset_label, datasets)], rows)
+
+
+def details(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
+    """All that a loss table knows of one selection, a row per data set and algorithm."""
+    said = (
+        f"{METRICS[metric]}, chosen by {SELECTIONS[selection]}: 95 % intervals (Student t), p-values of a larger "
+        "mean than that of the best learned algorithm, the same adjusted by Holm over a data set, seeds, and the "
+        "share of the chosen fits that converged."
+    )
+    header = ["Data", "Algorithm", "Mean", "95 % interval", "p", "p (Holm)", "Seeds", "Converged"]
+    rows = [_detail(row, to) for row in table[table["selection"] == selection].to_dict("records")]
+    return to.heading.format(said) + to.table([_escaped(name, to) for name in header], rows)
 
 
 def hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Markup) -> str:

@@ -63,7 +63,10 @@ def run(options: argparse.Namespace) -> None:
     _write_csv(options.output / "differences_to_poem.csv", differences)
     for suffix, to in {"md": markup.MARKDOWN, "tex": markup.LATEX}.items():
         for metric, table in losses.items():
-            write_text(options.output / f"{metric}.{suffix}", markup.losses(table, metric, *axes, to))
+            parts = [
+                part(table, metric, by, to) for part in (markup.losses, markup.details) for by in options.selection
+            ]
+            write_text(options.output / f"{metric}.{suffix}", "\n".join(parts))
         text = markup.hyperparameters(hyperparameters, options.datasets, to)
         write_text(options.output / f"hyperparameters.{suffix}", text)
     paper, code = (pd.read_csv(files("drcrm") / f"data/{name}.csv") for name in ("paper_tables", "reference_code"))

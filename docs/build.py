@@ -1,0 +1,126 @@
+"""Put the numbers and pictures of finished runs into the documents: `make docs`.
+
+A block between <!-- KIND ARGUMENTS --> and <!-- end --> is replaced by what KIND makes of results/; prose stays. Kinds:
+
+    losses EXPERIMENT METRIC SELECTION         Table 1 or 2 of the paper
+    details EXPERIMENT METRIC SELECTION        the same, with intervals, p-values, seeds and convergence
+    hyperparameters EXPERIMENT                 Table 3
+    comparison EXPERIMENT METRIC               our cells beside the paper's and the public code's
+    differences EXPERIMENT METRIC SELECTION ALGORITHM,… COUNT,…    to POEM, by replay count
+    figure EXPERIMENT NAME                     a figure, copied to docs/figures
+    run EXPERIMENT                             what was run: configuration, commit, versions
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pandas as pd
+import yaml
+
+from drcrm import markup
+from drcrm.config import complete
+from drcrm.errors import InputError
+from drcrm.files import write_text
+from drcrm.style import METRICS, SELECTIONS, dataset_label, look
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "docs/reproduction.md", ROOT / "README.md"]
+BLOCK = re.compile(r"(<!-- (\w+)((?: [\w.,]+)+) -->\n).*?(<!-- end -->)", re.S)
+PACKAGES = ("numpy", "scipy", "scikit-learn", "sklearn-crfsuite", "python-crfsuite", "statsmodels", "snakemake")
+
+
+def read(experiment: str, table: str) -> pd.DataFrame:
+    path = ROOT / f"results/{experiment}/tables/{table}.csv"
+    if not path.exists():
+        raise InputError(f"{path.relative_to(ROOT)}: no such file; `snakemake {experiment}` makes it")
+    return pd.read_csv(path, keep_default_na=False, na_values=[""])
+
+
+def losses(document: Path, experiment: str, metric: str, selection: str) -> str:
+    return markup.losses(read(experiment, metric), metric, selection, markup.MARKDOWN)
+
+
+def details(document: Path, experiment: str, metric: str, selection: str) -> str:
+    return markup.details(read(experiment, metric), metric, selection, markup.MARKDOWN)
+
+
+def hyperparameters(document: Path, experiment: str) -> str:
+    table = read(experiment, "hyperparameters")
+    return markup.hyperparameters(table, list(dict.fromkeys(table["dataset"])), markup.MARKDOWN)
+
+
+def comparison(document: Path, experiment: str, metric: str) -> str:
+    table = read(experiment, "paper_comparison")
+    return markup.comparison(table[table["metric"] == metric])
+
+
+def differences(document: Path, experiment: str, metric: str, selection: str, algorithms: str, counts: str) -> str:
+    table = read(experiment, "differences_to_poem").set_index(
+        ["metric", "selection", "dataset", "replay_count", "algorithm"]
+    )
+    at = table.loc[(metric, selection)]
+    names, rows = algorithms.split(","), []
+    for data, count in dict.fromkeys(index[:2] for index in at.index):
+        if str(count) not in counts.split(","):
+            continue
+        of = [at.loc[data, count, name] for name in names]
+        cells = [f"{row['difference']:+.3f} ± {row['standard_error']:.3f} ({row['p_smaller']:.2g})" for row in of]
+        rows.append([dataset_label(data), str(count), str(int(of[0]["n_seeds"])), *cells])
+    said = (
+        f"{METRICS[metric]} less POEM's on the same seed, chosen by {SELECTIONS[selection]}: mean ± standard error; in "
+        "brackets the p-value of a one-tailed paired t-test that it is smaller.\n\n"
+    )
+    return said + markup.MARKDOWN.table(["Data", "Δ", "Seeds", *(look(name).label for name in names)], rows)
+
+
+def figure(document: Path, experiment: str, name: str) -> str:
+    source = ROOT / f"results/{experiment}/figures/{name}.png"
+    if not source.exists():
+        raise InputError(f"{source.relative_to(ROOT)}: no such file; `snakemake {experiment}` makes it")
+    target = ROOT / f"docs/figures/{experiment}_{name}.png"
+    target.parent.mkdir(exist_ok=True)
+    shutil.copyfile(source, target)
+    return f'<img src="{target.relative_to(document.parent)}" alt="{name} of {experiment}" width="400">\n'
+
+
+def run(document: Path, experiment: str) -> str:
+    schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+    config = complete(yaml.safe_load((ROOT / "config.yaml").read_text()), schema)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    options = yaml.safe_dump(
+        {experiment: config["experiments"][experiment]}, default_flow_style=None, sort_keys=False, width=110
+    )
+    return f"Commit {commit.stdout.strip()}; {versions}.\n\n```yaml\n{options}```\n"
+
+
+KINDS = {each.__name__: each for each in (losses, details, hyperparameters, comparison, differences, figure, run)}
+
+
+def filled(document: Path) -> str:
+    """The text of a document with its blocks made anew."""
+
+    def fill(block: re.Match) -> str:
+        opening, kind, arguments, end = block.groups()
+        if kind not in KINDS:
+            raise InputError(f"{document.name}: unknown block {kind!r}, expected one of {', '.join(KINDS)}")
+        return f"{opening}\n{KINDS[kind](document, *arguments.split())}\n{end}"
+
+    return BLOCK.sub(fill, document.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    try:
+        texts = {document: filled(document) for document in DOCUMENTS}
+    except (InputError, KeyError, TypeError) as error:
+        sys.exit(f"docs: {error}")
+    for document, text in texts.items():
+        write_text(document, text)

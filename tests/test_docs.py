@@ -1,0 +1,78 @@
+"""The documents are made of results: what `make docs` puts in, and what it says when there are none."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from drcrm.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[1]
+DIFFERENCES = {
+    "metric": "expected_hamming",
+    "dataset": "yeast",
+    "replay_count": [1, 4, 16],
+    "selection": "snips",
+    "algorithm": "kl_crm",
+    "difference": [-0.5, 0.25, 0.0],
+    "standard_error": 0.125,
+    "p_smaller": [0.001, 0.9, 0.5],
+    "n_seeds": 10,
+}
+
+
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    """docs/build.py, for a project with the results of one experiment."""
+    specification = importlib.util.spec_from_file_location("build", ROOT / "docs/build.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "results/sample/tables").mkdir(parents=True)
+    pd.DataFrame(DIFFERENCES).to_csv(tmp_path / "results/sample/tables/differences_to_poem.csv", index=False)
+    return module
+
+
+def document(folder: Path, text: str) -> Path:
+    path = folder / "docs/page.md"
+    path.write_text(text)
+    return path
+
+
+def test_a_block_is_replaced_and_the_rest_stays(build, tmp_path):
+    opening = "<!-- differences sample expected_hamming snips kl_crm 1,4 -->\n"
+    page = document(tmp_path, f"Before.\n\n{opening}old 1.234\n<!-- end -->\n\nAfter.\n")
+    text = build.filled(page)
+    assert text.startswith(f"Before.\n\n{opening}")
+    assert text.endswith("<!-- end -->\n\nAfter.\n")
+    assert "old" not in text
+    assert "| Yeast | 1 | 10 | -0.500 ± 0.125 (0.001) |" in text
+    assert "| Yeast | 4 | 10 | +0.250 ± 0.125 (0.9) |" in text
+    assert "| 16 |" not in text
+    assert build.filled(document(tmp_path, text)) == text
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        (
+            "losses paper expected_hamming ips",
+            "results/paper/tables/expected_hamming.csv: no such file; `snakemake paper`",
+        ),
+        ("figure sample grid_yeast", "results/sample/figures/grid_yeast.png: no such file"),
+        ("picture sample", "page.md: unknown block 'picture', expected one of losses, details, "),
+    ],
+)
+def test_what_is_missing_is_named(build, tmp_path, block, message):
+    with pytest.raises(InputError, match="^" + message.replace("(", r"\(")):
+        build.filled(document(tmp_path, f"<!-- {block} -->\n<!-- end -->\n"))
+
+
+def test_the_documents_have_known_blocks(build):
+    for path in build.DOCUMENTS:
+        for _, kind, _, _ in build.BLOCK.findall(path.read_text(encoding="utf-8")):
+            assert kind in build.KINDS
