@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import expit
 
 from drcrm.bandit import BanditLog, clipping_constant
 from drcrm.objective import Objective
@@ -107,6 +108,23 @@ def test_many_actions_per_context_take_the_other_route():
     short, long = (Objective(each, KLBall(0.1), 3.0)(coef) for each in (log, written_out(log)))
     assert short[0] == pytest.approx(long[0], rel=1e-12)
     assert short[1] == pytest.approx(long[1], rel=1e-10, abs=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1, 30, 300, 3000])
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
+def test_equals_the_formula_row_by_row_where_exponentials_vanish(scale, dense):
+    """π and σ by scipy, which keeps the smallest numbers that the objective takes for 0."""
+    log = make_log(9, dense)
+    X = sparse.csr_array(log.X).toarray()[log.context]
+    coef = scale * np.random.default_rng(10).normal(size=(5, 3))
+    scores = X @ coef
+    weight = np.exp((log.Y * scores - np.logaddexp(0, scores)).sum(axis=1)) / log.propensity
+    z = log.cost * np.minimum(weight, 3.0)
+    slope = np.where(weight <= 3.0, z, 0) * log.count / log.size
+    gradient = X.T @ (slope[:, None] * (log.Y - expit(scores)))
+    value, found = Objective(log, MeanRisk(), 3.0)(coef)
+    assert value == pytest.approx(log.count @ z / log.size, rel=1e-10)
+    assert found == pytest.approx(gradient.ravel(), rel=1e-10, abs=1e-12)
 
 
 def test_a_clipped_term_has_no_gradient():
