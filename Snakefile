@@ -17,7 +17,7 @@ wildcard_constraints:
     seed=r"\d+",
     replays=r"\d+",
     table="metrics|grids",
-    figure="replay_count|" + "|".join(DIAGNOSTICS),
+    figure="|".join(FIGURES),
 
 
 rule all:

@@ -57,7 +57,7 @@ def hyperparameters(document: Path, experiment: str) -> str:
 
 def comparison(document: Path, experiment: str, metric: str) -> str:
     table = read(experiment, "paper_comparison")
-    return markup.comparison(table[table["metric"] == metric])
+    return markup.comparison(table[table["metric"] == metric], markup.MARKDOWN)
 
 
 def differences(document: Path, experiment: str, metric: str, selection: str, algorithms: str, counts: str) -> str:

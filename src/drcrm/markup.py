@@ -1,9 +1,10 @@
-"""The tables in print: the same cells as Markdown and as LaTeX (booktabs)."""
+"""The tables in print: the same cells as Markdown, LaTeX (booktabs) and HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 
 import numpy as np
 import pandas as pd
@@ -17,12 +18,14 @@ Rows = Sequence[Sequence[str]]
 class Markup:
     """How a table is written: whole, and the parts of its cells."""
 
-    table: Callable[[Sequence[str], Rows], str]
-    label: str  # the attribute of a Look
+    document: Callable[[str], str]
+    heading: str
+    table: Callable[[Sequence[str], Rows], str]  # from a header of plain text, and rows in this markup
+    text: Callable[[str], str]  # plain text in this markup
+    label: str  # the attribute of a Look that is in this markup
     bold: str
     error: str
-    power: Callable[[float], str]
-    heading: str
+    power: str
 
 
 def _markdown_table(header: Sequence[str], rows: Rows) -> str:
@@ -31,28 +34,57 @@ def _markdown_table(header: Sequence[str], rows: Rows) -> str:
 
 
 def _latex_table(header: Sequence[str], rows: Rows) -> str:
-    heads = " & ".join(rf"\textbf{{{name}}}" if name else "" for name in header)
+    heads = " & ".join(rf"\textbf{{{LATEX.text(name)}}}" if name else "" for name in header)
     lines = [rf"\begin{{tabular}}{{l{'c' * (len(header) - 1)}}}", r"\toprule", heads + r" \\", r"\midrule"]
     lines += [" & ".join(row) + r" \\" for row in rows]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
-def _exponent(value: float) -> str:
-    """The exponent of a power of ten where it is a whole or half number (3.16 counts as √10), else nothing."""
-    exponent = round(2 * np.log10(value)) / 2
-    return f"{exponent:g}" if abs(np.log10(value) - exponent) < 1e-3 else ""
+def _html_table(header: Sequence[str], rows: Rows) -> str:
+    heads = "".join(f"<th>{escape(name)}</th>" for name in header)
+    body = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table>\n<tr>{heads}</tr>\n{body}\n</table>\n"
 
 
-def _markdown_power(value: float) -> str:
-    return f"10^{_exponent(value)}" if _exponent(value) else f"{value:g}"
+def _html_page(body: str) -> str:
+    style = (
+        "body { font: 14px/1.4 sans-serif; margin: 1.5em } table { border-collapse: collapse; margin-bottom: 2em } "
+        "th, td { padding: .2em .8em; text-align: left } tr:first-child { border-block: 1px solid } "
+        "tr:last-child { border-bottom: 1px solid } p { max-width: 60em }"
+    )
+    return f'<!doctype html>\n<meta charset="utf-8">\n<style>{style}</style>\n{body}'
 
 
-def _latex_power(value: float) -> str:
-    return f"$10^{{{_exponent(value)}}}$" if _exponent(value) else f"{value:g}"
-
-
-MARKDOWN = Markup(_markdown_table, "label", "**{}**", " ± {:.3f}", _markdown_power, "{}\n\n")
-LATEX = Markup(_latex_table, "latex", r"\textbf{{{}}}", r" {{\scriptsize $\pm$ {:.3f}}}", _latex_power, "% {}\n")
+MARKDOWN = Markup(
+    document=str,
+    heading="{}\n\n",
+    table=_markdown_table,
+    text=lambda text: text.replace("|", r"\|"),
+    label="label",
+    bold="**{}**",
+    error=" ± {:.3f}",
+    power="10^{}",
+)
+LATEX = Markup(
+    document=str,
+    heading="% {}\n",
+    table=_latex_table,
+    text=lambda text: text.replace("%", r"\%").replace("_", r"\_").replace("&", r"\&"),
+    label="latex",
+    bold=r"\textbf{{{}}}",
+    error=r" {{\scriptsize $\pm$ {:.3f}}}",
+    power="$10^{{{}}}$",
+)
+HTML = Markup(
+    document=_html_page,
+    heading="<p>{}</p>\n",
+    table=_html_table,
+    text=escape,
+    label="label",
+    bold="<b>{}</b>",
+    error=" ± {:.3f}",
+    power="10<sup>{}</sup>",
+)
 
 
 def losses(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
@@ -86,7 +118,7 @@ def details(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str
     )
     header = ["Data", "Algorithm", "Mean", "95 % interval", "p", "p (Holm)", "Seeds", "Converged"]
     rows = [_detail(row, to) for row in table[table["selection"] == selection].to_dict("records")]
-    return to.heading.format(said) + to.table([_escaped(name, to) for name in header], rows)
+    return to.heading.format(said) + to.table(header, rows)
 
 
 def hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Markup) -> str:
@@ -97,16 +129,16 @@ def hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Markup) ->
         grid = sorted(set(group["value"]))
         counts = [group[group["dataset"] == data].set_index("value")["times_chosen"] for data in datasets]
         cells = [" ".join(str(count[value]) for value in grid) if len(count) else "" for count in counts]
-        ends = f"{to.power(grid[0])} … {to.power(grid[-1])}"
+        ends = f"{_power(grid[0], to)} … {_power(grid[-1], to)}"
         rows.append([getattr(look(algorithm), to.label), ends, SELECTIONS[selection], *cells])
     said = "How often each value of a grid was chosen, from its low end to its high."
     return to.heading.format(said) + to.table(header, rows)
 
 
-def comparison(table: pd.DataFrame) -> str:
-    """The paper's and the public code's cells beside ours, as Markdown."""
+def comparison(table: pd.DataFrame, to: Markup) -> str:
+    """The paper's and the public code's cells beside ours."""
     if table.empty:
-        return "None of this experiment's data sets stands for one of the paper's.\n"
+        return to.heading.format("None of this experiment's data sets stands for one of the paper's.")
     header = [
         *("Metric", "Data", "Algorithm", "Chosen by", "Paper", "Ours", "Difference", "Std. error"),
         *("Public code", "its std. error", "Difference in joint std. errors", "Where data or protocol differ"),
@@ -124,11 +156,42 @@ def comparison(table: pd.DataFrame) -> str:
             _number(row.code, absent=""),
             _number(row.code_standard_error, absent=""),
             _number(row.code_difference_in_errors, "+.2f", absent=""),
-            row.differs,
+            to.text(row.differs),
         ]
         for row in table.itertuples()
     ]
-    return MARKDOWN.table(header, rows)
+    return to.table(header, rows)
+
+
+def differences(table: pd.DataFrame, to: Markup) -> str:
+    """Paired differences to POEM, a row each."""
+    header = [
+        "Metric",
+        "Data",
+        "Δ",
+        "Chosen by",
+        "Algorithm",
+        "Difference to POEM",
+        "p (larger)",
+        "p (smaller)",
+        "Seeds",
+    ]
+    rows = [
+        [
+            METRICS[row.metric],
+            dataset_label(row.dataset),
+            str(row.replay_count),
+            SELECTIONS[row.selection],
+            getattr(look(row.algorithm), to.label),
+            _number(row.difference, "+.3f")
+            + ("" if np.isnan(row.standard_error) else to.error.format(row.standard_error)),
+            _number(row.p_larger, ".2g", absent=""),
+            _number(row.p_smaller, ".2g", absent=""),
+            str(row.n_seeds),
+        ]
+        for row in table.itertuples()
+    ]
+    return to.table(header, rows)
 
 
 def _loss(row, to: Markup) -> str:
@@ -147,12 +210,14 @@ def _detail(row: dict, to: Markup) -> list[str]:
         _number(row["p_value"], ".2g", absent=""),
         _number(row["p_holm"], ".2g", absent=""),
         str(row["n_seeds"]),
-        _escaped(_number(row["converged"], ".0%", absent=""), to),
+        to.text(_number(row["converged"], ".0%", absent="")),
     ]
 
 
-def _escaped(text: str, to: Markup) -> str:
-    return text.replace("%", r"\%") if to is LATEX else text
+def _power(value: float, to: Markup) -> str:
+    """A value as a power of ten where its exponent is a whole or half number (3.16 counts as √10)."""
+    exponent = round(2 * np.log10(value)) / 2
+    return to.power.format(f"{exponent:g}") if abs(np.log10(value) - exponent) < 1e-3 else f"{value:g}"
 
 
 def _number(value: float, form: str = ".3f", absent: str = "missing") -> str:

@@ -34,27 +34,15 @@ rule tables:
         known=[os.path.relpath(SOURCE / f"drcrm/data/{name}.csv") for name in ("paper_tables", "reference_code")],
         metrics="results/{experiment}/metrics.csv",
     output:
-        expand("results/{{experiment}}/tables/{table}.{kind}", table=[*LOSSES, "hyperparameters"], kind=["md", "tex"]),
-        "results/{experiment}/tables/paper_comparison.md",
-        report(
-            "results/{experiment}/tables/differences_to_poem.csv",
-            caption="../report/differences_to_poem.rst",
-            category="Tables",
-        ),
-        report(
-            expand("results/{{experiment}}/tables/{table}.csv", table=LOSSES),
-            caption="../report/losses.rst",
-            category="Tables",
-        ),
-        report(
-            "results/{experiment}/tables/hyperparameters.csv",
-            caption="../report/hyperparameters.rst",
-            category="Tables",
-        ),
-        report(
-            "results/{experiment}/tables/paper_comparison.csv",
-            caption="../report/paper_comparison.rst",
-            category="Tables",
+        expand("results/{{experiment}}/tables/{table}.{kind}", table=TABLES, kind=["csv", "md", "tex"]),
+        *(
+            report(
+                f"results/{{experiment}}/tables/{name}.html",
+                caption="../report/tables.rst",
+                category="Tables",
+                labels={"table": title},
+            )
+            for name, title in TABLES.items()
         ),
     log:
         "results/{experiment}/logs/tables.log",
@@ -95,6 +83,7 @@ rule figure:
             "results/{experiment}/figures/{figure}_{dataset}.svg",
             caption="../report/figures.rst",
             category=lambda wildcards: "Figures" if wildcards.figure == "replay_count" else "Diagnostics",
+            labels=lambda wildcards: {"figure": FIGURES[wildcards.figure], "data": wildcards.dataset},
         ),
     log:
         "results/{experiment}/logs/{figure}_{dataset}.log",

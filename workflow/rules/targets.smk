@@ -1,7 +1,19 @@
 """What an experiment consists of: its runs, and the files it leaves."""
 
-LOSSES = ["expected_hamming", "greedy_hamming"]
-DIAGNOSTICS = ["grid", "surprise", "paired"]
+TABLES = {
+    "expected_hamming": "Expected Hamming loss",
+    "greedy_hamming": "Greedy Hamming loss",
+    "hyperparameters": "Chosen hyper-parameters",
+    "paper_comparison": "Beside the paper and the public code",
+    "differences_to_poem": "Paired differences to POEM",
+}
+FIGURES = {
+    "replay_count": "Loss and replay count",
+    "grid": "Loss along the grids",
+    "surprise": "Post-decision surprise",
+    "paired": "Paired differences to POEM",
+}
+TABLE_KINDS = ["csv", "md", "tex", "html"]
 FIGURE_KINDS = ["pdf", "svg", "png"]
 
 
@@ -17,16 +29,12 @@ def runs(name):
 def targets(name):
     """All files of an experiment, but the report."""
     folder, experiment = f"results/{name}", config["experiments"][name]
-    figures = {figure: experiment["datasets"] for figure in DIAGNOSTICS}
+    figures = {figure: experiment["datasets"] for figure in FIGURES}
+    figures["replay_count"] = experiment.get("replay_curve", {"datasets": []})["datasets"]
     if "poem" not in experiment["algorithms"]:
         del figures["paired"]
-    figures["replay_count"] = experiment.get("replay_curve", {"datasets": []})["datasets"]
     return [
         f"{folder}/metrics.csv",
-        *expand(f"{folder}/tables/{{table}}.{{kind}}", table=[*LOSSES, "hyperparameters"], kind=["csv", "md", "tex"]),
-        *expand(
-            f"{folder}/tables/{{table}}",
-            table=["paper_comparison.csv", "paper_comparison.md", "differences_to_poem.csv"],
-        ),
+        *expand(f"{folder}/tables/{{table}}.{{kind}}", table=TABLES, kind=TABLE_KINDS),
         *(f"{folder}/figures/{f}_{d}.{kind}" for f, names in figures.items() for d in names for kind in FIGURE_KINDS),
     ]

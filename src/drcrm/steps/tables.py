@@ -1,9 +1,9 @@
 """Turn an experiment's metrics into the paper's tables.
 
 Reads   --metrics: csv from collect.
-Writes  in the folder --output: expected_hamming, greedy_hamming, hyperparameters (.csv, .md, .tex) and
-        paper_comparison (.csv, .md), where only runs with --replay-count and seeds below --seeds enter; and, for all
-        runs, differences_to_poem.csv.
+Writes  in the folder --output, as .csv, .md, .tex and .html: expected_hamming, greedy_hamming, hyperparameters and
+        paper_comparison, where only runs with --replay-count and seeds below --seeds enter, and differences_to_poem,
+        of all runs.
 """
 
 from __future__ import annotations
@@ -61,20 +61,23 @@ def run(options: argparse.Namespace) -> None:
         _write_csv(options.output / f"{metric}.csv", table)
     _write_csv(options.output / "hyperparameters.csv", hyperparameters)
     _write_csv(options.output / "differences_to_poem.csv", differences)
-    for suffix, to in {"md": markup.MARKDOWN, "tex": markup.LATEX}.items():
-        for metric, table in losses.items():
-            parts = [
-                part(table, metric, by, to) for part in (markup.losses, markup.details) for by in options.selection
-            ]
-            write_text(options.output / f"{metric}.{suffix}", "\n".join(parts))
-        text = markup.hyperparameters(hyperparameters, options.datasets, to)
-        write_text(options.output / f"hyperparameters.{suffix}", text)
     paper, code = (pd.read_csv(files("drcrm") / f"data/{name}.csv") for name in ("paper_tables", "reference_code"))
     stands_for = {name: value.partition(":")[::2] for name, value in options.paper}
     protocol = tables.Protocol(options.replay_count, options.split_unit, options.logging_c, options.absent_label_score)
     comparison = tables.paper_comparison(losses, paper, code, stands_for, protocol)
     _write_csv(options.output / "paper_comparison.csv", comparison)
-    write_text(options.output / "paper_comparison.md", markup.comparison(comparison))
+    for suffix, to in {"md": markup.MARKDOWN, "tex": markup.LATEX, "html": markup.HTML}.items():
+        texts = {
+            metric: "\n".join(
+                part(table, metric, by, to) for part in (markup.losses, markup.details) for by in options.selection
+            )
+            for metric, table in losses.items()
+        }
+        texts["hyperparameters"] = markup.hyperparameters(hyperparameters, options.datasets, to)
+        texts["paper_comparison"] = markup.comparison(comparison, to)
+        texts["differences_to_poem"] = markup.differences(differences, to)
+        for name, text in texts.items():
+            write_text(options.output / f"{name}.{suffix}", to.document(text))
 
 
 def _write_csv(path: Path, table: pd.DataFrame) -> None:
