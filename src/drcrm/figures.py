@@ -115,6 +115,7 @@ def grid(measured: Measured) -> Figure:
                 linewidths=0,
             )
         axes.set_xscale("log")
+        axes.set_xlim(losses.columns.min() / 2, losses.columns.max() * 2)
         axes.set_title(drawn.label)
     for axes in panels[len(names) :]:
         axes.set_axis_off()

@@ -1,0 +1,80 @@
+"""Figures show what was measured, and what is missing as missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from drcrm.figures import FIGURES, Measured, grid, paired, replay_count, surprise
+
+ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
+GRID = [0.01, 0.1, 1.0]
+
+
+def measured(lost: tuple[str, int] | None = None, seeds: int = 3) -> Measured:
+    """Losses that tell algorithm and seed: 1, 2, … plus a tenth for each seed; one run may be lost."""
+    rows, grids = [], []
+    for place, name in enumerate(ALGORITHMS):
+        for seed in range(3):
+            for count in (1, 4):
+                if (name, seed) == lost:
+                    continue
+                key = {"dataset": "yeast", "replay_count": count, "seed": seed, "algorithm": name}
+                loss = place + 1 + seed / 10
+                value = 0.1 if name in ("poem", "kl_dro") else None
+                row = {**key, "selection": "ips", "expected_hamming": loss, "hyperparameter": value}
+                rows.append({**row, "score": loss - 14 - 0.5 * (seed + 1)})
+                grids += [{**key, "hyperparameter": value, "expected_hamming": loss + value} for value in GRID]
+    frames = pd.DataFrame(rows), pd.DataFrame(grids).query("algorithm in ('poem', 'kl_dro')")
+    return Measured(*frames, dataset="yeast", selections=["ips"], seeds=seeds, counts=[1, 4], labels=14)
+
+
+def lines(axes) -> dict[str, np.ndarray]:
+    return {line.get_label(): line.get_ydata() for line in axes.get_lines()}
+
+
+@pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_draws_any_number_of_seeds(draw, seeds, tmp_path):
+    draw(measured(seeds=seeds)).savefig(tmp_path / "figure.png")
+    draw(measured(lost=("kl_dro", 0), seeds=seeds)).savefig(tmp_path / "figure.png")
+
+
+def test_replay_count_shows_means_and_leaves_gaps():
+    [axes] = replay_count(measured()).axes
+    assert lines(axes)["π0"] == pytest.approx([1.1, 1.1])
+    means = {container.get_label(): container[0].get_ydata() for container in axes.containers}
+    assert means["POEM"] == pytest.approx([3.1, 3.1])
+    [axes] = replay_count(measured(lost=("poem", 1))).axes
+    means = {container.get_label(): container[0].get_ydata() for container in axes.containers}
+    assert np.isnan(means["POEM"]).all()
+    assert means["KL-DRO"] == pytest.approx([4.1, 4.1])
+
+
+def test_grid_shows_losses_levels_and_choices():
+    poem, kl_dro = grid(measured()).axes
+    assert [poem.get_title(), kl_dro.get_title()] == ["POEM", "KL-DRO"]
+    curve, *levels = (line.get_ydata() for line in poem.get_lines())
+    assert curve == pytest.approx([3.11, 3.2, 4.1])
+    assert [level[0] for level in levels] == pytest.approx([2.1, 1.1])
+    [chosen] = [marks for marks in poem.collections if len(marks.get_offsets()) and marks.get_label().startswith("_")][
+        -1:
+    ]
+    assert chosen.get_offsets()[:, 0].tolist() == [0.1]
+
+
+def test_surprise_is_estimated_less_true_risk():
+    """The scores promise ½, 1, 1½ less than the losses: 1 on average."""
+    [axes] = surprise(measured()).axes
+    assert [float(container[0].get_xdata()[0]) for container in axes.containers] == pytest.approx([-1, -1, -1])
+    texts = [text.get_text() for text in surprise(measured(lost=("poem", 2))).axes[0].texts]
+    assert texts == ["missing"]
+
+
+def test_paired_differences_are_to_poem_on_the_same_seed():
+    [axes] = paired(measured()).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["CIPS", "KL-DRO"]
+    assert [float(container[0].get_xdata()[0]) for container in axes.containers] == pytest.approx([-1, 1])
+    texts = [text.get_text() for text in paired(measured(lost=("kl_dro", 2))).axes[0].texts]
+    assert texts == ["missing"]

@@ -1,0 +1,74 @@
+"""Tables in print: the same cells in each markup, what is missing said, what is special escaped."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from drcrm.markup import HTML, LATEX, MARKDOWN, comparison, details, hyperparameters, losses
+from drcrm.tables import COMPARISON, hyperparameter_table, loss_table
+
+EVERY = {"markdown": MARKDOWN, "latex": LATEX, "html": HTML}
+every_markup = pytest.mark.parametrize("to", EVERY.values(), ids=EVERY)
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    """Four seeds: POEM is best, KL-CRM as good but for noise, CIPS clearly worse, aKL-CRM lacks a seed."""
+    means = {"logging": 3.0, "cips": 2.0, "poem": 1.0, "kl_crm": 1.001, "akl_crm": 1.0, "skyline": 0.5}
+    noise = np.array([0.1, -0.1, 0.05, -0.05])
+    rows = [
+        {
+            "dataset": "my_set",
+            "seed": seed,
+            "algorithm": name,
+            "selection": "snips",
+            "expected_hamming": mean + noise[seed] * (1 - 0.1 * (name == "kl_crm")),
+            "hyperparameter": {"poem": 0.01, "kl_crm": 3.16}.get(name),
+            "converged": {"poem": float(seed > 0), "kl_crm": 1.0}.get(name),
+        }
+        for name, mean in means.items()
+        for seed in range(4)
+        if (name, seed) != ("akl_crm", 2)
+    ]
+    return pd.DataFrame(rows)
+
+
+@every_markup
+def test_losses(table, to):
+    text = losses(loss_table(table, "expected_hamming", ["my_set"], ["snips"], 4), "expected_hamming", "snips", to)
+    assert "my set" in text
+    assert to.bold.format("1.000") + to.error.format(0.046) in text
+    assert to.bold.format("1.001") in text
+    assert to.bold.format("2.000") not in text
+    assert "2.000" in text
+    [missing] = [line for line in text.splitlines() if "missing" in line]
+    assert "aKL-CRM" in missing
+
+
+@every_markup
+def test_details(table, to):
+    text = details(loss_table(table, "expected_hamming", ["my_set"], ["snips"], 4), "expected_hamming", "snips", to)
+    assert to.text("75%") in text
+    assert "0.855 … 1.145" in text
+    assert ("75%" in text) == (to is not LATEX)
+
+
+@every_markup
+def test_hyperparameters(table, to):
+    grids = {"poem": [0.001, 0.01], "kl_crm": [0.7, 3.16]}
+    text = hyperparameters(hyperparameter_table(table, grids, ["my_set"], ["snips"]), ["my_set"], to)
+    assert f"{to.power.format('-3')} … {to.power.format('-2')}" in text
+    assert f"0.7 … {to.power.format('0.5')}" in text
+    assert text.count("0 4") == 2
+
+
+@every_markup
+def test_what_differs_is_escaped(to):
+    row = dict.fromkeys(COMPARISON, np.nan) | {"metric": "greedy_hamming", "dataset": "yeast", "algorithm": "poem"}
+    row |= {"selection": "ips", "paper": 1.0, "differs": "a|b & c_d <e> 5%"}
+    text = comparison(pd.DataFrame([row]), to)
+    expected = {MARKDOWN: r"a\|b & c_d <e> 5%", LATEX: r"a|b \& c\_d <e> 5\%", HTML: "a|b &amp; c_d &lt;e&gt; 5%"}
+    assert expected[to] in text
+    assert "missing" in text
