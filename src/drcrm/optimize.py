@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +15,7 @@ from .errors import InputError
 from .objective import Objective
 from .risks import Risk
 
+PATIENCE = 200  # iterations after which a fit may be given up
 MEMORY = 10  # pairs of vectors; 50 reach no better objectives in the same iterations, and cost up to six times as much
 
 
@@ -28,30 +30,50 @@ class Fit:
 
 
 def minimize_risks(
-    log: BanditLog, risks: Iterable[Risk], clip: float | None, max_iter: int = 1000, tol: float = 1e-6
-) -> list[Fit]:
-    """Minimise each risk of one log by L-BFGS-B from Θ = 0.
+    log: BanditLog,
+    risks: Iterable[Risk],
+    clip: float | None,
+    max_iter: int = 1000,
+    tol: float = 1e-6,
+    hopeless: Callable[[np.ndarray], bool] | None = None,
+) -> Iterator[Fit]:
+    """Minimise each risk of one log by L-BFGS-B from Θ = 0, one after the other.
 
     Stops when the relative decrease of the objective or the largest gradient entry is at most ``tol``, or after
-    ``max_iter`` iterations, which is then said in the result. A feature that no context has gets no gradient: its
-    coefficients stay 0, and are not carried along.
+    ``max_iter`` iterations, or where ``hopeless``, asked of Θ after 200 iterations, says so; the latter two are said in
+    the result. A feature that no context has gets no gradient: its coefficients stay 0, and are not carried along.
     """
     seen = _seen_features(log.X)
     narrow = log if seen.all() else log.with_contexts(log.X[:, np.flatnonzero(seen)])
-    return [_minimize(Objective(narrow, risk, clip), seen, max_iter, tol) for risk in risks]
+
+    def widened(x: np.ndarray) -> np.ndarray:
+        coef = np.zeros((len(seen), log.Y.shape[1]))
+        coef[seen] = x.reshape(-1, log.Y.shape[1])
+        return coef
+
+    for risk in risks:
+        objective = Objective(narrow, risk, clip)
+        start = np.zeros(objective.shape[0] * objective.shape[1])
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = np.isfinite(objective(start)[0])
+        if not finite:
+            raise InputError("the risk is not finite at Θ = 0: propensities this small need clipped weights")
+        options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": tol, "maxcor": MEMORY}
+        found = minimize(
+            objective, start, jac=True, method="L-BFGS-B", options=options, callback=_look(hopeless, widened)
+        )
+        yield Fit(widened(found.x), float(found.fun), int(found.nit), bool(found.success))
 
 
-def _minimize(objective: Objective, seen: np.ndarray, max_iter: int, tol: float) -> Fit:
-    start = np.zeros(objective.shape[0] * objective.shape[1])
-    options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": tol, "maxcor": MEMORY}
-    with np.errstate(over="ignore", invalid="ignore"):
-        finite = np.isfinite(objective(start)[0])
-    if not finite:
-        raise InputError("the risk is not finite at Θ = 0: propensities this small need clipped weights")
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-    coef = np.zeros((len(seen), objective.shape[1]))
-    coef[seen] = found.x.reshape(objective.shape)
-    return Fit(coef, float(found.fun), int(found.nit), bool(found.success))
+def _look(hopeless: Callable[[np.ndarray], bool] | None, widened: Callable) -> Callable[[np.ndarray], None] | None:
+    """What L-BFGS calls after each iteration: it stops where, after ``PATIENCE`` of them, Θ is hopeless."""
+    iterations = count(1)
+
+    def look(x: np.ndarray) -> None:
+        if next(iterations) == PATIENCE and hopeless(widened(x)):
+            raise StopIteration
+
+    return look if hopeless else None
 
 
 def _seen_features(X) -> np.ndarray:
