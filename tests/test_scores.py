@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drcrm import BanditLog, ExponentialPolicy
+from drcrm import BanditLog, ExponentialPolicy, optimize
 from drcrm.bandit import clipping_constant, replay
 from drcrm.crossval import fit_grid
 from drcrm.scores import SCORES, choose, log_weights, off_policy_scores
@@ -102,3 +102,25 @@ def test_cips_has_a_grid_of_one_nameless_value():
     fits = fit_grid(log, log, "CIPS")
     assert np.isnan(fits.grid).tolist() == [True]
     assert fits.chosen.tolist() == [0, 0, 0, 0]
+
+
+def test_fits_that_promise_little_are_given_up_and_the_choice_stays(monkeypatch):
+    """Much penalised fits promise little: they stop where patience ends, all others are what they were."""
+    rng = np.random.default_rng(5)
+    X = np.column_stack([rng.normal(size=(200, 10)), np.ones(200)])
+    labels = (X @ rng.normal(size=(11, 5)) > 0).astype(int)
+    log = replay(ExponentialPolicy(rng.normal(scale=0.1, size=(11, 5))), X, labels, 4, rng)
+    held = rng.random(800) < 0.25
+    arguments = log.recount(~held), log.recount(held), "POEM", "variance_penalty", [1e-3, 0.1, 10.0, 100.0, 1000.0]
+    full = fit_grid(*arguments)
+    monkeypatch.setattr(optimize, "PATIENCE", 10)
+    given_up = fit_grid(*arguments)
+    early = given_up.iterations != full.iterations
+    assert early.any()
+    assert (given_up.iterations[early] == 10).all()
+    assert not given_up.converged[early].any()
+    assert given_up.chosen.tolist() == full.chosen.tolist()
+    assert np.array_equal(given_up.coef[~early], full.coef[~early])
+    logged = arguments[1].cost.mean()
+    best = full.scores.min(axis=0)
+    assert (given_up.scores[early] > (best + logged) / 2).all()
