@@ -76,7 +76,7 @@ def replay_count(measured: Measured) -> Figure:
     axes.minorticks_off()
     axes.set_xlabel("Replay count Δ")
     axes.set_ylabel(METRICS[LOSS])
-    axes.set_title(f"{measured.title}, chosen by {SELECTIONS[headline]}")
+    figure.suptitle(f"{measured.title}, chosen by {SELECTIONS[headline]}", fontsize=8)
     figure.legend(loc="outside lower center", ncols=3, fontsize=7)
     return figure
 
@@ -152,7 +152,7 @@ def surprise(measured: Measured) -> Figure:
             _across(axes, interval(estimated - true), row + shift, look(name).colour, SELECTION_MARKERS[selection])
     _name_rows(axes, names)
     axes.set_xlabel("Estimated − true risk")
-    axes.set_title(measured.title)
+    figure.suptitle(measured.title, fontsize=8)
     handles = [_selection_handle(selection) for selection in measured.selections]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=7)
     return figure
@@ -170,7 +170,7 @@ def paired(measured: Measured) -> Figure:
         _across(axes, interval(difference), row, look(name).colour, look(name).marker)
     _name_rows(axes, names)
     axes.set_xlabel(f"{METRICS[LOSS]} − POEM's, by seed")
-    axes.set_title(f"{measured.title}, chosen by {SELECTIONS[measured.selections[0]]}")
+    figure.suptitle(f"{measured.title}, chosen by {SELECTIONS[measured.selections[0]]}", fontsize=8)
     return figure
 
 
