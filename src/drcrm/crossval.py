@@ -44,7 +44,7 @@ def fit_grid(
     """Fit an estimator for every value of its hyper-parameter, and score the fits on the held-out part.
 
     A fit that has not converged after 200 iterations is given up if each of its four scores then promises less than
-    half of what the best so far gains on the logged costs: far ends of a grid, which would take most of the time.
+    a quarter of what the best so far gains on the logged costs: far ends of a grid, which would take most of the time.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def fit_grid(
     def hopeless(coef: np.ndarray) -> bool:
         best = np.fmin.reduce(scores)
         gained = logged - best
-        return bool(np.all((gained > 0) & (score(coef) - best > gained / 2)))
+        return bool(np.all((gained > 0) & (score(coef) > logged - gained / 4)))
 
     fits = [None] * len(grid)
     for index, fit in zip(order, minimize_risks(train, risks, clip, hopeless=hopeless), strict=True):
