@@ -126,10 +126,10 @@ class Recorded(Risk):
 def over_evaluations(report: Report, data: str, log: BanditLog) -> None:
     """What a fit takes beside its evaluations."""
     clip, counted = clipping_constant(log), Recorded(MeanRisk())
-    minimize_risks(log, [counted], clip, max_iter=200)
+    list(minimize_risks(log, [counted], clip, max_iter=200))
     one = evaluation(log)
     fit, evaluations = in_turns(
-        lambda: minimize_risks(log, [MeanRisk()], clip, max_iter=200), lambda: [one() for _ in counted.calls]
+        lambda: list(minimize_risks(log, [MeanRisk()], clip, max_iter=200)), lambda: [one() for _ in counted.calls]
     )
     report.add("fit ÷ its evaluations, Δ = 4", data, fit / evaluations, fit, "s, 200 iterations", (AT_MOST, 1.6))
 
@@ -140,7 +140,7 @@ def search(report: Report, data: str, replays: int, log: BanditLog) -> None:
     for kind in (KLBall, Chi2Ball):
         for radius in (1e-3, 1e-1):
             path = Recorded(kind(radius))
-            minimize_risks(log, [path], clip, max_iter=20)
+            list(minimize_risks(log, [path], clip, max_iter=20))
 
             def follow(risk: Risk, calls=path.calls) -> None:
                 for call in calls:
@@ -179,7 +179,7 @@ from drcrm.files import read_log
 from drcrm.optimize import minimize_risks
 from drcrm.risks import KLBall
 log, _ = read_log(sys.argv[1])
-minimize_risks(log, [KLBall(0.01)], clipping_constant(log), max_iter=40)
+list(minimize_risks(log, [KLBall(0.01)], clipping_constant(log), max_iter=40))
 print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
 """
     job = subprocess.run([sys.executable, "-c", code, path], check=True, capture_output=True, text=True)
