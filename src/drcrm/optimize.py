@@ -16,7 +16,7 @@ from .objective import Objective
 from .risks import Risk
 
 PATIENCE = 200  # iterations after which a fit may be given up
-MEMORY = 10  # pairs of vectors; 50 reach no better objectives in the same iterations, and cost up to six times as much
+MEMORY = 10  # pairs of vectors; 50 reach much the same objectives, and cost up to six times as much
 
 
 @dataclass(frozen=True)
