@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 from scipy.special import expit
 
+from drcrm.actions import SparseActions, TabledActions
 from drcrm.bandit import BanditLog, clipping_constant
 from drcrm.objective import Objective
 from drcrm.optimize import minimize_risks
@@ -98,13 +99,15 @@ def test_dense_equals_csr(risk):
     assert csr[1] == pytest.approx(dense[1], rel=1e-12, abs=1e-14)
 
 
-def test_many_actions_per_context_take_the_other_route():
-    """From some density of actions on they are gathered, not scattered: the same numbers."""
+@pytest.mark.parametrize("labels", [1, 3, 5, 6, 14])
+def test_many_actions_per_context_are_looked_up_in_tables(labels):
     rng = np.random.default_rng(6)
     n = 2000
-    rows = rng.integers(0, 2, (n, 3)), rng.uniform(0.05, 1, n), -rng.integers(0, 4, n)
+    rows = rng.integers(0, 2, (n, labels)), rng.uniform(0.05, 1, n), -rng.integers(0, 4, n)
     log = BanditLog(rng.normal(size=(10, 4)), *rows, context=rng.integers(0, 10, n))
-    coef = rng.normal(size=(4, 3))
+    coef = rng.normal(size=(4, labels))
+    assert isinstance(log.action_map, TabledActions)
+    assert isinstance(written_out(log).action_map, SparseActions)
     short, long = (Objective(each, KLBall(0.1), 3.0)(coef) for each in (log, written_out(log)))
     assert short[0] == pytest.approx(long[0], rel=1e-12)
     assert short[1] == pytest.approx(long[1], rel=1e-10, abs=1e-12)

@@ -6,13 +6,11 @@ import math
 from functools import cached_property
 
 import numpy as np
-from scipy import sparse
 
+from .actions import SparseActions, TabledActions, action_map
 from .errors import InputError
-from .policy import ExponentialPolicy, incidence
+from .policy import ExponentialPolicy
 from .validation import check_actions, check_context, check_features, check_integers, check_vector, reject
-
-DENSE_ACTIONS = 8  # actions per (context, label) from which gathering them beats scattering them: by measurement
 
 
 class BanditLog:
@@ -63,21 +61,9 @@ class BanditLog:
         return np.log(self.propensity)
 
     @cached_property
-    def incidence(self) -> sparse.csr_array:
-        """S with (S u)_i = y_i · u_{context_i}: see :func:`drcrm.policy.incidence`."""
-        return incidence(self.Y, self.context, self.X.shape[0])
-
-    @cached_property
-    def to_labels(self) -> sparse.sparray:
-        """Sᵀ: from values of the rows to their sums over the rows with a label, for each (context, label)."""
-        transposed = self.incidence.T
-        return transposed if self.incidence.nnz < DENSE_ACTIONS * transposed.shape[0] else transposed.tocsr()
-
-    @cached_property
-    def to_contexts(self) -> sparse.csr_array:
-        """From values of the rows to their sums for each context, a matrix (m, n)."""
-        n, m = len(self.Y), self.X.shape[0]
-        return sparse.csr_array((np.ones(n), (self.context, np.arange(n))), shape=(m, n))
+    def action_map(self) -> SparseActions | TabledActions:
+        """The linear map between scores of the contexts and values of the rows: see :mod:`drcrm.actions`."""
+        return action_map(self.Y, self.context, self.X.shape[0])
 
     def recount(self, count) -> BanditLog:
         """Return the log with other multiplicities, without the rows that never occur and contexts without rows."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .bandit import BanditLog
-from .numerics import exp_in_place
-from .policy import log_prob, partition
+from .numerics import exp
+from .policy import partition
 from .risks import Risk
 
 
@@ -37,18 +37,18 @@ class Objective:
     def __call__(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the value and the gradient at Θ, given flat or of shape (d, q); the gradient comes flat."""
         log = self.log
-        by_label, by_row, unclipped = self._buffers
+        by_label, by_row, clipped = self._buffers
         # The narrow factor on the left takes BLAS a quarter to a third less time; sparse products do not mind.
         scores = np.ascontiguousarray((coef.reshape(self.shape).T @ log.X.T).T)
         log_partition, marginals = partition(scores, by_label)
-        log_weight = log_prob(scores, log_partition, log.incidence, log.context, by_row)
+        log_weight = log.action_map.scores(scores, log_partition)
         log_weight -= log.log_propensity
-        np.less_equal(log_weight, self.log_clip, out=unclipped)
+        np.greater(log_weight, self.log_clip, out=clipped)
         np.minimum(log_weight, self.log_clip, out=log_weight)
-        z = np.multiply(log.cost, exp_in_place(log_weight), out=log_weight)
+        z = np.multiply(log.cost, exp(log_weight, out=log_weight), out=log_weight)
         value, slope = self.risk.evaluate(z, self._share, self._size)
         slope = np.multiply(slope, z, out=by_row)
-        slope *= unclipped
-        score_slope = (log.to_labels @ slope).reshape(scores.shape)
-        score_slope -= np.multiply(marginals, (log.to_contexts @ slope)[:, None], out=marginals)
+        np.copyto(slope, 0, where=clipped)
+        score_slope, context_slope = log.action_map.sums(slope)
+        score_slope -= np.multiply(marginals, context_slope[:, None], out=marginals)
         return value, (score_slope.T @ log.X).T.ravel()

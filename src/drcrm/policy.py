@@ -8,10 +8,10 @@ Source: sections 2.3 and 4 of the paper (exponential models, multi-label actions
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
+from .actions import action_map
 from .errors import InputError
-from .numerics import exp_in_place
+from .numerics import exp
 from .validation import check_actions, check_context, check_features
 
 LARGE = 700.0  # e^u does not overflow up to here, and 1 + e^u = e^u from far below
@@ -57,7 +57,7 @@ class ExponentialPolicy:
         if Y.shape[1] != scores.shape[1]:
             raise InputError(f"Y has {Y.shape[1]} labels, the policy has {scores.shape[1]}")
         log_partition, _ = partition(scores)
-        return log_prob(scores, log_partition, incidence(Y, context, len(scores)), context)
+        return action_map(Y, context, len(scores)).scores(scores, log_partition)
 
     def sample(self, X, random_state=None) -> np.ndarray:
         """Draw one action for each row of X, shape (n, q); ``random_state`` is a seed or a numpy Generator."""
@@ -72,37 +72,12 @@ def partition(scores: np.ndarray, buffers: np.ndarray | None = None) -> tuple[np
     need not allocate.
     """
     marginals, total = np.empty((2, *scores.shape)) if buffers is None else buffers
-    exp_in_place(np.minimum(scores, LARGE, out=marginals))
+    large = scores.max() > LARGE
+    exp(np.minimum(scores, LARGE) if large else scores, out=marginals)
     np.add(marginals, 1, out=total)
     np.divide(marginals, total, out=marginals)
     ones = np.ones(scores.shape[1])
     log_partition = np.log(total, out=total) @ ones
-    if scores.max() > LARGE:
+    if large:
         log_partition += np.maximum(scores - LARGE, 0) @ ones
     return log_partition, marginals
-
-
-def incidence(Y: np.ndarray, context: np.ndarray, n_contexts: int) -> sparse.csr_array:
-    """Return the matrix S, shape (n, n_contexts · q), with (S u)_i = y_i · u_{context_i} for row-major scores u."""
-    n, q = Y.shape
-    row, label = np.nonzero(Y)
-    indptr = np.concatenate([[0], np.cumsum(Y.sum(axis=1, dtype=np.intp))])
-    columns = np.asarray(context)[row] * q + label
-    narrow = np.int32 if max(n_contexts * q, len(row)) < 2**31 else np.int64
-    return sparse.csr_array((np.ones(len(row)), columns.astype(narrow), indptr.astype(narrow)), (n, n_contexts * q))
-
-
-def log_prob(
-    scores: np.ndarray,
-    log_partition: np.ndarray,
-    actions: sparse.csr_array,
-    context: np.ndarray,
-    buffer: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return log π(y_i | x_{context_i}), shape (n,), from scores, their log-partition and the actions.
-
-    ``buffer`` (n,) is written to.
-    """
-    found = actions @ scores.ravel()
-    found -= np.take(log_partition, context, out=buffer, mode="clip")
-    return found

@@ -14,7 +14,7 @@ from numbers import Real
 import numpy as np
 
 from .errors import InputError
-from .numerics import exp_in_place
+from .numerics import exp
 from .validation import check_vector, reject
 
 Evaluation = tuple[float, np.ndarray]
@@ -328,7 +328,7 @@ def _tilt(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[float, np.ndar
 def _exponential_weights(below: np.ndarray, share: np.ndarray, beta: float) -> tuple[np.ndarray, float]:
     """Return s ∝ share · e^{βz} and what it sums to before it is normalised, for z ≤ 0 with largest 0."""
     tilted = beta * below
-    exp_in_place(tilted)
+    exp(tilted, out=tilted)
     tilted *= share
     mass = tilted.sum()
     tilted /= mass
