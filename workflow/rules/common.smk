@@ -25,8 +25,20 @@ except InputError as error:
     sys.exit(str(error))
 
 # The mirror is no parameter of a rule: the data are the same from anywhere, and fetched files stay.
-mirror = quote(config["mirror"] or "")
-shell.prefix(f"set -euo pipefail; export PYTHONPATH={quote(str(SOURCE))} DRCRM_MIRROR={mirror}; ")
+environment = {
+    "PYTHONPATH": quote(str(SOURCE)),
+    "DRCRM_MIRROR": quote(config["mirror"] or ""),
+    # Memory of arrays is kept for the next ones (by glibc), not returned to the system after each.
+    "MALLOC_MMAP_THRESHOLD_": 2**25,
+    "MALLOC_TRIM_THRESHOLD_": 2**30,
+}
+exports = " ".join(f"{name}={value}" for name, value in environment.items())
+shell.prefix(f"set -euo pipefail; export {exports}; ")
+
+# Under a limit of jobs per second, on by default, Snakemake (9.27) reconsiders all that is left once a second for every
+# job that has ended: after some hundred jobs it keeps a core busy.
+if workflow.scheduling_settings:
+    workflow.scheduling_settings.max_jobs_per_timespan = None
 
 RUN = "results/{experiment}/runs/{dataset}/seed{seed}"
 
