@@ -10,6 +10,12 @@ include: "workflow/rules/options.smk"
 include: "workflow/rules/targets.smk"
 
 
+# Under a limit of jobs per second, on by default, Snakemake (9.27) reconsiders all that is left once a second for every
+# job that has ended: after some hundred jobs it keeps a core busy.
+onstart:
+    workflow.scheduler.job_rate_limiter = None
+
+
 wildcard_constraints:
     experiment="|".join(config["experiments"]),
     dataset="|".join(config["datasets"]),

@@ -290,6 +290,11 @@ def test_a_change_of_code_reruns_the_rules_that_use_it(elsewhere, config, tmp_pa
     assert not {"fetch", "split", "log_crf", "replay", "fit"} & set(planned)
 
 
+def test_jobs_are_chosen_once_for_each_that_ends(config, tmp_path):
+    said = snakemake(tmp_path, config, "tiny", "--cores=1", "--until", "replay", "--verbose")
+    assert said.count("Ready jobs") <= 1 + sum(jobs(said).values())
+
+
 def test_report_is_one_page_with_tables_and_figures(finished, config, tmp_path_factory):
     work = copied(finished, tmp_path_factory.mktemp("report"))
     snakemake(work, config, "tiny", "--report", "results/tiny/report.html")

@@ -35,11 +35,6 @@ environment = {
 exports = " ".join(f"{name}={value}" for name, value in environment.items())
 shell.prefix(f"set -euo pipefail; export {exports}; ")
 
-# Under a limit of jobs per second, on by default, Snakemake (9.27) reconsiders all that is left once a second for every
-# job that has ended: after some hundred jobs it keeps a core busy.
-if workflow.scheduling_settings:
-    workflow.scheduling_settings.max_jobs_per_timespan = None
-
 RUN = "results/{experiment}/runs/{dataset}/seed{seed}"
 
 
