@@ -9,10 +9,12 @@ A block between <!-- KIND ARGUMENTS --> and <!-- end --> is replaced by what KIN
     differences EXPERIMENT METRIC SELECTION ALGORITHM,… COUNT,…    to POEM, by replay count
     figure EXPERIMENT NAME                     a figure, copied to docs/figures
     run EXPERIMENT                             what was run: configuration, commit, versions
+    rows EXPERIMENT                            links to the rows of all runs and of all fits, copied to docs/results
 """
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 import subprocess
@@ -102,7 +104,20 @@ def run(document: Path, experiment: str) -> str:
     return f"Commit {commit.stdout.strip()}; {versions}.\n\n```yaml\n{options}```\n"
 
 
-KINDS = {each.__name__: each for each in (losses, details, hyperparameters, comparison, differences, figure, run)}
+def rows(document: Path, experiment: str) -> str:
+    links = []
+    for name, what in {"metrics": "every run, algorithm and selection", "grids": "every fit"}.items():
+        source = ROOT / f"results/{experiment}/{name}.csv"
+        if not source.exists():
+            raise InputError(f"{source.relative_to(ROOT)}: no such file; `snakemake {experiment}` makes it")
+        target = ROOT / f"docs/results/{experiment}_{name}.csv.gz"
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(gzip.compress(source.read_bytes(), mtime=0))
+        links.append(f"[{what}]({target.relative_to(document.parent)})")
+    return f"The rows behind the numbers: {', '.join(links)}.\n"
+
+
+KINDS = {each.__name__: each for each in (losses, details, hyperparameters, comparison, differences, figure, run, rows)}
 
 
 def filled(document: Path) -> str:

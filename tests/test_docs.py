@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -63,6 +64,7 @@ def test_a_block_is_replaced_and_the_rest_stays(build, tmp_path):
             "losses paper expected_hamming ips",
             "results/paper/tables/expected_hamming.csv: no such file; `snakemake paper`",
         ),
+        ("rows paper", "results/paper/metrics.csv: no such file; `snakemake paper` makes it"),
         ("figure sample grid_yeast", "results/sample/figures/grid_yeast.png: no such file"),
         ("picture sample", "page.md: unknown block 'picture', expected one of losses, details, "),
     ],
@@ -70,6 +72,15 @@ def test_a_block_is_replaced_and_the_rest_stays(build, tmp_path):
 def test_what_is_missing_is_named(build, tmp_path, block, message):
     with pytest.raises(InputError, match="^" + message.replace("(", r"\(")):
         build.filled(document(tmp_path, f"<!-- {block} -->\n<!-- end -->\n"))
+
+
+def test_rows_are_copied_and_linked(build, tmp_path):
+    for name in ("metrics", "grids"):
+        (tmp_path / f"results/sample/{name}.csv").write_text(f"{name},x\n1,2.5\n")
+    text = build.filled(document(tmp_path, "<!-- rows sample -->\n<!-- end -->\n"))
+    for name, target in re.findall(r"\[(.*?)\]\((.*?)\)", text):
+        assert pd.read_csv(tmp_path / "docs" / target)["x"].tolist() == [2.5], name
+    assert len(list((tmp_path / "docs/results").iterdir())) == 2
 
 
 def test_the_documents_have_known_blocks(build):
