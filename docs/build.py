@@ -58,15 +58,14 @@ def hyperparameters(document: Path, experiment: str) -> str:
 
 
 def comparison(document: Path, experiment: str, metric: str) -> str:
-    table = read(experiment, "paper_comparison")
+    table = read(experiment, "paper_comparison").fillna({"differs": ""})
     return markup.comparison(table[table["metric"] == metric], markup.MARKDOWN)
 
 
 def differences(document: Path, experiment: str, metric: str, selection: str, algorithms: str, counts: str) -> str:
-    table = read(experiment, "differences_to_poem").set_index(
-        ["metric", "selection", "dataset", "replay_count", "algorithm"]
-    )
-    at = table.loc[(metric, selection)]
+    table = read(experiment, "differences_to_poem")
+    chosen = (table["metric"] == metric) & (table["selection"] == selection)
+    at = table[chosen].set_index(["dataset", "replay_count", "algorithm"])
     names, rows = algorithms.split(","), []
     for data, count in dict.fromkeys(index[:2] for index in at.index):
         if str(count) not in counts.split(","):
