@@ -11,9 +11,10 @@ include: "workflow/rules/targets.smk"
 
 
 # Under a limit of jobs per second, on by default, Snakemake (9.27) reconsiders all that is left once a second for every
-# job that has ended: after some hundred jobs it keeps a core busy.
+# job that has ended: after some hundred jobs it keeps a core busy. On a cluster the limit stays.
 onstart:
-    workflow.scheduler.job_rate_limiter = None
+    if workflow.local_exec:
+        workflow.scheduler.job_rate_limiter = None
 
 
 wildcard_constraints:

@@ -100,7 +100,7 @@ def run(document: Path, experiment: str) -> str:
     options = yaml.safe_dump(
         {experiment: config["experiments"][experiment]}, default_flow_style=None, sort_keys=False, width=110
     )
-    return f"Commit {commit.stdout.strip()}; {versions}.\n\n```yaml\n{options}```\n"
+    return f"Filled in at commit {commit.stdout.strip()}, with {versions}.\n\n```yaml\n{options}```\n"
 
 
 def rows(document: Path, experiment: str) -> str:

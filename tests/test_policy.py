@@ -11,6 +11,7 @@ from scipy.special import expit, log_expit
 
 from drcrm import ExponentialPolicy
 from drcrm.errors import InputError
+from drcrm.numerics import exp
 from drcrm.policy import partition
 
 ACTIONS = np.array(list(product([0, 1], repeat=3)))
@@ -33,11 +34,13 @@ def test_log_prob_is_the_softmax_over_all_actions(make):
     assert np.array_equal(policy.greedy(make(X)), best)
 
 
-def test_context_picks_the_row_of_x():
+@pytest.mark.parametrize("rows", [4, 31, 32, 100], ids=lambda rows: f"{rows} rows a context")
+def test_context_picks_the_row_of_x(rows):
     policy, X = random_policy(1)
-    context = np.array([5, 0, 5, 2])
-    Y = ACTIONS[[1, 6, 3, 7]]
-    assert policy.log_prob(X, Y, context) == pytest.approx(policy.log_prob(X[context], Y), rel=1e-14)
+    rng = np.random.default_rng(2)
+    context = rng.permutation(np.repeat(np.arange(len(X)), rows))
+    Y = ACTIONS[rng.integers(0, len(ACTIONS), len(context))]
+    assert policy.log_prob(X, Y, context) == pytest.approx(policy.log_prob(X[context], Y), rel=1e-13)
 
 
 def test_greedy_takes_a_label_on_the_boundary():
@@ -86,3 +89,11 @@ def test_certain_labels_have_log_probability_zero():
 def test_errors_say_what_is_wrong(call, message):
     with pytest.raises(InputError, match=message):
         call(random_policy()[0])
+
+
+def test_exponentials_that_vanish_are_zero():
+    x = np.array([-1000.0, -201.0, -199.0, 0.0, 3.0])
+    expected = np.where(x < -200, 0, np.exp(x))
+    out = np.empty(5)
+    assert np.array_equal(exp(x, out=out), expected)
+    assert np.array_equal(exp(x, out=x), expected)

@@ -1,7 +1,7 @@
-"""Logged actions as a linear map: scores of (context, label) pairs → scores of the logged rows, and back.
+"""Logged actions as a map between contexts and logged rows: label scores → log-probabilities of the rows, and back.
 
-A row i with context k = context_i and action y_i ∈ {0,1}^q has the score y_i · u_k. Two routes to the same numbers: a
-sparse matrix where a context has few rows; where it has many, tables of the scores of all actions on a few labels
+A row i with context k = context_i and action y_i ∈ {0,1}^q has log π = y_i · u_k − Σ_l log(1 + e^{u_kl}). Two routes to
+the same numbers: a sparse matrix where a context has few rows; where it has many, tables of all actions on a few labels
 each, which rows look up.
 """
 
@@ -10,11 +10,21 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-TABLE_LABELS = 5  # labels per table: by measurement, fastest with 14 labels and 50 to 180 rows a context
+TABLE_LABELS = 5  # labels per table: by measurement, with 14 labels and 50 to 180 rows a context
+TABLE_ROWS = 32  # rows a context from which tables are faster, by measurement
 
 
 class SparseActions:
-    """The map as a sparse matrix (n, m · q) of the actions' ones."""
+    """The map as a sparse matrix of the actions' ones, (n, m · q).
+
+    Parameters
+    ----------
+    Y : array (n, q) of 0 and 1
+    context : integer array (n,)
+        Which of the m contexts a row belongs to.
+    n_contexts : int
+        m.
+    """
 
     def __init__(self, Y: np.ndarray, context: np.ndarray, n_contexts: int):
         n, q = Y.shape
@@ -23,55 +33,56 @@ class SparseActions:
         columns = context[row] * q + label
         narrow = np.int32 if max(n_contexts * q, len(row)) < 2**31 else np.int64
         shape = (n, n_contexts * q)
-        self._by_label = sparse.csr_array((np.ones(len(row)), columns.astype(narrow), indptr.astype(narrow)), shape)
-        self._by_context = sparse.csr_array((np.ones(n), (context, np.arange(n))), shape=(n_contexts, n))
-        self._context, self._labels = context, q
+        self._ones = sparse.csr_array((np.ones(len(row)), columns.astype(narrow), indptr.astype(narrow)), shape)
+        self._rows_of_context = sparse.csr_array((np.ones(n), (context, np.arange(n))), shape=(n_contexts, n))
+        self._context, self._n_labels = context, q
 
-    def scores(self, u: np.ndarray, offset: np.ndarray) -> np.ndarray:
-        """Return y_i · u_k − offset_k, shape (n,), for u of shape (m, q) and offset of shape (m,)."""
-        found = self._by_label @ u.ravel()
-        found -= offset[self._context]
+    def log_prob(self, scores: np.ndarray, log_partition: np.ndarray) -> np.ndarray:
+        """Return y_i · u_k − log_partition_k, shape (n,), from the scores u, (m, q), and log_partition, (m,)."""
+        found = self._ones @ scores.ravel()
+        found -= log_partition[self._context]
         return found
 
-    def sums(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return, of values (n,), the sums Σ v_i y_i over each context's rows, shape (m, q), and Σ v_i, shape (m,)."""
-        return (self._by_label.T @ values).reshape(-1, self._labels), self._by_context @ values
+    def sums_by_context(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return Σ v_i y_i, shape (m, q), and Σ v_i, shape (m,), over each context's rows, of values v, (n,)."""
+        return (self._ones.T @ values).reshape(-1, self._n_labels), self._rows_of_context @ values
 
 
 class TabledActions:
-    """The map by tables: of a context's 2^b scores for the actions on b labels, a row needs one."""
+    """The map by tables: of the 2^b actions on b labels of its context, a row has one. As ``SparseActions``."""
 
     def __init__(self, Y: np.ndarray, context: np.ndarray, n_contexts: int):
         q = Y.shape[1]
+        self._shape = n_contexts, q
         self._tables = []
         for labels in np.array_split(np.arange(q), -(-q // TABLE_LABELS)):
             powers = 1 << np.arange(len(labels))
             actions = (np.arange(2 ** len(labels)) & powers[:, None] > 0).astype(float)
-            entry = context * actions.shape[1] + Y[:, labels].astype(np.intp) @ powers
-            self._tables.append((slice(labels[0], labels[-1] + 1), actions, entry))
-        self._shape = n_contexts, q
-        self._buffer = np.empty(len(Y))
+            position = context * actions.shape[1] + Y[:, labels].astype(np.intp) @ powers
+            self._tables.append((slice(labels[0], labels[-1] + 1), actions, position))
 
-    def scores(self, u: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    def log_prob(self, scores: np.ndarray, log_partition: np.ndarray) -> np.ndarray:
+        """See ``SparseActions.log_prob``."""
         found = None
-        for labels, actions, entry in self._tables:
-            table = u[:, labels] @ actions
+        for labels, actions, position in self._tables:
+            table = scores[:, labels] @ actions
             if found is None:
-                table -= offset[:, None]
-                found = table.ravel()[entry]
+                table -= log_partition[:, None]
+                found = table.ravel()[position]
             else:
-                found += np.take(table.ravel(), entry, out=self._buffer, mode="clip")
+                found += table.ravel()[position]
         return found
 
-    def sums(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def sums_by_context(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See ``SparseActions.sums_by_context``."""
         by_label = np.empty(self._shape)
-        for labels, actions, entry in self._tables:
-            table = np.bincount(entry, values, len(by_label) * actions.shape[1]).reshape(-1, actions.shape[1])
+        for labels, actions, position in self._tables:
+            table = np.bincount(position, values, len(by_label) * actions.shape[1]).reshape(-1, actions.shape[1])
             by_label[:, labels] = table @ actions.T
-        return by_label, table @ np.ones(table.shape[1])
+        return by_label, table @ np.ones(table.shape[1])  # each table's rows add up to the contexts' sums
 
 
 def action_map(Y: np.ndarray, context: np.ndarray, n_contexts: int) -> SparseActions | TabledActions:
-    """Return the map of the logged actions Y (n, q) of the rows' contexts by the faster route."""
-    kind = TabledActions if len(Y) >= 2**TABLE_LABELS * n_contexts else SparseActions
+    """Return the map of the actions Y, (n, q), by the faster route."""
+    kind = TabledActions if len(Y) >= TABLE_ROWS * n_contexts else SparseActions
     return kind(Y, np.asarray(context), n_contexts)

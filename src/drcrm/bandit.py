@@ -62,7 +62,7 @@ class BanditLog:
 
     @cached_property
     def action_map(self) -> SparseActions | TabledActions:
-        """The linear map between scores of the contexts and values of the rows: see :mod:`drcrm.actions`."""
+        """The map between scores of the contexts and values of the rows: see :mod:`drcrm.actions`."""
         return action_map(self.Y, self.context, self.X.shape[0])
 
     def recount(self, count) -> BanditLog:

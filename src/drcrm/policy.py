@@ -57,7 +57,7 @@ class ExponentialPolicy:
         if Y.shape[1] != scores.shape[1]:
             raise InputError(f"Y has {Y.shape[1]} labels, the policy has {scores.shape[1]}")
         log_partition, _ = partition(scores)
-        return action_map(Y, context, len(scores)).scores(scores, log_partition)
+        return action_map(Y, context, len(scores)).log_prob(scores, log_partition)
 
     def sample(self, X, random_state=None) -> np.ndarray:
         """Draw one action for each row of X, shape (n, q); ``random_state`` is a seed or a numpy Generator."""
