@@ -37,11 +37,16 @@ BLOCK = re.compile(r"(<!-- (\w+)((?: [\w.,]+)+) -->\n).*?(<!-- end -->)", re.S)
 PACKAGES = ("numpy", "scipy", "scikit-learn", "sklearn-crfsuite", "python-crfsuite", "statsmodels", "snakemake")
 
 
-def read(experiment: str, table: str) -> pd.DataFrame:
-    path = ROOT / f"results/{experiment}/tables/{table}.csv"
+def result(experiment: str, name: str) -> Path:
+    """A file that an experiment leaves."""
+    path = ROOT / f"results/{experiment}/{name}"
     if not path.exists():
         raise InputError(f"{path.relative_to(ROOT)}: no such file; `snakemake {experiment}` makes it")
-    return pd.read_csv(path, keep_default_na=False, na_values=[""])
+    return path
+
+
+def read(experiment: str, table: str) -> pd.DataFrame:
+    return pd.read_csv(result(experiment, f"tables/{table}.csv"), keep_default_na=False, na_values=[""])
 
 
 def losses(document: Path, experiment: str, metric: str, selection: str) -> str:
@@ -81,9 +86,7 @@ def differences(document: Path, experiment: str, metric: str, selection: str, al
 
 
 def figure(document: Path, experiment: str, name: str) -> str:
-    source = ROOT / f"results/{experiment}/figures/{name}.png"
-    if not source.exists():
-        raise InputError(f"{source.relative_to(ROOT)}: no such file; `snakemake {experiment}` makes it")
+    source = result(experiment, f"figures/{name}.png")
     target = ROOT / f"docs/figures/{experiment}_{name}.png"
     target.parent.mkdir(exist_ok=True)
     shutil.copyfile(source, target)
@@ -106,9 +109,7 @@ def run(document: Path, experiment: str) -> str:
 def rows(document: Path, experiment: str) -> str:
     links = []
     for name, what in {"metrics": "every run, algorithm and selection", "grids": "every fit"}.items():
-        source = ROOT / f"results/{experiment}/{name}.csv"
-        if not source.exists():
-            raise InputError(f"{source.relative_to(ROOT)}: no such file; `snakemake {experiment}` makes it")
+        source = result(experiment, f"{name}.csv")
         target = ROOT / f"docs/results/{experiment}_{name}.csv.gz"
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(gzip.compress(source.read_bytes(), mtime=0))

@@ -24,9 +24,9 @@ try:
 except InputError as error:
     sys.exit(str(error))
 
-# The mirror is no parameter of a rule: the data are the same from anywhere, and fetched files stay.
 environment = {
     "PYTHONPATH": quote(str(SOURCE)),
+    # The mirror is no parameter of a rule: the data are the same from anywhere, and fetched files stay.
     "DRCRM_MIRROR": quote(config["mirror"] or ""),
     # Memory of arrays is kept for the next ones (by glibc), not returned to the system after each.
     "MALLOC_MMAP_THRESHOLD_": 2**25,
