@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 TABLE_LABELS = 5  # labels per table: by measurement, with 14 labels and 50 to 180 rows a context
-TABLE_ROWS = 32  # rows a context from which tables are faster, by measurement
+TABLE_ROWS = 12  # rows a context from which tables are faster, by measurement
 
 
 class SparseActions:

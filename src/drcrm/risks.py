@@ -14,7 +14,7 @@ from numbers import Real
 import numpy as np
 
 from .errors import InputError
-from .numerics import exp
+from .tilt import exponential_weights, tilt_to
 from .validation import check_vector, reject
 
 Evaluation = tuple[float, np.ndarray]
@@ -167,66 +167,8 @@ class KLBall(Risk):
             return share @ z, share
         reach = -below.min()
         below /= reach
-        worst = self._worst_case(below, share)
+        worst, self._start = tilt_to(self.radius, below, share, self._start)
         return largest + reach * (worst @ below), worst
-
-    def _worst_case(self, z: np.ndarray, share: np.ndarray) -> np.ndarray:
-        """Return Q_β with KL(Q_β‖P_n) = ε, β = 1/γ, for −1 ≤ z ≤ 0: steps of high order, kept inside a bracket.
-
-        KL(Q_β‖P_n) = β Φ'(β) − Φ(β), Φ(β) = log Σ share e^{βz}, has the derivative β Φ''(β). Its logarithm is nearly
-        linear in log β where ε is small; near the root, and from β = 0 on, the cumulants of z under Q_β give its
-        Taylor polynomial. The last, tiny step is taken in the weights themselves.
-        """
-        low, high = -np.inf, np.inf
-        t, origin = self._start, None
-        if t is None:
-            centred, pull, variance = _spread(z, share)
-            t = 0.5 * (np.log(2 * self.radius) - np.log(variance))
-            t += _taylor_step(t, self.radius, 0, 0, *_cumulants(centred, pull, variance))
-        while True:
-            beta = np.exp(t)
-            if beta < 1:
-                # Φ is small: its terms are taken as differences from 1, of which centred z has none to first order.
-                origin = z - share @ z if origin is None else origin
-                tilted = beta * origin
-                np.expm1(tilted, out=tilted)
-                excess = share @ tilted
-                tilted += 1
-                tilted *= share
-                tilted /= 1 + excess
-                divergence = beta * (tilted @ origin) - np.log1p(excess)
-            else:
-                tilted, mass = _exponential_weights(z, share, beta)
-                divergence = beta * (tilted @ z) - np.log(mass)
-            centred, pull, variance = _spread(z, tilted)
-            slope = beta * variance * beta
-            if divergence > self.radius:
-                high = t
-            elif slope > 0:
-                low = t
-            else:
-                return tilted  # all weight is on the largest z: only rounding can have let the radius reach it
-            step = np.log(self.radius / divergence) * divergence / slope if divergence > 0 and slope > 0 else np.inf
-            if abs(step) <= 1e-12:
-                return tilted
-            if abs(step) < 0.5:
-                step += _taylor_step(t + step, self.radius, beta, divergence, *_cumulants(centred, pull, variance))
-            if abs(beta * step) < 1e-5:
-                self._start = t + step
-                s = beta * np.expm1(step)
-                growth = s**2 / 2 * centred
-                growth += s
-                growth *= centred
-                growth += 1 - s**2 / 2 * variance
-                tilted *= growth
-                return tilted
-            # Costs in clusters make KL a staircase in log β; a Newton step from a tread may go anywhere.
-            following = t + np.clip(step, -4, 4)
-            if not low < following < high:
-                following = _between(low, high)
-            if following in (low, high):
-                return tilted
-            t = following
 
 
 class Chi2Ball(Risk):
@@ -288,34 +230,9 @@ def _spread(z: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray, f
     return centred, pull, pull @ centred
 
 
-def _cumulants(centred: np.ndarray, pull: np.ndarray, variance: float) -> tuple[float, float, float]:
-    """Return the second to fourth cumulant."""
-    squares = centred**2
-    return variance, pull @ squares, (pull * centred) @ squares - 3 * variance**2
-
-
-def _taylor_step(t: float, radius: float, beta: float, divergence: float, k2: float, k3: float, k4: float) -> float:
-    """Return the change of t = log β' that solves KL(β') = ε for KL's Taylor polynomial around β; 0 if it has no root.
-
-    KL(β + s) = KL(β) + ∫₀ˢ (β + x)(κ₂ + κ₃ x + κ₄ x²/2) dx, solved by Newton in log KL and log β'.
-    """
-    moved = 0.0
-    for _ in range(20):
-        s = np.exp(t + moved) - beta
-        value = divergence + s * (beta * k2 + s * ((k2 + beta * k3) / 2 + s * ((k3 + beta * k4 / 2) / 3 + s * k4 / 8)))
-        slope = (beta + s) * (k2 + s * (k3 + s * k4 / 2)) * (beta + s)
-        if not (value > 0 and slope > 0):
-            return 0.0
-        step = np.log(radius / value) * value / slope
-        moved += step
-        if abs(step) < 1e-14:
-            break
-    return moved if abs(moved) < 0.5 else 0.0
-
-
 def _tilt(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[float, np.ndarray, float]:
     """Return the mean of z under s ∝ share · e^{βz}, its gradient s (1 + β (z − mean)), and β² times the variance."""
-    tilted, _ = _exponential_weights(z - z.max(), share, beta)
+    tilted, _ = exponential_weights(z - z.max(), share, beta)
     mean = tilted @ z
     scaled = z - mean
     scaled *= beta
@@ -325,29 +242,10 @@ def _tilt(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[float, np.ndar
     return mean, tilted, spread
 
 
-def _exponential_weights(below: np.ndarray, share: np.ndarray, beta: float) -> tuple[np.ndarray, float]:
-    """Return s ∝ share · e^{βz} and what it sums to before it is normalised, for z ≤ 0 with largest 0."""
-    tilted = beta * below
-    exp(tilted, out=tilted)
-    tilted *= share
-    mass = tilted.sum()
-    tilted /= mass
-    return tilted, mass
-
-
 def _largest(z: np.ndarray, share: np.ndarray, at_most: np.ndarray) -> Evaluation:
     """Return the largest z and the weights uniform on where it is reached."""
     worst = share * at_most
     return z.max(), worst / worst.sum()
-
-
-def _between(low: float, high: float) -> float:
-    """A point inside a bracket of which one end may be infinite."""
-    if np.isinf(low):
-        return high - 1
-    if np.isinf(high):
-        return low + 1
-    return (low + high) / 2
 
 
 def _at_least_zero(value: float, name: str) -> float:

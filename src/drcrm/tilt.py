@@ -1,0 +1,120 @@
+"""Exponential tilts of a distribution, and the one at a given divergence from it: the inner problem of the KL ball."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .numerics import exp
+
+NEAR = 1e-3  # a change of β so small, times the range of z, that KL's Taylor polynomial gives it to some 1e-12
+
+
+def exponential_weights(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[np.ndarray, float]:
+    """Return Q ∝ share · e^{βz} and what it sums to before it is normalised, for z ≤ 0 with largest 0."""
+    tilted = beta * z
+    exp(tilted, out=tilted)
+    tilted *= share
+    mass = tilted.sum()
+    tilted /= mass
+    return tilted, mass
+
+
+def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, start: float | None = None) -> tuple[np.ndarray, float]:
+    """Return Q_β ∝ share · e^{βz} with KL(Q_β‖share) = radius, and where a search with similar z may start.
+
+    KL(Q_β‖share) = β Φ'(β) − Φ(β), Φ(β) = log Σ share e^{βz}, has the derivative β Φ''(β). Its logarithm is nearly
+    linear in log β where β is small; near the root, the cumulants of z under Q_β give its Taylor polynomial. The steps
+    stay inside a bracket; the last, which is small, is not checked.
+
+    Parameters
+    ----------
+    radius : float > 0
+        In nats, less than −log share(z = 0).
+    z : array (n,)
+        Between −1 and 0; both occur.
+    share : array (n,)
+        Positive, with sum 1.
+    start : float, optional
+        log β in units of the deviation of z; by default what is right for small radii.
+    """
+    centred = z - share @ z
+    unit = -0.5 * np.log((share * centred) @ centred)
+    t = unit + (0.5 * np.log(2 * radius) if start is None else start)
+    low, high = -np.inf, np.inf
+    while True:
+        beta = np.exp(t)
+        if beta < 1:
+            # Φ is small: its terms are taken as differences from 1, of which centred z has none to first order.
+            values = centred
+            tilted = beta * values
+            np.expm1(tilted, out=tilted)
+            excess = share @ tilted
+            tilted += 1
+            tilted *= share
+            tilted /= 1 + excess
+            log_mass = np.log1p(excess)
+        else:
+            values = z
+            tilted, mass = exponential_weights(values, share, beta)
+            log_mass = np.log(mass)
+        mean = tilted @ values
+        divergence = beta * mean - log_mass
+        cumulants = _cumulants(tilted, values - mean)
+        slope = beta * cumulants[0] * beta
+        if divergence > radius:
+            high = t
+        elif slope > 0:
+            low = t
+        else:
+            return tilted, t - unit  # all weight is on the largest z: only rounding can have let the radius reach it
+        step = np.log(radius / divergence) * divergence / slope if divergence > 0 and slope > 0 else np.inf
+        if abs(step) < 0.5:
+            step += _taylor_step(t + step, radius, beta, divergence, *cumulants)
+            if abs(beta * step) < NEAR:
+                t += step
+                return exponential_weights(z, share, np.exp(t))[0], t - unit
+        # z in clusters make KL a staircase in log β; a Newton step from a tread may go anywhere.
+        following = t + np.clip(step, -4, 4)
+        if not low < following < high:
+            following = _between(low, high)
+        if following in (low, high):
+            return tilted, t - unit
+        t = following
+
+
+def _cumulants(tilted: np.ndarray, centred: np.ndarray) -> tuple[float, float, float]:
+    """Return the second to fourth cumulant of z under weights, from z − mean."""
+    power = tilted * centred
+    second = power @ centred
+    power *= centred
+    third = power @ centred
+    power *= centred
+    return second, third, power @ centred - 3 * second**2
+
+
+def _taylor_step(t: float, radius: float, beta: float, divergence: float, k2: float, k3: float, k4: float) -> float:
+    """Return the change of t = log β' that solves KL(β') = radius by KL's Taylor polynomial around β; 0 without root.
+
+    KL(β + s) = KL(β) + ∫₀ˢ (β + x)(κ₂ + κ₃ x + κ₄ x²/2) dx, solved by Newton in log KL and log β'.
+    """
+    moved = 0.0
+    for _ in range(20):
+        s = np.exp(t + moved) - beta
+        value = divergence + s * (beta * k2 + s * ((k2 + beta * k3) / 2 + s * ((k3 + beta * k4 / 2) / 3 + s * k4 / 8)))
+        slope = (beta + s) * (k2 + s * (k3 + s * k4 / 2)) * (beta + s)
+        if not (value > 0 and slope > 0):
+            return 0.0
+        step = np.log(radius / value) * value / slope
+        moved += step
+        if abs(step) < 1e-14:
+            break
+    return moved if abs(moved) < 0.5 else 0.0
+
+
+def _between(low: float, high: float) -> float:
+    """A point inside a bracket of which one end may be infinite."""
+    if np.isinf(low):
+        return high - 1
+    if np.isinf(high):
+        return low + 1
+    return (low + high) / 2
