@@ -72,3 +72,23 @@ def test_what_differs_is_escaped(to):
     expected = {MARKDOWN: r"a\|b & c_d <e> 5%", LATEX: r"a|b \& c\_d <e> 5\%", HTML: "a|b &amp; c_d &lt;e&gt; 5%"}
     assert expected[to] in text
     assert "missing" in text
+
+
+@every_markup
+def test_comparison_has_one_row_where_no_score_matters(to):
+    cell = dict.fromkeys(COMPARISON, np.nan) | {"metric": "greedy_hamming", "dataset": "yeast", "differs": ""}
+    cell |= {"paper": 4.0, "ours": 4.1, "difference": 0.1, "standard_error": 0.04, "difference_in_errors": 2.5}
+    code = {"code": 4.2, "code_standard_error": 0.03, "code_difference_in_errors": -2.0}
+    rows = [
+        cell | code | {"algorithm": "cips", "selection": "snips"},
+        cell | {"algorithm": "poem", "selection": "snips", "differs": "this"},
+        cell | code | {"algorithm": "cips", "selection": "ips"},
+        cell | {"algorithm": "poem", "selection": "ips"},
+    ]
+    text = comparison(pd.DataFrame(rows), to)
+    assert text.count("CIPS") == text.count(">any<" if to is HTML else " any ") == 1
+    assert text.count("POEM") == 2
+    assert "+0.100 (+2.5)" in text
+    assert "-0.100 (-2.0)" in text
+    assert "4.100" + to.error.format(0.04) in text
+    assert "4.200" + to.error.format(0.03) in text

@@ -136,31 +136,22 @@ def hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Markup) ->
 
 
 def comparison(table: pd.DataFrame, to: Markup) -> str:
-    """The paper's and the public code's cells beside ours."""
+    """The paper's and the public code's cells beside ours, a table for each metric; a row where no score matters."""
     if table.empty:
         return to.heading.format("None of this experiment's data sets stands for one of the paper's.")
-    header = [
-        *("Metric", "Data", "Algorithm", "Chosen by", "Paper", "Ours", "Difference", "Std. error"),
-        *("Public code", "its std. error", "Difference in joint std. errors", "Where data or protocol differ"),
-    ]
-    rows = [
-        [
-            METRICS[row.metric],
-            dataset_label(row.dataset),
-            look(row.algorithm).label,
-            SELECTIONS[row.selection],
-            f"{row.paper:.3f}",
-            _number(row.ours),
-            _number(row.difference, "+.3f"),
-            _number(row.standard_error),
-            _number(row.code, absent=""),
-            _number(row.code_standard_error, absent=""),
-            _number(row.code_difference_in_errors, "+.2f", absent=""),
-            to.text(row.differs),
-        ]
-        for row in table.itertuples()
-    ]
-    return to.table(header, rows)
+    header = ["Data", "Algorithm", "Chosen by", "Paper", "Ours", "Less the paper's", "Public code", "Less the code's"]
+    texts = []
+    for metric, cells in table.groupby("metric", sort=False):
+        said = (
+            f"{METRICS[metric]}: mean ± standard error, and what ours has more (+) or less (-) than the others; in "
+            "brackets the same in standard errors, ours for the paper's cells, which have none, and joint ones. Chosen "
+            "by any: there is nothing to choose."
+        )
+        merged = cells.groupby([name for name in cells if name != "selection"], sort=False, dropna=False)["selection"]
+        rows = merged.agg(list).reset_index().groupby(["dataset", "algorithm"], sort=False)
+        rows = [_compared(row, to) for _, group in rows for row in group.to_dict("records")]
+        texts.append(to.heading.format(said) + to.table([*header, "Where data or protocol differ"], rows))
+    return "\n".join(texts)
 
 
 def differences(table: pd.DataFrame, to: Markup) -> str:
@@ -183,8 +174,7 @@ def differences(table: pd.DataFrame, to: Markup) -> str:
             str(row.replay_count),
             SELECTIONS[row.selection],
             getattr(look(row.algorithm), to.label),
-            _number(row.difference, "+.3f")
-            + ("" if np.isnan(row.standard_error) else to.error.format(row.standard_error)),
+            _with_error(_number(row.difference, "+.3f"), row.standard_error, to),
             _number(row.p_larger, ".2g", absent=""),
             _number(row.p_smaller, ".2g", absent=""),
             str(row.n_seeds),
@@ -196,8 +186,30 @@ def differences(table: pd.DataFrame, to: Markup) -> str:
 
 def _loss(row, to: Markup) -> str:
     mean = _number(row["mean"])
-    mean = to.bold.format(mean) if row["best"] else mean
-    return mean if np.isnan(row["standard_error"]) else mean + to.error.format(row["standard_error"])
+    return _with_error(to.bold.format(mean) if row["best"] else mean, row["standard_error"], to)
+
+
+def _with_error(number: str, error: float, to: Markup) -> str:
+    return number if np.isnan(error) else number + to.error.format(error)
+
+
+def _compared(row: dict, to: Markup) -> list[str]:
+    def more(difference: float, in_errors: float) -> str:
+        return _number(difference, "+.3f") + ("" if np.isnan(in_errors) else f" ({in_errors:+.1f})")
+
+    chosen_by = row["selection"]
+    known = not np.isnan(row["code"])
+    return [
+        dataset_label(row["dataset"]),
+        getattr(look(row["algorithm"]), to.label),
+        SELECTIONS[chosen_by[0]] if len(chosen_by) == 1 else "any",
+        f"{row['paper']:.3f}",
+        _with_error(_number(row["ours"]), row["standard_error"], to),
+        more(row["difference"], row["difference_in_errors"]),
+        _with_error(_number(row["code"]), row["code_standard_error"], to) if known else "",
+        more(row["ours"] - row["code"], row["code_difference_in_errors"]) if known else "",
+        to.text(row["differs"]),
+    ]
 
 
 def _detail(row: dict, to: Markup) -> list[str]:
