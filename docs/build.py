@@ -7,7 +7,7 @@ A block between <!-- KIND ARGUMENTS --> and <!-- end --> is replaced by what KIN
     hyperparameters EXPERIMENT                 Table 3
     comparison EXPERIMENT METRIC               our cells beside the paper's and the public code's
     differences EXPERIMENT METRIC SELECTION ALGORITHM,… COUNT,…    to POEM, by replay count
-    figure EXPERIMENT NAME                     a figure, copied to docs/figures
+    figure EXPERIMENT FIGURE DATA              a figure, copied to docs/figures, with the report's caption
     run EXPERIMENT                             what was run: configuration, commit, versions
     rows EXPERIMENT                            links to the rows of all runs and of all fits, copied to docs/results
 """
@@ -24,6 +24,7 @@ from pathlib import Path
 
 import pandas as pd
 import yaml
+from jinja2 import Template
 
 from drcrm import markup
 from drcrm.config import complete
@@ -85,23 +86,36 @@ def differences(document: Path, experiment: str, metric: str, selection: str, al
     return said + markup.MARKDOWN.table(["Data", "Δ", "Seeds", *(look(name).label for name in names)], rows)
 
 
-def figure(document: Path, experiment: str, name: str) -> str:
-    source = result(experiment, f"figures/{name}.png")
-    target = ROOT / f"docs/figures/{experiment}_{name}.png"
+def figure(document: Path, experiment: str, name: str, data: str) -> str:
+    source = result(experiment, f"figures/{name}_{data}.png")
+    target = ROOT / f"docs/figures/{experiment}_{name}_{data}.png"
     target.parent.mkdir(exist_ok=True)
     shutil.copyfile(source, target)
-    return f'<img src="{target.relative_to(document.parent)}" alt="{name} of {experiment}" width="400">\n'
+    options = configured()["experiments"][experiment]
+    tables = {"counts": [options["replay_count"]], "seeds": options["seeds"]}
+    shown = options["replay_curve"] if name == "replay_count" else tables
+    job = {
+        "wildcards": {"experiment": experiment, "figure": name, "dataset": data},
+        "params": {"selection": options["selection"], "shown": shown},
+    }
+    caption = Template((ROOT / "workflow/report/figures.rst").read_text(encoding="utf-8")).render(snakemake=job)
+    picture = target.relative_to(document.parent)
+    return f'<img src="{picture}" alt="{name} of {experiment} on {data}" width="400">\n\n{caption}\n'
+
+
+def configured() -> dict:
+    """The configuration, complete."""
+    schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+    return complete(yaml.safe_load((ROOT / "config.yaml").read_text()), schema)
 
 
 def run(document: Path, experiment: str) -> str:
-    schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
-    config = complete(yaml.safe_load((ROOT / "config.yaml").read_text()), schema)
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     options = yaml.safe_dump(
-        {experiment: config["experiments"][experiment]}, default_flow_style=None, sort_keys=False, width=110
+        {experiment: configured()["experiments"][experiment]}, default_flow_style=None, sort_keys=False, width=110
     )
     return f"Filled in at commit {commit.stdout.strip()}, with {versions}.\n\n```yaml\n{options}```\n"
 

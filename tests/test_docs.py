@@ -32,6 +32,8 @@ def build(tmp_path, monkeypatch):
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     monkeypatch.setattr(module, "ROOT", tmp_path)
+    for name in ("config.yaml", "workflow"):
+        (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "docs").mkdir()
     (tmp_path / "results/sample/tables").mkdir(parents=True)
     pd.DataFrame(DIFFERENCES).to_csv(tmp_path / "results/sample/tables/differences_to_poem.csv", index=False)
@@ -65,13 +67,24 @@ def test_a_block_is_replaced_and_the_rest_stays(build, tmp_path):
             "results/paper/tables/expected_hamming.csv: no such file; `snakemake paper`",
         ),
         ("rows paper", "results/paper/metrics.csv: no such file; `snakemake paper` makes it"),
-        ("figure sample grid_yeast", "results/sample/figures/grid_yeast.png: no such file"),
+        ("figure sample grid yeast", "results/sample/figures/grid_yeast.png: no such file"),
         ("picture sample", "page.md: unknown block 'picture', expected one of losses, details, "),
     ],
 )
 def test_what_is_missing_is_named(build, tmp_path, block, message):
     with pytest.raises(InputError, match="^" + message.replace("(", r"\(")):
         build.filled(document(tmp_path, f"<!-- {block} -->\n<!-- end -->\n"))
+
+
+@pytest.mark.parametrize(("name", "seeds"), [("grid", 20), ("replay_count", 10)])
+def test_a_figure_is_copied_and_has_the_captions_of_the_report(build, tmp_path, name, seeds):
+    source = tmp_path / f"results/sample/figures/{name}_yeast.png"
+    source.parent.mkdir()
+    source.write_bytes(b"a picture")
+    text = build.filled(document(tmp_path, f"<!-- figure sample {name} yeast -->\n<!-- end -->\n"))
+    [picture] = re.findall(r'src="(.*?)"', text)
+    assert (tmp_path / "docs" / picture).read_bytes() == b"a picture"
+    assert re.search(rf"Expected Hamming loss on yeast .* {seeds} seeds", " ".join(text.split()))
 
 
 def test_rows_are_copied_and_linked(build, tmp_path):
