@@ -35,6 +35,12 @@ from drcrm.style import METRICS, SELECTIONS, dataset_label, look
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "docs/reproduction.md", ROOT / "README.md"]
 BLOCK = re.compile(r"(<!-- (\w+)((?: [\w.,]+)+) -->\n).*?(<!-- end -->)", re.S)
+FIGURES = {
+    "replay_count": "Loss against the replay count",
+    "grid": "Loss along the grids",
+    "surprise": "Post-decision surprise",
+    "paired": "Paired differences to POEM",
+}
 PACKAGES = ("numpy", "scipy", "scikit-learn", "sklearn-crfsuite", "python-crfsuite", "statsmodels", "snakemake")
 
 
@@ -94,19 +100,20 @@ def figure(document: Path, experiment: str, name: str, data: str) -> str:
     options = configured()["experiments"][experiment]
     tables = {"counts": [options["replay_count"]], "seeds": options["seeds"]}
     shown = options["replay_curve"] if name == "replay_count" else tables
-    job = {
-        "wildcards": {"experiment": experiment, "figure": name, "dataset": data},
-        "params": {"selection": options["selection"], "shown": shown},
-    }
+    named = {"data": dataset_label(data), "selection": [SELECTIONS[each] for each in options["selection"]]}
+    job = {"wildcards": {"figure": name}, "params": {"named": named, "shown": shown}}
     caption = Template((ROOT / "workflow/report/figures.rst").read_text(encoding="utf-8")).render(snakemake=job)
     picture = target.relative_to(document.parent)
-    return f'<img src="{picture}" alt="{name} of {experiment} on {data}" width="400">\n\n{caption}\n'
+    return f'<img src="{picture}" alt="{FIGURES[name]}: {dataset_label(data)}" width="400">\n\n{caption}\n'
 
 
 def configured() -> dict:
     """The configuration, complete."""
-    schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
-    return complete(yaml.safe_load((ROOT / "config.yaml").read_text()), schema)
+    schema, config = (
+        yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+        for name in ("workflow/schemas/config.schema.yaml", "config.yaml")
+    )
+    return complete(config, schema)
 
 
 def run(document: Path, experiment: str) -> str:

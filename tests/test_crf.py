@@ -52,7 +52,7 @@ def test_skyline_climbs_the_grid_until_the_loss_rises(monkeypatch):
     """Errors 3, 1, 1, 2, 0 on four contexts: the last value is not tried, and of the equal ones the first is taken."""
     errors, tried = {0.01: 3, 0.1: 1, 1.0: 1, 10.0: 2, 100.0: 0}, []
 
-    def fit(sequences, n_features, labels, C, **solver):
+    def fit(sequences, n_features, labels, C, num_memories):
         tried.append(C)
         return ExponentialPolicy(np.where(np.arange(4) < errors[C], 1.0, -1.0)[:, None])
 

@@ -84,7 +84,7 @@ def test_a_figure_is_copied_and_has_the_captions_of_the_report(build, tmp_path, 
     text = build.filled(document(tmp_path, f"<!-- figure sample {name} yeast -->\n<!-- end -->\n"))
     [picture] = re.findall(r'src="(.*?)"', text)
     assert (tmp_path / "docs" / picture).read_bytes() == b"a picture"
-    assert re.search(rf"Expected Hamming loss on yeast .* {seeds} seeds", " ".join(text.split()))
+    assert re.search(rf"Expected Hamming loss on Yeast .* {seeds} seeds .* clipped SNIPS", " ".join(text.split()))
 
 
 def test_rows_are_copied_and_linked(build, tmp_path):

@@ -9,6 +9,7 @@ from html import escape
 import numpy as np
 import pandas as pd
 
+from .statistics import UNCHOSEN
 from .style import METRICS, SELECTIONS, dataset_label, look
 
 Rows = Sequence[Sequence[str]]
@@ -136,20 +137,21 @@ def hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Markup) ->
 
 
 def comparison(table: pd.DataFrame, to: Markup) -> str:
-    """The paper's and the public code's cells beside ours, a table for each metric; a row where no score matters."""
+    """The paper's and the public code's cells beside ours: a table per metric, one row for what chooses nothing."""
     if table.empty:
         return to.heading.format("None of this experiment's data sets stands for one of the paper's.")
     header = ["Data", "Algorithm", "Chosen by", "Paper", "Ours", "Less the paper's", "Public code", "Less the code's"]
     texts = []
     for metric, cells in table.groupby("metric", sort=False):
         said = (
-            f"{METRICS[metric]}: mean ± standard error, and what ours has more (+) or less (-) than the others; in "
-            "brackets the same in standard errors, ours for the paper's cells, which have none, and joint ones. Chosen "
-            "by any: there is nothing to choose."
+            f"{METRICS[metric]}: mean ± standard error, and what ours is above (+) or below (-) the others; in "
+            "brackets the same in standard errors: ours for the paper, which prints none, joint ones for the public "
+            "code. Where nothing is chosen nothing stands under chosen by."
         )
-        merged = cells.groupby([name for name in cells if name != "selection"], sort=False, dropna=False)["selection"]
-        rows = merged.agg(list).reset_index().groupby(["dataset", "algorithm"], sort=False)
-        rows = [_compared(row, to) for _, group in rows for row in group.to_dict("records")]
+        cells = cells.assign(selection=cells["selection"].where(~cells["algorithm"].isin(UNCHOSEN), ""))
+        cells = cells.drop_duplicates(["dataset", "algorithm", "selection"])
+        groups = cells.groupby(["dataset", "algorithm"], sort=False)
+        rows = [_compared(row, to) for _, group in groups for row in group.to_dict("records")]
         texts.append(to.heading.format(said) + to.table([*header, "Where data or protocol differ"], rows))
     return "\n".join(texts)
 
@@ -197,12 +199,11 @@ def _compared(row: dict, to: Markup) -> list[str]:
     def more(difference: float, in_errors: float) -> str:
         return _number(difference, "+.3f") + ("" if np.isnan(in_errors) else f" ({in_errors:+.1f})")
 
-    chosen_by = row["selection"]
     known = not np.isnan(row["code"])
     return [
         dataset_label(row["dataset"]),
         getattr(look(row["algorithm"]), to.label),
-        SELECTIONS[chosen_by[0]] if len(chosen_by) == 1 else "any",
+        SELECTIONS.get(row["selection"], ""),
         f"{row['paper']:.3f}",
         _with_error(_number(row["ours"]), row["standard_error"], to),
         more(row["difference"], row["difference_in_errors"]),

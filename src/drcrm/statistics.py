@@ -10,6 +10,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 UNRANKED = ("logging", "skyline")  # not learned from the log: never best, never bold
+UNCHOSEN = (*UNRANKED, "cips")  # without a hyper-parameter that a held-out score would choose
 LEVEL = 0.05
 
 

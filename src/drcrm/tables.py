@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from .statistics import UNRANKED, compare, interval, larger_p_value
+from .statistics import UNCHOSEN, UNRANKED, compare, interval, larger_p_value
 from .style import METRICS, SELECTIONS
 
 
@@ -112,7 +112,7 @@ class Protocol:
                 f"held out by {self.split_unit}, {whose}: by {of.split_unit}",
             ),
             (
-                selection != by and learned and algorithm != "cips",
+                selection != by and algorithm not in UNCHOSEN,
                 f"chosen by {SELECTIONS[selection]}, {whose}: {SELECTIONS[by]}",
             ),
             (

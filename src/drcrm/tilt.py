@@ -6,7 +6,7 @@ import numpy as np
 
 from .numerics import exp
 
-NEAR = 1e-3  # a change of β so small, times the range of z, that KL's Taylor polynomial gives it to some 1e-12
+NEAR = 1e-3  # a change of β so small, times the range of z, that KL's Taylor polynomial gives KL to a relative 1e-11
 
 
 def exponential_weights(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[np.ndarray, float]:
@@ -22,9 +22,10 @@ def exponential_weights(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[
 def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, start: float | None = None) -> tuple[np.ndarray, float]:
     """Return Q_β ∝ share · e^{βz} with KL(Q_β‖share) = radius, and where a search with similar z may start.
 
-    KL(Q_β‖share) = β Φ'(β) − Φ(β), Φ(β) = log Σ share e^{βz}, has the derivative β Φ''(β). Its logarithm is nearly
-    linear in log β where β is small; near the root, the cumulants of z under Q_β give its Taylor polynomial. The steps
-    stay inside a bracket; the last, which is small, is not checked.
+    KL(Q_β‖share) = β Φ'(β) − Φ(β), Φ(β) = log Σ share e^{βz}, has the derivative β Φ''(β). log KL is nearly linear in
+    log β where β is small; near the root, the cumulants of z under Q_β give KL's Taylor polynomial. The steps stay
+    inside a bracket; after the last, small one KL is not computed again. Where rounding leaves nothing to search
+    between, the nearest Q found is returned.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, start: float | None
     share : array (n,)
         Positive, with sum 1.
     start : float, optional
-        log β in units of the deviation of z; by default what is right for small radii.
+        log(β · deviation of z), as another search returned it; by default what is right for small radii.
     """
     centred = z - share @ z
     unit = -0.5 * np.log((share * centred) @ centred)
@@ -63,7 +64,7 @@ def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, start: float | None
         slope = beta * cumulants[0] * beta
         if divergence > radius:
             high = t
-        elif slope > 0:
+        elif slope > 0 or beta < 1:
             low = t
         else:
             return tilted, t - unit  # all weight is on the largest z: only rounding can have let the radius reach it

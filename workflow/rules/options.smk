@@ -79,6 +79,12 @@ def shown(wildcards):
     return {"seeds": experiment["seeds"], "counts": [experiment["replay_count"]]}
 
 
+def named(wildcards):
+    """What a figure's data set and selections are called in its caption."""
+    selection = config["experiments"][wildcards.experiment]["selection"]
+    return {"data": dataset_label(wildcards.dataset), "selection": [SELECTIONS[name] for name in selection]}
+
+
 def protocol(wildcards):
     """What an experiment decides where the paper's text and the public code differ, as tables wants it."""
     experiment = config["experiments"][wildcards.experiment]

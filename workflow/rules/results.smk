@@ -98,6 +98,7 @@ rule figure:
     params:
         selection=of("selection"),
         shown=shown,
+        named=named,
         labels=n_labels,
     message:
         "{wildcards.figure} figure of {wildcards.experiment} on {wildcards.dataset}"
