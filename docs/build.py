@@ -30,17 +30,11 @@ from drcrm import markup
 from drcrm.config import complete
 from drcrm.errors import InputError
 from drcrm.files import write_text
-from drcrm.style import METRICS, SELECTIONS, dataset_label, look
+from drcrm.style import FIGURES, METRICS, SELECTIONS, dataset_label, look
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "docs/reproduction.md", ROOT / "README.md"]
 BLOCK = re.compile(r"(<!-- (\w+)((?: [\w.,]+)+) -->\n).*?(<!-- end -->)", re.S)
-FIGURES = {
-    "replay_count": "Loss against the replay count",
-    "grid": "Loss along the grids",
-    "surprise": "Post-decision surprise",
-    "paired": "Paired differences to POEM",
-}
 PACKAGES = ("numpy", "scipy", "scikit-learn", "sklearn-crfsuite", "python-crfsuite", "statsmodels", "snakemake")
 
 

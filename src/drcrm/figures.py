@@ -84,7 +84,8 @@ def replay_count(measured: Measured) -> Figure:
 def grid(measured: Measured) -> Figure:
     """Expected Hamming loss along each algorithm's grid, with 95 % intervals, and below it what each score chose.
 
-    Cut off well above CIPS and π0, which are lines: the far ends of some grids lose many times as much.
+    Cut off well above CIPS and π0, which are lines where no seed is missing: the far ends of some grids lose many times
+    as much.
     """
     count = measured.counts[0]
     at = measured.grids[(measured.grids["replay_count"] == count) & measured.grids["hyperparameter"].notna()]
@@ -93,7 +94,7 @@ def grid(measured: Measured) -> Figure:
     figure = Figure(figsize=(COLUMN, 0.9 + 1.2 * rows))
     panels = figure.subplots(rows, 2, sharey=True, squeeze=False).ravel()
     levels = [name for name in ("cips", "logging") if name in set(measured.metrics["algorithm"])]
-    heights = [np.nanmean(measured.losses(name)) for name in levels]
+    heights = [measured.losses(name).mean() for name in levels]
     for axes, name in zip(panels, names, strict=False):
         losses = at[at["algorithm"] == name].pivot(index="seed", columns="hyperparameter", values=LOSS)
         losses = losses.reindex(range(measured.seeds))
@@ -121,7 +122,7 @@ def grid(measured: Measured) -> Figure:
         axes.set_axis_off()
     means = at.groupby(["algorithm", "hyperparameter"])[LOSS].mean()
     low, high = 0.95 * np.nanmin([*means, *heights]), 1.05 * np.nanmax([*means, *heights])
-    high = min([high, *(1.5 * height for height in heights)])
+    high = np.nanmin([high, *(1.5 * height for height in heights)])
     panels[0].set_ylim(low - 0.12 * (len(measured.selections) + 1) * (high - low), high)
     for axes in panels[max(len(names) - 2, 0) : len(names)]:
         axes.set_xlabel("Hyper-parameter")

@@ -42,6 +42,13 @@ DATASETS = {
 
 METRICS = {"expected_hamming": "Expected Hamming loss", "greedy_hamming": "Greedy Hamming loss"}
 
+FIGURES = {
+    "replay_count": "Loss and replay count",
+    "grid": "Loss along the grids",
+    "surprise": "Post-decision surprise",
+    "paired": "Paired differences to POEM",
+}
+
 SELECTIONS = {
     "ips": "IPS",
     "clipped_ips": "clipped IPS",

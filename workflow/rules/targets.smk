@@ -7,12 +7,6 @@ TABLES = {
     "paper_comparison": "Beside the paper and the public code",
     "differences_to_poem": "Paired differences to POEM",
 }
-FIGURES = {
-    "replay_count": "Loss and replay count",
-    "grid": "Loss along the grids",
-    "surprise": "Post-decision surprise",
-    "paired": "Paired differences to POEM",
-}
 TABLE_KINDS = ["csv", "md", "tex", "html"]
 FIGURE_KINDS = ["pdf", "svg", "png"]
 
