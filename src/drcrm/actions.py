@@ -35,8 +35,8 @@ class SparseActions:
         narrow = np.int32 if max(n_contexts * q, len(row)) < 2**31 else np.int64
         shape = (n, n_contexts * q)
         self._ones = sparse.csr_array((np.ones(len(row)), columns.astype(narrow), indptr.astype(narrow)), shape)
-        self._rows_of_context = sparse.csr_array((np.ones(n), (context, np.arange(n))), shape=(n_contexts, n))
-        self._context, self._n_labels = context, q
+        self._ones_transposed = self._ones.T
+        self._context, self._shape = context, (n_contexts, q)
 
     def log_prob(self, scores: np.ndarray, log_partition: np.ndarray) -> np.ndarray:
         """Return y_i · u_k − log_partition_k, shape (n,), from the scores u, (m, q), and log_partition, (m,)."""
@@ -46,7 +46,8 @@ class SparseActions:
 
     def sums_by_context(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return Σ v_i y_i, shape (m, q), and Σ v_i, shape (m,), over each context's rows, of values v, (n,)."""
-        return (self._ones.T @ values).reshape(-1, self._n_labels), self._rows_of_context @ values
+        by_label = (self._ones_transposed @ values).reshape(self._shape)
+        return by_label, np.bincount(self._context, values, len(by_label))
 
 
 class TabledActions:
