@@ -70,10 +70,12 @@ def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, start: float | None
             return tilted, t - unit  # all weight is on the largest z: only rounding can have let the radius reach it
         step = np.log(radius / divergence) * divergence / slope if divergence > 0 and slope > 0 else np.inf
         if abs(step) < 0.5:
-            step += _taylor_step(t + step, radius, beta, divergence, *cumulants)
-            if abs(beta * step) < NEAR:
-                t += step
-                return exponential_weights(z, share, np.exp(t))[0], t - unit
+            correction = _taylor_step(t + step, radius, beta, divergence, *cumulants)
+            if correction is not None:
+                step += correction
+                if abs(beta * step) < NEAR:
+                    t += step
+                    return exponential_weights(z, share, np.exp(t))[0], t - unit
         # z in clusters make KL a staircase in log β; a Newton step from a tread may go anywhere.
         following = t + np.clip(step, -4, 4)
         if not low < following < high:
@@ -93,8 +95,10 @@ def _cumulants(tilted: np.ndarray, centred: np.ndarray) -> tuple[float, float, f
     return second, third, power @ centred - 3 * second**2
 
 
-def _taylor_step(t: float, radius: float, beta: float, divergence: float, k2: float, k3: float, k4: float) -> float:
-    """Return the change of t = log β' that solves KL(β') = radius by KL's Taylor polynomial around β; 0 without root.
+def _taylor_step(
+    t: float, radius: float, beta: float, divergence: float, k2: float, k3: float, k4: float
+) -> float | None:
+    """Return the change of t = log β' by which KL's Taylor polynomial around β becomes the radius; None without root.
 
     KL(β + s) = KL(β) + ∫₀ˢ (β + x)(κ₂ + κ₃ x + κ₄ x²/2) dx, solved by Newton in log KL and log β'.
     """
@@ -104,12 +108,12 @@ def _taylor_step(t: float, radius: float, beta: float, divergence: float, k2: fl
         value = divergence + s * (beta * k2 + s * ((k2 + beta * k3) / 2 + s * ((k3 + beta * k4 / 2) / 3 + s * k4 / 8)))
         slope = (beta + s) * (k2 + s * (k3 + s * k4 / 2)) * (beta + s)
         if not (value > 0 and slope > 0):
-            return 0.0
+            return None
         step = np.log(radius / value) * value / slope
         moved += step
         if abs(step) < 1e-14:
             break
-    return moved if abs(moved) < 0.5 else 0.0
+    return moved if abs(moved) < 0.5 else None
 
 
 def _between(low: float, high: float) -> float:
