@@ -296,6 +296,18 @@ class TestChain:
             / np.hypot(compared["standard_error"], compared["code_standard_error"]),
         )
 
+    def test_differences_have_the_data_sets_in_the_order_of_the_tables(self, metrics, tmp_path):
+        """And those of the replay-count figure alone after them."""
+        poem = metrics.replace({"algorithm": {"kl_dro": "poem"}})
+        parts = [poem.assign(dataset=name) for name in ("a", "b", "c")]
+        pd.concat(parts).to_csv(tmp_path / "metrics.csv", index=False)
+        options = "--metrics", tmp_path / "metrics.csv", "--datasets", "c", "a", "--selection", "ips", "--seeds", 1
+        assert run("tables", *options, "--replay-count", 4, *PROTOCOL, "--output", tmp_path) == 0
+        table = pd.read_csv(tmp_path / "differences_to_poem.csv")
+        assert list(dict.fromkeys(zip(table["dataset"], table["replay_count"], strict=True))) == [
+            (name, count) for name in ("c", "a", "b") for count in (1, 4)
+        ]
+
     def test_figures(self, toy):
         """They are files of the named formats, without a date."""
         files = listing(toy)

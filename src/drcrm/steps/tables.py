@@ -48,6 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     metrics = read_csv(options.metrics, COLUMNS)
+    place = {name: i for i, name in enumerate(options.datasets)}
+    metrics = metrics.sort_values("dataset", key=lambda names: names.map(place), kind="stable")  # of no table: last
     differences = tables.paired_differences(metrics, "poem", options.selection)
     metrics = metrics[(metrics["replay_count"] == options.replay_count) & (metrics["seed"] < options.seeds)]
     runs = set(zip(metrics["dataset"], metrics["selection"], strict=True))
