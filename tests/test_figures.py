@@ -52,6 +52,22 @@ def test_replay_count_shows_means_and_leaves_gaps():
     assert means["KL-DRO"] == pytest.approx([4.1, 4.1])
 
 
+def test_replay_count_writes_means_far_above_cips_at_the_end_of_the_axis():
+    runs = measured()
+    loss, algorithm = runs.metrics["expected_hamming"], runs.metrics["algorithm"]
+    runs.metrics["expected_hamming"] = loss.where(~algorithm.isin(["poem", "kl_dro", "skyline"]), 2)
+    assert not list(replay_count(runs).axes[0].texts)
+    far = (algorithm == "poem") & (runs.metrics["replay_count"] == 4)
+    runs.metrics.loc[far, "expected_hamming"] = 2.6
+    [axes] = replay_count(runs).axes
+    assert [(text.get_text(), text.get_position()[0]) for text in axes.texts] == [("POEM 2.60 ↑", 4)]
+    assert axes.get_ylim()[1] < 2.6
+    far |= (algorithm == "kl_dro") & (runs.metrics["replay_count"] == 4)
+    runs.metrics.loc[far, "expected_hamming"] = 30
+    [axes] = replay_count(runs).axes
+    assert [text.get_text() for text in axes.texts] == ["POEM 30.00 ↑\nKL-DRO 30.00 ↑"]
+
+
 def test_grid_shows_losses_levels_and_choices():
     poem, kl_dro = grid(measured()).axes
     assert [poem.get_title(), kl_dro.get_title()] == ["POEM", "KL-DRO"]
