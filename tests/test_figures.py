@@ -56,16 +56,16 @@ def test_replay_count_writes_means_far_above_cips_at_the_end_of_the_axis():
     runs = measured()
     loss, algorithm = runs.metrics["expected_hamming"], runs.metrics["algorithm"]
     runs.metrics["expected_hamming"] = loss.where(~algorithm.isin(["poem", "kl_dro", "skyline"]), 2)
-    assert not list(replay_count(runs).axes[0].texts)
+    assert not any(text.get_text() for text in replay_count(runs).axes[0].texts)
     far = (algorithm == "poem") & (runs.metrics["replay_count"] == 4)
     runs.metrics.loc[far, "expected_hamming"] = 2.6
     [axes] = replay_count(runs).axes
-    assert [(text.get_text(), text.get_position()[0]) for text in axes.texts] == [("POEM 2.60 ↑", 4)]
+    assert [text.get_text() for text in axes.texts] == ["", "POEM 2.60 ↑"]
     assert axes.get_ylim()[1] < 2.6
     far |= (algorithm == "kl_dro") & (runs.metrics["replay_count"] == 4)
     runs.metrics.loc[far, "expected_hamming"] = 30
     [axes] = replay_count(runs).axes
-    assert [text.get_text() for text in axes.texts] == ["POEM 30.00 ↑\nKL-DRO 30.00 ↑"]
+    assert [text.get_text() for text in axes.texts] == ["", "POEM 30.00 ↑\nKL-DRO 30.00 ↑"]
 
 
 def test_grid_shows_losses_levels_and_choices():

@@ -55,8 +55,8 @@ def replay_count(measured: Measured) -> Figure:
     """Expected Hamming loss against the replay count: means over seeds, with 95 % intervals. The paper's Figure 1.
 
     π0 and the skyline are lines; a count at which a seed is missing is a gap. Algorithms stand side by side at each
-    count, so that their intervals can be told apart. A mean more than 10 % above all of π0's and CIPS's is beyond the
-    axis, and written at its end.
+    count, so that their intervals can be told apart. The axis ends at most 10 % above all means of π0 and CIPS; a mean
+    beyond it is written there.
     """
     headline, counts = measured.selections[0], measured.counts
     figure = Figure(figsize=(COLUMN, 3.0))
@@ -76,15 +76,15 @@ def replay_count(measured: Measured) -> Figure:
         beside = np.array(counts) * 2 ** (0.5 * (place / (len(algorithms) - 1) - 0.5))
         reach = [i.high - i.mean for i in of]
         axes.errorbar(beside, mean, reach, color=drawn.colour, marker=drawn.marker, label=drawn.label, elinewidth=0.7)
-    bounds = [bound for of in algorithms.values() for i in of if i.mean <= end for bound in (i.low, i.mean, i.high)]
+    within = [i for of in algorithms.values() for i in of if i.mean <= end]
+    bounds = {bound for i in within for bound in (i.low, i.mean, i.high) if np.isfinite(bound)}
+    if len(bounds) > 1:
+        margin = 0.05 * (max(bounds) - min(bounds))
+        axes.set_ylim(min(bounds) - margin, min(max(bounds) + margin, end))
     for count, of in zip(counts, zip(*algorithms.values(), strict=True), strict=True):
         at_count = zip(algorithms, of, strict=True)
-        beyond = [f"{look(name).label} {i.mean:.2f} ↑" for name, i in at_count if i.mean > end]
-        if beyond:
-            margin = 0.05 * (np.nanmax(bounds) - np.nanmin(bounds))
-            axes.set_ylim(np.nanmin(bounds) - margin, np.nanmax(bounds) + margin)
-            at = axes.get_xaxis_transform()
-            axes.text(count, 1, "\n".join(beyond), transform=at, ha="center", va="bottom", fontsize=6)
+        beyond = "\n".join(f"{look(name).label} {i.mean:.2f} ↑" for name, i in at_count if i.mean > end)
+        axes.text(count, 1, beyond, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=6)
     axes.set_xscale("log", base=2)
     axes.set_xticks(counts, [str(count) for count in counts])
     axes.minorticks_off()
