@@ -98,11 +98,13 @@ class TestDefaults:
 class TestShipped:
     def test_the_experiments(self):
         config = complete(SHIPPED, SCHEMA)
-        assert {"demo", "sample", "paper", "reference_code", "reference_replay"} <= set(config["experiments"])
+        expected = {"demo", "sample", "paper", "paper_text", "reference_code", "reference_replay"}
+        assert expected <= set(config["experiments"])
         assert config["run"] == ["demo"]
         assert config["mirror"] is None
         assert set(config["experiments"]["demo"]["datasets"]) == {"digits"}
         assert config["experiments"]["paper"]["split_unit"] == "context"
+        assert config["experiments"]["paper_text"]["variance_penalty_scale"] == "unit"
         assert config["experiments"]["reference_replay"]["logging_c"] == 10
 
     def test_the_algorithms_and_their_grids(self):

@@ -108,6 +108,7 @@ def metrics(toy) -> pd.DataFrame:
 
 
 PROTOCOL = ["--split-unit", "row", "--logging-c", 0.5, "--absent-label-score", "logged"]
+PROTOCOL += ["--variance-penalty-scale", "calibrated"]
 LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]
 FIT = ["grid", "coef", "objective", "iterations", "converged", "scores", "chosen"]
 

@@ -96,10 +96,10 @@ class Protocol:
     split_unit: str
     logging_c: float
     absent_label_score: str
+    variance_penalty_scale: str
 
     def differences(self, data: str, algorithm: str, selection: str, of: Protocol, by: str, whose: str) -> list[str]:
         """Say in words where a cell's data or protocol differ from another's: its protocol, selection and name."""
-        learned = algorithm not in UNRANKED
         said = [
             (data, data),
             (self.replay_count != of.replay_count, f"replay count {self.replay_count}, {whose}: {of.replay_count}"),
@@ -108,7 +108,7 @@ class Protocol:
                 f"π0 with C = {self.logging_c:g}, {whose}: {of.logging_c:g}",
             ),
             (
-                self.split_unit != of.split_unit and learned,
+                self.split_unit != of.split_unit and algorithm != "skyline",
                 f"held out by {self.split_unit}, {whose}: by {of.split_unit}",
             ),
             (
@@ -119,16 +119,16 @@ class Protocol:
                 self.absent_label_score != of.absent_label_score and algorithm == "logging",
                 f"labels absent from π0's contexts: {self.absent_label_score}, {whose}: {of.absent_label_score}",
             ),
+            (
+                self.variance_penalty_scale != of.variance_penalty_scale and algorithm == "poem",
+                f"scale of λ: {self.variance_penalty_scale}, {whose}: {of.variance_penalty_scale}",
+            ),
         ]
         return [words for differs, words in said if differs]
 
 
-PAPER = (
-    Protocol(replay_count=4, split_unit="context", logging_c=0.1, absent_label_score="logged"),
-    "ips",
-    "the paper's text",
-)
-CODE = Protocol(replay_count=4, split_unit="row", logging_c=0.1, absent_label_score="half"), "snips", "the public code"
+PAPER = Protocol(4, "context", 0.1, "logged", "unit"), "ips", "the paper's text"
+CODE = Protocol(4, "row", 0.1, "half", "calibrated"), "snips", "the public code"
 
 
 def paper_comparison(

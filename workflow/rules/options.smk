@@ -88,5 +88,5 @@ def named(wildcards):
 def protocol(wildcards):
     """What an experiment decides where the paper's text and the public code differ, as tables wants it."""
     experiment = config["experiments"][wildcards.experiment]
-    names = ("split_unit", "logging_c", "absent_label_score")
+    names = ("split_unit", "logging_c", "absent_label_score", "variance_penalty_scale")
     return " ".join(f"--{name.replace('_', '-')} {experiment[name]}" for name in names)

@@ -9,6 +9,7 @@ Writes  in the folder --output, as .csv, .md, .tex and .html: expected_hamming, 
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -43,6 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split-unit", choices=("row", "context"), required=True, help="what was held out")
     parser.add_argument("--logging-c", type=positive, required=True, help="π0's inverse regularisation")
     parser.add_argument("--absent-label-score", choices=("logged", "half"), required=True, help="see evaluate")
+    parser.add_argument(
+        "--variance-penalty-scale", choices=("calibrated", "unit"), required=True, help="of POEM's grid"
+    )
     parser.add_argument("--output", type=Path, required=True, help="folder")
 
 
@@ -65,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
     _write_csv(options.output / "differences_to_poem.csv", differences)
     paper, code = (pd.read_csv(files("drcrm") / f"data/{name}.csv") for name in ("paper_tables", "reference_code"))
     stands_for = {name: value.partition(":")[::2] for name, value in options.paper}
-    protocol = tables.Protocol(options.replay_count, options.split_unit, options.logging_c, options.absent_label_score)
+    protocol = tables.Protocol(**{field.name: getattr(options, field.name) for field in fields(tables.Protocol)})
     comparison = tables.paper_comparison(losses, paper, code, stands_for, protocol)
     _write_csv(options.output / "paper_comparison.csv", comparison)
     for suffix, to in {"md": markup.MARKDOWN, "tex": markup.LATEX, "html": markup.HTML}.items():
