@@ -2,7 +2,7 @@
 # make test    the whole test suite
 # make report EXPERIMENT=sample    results/sample/report.html, building what is missing
 # make bench MIRROR=PATH_OR_URL    times beside what no formula can avoid: results/bench.json; without a mirror, less
-# make docs    put the results of sample and reference_code into docs/
+# make docs    put the finished experiments into docs/
 # make lint    ruff, snakefmt, snakemake --lint
 # make pins    renew requirements.txt and environment.yml from pyproject.toml
 
