@@ -122,12 +122,13 @@ def grid(measured: Measured) -> Figure:
             chosen = measured.runs(name, selection, "hyperparameter")[count].value_counts()
             axes.scatter(
                 chosen.index,
-                np.full(len(chosen), 0.06 + 0.1 * row),
+                np.full(len(chosen), 0.08 + 0.1 * row),
                 40 * chosen.to_numpy() / measured.seeds,
                 marker=SELECTION_MARKERS[selection],
                 color=GREY,
                 transform=axes.get_xaxis_transform(),
                 linewidths=0,
+                zorder=3,
             )
         axes.set_xscale("log")
         axes.set_xlim(losses.columns.min() / 2, losses.columns.max() * 2)
@@ -136,8 +137,8 @@ def grid(measured: Measured) -> Figure:
         axes.set_axis_off()
     means = at.groupby(["algorithm", "hyperparameter"])[LOSS].mean()
     low, high = 0.95 * np.nanmin([*means, *heights]), 1.05 * np.nanmax([*means, *heights])
-    high = np.nanmin([high, *(1.5 * height for height in heights)])
-    marks = 0.1 * len(measured.selections) + 0.06  # the share of a panel's height that they take
+    high = np.nanmin([high, max(1.5 * np.nanmin(heights), 1.05 * np.nanmax(heights))]) if heights else high
+    marks = 0.1 * len(measured.selections) + 0.08  # the share of a panel's height that they take
     panels[0].set_ylim(low - marks / (1 - marks) * (high - low), high)
     for axes in panels[max(len(names) - 2, 0) : len(names)]:
         axes.set_xlabel("Hyper-parameter")
