@@ -25,6 +25,7 @@ from pathlib import Path
 import pandas as pd
 import yaml
 from jinja2 import Template
+from snakemake.utils import update_config
 
 from drcrm import markup
 from drcrm.config import complete
@@ -91,7 +92,7 @@ def figure(document: Path, experiment: str, name: str, data: str) -> str:
     target = ROOT / f"docs/figures/{experiment}_{name}_{data}.png"
     target.parent.mkdir(exist_ok=True)
     shutil.copyfile(source, target)
-    options = configured()["experiments"][experiment]
+    options = configured(experiment)
     tables = {"counts": [options["replay_count"]], "seeds": options["seeds"]}
     shown = options["replay_curve"] if name == "replay_count" else tables
     named = {"data": dataset_label(data), "selection": [SELECTIONS[each] for each in options["selection"]]}
@@ -101,13 +102,18 @@ def figure(document: Path, experiment: str, name: str, data: str) -> str:
     return f'<img src="{picture}" alt="{FIGURES[name]}: {dataset_label(data)}" width="400">\n\n{caption}\n'
 
 
-def configured() -> dict:
-    """The configuration, complete."""
-    schema, config = (
-        yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
-        for name in ("workflow/schemas/config.schema.yaml", "config.yaml")
+def configured(experiment: str) -> dict:
+    """The options of an experiment of config.yaml, or of a file of its own beside this one, complete."""
+    config, own, schema = (
+        yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
+        for path in (
+            ROOT / "config.yaml",
+            ROOT / f"docs/{experiment}.yaml",
+            ROOT / "workflow/schemas/config.schema.yaml",
+        )
     )
-    return complete(config, schema)
+    update_config(config, own)
+    return complete(config, schema)["experiments"][experiment]
 
 
 def run(document: Path, experiment: str) -> str:
@@ -115,9 +121,7 @@ def run(document: Path, experiment: str) -> str:
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
-    options = yaml.safe_dump(
-        {experiment: configured()["experiments"][experiment]}, default_flow_style=None, sort_keys=False, width=110
-    )
+    options = yaml.safe_dump({experiment: configured(experiment)}, default_flow_style=None, sort_keys=False, width=110)
     return f"Filled in at commit {commit.stdout.strip()}, with {versions}.\n\n```yaml\n{options}```\n"
 
 

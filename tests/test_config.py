@@ -107,6 +107,11 @@ class TestShipped:
         assert config["experiments"]["paper_text"]["variance_penalty_scale"] == "unit"
         assert config["experiments"]["reference_replay"]["logging_c"] == 10
 
+    def test_what_the_documents_add(self):
+        added = yaml.safe_load((ROOT / "docs/poem_grid.yaml").read_text(encoding="utf-8"))
+        config = {**SHIPPED, **{part: {**SHIPPED[part], **of} for part, of in added.items()}}
+        assert complete(config, SCHEMA)["experiments"]["poem_grid"]["algorithms"] == ["poem", "poem_fine", "chi2_dro"]
+
     def test_the_algorithms_and_their_grids(self):
         def decades(low, high, step=1.0):
             return [10 ** (low + step * k) for k in range(round((high - low) / step) + 1)]
