@@ -80,9 +80,13 @@ def shown(wildcards):
 
 
 def named(wildcards):
-    """What a figure's data set and selections are called in its caption."""
-    selection = config["experiments"][wildcards.experiment]["selection"]
-    return {"data": dataset_label(wildcards.dataset), "selection": [SELECTIONS[name] for name in selection]}
+    """What the data sets and selections of a figure or of the tables are called in their caption."""
+    experiment = config["experiments"][wildcards.experiment]
+    datasets = [wildcards.dataset] if "dataset" in wildcards.keys() else experiment["datasets"]
+    return {
+        "data": ", ".join(map(dataset_label, datasets)),
+        "selection": [SELECTIONS[name] for name in experiment["selection"]],
+    }
 
 
 def protocol(wildcards):

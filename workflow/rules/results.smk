@@ -63,6 +63,7 @@ rule tables:
         grids=grids,
         papers=papers,
         protocol=protocol,
+        named=named,
     message:
         "tables of {wildcards.experiment}"
     shell:
@@ -83,7 +84,7 @@ rule figure:
             "results/{experiment}/figures/{figure}_{dataset}.svg",
             caption="../report/figures.rst",
             category=lambda wildcards: "Figures" if wildcards.figure == "replay_count" else "Diagnostics",
-            labels=lambda wildcards: {"figure": FIGURES[wildcards.figure], "data": wildcards.dataset},
+            labels=lambda wildcards: {"figure": FIGURES[wildcards.figure], "data": dataset_label(wildcards.dataset)},
         ),
     log:
         "results/{experiment}/logs/{figure}_{dataset}.log",
