@@ -43,7 +43,8 @@ def result(experiment: str, name: str) -> Path:
     """A file that an experiment leaves."""
     path = ROOT / f"results/{experiment}/{name}"
     if not path.exists():
-        raise InputError(f"{path.relative_to(ROOT)}: no such file; `snakemake {experiment}` makes it")
+        command = " --configfile ".join([f"snakemake {experiment}", *own_configuration(experiment)])
+        raise InputError(f"{path.relative_to(ROOT)}: no such file; `{command}` makes it")
     return path
 
 
@@ -104,16 +105,19 @@ def figure(document: Path, experiment: str, name: str, data: str) -> str:
 
 def configured(experiment: str) -> dict:
     """The options of an experiment of config.yaml, or of a file of its own beside this one, complete."""
-    config, own, schema = (
-        yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
-        for path in (
-            ROOT / "config.yaml",
-            ROOT / f"docs/{experiment}.yaml",
-            ROOT / "workflow/schemas/config.schema.yaml",
-        )
+    schema, config, *added = (
+        yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+        for name in ("workflow/schemas/config.schema.yaml", "config.yaml", *own_configuration(experiment))
     )
-    update_config(config, own)
+    for each in added:
+        update_config(config, each)
     return complete(config, schema)["experiments"][experiment]
+
+
+def own_configuration(experiment: str) -> list[str]:
+    """The file that adds an experiment to config.yaml, if it has one."""
+    name = f"docs/{experiment}.yaml"
+    return [name] if (ROOT / name).exists() else []
 
 
 def run(document: Path, experiment: str) -> str:

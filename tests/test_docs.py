@@ -35,6 +35,7 @@ def build(tmp_path, monkeypatch):
     for name in ("config.yaml", "workflow"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/added.yaml").write_text("experiments: {added: {datasets: [digits], seeds: 7}}\n")
     (tmp_path / "results/sample/tables").mkdir(parents=True)
     pd.DataFrame(DIFFERENCES).to_csv(tmp_path / "results/sample/tables/differences_to_poem.csv", index=False)
     return module
@@ -67,6 +68,10 @@ def test_a_block_is_replaced_and_the_rest_stays(build, tmp_path):
             "results/paper/tables/expected_hamming.csv: no such file; `snakemake paper`",
         ),
         ("rows paper", "results/paper/metrics.csv: no such file; `snakemake paper` makes it"),
+        (
+            "rows added",
+            "results/added/metrics.csv: no such file; `snakemake added --configfile docs/added.yaml` makes it",
+        ),
         ("figure sample grid yeast", "results/sample/figures/grid_yeast.png: no such file"),
         ("picture sample", "page.md: unknown block 'picture', expected one of losses, details, "),
     ],
@@ -85,6 +90,11 @@ def test_a_figure_is_copied_and_has_the_captions_of_the_report(build, tmp_path, 
     [picture] = re.findall(r'src="(.*?)"', text)
     assert (tmp_path / "docs" / picture).read_bytes() == b"a picture"
     assert re.search(rf"Expected Hamming loss on Yeast .* {seeds} seeds .* clipped SNIPS", " ".join(text.split()))
+
+
+def test_an_experiment_may_have_its_configuration_beside_the_documents(build):
+    assert build.configured("added")["seeds"] == 7
+    assert build.configured("demo")["seeds"] == 5
 
 
 def test_rows_are_copied_and_linked(build, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -41,6 +43,13 @@ def test_draws_any_number_of_seeds(draw, seeds, tmp_path):
     draw(measured(lost=("kl_dro", 0), seeds=seeds)).savefig(tmp_path / "figure.png")
 
 
+@pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
+def test_draws_where_a_seed_has_no_runs_at_all(draw, tmp_path):
+    runs = measured()
+    frames = {name: frame[frame["seed"] != 1] for name, frame in (("metrics", runs.metrics), ("grids", runs.grids))}
+    draw(replace(runs, **frames)).savefig(tmp_path / "figure.png")
+
+
 def test_replay_count_shows_means_and_leaves_gaps():
     [axes] = replay_count(measured()).axes
     assert lines(axes)["π0"] == pytest.approx([1.1, 1.1])
@@ -56,16 +65,17 @@ def test_replay_count_writes_means_far_above_cips_at_the_end_of_the_axis():
     runs = measured()
     loss, algorithm = runs.metrics["expected_hamming"], runs.metrics["algorithm"]
     runs.metrics["expected_hamming"] = loss.where(~algorithm.isin(["poem", "kl_dro", "skyline"]), 2)
-    assert not any(text.get_text() for text in replay_count(runs).axes[0].texts)
+    assert len(replay_count(runs).axes[0].texts) == 0
     far = (algorithm == "poem") & (runs.metrics["replay_count"] == 4)
     runs.metrics.loc[far, "expected_hamming"] = 2.6
     [axes] = replay_count(runs).axes
-    assert [text.get_text() for text in axes.texts] == ["", "POEM 2.60 ↑"]
+    assert [text.get_text() for text in axes.texts] == ["POEM 2.60 ↑"]
+    assert axes.texts[0].get_position()[0] == 4
     assert axes.get_ylim()[1] < 2.6
     far |= (algorithm == "kl_dro") & (runs.metrics["replay_count"] == 4)
     runs.metrics.loc[far, "expected_hamming"] = 30
     [axes] = replay_count(runs).axes
-    assert [text.get_text() for text in axes.texts] == ["", "POEM 30.00 ↑\nKL-DRO 30.00 ↑"]
+    assert [text.get_text() for text in axes.texts] == ["POEM 30.00 ↑\nKL-DRO 30.00 ↑"]
 
 
 def test_grid_shows_losses_levels_and_choices():

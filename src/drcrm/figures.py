@@ -83,8 +83,10 @@ def replay_count(measured: Measured) -> Figure:
         axes.set_ylim(min(bounds) - margin, min(max(bounds) + margin, end))
     for count, of in zip(counts, zip(*algorithms.values(), strict=True), strict=True):
         at_count = zip(algorithms, of, strict=True)
-        beyond = "\n".join(f"{look(name).label} {i.mean:.2f} ↑" for name, i in at_count if i.mean > end)
-        axes.text(count, 1, beyond, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=6)
+        beyond = [f"{look(name).label} {i.mean:.2f} ↑" for name, i in at_count if i.mean > end]
+        if beyond:
+            at = axes.get_xaxis_transform()
+            axes.text(count, 1, "\n".join(beyond), transform=at, ha="center", va="bottom", fontsize=6)
     axes.set_xscale("log", base=2)
     axes.set_xticks(counts, [str(count) for count in counts])
     axes.minorticks_off()
@@ -137,7 +139,9 @@ def grid(measured: Measured) -> Figure:
         axes.set_axis_off()
     means = at.groupby(["algorithm", "hyperparameter"])[LOSS].mean()
     low, high = 0.95 * np.nanmin([*means, *heights]), 1.05 * np.nanmax([*means, *heights])
-    high = np.nanmin([high, max(1.5 * np.nanmin(heights), 1.05 * np.nanmax(heights))]) if heights else high
+    known = [height for height in heights if np.isfinite(height)]
+    if known:
+        high = min(high, max(1.5 * min(known), 1.05 * max(known)))
     marks = 0.1 * len(measured.selections) + 0.08  # the share of a panel's height that they take
     panels[0].set_ylim(low - marks / (1 - marks) * (high - low), high)
     for axes in panels[max(len(names) - 2, 0) : len(names)]:

@@ -127,8 +127,10 @@ class Protocol:
         return [words for differs, words in said if differs]
 
 
-PAPER = Protocol(4, "context", 0.1, "logged", "unit"), "ips", "the paper's text"
-CODE = Protocol(4, "row", 0.1, "half", "calibrated"), "snips", "the public code"
+TEXT = {"split_unit": "context", "absent_label_score": "logged", "variance_penalty_scale": "unit"}
+PUBLIC = {"split_unit": "row", "absent_label_score": "half", "variance_penalty_scale": "calibrated"}
+PAPER = Protocol(replay_count=4, logging_c=0.1, **TEXT), "ips", "the paper's text"
+CODE = Protocol(replay_count=4, logging_c=0.1, **PUBLIC), "snips", "the public code"
 
 
 def paper_comparison(
