@@ -28,6 +28,18 @@ def test_equals_logistic_regression(C, make):
         assert column == pytest.approx(expected, abs=2e-5)  # crfsuite prints weights to 6 decimals
 
 
+def test_duplicate_entries_of_csr_are_added():
+    """As the policy's own products do."""
+    X, labels = labelled()
+    halves = sparse.csr_array(X)
+    twice = sparse.csr_array(
+        (np.repeat(halves.data / 2, 2), np.repeat(halves.indices, 2), 2 * halves.indptr), shape=X.shape
+    )
+    assert not twice.has_canonical_format
+    assert np.array_equal(fit_crf(twice, labels, 1.0).coef, fit_crf(X, labels, 1.0).coef)
+    assert twice.nnz == 2 * halves.nnz
+
+
 def test_labels_that_are_never_or_always_positive_are_certain():
     X, labels = labelled()
     labels[:, 1], labels[:, 2] = 0, 1

@@ -60,7 +60,8 @@ def absent_labels(labels: np.ndarray) -> np.ndarray:
 
 
 def _sequences(X) -> list[ItemSequence]:
-    X = sparse.csr_array(X)
+    X = sparse.csr_array(X, copy=True)
+    X.sum_duplicates()
     names = np.arange(X.shape[1]).astype(str)
     rows = zip(X.indptr[:-1], X.indptr[1:], strict=True)
     return [ItemSequence([dict(zip(names[X.indices[a:b]], X.data[a:b].tolist(), strict=True))]) for a, b in rows]
