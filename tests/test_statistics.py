@@ -36,6 +36,12 @@ def test_degenerate_samples():
     assert larger_p_value([1.0, 2.0], [2.0, 3.0]) == 1.0
 
 
+def test_equal_up_to_rounding_is_not_significant():
+    assert larger_p_value([0.1 + 0.2] * 5, [0.3] * 5) == 0.5
+    assert larger_p_value(np.array([0.1, 1.3, 2.7, 3.1]) * 3 / 3, [0.1, 1.3, 2.7, 3.1]) == 0.5
+    assert larger_p_value([0.3 + 1e-9] * 5, [0.3] * 5) < 1e-6
+
+
 def losses(n: int = 20, seed: int = 0) -> pd.DataFrame:
     """Planted: poem best, kl_dro as good, cips worse by more than the noise of the differences, skyline far below."""
     rng = np.random.default_rng(seed)

@@ -12,6 +12,7 @@ from statsmodels.stats.multitest import multipletests
 UNRANKED = ("logging", "skyline")  # not learned from the log: never best, never bold
 UNCHOSEN = (*UNRANKED, "cips")  # without a hyper-parameter that a held-out score would choose
 LEVEL = 0.05
+EQUAL = 1e-12  # the relative difference of two losses that is rounding
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,11 @@ def interval(values: np.ndarray, confidence: float = 0.95) -> Interval:
 def larger_p_value(values: np.ndarray, best: np.ndarray) -> float:
     """Return the p-value of the one-tailed paired t-test that ``values`` have the larger mean.
 
-    Pairs are the seeds that both have. Differences that are all zero give ½, fewer than two pairs NaN.
+    Pairs are the seeds that both have. What differs by rounding alone is equal: differences that are all zero give ½,
+    fewer than two pairs NaN.
     """
-    difference = np.asarray(values, dtype=float) - np.asarray(best, dtype=float)
+    values, best = np.asarray(values, dtype=float), np.asarray(best, dtype=float)
+    difference = np.where(np.isclose(values, best, rtol=EQUAL, atol=0), 0, values - best)
     difference = difference[np.isfinite(difference)]
     if len(difference) < 2:
         return np.nan
