@@ -43,6 +43,18 @@ def test_context_picks_the_row_of_x(rows):
     assert policy.log_prob(X, Y, context) == pytest.approx(policy.log_prob(X[context], Y), rel=1e-13)
 
 
+@pytest.mark.parametrize("rows", [1, 40])
+@pytest.mark.parametrize("labels", [1, 3, 40])
+def test_log_prob_is_never_above_zero(labels, rows):
+    """Not even by rounding: p = e^{log π} is a propensity, which must be at most 1."""
+    rng = np.random.default_rng(5)
+    X = np.column_stack([rng.normal(size=(30, 4)), np.ones(30)])
+    for scale in (1, 30, 100, 1000):
+        policy = ExponentialPolicy(scale * rng.normal(size=(5, labels)))
+        context = np.repeat(np.arange(30), rows)
+        assert policy.log_prob(X, policy.greedy(X)[context], context).max() <= 0
+
+
 def test_greedy_takes_a_label_on_the_boundary():
     assert ExponentialPolicy([[0.0, -1.0, 1.0]]).greedy([[1.0]]).tolist() == [[1, 0, 1]]
 

@@ -152,7 +152,7 @@ def replay(policy: ExponentialPolicy, X, labels, count: int, rng: np.random.Gene
     marginals = policy.marginals(X)
     Y = np.concatenate([rng.random(marginals.shape) < marginals for _ in range(count)]).astype(np.uint8)
     context = np.tile(np.arange(X.shape[0]), count)
-    propensity = np.exp(np.minimum(policy.log_prob(X, Y, context), 0))
+    propensity = np.exp(policy.log_prob(X, Y, context))
     return BanditLog(X, Y, propensity, hamming_cost(Y, labels[context]), context)
 
 

@@ -50,14 +50,15 @@ class ExponentialPolicy:
         return (self.decision_function(X) >= 0).astype(np.uint8)
 
     def log_prob(self, X, Y, context=None) -> np.ndarray:
-        """Return log π(y_i | x_{context_i}), shape (n,); without ``context``, row i of Y belongs to row i of X."""
+        """Return log π(y_i | x_{context_i}) ≤ 0, shape (n,); without ``context``, row i of Y belongs to row i of X."""
         scores = self.decision_function(X)
         Y = check_actions(Y, rows=len(scores) if context is None else None)
         context = np.arange(len(scores)) if context is None else check_context(context, len(Y), len(scores))
         if Y.shape[1] != scores.shape[1]:
             raise InputError(f"Y has {Y.shape[1]} labels, the policy has {scores.shape[1]}")
         log_partition, _ = partition(scores)
-        return action_map(Y, context, len(scores)).log_prob(scores, log_partition)
+        found = action_map(Y, context, len(scores)).log_prob(scores, log_partition)
+        return np.minimum(found, 0, out=found)  # rounding may leave it above
 
     def sample(self, X, random_state=None) -> np.ndarray:
         """Draw one action for each row of X, shape (n, q); ``random_state`` is a seed or a numpy Generator."""
