@@ -124,9 +124,9 @@ class Recorded(Risk):
     def __init__(self, risk: Risk):
         self.risk, self.calls = risk, []
 
-    def evaluate(self, z, share, n):
-        self.calls.append((z.copy(), share, n))
-        return self.risk.evaluate(z, share, n)
+    def evaluate(self, z, share, n, start=None):
+        self.calls.append((z.copy(), share, n, start))
+        return self.risk.evaluate(z, share, n, start)
 
 
 def over_evaluations(report: Report, data: str, log: BanditLog) -> None:

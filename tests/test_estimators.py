@@ -123,6 +123,30 @@ def test_errors_say_what_is_wrong(estimator, arguments, message):
         estimator.fit([[1.0], [2.0]], [[0], [1]], **{**good, **arguments})
 
 
+def test_unclipped_weights_without_bound_are_an_error():
+    """Finite at Θ = 0, but not where the fit goes."""
+    log = {"propensity": np.full(4, 1e-160), "cost": [-1.0, -2.0, -1.0, 0.0]}
+    with pytest.raises(InputError, match=r"the risk is not finite after .* propensities this small need clipped"):
+        CIPS(clip=None).fit(np.ones((4, 1)), [[0], [1], [1], [0]], **log)
+    assert np.isfinite(CIPS().fit(np.ones((4, 1)), [[0], [1], [1], [0]], **log).objective_)
+
+
+def test_what_a_policy_says_of_its_own_actions_can_be_learned_from(log):
+    """A confident policy's e^{log π}, by the README's recipe, is a propensity of at most 1."""
+    policy = ExponentialPolicy(100 * np.random.default_rng(4).normal(size=(4, 2)))
+    Y = policy.sample(log.X, random_state=0)
+    fitted = CIPS().fit(log.X, Y, propensity=np.exp(policy.log_prob(log.X, Y)), cost=-Y.sum(axis=1))
+    assert np.isfinite(fitted.objective_)
+
+
+def test_integer_costs_under_a_uniform_logger_end():
+    """All costs on the threshold of the χ² ball at Θ = 0."""
+    Y = [[0, 0], *[[0, 1]] * 3, *[[1, 0]] * 3, [1, 1]]
+    cost = [0, -1, -1, -1, -1, -1, -1, -2]
+    fitted = Chi2DRO(0.25).fit(np.ones((8, 1)), Y, propensity=np.full(8, 0.25), cost=cost)
+    assert fitted.objective_ <= -0.75
+
+
 def test_not_converging_is_said(log):
     with pytest.warns(ConvergenceWarning, match="KLDRO did not converge in 2 iterations"):
         estimator = fit(KLDRO(max_iter=2), log)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -61,15 +64,25 @@ def test_agrees_with_60_digits(vector, kind):
     assert MeanRisk()(vector["z"])[0] == pytest.approx(vector["mean"], rel=1e-12)
 
 
+@every_risk
+def test_equal_calls_are_equal_to_the_last_bit(risk):
+    first = risk(costs(1))
+    with contextlib.suppress(InputError):
+        risk([1.7e308, -1.7e308, 0])
+    risk(costs(2, 60))
+    again = risk(costs(1))
+    assert first[0] == again[0]
+    assert np.array_equal(first[1], again[1])
+
+
 @pytest.mark.parametrize("radius", [1e-8, 1e-3, 0.1, 2.0])
-def test_kl_ball_forgets_what_it_was_called_with_before(radius):
-    """The search for the temperature starts where the last one ended; what it finds must not show that."""
-    used = KLBall(radius)
+def test_where_the_kl_balls_search_starts_does_not_show(radius):
+    start = None
     for seed in range(40):
         rng = np.random.default_rng(seed)
         z, weights = 10.0 ** rng.integers(-6, 6) * rng.normal(size=30) ** rng.integers(1, 6), rng.integers(1, 9, 30)
         value, worst = KLBall(radius)(z, weights)
-        again, worst_again = used(z, weights)
+        again, worst_again, start = KLBall(radius).evaluate(z, weights / weights.sum(), weights.sum(), start)
         assert again == pytest.approx(value, rel=1e-12, abs=1e-12 * np.ptp(z))
         assert worst_again == pytest.approx(worst, rel=1e-9, abs=1e-12)
         kl = worst[worst > 0] @ np.log(worst[worst > 0] * weights.sum() / weights[worst > 0])
@@ -246,6 +259,109 @@ def test_costs_in_clusters_that_almost_tie():
         assert z.mean() < value <= z.max()
 
 
+def chi2_by_enumeration(z: np.ndarray, weights: np.ndarray, radius: float) -> float:
+    """The χ² ball's value: of the closed forms on the k largest costs, the largest that is a distribution."""
+    share, values = weights / weights.sum(), []
+    if radius >= 1 / share[z == z.max()].sum() - 1:
+        return z.max()
+    for least in np.unique(z):
+        on = z >= least
+        mass = share[on].sum()
+        centred = z[on] - share[on] @ z[on] / mass
+        spread, square = np.sqrt(share[on] @ centred**2 / mass), radius + (mass - 1) * (1 + radius)
+        reach = np.sqrt(max(square, 0))
+        if square > -1e-12 and (1 + centred * reach / max(spread, 1e-300)).min() > -1e-12:
+            values.append(share[on] @ z[on] / mass + spread * reach)
+    return max(values)
+
+
+def test_chi2_ball_of_every_small_log_of_integer_costs():
+    """Costs then lie on the threshold again and again, where rounding once let a row in and out for ever."""
+    for counts in product(range(5), repeat=6):
+        weights = np.array(counts, dtype=float)
+        present = weights > 0
+        if not present.any():
+            continue
+        z, weights = -np.arange(6.0)[present], weights[present]
+        for radius in (0.25, 0.5, 0.75, 1.0, 1.5, 2.0):
+            value, worst = Chi2Ball(radius)(z, weights)
+            assert worst.min() >= 0
+            assert abs(worst.sum() - 1) < 1e-12
+            assert abs(value - worst @ z) < 1e-12
+            assert sum(counts) > 12 or abs(value - chi2_by_enumeration(z, weights, radius)) < 1e-12
+
+
+def test_chi2_ball_ends_where_a_cost_is_on_the_threshold():
+    assert Chi2Ball(0.25)([0, -1, -2], [1, 6, 1])[0] == pytest.approx(-0.75, rel=1e-14)
+    z, weights = np.array([0.0, -1, -2, -3]), np.array([4.0, 10, 12, 18])
+    assert Chi2Ball(1.0)(z, weights)[0] == pytest.approx(chi2_by_enumeration(z, weights, 1.0), rel=1e-14)
+
+
+@pytest.mark.parametrize("radius", [1e-15, 1e-14, 1e-12, 1e-9, 1e-7])
+def test_chi2_ball_of_a_tiny_radius_is_its_expansion(radius):
+    """At this n Σ share is 1 less rounding, which is 1 % of a radius of 1e-14."""
+    z = np.array([-3.0, -1, -2, -7, -0.5, -2.2, -9.1])
+    value, worst = Chi2Ball(radius)(z)
+    assert value - z.mean() == pytest.approx(np.sqrt(radius * z.var()), rel=1e-6, abs=4e-15)
+    assert ((7 * worst - 1) ** 2).mean() == pytest.approx(radius, rel=1e-6)
+
+
+@every_risk
+@pytest.mark.parametrize("unit", [1e150, 1e160, 1e300])
+def test_costs_whose_squares_overflow(risk, unit):
+    """Risks without a temperature of their own grow with z; the Boltzmann risk is then the largest z."""
+    z = costs(20, 8)
+    value, gradient = risk(unit * z)
+    if isinstance(risk, BoltzmannRisk):
+        assert value == unit * z.max()
+        assert gradient == pytest.approx(np.where(z == z.max(), 1, 0))
+    else:
+        assert value == pytest.approx(unit * risk(z)[0], rel=1e-12)
+        assert gradient == pytest.approx(risk(z)[1], rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("ball", [KLBall(0.5), Chi2Ball(0.5), Chi2Ball(1.0)])
+@pytest.mark.parametrize("outlier", [-1e3, -1e20, -1e155, -1e200, -1.7e308])
+def test_an_outlier_without_weight_leaves_the_rest(ball, outlier):
+    """However far off it is: a ball that can drop it takes the worst of the other three."""
+    value, worst = ball([0, -1, -2, outlier])
+    far_value, far_worst = ball([0, -1, -2, -300])
+    assert value == pytest.approx(far_value, rel=1e-9)
+    assert worst == pytest.approx(far_worst, rel=1e-9)
+
+
+def test_levels_of_costs_each_far_beyond_the_next():
+    _, worst = KLBall(0.5)([-1, -2, -3, -1e160, -2e160, -1e200])
+    assert worst[:3] == pytest.approx(worst[0])
+    assert worst[0] > worst[3] > worst[4] > worst[5] == 0
+    assert worst @ np.log(6 * np.where(worst > 0, worst, 1)) == pytest.approx(0.5, rel=1e-9)
+
+
+def test_weights_of_very_unlike_size():
+    """KL of (q, 1 − q) to (1e-100, 1) is 100 at q = 0.43727."""
+    value, worst = KLBall(100.0)([1, 0], [1, 1e100])
+    assert value == pytest.approx(0.4372705127517663, rel=1e-12)
+    assert worst @ np.log(worst) + worst[0] * np.log(1e100) == pytest.approx(100, rel=1e-12)
+    assert BoltzmannRisk(1 / 230)([1, 0], [1, 1e100])[0] == pytest.approx(1 / (1 + 1e100 * np.exp(-230)), rel=1e-12)
+    assert MeanRisk()([1, 2], [1e-320, 1e300])[0] == 2
+
+
+@pytest.mark.parametrize("temperature", [1e-3, 1e-1, 1.0])
+def test_boltzmann_far_from_zero_keeps_its_digits(temperature):
+    z = 2.0**-10 * np.random.default_rng(21).integers(-40, 0, 30)
+    value, gradient = BoltzmannRisk(temperature)(z + 2.0**20)
+    near, near_gradient = BoltzmannRisk(temperature)(z)
+    assert value - 2.0**20 == pytest.approx(near, abs=1e-9)
+    assert gradient == pytest.approx(near_gradient, rel=1e-10, abs=1e-12)
+
+
+def test_fractions_are_numbers():
+    for make in (KLBall, Chi2Ball, AdaptiveBoltzmannRisk, VariancePenalizedRisk, BoltzmannRisk):
+        value, gradient = make(Fraction(1, 4))(costs(22))
+        assert value == make(0.25)(costs(22))[0]
+        assert gradient.dtype == float
+
+
 finite = st.floats(-50, 0, allow_nan=False)
 
 
@@ -288,6 +404,9 @@ def test_chi2_ball_of_large_radius_by_linear_programming():
         (lambda: MeanRisk()([1, float("nan")]), "z is nan in row 1"),
         (lambda: MeanRisk()([1, 2], [1, -1]), "weights is -1.0 in row 1, expected 0 or more"),
         (lambda: MeanRisk()([1, 2], [0, 0]), "none of which occurs"),
+        (lambda: VariancePenalizedRisk(1e10)([1e308, -1e308]), "that occur 2 times is beyond the range"),
+        (lambda: MeanRisk()([1, 2], [1e308, 1e308]), "occur inf times is beyond the range of floating-point numbers"),
+        (lambda: AdaptiveBoltzmannRisk(1e308)([1, 2]), "is beyond the range of floating-point numbers"),
         (lambda: MeanRisk()([1, 2], [1]), r"weights has shape \(1,\), expected \(2,\)"),
         (lambda: MeanRisk()([]), "none of which occurs"),
     ],

@@ -7,7 +7,7 @@ import numpy as np
 from .bandit import BanditLog
 from .numerics import exp
 from .policy import partition
-from .risks import Risk
+from .risks import Evaluation, Risk
 
 
 class Objective:
@@ -36,6 +36,11 @@ class Objective:
 
     def __call__(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the value and the gradient at Θ, given flat or of shape (d, q); the gradient comes flat."""
+        value, gradient, _ = self.evaluate(coef)
+        return value, gradient
+
+    def evaluate(self, coef: np.ndarray, start: float | None = None) -> Evaluation:
+        """As a call, with where the risk's search starts, and where it may start at the next Θ: see ``Risk``."""
         log = self.log
         by_label, by_row = self._buffers
         # The narrow factor on the left takes BLAS a quarter to a third less time; sparse products do not mind.
@@ -46,9 +51,9 @@ class Objective:
         clipped = np.flatnonzero(log_weight > self.log_clip)
         log_weight[clipped] = self.log_clip
         z = np.multiply(log.cost, exp(log_weight, out=log_weight), out=log_weight)
-        value, slope = self.risk.evaluate(z, self._share, self._size)
+        value, slope, start = self.risk.evaluate(z, self._share, self._size, start)
         slope = np.multiply(slope, z, out=by_row)
         slope[clipped] = 0
         score_slope, context_slope = log.action_map.sums_by_context(slope)
         score_slope -= np.multiply(marginals, context_slope[:, None], out=marginals)
-        return value, (score_slope.T @ log.X).T.ravel()
+        return value, (score_slope.T @ log.X).T.ravel(), start

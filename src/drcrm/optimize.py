@@ -52,17 +52,35 @@ def minimize_risks(
         return coef
 
     for risk in risks:
-        objective = Objective(narrow, risk, clip)
-        start = np.zeros(objective.shape[0] * objective.shape[1])
-        with np.errstate(over="ignore", invalid="ignore"):
-            finite = np.isfinite(objective(start)[0])
-        if not finite:
-            raise InputError("the risk is not finite at Θ = 0: propensities this small need clipped weights")
+        objective = _followed(Objective(narrow, risk, clip))
+        start = np.zeros(narrow.X.shape[1] * log.Y.shape[1])
         options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": tol, "maxcor": MEMORY}
-        found = minimize(
-            objective, start, jac=True, method="L-BFGS-B", options=options, callback=_look(hopeless, widened)
-        )
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            value, gradient = objective(start)
+            _require_finite(value, gradient, "at Θ = 0")
+            found = minimize(
+                objective, start, jac=True, method="L-BFGS-B", options=options, callback=_look(hopeless, widened)
+            )
+        _require_finite(found.fun, found.x, f"after {found.nit} iterations")
         yield Fit(widened(found.x), float(found.fun), int(found.nit), bool(found.success))
+
+
+def _followed(objective: Objective) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+    """The objective as L-BFGS calls it: the risk's search starts where the last one ended."""
+    start = None
+
+    def call(coef: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal start
+        value, gradient, start = objective.evaluate(coef, start)
+        return value, gradient
+
+    return call
+
+
+def _require_finite(value: float, array: np.ndarray, where: str) -> None:
+    """Raise InputError unless the objective, and its gradient or the coefficients, are finite."""
+    if not (np.isfinite(value) and np.isfinite(array).all()):
+        raise InputError(f"the risk is not finite {where}: propensities this small need clipped weights")
 
 
 def _look(hopeless: Callable[[np.ndarray], bool] | None, widened: Callable) -> Callable[[np.ndarray], None] | None:

@@ -9,6 +9,8 @@ penalty. At V = 0 every gradient is w/n.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import wraps
 from numbers import Real
 
 import numpy as np
@@ -17,7 +19,25 @@ from .errors import InputError
 from .tilt import exponential_weights, tilt_to
 from .validation import check_vector, reject
 
-Evaluation = tuple[float, np.ndarray]
+Evaluation = tuple[float, np.ndarray, float | None]
+
+HUGE = 1e150  # squares of what is larger overflow
+FAR = 1e3  # temperatures from 0 at which z less its mean under the tilt begins to lose digits
+TINY_RADIUS = 1e-8  # at which the rounding of Σ share shows in a radius
+
+
+def homogeneous(evaluate: Callable[..., Evaluation]) -> Callable[..., Evaluation]:
+    """For a risk with risk(s z) = s risk(z): evaluate z whose squares overflow in units of the largest |z|."""
+
+    @wraps(evaluate)
+    def within_range(self, z, share, n, start=None):
+        scale = max(z.max(), -z.min())
+        if scale <= HUGE:
+            return evaluate(self, z, share, n, start)
+        value, gradient, following = evaluate(self, z / scale, share, n, start)
+        return value * scale, gradient, following
+
+    return within_range
 
 
 class Risk(ABC):
@@ -33,38 +53,51 @@ class Risk(ABC):
     Raises
     ------
     InputError
-        z or weights not finite vectors of one length, a negative weight, or no positive weight.
+        z or weights not finite vectors of one length, a negative weight, no positive weight, or a risk beyond the
+        range of floating-point numbers.
 
     ``most_robust`` picks the most robust of several values of the hyper-parameter, the constructor's first argument.
     """
 
     most_robust = max
 
-    def __call__(self, z, weights=None) -> Evaluation:
+    def __call__(self, z, weights=None) -> tuple[float, np.ndarray]:
         z = check_vector(z, np.size(z), "z")
         if weights is None:
             weights = np.ones(len(z))
         weights = check_vector(weights, len(z), "weights")
         reject(weights < 0, weights, "weights", "0 or more")
-        support = weights > 0
-        if not support.any():
+        if not weights.any():
             raise InputError(f"the risk of {len(z)} costs, none of which occurs, is undefined")
-        n = weights.sum()
-        value, inside = self.evaluate(z[support], weights[support] / n, n)
-        gradient = np.zeros(len(z))
-        gradient[support] = inside
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            n = weights.sum()
+            share = weights / n
+            support = share > 0
+            gradient = np.zeros(len(z))
+            value = np.nan
+            if support.any():
+                value, gradient[support], _ = self.evaluate(z[support], share[support], n)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            raise InputError(
+                f"the risk of costs from {z.min():.6g} to {z.max():.6g} that occur {n:.6g} times is beyond the range "
+                "of floating-point numbers"
+            )
         return float(value), gradient
 
     @abstractmethod
-    def evaluate(self, z: np.ndarray, share: np.ndarray, n: float) -> Evaluation:
-        """The formula itself, unchecked, with share = w/n: z finite, share positive, of one length, at least one."""
+    def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, start: float | None = None) -> Evaluation:
+        """The formula itself, unchecked, with share = w/n: z finite, share positive, of one length, at least one.
+
+        A search inside begins at ``start``; the third result is where the next, with similar z, may begin. It moves
+        last digits only. None where nothing is searched for.
+        """
 
 
 class MeanRisk(Risk):
     """CIPS: (1/n) Σ w z. Source: eq. 3 of the paper."""
 
-    def evaluate(self, z, share, n):
-        return share @ z, share
+    def evaluate(self, z, share, n, start=None):
+        return share @ z, share, None
 
 
 class VariancePenalizedRisk(Risk):
@@ -79,14 +112,15 @@ class VariancePenalizedRisk(Risk):
     def __init__(self, penalty: float):
         self.penalty = _at_least_zero(penalty, "penalty")
 
-    def evaluate(self, z, share, n):
+    @homogeneous
+    def evaluate(self, z, share, n, start=None):
         mean, _, pull, variance = _moments(z, share)
         if variance == 0 or n <= 1:
-            return mean, share
+            return mean, share, None
         deviation = np.sqrt(variance / (n - 1))
         pull *= self.penalty * deviation / variance
         pull += share
-        return mean + self.penalty * deviation, pull
+        return mean + self.penalty * deviation, pull, None
 
 
 class BoltzmannRisk(Risk):
@@ -103,8 +137,9 @@ class BoltzmannRisk(Risk):
     def __init__(self, temperature: float):
         self.temperature = _above_zero(temperature, "temperature")
 
-    def evaluate(self, z, share, n):
-        return _tilt(z, share, 1 / self.temperature)[:2]
+    def evaluate(self, z, share, n, start=None):
+        value, gradient, _ = _tilt(z, share, 1 / self.temperature)
+        return value, gradient, None
 
 
 class AdaptiveBoltzmannRisk(Risk):
@@ -127,15 +162,16 @@ class AdaptiveBoltzmannRisk(Risk):
         self.radius = _at_least_zero(radius, "radius")
         self.variance = variance
 
-    def evaluate(self, z, share, n):
+    @homogeneous
+    def evaluate(self, z, share, n, start=None):
         mean, centred, pull, variance = _moments(z, share)
         if variance == 0 or self.radius == 0:
-            return mean, share
+            return mean, share, None
         gamma = np.sqrt((n * variance if self.variance == "sum" else variance) / (2 * self.radius))
         value, gradient, spread = _tilt(centred, share, 1 / gamma)
         pull *= spread * gamma / variance
         gradient -= pull
-        return mean + value, gradient
+        return mean + value, gradient, None
 
 
 class KLBall(Risk):
@@ -149,26 +185,25 @@ class KLBall(Risk):
     radius : float ≥ 0
         ε, in nats.
 
-    The search for the temperature starts where the last call's ended, so that calls on slowly changing z are cheap;
-    where it starts moves KL(Q‖P_n) by a relative 1e-11 at most.
+    Where the search for the temperature starts moves KL(Q‖P_n) by a relative 1e-11 at most.
     """
 
     def __init__(self, radius: float):
         self.radius = _at_least_zero(radius, "radius")
-        self._start = None
 
-    def evaluate(self, z, share, n):
+    @homogeneous
+    def evaluate(self, z, share, n, start=None):
         largest = z.max()
         below = z - largest
         at_most = below == 0
         if self.radius >= -np.log(share[at_most].sum()):
-            return _largest(z, share, at_most)
+            return *_largest(z, share, at_most), start
         if self.radius == 0:
-            return share @ z, share
+            return share @ z, share, start
         reach = -below.min()
         below /= reach
-        worst, self._start = tilt_to(self.radius, below, share, self._start)
-        return largest + reach * (worst @ below), worst
+        worst, following = tilt_to(self.radius, below, share, start)
+        return largest + reach * (worst @ below), worst, following
 
 
 class Chi2Ball(Risk):
@@ -186,33 +221,43 @@ class Chi2Ball(Risk):
     def __init__(self, radius: float):
         self.radius = _at_least_zero(radius, "radius")
 
-    def evaluate(self, z, share, n):
+    @homogeneous
+    def evaluate(self, z, share, n, start=None):
         largest = z.max()
         below = z - largest
         at_most = below == 0
         if self.radius >= 1 / share[at_most].sum() - 1:
-            return _largest(z, share, at_most)
+            return *_largest(z, share, at_most), None
         if self.radius == 0:
-            return share @ z, share
+            return share @ z, share, None
         # The threshold for a superset of the support never exceeds the true one, so shrinking the support to what
-        # lies above it ends, in a few rounds, at the support itself.
-        active, size = share, len(z)
+        # lies above it ends, in a few rounds, at the support itself: a row that is dropped stays dropped.
+        active, size, unit = share, len(z), 1.0
         while True:
             mass = active.sum()
+            if size == len(z) and self.radius < TINY_RADIUS:
+                mass = 1.0
             mean = active @ below / mass
             centred = below - mean
             pull = active * centred
             spread = np.sqrt(pull @ centred / mass)
             reach = np.sqrt(max(self.radius + (mass - 1) * (1 + self.radius), 0))
             if spread == 0 or reach == 0:
-                return largest + mean, active / mass
+                extent = -below[active > 0].min()
+                if reach == 0 or extent == 0 or extent > 1 / HUGE:
+                    return largest + unit * mean, active / mass, None
+                below = np.where(active > 0, below / extent, 0)  # its squares vanish: on in units of its range
+                unit *= extent
+                continue
             above = centred > -spread / reach
+            if size < len(z):
+                above &= active > 0
             remaining = np.count_nonzero(above)
             if remaining == size:
                 pull *= reach / spread
                 pull += active
                 pull /= mass
-                return largest + mean + spread * reach, pull
+                return largest + unit * mean + unit * (spread * reach), np.maximum(pull, 0, out=pull), None
             active, size = share * above, remaining
 
 
@@ -228,17 +273,22 @@ def _moments(z: np.ndarray, share: np.ndarray) -> tuple[float, np.ndarray, np.nd
 
 def _tilt(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[float, np.ndarray, float]:
     """Return the mean of z under s ∝ share · e^{βz}, its gradient s (1 + β (z − mean)), and β² times the variance."""
-    tilted, _ = exponential_weights(z - z.max(), share, beta)
+    largest = z.max()
+    below, origin = z - largest, 0.0
+    if abs(largest) * beta > FAR or below.min() * beta < -HUGE:
+        z = below = np.maximum(below, -HUGE / beta)
+        origin = largest
+    tilted, _ = exponential_weights(below, share, beta)
     mean = tilted @ z
     scaled = z - mean
     scaled *= beta
     pull = tilted * scaled
     spread = pull @ scaled
     tilted += pull
-    return mean, tilted, spread
+    return origin + mean, tilted, spread
 
 
-def _largest(z: np.ndarray, share: np.ndarray, at_most: np.ndarray) -> Evaluation:
+def _largest(z: np.ndarray, share: np.ndarray, at_most: np.ndarray) -> tuple[float, np.ndarray]:
     """Return the largest z and the weights uniform on where it is reached."""
     worst = share * at_most
     return z.max(), worst / worst.sum()
@@ -247,10 +297,10 @@ def _largest(z: np.ndarray, share: np.ndarray, at_most: np.ndarray) -> Evaluatio
 def _at_least_zero(value: float, name: str) -> float:
     if not (isinstance(value, Real) and 0 <= value < np.inf):
         raise InputError(f"{name} is {value!r}, expected a finite number ≥ 0")
-    return value
+    return float(value)
 
 
 def _above_zero(value: float, name: str) -> float:
     if not (isinstance(value, Real) and 0 < value < np.inf):
         raise InputError(f"{name} is {value!r}, expected a finite number > 0")
-    return value
+    return float(value)

@@ -6,17 +6,25 @@ import numpy as np
 
 from .numerics import exp
 
+RARE = 1e-70  # a mass beside which what is below e^-200 may count
+PATIENCE = 60  # rounds of the search after which the bracket is halved
 NEAR = 1e-3  # a change of β so small, times the range of z, that KL's Taylor polynomial gives KL to a relative 1e-11
 
 
 def exponential_weights(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[np.ndarray, float]:
-    """Return Q ∝ share · e^{βz} and what it sums to before it is normalised, for z ≤ 0 with largest 0."""
+    """Return Q ∝ share · e^{βz} and the logarithm of its sum before it is normalised, for z ≤ 0 with largest 0."""
     tilted = beta * z
     exp(tilted, out=tilted)
     tilted *= share
     mass = tilted.sum()
+    if mass < RARE:
+        tilted = beta * z + np.log(share)
+        largest = tilted.max()
+        mass = exp(tilted - largest, out=tilted).sum()
+        tilted /= mass
+        return tilted, largest + np.log(mass)
     tilted /= mass
-    return tilted, mass
+    return tilted, np.log(mass)
 
 
 def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, start: float | None = None) -> tuple[np.ndarray, float]:
@@ -24,8 +32,9 @@ def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, start: float | None
 
     KL(Q_β‖share) = β Φ'(β) − Φ(β), Φ(β) = log Σ share e^{βz}, has the derivative β Φ''(β). log KL is nearly linear in
     log β where β is small; near the root, the cumulants of z under Q_β give KL's Taylor polynomial. The steps stay
-    inside a bracket; after the last, small one KL is not computed again. Where rounding leaves nothing to search
-    between, the nearest Q found is returned.
+    inside a bracket, which is halved after 60 of them; after the last, small one KL is not computed again. Where
+    rounding leaves nothing to search between, the nearest Q found is returned. Where all weight has gone to z so near
+    the largest that their squares vanish beside the others', the search goes on among them.
 
     Parameters
     ----------
@@ -42,7 +51,9 @@ def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, start: float | None
     unit = -0.5 * np.log((share * centred) @ centred)
     t = unit + (0.5 * np.log(2 * radius) if start is None else start)
     low, high = -np.inf, np.inf
+    rounds = 0
     while True:
+        rounds += 1
         beta = np.exp(t)
         if beta < 1:
             # Φ is small: its terms are taken as differences from 1, of which centred z has none to first order.
@@ -56,8 +67,7 @@ def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, start: float | None
             log_mass = np.log1p(excess)
         else:
             values = z
-            tilted, mass = exponential_weights(values, share, beta)
-            log_mass = np.log(mass)
+            tilted, log_mass = exponential_weights(values, share, beta)
         mean = tilted @ values
         divergence = beta * mean - log_mass
         cumulants = _cumulants(tilted, values - mean)
@@ -67,7 +77,7 @@ def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, start: float | None
         elif slope > 0 or beta < 1:
             low = t
         else:
-            return tilted, t - unit  # all weight is on the largest z: only rounding can have let the radius reach it
+            return _among_the_nearest(radius, z, share, tilted), t - unit
         step = np.log(radius / divergence) * divergence / slope if divergence > 0 and slope > 0 else np.inf
         if abs(step) < 0.5:
             correction = _taylor_step(t + step, radius, beta, divergence, *cumulants)
@@ -78,11 +88,23 @@ def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, start: float | None
                     return exponential_weights(z, share, np.exp(t))[0], t - unit
         # z in clusters make KL a staircase in log β; a Newton step from a tread may go anywhere.
         following = t + np.clip(step, -4, 4)
-        if not low < following < high:
+        if not low < following < high or rounds > PATIENCE:
             following = _between(low, high)
         if following in (low, high):
             return tilted, t - unit
         t = following
+
+
+def _among_the_nearest(radius: float, z: np.ndarray, share: np.ndarray, tilted: np.ndarray) -> np.ndarray:
+    """Return Q where ``tilted`` has lost all z but the nearest to 0: KL(Q‖share) = KL(Q‖share there) − log mass."""
+    left = tilted > 0
+    reach, mass = -z[left].min(), share[left].sum()
+    beyond = radius + np.log(mass)
+    if reach == 0 or left.all() or beyond <= 0:
+        return tilted  # all weight is on the largest z: only rounding can have let the radius reach it
+    tilted = np.zeros(len(z))
+    tilted[left], _ = tilt_to(beyond, z[left] / reach, share[left] / mass)
+    return tilted
 
 
 def _cumulants(tilted: np.ndarray, centred: np.ndarray) -> tuple[float, float, float]:
