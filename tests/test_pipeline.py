@@ -290,6 +290,14 @@ def test_a_change_of_code_reruns_the_rules_that_use_it(elsewhere, config, tmp_pa
     assert not {"fetch", "split", "log_crf", "replay", "fit"} & set(planned)
 
 
+def test_the_unit_of_poems_grid_concerns_poem_alone(finished, config, tmp_path):
+    changed = yaml.safe_load(config.read_text())
+    changed["experiments"]["tiny"]["variance_penalty_scale"] = "unit"
+    planned = jobs(snakemake(finished, write_config(tmp_path, changed), "tiny", "--dry-run"))
+    assert planned["fit"] == len(RUNS)
+    assert not {"fetch", "split", "log_crf", "skyline", "replay"} & set(planned)
+
+
 def test_jobs_are_chosen_once_for_each_that_ends(config, tmp_path):
     said = snakemake(tmp_path, config, "tiny", "--cores=1", "--until", "replay", "--verbose")
     assert 0 < said.count("Ready jobs") <= 1 + sum(jobs(said).values())

@@ -64,7 +64,8 @@ def chain(folder: Path, seed: int, unit: str = "row", counts: tuple[int, ...] = 
     assert run("skyline", *contexts, "--output", at["skyline"]) == 0
     for count in counts:
         here = folder / f"replay{count}"
-        draw = "--policy", at["logging"], "--replay-count", count, "--split-unit", unit, *shares[2:], *axes
+        held = shares[2:] if unit == "row" else ()
+        draw = "--policy", at["logging"], "--replay-count", count, "--split-unit", unit, *held, *axes
         assert run("replay", *contexts, *draw, "--output", here / "log.npz") == 0
         learn = "fit", "--log", here / "log.npz", "--output"
         assert run(*learn, here / "cips.npz", "--estimator", "CIPS") == 0
@@ -556,6 +557,23 @@ class TestBadArguments:
         options = split_options(**{option: value})
         error = fails(capsys, tmp_path / "split.npz", "split", "--train", toy / "train.npz", *options)
         assert error.startswith(f"python -m drcrm split: {message}")
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["context", "--heldout-fraction", 0.25], "--heldout-fraction is of rows: under --split-unit context the"),
+            (["row"], "--split-unit row needs --heldout-fraction"),
+        ],
+    )
+    def test_of_replay(self, toy, tmp_path, capsys, arguments, message):
+        read = "--train", toy / "train.npz", "--split", toy / "split.npz", "--policy", toy / "logging.npz"
+        axes = "--replay-count", 2, "--dataset", "t", "--seed", 0, "--split-unit", *arguments
+        assert fails(capsys, tmp_path / "log.npz", "replay", *read, *axes).startswith(f"drcrm replay: {message}")
+
+    def test_a_unit_of_poems_grid_is_poems(self, toy, tmp_path, capsys):
+        arguments = "--log", toy / "replay4/log.npz", "--estimator", "CIPS", "--variance-penalty-scale", "unit"
+        error = fails(capsys, tmp_path / "fit.npz", "fit", *arguments)
+        assert error == "drcrm fit: --variance-penalty-scale is POEM's, not CIPS's"
 
     def test_nothing_left_to_train_on(self, toy, tmp_path, capsys):
         options = split_options(**{"--heldout-fraction": 0.999})

@@ -123,11 +123,10 @@ rule replay:
         mem_mb=lambda wildcards, input: megabytes(wildcards, input) + 10 * int(wildcards.replays),
         runtime=20,
     params:
-        unit=of("split_unit"),
-        heldout=of("heldout_fraction"),
+        unit=held_out,
     message:
         "replay {wildcards.replays} times on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
         "python -m drcrm replay --train {input.train} --split {input.split} --policy {input.policy}"
-        " --replay-count {wildcards.replays} --split-unit {params.unit} --heldout-fraction {params.heldout}"
+        " --replay-count {wildcards.replays} --split-unit {params.unit}"
         " --dataset {wildcards.dataset} --seed {wildcards.seed} --output {output} 2> {log}"

@@ -19,12 +19,10 @@ rule fit:
         runtime=lambda wildcards: 240 if config["datasets"][wildcards.dataset]["features"] > 10000 else 60,
     params:
         learner=learner,
-        scale=of("variance_penalty_scale"),
     message:
         "{wildcards.algorithm} on {wildcards.dataset}, seed {wildcards.seed}, replayed {wildcards.replays} times"
     shell:
-        "python -m drcrm fit --log {input.log} {params.learner} --variance-penalty-scale {params.scale}"
-        " --output {output} 2> {log}"
+        "python -m drcrm fit --log {input.log} {params.learner} --output {output} 2> {log}"
 
 
 rule evaluate:

@@ -33,15 +33,24 @@ def n_labels(wildcards):
     return labels if isinstance(labels, int) else len(labels)
 
 
+def held_out(wildcards):
+    """What replay holds out: a share of its rows, or the contexts that the split has drawn."""
+    experiment = config["experiments"][wildcards.experiment]
+    by_row = experiment["split_unit"] == "row"
+    return f"row --heldout-fraction {experiment['heldout_fraction']}" if by_row else "context"
+
+
 def learner(wildcards):
-    """The options of fit: the estimator, its hyper-parameter and grid, its other parameters."""
+    """The options of fit: the estimator, its hyper-parameter and grid, its other parameters; for POEM its grid's unit."""
     algorithm = config["algorithms"][wildcards.algorithm]
+    scale = config["experiments"][wildcards.experiment]["variance_penalty_scale"]
     options = " ".join(quote(f"{name}={value}") for name, value in algorithm["options"].items())
     parts = [
         f"--estimator {algorithm['estimator']}",
         f"--parameter {algorithm['parameter']}" if "parameter" in algorithm else "",
         f"--grid {' '.join(map(str, algorithm['grid']))}" if "grid" in algorithm else "",
         f"--option {options}" if options else "",
+        f"--variance-penalty-scale {scale}" if algorithm["estimator"] == "POEM" else "",
     ]
     return " ".join(filter(None, parts))
 

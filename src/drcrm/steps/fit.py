@@ -17,7 +17,7 @@ from ..algorithms import ALGORITHMS, calibrated_penalty
 from ..crossval import fit_grid
 from ..errors import located
 from ..files import read_log, write_npz
-from . import assignment
+from . import assignment, require
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,17 +31,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--variance-penalty-scale",
         choices=("calibrated", "unit"),
-        default="calibrated",
-        help="POEM's grid in units of λ0 = −mean cost ÷ its standard error (the public code), or as it is (the paper)",
+        help="for POEM alone: its grid in units of λ0 = −mean cost ÷ its standard error (the public code, the default),"
+        " or as it is (the paper)",
     )
     parser.add_argument("--output", type=Path, required=True)
 
 
 def run(options: argparse.Namespace) -> None:
+    is_poem, unit = options.estimator == "POEM", options.variance_penalty_scale
+    require(is_poem or unit is None, f"--variance-penalty-scale is POEM's, not {options.estimator}'s")
     train, heldout = read_log(options.log)
     with located(options.log):
-        calibrate = options.estimator == "POEM" and options.variance_penalty_scale == "calibrated"
-        scale = calibrated_penalty(train) if calibrate else 1.0
+        scale = calibrated_penalty(train) if is_poem and unit != "unit" else 1.0
     fits = fit_grid(
         train,
         heldout,

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..bandit import heldout_rows, replay
 from ..files import read_contexts, read_policy, read_split, write_log
-from . import add_seed_arguments, fraction, generator, whole
+from . import add_seed_arguments, fraction, generator, require, whole
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,20 +23,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--policy", type=Path, required=True, help="npz from log_crf")
     parser.add_argument("--replay-count", type=whole(1), required=True, help="passes over the contexts")
     parser.add_argument("--split-unit", choices=("row", "context"), required=True, help="what is held out")
-    parser.add_argument("--heldout-fraction", type=fraction, required=True, help="share of rows held out, if rows")
+    parser.add_argument("--heldout-fraction", type=fraction, help="share of rows held out; for rows alone")
     add_seed_arguments(parser)
     parser.add_argument("--output", type=Path, required=True)
 
 
 def run(options: argparse.Namespace) -> None:
+    by_row, share = options.split_unit == "row", options.heldout_fraction
+    require(by_row or share is None, "--heldout-fraction is of rows: under --split-unit context the split has decided")
+    require(not by_row or share is not None, "--split-unit row needs --heldout-fraction")
     X, labels = read_contexts(options.train)
     policy = read_policy(options.policy)
     log = replay(policy, X, labels, options.replay_count, generator(options.dataset, options.seed, "replay"))
-    if options.split_unit == "context":
-        heldout = np.isin(log.context, read_split(options.split, X.shape[0])["heldout"])
+    if by_row:
+        heldout = heldout_rows(log.size, share, generator(options.dataset, options.seed, "heldout"))
     else:
-        rng = generator(options.dataset, options.seed, "heldout")
-        heldout = heldout_rows(log.size, options.heldout_fraction, rng)
+        heldout = np.isin(log.context, read_split(options.split, X.shape[0])["heldout"])
     merged, group = log.merged()
     held = np.bincount(group, heldout).astype(int)
     write_log(options.output, merged, train=merged.count - held, heldout=held)
