@@ -1,6 +1,5 @@
 """The configuration, checked, and what rules look up in it."""
 
-import ast
 import os
 import sys
 from shlex import quote
@@ -12,6 +11,7 @@ sys.path.insert(0, str(SOURCE))
 
 from drcrm.config import complete
 from drcrm.errors import InputError
+from drcrm.pipeline.dependencies import source_files
 from drcrm.style import FIGURES, SELECTIONS, dataset_label
 
 SCHEMA = Path(workflow.basedir) / "workflow/schemas/config.schema.yaml"
@@ -40,19 +40,8 @@ RUN = "results/{experiment}/runs/{dataset}/seed{seed}"
 
 
 def code(step):
-    """The source files a step runs: its module and, through their imports, those of the core that it uses."""
-    found, queue = set(), [SOURCE / f"drcrm/steps/{step}.py", SOURCE / "drcrm/steps/__init__.py"]
-    while queue:
-        path = queue.pop()
-        if path in found or not path.is_file():
-            continue
-        found.add(path)
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                folder = path.parents[node.level - 1]
-                names = [node.module] if node.module else [alias.name for alias in node.names]
-                queue.extend(folder / f"{name}.py" for name in names)
-    return sorted(os.path.relpath(path) for path in found)
+    """The source files a step runs, from the working folder: where both move, nothing is run again."""
+    return [os.path.relpath(path) for path in source_files(step, SOURCE / "drcrm")]
 
 
 def of(key):

@@ -1,0 +1,1 @@
+"""The pipeline around the core: what knows files, folders and code."""
