@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import yaml
 
 from drcrm import style
 from drcrm.__main__ import STEPS
+from drcrm.config import complete
 from drcrm.figures import FIGURES
 
 ROOT = Path(__file__).parent.parent
@@ -76,8 +78,24 @@ def test_the_readmes_example_prints_what_it_says(capsys):
     assert float(capsys.readouterr().out) == pytest.approx(float(stated), abs=0.005)
 
 
-def test_the_readme_lists_every_option():
+def test_every_option_is_documented():
     schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+    protocol = (ROOT / "docs/protocol.md").read_text()
+    assert not [option for option in schema["$defs"]["experiment"]["properties"] if f"| `{option}` |" not in protocol]
+
+
+def test_the_protocol_says_which_options_experiments_combine():
+    schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+    lines = (ROOT / "docs/protocol.md").read_text().splitlines()
+    [first] = [index for index, line in enumerate(lines) if line.startswith("| experiment |")]
+    cells = [re.findall(r"(?<=\|)[^|]+", line.replace("`", "")) for line in itertools.takewhile(bool, lines[first:])]
+    (_, *options), _, *rows = [[cell.strip() for cell in row] for row in cells]
+    stated = {name: dict(zip(options, row, strict=True)) for names, *row in rows for name in names.split(", ")}
+    experiments = complete(CONFIG, schema)["experiments"]
+    text = lambda value: ", ".join(value) if isinstance(value, list) else str(value)  # noqa: E731
+    assert stated == {name: {option: text(of[option]) for option in options} for name, of in experiments.items()}
+
+
+def test_the_readme_lists_every_experiment():
     readme = (ROOT / "README.md").read_text()
-    assert not [option for option in schema["$defs"]["experiment"]["properties"] if f"`{option}`" not in readme]
     assert not [experiment for experiment in CONFIG["experiments"] if f"| `{experiment}` |" not in readme]
