@@ -27,12 +27,13 @@ import numpy as np
 from naive import NaiveObjective
 from scipy import sparse
 
-from drcrm.bandit import BanditLog, clipping_constant, replay
+from drcrm.core.log import BanditLog, clipping_constant
+from drcrm.core.objective import Objective
+from drcrm.core.optimiser import minimize_risks
+from drcrm.core.policies import ExponentialPolicy
+from drcrm.core.risks import BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk
 from drcrm.files import atomic, read_log, write_log
-from drcrm.objective import Objective
-from drcrm.optimize import minimize_risks
-from drcrm.policy import ExponentialPolicy
-from drcrm.risks import BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk
+from drcrm.simulation.replay import replay
 
 LOGS = Path("results/bench/runs")
 OUTPUT = Path("results/bench.json")
@@ -180,9 +181,9 @@ def memory(report: Report, data: str, path: str | Path, reach: float) -> None:
     """The largest resident memory of a fit in a process of its own; it is reached once L-BFGS's memory is full."""
     code = """
 import sys
-from drcrm.bandit import clipping_constant
+from drcrm.core.log import clipping_constant
 from drcrm.files import read_log
-from drcrm.optimize import minimize_risks
+from drcrm.core.optimiser import minimize_risks
 from drcrm.risks import KLBall
 log, _ = read_log(sys.argv[1])
 list(minimize_risks(log, [KLBall(0.01)], clipping_constant(log), max_iter=40))

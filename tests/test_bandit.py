@@ -7,8 +7,11 @@ import pytest
 from scipy import sparse
 
 from drcrm import BanditLog, ExponentialPolicy
-from drcrm.bandit import clipping_constant, hamming_cost, heldout_rows, replay, split_contexts
+from drcrm.core.log import clipping_constant
 from drcrm.errors import InputError
+from drcrm.simulation.losses import hamming_cost
+from drcrm.simulation.replay import replay
+from drcrm.simulation.split import heldout_rows, split_contexts
 
 
 def log_of(propensity, count=None) -> BanditLog:

@@ -7,9 +7,10 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from drcrm import ExponentialPolicy, crf
-from drcrm.crf import absent_labels, fit_crf, fit_skyline
-from drcrm.metrics import greedy_hamming
+from drcrm import ExponentialPolicy
+from drcrm.simulation import crf
+from drcrm.simulation.crf import absent_labels, fit_crf, fit_skyline
+from drcrm.simulation.losses import greedy_hamming
 
 
 def labelled(n: int = 120, seed: int = 0):

@@ -197,5 +197,5 @@ def test_all_that_the_real_steps_import_is_found():
 
 def test_a_fit_does_not_depend_on_the_tables():
     names = {path.stem for path in source_files("fit")}
-    assert {"risks", "objective", "optimize"} < names
+    assert {"risks", "objective", "optimiser"} < names
     assert not {"tables", "markup", "figures", "style", "datasets", "crf"} & names

@@ -11,8 +11,9 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import drcrm
 from drcrm import CIPS, KLCRM, KLDRO, POEM, AdaptiveKLCRM, BanditLog, Chi2DRO, ExponentialPolicy
 from drcrm.algorithms import ALGORITHMS, calibrated_penalty
-from drcrm.bandit import clipping_constant, replay
+from drcrm.core.log import clipping_constant
 from drcrm.errors import InputError
+from drcrm.simulation.replay import replay
 
 every_estimator = pytest.mark.parametrize("name", sorted(ALGORITHMS))
 
@@ -168,6 +169,6 @@ def test_public_names():
         "ExponentialPolicy",
         "BanditLog",
     }
-    assert drcrm.risks.KLBall(0.1)([1.0])[0] == 1.0
+    assert drcrm.core.risks.KLBall(0.1)([1.0])[0] == 1.0
     with pytest.raises(AttributeError, match="no attribute 'KLDR'"):
         drcrm.KLDR  # noqa: B018

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from drcrm import ExponentialPolicy
-from drcrm.metrics import expected_hamming, greedy_hamming
+from drcrm.simulation.losses import expected_hamming, greedy_hamming
 
 
 def test_expected_hamming_is_the_mean_over_samples():

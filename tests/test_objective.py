@@ -10,18 +10,11 @@ import pytest
 from scipy import sparse
 from scipy.special import expit
 
-from drcrm.actions import SparseActions, TabledActions
-from drcrm.bandit import BanditLog, clipping_constant
-from drcrm.objective import Objective
-from drcrm.optimize import minimize_risks
-from drcrm.risks import (
-    AdaptiveBoltzmannRisk,
-    BoltzmannRisk,
-    Chi2Ball,
-    KLBall,
-    MeanRisk,
-    VariancePenalizedRisk,
-)
+from drcrm.core.actions import SparseActions, TabledActions
+from drcrm.core.log import BanditLog, clipping_constant
+from drcrm.core.objective import Objective
+from drcrm.core.optimiser import minimize_risks
+from drcrm.core.risks import AdaptiveBoltzmannRisk, BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, VariancePenalizedRisk
 
 REFERENCE = json.loads((Path(__file__).parent / "data/objective_values.json").read_text())
 RISKS = [

@@ -281,10 +281,10 @@ def test_an_unknown_experiment_is_named(config, tmp_path):
 def test_a_change_of_code_reruns_the_rules_that_use_it(elsewhere, config, tmp_path):
     shutil.copytree(elsewhere, tmp_path / "changed")
     project = tmp_path / "changed/project"
-    with open(project / "src/drcrm/metrics.py", "a") as stream:
+    with open(project / "src/drcrm/simulation/losses.py", "a") as stream:
         stream.write("# changed\n")
     output = snakemake(tmp_path / "changed/work", config, "tiny", "--dry-run", project=project)
-    assert "src/drcrm/metrics.py" in output
+    assert "src/drcrm/simulation/losses.py" in output
     planned = jobs(output)
     assert planned["evaluate"] == len(RUNS)
     assert not {"fetch", "split", "log_crf", "replay", "fit"} & set(planned)

@@ -10,9 +10,9 @@ from scipy import sparse
 from scipy.special import expit, log_expit
 
 from drcrm import ExponentialPolicy
+from drcrm.core.numerics import exp
+from drcrm.core.policies import partition
 from drcrm.errors import InputError
-from drcrm.numerics import exp
-from drcrm.policy import partition
 
 ACTIONS = np.array(list(product([0, 1], repeat=3)))
 

@@ -15,15 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import linprog, minimize
 
+from drcrm.core.risks import AdaptiveBoltzmannRisk, BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, VariancePenalizedRisk
 from drcrm.errors import InputError
-from drcrm.risks import (
-    AdaptiveBoltzmannRisk,
-    BoltzmannRisk,
-    Chi2Ball,
-    KLBall,
-    MeanRisk,
-    VariancePenalizedRisk,
-)
 
 REFERENCE = json.loads((Path(__file__).parent / "data/risk_values.json").read_text())
 KINDS = {

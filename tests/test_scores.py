@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drcrm import BanditLog, ExponentialPolicy, optimize
-from drcrm.bandit import clipping_constant, replay
-from drcrm.crossval import fit_grid
-from drcrm.scores import SCORES, choose, log_weights, off_policy_scores
+from drcrm import BanditLog, ExponentialPolicy
+from drcrm.core import optimiser as optimize
+from drcrm.core.log import clipping_constant
+from drcrm.core.scores import SCORES, choose, log_weights, off_policy_scores
+from drcrm.core.selection import fit_grid
+from drcrm.simulation.replay import replay
 
 
 def test_scores_of_four_rows():

@@ -7,8 +7,8 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _HOMES = {
-    "ExponentialPolicy": "policy",
-    "BanditLog": "bandit",
+    "ExponentialPolicy": "core.policies",
+    "BanditLog": "core.log",
     "CIPS": "estimators",
     "POEM": "estimators",
     "KLCRM": "estimators",

@@ -7,17 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .bandit import BanditLog
+from .core.log import BanditLog
+from .core.risks import AdaptiveBoltzmannRisk, BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk, VariancePenalizedRisk
 from .errors import InputError
-from .risks import (
-    AdaptiveBoltzmannRisk,
-    BoltzmannRisk,
-    Chi2Ball,
-    KLBall,
-    MeanRisk,
-    Risk,
-    VariancePenalizedRisk,
-)
 
 
 @dataclass(frozen=True)

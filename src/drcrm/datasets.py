@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from .core.validation import Features
 from .errors import InputError, located
 from .files import atomic
-from .validation import Features
 
 DENSE_FROM = 0.25  # share of non-zero features from which a data set is stored dense
 

@@ -11,10 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .algorithms import ALGORITHMS
-from .bandit import BanditLog, clipping_constant
+from .core.log import BanditLog, clipping_constant
+from .core.optimiser import minimize_risks
+from .core.policies import ExponentialPolicy
 from .errors import InputError
-from .optimize import minimize_risks
-from .policy import ExponentialPolicy
 
 
 class CounterfactualEstimator(BaseEstimator):

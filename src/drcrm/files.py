@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from .bandit import BanditLog
+from .core.log import BanditLog
+from .core.policies import ExponentialPolicy
+from .core.validation import check_actions, check_context, check_features
 from .errors import InputError, located
-from .policy import ExponentialPolicy
-from .validation import check_actions, check_context, check_features
 
 if TYPE_CHECKING:
     import pandas as pd

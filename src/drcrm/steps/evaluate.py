@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ..core.policies import ExponentialPolicy
+from ..core.scores import SCORES
 from ..files import read_contexts, read_npz, read_policy, write_csv
-from ..metrics import expected_hamming, greedy_hamming
-from ..policy import ExponentialPolicy
-from ..scores import SCORES
+from ..simulation.losses import expected_hamming, greedy_hamming
 from . import add_seed_arguments, assignment, whole
 
 COLUMNS = [

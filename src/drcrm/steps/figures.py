@@ -11,9 +11,9 @@ from pathlib import Path
 
 import matplotlib
 
+from ..core.scores import SCORES
 from ..figures import FIGURES, Measured
 from ..files import atomic, read_csv
-from ..scores import SCORES
 from ..style import RC
 from . import require, whole
 from .evaluate import COLUMNS, GRID_COLUMNS

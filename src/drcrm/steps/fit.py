@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ..algorithms import ALGORITHMS, calibrated_penalty
-from ..crossval import fit_grid
+from ..core.selection import fit_grid
 from ..errors import located
 from ..files import read_log, write_npz
 from . import assignment, require

@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..crf import absent_labels, fit_crf
 from ..files import read_contexts, read_split, write_policy
+from ..simulation.crf import absent_labels, fit_crf
 from . import positive
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..crf import fit_skyline
 from ..files import read_contexts, read_split, write_policy
+from ..simulation.crf import fit_skyline
 
 GRID = tuple(10.0**k for k in range(-2, 3))
 

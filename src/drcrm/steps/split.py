@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..bandit import split_contexts
 from ..errors import located
 from ..files import read_contexts, write_npz
+from ..simulation.split import split_contexts
 from . import add_seed_arguments, fraction, generator
 
 

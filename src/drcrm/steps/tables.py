@@ -17,8 +17,8 @@ from pathlib import Path
 import pandas as pd
 
 from .. import markup, tables
+from ..core.scores import SCORES
 from ..files import atomic, read_csv, write_text
-from ..scores import SCORES
 from ..style import METRICS
 from . import assignment, positive, require, whole
 from .evaluate import COLUMNS

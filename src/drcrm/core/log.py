@@ -1,15 +1,13 @@
-"""Logged bandit feedback: the log itself, its clipping constant, and its making from labelled data."""
+"""Logged bandit feedback: the log itself, and its clipping constant."""
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 
 import numpy as np
 
+from ..errors import InputError
 from .actions import SparseActions, TabledActions, action_map
-from .errors import InputError
-from .policy import ExponentialPolicy
 from .validation import check_actions, check_context, check_features, check_integers, check_vector, reject
 
 
@@ -62,7 +60,7 @@ class BanditLog:
 
     @cached_property
     def action_map(self) -> SparseActions | TabledActions:
-        """The map between scores of the contexts and values of the rows: see :mod:`drcrm.actions`."""
+        """The map between scores of the contexts and values of the rows: see :mod:`drcrm.core.actions`."""
         return action_map(self.Y, self.context, self.X.shape[0])
 
     def recount(self, count) -> BanditLog:
@@ -107,55 +105,3 @@ def clipping_constant(log: BanditLog) -> float:
     steps = log.size - 1
     low, high = log.log_propensity[order[np.searchsorted(last, [-(-steps // 10), 9 * steps // 10], side="right")]]
     return float(np.exp(max(high - low, 1)))
-
-
-def split_contexts(
-    n: int, unit: str, logging_fraction: float, heldout_fraction: float, rng: np.random.Generator
-) -> dict[str, np.ndarray]:
-    """Draw from n contexts those that train π0 (``logging``) and those held out, as rising context numbers.
-
-    With ``unit`` "context" π0's are a fraction of the training part, as the paper's text has it; with "row", where
-    logged rows are held out after the replay, of all contexts, as the public POEM code does. Counts are rounded up.
-    """
-    shuffled = rng.permutation(n)
-    n_heldout = _share(heldout_fraction, n)
-    heldout, train = shuffled[:n_heldout], shuffled[n_heldout:]
-    if not len(train):
-        raise InputError(f"{n} contexts, all of them held out by a fraction of {heldout_fraction}")
-    candidates = train if unit == "context" else np.arange(n)
-    logging = rng.choice(candidates, _share(logging_fraction, len(candidates)), replace=False)
-    return {"logging": np.sort(logging), "train": np.sort(train), "heldout": np.sort(heldout)}
-
-
-def heldout_rows(n: int, fraction: float, rng: np.random.Generator) -> np.ndarray:
-    """Draw which of n logged rows are held out, a mask (n,); their number is rounded up."""
-    held = np.zeros(n, dtype=bool)
-    held[rng.permutation(n)[: _share(fraction, n)]] = True
-    return held
-
-
-def hamming_cost(Y: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the translated cost, Hamming distance − q ∈ [−q, 0], of actions Y with true labels, both (n, q).
-
-    With non-negative costs clipped IPS is minimised by fleeing every logged action; hence the translation.
-    """
-    return (labels != Y).sum(axis=1, dtype=float) - Y.shape[1]
-
-
-def replay(policy: ExponentialPolicy, X, labels, count: int, rng: np.random.Generator) -> BanditLog:
-    """Log ``count`` passes of a policy over labelled contexts: supervised data turned into bandit feedback.
-
-    Returns the log of N · count rows, pass after pass: the log of fewer passes, from a generator in the same state,
-    is a prefix of it. Costs are translated Hamming losses. Source: section 4 of the paper (the replay count is Δ).
-    """
-    labels = check_actions(labels, rows=X.shape[0])
-    marginals = policy.marginals(X)
-    Y = np.concatenate([rng.random(marginals.shape) < marginals for _ in range(count)]).astype(np.uint8)
-    context = np.tile(np.arange(X.shape[0]), count)
-    propensity = np.exp(policy.log_prob(X, Y, context))
-    return BanditLog(X, Y, propensity, hamming_cost(Y, labels[context]), context)
-
-
-def _share(fraction: float, n: int) -> int:
-    """A fraction of n, rounded up and at least 1; the guard keeps 0.07 · 100 from becoming 8."""
-    return max(1, math.ceil(fraction * n - 1e-9))

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize
 
-from .bandit import BanditLog
-from .errors import InputError
+from ..errors import InputError
+from .log import BanditLog
 from .objective import Objective
 from .risks import Risk
 

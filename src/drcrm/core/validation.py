@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from .errors import InputError
+from ..errors import InputError
 
 Features = np.ndarray | sparse.csr_array
 

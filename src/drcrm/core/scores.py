@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .bandit import BanditLog
-from .policy import ExponentialPolicy
+from .log import BanditLog
+from .policies import ExponentialPolicy
 
 SCORES = ("ips", "clipped_ips", "snips", "clipped_snips")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..errors import InputError
 from .actions import action_map
-from .errors import InputError
 from .numerics import exp
 from .validation import check_actions, check_context, check_features
 

@@ -1,10 +1,18 @@
-"""The loss of a policy on labelled contexts, exact: no sampling."""
+"""The Hamming loss: its translation to a logged cost, and that of a policy on labelled contexts, without sampling."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .policy import ExponentialPolicy
+from ..core.policies import ExponentialPolicy
+
+
+def hamming_cost(Y: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the translated cost, Hamming distance − q ∈ [−q, 0], of actions Y with true labels, both (n, q).
+
+    With non-negative costs clipped IPS is minimised by fleeing every logged action; hence the translation.
+    """
+    return (labels != Y).sum(axis=1, dtype=float) - Y.shape[1]
 
 
 def expected_hamming(policy: ExponentialPolicy, X, labels: np.ndarray) -> float:

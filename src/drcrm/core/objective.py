@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .bandit import BanditLog
+from .log import BanditLog
 from .numerics import exp
-from .policy import partition
+from .policies import partition
 from .risks import Evaluation, Risk
 
 

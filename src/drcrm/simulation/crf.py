@@ -12,7 +12,7 @@ import sklearn_crfsuite
 from pycrfsuite import ItemSequence
 from scipy import sparse
 
-from .policy import ExponentialPolicy
+from ..core.policies import ExponentialPolicy
 
 CERTAIN = 1000.0
 SKYLINE_MEMORY = 50  # of crfsuite's L-BFGS; by its default, 6, the same losses take 1.6 to 2.8 times as long

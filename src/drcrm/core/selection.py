@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .algorithms import ALGORITHMS
-from .bandit import BanditLog, clipping_constant
-from .errors import InputError
-from .optimize import minimize_risks
-from .policy import ExponentialPolicy
+from ..algorithms import ALGORITHMS
+from ..errors import InputError
+from .log import BanditLog, clipping_constant
+from .optimiser import minimize_risks
+from .policies import ExponentialPolicy
 from .scores import SCORES, choose, log_weights, off_policy_scores
 
 
@@ -19,7 +19,7 @@ from .scores import SCORES, choose, log_weights, off_policy_scores
 class GridFit:
     """An algorithm's fits along its grid of k values (one nameless value, NaN, where it has no hyper-parameter).
 
-    ``scores`` has a column for each of ``drcrm.scores.SCORES``; ``chosen`` the grid index each of them chooses, −1
+    ``scores`` has a column for each of ``drcrm.core.scores.SCORES``; ``chosen`` the grid index each of them chooses, −1
     where all its values are NaN.
     """
 

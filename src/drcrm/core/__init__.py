@@ -1,0 +1,1 @@
+"""The numerics: arrays in, arrays out. Imports nothing of the project outside but its errors."""

@@ -1,0 +1,306 @@
+"""Risk functionals: a vector z of counterfactual costs → a value and its gradient in z.
+
+Every risk is called as ``risk(z, weights)``, where ``weights`` says how often each z occurs, and returns
+``(value, gradient)``. With weights w, n = Σ w, a mean is (1/n) Σ w z, and the gradient is the derivative in the shared
+z_i, so it contains w_i. Two variances appear and are never mixed: V = (1/n) Σ w (z − z̄)², and V with n − 1 in POEM's
+penalty. At V = 0 every gradient is w/n.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import wraps
+from numbers import Real
+
+import numpy as np
+
+from ..errors import InputError
+from .tilt import exponential_weights, tilt_to
+from .validation import check_vector, reject
+
+Evaluation = tuple[float, np.ndarray, float | None]
+
+HUGE = 1e150  # squares of what is larger overflow
+FAR = 1e3  # temperatures from 0 at which z less its mean under the tilt begins to lose digits
+TINY_RADIUS = 1e-8  # at which the rounding of Σ share shows in a radius
+
+
+def homogeneous(evaluate: Callable[..., Evaluation]) -> Callable[..., Evaluation]:
+    """For a risk with risk(s z) = s risk(z): evaluate z whose squares overflow in units of the largest |z|."""
+
+    @wraps(evaluate)
+    def within_range(self, z, share, n, start=None):
+        scale = max(z.max(), -z.min())
+        if scale <= HUGE:
+            return evaluate(self, z, share, n, start)
+        value, gradient, following = evaluate(self, z / scale, share, n, start)
+        return value * scale, gradient, following
+
+    return within_range
+
+
+class Risk(ABC):
+    """What all risks share: ``risk(z, weights=None) → (value, gradient)``.
+
+    Parameters of the call
+    ----------------------
+    z : array (n,)
+        Counterfactual costs.
+    weights : array (n,), optional
+        How often each z occurs, 0 or more; 1 by default.
+
+    Raises
+    ------
+    InputError
+        z or weights not finite vectors of one length, a negative weight, no positive weight, or a risk beyond the
+        range of floating-point numbers.
+
+    ``most_robust`` picks the most robust of several values of the hyper-parameter, the constructor's first argument.
+    """
+
+    most_robust = max
+
+    def __call__(self, z, weights=None) -> tuple[float, np.ndarray]:
+        z = check_vector(z, np.size(z), "z")
+        if weights is None:
+            weights = np.ones(len(z))
+        weights = check_vector(weights, len(z), "weights")
+        reject(weights < 0, weights, "weights", "0 or more")
+        if not weights.any():
+            raise InputError(f"the risk of {len(z)} costs, none of which occurs, is undefined")
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            n = weights.sum()
+            share = weights / n
+            support = share > 0
+            gradient = np.zeros(len(z))
+            value = np.nan
+            if support.any():
+                value, gradient[support], _ = self.evaluate(z[support], share[support], n)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            raise InputError(
+                f"the risk of costs from {z.min():.6g} to {z.max():.6g} that occur {n:.6g} times is beyond the range "
+                "of floating-point numbers"
+            )
+        return float(value), gradient
+
+    @abstractmethod
+    def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, start: float | None = None) -> Evaluation:
+        """The formula itself, unchecked, with share = w/n: z finite, share positive, of one length, at least one.
+
+        A search inside begins at ``start``; the third result is where the next, with similar z, may begin. It moves
+        last digits only. None where nothing is searched for.
+        """
+
+
+class MeanRisk(Risk):
+    """CIPS: (1/n) Σ w z. Source: eq. 3 of the paper."""
+
+    def evaluate(self, z, share, n, start=None):
+        return share @ z, share, None
+
+
+class VariancePenalizedRisk(Risk):
+    """POEM: mean + λ √(V_n/n), V_n = Σ w (z − z̄)² / (n − 1). Source: eq. 6 of the paper (Swaminathan & Joachims).
+
+    Parameters
+    ----------
+    penalty : float ≥ 0
+        λ.
+    """
+
+    def __init__(self, penalty: float):
+        self.penalty = _at_least_zero(penalty, "penalty")
+
+    @homogeneous
+    def evaluate(self, z, share, n, start=None):
+        mean, _, pull, variance = _moments(z, share)
+        if variance == 0 or n <= 1:
+            return mean, share, None
+        deviation = np.sqrt(variance / (n - 1))
+        pull *= self.penalty * deviation / variance
+        pull += share
+        return mean + self.penalty * deviation, pull, None
+
+
+class BoltzmannRisk(Risk):
+    """KL-CRM: Σ s z, s = w e^{z/γ} / Σ w e^{z/γ}; ∂/∂z_i = s_i (1 + (z_i − value)/γ). Source: eq. 13 of the paper.
+
+    Parameters
+    ----------
+    temperature : float > 0
+        γ, in the units of z; γ → ∞ gives the mean, γ → 0 the largest z.
+    """
+
+    most_robust = min
+
+    def __init__(self, temperature: float):
+        self.temperature = _above_zero(temperature, "temperature")
+
+    def evaluate(self, z, share, n, start=None):
+        value, gradient, _ = _tilt(z, share, 1 / self.temperature)
+        return value, gradient, None
+
+
+class AdaptiveBoltzmannRisk(Risk):
+    """aKL-CRM: the Boltzmann risk at the temperature γ(z) = √(V/(2ε)). Source: Lemma 5 and Algorithm 1 of the paper.
+
+    The gradient is the total derivative, through γ(z) too:
+    s_i (1 + (z_i − value)/γ) − (Var_s(z)/γ²) ∂γ/∂z_i,  ∂γ/∂z_i = γ w_i (z_i − z̄) / Σ w (z − z̄)².
+
+    Parameters
+    ----------
+    radius : float ≥ 0
+        ε; 0 gives the mean.
+    variance : "mean" or "sum"
+        V = (1/n) Σ w (z − z̄)² (Lemma 5), or without the 1/n (the printed Algorithm 1).
+    """
+
+    def __init__(self, radius: float, variance: str = "mean"):
+        if variance not in ("mean", "sum"):
+            raise InputError(f"variance is {variance!r}, expected 'mean' or 'sum'")
+        self.radius = _at_least_zero(radius, "radius")
+        self.variance = variance
+
+    @homogeneous
+    def evaluate(self, z, share, n, start=None):
+        mean, centred, pull, variance = _moments(z, share)
+        if variance == 0 or self.radius == 0:
+            return mean, share, None
+        gamma = np.sqrt((n * variance if self.variance == "sum" else variance) / (2 * self.radius))
+        value, gradient, spread = _tilt(centred, share, 1 / gamma)
+        pull *= spread * gamma / variance
+        gradient -= pull
+        return mean + value, gradient, None
+
+
+class KLBall(Risk):
+    """Exact KL ball: inf_{γ>0} γε + γ log mean e^{z/γ} = max {E_Q z : KL(Q‖P_n) ≤ ε}. Source: Lemma 4 of the paper.
+
+    The gradient is the worst-case Q, the Boltzmann weights at the temperature where KL(Q‖P_n) = ε; for
+    ε ≥ log(n/#argmax) Q is uniform on the largest z.
+
+    Parameters
+    ----------
+    radius : float ≥ 0
+        ε, in nats.
+
+    Where the search for the temperature starts moves KL(Q‖P_n) by a relative 1e-11 at most.
+    """
+
+    def __init__(self, radius: float):
+        self.radius = _at_least_zero(radius, "radius")
+
+    @homogeneous
+    def evaluate(self, z, share, n, start=None):
+        largest = z.max()
+        below = z - largest
+        at_most = below == 0
+        if self.radius >= -np.log(share[at_most].sum()):
+            return *_largest(z, share, at_most), start
+        if self.radius == 0:
+            return share @ z, share, start
+        reach = -below.min()
+        below /= reach
+        worst, following = tilt_to(self.radius, below, share, start)
+        return largest + reach * (worst @ below), worst, following
+
+
+class Chi2Ball(Risk):
+    """Exact χ² ball: max {E_Q z : (1/n) Σ (n q_i − 1)² ≤ ε, q ≥ 0}. Source: Lemma 3 of the paper, without its proviso.
+
+    Equals mean + √(ε V) while all weights stay ≥ 0. The gradient is the worst-case Q, q_i ∝ w_i (z_i − η)_+; for
+    ε ≥ n/#argmax − 1 it is uniform on the largest z.
+
+    Parameters
+    ----------
+    radius : float ≥ 0
+        ε. No ½ in the divergence: φ(t) = (t − 1)², φ''(1) = 2.
+    """
+
+    def __init__(self, radius: float):
+        self.radius = _at_least_zero(radius, "radius")
+
+    @homogeneous
+    def evaluate(self, z, share, n, start=None):
+        largest = z.max()
+        below = z - largest
+        at_most = below == 0
+        if self.radius >= 1 / share[at_most].sum() - 1:
+            return *_largest(z, share, at_most), None
+        if self.radius == 0:
+            return share @ z, share, None
+        # The threshold for a superset of the support never exceeds the true one, so shrinking the support to what
+        # lies above it ends, in a few rounds, at the support itself: a row that is dropped stays dropped.
+        active, size, unit = share, len(z), 1.0
+        while True:
+            mass = active.sum()
+            if size == len(z) and self.radius < TINY_RADIUS:
+                mass = 1.0
+            mean = active @ below / mass
+            centred = below - mean
+            pull = active * centred
+            spread = np.sqrt(pull @ centred / mass)
+            reach = np.sqrt(max(self.radius + (mass - 1) * (1 + self.radius), 0))
+            if spread == 0 or reach == 0:
+                extent = -below[active > 0].min()
+                if reach == 0 or extent == 0 or extent > 1 / HUGE:
+                    return largest + unit * mean, active / mass, None
+                below = np.where(active > 0, below / extent, 0)  # its squares vanish: on in units of its range
+                unit *= extent
+                continue
+            above = centred > -spread / reach
+            if size < len(z):
+                above &= active > 0
+            remaining = np.count_nonzero(above)
+            if remaining == size:
+                pull *= reach / spread
+                pull += active
+                pull /= mass
+                return largest + unit * mean + unit * (spread * reach), np.maximum(pull, 0, out=pull), None
+            active, size = share * above, remaining
+
+
+def _moments(z: np.ndarray, share: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, float]:
+    """Return the mean of z, z − mean, share · (z − mean) and the variance: exactly 0 where z is constant."""
+    largest = z.max()
+    below = z - largest
+    mean = share @ below
+    centred = below - mean
+    pull = share * centred
+    return largest + mean, centred, pull, pull @ centred
+
+
+def _tilt(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[float, np.ndarray, float]:
+    """Return the mean of z under s ∝ share · e^{βz}, its gradient s (1 + β (z − mean)), and β² times the variance."""
+    largest = z.max()
+    below, origin = z - largest, 0.0
+    if abs(largest) * beta > FAR or below.min() * beta < -HUGE:
+        z = below = np.maximum(below, -HUGE / beta)
+        origin = largest
+    tilted, _ = exponential_weights(below, share, beta)
+    mean = tilted @ z
+    scaled = z - mean
+    scaled *= beta
+    pull = tilted * scaled
+    spread = pull @ scaled
+    tilted += pull
+    return origin + mean, tilted, spread
+
+
+def _largest(z: np.ndarray, share: np.ndarray, at_most: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the largest z and the weights uniform on where it is reached."""
+    worst = share * at_most
+    return z.max(), worst / worst.sum()
+
+
+def _at_least_zero(value: float, name: str) -> float:
+    if not (isinstance(value, Real) and 0 <= value < np.inf):
+        raise InputError(f"{name} is {value!r}, expected a finite number ≥ 0")
+    return float(value)
+
+
+def _above_zero(value: float, name: str) -> float:
+    if not (isinstance(value, Real) and 0 < value < np.inf):
+        raise InputError(f"{name} is {value!r}, expected a finite number > 0")
+    return float(value)

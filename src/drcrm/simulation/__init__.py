@@ -1,0 +1,1 @@
+"""Labelled data turned into bandit logs, and the losses of what is learned from them."""
