@@ -27,11 +27,11 @@ import yaml
 from jinja2 import Template
 from snakemake.utils import update_config
 
-from drcrm import markup
 from drcrm.config import complete
 from drcrm.errors import InputError
 from drcrm.files import write_text
-from drcrm.style import FIGURES, METRICS, SELECTIONS, dataset_label, look
+from drcrm.report import markup
+from drcrm.report.style import FIGURES, METRICS, SELECTIONS, dataset_label, look
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "docs/reproduction.md", ROOT / "README.md"]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drcrm.figures import FIGURES, Measured, grid, paired, replay_count, surprise
+from drcrm.report.figures import FIGURES, Measured, grid, paired, replay_count, surprise
 
 ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
 GRID = [0.01, 0.1, 1.0]

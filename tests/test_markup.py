@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drcrm.markup import HTML, LATEX, MARKDOWN, comparison, details, hyperparameters, losses
-from drcrm.tables import COMPARISON, hyperparameter_table, loss_table
+from drcrm.report.markup import HTML, LATEX, MARKDOWN, comparison, details, hyperparameters, losses
+from drcrm.report.tables import COMPARISON, hyperparameter_table, loss_table
 
 EVERY = {"markdown": MARKDOWN, "latex": LATEX, "html": HTML}
 every_markup = pytest.mark.parametrize("to", EVERY.values(), ids=EVERY)

@@ -171,7 +171,7 @@ def test_table_holds_the_means_and_tests_of_the_metrics(finished):
 def test_comparison_with_the_paper_subtracts_its_cells(finished):
     tables = finished / "results/tiny/tables"
     comparison = pd.read_csv(tables / "paper_comparison.csv")
-    paper = pd.read_csv(PROJECT / "src/drcrm/data/paper_tables.csv")
+    paper = pd.read_csv(PROJECT / "src/drcrm/report/data/paper_tables.csv")
     ours = pd.concat({m: pd.read_csv(tables / f"{m}.csv") for m in ("expected_hamming", "greedy_hamming")})
     ours = ours.droplevel(1).rename_axis("metric").reset_index()
     both = ours.merge(paper[paper["dataset"] == "yeast"], on=["metric", "algorithm"])

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from drcrm import style
 from drcrm.__main__ import STEPS
 from drcrm.config import complete
-from drcrm.figures import FIGURES
+from drcrm.report import style
+from drcrm.report.figures import FIGURES
 
 ROOT = Path(__file__).parent.parent
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())

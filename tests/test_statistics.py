@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from drcrm.statistics import compare, interval, larger_p_value
+from drcrm.report.comparisons import compare, interval, larger_p_value
 
 
 @pytest.mark.parametrize("n", [2, 5, 20])

@@ -17,8 +17,8 @@ import pytest
 from scipy import sparse
 
 from drcrm.__main__ import STEPS, main
-from drcrm.figures import FIGURES
 from drcrm.files import read_contexts, read_npz, write_contexts, write_npz
+from drcrm.report.figures import FIGURES
 
 SOURCE = Path(__file__).parents[1] / "src"
 GRID = (0.001, 0.01, 0.1, 1.0)

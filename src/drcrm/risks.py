@@ -1,14 +1,6 @@
 """Risk functionals: a vector of counterfactual costs → a value and its gradient; see :mod:`drcrm.core.risks`."""
 
-from .core.risks import (
-    AdaptiveBoltzmannRisk,
-    BoltzmannRisk,
-    Chi2Ball,
-    KLBall,
-    MeanRisk,
-    Risk,
-    VariancePenalizedRisk,
-)
+from .core.risks import AdaptiveBoltzmannRisk, BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk, VariancePenalizedRisk
 
 __all__ = [
     "AdaptiveBoltzmannRisk",

@@ -12,7 +12,7 @@ sys.path.insert(0, str(SOURCE))
 from drcrm.config import complete
 from drcrm.errors import InputError
 from drcrm.pipeline.dependencies import source_files
-from drcrm.style import FIGURES, SELECTIONS, dataset_label
+from drcrm.report.style import FIGURES, SELECTIONS, dataset_label
 
 SCHEMA = Path(workflow.basedir) / "workflow/schemas/config.schema.yaml"
 

@@ -31,7 +31,7 @@ rule collect:
 rule tables:
     input:
         code("tables"),
-        known=[os.path.relpath(SOURCE / f"drcrm/data/{name}.csv") for name in ("paper_tables", "reference_code")],
+        known=[os.path.relpath(SOURCE / f"drcrm/report/data/{name}.csv") for name in ("paper_tables", "reference_code")],
         metrics="results/{experiment}/metrics.csv",
     output:
         expand("results/{{experiment}}/tables/{table}.{kind}", table=TABLES, kind=["csv", "md", "tex"]),

@@ -12,9 +12,9 @@ from pathlib import Path
 import matplotlib
 
 from ..core.scores import SCORES
-from ..figures import FIGURES, Measured
 from ..files import atomic, read_csv
-from ..style import RC
+from ..report.figures import FIGURES, Measured
+from ..report.style import RC
 from . import require, whole
 from .evaluate import COLUMNS, GRID_COLUMNS
 

@@ -1,4 +1,4 @@
-"""The paper's tables from an experiment's metrics, as tidy frames; in print they are ``drcrm.markup``'s."""
+"""The paper's tables from an experiment's metrics, as tidy frames; in print they are ``drcrm.report.markup``'s."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from .statistics import UNCHOSEN, UNRANKED, compare, interval, larger_p_value
+from .comparisons import UNCHOSEN, UNRANKED, compare, interval, larger_p_value
 from .style import METRICS, SELECTIONS
 
 

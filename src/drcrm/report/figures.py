@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from .statistics import UNRANKED, Interval, interval
+from .comparisons import UNRANKED, Interval, interval
 from .style import COLUMN, GREY, METRICS, SELECTION_MARKERS, SELECTIONS, dataset_label, look
 
 LOSS = "expected_hamming"

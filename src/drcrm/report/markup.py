@@ -9,7 +9,7 @@ from html import escape
 import numpy as np
 import pandas as pd
 
-from .statistics import UNCHOSEN
+from .comparisons import UNCHOSEN
 from .style import METRICS, SELECTIONS, dataset_label, look
 
 Rows = Sequence[Sequence[str]]
@@ -91,7 +91,7 @@ HTML = Markup(
 def losses(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
     """Algorithms × data sets, as one selection has them: mean ± standard error, the best bold.
 
-    ``table`` is a loss table of ``drcrm.tables``.
+    ``table`` is a loss table of ``drcrm.report.tables``.
     """
     at = table[table["selection"] == selection].set_index(["dataset", "algorithm"])
     datasets, algorithms = (list(dict.fromkeys(at.index.get_level_values(level))) for level in (0, 1))
