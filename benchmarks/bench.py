@@ -32,7 +32,8 @@ from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_risks
 from drcrm.core.policies import ExponentialPolicy
 from drcrm.core.risks import BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk
-from drcrm.files import atomic, read_log, write_log
+from drcrm.pipeline.artifacts import read_log, write_log
+from drcrm.pipeline.files import atomic
 from drcrm.simulation.replay import replay
 
 LOGS = Path("results/bench/runs")

@@ -27,9 +27,9 @@ import yaml
 from jinja2 import Template
 from snakemake.utils import update_config
 
-from drcrm.config import complete
 from drcrm.errors import InputError
-from drcrm.files import write_text
+from drcrm.pipeline.config import complete
+from drcrm.pipeline.files import write_text
 from drcrm.report import markup
 from drcrm.report.style import FIGURES, METRICS, SELECTIONS, dataset_label, look
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from drcrm.config import complete
 from drcrm.errors import InputError
+from drcrm.pipeline.config import complete
 
 ROOT = Path(__file__).parents[1]
 SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text(encoding="utf-8"))

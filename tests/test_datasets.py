@@ -17,9 +17,10 @@ import pytest
 from scipy import sparse
 
 from drcrm.__main__ import main
-from drcrm.datasets import EMBEDDED, Registered, Source, load, read_multilabel
 from drcrm.errors import InputError
-from drcrm.files import read_npz
+from drcrm.pipeline.files import read_npz
+from drcrm.pipeline.formats import EMBEDDED, Registered, load, read_multilabel
+from drcrm.pipeline.sources import Source
 
 PACK = {"svm": bytes, "bz2": bz2.compress, "gz": gzip.compress}
 FOUR = Registered(features=4, labels=[0, 1, 2])

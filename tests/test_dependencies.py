@@ -24,7 +24,7 @@ def found(folder: Path, files: dict[str, str]) -> set[str]:
     for name, text in {**EMPTY, **files}.items():
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(text)
-    names = [path.relative_to(package).as_posix() for path in source_files("s", package)]
+    names = [path.relative_to(package).as_posix() for path in source_files("s", package, "steps")]
     assert names == sorted(names)
     assert {"steps/s.py", "steps/__init__.py"} <= set(names)
     return set(names) - {"steps/s.py", "steps/__init__.py"}
@@ -124,14 +124,14 @@ def test_a_module_that_becomes_a_folder_is_still_found(tmp_path):
     assert found(tmp_path, files) == {"a/__init__.py", "a/name.py"}
 
 
-def test_steps_may_move_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(dependencies, "STEPS", "room.steps")
+def test_steps_may_be_deeper(tmp_path):
     package = tmp_path / "pack"
     files = {"__init__.py": "", "room/__init__.py": "", "room/steps/__init__.py": "", "a.py": ""}
     for name, text in {**files, "room/steps/s.py": "from ...a import name"}.items():
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(text)
-    assert source_files("s", package) == sorted(package / name for name in [*files, "room/steps/s.py"][1:])
+    expected = sorted(package / name for name in [*files, "room/steps/s.py"][1:])
+    assert source_files("s", package, "room.steps") == expected
 
 
 def test_cycles_end(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from drcrm.__main__ import STEPS
-from drcrm.config import complete
+from drcrm.pipeline.config import complete
 from drcrm.report import style
 from drcrm.report.figures import FIGURES
 
@@ -40,7 +40,7 @@ def test_every_dependency_is_pinned():
 
 
 def test_every_step_is_a_module_and_every_module_a_step():
-    modules = {path.stem for path in (ROOT / "src/drcrm/steps").glob("*.py")} - {"__init__"}
+    modules = {path.stem for path in (ROOT / "src/drcrm/pipeline/steps").glob("*.py")} - {"__init__"}
     assert modules == set(STEPS)
 
 

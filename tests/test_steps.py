@@ -17,7 +17,8 @@ import pytest
 from scipy import sparse
 
 from drcrm.__main__ import STEPS, main
-from drcrm.files import read_contexts, read_npz, write_contexts, write_npz
+from drcrm.pipeline.artifacts import read_contexts
+from drcrm.pipeline.files import read_npz, write_npz
 from drcrm.report.figures import FIGURES
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -53,8 +54,8 @@ def chain(folder: Path, seed: int, unit: str = "row", counts: tuple[int, ...] = 
     """Run all steps after fetch on a small random data set."""
     rng = np.random.default_rng(11)
     train, test = folder / "train.npz", folder / "test.npz"
-    write_contexts(train, *make_contexts(rng, 61))
-    write_contexts(test, *make_contexts(rng, 40))
+    for path, n in ((train, 61), (test, 40)):
+        write_npz(path, **dict(zip(("X", "labels"), make_contexts(rng, n), strict=True)))
     axes = "--dataset", "toy", "--seed", seed
     at = {name: folder / f"{name}.npz" for name in ("split", "logging", "skyline")}
     shares = "--logging-fraction", 0.2, "--heldout-fraction", 0.25
@@ -139,7 +140,7 @@ class TestHelp:
 
     def test_a_fit_imports_only_what_it_needs(self):
         heavy = ["pandas", "matplotlib", "statsmodels", "sklearn", "sklearn_crfsuite", "pycrfsuite", "pooch"]
-        code = f"import sys, drcrm.steps.fit; print([name for name in {heavy} if name in sys.modules])"
+        code = f"import sys, drcrm.pipeline.steps.fit; print([name for name in {heavy} if name in sys.modules])"
         environment = os.environ | {"PYTHONPATH": str(SOURCE)}
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
         assert done.stdout == "[]\n"

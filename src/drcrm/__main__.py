@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
 
 def parser(step: str) -> argparse.ArgumentParser:
     """The command line of a step: its module's docstring says what it reads and writes."""
-    module = import_module(f"drcrm.steps.{step}")
+    module = import_module(f"drcrm.pipeline.steps.{step}")
     made = Parser(
         prog=f"python -m drcrm {step}",
         description=module.__doc__,
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
     from drcrm.errors import InputError
 
     try:
-        import_module(f"drcrm.steps.{step}").run(options)
+        import_module(f"drcrm.pipeline.steps.{step}").run(options)
     except InputError as error:
         print(f"drcrm {step}: {error}", file=sys.stderr)
         return 1

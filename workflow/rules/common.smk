@@ -9,7 +9,7 @@ import yaml
 SOURCE = Path(workflow.basedir) / "src"
 sys.path.insert(0, str(SOURCE))
 
-from drcrm.config import complete
+from drcrm.pipeline.config import complete
 from drcrm.errors import InputError
 from drcrm.pipeline.dependencies import source_files
 from drcrm.report.style import FIGURES, SELECTIONS, dataset_label

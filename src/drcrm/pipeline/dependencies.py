@@ -9,18 +9,18 @@ from pathlib import Path
 from symtable import symtable
 
 PACKAGE = Path(__file__).parents[1]
-STEPS = "steps"  # where in the package the steps are
+STEPS = "pipeline.steps"
 
 
-def source_files(step: str, package: Path = PACKAGE) -> list[Path]:
-    """The files of a package that a step runs, sorted.
+def source_files(step: str, package: Path = PACKAGE, steps: str = STEPS) -> list[Path]:
+    """The files of a package that a step runs, sorted; ``steps`` says where in it the steps are.
 
     Every import counts, those in functions and for type checkers too; those by ``import_module`` are not seen. The
     ``__init__.py`` of packages on the way count as well, but the outermost only where a name of its own is imported.
     ImportError says where an import leads to no file of the package: a change there would go unnoticed.
     """
     modules = _modules(package)
-    found, queue = set(), _executed(f"{package.name}.{STEPS}.{step}", None, modules)
+    found, queue = set(), _executed(f"{package.name}.{steps}.{step}", None, modules)
     while queue:
         module = queue.pop()
         if module not in found:

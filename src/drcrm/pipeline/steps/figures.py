@@ -11,12 +11,11 @@ from pathlib import Path
 
 import matplotlib
 
-from ..core.scores import SCORES
+from ...report.figures import FIGURES, Measured
+from ...report.style import RC
+from ..columns import COLUMNS, GRID_COLUMNS, SCORES
 from ..files import atomic, read_csv
-from ..report.figures import FIGURES, Measured
-from ..report.style import RC
 from . import require, whole
-from .evaluate import COLUMNS, GRID_COLUMNS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..files import read_contexts, read_policy, read_split, write_log
-from ..simulation.replay import replay
-from ..simulation.split import heldout_rows
+from ...simulation.replay import replay
+from ...simulation.split import heldout_rows
+from ..artifacts import read_contexts, read_policy, read_split, write_log
 from . import add_seed_arguments, fraction, generator, require, whole
 
 

@@ -12,38 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core.policies import ExponentialPolicy
-from ..core.scores import SCORES
-from ..files import read_contexts, read_npz, read_policy, write_csv
-from ..simulation.losses import expected_hamming, greedy_hamming
+from ...core.policies import ExponentialPolicy
+from ...simulation.losses import expected_hamming, greedy_hamming
+from ..artifacts import read_contexts, read_policy
+from ..columns import COLUMNS, GRID_COLUMNS, SCORES
+from ..files import read_npz, write_csv
 from . import add_seed_arguments, assignment, whole
-
-COLUMNS = [
-    "dataset",
-    "replay_count",
-    "seed",
-    "algorithm",
-    "selection",
-    "expected_hamming",
-    "greedy_hamming",
-    "hyperparameter",
-    "score",
-    "iterations",
-    "converged",
-]
-
-GRID_COLUMNS = [
-    "dataset",
-    "replay_count",
-    "seed",
-    "algorithm",
-    "hyperparameter",
-    *SCORES,
-    "expected_hamming",
-    "greedy_hamming",
-    "iterations",
-    "converged",
-]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..files import read_contexts, read_split, write_policy
-from ..simulation.crf import fit_skyline
+from ...simulation.crf import fit_skyline
+from ..artifacts import read_contexts, read_split, write_policy
 
 GRID = tuple(10.0**k for k in range(-2, 3))
 

@@ -16,12 +16,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..core.scores import SCORES
+from ...report import markup, tables
+from ...report.style import METRICS
+from ..columns import COLUMNS, SCORES
 from ..files import atomic, read_csv, write_text
-from ..report import markup, tables
-from ..report.style import METRICS
 from . import assignment, positive, require, whole
-from .evaluate import COLUMNS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +66,9 @@ def run(options: argparse.Namespace) -> None:
         _write_csv(options.output / f"{metric}.csv", table)
     _write_csv(options.output / "hyperparameters.csv", hyperparameters)
     _write_csv(options.output / "differences_to_poem.csv", differences)
-    paper, code = (pd.read_csv(files("drcrm.report") / f"data/{name}.csv") for name in ("paper_tables", "reference_code"))
+    paper, code = (
+        pd.read_csv(files("drcrm.report") / f"data/{name}.csv") for name in ("paper_tables", "reference_code")
+    )
     stands_for = {name: value.partition(":")[::2] for name, value in options.paper}
     protocol = tables.Protocol(**{field.name: getattr(options, field.name) for field in fields(tables.Protocol)})
     comparison = tables.paper_comparison(losses, paper, code, stands_for, protocol)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..errors import located
-from ..files import read_contexts, write_npz
-from ..simulation.split import split_contexts
+from ...errors import located
+from ...simulation.split import split_contexts
+from ..artifacts import read_contexts
+from ..files import write_npz
 from . import add_seed_arguments, fraction, generator
 
 

@@ -10,8 +10,8 @@ from difflib import get_close_matches
 
 import jsonschema
 
-from .algorithms import ALGORITHMS
-from .errors import InputError, located
+from ..algorithms import ALGORITHMS
+from ..errors import InputError, located
 
 _TYPES = {
     "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),

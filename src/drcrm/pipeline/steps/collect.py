@@ -10,9 +10,9 @@ import argparse
 import csv
 from pathlib import Path
 
+from ..columns import COLUMNS, GRID_COLUMNS
 from ..files import write_csv
 from . import require
-from .evaluate import COLUMNS, GRID_COLUMNS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

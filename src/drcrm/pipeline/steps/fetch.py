@@ -11,9 +11,10 @@ import argparse
 import os
 from pathlib import Path
 
-from ..datasets import EMBEDDED, Registered, Source, load
-from ..errors import InputError
-from ..files import write_contexts
+from ...errors import InputError
+from ..files import write_npz
+from ..formats import EMBEDDED, Registered, load
+from ..sources import Source
 from . import assignment, require, whole
 
 
@@ -41,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     train, test = _embedded(options) if options.embedded else _from_files(options)
-    write_contexts(options.output_train, *train)
-    write_contexts(options.output_test, *test)
+    for path, (X, labels) in {options.output_train: train, options.output_test: test}.items():
+        write_npz(path, X=X, labels=labels)
 
 
 def _embedded(options: argparse.Namespace):

@@ -10,7 +10,7 @@ import zlib
 
 import numpy as np
 
-from ..errors import InputError
+from ...errors import InputError
 
 
 def generator(dataset: str, seed: int, step: str) -> np.random.Generator:

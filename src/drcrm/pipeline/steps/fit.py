@@ -13,10 +13,11 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from ..algorithms import ALGORITHMS, calibrated_penalty
-from ..core.selection import fit_grid
-from ..errors import located
-from ..files import read_log, write_npz
+from ...algorithms import ALGORITHMS, calibrated_penalty
+from ...core.selection import fit_grid
+from ...errors import located
+from ..artifacts import read_log
+from ..files import write_npz
 from . import assignment, require
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..files import read_contexts, read_split, write_policy
-from ..simulation.crf import absent_labels, fit_crf
+from ...simulation.crf import absent_labels, fit_crf
+from ..artifacts import read_contexts, read_split, write_policy
 from . import positive
 
 

@@ -1,73 +1,20 @@
-"""Multi-label data sets: fetching them, and reading LibSVM's multi-label text format with every content check."""
+"""Data sets as files: LibSVM's multi-label text format, read with every content check."""
 
 from __future__ import annotations
 
 import math
-import shutil
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 
-from .core.validation import Features
-from .errors import InputError, located
-from .files import atomic
+from ..errors import InputError, located
 
 DENSE_FROM = 0.25  # share of non-zero features from which a data set is stored dense
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where the files of a data set come from: a mirror first (a folder or a URL), then their own URL.
-
-    ``sha256`` holds the digests that are known, by file name.
-    """
-
-    url: str | None = None
-    mirror: str | None = None
-    sha256: Mapping[str, str] = field(default_factory=dict)
-
-    def fetch(self, name: str, folder: Path) -> Path:
-        """Return ``folder/name``, fetched unless it is there with the right digest.
-
-        Raises InputError if no place has the file or its digest is wrong, with what each place answered.
-        """
-        path = folder / name
-        if path.exists() and self._is_right(path):
-            return path
-        failures = []
-        for place in (self.mirror, self.url):
-            if place:
-                try:
-                    self._fetch_from(place, name, folder)
-                    return path
-                except (OSError, ValueError) as error:
-                    failures.append(f"{place}: {' '.join(str(error).split())}")
-        raise InputError(f"{name}: could not be fetched: " + ("; ".join(failures) or "neither a mirror nor a url"))
-
-    def _is_right(self, path: Path) -> bool:
-        return path.name not in self.sha256 or _digest(path) == self.sha256[path.name]
-
-    def _fetch_from(self, place: str, name: str, folder: Path) -> None:
-        if "://" in place:
-            import pooch
-
-            download = pooch.create(
-                path=folder,
-                base_url=place.rstrip("/") + "/",
-                registry={name: self.sha256.get(name)},
-                retry_if_failed=2,
-            )
-            download.fetch(name, downloader=pooch.HTTPDownloader(progressbar=True, timeout=60))
-            return
-        with atomic(folder / name) as part:
-            shutil.copyfile(Path(place) / name, part)
-            if not self._is_right(part):
-                raise InputError(f"{name} has SHA-256 {_digest(part)}, expected {self.sha256[name]}")
 
 
 @dataclass(frozen=True)
@@ -86,7 +33,7 @@ class Registered:
     drop_repeats: bool = False
 
 
-Contexts = tuple[Features, np.ndarray]
+Contexts = tuple[np.ndarray | sparse.csr_array, np.ndarray]
 
 
 def load(registered: Registered, train: Sequence[Path], test: Sequence[Path]) -> tuple[Contexts, Contexts]:
@@ -215,12 +162,6 @@ def _readable() -> Iterator[None]:
         raise InputError("truncated: the compressed data end before their end mark") from None
     except (OSError, zlib.error) as error:
         raise InputError(f"cannot be read ({error}), expected what its name ends in") from None
-
-
-def _digest(path: Path) -> str:
-    import pooch
-
-    return pooch.file_hash(str(path))
 
 
 def _lines(path: str | Path) -> Iterator[str]:
