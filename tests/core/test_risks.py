@@ -18,7 +18,7 @@ from scipy.optimize import linprog, minimize
 from drcrm.core.risks import AdaptiveBoltzmannRisk, BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, VariancePenalizedRisk
 from drcrm.errors import InputError
 
-REFERENCE = json.loads((Path(__file__).parent / "data/risk_values.json").read_text())
+REFERENCE = json.loads((Path(__file__).parents[1] / "data/risk_values.json").read_text())
 KINDS = {
     "poem": lambda entry: VariancePenalizedRisk(entry["penalty"]),
     "kl_crm": lambda entry: BoltzmannRisk(entry["temperature"]),

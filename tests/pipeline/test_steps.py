@@ -21,7 +21,7 @@ from drcrm.pipeline.artifacts import read_contexts
 from drcrm.pipeline.files import read_npz, write_npz
 from drcrm.report.figures import FIGURES
 
-SOURCE = Path(__file__).parents[1] / "src"
+SOURCE = Path(__file__).parents[2] / "src"
 GRID = (0.001, 0.01, 0.1, 1.0)
 SCORES = ("ips", "clipped_ips", "snips", "clipped_snips")
 

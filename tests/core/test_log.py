@@ -1,4 +1,4 @@
-"""The bandit log, its clipping constant, and the making of logs from labelled data."""
+"""The bandit log and its clipping constant."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from scipy import sparse
 from drcrm import BanditLog, ExponentialPolicy
 from drcrm.core.log import clipping_constant
 from drcrm.errors import InputError
-from drcrm.simulation.losses import hamming_cost
 from drcrm.simulation.replay import replay
-from drcrm.simulation.split import heldout_rows, split_contexts
 
 
 def log_of(propensity, count=None) -> BanditLog:
@@ -35,24 +33,6 @@ def test_clipping_constant_counts_rows_as_often_as_they_occur():
 
 def test_clipping_constant_is_never_below_e():
     assert clipping_constant(log_of(np.full(30, 0.5))) == pytest.approx(np.e)
-
-
-def test_cost_is_the_translated_hamming_distance():
-    assert hamming_cost(np.array([[1, 0, 1], [0, 0, 0]]), np.array([[1, 1, 1], [0, 0, 0]])).tolist() == [-2, -3]
-
-
-def test_replay_logs_what_the_policy_does():
-    rng = np.random.default_rng(1)
-    X, labels = rng.normal(size=(40, 3)), rng.integers(0, 2, (40, 2))
-    policy = ExponentialPolicy(rng.normal(size=(3, 2)))
-    log = replay(policy, X, labels, 500, np.random.default_rng(2))
-    assert log.size == 40 * 500
-    assert np.log(log.propensity) == pytest.approx(policy.log_prob(X[log.context], log.Y), rel=1e-12)
-    assert np.array_equal(log.cost, (labels[log.context] != log.Y).sum(axis=1) - 2)
-    shares = log.Y.reshape(500, 40, 2).mean(axis=0)
-    assert shares == pytest.approx(policy.marginals(X), abs=4.5 * 0.5 / np.sqrt(500))
-    prefix = replay(policy, X, labels, 3, np.random.default_rng(2))
-    assert np.array_equal(prefix.Y, log.Y[:120])
 
 
 def test_merging_keeps_every_row_and_its_count():
@@ -88,27 +68,6 @@ def test_recount_leaves_out_rows_that_never_occur():
     log = log_of(np.array([0.1, 0.2, 0.3])).recount([2, 0, 1])
     assert log.propensity.tolist() == [0.1, 0.3]
     assert log.count.tolist() == [2, 1]
-
-
-@pytest.mark.parametrize("unit", ["row", "context"])
-def test_split_rounds_up_and_draws_logging_contexts_where_they_belong(unit):
-    split = split_contexts(103, unit, 0.05, 0.25, np.random.default_rng(4))
-    assert len(split["heldout"]) == 26
-    assert len(split["logging"]) == {"row": 6, "context": 4}[unit]
-    assert sorted([*split["train"], *split["heldout"]]) == list(range(103))
-    if unit == "context":
-        assert set(split["logging"]) <= set(split["train"])
-    everywhere = {
-        c for seed in range(200) for c in split_contexts(20, unit, 0.2, 0.5, np.random.default_rng(seed))["logging"]
-    }
-    assert everywhere == set(range(20))
-
-
-@pytest.mark.parametrize(
-    ("n", "fraction", "expected"), [(7, 1e-12, 1), (20, 0.05, 1), (21, 0.05, 2), (4, 0.25, 1), (100, 0.07, 7)]
-)
-def test_heldout_rows_round_up_without_floating_point_surprises(n, fraction, expected):
-    assert heldout_rows(n, fraction, np.random.default_rng(0)).sum() == expected
 
 
 GOOD = {"X": [[1.0], [2.0]], "Y": [[0], [1]], "propensity": [0.5, 1.0], "cost": [-1.0, 0.0]}

@@ -16,7 +16,7 @@ from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_risks
 from drcrm.core.risks import AdaptiveBoltzmannRisk, BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, VariancePenalizedRisk
 
-REFERENCE = json.loads((Path(__file__).parent / "data/objective_values.json").read_text())
+REFERENCE = json.loads((Path(__file__).parents[1] / "data/objective_values.json").read_text())
 RISKS = [
     MeanRisk(),
     VariancePenalizedRisk(0.8),

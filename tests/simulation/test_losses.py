@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from drcrm import ExponentialPolicy
-from drcrm.simulation.losses import expected_hamming, greedy_hamming
+from drcrm.simulation.losses import expected_hamming, greedy_hamming, hamming_cost
+
+
+def test_cost_is_the_translated_hamming_distance():
+    assert hamming_cost(np.array([[1, 0, 1], [0, 0, 0]]), np.array([[1, 1, 1], [0, 0, 0]])).tolist() == [-2, -3]
 
 
 def test_expected_hamming_is_the_mean_over_samples():

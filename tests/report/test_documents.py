@@ -11,7 +11,7 @@ import pytest
 
 from drcrm.errors import InputError
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DIFFERENCES = {
     "metric": "expected_hamming",
     "dataset": "yeast",
