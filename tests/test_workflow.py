@@ -58,9 +58,9 @@ CONFIG = {
     },
 }
 KEYS = ["dataset", "replay_count", "seed", "algorithm", "selection"]
-COLUMNS = [*KEYS, "expected_hamming", "greedy_hamming", "hyperparameter", "score", "iterations", "converged"]
+COLUMNS = [*KEYS, "expected_loss", "greedy_loss", "hyperparameter", "score", "iterations", "converged"]
 FIGURES = ["replay_count", "grid", "surprise", "paired"]
-TABLES = ["expected_hamming", "greedy_hamming", "hyperparameters", "paper_comparison", "differences_to_poem"]
+TABLES = ["expected_loss", "greedy_loss", "hyperparameters", "paper_comparison", "differences_to_poem"]
 RESULTS = {
     "metrics.csv",
     "grids.csv",
@@ -116,7 +116,7 @@ def test_grids_have_a_row_for_each_run_and_grid_value(finished):
     metrics = pd.read_csv(finished / "results/tiny/metrics.csv").dropna(subset="score")
     joined = metrics.merge(grids, on=keys, suffixes=("", "_grid"))
     assert len(joined) == len(metrics)
-    for name in ["expected_hamming", "greedy_hamming", "iterations", "converged"]:
+    for name in ["expected_loss", "greedy_loss", "iterations", "converged"]:
         assert (joined[name] == joined[f"{name}_grid"]).all()
     best = grids.groupby(KEYS[:4])["ips"].transform("min")
     chosen = joined[joined["selection"] == "ips"]
@@ -130,7 +130,7 @@ def test_metrics_have_a_row_for_each_run_algorithm_and_selection(finished):
     expected = {("toy", *run, *rest) for run, *rest in product(RUNS, POLICIES, SELECTIONS)}
     assert set(metrics[KEYS].itertuples(index=False, name=None)) == expected
     assert len(metrics) == len(expected)
-    assert metrics["expected_hamming"].between(0, 3).all()
+    assert metrics["expected_loss"].between(0, 3).all()
     for algorithm, chosen in metrics.groupby("algorithm")["hyperparameter"]:
         assert set(chosen.dropna()) <= set(GRIDS.get(algorithm, []))
         assert chosen.notna().all() if GRIDS.get(algorithm) else chosen.isna().all()
@@ -145,7 +145,7 @@ def test_all_files_of_an_experiment_are_there(finished):
 
 
 def test_table_holds_the_means_and_tests_of_the_metrics(finished):
-    metric = "expected_hamming"
+    metric = "expected_loss"
     metrics = pd.read_csv(finished / "results/tiny/metrics.csv").query("replay_count == 2")
     table = pd.read_csv(finished / f"results/tiny/tables/{metric}.csv").set_index(["selection", "algorithm"])
     assert len(table) == len(SELECTIONS) * len(POLICIES)
@@ -172,7 +172,7 @@ def test_comparison_with_the_paper_subtracts_its_cells(finished):
     tables = finished / "results/tiny/tables"
     comparison = pd.read_csv(tables / "paper_comparison.csv")
     paper = pd.read_csv(PROJECT / "src/drcrm/report/data/paper_tables.csv")
-    ours = pd.concat({m: pd.read_csv(tables / f"{m}.csv") for m in ("expected_hamming", "greedy_hamming")})
+    ours = pd.concat({m: pd.read_csv(tables / f"{m}.csv") for m in ("expected_loss", "greedy_loss")})
     ours = ours.droplevel(1).rename_axis("metric").reset_index()
     both = ours.merge(paper[paper["dataset"] == "yeast"], on=["metric", "algorithm"])
     assert len(comparison) == len(both) > 0
@@ -228,7 +228,7 @@ def test_deleted_files_come_back_the_same(finished, config, tmp_path_factory):
     assert jobs(output) == {**of_seed, "collect": 2, "tables": 1, "figure": len(FIGURES), "tiny": 1}
     assert contents(work) == before
 
-    remove(work, ["results/tiny/tables/expected_hamming.csv", "results/tiny/figures/replay_count_toy.svg"])
+    remove(work, ["results/tiny/tables/expected_loss.csv", "results/tiny/figures/replay_count_toy.svg"])
     assert jobs(snakemake(work, config, "tiny")) == {"tables": 1, "figure": 1, "tiny": 1}
     assert contents(work) == before
 

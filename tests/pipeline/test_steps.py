@@ -251,7 +251,7 @@ class TestChain:
                 assert row.score == fits["scores"][best, column]
                 assert (row.iterations, row.converged) == (fits["iterations"][best], fits["converged"][best])
                 np.testing.assert_equal(row.hyperparameter, fits["grid"][best])
-            assert (row.expected_hamming, row.greedy_hamming) == pytest.approx(losses(coef))
+            assert (row.expected_loss, row.greedy_loss) == pytest.approx(losses(coef))
             seen.add((row.replay_count, row.algorithm, row.selection))
         algorithms = "logging", "cips", "kl_dro", "skyline"
         assert seen == {(count, a, s) for count in (1, 4) for a in algorithms for s in SCORES}
@@ -272,17 +272,17 @@ class TestChain:
             axes = "--replay-count", 4, "--dataset", "toy", "--seed", 0
             assert run("evaluate", *policies, *fit, *axes, "--output", tmp_path / "metrics.csv") == 0
             table = pd.read_csv(tmp_path / "metrics.csv").set_index("algorithm")
-            assert table.loc["logging", "expected_hamming"] == pytest.approx(others + expected)
+            assert table.loc["logging", "expected_loss"] == pytest.approx(others + expected)
 
     def test_collect_keeps_every_digit(self, toy):
         parts = [(toy / f"replay{count}/metrics.csv").read_text().splitlines() for count in (1, 4)]
         assert (toy / "metrics.csv").read_text().splitlines() == parts[0] + parts[1][1:]
 
     def test_tables(self, toy, metrics):
-        table = pd.read_csv(toy / "tables/expected_hamming.csv").set_index(["algorithm", "selection"])
+        table = pd.read_csv(toy / "tables/expected_loss.csv").set_index(["algorithm", "selection"])
         rows = metrics[metrics["replay_count"] == 4].set_index(["algorithm", "selection"])
         assert set(table.index) == {(a, s) for a in ("logging", "cips", "kl_dro", "skyline") for s in ("snips", "ips")}
-        np.testing.assert_allclose(table["mean"], rows.loc[table.index, "expected_hamming"])
+        np.testing.assert_allclose(table["mean"], rows.loc[table.index, "expected_loss"])
         for selection in ("snips", "ips"):
             best = table.xs(selection, level="selection").loc[["cips", "kl_dro"], "mean"].idxmin()
             assert table.loc[(best, selection), "best"] == 1

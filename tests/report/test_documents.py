@@ -13,7 +13,7 @@ from drcrm.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 DIFFERENCES = {
-    "metric": "expected_hamming",
+    "metric": "expected_loss",
     "dataset": "yeast",
     "replay_count": [1, 4, 16],
     "selection": "snips",
@@ -48,7 +48,7 @@ def document(folder: Path, text: str) -> Path:
 
 
 def test_a_block_is_replaced_and_the_rest_stays(build, tmp_path):
-    opening = "<!-- differences sample expected_hamming snips kl_crm 1,4 -->\n"
+    opening = "<!-- differences sample expected_loss snips kl_crm 1,4 -->\n"
     page = document(tmp_path, f"Before.\n\n{opening}old 1.234\n<!-- end -->\n\nAfter.\n")
     text = build.filled(page)
     assert text.startswith(f"Before.\n\n{opening}")
@@ -64,8 +64,8 @@ def test_a_block_is_replaced_and_the_rest_stays(build, tmp_path):
     ("block", "message"),
     [
         (
-            "losses paper expected_hamming ips",
-            "results/paper/tables/expected_hamming.csv: no such file; `snakemake paper`",
+            "losses paper expected_loss ips",
+            "results/paper/tables/expected_loss.csv: no such file; `snakemake paper`",
         ),
         ("rows paper", "results/paper/metrics.csv: no such file; `snakemake paper` makes it"),
         (

@@ -25,9 +25,9 @@ def measured(lost: tuple[str, int] | None = None, seeds: int = 3) -> Measured:
                 key = {"dataset": "yeast", "replay_count": count, "seed": seed, "algorithm": name}
                 loss = place + 1 + seed / 10
                 value = 0.1 if name in ("poem", "kl_dro") else None
-                row = {**key, "selection": "ips", "expected_hamming": loss, "hyperparameter": value}
+                row = {**key, "selection": "ips", "expected_loss": loss, "hyperparameter": value}
                 rows.append({**row, "score": loss - 14 - 0.5 * (seed + 1)})
-                grids += [{**key, "hyperparameter": value, "expected_hamming": loss + value} for value in GRID]
+                grids += [{**key, "hyperparameter": value, "expected_loss": loss + value} for value in GRID]
     frames = pd.DataFrame(rows), pd.DataFrame(grids).query("algorithm in ('poem', 'kl_dro')")
     return Measured(*frames, dataset="yeast", selections=["ips"], seeds=seeds, counts=[1, 4], labels=14)
 
@@ -63,17 +63,17 @@ def test_replay_count_shows_means_and_leaves_gaps():
 
 def test_replay_count_writes_means_far_above_cips_at_the_end_of_the_axis():
     runs = measured()
-    loss, algorithm = runs.metrics["expected_hamming"], runs.metrics["algorithm"]
-    runs.metrics["expected_hamming"] = loss.where(~algorithm.isin(["poem", "kl_dro", "skyline"]), 2)
+    loss, algorithm = runs.metrics["expected_loss"], runs.metrics["algorithm"]
+    runs.metrics["expected_loss"] = loss.where(~algorithm.isin(["poem", "kl_dro", "skyline"]), 2)
     assert len(replay_count(runs).axes[0].texts) == 0
     far = (algorithm == "poem") & (runs.metrics["replay_count"] == 4)
-    runs.metrics.loc[far, "expected_hamming"] = 2.6
+    runs.metrics.loc[far, "expected_loss"] = 2.6
     [axes] = replay_count(runs).axes
     assert [text.get_text() for text in axes.texts] == ["POEM 2.60 ↑"]
     assert axes.texts[0].get_position()[0] == 4
     assert axes.get_ylim()[1] < 2.6
     far |= (algorithm == "kl_dro") & (runs.metrics["replay_count"] == 4)
-    runs.metrics.loc[far, "expected_hamming"] = 30
+    runs.metrics.loc[far, "expected_loss"] = 30
     [axes] = replay_count(runs).axes
     assert [text.get_text() for text in axes.texts] == ["POEM 30.00 ↑\nKL-DRO 30.00 ↑"]
 

@@ -24,7 +24,7 @@ def table() -> pd.DataFrame:
             "seed": seed,
             "algorithm": name,
             "selection": "snips",
-            "expected_hamming": mean + noise[seed] * (1 - 0.1 * (name == "kl_crm")),
+            "expected_loss": mean + noise[seed] * (1 - 0.1 * (name == "kl_crm")),
             "hyperparameter": {"poem": 0.01, "kl_crm": 3.16}.get(name),
             "converged": {"poem": float(seed > 0), "kl_crm": 1.0}.get(name),
         }
@@ -37,7 +37,7 @@ def table() -> pd.DataFrame:
 
 @every_markup
 def test_losses(table, to):
-    text = losses(loss_table(table, "expected_hamming", ["my_set"], ["snips"], 4), "expected_hamming", "snips", to)
+    text = losses(loss_table(table, "expected_loss", ["my_set"], ["snips"], 4), "expected_loss", "snips", to)
     assert "my set" in text
     assert to.bold.format("1.000") + to.error.format(0.046) in text
     assert to.bold.format("1.001") in text
@@ -49,7 +49,7 @@ def test_losses(table, to):
 
 @every_markup
 def test_details(table, to):
-    text = details(loss_table(table, "expected_hamming", ["my_set"], ["snips"], 4), "expected_hamming", "snips", to)
+    text = details(loss_table(table, "expected_loss", ["my_set"], ["snips"], 4), "expected_loss", "snips", to)
     assert to.text("75%") in text
     assert "0.855 … 1.145" in text
     assert ("75%" in text) == (to is not LATEX)
@@ -66,7 +66,7 @@ def test_hyperparameters(table, to):
 
 @every_markup
 def test_what_differs_is_escaped(to):
-    row = dict.fromkeys(COMPARISON, np.nan) | {"metric": "greedy_hamming", "dataset": "yeast", "algorithm": "poem"}
+    row = dict.fromkeys(COMPARISON, np.nan) | {"metric": "greedy_loss", "dataset": "yeast", "algorithm": "poem"}
     row |= {"selection": "ips", "paper": 1.0, "differs": "a|b & c_d <e> 5%"}
     text = comparison(pd.DataFrame([row]), to)
     expected = {MARKDOWN: r"a\|b & c_d <e> 5%", LATEX: r"a|b \& c\_d <e> 5\%", HTML: "a|b &amp; c_d &lt;e&gt; 5%"}
@@ -76,7 +76,7 @@ def test_what_differs_is_escaped(to):
 
 @every_markup
 def test_comparison_has_one_row_where_no_score_matters(to):
-    cell = dict.fromkeys(COMPARISON, np.nan) | {"metric": "greedy_hamming", "dataset": "yeast", "differs": ""}
+    cell = dict.fromkeys(COMPARISON, np.nan) | {"metric": "greedy_loss", "dataset": "yeast", "differs": ""}
     cell |= {"paper": 4.0, "ours": 4.1, "difference": 0.1, "standard_error": 0.04, "difference_in_errors": 2.5}
     code = {"code": 4.2, "code_standard_error": 0.03, "code_difference_in_errors": -2.0}
     rows = [

@@ -1,8 +1,8 @@
 """What an experiment consists of: its runs, and the files it leaves."""
 
 TABLES = {
-    "expected_hamming": "Expected Hamming loss",
-    "greedy_hamming": "Greedy Hamming loss",
+    "expected_loss": "Expected Hamming loss",
+    "greedy_loss": "Greedy Hamming loss",
     "hyperparameters": "Chosen hyper-parameters",
     "paper_comparison": "Beside the paper and the public code",
     "differences_to_poem": "Paired differences to POEM",

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from .comparisons import UNRANKED, Interval, interval
 from .style import COLUMN, GREY, METRICS, SELECTION_MARKERS, SELECTIONS, dataset_label, look
 
-LOSS = "expected_hamming"
+LOSS = "expected_loss"
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ DATASETS = {
     "tmc2007_500": "TMC2007-500",
 }
 
-METRICS = {"expected_hamming": "Expected Hamming loss", "greedy_hamming": "Greedy Hamming loss"}
+METRICS = {"expected_loss": "Expected Hamming loss", "greedy_loss": "Greedy Hamming loss"}
 
 FIGURES = {
     "replay_count": "Loss and replay count",

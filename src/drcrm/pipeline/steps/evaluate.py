@@ -46,8 +46,8 @@ def run(options: argparse.Namespace) -> None:
         judged = np.ones(labels.shape[1], dtype=bool) if tossed is None else ~tossed
         part, truth, coins = ExponentialPolicy(policy.coef[:, judged]), labels[:, judged], 0.5 * (~judged).sum()
         return {
-            "expected_hamming": expected_hamming(part, X, truth) + coins,
-            "greedy_hamming": greedy_hamming(part, X, truth) + coins,
+            "expected_loss": expected_hamming(part, X, truth) + coins,
+            "greedy_loss": greedy_hamming(part, X, truth) + coins,
         }
 
     run_of = {"dataset": options.dataset, "replay_count": options.replay_count, "seed": options.seed}

@@ -1,7 +1,7 @@
 """Turn an experiment's metrics into the paper's tables.
 
 Reads   --metrics: csv from collect.
-Writes  in the folder --output, as .csv, .md, .tex and .html: expected_hamming, greedy_hamming, hyperparameters and
+Writes  in the folder --output, as .csv, .md, .tex and .html: expected_loss, greedy_loss, hyperparameters and
         paper_comparison, where only runs with --replay-count and seeds below --seeds enter, and differences_to_poem,
         of all runs.
 """
