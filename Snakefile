@@ -13,11 +13,13 @@ include: "workflow/rules/targets.smk"
 
 # Under a limit of jobs per second, on by default, Snakemake reconsiders all that is left once a second for every job that
 # has ended: after some hundred jobs it keeps a core busy. On a cluster the limit stays. There is no public way to lift it:
-# this one works in 9.0, 9.14 and 9.27, and a version that has it no more is only slower.
-onstart:
-    with suppress(AttributeError):
-        if workflow.local_exec:
-            workflow.scheduler.job_rate_limiter = None
+# this one works in 9.0, 9.14 and 9.27, and a version that has it no more is only slower. In a module the limit is not ours.
+if PROJECT == Path(os.path.abspath(workflow.basedir)):
+
+    onstart:
+        with suppress(AttributeError):
+            if workflow.local_exec:
+                workflow.scheduler.job_rate_limiter = None
 
 
 wildcard_constraints:
@@ -31,7 +33,6 @@ wildcard_constraints:
 
 
 rule all:
-    default_target: True
     input:
         [targets(name) for name in config["run"]],
 

@@ -67,6 +67,23 @@ RESULTS = {
     *(f"tables/{name}.{kind}" for name, kind in product(TABLES, ["csv", "md", "tex", "html"])),
     *(f"figures/{name}_toy.{kind}" for name, kind in product(FIGURES, ["pdf", "svg", "png"])),
 }
+OUTER = f"""
+module drcrm:
+    snakefile: "{PROJECT}/Snakefile"
+    config: config["drcrm"]
+    prefix: "inner"
+
+use rule * from drcrm as drcrm_*
+
+rule summary:
+    input: "inner/results/tiny/metrics.csv"
+    output: "summary.txt"
+    params: given=sorted(config["drcrm"])
+    shell:
+        "wc -l < {{input}} > {{output}};"
+        " echo ${{{{PYTHONPATH-no PYTHONPATH}}}}, ${{{{DRCRM_MIRROR-no DRCRM_MIRROR}}}} >> {{output}};"
+        " echo {{params.given}} >> {{output}}"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +222,19 @@ def test_differences_to_poem_are_paired_by_seed(finished):
 
 def test_cores_and_place_change_no_byte(finished, elsewhere):
     assert contents(elsewhere / "work") == contents(finished)
+
+
+def test_as_a_module_of_another_workflow(finished, config, tmp_path):
+    """Results are the same in a folder of their own, and the other workflow's commands and config stay its own."""
+    (tmp_path / "Snakefile").write_text(OUTER)
+    outer = {"drcrm": yaml.safe_load(config.read_text()), "own": 1}
+    snakemake(tmp_path / "work", write_config(tmp_path, outer), "drcrm_tiny", "summary", project=tmp_path)
+    assert contents(tmp_path / "work/inner") == contents(finished)
+    lines = len((finished / "results/tiny/metrics.csv").read_text().splitlines())
+    given = " ".join(sorted(outer["drcrm"]))
+    assert (tmp_path / "work/summary.txt").read_text() == f"{lines}\nno PYTHONPATH, no DRCRM_MIRROR\n{given}\n"
+    again = snakemake(tmp_path / "work", tmp_path / "config.yaml", "drcrm_tiny", "summary", project=tmp_path)
+    assert "Nothing to be done" in again
 
 
 def test_deleted_files_come_back_the_same(finished, config, tmp_path_factory):

@@ -5,8 +5,11 @@ import sys
 from shlex import quote
 
 import yaml
+from snakemake.utils import update_config
 
-SOURCE = Path(workflow.basedir) / "src"
+# As a module of another workflow, the project is not where workflow.basedir says.
+PROJECT = Path(os.path.abspath(str(workflow.current_basedir))).parents[1]
+SOURCE = PROJECT / "src"
 sys.path.insert(0, str(SOURCE))
 
 from drcrm.pipeline.config import complete
@@ -14,34 +17,39 @@ from drcrm.errors import InputError
 from drcrm.pipeline.dependencies import source_files
 from drcrm.report.style import FIGURES, SELECTIONS, dataset_label
 
-SCHEMA = Path(workflow.basedir) / "workflow/schemas/config.schema.yaml"
+SCHEMA = PROJECT / "workflow/schemas/config.schema.yaml"
 
-
-configfile: Path(workflow.basedir) / "config.yaml"
-
-
+# Not by configfile, which is passed over in a module that is given its config.
+shipped = yaml.safe_load((PROJECT / "config.yaml").read_text())
+update_config(shipped, config)
 try:
-    config.update(complete(config, yaml.safe_load(SCHEMA.read_text())))
+    config = complete(shipped, yaml.safe_load(SCHEMA.read_text()))
 except InputError as error:
     sys.exit(str(error))
 
 environment = {
     "PYTHONPATH": quote(str(SOURCE)),
-    # The mirror is no parameter of a rule: the data are the same from anywhere, and fetched files stay.
     "DRCRM_MIRROR": quote(config["mirror"] or ""),
     # Memory of arrays is kept for the next ones (by glibc), not returned to the system after each.
     "MALLOC_MMAP_THRESHOLD_": 2**25,
     "MALLOC_TRIM_THRESHOLD_": 2**30,
 }
-exports = " ".join(f"{name}={value}" for name, value in environment.items())
-shell.prefix(f"set -euo pipefail; export {exports}; ")
-
 RUN = "results/{experiment}/runs/{dataset}/seed{seed}"
 
 
+def drcrm(wildcards, output):
+    """The command before a step's name. What asks for the output is not compared between runs: the mirror may change."""
+    return " ".join([*(f"{name}={value}" for name, value in environment.items()), "python -m drcrm"])
+
+
+def local_path(path):
+    """A file of the project as an input, from the working folder: where both move, nothing is run again."""
+    return local(os.path.relpath(path))
+
+
 def code(step):
-    """The source files a step runs, from the working folder: where both move, nothing is run again."""
-    return [os.path.relpath(path) for path in source_files(step, SOURCE / "drcrm")]
+    """The source files a step runs."""
+    return [local_path(path) for path in source_files(step, SOURCE / "drcrm")]
 
 
 def of(key):

@@ -18,12 +18,13 @@ rule fetch:
         mem_mb=lambda wildcards: 12000 if wildcards.dataset == "rcv1_topics" else 2000,
         runtime=lambda wildcards: 120 if wildcards.dataset == "rcv1_topics" else 20,
     params:
+        drcrm=drcrm,
         source=source,
-        raw="resources/{dataset}/raw",
+        raw=lambda wildcards, output: Path(output.train).with_name("raw"),
     message:
         "fetch {wildcards.dataset}"
     shell:
-        "python -m drcrm fetch {params.source} --raw {params.raw}"
+        "{params.drcrm} fetch {params.source} --raw {params.raw}"
         " --output-train {output.train} --output-test {output.test} 2> {log}"
 
 
@@ -44,13 +45,14 @@ rule split:
         mem_mb=megabytes,
         runtime=10,
     params:
+        drcrm=drcrm,
         unit=of("split_unit"),
         logging=of("logging_fraction"),
         heldout=of("heldout_fraction"),
     message:
         "split {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python -m drcrm split --train {input.train} --split-unit {params.unit} --logging-fraction {params.logging}"
+        "{params.drcrm} split --train {input.train} --split-unit {params.unit} --logging-fraction {params.logging}"
         " --heldout-fraction {params.heldout} --dataset {wildcards.dataset} --seed {wildcards.seed}"
         " --output {output} 2> {log}"
 
@@ -73,11 +75,12 @@ rule log_crf:
         mem_mb=megabytes,
         runtime=20,
     params:
+        drcrm=drcrm,
         c=of("logging_c"),
     message:
         "logging policy on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python -m drcrm log_crf --train {input.train} --split {input.split} --logging-c {params.c}"
+        "{params.drcrm} log_crf --train {input.train} --split {input.split} --logging-c {params.c}"
         " --output {output} 2> {log}"
 
 
@@ -98,10 +101,12 @@ rule skyline:
     resources:
         mem_mb=lambda wildcards, input: 4 * megabytes(wildcards, input),
         runtime=lambda wildcards: 240 if config["datasets"][wildcards.dataset]["features"] > 10000 else 60,
+    params:
+        drcrm=drcrm,
     message:
         "skyline on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python -m drcrm skyline --train {input.train} --split {input.split} --output {output} 2> {log}"
+        "{params.drcrm} skyline --train {input.train} --split {input.split} --output {output} 2> {log}"
 
 
 rule replay:
@@ -123,10 +128,11 @@ rule replay:
         mem_mb=lambda wildcards, input: megabytes(wildcards, input) + 10 * int(wildcards.replays),
         runtime=20,
     params:
+        drcrm=drcrm,
         unit=held_out,
     message:
         "replay {wildcards.replays} times on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python -m drcrm replay --train {input.train} --split {input.split} --policy {input.policy}"
+        "{params.drcrm} replay --train {input.train} --split {input.split} --policy {input.policy}"
         " --replay-count {wildcards.replays} --split-unit {params.unit}"
         " --dataset {wildcards.dataset} --seed {wildcards.seed} --output {output} 2> {log}"

@@ -18,11 +18,12 @@ rule fit:
         mem_mb=fit_megabytes,
         runtime=lambda wildcards: 240 if config["datasets"][wildcards.dataset]["features"] > 10000 else 60,
     params:
+        drcrm=drcrm,
         learner=learner,
     message:
         "{wildcards.algorithm} on {wildcards.dataset}, seed {wildcards.seed}, replayed {wildcards.replays} times"
     shell:
-        "python -m drcrm fit --log {input.log} {params.learner} --output {output} 2> {log}"
+        "{params.drcrm} fit --log {input.log} {params.learner} --output {output} 2> {log}"
 
 
 rule evaluate:
@@ -46,13 +47,14 @@ rule evaluate:
         mem_mb=megabytes,
         runtime=20,
     params:
-        fits=lambda wildcards: " ".join(f"{name}={path}" for name, path in fits(wildcards).items()),
+        drcrm=drcrm,
+        fits=lambda wildcards, input: " ".join(f"{name}={input[name]}" for name in fits(wildcards)),
         selection=of("selection"),
         absent=of("absent_label_score"),
     message:
         "evaluate on {wildcards.dataset}, seed {wildcards.seed}, replayed {wildcards.replays} times"
     shell:
-        "python -m drcrm evaluate --test {input.test} --logging {input.logging} --skyline {input.skyline}"
+        "{params.drcrm} evaluate --test {input.test} --logging {input.logging} --skyline {input.skyline}"
         " --fit {params.fits} --selection {params.selection} --absent-label-score {params.absent}"
         " --replay-count {wildcards.replays} --dataset {wildcards.dataset} --seed {wildcards.seed}"
         " --output {output.metrics} --output-grids {output.grids} 2> {log}"

@@ -22,16 +22,18 @@ rule collect:
     resources:
         mem_mb=500,
         runtime=10,
+    params:
+        drcrm=drcrm,
     message:
         "{wildcards.table} of {wildcards.experiment}"
     shell:
-        "python -m drcrm collect {input.runs} --output {output} 2> {log}"
+        "{params.drcrm} collect {input.runs} --output {output} 2> {log}"
 
 
 rule tables:
     input:
         code("tables"),
-        known=[os.path.relpath(SOURCE / f"drcrm/report/data/{name}.csv") for name in ("paper_tables", "reference_code")],
+        known=[local_path(SOURCE / f"drcrm/report/data/{name}.csv") for name in ("paper_tables", "reference_code")],
         metrics="results/{experiment}/metrics.csv",
     output:
         expand("results/{{experiment}}/tables/{table}.{kind}", table=TABLES, kind=["csv", "md", "tex"]),
@@ -55,7 +57,8 @@ rule tables:
         mem_mb=1000,
         runtime=10,
     params:
-        folder="results/{experiment}/tables",
+        drcrm=drcrm,
+        folder=lambda wildcards, output: Path(output[0]).parent,
         datasets=of("datasets"),
         selection=of("selection"),
         seeds=of("seeds"),
@@ -67,7 +70,7 @@ rule tables:
     message:
         "tables of {wildcards.experiment}"
     shell:
-        "python -m drcrm tables --metrics {input.metrics} --datasets {params.datasets} --selection {params.selection}"
+        "{params.drcrm} tables --metrics {input.metrics} --datasets {params.datasets} --selection {params.selection}"
         " --seeds {params.seeds} --replay-count {params.replay_count} --grid {params.grids} --paper {params.papers:q}"
         " {params.protocol}"
         " --output {params.folder} 2> {log}"
@@ -97,6 +100,7 @@ rule figure:
         mem_mb=1000,
         runtime=10,
     params:
+        drcrm=drcrm,
         selection=of("selection"),
         shown=shown,
         named=named,
@@ -104,6 +108,6 @@ rule figure:
     message:
         "{wildcards.figure} figure of {wildcards.experiment} on {wildcards.dataset}"
     shell:
-        "python -m drcrm figures {wildcards.figure} --metrics {input.metrics} --grids {input.grids}"
+        "{params.drcrm} figures {wildcards.figure} --metrics {input.metrics} --grids {input.grids}"
         " --dataset {wildcards.dataset} --labels {params.labels} --selection {params.selection}"
         " --seeds {params.shown[seeds]} --replay-counts {params.shown[counts]} --output {output} 2> {log}"
