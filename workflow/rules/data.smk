@@ -15,8 +15,8 @@ rule fetch:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards: 12000 if wildcards.dataset == "rcv1_topics" else 2000,
-        runtime=lambda wildcards: 120 if wildcards.dataset == "rcv1_topics" else 20,
+        mem_mb=fetch_megabytes,
+        runtime=fetch_minutes,
     params:
         drcrm=drcrm,
         source=source,
@@ -99,8 +99,8 @@ rule skyline:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards, input: 4 * megabytes(wildcards, input),
-        runtime=lambda wildcards: 240 if config["datasets"][wildcards.dataset]["features"] > 10000 else 60,
+        mem_mb=skyline_megabytes,
+        runtime=fit_minutes,
     params:
         drcrm=drcrm,
     message:
@@ -125,7 +125,7 @@ rule replay:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards, input: megabytes(wildcards, input) + 10 * int(wildcards.replays),
+        mem_mb=replay_megabytes,
         runtime=20,
     params:
         drcrm=drcrm,

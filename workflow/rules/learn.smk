@@ -16,7 +16,7 @@ rule fit:
     threads: 1
     resources:
         mem_mb=fit_megabytes,
-        runtime=lambda wildcards: 240 if config["datasets"][wildcards.dataset]["features"] > 10000 else 60,
+        runtime=fit_minutes,
     params:
         drcrm=drcrm,
         learner=learner,

@@ -1,4 +1,4 @@
-"""What rules pass to the steps, and the memory they ask for, from the data sets and algorithms of the config."""
+"""What rules pass to the steps, and the memory and time they ask for, from the data sets and algorithms of the config."""
 
 
 def source(wildcards):
@@ -22,9 +22,39 @@ def source(wildcards):
     return " ".join([*flags, "--drop-repeats"] if dataset["drop_repeats"] else flags)
 
 
+def n_rows(wildcards):
+    """How many rows the files of a data set have, as far as the config says."""
+    return sum(config["datasets"][wildcards.dataset].get("rows", []))
+
+
+def fetch_megabytes(wildcards):
+    """Memory for the texts of a data set and the arrays made from them."""
+    return 2000 + n_rows(wildcards) // 80
+
+
+def fetch_minutes(wildcards):
+    """Time to download a data set and to read it."""
+    return 20 + n_rows(wildcards) // 8000
+
+
+def fit_minutes(wildcards):
+    """Time of a grid of fits, or of the skyline's."""
+    return 60 + config["datasets"][wildcards.dataset]["features"] // 260
+
+
 def megabytes(wildcards, input):
     """Memory for contexts of a data set: some copies of its arrays beside the interpreter's own."""
     return int(500 + 6 * sum(Path(path).stat().st_size for path in input if path.endswith(".npz")) / 1e6)
+
+
+def replay_megabytes(wildcards, input):
+    """Memory for a log: beside the contexts, what each pass over them adds."""
+    return megabytes(wildcards, input) + 10 * int(wildcards.replays)
+
+
+def skyline_megabytes(wildcards, input):
+    """Memory for contexts as CRFsuite holds them, feature by feature."""
+    return 4 * megabytes(wildcards, input)
 
 
 def n_labels(wildcards):
