@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import json
 import os
 import re
 import shutil
@@ -64,6 +65,7 @@ TABLES = ["expected_loss", "greedy_loss", "hyperparameters", "paper_comparison",
 RESULTS = {
     "metrics.csv",
     "grids.csv",
+    "provenance.json",
     *(f"tables/{name}.{kind}" for name, kind in product(TABLES, ["csv", "md", "tex", "html"])),
     *(f"figures/{name}_toy.{kind}" for name, kind in product(FIGURES, ["pdf", "svg", "png"])),
 }
@@ -221,7 +223,25 @@ def test_differences_to_poem_are_paired_by_seed(finished):
 
 
 def test_cores_and_place_change_no_byte(finished, elsewhere):
-    assert contents(elsewhere / "work") == contents(finished)
+    """But for the commit, which a copy without the repository does not know."""
+    here, there = contents(finished), contents(elsewhere / "work")
+    known, unknown = (json.loads(each.pop("results/tiny/provenance.json")) for each in (here, there))
+    assert here == there
+    assert {**known, "commit": None, "clean": None} == unknown
+
+
+def test_provenance_has_the_options_with_their_defaults(finished):
+    found = json.loads((finished / "results/tiny/provenance.json").read_text())
+    given = CONFIG["experiments"]["tiny"]
+    assert {key: found["options"][key] for key in given} == given
+    assert found["options"]["split_unit"] == "row"
+    assert found["versions"]["numpy"] == np.__version__
+
+
+def test_another_mirror_reruns_nothing(finished, config):
+    """The data are the same from anywhere, and fetched files stay."""
+    output = snakemake(finished, config, "tiny", "--dry-run", "--config", "mirror=/nowhere")
+    assert "Nothing to be done" in output
 
 
 def test_as_a_module_of_another_workflow(finished, config, tmp_path):
@@ -255,7 +275,7 @@ def test_deleted_files_come_back_the_same(finished, config, tmp_path_factory):
     remove(work, ["results/tiny/metrics.csv", "results/tiny/grids.csv"])
     output = snakemake(work, config, "tiny")
     of_seed = {"split": 1, "log_crf": 1, "skyline": 1, "replay": 1, "fit": 3, "evaluate": 1}
-    assert jobs(output) == {**of_seed, "collect": 2, "tables": 1, "figure": len(FIGURES), "tiny": 1}
+    assert jobs(output) == {**of_seed, "collect": 2, "provenance": 1, "tables": 1, "figure": len(FIGURES), "tiny": 1}
     assert contents(work) == before
 
     remove(work, ["results/tiny/tables/expected_loss.csv", "results/tiny/figures/replay_count_toy.svg"])

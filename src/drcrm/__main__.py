@@ -17,6 +17,7 @@ STEPS = {
     "fit": "fit an algorithm along its grid and score every fit on the held-out part",
     "evaluate": "measure the Hamming losses of all policies of one run on the test contexts",
     "collect": "gather the metrics of an experiment's runs in one table",
+    "provenance": "note what code, packages and options an experiment's metrics come from",
     "tables": "turn an experiment's metrics into the paper's tables",
     "figures": "draw the figures of an experiment",
 }

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 import os
+import platform
+import shutil
 import subprocess
 import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy
 from scipy import sparse
 
 from drcrm.__main__ import STEPS, main
@@ -144,6 +149,83 @@ class TestHelp:
         environment = os.environ | {"PYTHONPATH": str(SOURCE)}
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
         assert done.stdout == "[]\n"
+
+
+@pytest.fixture
+def repository(tmp_path) -> Path:
+    """A git repository with one commit."""
+    if not shutil.which("git"):
+        pytest.skip("git is needed")
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    (folder / "code.py").write_text("")
+    me = "-c", "user.name=me", "-c", "user.email=me@localhost"
+    for command in (["init"], ["add", "."], [*me, "commit", "--message", "first"]):
+        subprocess.run(["git", "-C", folder, *command], check=True, capture_output=True)
+    return folder
+
+
+class TestProvenance:
+    CONFIG: ClassVar = {"experiment": {"seeds": 2, "name": "ε"}, "datasets": {"toy": {"labels": 3}}, "algorithms": {}}
+
+    @staticmethod
+    def noted(project: Path, config: Mapping = CONFIG) -> dict:
+        path = project.parent / "provenance.json"
+        options = "--project", project, "--config", json.dumps(config), "--output", path
+        assert run("provenance", *options) == 0
+        text = path.read_bytes()
+        assert run("provenance", *options) == 0
+        assert path.read_bytes() == text
+        assert str(project).encode() not in text
+        found = json.loads(text)
+        assert text.decode() == json.dumps(found, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
+        return found
+
+    def test_says_the_commit_and_whether_something_changed_since(self, repository):
+        head = (repository / ".git/refs/heads").glob("*")
+        found = self.noted(repository)
+        assert (found["commit"], found["clean"]) == (next(head).read_text().strip(), True)
+        for change in ({"code.py": "1"}, {"code.py": "", "more.py": ""}):
+            for name, text in change.items():
+                (repository / name).write_text(text)
+            assert self.noted(repository) == {**found, "clean": False}
+
+    def test_knows_no_commit_without_a_repository_of_its_own(self, repository, monkeypatch):
+        inner = repository / "inner"
+        inner.mkdir()
+        found = self.noted(inner)
+        assert (found["commit"], found["clean"]) == (None, None)
+        monkeypatch.setenv("PATH", "")
+        assert self.noted(repository) == found
+
+    def test_digest_is_of_the_configuration_whatever_its_order(self, tmp_path):
+        found = self.noted(tmp_path)
+        assert found["options"] == self.CONFIG["experiment"]
+        assert self.noted(tmp_path, dict(reversed(self.CONFIG.items()))) == found
+        for kind in self.CONFIG:
+            other = self.noted(tmp_path, {**self.CONFIG, kind: {"changed": 1}})
+            assert other["config"] != found["config"]
+            assert (other["options"] != found["options"]) == (kind == "experiment")
+
+    def test_says_what_computed(self, tmp_path):
+        found = self.noted(tmp_path)
+        assert found["versions"]["scipy"] == scipy.__version__
+        assert found["versions"]["python"] == platform.python_version()
+        assert set(found) == {"commit", "clean", "versions", "config", "options", "blas", "machine"}
+        assert None not in found["versions"].values()
+        assert all(set(library) == {"name", "version", "architecture"} for library in found["blas"])
+
+    @pytest.mark.parametrize(
+        ("config", "message"),
+        [
+            ("{", "python -m drcrm provenance: argument --config: not JSON (Expecting property name"),
+            ("[1]", "python -m drcrm provenance: argument --config: '[1]' is not a JSON object"),
+            ('{"experiment": {}}', "drcrm provenance: --config has no algorithms, datasets"),
+        ],
+    )
+    def test_wrong_config(self, tmp_path, capsys, config, message):
+        options = "--project", tmp_path, "--config", config
+        assert fails(capsys, tmp_path / "provenance.json", "provenance", *options).startswith(message)
 
 
 class TestChain:

@@ -1,5 +1,6 @@
 """The configuration, checked, and what rules look up in it."""
 
+import json
 import os
 import sys
 from shlex import quote

@@ -128,6 +128,15 @@ def named(wildcards):
     }
 
 
+def settings(wildcards):
+    """An experiment with its data sets and algorithms, as provenance wants them; the mirror is not among them."""
+    experiment = config["experiments"][wildcards.experiment]
+    datasets = experiment["datasets"] + experiment.get("replay_curve", {}).get("datasets", [])
+    used = {"datasets": datasets, "algorithms": experiment["algorithms"]}
+    chosen = {kind: {name: config[kind][name] for name in names} for kind, names in used.items()}
+    return json.dumps({"experiment": experiment, **chosen}, sort_keys=True)
+
+
 def protocol(wildcards):
     """What an experiment decides where the paper's text and the public code differ, as tables wants it."""
     experiment = config["experiments"][wildcards.experiment]

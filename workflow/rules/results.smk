@@ -1,4 +1,4 @@
-"""The tables and figures of an experiment."""
+"""The tables and figures of an experiment, and what they come from."""
 
 
 rule collect:
@@ -28,6 +28,32 @@ rule collect:
         "{wildcards.table} of {wildcards.experiment}"
     shell:
         "{params.drcrm} collect {input.runs} --output {output} 2> {log}"
+
+
+rule provenance:
+    input:
+        code("provenance"),
+        "results/{experiment}/metrics.csv",
+    output:
+        "results/{experiment}/provenance.json",
+    log:
+        "results/{experiment}/logs/provenance.log",
+    benchmark:
+        "results/{experiment}/benchmarks/provenance.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=500,
+        runtime=10,
+    params:
+        drcrm=drcrm,
+        project=lambda wildcards, output: str(PROJECT),
+        settings=settings,
+    message:
+        "provenance of {wildcards.experiment}"
+    shell:
+        "{params.drcrm} provenance --project {params.project:q} --config {params.settings:q} --output {output} 2> {log}"
 
 
 rule tables:

@@ -29,6 +29,7 @@ def targets(name):
         del figures["paired"]
     return [
         f"{folder}/metrics.csv",
+        f"{folder}/provenance.json",
         *expand(f"{folder}/tables/{{table}}.{{kind}}", table=TABLES, kind=TABLE_KINDS),
         *(f"{folder}/figures/{f}_{d}.{kind}" for f, names in figures.items() for d in names for kind in FIGURE_KINDS),
     ]

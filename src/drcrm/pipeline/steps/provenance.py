@@ -1,0 +1,84 @@
+"""Note what an experiment's results come from: the code, the packages, the machine and the configuration.
+
+Reads   --config: JSON of the experiment, its data sets and its algorithms; the git repository in --project, if any.
+Writes  --output: JSON; of the configuration the experiment's options and a digest of the whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+import numpy  # noqa: F401  its BLAS is seen once it is loaded
+import scipy.linalg  # noqa: F401  so is that of scipy
+from threadpoolctl import threadpool_info
+
+from ..files import write_text
+from . import require
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "sklearn-crfsuite", "python-crfsuite")
+PACKAGES += ("pandas", "statsmodels", "matplotlib", "snakemake")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=_mapping, required=True, metavar="JSON", help="as the workflow completes it")
+    parser.add_argument("--project", type=Path, required=True, help="folder of the code")
+    parser.add_argument("--output", type=Path, required=True)
+
+
+def run(options: argparse.Namespace) -> None:
+    missing = {"experiment", "datasets", "algorithms"} - set(options.config)
+    require(not missing, f"--config has no {', '.join(sorted(missing))}")
+    canonical = json.dumps(options.config, sort_keys=True, separators=(",", ":"))
+    changes = _git(options.project, "status", "--porcelain")
+    found = {
+        "commit": _git(options.project, "rev-parse", "HEAD"),
+        "clean": None if changes is None else not changes,
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+        "config": hashlib.sha256(canonical.encode()).hexdigest(),
+        "options": options.config["experiment"],
+        "blas": _blas(),
+        "machine": platform.machine(),
+    }
+    write_text(options.output, json.dumps(found, sort_keys=True, indent=2, ensure_ascii=False) + "\n")
+
+
+def _mapping(text: str) -> dict:
+    """An argument type: a JSON object."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise argparse.ArgumentTypeError(f"not JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a JSON object")
+    return value
+
+
+def _git(project: Path, *command: str) -> str | None:
+    """What git says of the repository in a folder itself, not of one around it; None without git or a commit."""
+    place = ["git", "--no-optional-locks", f"--git-dir={project / '.git'}", f"--work-tree={project}"]
+    try:
+        done = subprocess.run([*place, *command], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _blas() -> list[dict[str, str | None]]:
+    """The linear algebra libraries of numpy and scipy: results may differ from one to another in their last digits."""
+    libraries = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    keys = {"name": "internal_api", "version": "version", "architecture": "architecture"}
+    found = [{name: library.get(key) for name, key in keys.items()} for library in libraries]
+    return sorted({json.dumps(each): each for each in found}.values(), key=json.dumps)
