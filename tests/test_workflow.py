@@ -328,16 +328,32 @@ def test_an_unknown_experiment_is_named(config, tmp_path):
     assert "No rule to produce smaple" in snakemake(tmp_path, config, "smaple", fails=True)
 
 
-def test_a_change_of_code_reruns_the_rules_that_use_it(elsewhere, config, tmp_path):
+@pytest.mark.parametrize(
+    ("module", "rules"),
+    [
+        ("core/objective.py", {"fit"}),
+        ("core/policies.py", {"split"}),
+        ("simulation/losses.py", {"replay"}),
+        ("pipeline/formats.py", {"fetch"}),
+        ("report/tables.py", {"tables"}),
+        ("report/figures.py", {"figure"}),
+    ],
+)
+def test_a_change_of_code_reruns_the_rules_that_use_it(elsewhere, config, tmp_path, module, rules):
+    """The change of a comment starts the first rules that use it; of others those alone whose input then changes."""
     shutil.copytree(elsewhere, tmp_path / "changed")
     project = tmp_path / "changed/project"
-    with open(project / "src/drcrm/simulation/losses.py", "a") as stream:
+    with open(project / "src/drcrm" / module, "a") as stream:
         stream.write("# changed\n")
     output = snakemake(tmp_path / "changed/work", config, "tiny", "--dry-run", project=project)
-    assert "src/drcrm/simulation/losses.py" in output
-    planned = jobs(output)
-    assert planned["evaluate"] == len(RUNS)
-    assert not {"fetch", "split", "log_crf", "replay", "fit"} & set(planned)
+    plans = re.findall(r"^Job \d+: (\w+).*\nReason: (.*)", output, flags=re.MULTILINE)
+    called = {"logging": "log_crf", "metrics": "collect", "grids": "collect"}
+    called |= dict.fromkeys(GRIDS, "fit") | dict.fromkeys(FIGURES, "figure")
+    reasons = [(called.get(word, word), reason) for word, reason in plans]
+    assert {rule for rule, reason in reasons if f"src/drcrm/{module}" in reason} == rules
+    assert all("Input files updated by another job" in reason for rule, reason in reasons if rule not in rules)
+    if module.startswith("report/"):
+        assert set(jobs(output)) == {*rules, "tiny"}
 
 
 def test_the_unit_of_poems_grid_concerns_poem_alone(finished, config, tmp_path):
