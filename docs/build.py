@@ -30,8 +30,9 @@ from snakemake.utils import update_config
 from drcrm.errors import InputError
 from drcrm.pipeline.config import complete
 from drcrm.pipeline.files import write_text
+from drcrm.registry import LOSSES, SCORES
 from drcrm.report import markup
-from drcrm.report.style import FIGURES, METRICS, SELECTIONS, dataset_label, look
+from drcrm.report.style import FIGURES, Names
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "docs/reproduction.md", ROOT / "README.md"]
@@ -80,12 +81,12 @@ def differences(document: Path, experiment: str, metric: str, selection: str, al
             continue
         of = [at.loc[data, count, name] for name in names]
         cells = [f"{row['difference']:+.3f} ± {row['standard_error']:.3f} ({row['p_smaller']:.2g})" for row in of]
-        rows.append([dataset_label(data), str(count), str(int(of[0]["n_seeds"])), *cells])
+        rows.append([Names().dataset(data), str(count), str(int(of[0]["n_seeds"])), *cells])
     said = (
-        f"{METRICS[metric]} less POEM's on the same seed, chosen by {SELECTIONS[selection]}: mean ± standard error; in "
+        f"{LOSSES[metric]} less POEM's on the same seed, chosen by {SCORES[selection].label}: mean ± standard error; in "
         "brackets the p-value of a one-tailed paired t-test that it is smaller.\n\n"
     )
-    return said + markup.MARKDOWN.table(["Data", "Δ", "Seeds", *(look(name).label for name in names)], rows)
+    return said + markup.MARKDOWN.table(["Data", "Δ", "Seeds", *(Names().label(name) for name in names)], rows)
 
 
 def figure(document: Path, experiment: str, name: str, data: str) -> str:
@@ -96,11 +97,11 @@ def figure(document: Path, experiment: str, name: str, data: str) -> str:
     options = configured(experiment)
     tables = {"counts": [options["replay_count"]], "seeds": options["seeds"]}
     shown = options["replay_curve"] if name == "replay_count" else tables
-    named = {"data": dataset_label(data), "selection": [SELECTIONS[each] for each in options["selection"]]}
+    named = {"data": Names().dataset(data), "selection": [SCORES[each].label for each in options["selection"]]}
     job = {"wildcards": {"figure": name}, "params": {"named": named, "shown": shown}}
     caption = Template((ROOT / "workflow/report/figures.rst").read_text(encoding="utf-8")).render(snakemake=job)
     picture = target.relative_to(document.parent)
-    return f'<img src="{picture}" alt="{FIGURES[name]}: {dataset_label(data)}" width="400">\n\n{caption}\n'
+    return f'<img src="{picture}" alt="{FIGURES[name]}: {Names().dataset(data)}" width="400">\n\n{caption}\n'
 
 
 def configured(experiment: str) -> dict:

@@ -10,12 +10,13 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import drcrm
 from drcrm import CIPS, KLCRM, KLDRO, POEM, AdaptiveKLCRM, BanditLog, Chi2DRO, ExponentialPolicy
-from drcrm.algorithms import ALGORITHMS, calibrated_penalty
 from drcrm.core.log import clipping_constant
+from drcrm.core.selection import calibrated_penalty
 from drcrm.errors import InputError
+from drcrm.registry import ESTIMATORS
 from drcrm.simulation.replay import replay
 
-every_estimator = pytest.mark.parametrize("name", sorted(ALGORITHMS))
+every_estimator = pytest.mark.parametrize("name", sorted(ESTIMATORS))
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def fit(estimator, log: BanditLog, X=None):
 @every_estimator
 def test_conforms(name, log):
     estimator = getattr(drcrm, name)()
-    assert set(ALGORITHMS[name].parameters) == set(estimator.get_params()) - {"clip", "max_iter", "tol"}
+    assert set(ESTIMATORS[name].names()) == set(estimator.get_params()) - {"clip", "max_iter", "tol"}
     with pytest.raises(NotFittedError):
         estimator.predict(log.X)
     assert fit(estimator, log) is estimator
@@ -59,8 +60,8 @@ def test_conforms(name, log):
 def test_objective_is_the_risk_of_the_clipped_costs(name, log):
     estimator = fit(getattr(drcrm, name)(clip=2.5), log)
     weight = np.exp(estimator.log_prob(log.X[log.context], log.Y)) / log.propensity
-    values = {key: getattr(estimator, key) for key in ALGORITHMS[name].parameters}
-    risk = ALGORITHMS[name].make_risk(**values)
+    values = {key: getattr(estimator, key) for key in ESTIMATORS[name].names()}
+    risk = ESTIMATORS[name].make_risk(**values)
     assert estimator.objective_ == pytest.approx(risk(log.cost * np.minimum(weight, 2.5))[0], rel=1e-9)
 
 
@@ -69,8 +70,8 @@ def test_learning_lowers_the_risk(name, log):
     """The learned policy's own risk is below that of Θ = 0, from which the fit starts."""
     estimator = fit(getattr(drcrm, name)(), log)
     start = np.minimum(0.25 / log.propensity, estimator.clip_)
-    values = {key: getattr(estimator, key) for key in ALGORITHMS[name].parameters}
-    assert estimator.objective_ < ALGORITHMS[name].make_risk(**values)(log.cost * start)[0] - 0.01
+    values = {key: getattr(estimator, key) for key in ESTIMATORS[name].names()}
+    assert estimator.objective_ < ESTIMATORS[name].make_risk(**values)(log.cost * start)[0] - 0.01
 
 
 def test_limits_of_the_hyper_parameters_are_cips(log):

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import itertools
 import re
+from inspect import signature
 from pathlib import Path
 
 import pytest
 import yaml
 
+import drcrm
 from drcrm.__main__ import STEPS
+from drcrm.core.scores import SCORES as core_scores
 from drcrm.pipeline.config import complete
-from drcrm.report import style
+from drcrm.registry import BASELINE, ESTIMATORS, REFERENCE, ROLES, SCORES
 from drcrm.report.figures import FIGURES
+from drcrm.report.style import FIGURES as TITLES
 
 ROOT = Path(__file__).parent.parent
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
@@ -44,22 +48,23 @@ def test_every_step_is_a_module_and_every_module_a_step():
     assert modules == set(STEPS)
 
 
-@pytest.mark.parametrize("algorithm", ["logging", "skyline", *CONFIG["algorithms"]])
-def test_every_algorithm_has_a_look_of_its_own(algorithm):
-    own = style.LOOKS[algorithm]
-    others = [look for name, look in style.LOOKS.items() if name != algorithm]
-    assert own.label not in {look.label for look in others}
-    if own.marker:
-        assert (own.colour, own.marker) not in {(look.colour, look.marker) for look in others}
-        assert own.marker not in {look.marker for look in others}
-
-
-def test_every_data_set_has_a_name():
-    assert set(CONFIG["datasets"]) == set(style.DATASETS)
-
-
 def test_figures_are_registered_under_their_names():
     assert all(function.__name__ == name for name, function in FIGURES.items())
+    assert list(TITLES) == list(FIGURES)
+
+
+def test_the_registry_is_what_others_take_their_names_from():
+    schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+    selection = schema["$defs"]["experiment"]["properties"]["selection"]
+    assert tuple(selection["items"]["enum"]) == tuple(SCORES) == core_scores
+    assert set(selection["default"]) <= set(SCORES)
+    assert schema["properties"]["algorithms"]["propertyNames"]["not"]["enum"] == list(ROLES)
+    assert {BASELINE, REFERENCE} <= set(CONFIG["algorithms"])
+    assert {each["estimator"] for each in CONFIG["algorithms"].values()} <= set(ESTIMATORS)
+    assert set(ESTIMATORS) < set(drcrm.__all__)
+    for name, estimator in ESTIMATORS.items():
+        assert tuple(list(signature(getattr(drcrm, name)).parameters)[: len(estimator.names())]) == estimator.names()
+        assert len(estimator.names()) == len(signature(estimator.risk_class()).parameters)
 
 
 def test_grids_are_the_designs():

@@ -10,11 +10,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from .algorithms import ALGORITHMS
 from .core.log import BanditLog, clipping_constant
 from .core.optimiser import minimize_risks
 from .core.policies import ExponentialPolicy
 from .errors import InputError
+from .registry import ESTIMATORS
 
 
 class CounterfactualEstimator(BaseEstimator):
@@ -80,8 +80,8 @@ class CounterfactualEstimator(BaseEstimator):
             if values is None:
                 raise InputError(f"{type(self).__name__}.fit needs {name}=, one for each logged row")
         log, _ = BanditLog(X, Y, propensity, cost, context, count).merged()
-        algorithm = ALGORITHMS[self._algorithm]
-        risk = algorithm.make_risk(**{name: getattr(self, name) for name in algorithm.parameters})
+        estimator = ESTIMATORS[self._estimator]
+        risk = estimator.make_risk(**{name: getattr(self, name) for name in estimator.names()})
         self.clip_ = _clip(self.clip, log)
         [found] = minimize_risks(log, [risk], self.clip_, self.max_iter, self.tol)
         self.coef_ = found.coef
@@ -120,16 +120,16 @@ class CounterfactualEstimator(BaseEstimator):
 class CIPS(CounterfactualEstimator):
     """Minimises the clipped IPS risk (1/n) Σ c_i min(M, π(y_i|x_i)/p_i). Source: eq. 3 of the paper."""
 
-    _algorithm = "CIPS"
+    _estimator = "CIPS"
 
 
 class POEM(CounterfactualEstimator):
     """Minimises mean + λ √(V_n/n). Source: Swaminathan & Joachims 2015; eq. 6 of the paper.
 
-    ``variance_penalty`` is λ ≥ 0 itself; see :func:`drcrm.algorithms.calibrated_penalty` for its natural unit.
+    ``variance_penalty`` is λ ≥ 0 itself; see :func:`drcrm.core.selection.calibrated_penalty` for its natural unit.
     """
 
-    _algorithm = "POEM"
+    _estimator = "POEM"
 
     def __init__(self, variance_penalty=1.0, *, clip="auto", max_iter=1000, tol=1e-6):
         super().__init__(clip=clip, max_iter=max_iter, tol=tol)
@@ -139,7 +139,7 @@ class POEM(CounterfactualEstimator):
 class KLCRM(CounterfactualEstimator):
     """Minimises the Boltzmann-weighted cost at a fixed ``temperature`` γ > 0. Source: eq. 13 of the paper."""
 
-    _algorithm = "KLCRM"
+    _estimator = "KLCRM"
 
     def __init__(self, temperature=1.0, *, clip="auto", max_iter=1000, tol=1e-6):
         super().__init__(clip=clip, max_iter=max_iter, tol=tol)
@@ -152,7 +152,7 @@ class AdaptiveKLCRM(CounterfactualEstimator):
     ``variance``: V is the "mean" of squares (Lemma 5) or their "sum" (the printed Algorithm 1).
     """
 
-    _algorithm = "AdaptiveKLCRM"
+    _estimator = "AdaptiveKLCRM"
 
     def __init__(self, radius=0.01, variance="mean", *, clip="auto", max_iter=1000, tol=1e-6):
         super().__init__(clip=clip, max_iter=max_iter, tol=tol)
@@ -163,7 +163,7 @@ class AdaptiveKLCRM(CounterfactualEstimator):
 class KLDRO(CounterfactualEstimator):
     """Minimises the worst case over {KL(Q‖P_n) ≤ ε}, ε the ``radius`` ≥ 0 in nats. Source: Lemma 4 of the paper."""
 
-    _algorithm = "KLDRO"
+    _estimator = "KLDRO"
 
     def __init__(self, radius=0.01, *, clip="auto", max_iter=1000, tol=1e-6):
         super().__init__(clip=clip, max_iter=max_iter, tol=tol)
@@ -173,7 +173,7 @@ class KLDRO(CounterfactualEstimator):
 class Chi2DRO(CounterfactualEstimator):
     """Minimises the worst case over {(1/n) Σ (n q_i − 1)² ≤ ε}, ε the ``radius`` ≥ 0. Source: Lemma 3 of the paper."""
 
-    _algorithm = "Chi2DRO"
+    _estimator = "Chi2DRO"
 
     def __init__(self, radius=0.01, *, clip="auto", max_iter=1000, tol=1e-6):
         super().__init__(clip=clip, max_iter=max_iter, tol=tol)

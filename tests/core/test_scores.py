@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from drcrm import BanditLog, ExponentialPolicy
-from drcrm.core import optimiser as optimize
+from drcrm.core import optimiser
 from drcrm.core.log import clipping_constant
+from drcrm.core.risks import BoltzmannRisk, MeanRisk, VariancePenalizedRisk
 from drcrm.core.scores import SCORES, choose, log_weights, off_policy_scores
 from drcrm.core.selection import fit_grid
 from drcrm.simulation.replay import replay
@@ -60,18 +61,18 @@ def test_no_weight_at_all_is_no_score():
 
 
 @pytest.mark.parametrize(
-    ("scores", "most_robust", "expected"),
+    ("scores", "robust_end", "expected"),
     [
-        ([3, 1, 2], max, 1),
-        ([1, 1, 2], max, 1),
-        ([1, 1, 2], min, 0),
-        ([np.nan, 2, 2], max, 2),
-        ([np.nan, -1, np.nan], min, 1),
-        ([np.nan, np.nan, np.nan], max, None),
+        ([3, 1, 2], "high", 1),
+        ([1, 1, 2], "high", 1),
+        ([1, 1, 2], "low", 0),
+        ([np.nan, 2, 2], "high", 2),
+        ([np.nan, -1, np.nan], "low", 1),
+        ([np.nan, np.nan, np.nan], "high", None),
     ],
 )
-def test_choosing(scores, most_robust, expected):
-    assert choose(scores, [0.1, 1.0, 10.0], most_robust) == expected
+def test_choosing(scores, robust_end, expected):
+    assert choose(scores, [0.1, 1.0, 10.0], robust_end) == expected
 
 
 def test_grid_is_scored_on_the_heldout_part_with_the_training_parts_clip():
@@ -80,7 +81,7 @@ def test_grid_is_scored_on_the_heldout_part_with_the_training_parts_clip():
     log = replay(ExponentialPolicy(np.zeros((3, 2))), X, labels, 4, rng)
     held = rng.random(200) < 0.25
     train, heldout = log.recount(~held), log.recount(held)
-    fits = fit_grid(train, heldout, "KLCRM", "temperature", [0.1, 1.0, 10.0])
+    fits = fit_grid(train, heldout, [BoltzmannRisk(t) for t in (0.1, 1.0, 10.0)], [0.1, 1.0, 10.0])
     for coef, row in zip(fits.coef, fits.scores, strict=True):
         weight = np.exp(ExponentialPolicy(coef).log_prob(heldout.X[heldout.context], heldout.Y)) / heldout.propensity
         expected = off_policy_scores(weight, heldout.cost, clipping_constant(train))
@@ -89,19 +90,10 @@ def test_grid_is_scored_on_the_heldout_part_with_the_training_parts_clip():
         assert column[index] == column.min()
 
 
-def test_the_scale_multiplies_the_grid():
-    rng = np.random.default_rng(3)
-    log = BanditLog(rng.normal(size=(40, 2)), rng.integers(0, 2, (40, 1)), rng.uniform(0.2, 1, 40), -rng.random(40))
-    scaled = fit_grid(log, log, "POEM", "variance_penalty", [0.01, 0.1], scale=30.0)
-    plain = fit_grid(log, log, "POEM", "variance_penalty", [0.3, 3.0])
-    assert scaled.coef == pytest.approx(plain.coef, abs=1e-6)
-    assert scaled.grid.tolist() == [0.01, 0.1]
-
-
-def test_cips_has_a_grid_of_one_nameless_value():
+def test_a_single_fit_has_a_grid_of_one_nameless_value():
     rng = np.random.default_rng(4)
     log = BanditLog(rng.normal(size=(40, 2)), rng.integers(0, 2, (40, 1)), rng.uniform(0.2, 1, 40), -rng.random(40))
-    fits = fit_grid(log, log, "CIPS")
+    fits = fit_grid(log, log, [MeanRisk()], [np.nan])
     assert np.isnan(fits.grid).tolist() == [True]
     assert fits.chosen.tolist() == [0, 0, 0, 0]
 
@@ -113,9 +105,10 @@ def test_fits_that_promise_little_are_given_up_and_the_choice_stays(monkeypatch)
     labels = (X @ rng.normal(size=(11, 5)) > 0).astype(int)
     log = replay(ExponentialPolicy(rng.normal(scale=0.1, size=(11, 5))), X, labels, 4, rng)
     held = rng.random(800) < 0.25
-    arguments = log.recount(~held), log.recount(held), "POEM", "variance_penalty", [1e-3, 0.1, 10.0, 100.0, 1000.0]
+    grid = [1e-3, 0.1, 10.0, 100.0, 1000.0]
+    arguments = log.recount(~held), log.recount(held), [VariancePenalizedRisk(value) for value in grid], grid
     full = fit_grid(*arguments)
-    monkeypatch.setattr(optimize, "PATIENCE", 10)
+    monkeypatch.setattr(optimiser, "PATIENCE", 10)
     given_up = fit_grid(*arguments)
     early = given_up.iterations != full.iterations
     assert early.any()

@@ -60,8 +60,13 @@ class TestDefaults:
         config = complete(SMALL, SCHEMA)
         assert config["mirror"] is None
         assert config["run"] == ["demo"]
-        assert config["datasets"]["toy"] == SMALL["datasets"]["toy"] | {"drop_repeats": False, "sha256": {}}
-        assert config["algorithms"]["cips"] == {"estimator": "CIPS", "options": {}}
+        assert config["datasets"]["toy"] == SMALL["datasets"]["toy"] | {
+            "drop_repeats": False,
+            "sha256": {},
+            "label": "toy",
+        }
+        look = {"label": "cips", "colour": "#882255", "marker": "*"}
+        assert config["algorithms"]["cips"] == {"estimator": "CIPS", "options": {}, **look}
 
     def test_of_an_experiment(self):
         assert complete(changed("experiments.demo", {"datasets": ["toy"]}), SCHEMA)["experiments"]["demo"] == {
@@ -167,8 +172,6 @@ class TestFaults:
             ("experiments.demo.algorithms", ["kll"], "unknown algorithm 'kll'; did you mean 'kl'?"),
             ("experiments.demo.replay_curve.datasets", ["x"], "unknown data set 'x' (allowed: toy, digits)"),
             ("run", ["dmo"], "unknown experiment 'dmo'; did you mean 'demo'? (allowed: demo)"),
-            ("algorithms.kl.options", {"variance": "sum"}, "unknown parameter 'variance' (allowed: none)"),
-            ("algorithms.akl.options", {"varience": "sum"}, "unknown parameter 'varience'; did you mean 'variance'?"),
             ("datasets.toy.sha256", {"c.bz2": "0" * 64}, "unknown file 'c.bz2' (allowed: a.svm, b.svm)"),
         ],
     )
@@ -192,7 +195,9 @@ class TestFaults:
             ("datasets.toy.drop_repeats", "yes", "not of type 'boolean'"),
             ("datasets.toy.sha256", {"a.svm": "12"}, "does not match '^[0-9a-f]{64}$'"),
             ("datasets.toy.paper", "mnist", "is not one of ['scene', 'yeast', 'rcv1_topics', 'tmc2007']"),
-            ("algorithms.kl.estimator", "KL", "is not one of ['CIPS', 'POEM', 'KLCRM'"),
+            ("algorithms.kl.colour", "red", "does not match '^#"),
+            ("algorithms.kl.marker", "oo", "does not match"),
+            ("algorithms.kl.label", "", "should be non-empty"),
             ("algorithms.kl.grid", [], "should be non-empty"),
             ("algorithms.kl.grid", [0], "less than or equal to the minimum of 0"),
             ("algorithms.kl.grid", [math.nan], "not of type 'number'"),
@@ -263,16 +268,46 @@ class TestFaults:
         assert fault(f"{section}.A b", {}).startswith(f"config: {section}.A b: this name does not match ^[a-z]")
 
     @pytest.mark.parametrize(
-        ("algorithm", "message"),
+        ("change", "message"),
         [
-            ({"estimator": "KLDRO", "parameter": "temperature", "grid": [1]}, "temperature, expected radius for KLDRO"),
-            ({"estimator": "KLDRO"}, "none, expected radius for KLDRO"),
-            ({"estimator": "CIPS", "parameter": "radius", "grid": [1]}, "radius, expected none for CIPS"),
-            ({"estimator": "AdaptiveKLCRM", "parameter": "variance", "grid": [1]}, "variance, expected radius for"),
+            (
+                {"parameter": "temperature"},
+                "the hyper-parameter of KLDRO is temperature and 2 values, expected radius and",
+            ),
+            ({"estimator": "CIPS"}, "the hyper-parameter of CIPS is radius and 2 values, expected none"),
+            ({"estimator": "KLCRM"}, "the hyper-parameter of KLCRM is radius and 2 values, expected temperature and"),
+            ({"options": {"variance": "sum"}}, "KLDRO has no parameter 'variance', expected radius"),
+            ({"options": {"radius": 1}}, "'radius' is the hyper-parameter of KLDRO, no option"),
+            ({"estimator": "KLDR"}, "unknown estimator 'KLDR'; did you mean 'KLDRO'? (allowed: CIPS, POEM, KLCRM, "),
+            ({"estimator": "no.where:Risk"}, "estimator no.where:Risk: No module named 'no'"),
         ],
     )
-    def test_a_parameter_that_is_not_its_estimators(self, algorithm, message):
-        assert fault("algorithms.kl", algorithm).startswith(f"config: algorithms.kl.parameter: {message}")
+    def test_what_does_not_fit_its_estimator(self, change, message):
+        algorithm = SMALL["algorithms"]["kl"] | change
+        assert fault("algorithms.kl", algorithm).startswith(f"config: algorithms.kl: {message}")
+
+
+class TestLooks:
+    def test_algorithms_without_a_look_of_their_own_are_told_apart(self):
+        algorithms = {f"own{i}": {"estimator": "CIPS"} for i in range(20)}
+        algorithms["own3"] |= {"label": "My own", "colour": "#44AA99"}
+        algorithms["own4"] |= {"colour": "#882255", "marker": "*"}
+        config = {**SMALL, "algorithms": SMALL["algorithms"] | algorithms}
+        found = complete(config, SCHEMA)["algorithms"]
+        assert len({(each["colour"], each["marker"]) for each in found.values()}) == len(found)
+        assert (found["own3"]["label"], found["own3"]["colour"]) == ("My own", "#44AA99")
+        assert found["own4"]["marker"] == "*"
+        assert found["own5"]["label"] == "own5"
+
+    def test_the_shipped_ones_are(self):
+        algorithms = complete(SHIPPED, SCHEMA)["algorithms"].values()
+        for key in ("label", "colour", "marker"):
+            assert len({each[key] for each in algorithms}) == len(algorithms)
+        assert all({"label", "colour", "marker"} <= each.keys() for each in SHIPPED["algorithms"].values())
+
+    def test_data_sets_have_labels(self):
+        assert all("label" in each for each in SHIPPED["datasets"].values())
+        assert complete(SMALL, SCHEMA)["datasets"]["toy"]["label"] == "toy"
 
 
 class TestText:

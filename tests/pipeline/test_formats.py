@@ -19,11 +19,11 @@ from scipy import sparse
 from drcrm.__main__ import main
 from drcrm.errors import InputError
 from drcrm.pipeline.files import read_npz
-from drcrm.pipeline.formats import EMBEDDED, Registered, load, read_multilabel
+from drcrm.pipeline.formats import EMBEDDED, DatasetSpec, load, read_multilabel
 from drcrm.pipeline.sources import Source
 
 PACK = {"svm": bytes, "bz2": bz2.compress, "gz": gzip.compress}
-FOUR = Registered(features=4, labels=[0, 1, 2])
+FOUR = DatasetSpec(features=4, labels=[0, 1, 2])
 LINE = "0,2 1:0.5 3:2\n"
 TRUNCATED = "truncated: the compressed data end before their end mark"
 
@@ -53,7 +53,7 @@ class TestReading:
 
     def test_labels_are_kept_by_id_in_the_given_order(self, tmp_path):
         path = write(tmp_path / "a.svm", "33,101 1:1\n59 1:1\n102,33,59 1:1\n7 1:1\n")
-        kept = Registered(features=1, labels=[59, 33], drop_other_labels=True)
+        kept = DatasetSpec(features=1, labels=[59, 33], drop_other_labels=True)
         assert read_multilabel(path, kept)[1].tolist() == [[0, 1], [1, 0], [1, 1], [0, 0]]
 
     @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ class TestReading:
     def test_dropped_labels_are_ids_too(self, tmp_path, label):
         path = write(tmp_path / "a.svm", f"{label} 1:1\n")
         with pytest.raises(InputError, match=f"line 1: label {label} is out of range, expected 1 to 2"):
-            read_multilabel(path, Registered(features=4, labels=[1, 2], drop_other_labels=True))
+            read_multilabel(path, DatasetSpec(features=4, labels=[1, 2], drop_other_labels=True))
 
     @pytest.mark.parametrize("text", ["", "\n", "# nothing\n"])
     def test_no_rows(self, tmp_path, text):
@@ -136,12 +136,12 @@ class TestReading:
 
 
 class TestLoading:
-    def load(self, folder: Path, train: list[str], test: list[str], **registered):
+    def load(self, folder: Path, train: list[str], test: list[str], **spec):
         paths = [
             [write(folder / f"{role}{number}.svm", text) for number, text in enumerate(texts)]
             for role, texts in (("train", train), ("test", test))
         ]
-        return load(Registered(features=4, labels=[0, 1, 2], **registered), *paths)
+        return load(DatasetSpec(features=4, labels=[0, 1, 2], **spec), *paths)
 
     def test_files_are_joined_in_order(self, tmp_path):
         (X, labels), (X_test, labels_test) = self.load(
@@ -172,7 +172,7 @@ class TestLoading:
         assert (len(X), len(X_test)) == (3, 2)
 
     @pytest.mark.parametrize(
-        ("train", "test", "registered", "message"),
+        ("train", "test", "spec", "message"),
         [
             ([LINE, LINE], [LINE], {"rows": (3, 1)}, "train0.svm: the training part has 2 rows, expected 3"),
             ([LINE], [LINE, LINE], {"rows": (1, 1)}, "test0.svm: the test part has 2 rows, expected 1"),
@@ -186,9 +186,9 @@ class TestLoading:
         ],
         ids=["rows train", "rows test", "no positive", "all repeats"],
     )
-    def test_parts_that_cannot_be_used(self, tmp_path, train, test, registered, message):
+    def test_parts_that_cannot_be_used(self, tmp_path, train, test, spec, message):
         with pytest.raises(InputError) as error:
-            self.load(tmp_path, train, test, **registered)
+            self.load(tmp_path, train, test, **spec)
         assert str(error.value) == f"{tmp_path}/{message}"
 
     def test_the_embedded_digits(self):

@@ -94,7 +94,7 @@ def draw_results(folder: Path, counts: tuple[int, ...], seeds: int) -> None:
     """Run tables and figures on collected metrics."""
     metrics = folder / "metrics.csv"
     tables = "--metrics", metrics, "--datasets", "toy", "--selection", "snips", "ips", "--seeds", seeds
-    grids = "--grid", "cips=", f"kl_dro={','.join(map(str, GRID))}", "--paper", "toy=scene:a toy"
+    grids = "--grids", json.dumps({"cips": [], "kl_dro": GRID}), "--papers", json.dumps({"toy": ["scene", "a toy"]})
     assert run("tables", *tables, *grids, *PROTOCOL, "--replay-count", counts[-1], "--output", folder / "tables") == 0
     read = "--metrics", metrics, "--grids", folder / "grids.csv"
     figure = *read, "--dataset", "toy", "--labels", 3, "--selection", "snips", "ips", "--seeds", seeds
@@ -667,7 +667,10 @@ class TestBadArguments:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["KL"], "argument --estimator: invalid choice: 'KL' (choose from"),
+            (["KLDR"], "unknown estimator 'KLDR'; did you mean 'KLDRO'? (allowed: CIPS, POEM, "),
+            (["nowhere:Risk"], "estimator nowhere:Risk: No module named 'nowhere'"),
+            (["math:Risk"], "estimator math:Risk: module 'math' has no attribute 'Risk'"),
+            (["math:sqrt"], "estimator math:sqrt: sqrt is no subclass of drcrm.core.risks.Risk"),
             (["KLDRO"], "the hyper-parameter of KLDRO is none, expected radius and at least one value"),
             (["KLDRO", "--parameter", "radius"], "the hyper-parameter of KLDRO is radius and 0 values, expected"),
             (["KLDRO", "--parameter", "gamma", "--grid", 1], "the hyper-parameter of KLDRO is gamma and 1 values"),
@@ -677,18 +680,19 @@ class TestBadArguments:
             (["KLCRM", "--parameter", "temperature", "--grid", 0], "temperature is 0.0, expected a finite number > 0"),
             (["KLDRO", "--parameter", "radius", "--grid", "small"], "argument --grid: invalid float value: 'small'"),
             (
-                ["KLDRO", "--parameter", "radius", "--grid", 1, "--option", "variance=sum"],
-                "unknown option 'variance' of KLDRO, expected none",
+                ["KLDRO", "--parameter", "radius", "--grid", 1, "--options", '{"variance": "sum"}'],
+                "KLDRO has no parameter 'variance', expected radius",
             ),
             (
-                ["AdaptiveKLCRM", "--parameter", "radius", "--grid", 1, "--option", "radius=2"],
-                "unknown option 'radius' of AdaptiveKLCRM, expected variance",
+                ["AdaptiveKLCRM", "--parameter", "radius", "--grid", 1, "--options", '{"radius": 2}'],
+                "'radius' is the hyper-parameter of AdaptiveKLCRM, no option",
             ),
             (
-                ["AdaptiveKLCRM", "--parameter", "radius", "--grid", 1, "--option", "variance=median"],
+                ["AdaptiveKLCRM", "--parameter", "radius", "--grid", 1, "--options", '{"variance": "median"}'],
                 "variance is 'median', expected 'mean' or 'sum'",
             ),
-            (["CIPS", "--option", "variance"], "argument --option: 'variance' is not NAME=VALUE"),
+            (["CIPS", "--options", "variance"], "argument --options: not JSON (Expecting value: line 1"),
+            (["CIPS", "--options", "[1]"], "argument --options: '[1]' is not a JSON object"),
             (["CIPS", "--clip", 3], "unrecognized arguments: --clip 3"),
         ],
     )

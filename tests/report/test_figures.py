@@ -8,13 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drcrm.report.figures import FIGURES, Measured, grid, paired, replay_count, surprise
+from drcrm.report.figures import FIGURES, grid, paired, replay_count, surprise
+from drcrm.report.style import Names
+from drcrm.report.summaries import DatasetResults
 
 ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
 GRID = [0.01, 0.1, 1.0]
 
 
-def measured(lost: tuple[str, int] | None = None, seeds: int = 3) -> Measured:
+def results(lost: tuple[str, int] | None = None, seeds: int = 3) -> DatasetResults:
     """Losses that tell algorithm and seed: 1, 2, … plus a tenth for each seed; one run may be lost."""
     rows, grids = [], []
     for place, name in enumerate(ALGORITHMS):
@@ -29,7 +31,8 @@ def measured(lost: tuple[str, int] | None = None, seeds: int = 3) -> Measured:
                 rows.append({**row, "score": loss - 14 - 0.5 * (seed + 1)})
                 grids += [{**key, "hyperparameter": value, "expected_loss": loss + value} for value in GRID]
     frames = pd.DataFrame(rows), pd.DataFrame(grids).query("algorithm in ('poem', 'kl_dro')")
-    return Measured(*frames, dataset="yeast", selections=["ips"], seeds=seeds, counts=[1, 4], labels=14)
+    names = Names({"poem": {"label": "POEM"}, "kl_dro": {"label": "KL-DRO"}, "cips": {"label": "CIPS"}})
+    return DatasetResults(*frames, "yeast", ["ips"], seeds, counts=[1, 4], labels=14, names=names)
 
 
 def lines(axes) -> dict[str, np.ndarray]:
@@ -39,30 +42,30 @@ def lines(axes) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_draws_any_number_of_seeds(draw, seeds, tmp_path):
-    draw(measured(seeds=seeds)).savefig(tmp_path / "figure.png")
-    draw(measured(lost=("kl_dro", 0), seeds=seeds)).savefig(tmp_path / "figure.png")
+    draw(results(seeds=seeds)).savefig(tmp_path / "figure.png")
+    draw(results(lost=("kl_dro", 0), seeds=seeds)).savefig(tmp_path / "figure.png")
 
 
 @pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
 def test_draws_where_a_seed_has_no_runs_at_all(draw, tmp_path):
-    runs = measured()
+    runs = results()
     frames = {name: frame[frame["seed"] != 1] for name, frame in (("metrics", runs.metrics), ("grids", runs.grids))}
     draw(replace(runs, **frames)).savefig(tmp_path / "figure.png")
 
 
 def test_replay_count_shows_means_and_leaves_gaps():
-    [axes] = replay_count(measured()).axes
+    [axes] = replay_count(results()).axes
     assert lines(axes)["π0"] == pytest.approx([1.1, 1.1])
     means = {container.get_label(): container[0].get_ydata() for container in axes.containers}
     assert means["POEM"] == pytest.approx([3.1, 3.1])
-    [axes] = replay_count(measured(lost=("poem", 1))).axes
+    [axes] = replay_count(results(lost=("poem", 1))).axes
     means = {container.get_label(): container[0].get_ydata() for container in axes.containers}
     assert np.isnan(means["POEM"]).all()
     assert means["KL-DRO"] == pytest.approx([4.1, 4.1])
 
 
 def test_replay_count_writes_means_far_above_cips_at_the_end_of_the_axis():
-    runs = measured()
+    runs = results()
     loss, algorithm = runs.metrics["expected_loss"], runs.metrics["algorithm"]
     runs.metrics["expected_loss"] = loss.where(~algorithm.isin(["poem", "kl_dro", "skyline"]), 2)
     assert len(replay_count(runs).axes[0].texts) == 0
@@ -79,7 +82,7 @@ def test_replay_count_writes_means_far_above_cips_at_the_end_of_the_axis():
 
 
 def test_grid_shows_losses_levels_and_choices():
-    poem, kl_dro = grid(measured()).axes
+    poem, kl_dro = grid(results()).axes
     assert [poem.get_title(), kl_dro.get_title()] == ["POEM", "KL-DRO"]
     curve, *levels = (line.get_ydata() for line in poem.get_lines())
     assert curve == pytest.approx([3.11, 3.2, 4.1])
@@ -92,15 +95,15 @@ def test_grid_shows_losses_levels_and_choices():
 
 def test_surprise_is_estimated_less_true_risk():
     """The scores promise ½, 1, 1½ less than the losses: 1 on average."""
-    [axes] = surprise(measured()).axes
+    [axes] = surprise(results()).axes
     assert [float(container[0].get_xdata()[0]) for container in axes.containers] == pytest.approx([-1, -1, -1])
-    texts = [text.get_text() for text in surprise(measured(lost=("poem", 2))).axes[0].texts]
+    texts = [text.get_text() for text in surprise(results(lost=("poem", 2))).axes[0].texts]
     assert texts == ["missing"]
 
 
 def test_paired_differences_are_to_poem_on_the_same_seed():
-    [axes] = paired(measured()).axes
+    [axes] = paired(results()).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["CIPS", "KL-DRO"]
     assert [float(container[0].get_xdata()[0]) for container in axes.containers] == pytest.approx([-1, 1])
-    texts = [text.get_text() for text in paired(measured(lost=("kl_dro", 2))).axes[0].texts]
+    texts = [text.get_text() for text in paired(results(lost=("kl_dro", 2))).axes[0].texts]
     assert texts == ["missing"]

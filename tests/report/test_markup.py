@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from drcrm.report.markup import HTML, LATEX, MARKDOWN, comparison, details, hyperparameters, losses
-from drcrm.report.tables import COMPARISON, hyperparameter_table, loss_table
+from drcrm.report.paper import COMPARISON
+from drcrm.report.style import Names
+from drcrm.report.tables import hyperparameter_table, loss_table
 
-EVERY = {"markdown": MARKDOWN, "latex": LATEX, "html": HTML}
+LABELS = {"cips": "CIPS", "poem": "POEM", "akl_crm": "aKL-CRM", "chi2_dro": "χ²-DRO"}
+NAMES = Names({name: {"label": label} for name, label in LABELS.items()}, {"yeast": "Yeast"})
+EVERY = {kind: replace(to, names=NAMES) for kind, to in {"md": MARKDOWN, "tex": LATEX, "html": HTML}.items()}
 every_markup = pytest.mark.parametrize("to", EVERY.values(), ids=EVERY)
 
 
@@ -52,7 +58,7 @@ def test_details(table, to):
     text = details(loss_table(table, "expected_loss", ["my_set"], ["snips"], 4), "expected_loss", "snips", to)
     assert to.text("75%") in text
     assert "0.855 … 1.145" in text
-    assert ("75%" in text) == (to is not LATEX)
+    assert ("75%" in text) == (to.table is not LATEX.table)
 
 
 @every_markup
@@ -64,13 +70,13 @@ def test_hyperparameters(table, to):
     assert text.count("0 4") == 2
 
 
-@every_markup
-def test_what_differs_is_escaped(to):
+@pytest.mark.parametrize(("kind", "to"), EVERY.items(), ids=EVERY)
+def test_what_differs_is_escaped(kind, to):
     row = dict.fromkeys(COMPARISON, np.nan) | {"metric": "greedy_loss", "dataset": "yeast", "algorithm": "poem"}
     row |= {"selection": "ips", "paper": 1.0, "differs": "a|b & c_d <e> 5%"}
     text = comparison(pd.DataFrame([row]), to)
-    expected = {MARKDOWN: r"a\|b & c_d <e> 5%", LATEX: r"a|b \& c\_d <e> 5\%", HTML: "a|b &amp; c_d &lt;e&gt; 5%"}
-    assert expected[to] in text
+    expected = {"md": r"a\|b & c_d <e> 5%", "tex": r"a|b \& c\_d <e> 5\%", "html": "a|b &amp; c_d &lt;e&gt; 5%"}
+    assert expected[kind] in text
     assert "missing" in text
 
 
@@ -86,9 +92,16 @@ def test_comparison_has_one_row_where_no_score_matters(to):
         cell | {"algorithm": "poem", "selection": "ips"},
     ]
     text = comparison(pd.DataFrame(rows), to)
-    assert text.count("| CIPS |" if to is MARKDOWN else "CIPS") == 1
+    assert text.count("| CIPS |" if to.table is MARKDOWN.table else "CIPS") == 1
     assert text.count("POEM") == 2
     assert "+0.100 (+2.5)" in text
     assert "-0.100 (-2.0)" in text
     assert "4.100" + to.error.format(0.04) in text
     assert "4.200" + to.error.format(0.03) in text
+
+
+def test_names_in_greek_are_written_in_each_markup():
+    assert EVERY["md"].algorithm("chi2_dro") == EVERY["html"].algorithm("chi2_dro") == "χ²-DRO"
+    assert EVERY["tex"].algorithm("chi2_dro") == r"$\chi^2$-DRO"
+    assert EVERY["tex"].algorithm("logging") == r"$\pi_0$"
+    assert EVERY["tex"].algorithm("my_own") == "my own"

@@ -12,11 +12,13 @@ from snakemake.utils import update_config
 PROJECT = Path(os.path.abspath(str(workflow.current_basedir))).parents[1]
 SOURCE = PROJECT / "src"
 sys.path.insert(0, str(SOURCE))
+sys.path.append(os.getcwd())  # one's own risks, as `python -m` finds them in a job
 
 from drcrm.pipeline.config import complete
 from drcrm.errors import InputError
 from drcrm.pipeline.dependencies import source_files
-from drcrm.report.style import FIGURES, SELECTIONS, dataset_label
+from drcrm.registry import LOSSES, REFERENCE, SCORES, find_estimator
+from drcrm.report.style import FIGURES
 
 SCHEMA = PROJECT / "workflow/schemas/config.schema.yaml"
 
@@ -53,6 +55,6 @@ def code(step):
     return [local_path(path) for path in source_files(step, SOURCE / "drcrm")]
 
 
-def of(key):
+def option(key):
     """A lookup of an option in the experiment of a job."""
     return lambda wildcards: config["experiments"][wildcards.experiment][key]

@@ -46,9 +46,9 @@ rule split:
         runtime=10,
     params:
         drcrm=drcrm,
-        unit=of("split_unit"),
-        logging=of("logging_fraction"),
-        heldout=of("heldout_fraction"),
+        unit=option("split_unit"),
+        logging=option("logging_fraction"),
+        heldout=option("heldout_fraction"),
     message:
         "split {wildcards.dataset}, seed {wildcards.seed}"
     shell:
@@ -76,7 +76,7 @@ rule log_crf:
         runtime=20,
     params:
         drcrm=drcrm,
-        c=of("logging_c"),
+        c=option("logging_c"),
     message:
         "logging policy on {wildcards.dataset}, seed {wildcards.seed}"
     shell:

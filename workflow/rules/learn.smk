@@ -49,8 +49,8 @@ rule evaluate:
     params:
         drcrm=drcrm,
         fits=lambda wildcards, input: " ".join(f"{name}={input[name]}" for name in fits(wildcards)),
-        selection=of("selection"),
-        absent=of("absent_label_score"),
+        selection=option("selection"),
+        absent=option("absent_label_score"),
     message:
         "evaluate on {wildcards.dataset}, seed {wildcards.seed}, replayed {wildcards.replays} times"
     shell:

@@ -74,13 +74,12 @@ def learner(wildcards):
     """The options of fit: the estimator, its hyper-parameter and grid, its other parameters; for POEM its grid's unit."""
     algorithm = config["algorithms"][wildcards.algorithm]
     scale = config["experiments"][wildcards.experiment]["variance_penalty_scale"]
-    options = " ".join(quote(f"{name}={value}") for name, value in algorithm["options"].items())
     parts = [
-        f"--estimator {algorithm['estimator']}",
+        f"--estimator {quote(algorithm['estimator'])}",
         f"--parameter {algorithm['parameter']}" if "parameter" in algorithm else "",
         f"--grid {' '.join(map(str, algorithm['grid']))}" if "grid" in algorithm else "",
-        f"--option {options}" if options else "",
-        f"--variance-penalty-scale {scale}" if algorithm["estimator"] == "POEM" else "",
+        f"--options {quote(json.dumps(algorithm['options']))}" if algorithm["options"] else "",
+        f"--variance-penalty-scale {scale}" if find_estimator(algorithm["estimator"]).calibrated else "",
     ]
     return " ".join(filter(None, parts))
 
@@ -99,15 +98,25 @@ def fits(wildcards):
 
 
 def grids(wildcards):
-    """The grids of an experiment's algorithms, as tables wants them."""
-    chosen = {name: config["algorithms"][name] for name in config["experiments"][wildcards.experiment]["algorithms"]}
-    return " ".join(f"{name}={','.join(map(str, a.get('grid', [])))}" for name, a in chosen.items())
+    """The grids of an experiment's algorithms, as JSON."""
+    algorithms = config["experiments"][wildcards.experiment]["algorithms"]
+    return json.dumps({name: config["algorithms"][name].get("grid", []) for name in algorithms})
 
 
 def papers(wildcards):
-    """The paper's data set of each of an experiment's, and how it differs, as tables wants them."""
+    """The paper's data set that each of an experiment's stands for, and how it differs, as JSON."""
     datasets = {name: config["datasets"][name] for name in config["experiments"][wildcards.experiment]["datasets"]}
-    return [f"{name}={d['paper']}:{d.get('differs', '')}" for name, d in datasets.items() if "paper" in d]
+    known = {name: (each["paper"], each.get("differs", "")) for name, each in datasets.items() if "paper" in each}
+    return json.dumps(known)
+
+
+def names(wildcards):
+    """How an experiment's algorithms and data sets are named and drawn, as JSON."""
+    experiment = config["experiments"][wildcards.experiment]
+    algorithms = {name: config["algorithms"][name] for name in experiment["algorithms"]}
+    looks = {name: {key: each[key] for key in ("label", "colour", "marker")} for name, each in algorithms.items()}
+    datasets = {name: dataset_label(name) for name in all_datasets(experiment)}
+    return json.dumps({"algorithms": looks, "datasets": datasets}, ensure_ascii=False)
 
 
 def shown(wildcards):
@@ -118,21 +127,25 @@ def shown(wildcards):
     return {"seeds": experiment["seeds"], "counts": [experiment["replay_count"]]}
 
 
+def dataset_label(name):
+    """What a data set is called in print."""
+    return config["datasets"][name]["label"]
+
+
 def named(wildcards):
     """What the data sets and selections of a figure or of the tables are called in their caption."""
     experiment = config["experiments"][wildcards.experiment]
     datasets = [wildcards.dataset] if "dataset" in wildcards.keys() else experiment["datasets"]
     return {
         "data": ", ".join(map(dataset_label, datasets)),
-        "selection": [SELECTIONS[name] for name in experiment["selection"]],
+        "selection": [SCORES[name].label for name in experiment["selection"]],
     }
 
 
 def settings(wildcards):
     """An experiment with its data sets and algorithms, as provenance wants them; the mirror is not among them."""
     experiment = config["experiments"][wildcards.experiment]
-    datasets = experiment["datasets"] + experiment.get("replay_curve", {}).get("datasets", [])
-    used = {"datasets": datasets, "algorithms": experiment["algorithms"]}
+    used = {"datasets": all_datasets(experiment), "algorithms": experiment["algorithms"]}
     chosen = {kind: {name: config[kind][name] for name in names} for kind, names in used.items()}
     return json.dumps({"experiment": experiment, **chosen}, sort_keys=True)
 

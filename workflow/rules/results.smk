@@ -85,20 +85,21 @@ rule tables:
     params:
         drcrm=drcrm,
         folder=lambda wildcards, output: Path(output[0]).parent,
-        datasets=of("datasets"),
-        selection=of("selection"),
-        seeds=of("seeds"),
-        replay_count=of("replay_count"),
+        datasets=option("datasets"),
+        selection=option("selection"),
+        seeds=option("seeds"),
+        replay_count=option("replay_count"),
         grids=grids,
         papers=papers,
+        names=names,
         protocol=protocol,
         named=named,
     message:
         "tables of {wildcards.experiment}"
     shell:
         "{params.drcrm} tables --metrics {input.metrics} --datasets {params.datasets} --selection {params.selection}"
-        " --seeds {params.seeds} --replay-count {params.replay_count} --grid {params.grids} --paper {params.papers:q}"
-        " {params.protocol}"
+        " --seeds {params.seeds} --replay-count {params.replay_count} --grids {params.grids:q} --papers {params.papers:q}"
+        " --names {params.names:q} {params.protocol}"
         " --output {params.folder} 2> {log}"
 
 
@@ -127,13 +128,15 @@ rule figure:
         runtime=10,
     params:
         drcrm=drcrm,
-        selection=of("selection"),
+        selection=option("selection"),
         shown=shown,
         named=named,
+        names=names,
         labels=n_labels,
     message:
         "{wildcards.figure} figure of {wildcards.experiment} on {wildcards.dataset}"
     shell:
         "{params.drcrm} figures {wildcards.figure} --metrics {input.metrics} --grids {input.grids}"
         " --dataset {wildcards.dataset} --labels {params.labels} --selection {params.selection}"
-        " --seeds {params.shown[seeds]} --replay-counts {params.shown[counts]} --output {output} 2> {log}"
+        " --seeds {params.shown[seeds]} --replay-counts {params.shown[counts]}"
+        " --names {params.names:q} --output {output} 2> {log}"

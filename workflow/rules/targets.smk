@@ -1,8 +1,7 @@
 """What an experiment consists of: its runs, and the files it leaves."""
 
 TABLES = {
-    "expected_loss": "Expected Hamming loss",
-    "greedy_loss": "Greedy Hamming loss",
+    **LOSSES,
     "hyperparameters": "Chosen hyper-parameters",
     "paper_comparison": "Beside the paper and the public code",
     "differences_to_poem": "Paired differences to POEM",
@@ -20,12 +19,17 @@ def runs(name):
     return sorted(dict.fromkeys(tables + figure))
 
 
+def all_datasets(experiment):
+    """The data sets of an experiment's tables and of its replay-count figure."""
+    return list(dict.fromkeys(experiment["datasets"] + experiment.get("replay_curve", {}).get("datasets", [])))
+
+
 def targets(name):
     """All files of an experiment, but the report."""
     folder, experiment = f"results/{name}", config["experiments"][name]
     figures = {figure: experiment["datasets"] for figure in FIGURES}
     figures["replay_count"] = experiment.get("replay_curve", {"datasets": []})["datasets"]
-    if "poem" not in experiment["algorithms"]:
+    if REFERENCE not in experiment["algorithms"]:
         del figures["paired"]
     return [
         f"{folder}/metrics.csv",

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
 from numbers import Real
+from typing import Literal
 
 import numpy as np
 
@@ -56,10 +57,10 @@ class Risk(ABC):
         z or weights not finite vectors of one length, a negative weight, no positive weight, or a risk beyond the
         range of floating-point numbers.
 
-    ``most_robust`` picks the most robust of several values of the hyper-parameter, the constructor's first argument.
+    ``robust_end`` says which end of a grid of the hyper-parameter, the constructor's first argument, is more robust.
     """
 
-    most_robust = max
+    robust_end: Literal["low", "high"] = "high"
 
     def __call__(self, z, weights=None) -> tuple[float, np.ndarray]:
         z = check_vector(z, np.size(z), "z")
@@ -132,7 +133,7 @@ class BoltzmannRisk(Risk):
         γ, in the units of z; γ → ∞ gives the mean, γ → 0 the largest z.
     """
 
-    most_robust = min
+    robust_end = "low"
 
     def __init__(self, temperature: float):
         self.temperature = _above_zero(temperature, "temperature")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -52,10 +52,10 @@ def off_policy_scores(weight, cost, clip: float, count=None) -> dict[str, float]
     }
 
 
-def choose(scores: Sequence[float], grid: Sequence[float], most_robust: Callable = max) -> int | None:
+def choose(scores: Sequence[float], grid: Sequence[float], robust_end: str = "high") -> int | None:
     """Return the index of the smallest score; of equal ones that of the most robust grid value; None if all are NaN."""
     scores = np.asarray(scores, dtype=float)
     if np.isnan(scores).all():
         return None
     ties = np.flatnonzero(scores == np.nanmin(scores))
-    return int(most_robust(ties, key=lambda index: grid[index]))
+    return int((max if robust_end == "high" else min)(ties, key=lambda index: grid[index]))

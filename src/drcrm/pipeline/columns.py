@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SCORES = ("ips", "clipped_ips", "snips", "clipped_snips")
+from ..registry import LOSSES, SCORES
 
 COLUMNS = [
     "dataset",
@@ -10,8 +10,7 @@ COLUMNS = [
     "seed",
     "algorithm",
     "selection",
-    "expected_loss",
-    "greedy_loss",
+    *LOSSES,
     "hyperparameter",
     "score",
     "iterations",
@@ -25,8 +24,7 @@ GRID_COLUMNS = [
     "algorithm",
     "hyperparameter",
     *SCORES,
-    "expected_loss",
-    "greedy_loss",
+    *LOSSES,
     "iterations",
     "converged",
 ]

@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from copy import deepcopy
 from difflib import get_close_matches
+from itertools import product
 
 import jsonschema
 
-from ..algorithms import ALGORITHMS
 from ..errors import InputError, located
+from ..registry import find_estimator
+
+SPARE_COLOURS = ("#882255", "#44AA99", "#999933", "#332288")
+SPARE_MARKERS = "*hpd<>HX"
 
 _TYPES = {
     "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
@@ -30,7 +34,7 @@ def complete(config: Mapping, schema: Mapping) -> dict:
     nested values as text, and YAML reads 1e-5 as text.
 
     Beyond the schema it checks that the data sets, algorithms and experiments that are named exist, and that an
-    algorithm's parameters are its estimator's.
+    algorithm's parameters are its estimator's. Algorithms without a colour or marker get a pair of their own.
     """
     config = _typed(config, schema, schema)
     error = jsonschema.exceptions.best_match(_Validator(schema).iter_errors(config))
@@ -38,18 +42,12 @@ def complete(config: Mapping, schema: Mapping) -> dict:
         raise InputError(_explain(error))
     _fill(config, schema, schema)
     for name, algorithm in config["algorithms"].items():
-        allowed = ALGORITHMS[algorithm["estimator"]].parameters
-        given = [algorithm["parameter"]] if "parameter" in algorithm else []
-        if given != list(allowed[:1]):
-            raise InputError(
-                f"config: algorithms.{name}.parameter: {', '.join(given) or 'none'}, "
-                f"expected {', '.join(allowed[:1]) or 'none'} for {algorithm['estimator']}"
-            )
-        for option in algorithm["options"]:
-            _known(option, allowed[1:], f"algorithms.{name}.options", "parameter")
         with located(f"config: algorithms.{name}"):
-            for value in algorithm.get("grid", []):
-                ALGORITHMS[algorithm["estimator"]].make_risk(**{algorithm["parameter"]: value}, **algorithm["options"])
+            estimator = find_estimator(algorithm["estimator"])
+            estimator.along(algorithm.get("parameter"), algorithm.get("grid", []), algorithm["options"])
+    _name(config["datasets"])
+    _name(config["algorithms"])
+    _tell_apart(config["algorithms"])
     for name, dataset in config["datasets"].items():
         for file in dataset["sha256"]:
             _known(file, dataset.get("train", []) + dataset.get("test", []), f"datasets.{name}.sha256", "file")
@@ -65,6 +63,24 @@ def complete(config: Mapping, schema: Mapping) -> dict:
     for experiment in config["run"]:
         _known(experiment, config["experiments"], "run", "experiment")
     return config
+
+
+def _name(entries: Mapping[str, dict]) -> None:
+    """Label what has no label by its name."""
+    for name, entry in entries.items():
+        entry.setdefault("label", name.replace("_", " "))
+
+
+def _tell_apart(algorithms: Mapping[str, dict]) -> None:
+    """Give the algorithms without a colour or a marker one, so that no two algorithms share both."""
+    taken = {(each.get("marker"), each.get("colour")) for each in algorithms.values()}
+    for each in algorithms.values():
+        if not {"colour", "marker"} <= each.keys():
+            markers = [each["marker"]] if "marker" in each else SPARE_MARKERS
+            colours = [each["colour"]] if "colour" in each else SPARE_COLOURS
+            pairs = list(product(markers, colours))
+            each["marker"], each["colour"] = next((pair for pair in pairs if pair not in taken), pairs[0])
+            taken.add((each["marker"], each["colour"]))
 
 
 def _known(name: str, allowed, place: str, kind: str) -> None:

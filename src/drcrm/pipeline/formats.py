@@ -18,7 +18,7 @@ DENSE_FROM = 0.25  # share of non-zero features from which a data set is stored 
 
 
 @dataclass(frozen=True)
-class Registered:
+class DatasetSpec:
     """What a data set must contain.
 
     features : number of features; labels : the ids that are kept, in the order of the columns;
@@ -36,7 +36,7 @@ class Registered:
 Contexts = tuple[np.ndarray | sparse.csr_array, np.ndarray]
 
 
-def load(registered: Registered, train: Sequence[Path], test: Sequence[Path]) -> tuple[Contexts, Contexts]:
+def load(spec: DatasetSpec, train: Sequence[Path], test: Sequence[Path]) -> tuple[Contexts, Contexts]:
     """Read the files of a data set and check all of their content.
 
     Returns (X, labels) of the training and of the test part; X (n, features) dense or CSR, labels (n, q) of 0 and 1.
@@ -44,8 +44,8 @@ def load(registered: Registered, train: Sequence[Path], test: Sequence[Path]) ->
     what the training part has. Raises InputError with the file and line, or the count that is wrong.
     """
     parts = []
-    for role, paths, rows in zip(("training", "test"), (train, test), registered.rows or (None, None), strict=True):
-        read = [read_multilabel(path, registered) for path in paths]
+    for role, paths, rows in zip(("training", "test"), (train, test), spec.rows or (None, None), strict=True):
+        read = [read_multilabel(path, spec) for path in paths]
         X = sparse.csr_array(sparse.vstack([X for X, _ in read], format="csr"))
         labels = np.vstack([labels for _, labels in read])
         if rows is not None and len(labels) != rows:
@@ -54,7 +54,7 @@ def load(registered: Registered, train: Sequence[Path], test: Sequence[Path]) ->
     (X, labels), (X_test, labels_test) = parts
     if not labels.any():
         raise InputError(f"{train[0]}: no positive label in the training part, expected at least one")
-    if registered.drop_repeats:
+    if spec.drop_repeats:
         keep, keep_test = first_occurrences([X, X_test])
         if not len(keep_test):
             raise InputError(f"{test[0]}: every row of the test part repeats one of the training part")
@@ -76,7 +76,7 @@ def load_digits() -> tuple[Contexts, Contexts]:
 EMBEDDED = {"digits": load_digits}
 
 
-def read_multilabel(path: str | Path, registered: Registered) -> tuple[sparse.csr_array, np.ndarray]:
+def read_multilabel(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, np.ndarray]:
     """Read one file of lines ``label,label index:value …``, indices from 1, plain or compressed (bz2, gz).
 
     Returns X (n, features) CSR and the labels (n, q) of 0 and 1. Raises InputError with the file, the line, what was
@@ -84,17 +84,17 @@ def read_multilabel(path: str | Path, registered: Registered) -> tuple[sparse.cs
     """
     from sklearn.datasets import load_svmlight_file
 
-    ids = np.asarray(registered.labels)
+    ids = np.asarray(spec.labels)
     with located(path), _readable():
         try:
-            X, tuples = load_svmlight_file(str(path), n_features=registered.features, multilabel=True, zero_based=False)
+            X, tuples = load_svmlight_file(str(path), n_features=spec.features, multilabel=True, zero_based=False)
         except (ValueError, OverflowError) as error:
-            raise InputError(_first_fault(path, registered) or str(error)) from None
+            raise InputError(_first_fault(path, spec) or str(error)) from None
         X = sparse.csr_array(X)
         column = {label: index for index, label in enumerate(ids.tolist())}
         flat = [label for labels in tuples for label in labels]
-        if not np.isfinite(X.data).all() or not X.has_canonical_format or not all(_fits(v, registered) for v in flat):
-            raise InputError(_first_fault(path, registered) or "cannot be used")
+        if not np.isfinite(X.data).all() or not X.has_canonical_format or not all(_fits(v, spec) for v in flat):
+            raise InputError(_first_fault(path, spec) or "cannot be used")
         if X.shape[0] == 0:
             raise InputError("no rows")
         X.eliminate_zeros()
@@ -118,27 +118,27 @@ def first_occurrences(parts: Sequence[sparse.csr_array]) -> list[np.ndarray]:
     return kept
 
 
-def _fits(label: float, registered: Registered) -> bool:
-    """Whether a label may stand in a file: a whole number that is registered, or that is dropped."""
-    return label in registered.labels or (registered.drop_other_labels and label >= 0 and label.is_integer())
+def _fits(label: float, spec: DatasetSpec) -> bool:
+    """Whether a label may stand in a file: a whole number that is spec, or that is dropped."""
+    return label in spec.labels or (spec.drop_other_labels and label >= 0 and label.is_integer())
 
 
-def _first_fault(path: str | Path, registered: Registered) -> str | None:
+def _first_fault(path: str | Path, spec: DatasetSpec) -> str | None:
     """Find the first line that cannot be used, and say why."""
     for number, line in enumerate(_lines(path), start=1):
         tokens = line.split("#", 1)[0].split()
         labels = [] if not tokens or ":" in tokens[0] else tokens.pop(0).split(",")
         try:
             for token in labels:
-                if not _fits(float(token), registered):
-                    allowed = f"{min(registered.labels)} to {max(registered.labels)}"
+                if not _fits(float(token), spec):
+                    allowed = f"{min(spec.labels)} to {max(spec.labels)}"
                     return f"line {number}: label {token} is out of range, expected {allowed}"
             last = 0
             for token in tokens:
                 index, value = token.split(":")
                 index = int(index)
-                if not 1 <= index <= registered.features:
-                    return f"line {number}: feature {index} is out of range, expected 1 to {registered.features}"
+                if not 1 <= index <= spec.features:
+                    return f"line {number}: feature {index} is out of range, expected 1 to {spec.features}"
                 if index <= last:
                     return f"line {number}: feature {index} follows feature {last}, expected rising indices"
                 if not math.isfinite(float(value)):

@@ -9,8 +9,8 @@ import pandas as pd
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-UNRANKED = ("logging", "skyline")  # not learned from the log: never best, never bold
-UNCHOSEN = (*UNRANKED, "cips")  # without a hyper-parameter that a held-out score would choose
+from ..registry import ROLES, SKYLINE
+
 LEVEL = 0.05
 EQUAL = 1e-12  # the relative difference of two losses that is rounding
 
@@ -32,8 +32,8 @@ def interval(values: np.ndarray, confidence: float = 0.95) -> Interval:
     if n < 2:
         return Interval(mean, np.nan, np.nan, np.nan)
     error = values.std(ddof=1) / np.sqrt(n)
-    reach = stats.t.ppf((1 + confidence) / 2, n - 1) * error
-    return Interval(mean, error, mean - reach, mean + reach)
+    half = stats.t.ppf((1 + confidence) / 2, n - 1) * error
+    return Interval(mean, error, mean - half, mean + half)
 
 
 def larger_p_value(values: np.ndarray, best: np.ndarray) -> float:
@@ -69,14 +69,14 @@ def compare(losses: pd.DataFrame) -> pd.DataFrame:
         seed allows no test: for the best alone). ``p_holm`` is adjusted over the column.
     """
     table = pd.DataFrame(index=losses.columns)
-    of = [interval(losses[name]) for name in losses]
-    table["mean"] = [i.mean for i in of]
-    table["standard_error"] = [i.standard_error for i in of]
-    table["ci_low"] = [i.low for i in of]
-    table["ci_high"] = [i.high for i in of]
-    means = table["mean"].drop(list(UNRANKED), errors="ignore").dropna()
+    intervals = [interval(losses[name]) for name in losses]
+    table["mean"] = [i.mean for i in intervals]
+    table["standard_error"] = [i.standard_error for i in intervals]
+    table["ci_low"] = [i.low for i in intervals]
+    table["ci_high"] = [i.high for i in intervals]
+    means = table["mean"].drop(list(ROLES), errors="ignore").dropna()
     best = means.idxmin() if len(means) else None
-    tested = [name for name in losses if name not in (best, "skyline") and not np.isnan(table["mean"][name])]
+    tested = [name for name in losses if name not in (best, SKYLINE) and not np.isnan(table["mean"][name])]
     p_values = {name: larger_p_value(losses[name], losses[best]) for name in tested if best is not None}
     table["p_value"] = pd.Series(p_values, index=table.index, dtype=float)
     table["best"] = [int(name in means.index and (name == best or table["p_value"][name] >= LEVEL)) for name in losses]

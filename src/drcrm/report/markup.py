@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 
 import numpy as np
 import pandas as pd
 
-from .comparisons import UNCHOSEN
-from .style import METRICS, SELECTIONS, dataset_label, look
+from ..registry import LOSSES, SCORES, UNCHOSEN
+from .style import Names
 
 Rows = Sequence[Sequence[str]]
 
@@ -23,10 +23,14 @@ class Markup:
     heading: str
     table: Callable[[Sequence[str], Rows], str]  # from a header of plain text, and rows in this markup
     text: Callable[[str], str]  # plain text in this markup
-    label: str  # the attribute of a Look that is in this markup
     bold: str
     error: str
     power: str
+    names: Names = field(default_factory=Names, hash=False)
+
+    def algorithm(self, name: str) -> str:
+        """The name of an algorithm in print."""
+        return self.text(self.names.look(name).label)
 
 
 def _markdown_table(header: Sequence[str], rows: Rows) -> str:
@@ -39,6 +43,12 @@ def _latex_table(header: Sequence[str], rows: Rows) -> str:
     lines = [rf"\begin{{tabular}}{{l{'c' * (len(header) - 1)}}}", r"\toprule", heads + r" \\", r"\midrule"]
     lines += [" & ".join(row) + r" \\" for row in rows]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _latex_text(text: str) -> str:
+    for plain, latex in {"%": r"\%", "_": r"\_", "&": r"\&", "χ²": r"$\chi^2$", "π0": r"$\pi_0$"}.items():
+        text = text.replace(plain, latex)
+    return text
 
 
 def _html_table(header: Sequence[str], rows: Rows) -> str:
@@ -61,7 +71,6 @@ MARKDOWN = Markup(
     heading="{}\n\n",
     table=_markdown_table,
     text=lambda text: text.replace("|", r"\|"),
-    label="label",
     bold="**{}**",
     error=" ± {:.3f}",
     power="10^{}",
@@ -70,8 +79,7 @@ LATEX = Markup(
     document=str,
     heading="% {}\n",
     table=_latex_table,
-    text=lambda text: text.replace("%", r"\%").replace("_", r"\_").replace("&", r"\&"),
-    label="latex",
+    text=_latex_text,
     bold=r"\textbf{{{}}}",
     error=r" {{\scriptsize $\pm$ {:.3f}}}",
     power="$10^{{{}}}$",
@@ -81,7 +89,6 @@ HTML = Markup(
     heading="<p>{}</p>\n",
     table=_html_table,
     text=escape,
-    label="label",
     bold="<b>{}</b>",
     error=" ± {:.3f}",
     power="10<sup>{}</sup>",
@@ -97,23 +104,23 @@ def losses(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
     datasets, algorithms = (list(dict.fromkeys(at.index.get_level_values(level))) for level in (0, 1))
     rows = [
         [
-            getattr(look(algorithm), to.label),
+            to.algorithm(algorithm),
             *(_loss(at.loc[data, algorithm], to) if (data, algorithm) in at.index else "" for data in datasets),
         ]
         for algorithm in algorithms
     ]
     said = (
-        f"{METRICS[metric]} on the test set, hyper-parameters chosen by {SELECTIONS[selection]}: mean ± standard "
+        f"{LOSSES[metric]} on the test set, hyper-parameters chosen by {SCORES[selection].label}: mean ± standard "
         f"error over {table['n_seeds'].max()} seeds. Bold: not significantly worse than the best learned algorithm "
         "(one-tailed paired t-test at 0.05)."
     )
-    return to.heading.format(said) + to.table(["", *map(dataset_label, datasets)], rows)
+    return to.heading.format(said) + to.table(["", *map(to.names.dataset, datasets)], rows)
 
 
 def details(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
     """All that a loss table knows of one selection, a row per data set and algorithm."""
     said = (
-        f"{METRICS[metric]}, chosen by {SELECTIONS[selection]}: 95 % intervals (Student t), p-values of a larger "
+        f"{LOSSES[metric]}, chosen by {SCORES[selection].label}: 95 % intervals (Student t), p-values of a larger "
         "mean than that of the best learned algorithm, the same adjusted by Holm over a data set, seeds, and the "
         "share of the chosen fits that converged."
     )
@@ -124,14 +131,14 @@ def details(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str
 
 def hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Markup) -> str:
     """The range of each grid, and how often each of its values was chosen on each data set, from low to high."""
-    header = ["Algorithm", "Range", "Chosen by", *map(dataset_label, datasets)]
+    header = ["Algorithm", "Range", "Chosen by", *map(to.names.dataset, datasets)]
     rows = []
     for (algorithm, selection), group in table.groupby(["algorithm", "selection"], sort=False):
         grid = sorted(set(group["value"]))
         counts = [group[group["dataset"] == data].set_index("value")["times_chosen"] for data in datasets]
         cells = [" ".join(str(count[value]) for value in grid) if len(count) else "" for count in counts]
         ends = f"{_power(grid[0], to)} … {_power(grid[-1], to)}"
-        rows.append([getattr(look(algorithm), to.label), ends, SELECTIONS[selection], *cells])
+        rows.append([to.algorithm(algorithm), ends, SCORES[selection].label, *cells])
     said = "How often each value of a grid was chosen, from its low end to its high."
     return to.heading.format(said) + to.table(header, rows)
 
@@ -144,7 +151,7 @@ def comparison(table: pd.DataFrame, to: Markup) -> str:
     texts = []
     for metric, cells in table.groupby("metric", sort=False):
         said = (
-            f"{METRICS[metric]}: mean ± standard error, and what ours is above (+) or below (-) the others; in "
+            f"{LOSSES[metric]}: mean ± standard error, and what ours is above (+) or below (-) the others; in "
             "brackets the same in standard errors: ours for the paper, which prints none, joint ones for the public "
             "code. Where nothing is chosen nothing stands under chosen by."
         )
@@ -171,11 +178,11 @@ def differences(table: pd.DataFrame, to: Markup) -> str:
     ]
     rows = [
         [
-            METRICS[row.metric],
-            dataset_label(row.dataset),
+            LOSSES[row.metric],
+            to.names.dataset(row.dataset),
             str(row.replay_count),
-            SELECTIONS[row.selection],
-            getattr(look(row.algorithm), to.label),
+            SCORES[row.selection].label,
+            to.algorithm(row.algorithm),
             _with_error(_number(row.difference, "+.3f"), row.standard_error, to),
             _number(row.p_larger, ".2g", absent=""),
             _number(row.p_smaller, ".2g", absent=""),
@@ -201,9 +208,9 @@ def _compared(row: dict, to: Markup) -> list[str]:
 
     known = not np.isnan(row["code"])
     return [
-        dataset_label(row["dataset"]),
-        getattr(look(row["algorithm"]), to.label),
-        SELECTIONS.get(row["selection"], ""),
+        to.names.dataset(row["dataset"]),
+        to.algorithm(row["algorithm"]),
+        SCORES[row["selection"]].label if row["selection"] in SCORES else "",
         f"{row['paper']:.3f}",
         _with_error(_number(row["ours"]), row["standard_error"], to),
         more(row["difference"], row["difference_in_errors"]),
@@ -216,8 +223,8 @@ def _compared(row: dict, to: Markup) -> list[str]:
 def _detail(row: dict, to: Markup) -> list[str]:
     known = not np.isnan(row["ci_low"])
     return [
-        dataset_label(row["dataset"]),
-        getattr(look(row["algorithm"]), to.label),
+        to.names.dataset(row["dataset"]),
+        to.algorithm(row["algorithm"]),
         to.bold.format(_number(row["mean"])) if row["best"] else _number(row["mean"]),
         f"{row['ci_low']:.3f} … {row['ci_high']:.3f}" if known else "",
         _number(row["p_value"], ".2g", absent=""),

@@ -24,3 +24,13 @@ def expected_hamming(policy: ExponentialPolicy, X, labels: np.ndarray) -> float:
 def greedy_hamming(policy: ExponentialPolicy, X, labels: np.ndarray) -> float:
     """Return the mean Hamming loss of the most probable actions, y_l = 1[u_l ≥ 0], in labels."""
     return float((policy.greedy(X) != labels).sum(axis=1).mean())
+
+
+def hamming_losses(policy: ExponentialPolicy, X, labels: np.ndarray, tossed: np.ndarray | None = None) -> dict:
+    """Return both losses by their names; a label of the mask ``tossed`` counts ½ in each, whatever the policy does."""
+    judged = np.ones(labels.shape[1], dtype=bool) if tossed is None else ~tossed
+    part, truth, coins = ExponentialPolicy(policy.coef[:, judged]), labels[:, judged], 0.5 * (~judged).sum()
+    return {
+        "expected_loss": expected_hamming(part, X, truth) + coins,
+        "greedy_loss": greedy_hamming(part, X, truth) + coins,
+    }

@@ -6,6 +6,7 @@ A step is a module with ``add_arguments(parser)`` and ``run(options)``; ``python
 from __future__ import annotations
 
 import argparse
+import json
 import zlib
 
 import numpy as np
@@ -58,6 +59,17 @@ def assignment(text: str) -> tuple[str, str]:
     if not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     return name, value
+
+
+def json_object(text: str) -> dict:
+    """An argument type: a JSON object."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise argparse.ArgumentTypeError(f"not JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a JSON object")
+    return value
 
 
 def require(condition: bool, message: str) -> None:

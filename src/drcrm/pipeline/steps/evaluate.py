@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from ...core.policies import ExponentialPolicy
-from ...simulation.losses import expected_hamming, greedy_hamming
+from ...registry import LOGGING, SCORES, SKYLINE
+from ...simulation.losses import hamming_losses
 from ..artifacts import read_contexts, read_policy
-from ..columns import COLUMNS, GRID_COLUMNS, SCORES
+from ..columns import COLUMNS, GRID_COLUMNS
 from ..files import read_npz, write_csv
 from . import add_seed_arguments, assignment, whole
 
@@ -40,54 +41,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     X, labels = read_contexts(options.test)
-
-    def losses(policy: ExponentialPolicy, tossed: np.ndarray | None = None) -> dict[str, float]:
-        """Both losses; a label of the mask ``tossed`` counts ½ in each, whatever the policy does."""
-        judged = np.ones(labels.shape[1], dtype=bool) if tossed is None else ~tossed
-        part, truth, coins = ExponentialPolicy(policy.coef[:, judged]), labels[:, judged], 0.5 * (~judged).sum()
-        return {
-            "expected_loss": expected_hamming(part, X, truth) + coins,
-            "greedy_loss": greedy_hamming(part, X, truth) + coins,
-        }
-
-    run_of = {"dataset": options.dataset, "replay_count": options.replay_count, "seed": options.seed}
-    rows, grid_rows = [], []
-
-    def add(algorithm: str, selection: str, **values) -> None:
-        rows.append({**dict.fromkeys(COLUMNS), **run_of, "algorithm": algorithm, "selection": selection, **values})
-
-    tossed = read_npz(options.logging, ["absent"])["absent"] if options.absent_label_score == "half" else None
-    of_logging = losses(read_policy(options.logging), tossed)
-    of_skyline = losses(read_policy(options.skyline))
-    for selection in options.selection:
-        add("logging", selection, **of_logging)
-    for algorithm, path in options.fit:
-        fits = read_npz(path, ["grid", "coef", "iterations", "converged", "scores", "chosen"])
-        of_grid = [
-            {
-                **losses(ExponentialPolicy(coef)),
-                "hyperparameter": float(value),
-                "iterations": int(iterations),
-                "converged": bool(converged),
-            }
-            for value, coef, iterations, converged in zip(
-                fits["grid"], fits["coef"], fits["iterations"], fits["converged"], strict=True
-            )
-        ]
-        for found, scores in zip(of_grid, fits["scores"], strict=True):
-            scores = dict(zip(SCORES, map(float, scores), strict=True))
-            grid_rows.append({**run_of, "algorithm": algorithm, **scores, **found})
-        for selection in options.selection:
-            score = SCORES.index(selection)
-            chosen = int(fits["chosen"][score])
-            if np.isnan(fits["grid"]).all():
-                chosen = 0  # no hyper-parameter, nothing to choose
-            if chosen < 0:
-                add(algorithm, selection)
-            else:
-                add(algorithm, selection, **of_grid[chosen], score=float(fits["scores"][chosen, score]))
-    for selection in options.selection:
-        add("skyline", selection, **of_skyline)
+    absent = read_npz(options.logging, ["absent"])["absent"] if options.absent_label_score == "half" else None
+    key = {"dataset": options.dataset, "replay_count": options.replay_count, "seed": options.seed}
+    grids = {algorithm: _grid(path, X, labels) for algorithm, path in options.fit}
+    grid_rows = [{**key, "algorithm": algorithm, **row} for algorithm, (rows, _) in grids.items() for row in rows]
+    chosen = {
+        LOGGING: dict.fromkeys(options.selection, hamming_losses(read_policy(options.logging), X, labels, absent)),
+        **{algorithm: _chosen(*grid, options.selection) for algorithm, grid in grids.items()},
+        SKYLINE: dict.fromkeys(options.selection, hamming_losses(read_policy(options.skyline), X, labels)),
+    }
+    rows = [
+        {**dict.fromkeys(COLUMNS), **key, "algorithm": algorithm, "selection": selection, **found}
+        for algorithm, by_selection in chosen.items()
+        for selection, found in by_selection.items()
+    ]
     if options.output_grids:
         write_csv(options.output_grids, GRID_COLUMNS, grid_rows)
     write_csv(options.output, COLUMNS, rows)
+
+
+def _grid(path: str, X, labels: np.ndarray) -> tuple[list[dict], dict[str, int]]:
+    """The fits of a grid with their losses and held-out scores, a row each, and the row that each score chooses."""
+    names = ["grid", "coef", "iterations", "converged", "scores", "chosen"]
+    fits = read_npz(path, names)
+    rows = [
+        {
+            "hyperparameter": float(value),
+            **dict(zip(SCORES, map(float, scores), strict=True)),
+            **hamming_losses(ExponentialPolicy(coef), X, labels),
+            "iterations": int(iterations),
+            "converged": bool(converged),
+        }
+        for value, coef, iterations, converged, scores in zip(*(fits[name] for name in names[:-1]), strict=True)
+    ]
+    chosen = np.zeros(len(SCORES), dtype=int) if np.isnan(fits["grid"]).all() else fits["chosen"]
+    return rows, dict(zip(SCORES, map(int, chosen), strict=True))
+
+
+def _chosen(rows: list[dict], chosen: dict[str, int], selections: list[str]) -> dict[str, dict]:
+    """What each selection chooses of a grid, with the score it has; nothing where no value has a score."""
+    picked = {}
+    for selection in selections:
+        row = rows[chosen[selection]] if chosen[selection] >= 0 else {}
+        picked[selection] = {name: value for name, value in row.items() if name in COLUMNS}
+        if row:
+            picked[selection]["score"] = row[selection]
+    return picked

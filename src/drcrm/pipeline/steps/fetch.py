@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...errors import InputError
 from ..files import write_npz
-from ..formats import EMBEDDED, Registered, load
+from ..formats import EMBEDDED, DatasetSpec, load
 from ..sources import Source
 from . import assignment, require, whole
 
@@ -61,7 +61,7 @@ def _from_files(options: argparse.Namespace):
         if name in ("train", "test", "raw", "features"):
             require(bool(value), f"--{name} is needed")
     require(bool(labels), "--labels or --keep-labels is needed")
-    registered = Registered(
+    spec = DatasetSpec(
         features=options.features,
         labels=list(labels),
         drop_other_labels=bool(options.keep_labels),
@@ -72,7 +72,7 @@ def _from_files(options: argparse.Namespace):
     had = set(options.raw.glob("*"))
     train, test = ([source.fetch(name, options.raw) for name in names] for names in (options.train, options.test))
     try:
-        return load(registered, train, test)
+        return load(spec, train, test)
     except InputError:
         for path in {*train, *test} - had:
             path.unlink()

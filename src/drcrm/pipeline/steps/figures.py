@@ -11,11 +11,13 @@ from pathlib import Path
 
 import matplotlib
 
-from ...report.figures import FIGURES, Measured
-from ...report.style import RC
-from ..columns import COLUMNS, GRID_COLUMNS, SCORES
+from ...registry import SCORES
+from ...report.figures import FIGURES
+from ...report.style import RC, Names
+from ...report.summaries import DatasetResults
+from ..columns import COLUMNS, GRID_COLUMNS
 from ..files import atomic, read_csv
-from . import require, whole
+from . import json_object, require, whole
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--selection", nargs="+", choices=SCORES, required=True, help="selections, headline first")
     parser.add_argument("--seeds", type=whole(1), required=True, help="number of seeds that each point must have")
     parser.add_argument("--replay-counts", nargs="+", type=whole(1), required=True, help="those shown")
+    parser.add_argument("--names", type=json_object, default={}, metavar="JSON", help="labels, colours and markers")
     parser.add_argument("--output", nargs="+", type=Path, required=True)
 
 
@@ -39,16 +42,17 @@ def run(options: argparse.Namespace) -> None:
             bool(((metrics["dataset"] == options.dataset) & (metrics["selection"] == selection)).any()),
             f"{options.metrics}: no runs of data set {options.dataset!r} chosen by {selection}",
         )
-    measured = Measured(
+    results = DatasetResults(
         *(table[(table["dataset"] == options.dataset) & (table["seed"] < options.seeds)] for table in (metrics, grids)),
         dataset=options.dataset,
         selections=options.selection,
         seeds=options.seeds,
         counts=sorted(options.replay_counts),
         labels=options.labels,
+        names=Names(**options.names),
     )
     with matplotlib.rc_context(RC):
-        figure = FIGURES[options.figure](measured)
+        figure = FIGURES[options.figure](results)
         for path in options.output:
             with atomic(path) as part:
                 date = {"pdf": "CreationDate", "svg": "Date"}.get(path.suffix[1:])

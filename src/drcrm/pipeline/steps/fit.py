@@ -13,22 +13,22 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from ...algorithms import ALGORITHMS, calibrated_penalty
-from ...core.selection import fit_grid
+import numpy as np
+
+from ...core.selection import calibrated_penalty, fit_grid
 from ...errors import located
+from ...registry import ESTIMATORS, find_estimator
 from ..artifacts import read_log
 from ..files import write_npz
-from . import assignment, require
+from . import json_object, require
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log", type=Path, required=True, help="npz from replay")
-    parser.add_argument("--estimator", choices=ALGORITHMS, required=True)
+    parser.add_argument("--estimator", required=True, help=f"{', '.join(ESTIMATORS)}, or module:Class of a risk")
     parser.add_argument("--parameter", default="", help="name of the hyper-parameter (none for CIPS)")
     parser.add_argument("--grid", nargs="*", type=float, default=[], metavar="VALUE", help="its values")
-    parser.add_argument(
-        "--option", nargs="*", type=assignment, default=[], metavar="NAME=VALUE", help="other parameters"
-    )
+    parser.add_argument("--options", type=json_object, default={}, metavar="JSON", help="other parameters")
     parser.add_argument(
         "--variance-penalty-scale",
         choices=("calibrated", "unit"),
@@ -39,21 +39,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    is_poem, unit = options.estimator == "POEM", options.variance_penalty_scale
-    require(is_poem or unit is None, f"--variance-penalty-scale is POEM's, not {options.estimator}'s")
+    estimator, unit = find_estimator(options.estimator), options.variance_penalty_scale
+    require(estimator.calibrated or unit is None, f"--variance-penalty-scale is POEM's, not {estimator.name}'s")
+    parameter = options.parameter or None
+    estimator.along(parameter, options.grid, options.options)  # what is wrong with them is said before the log is read
     train, heldout = read_log(options.log)
-    with located(options.log):
-        scale = calibrated_penalty(train) if is_poem and unit != "unit" else 1.0
-    fits = fit_grid(
-        train,
-        heldout,
-        options.estimator,
-        options.parameter or None,
-        options.grid,
-        dict(options.option),
-        scale,
-    )
+    scale = 1.0
+    if estimator.calibrated and unit != "unit":
+        with located(options.log):
+            scale = calibrated_penalty(train)
+    risks = estimator.along(parameter, [scale * value for value in options.grid], options.options)
+    fits = fit_grid(train, heldout, risks, options.grid if parameter else [np.nan])
     write_npz(options.output, **asdict(fits))
-    failed = [f"{options.parameter} {value:g}" if options.parameter else "all" for value in fits.grid[~fits.converged]]
+    failed = [f"{parameter} {value:g}" if parameter else "all" for value in fits.grid[~fits.converged]]
     if failed:
-        print(f"{options.estimator}: no convergence: {', '.join(failed)}", file=sys.stderr)
+        print(f"{estimator.name}: no convergence: {', '.join(failed)}", file=sys.stderr)

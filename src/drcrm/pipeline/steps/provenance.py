@@ -19,14 +19,16 @@ import scipy.linalg  # noqa: F401  so is that of scipy
 from threadpoolctl import threadpool_info
 
 from ..files import write_text
-from . import require
+from . import json_object, require
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "sklearn-crfsuite", "python-crfsuite")
 PACKAGES += ("pandas", "statsmodels", "matplotlib", "snakemake")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", type=_mapping, required=True, metavar="JSON", help="as the workflow completes it")
+    parser.add_argument(
+        "--config", type=json_object, required=True, metavar="JSON", help="as the workflow completes it"
+    )
     parser.add_argument("--project", type=Path, required=True, help="folder of the code")
     parser.add_argument("--output", type=Path, required=True)
 
@@ -46,17 +48,6 @@ def run(options: argparse.Namespace) -> None:
         "machine": platform.machine(),
     }
     write_text(options.output, json.dumps(found, sort_keys=True, indent=2, ensure_ascii=False) + "\n")
-
-
-def _mapping(text: str) -> dict:
-    """An argument type: a JSON object."""
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise argparse.ArgumentTypeError(f"not JSON ({error})") from None
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a JSON object")
-    return value
 
 
 def _git(project: Path, *command: str) -> str | None:

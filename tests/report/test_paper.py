@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drcrm.report.tables import CODE, PAPER
+from drcrm.report.paper import CODE, PAPER
 
 ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
 

@@ -1,0 +1,119 @@
+"""What figures show of one data set, as tidy frames: means over seeds with 95 % intervals, before anything is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from ..registry import ROLES
+from .comparisons import interval
+from .style import Names
+
+LOSS = "expected_loss"
+
+
+@dataclass(frozen=True)
+class DatasetResults:
+    """An experiment on one data set: a row per (replay count, seed, algorithm, selection), and per grid value.
+
+    A seed below ``seeds`` that a frame lacks is a missing run, and is shown as missing.
+    """
+
+    metrics: pd.DataFrame
+    grids: pd.DataFrame
+    dataset: str
+    selections: Sequence[str]  # headline first
+    seeds: int
+    counts: Sequence[int]  # replay counts; figures of a single one take the first
+    labels: int  # q: translated costs are Hamming losses less q
+    names: Names = field(default_factory=Names)
+
+    def runs(self, algorithm: str, selection: str, column: str) -> pd.DataFrame:
+        """Values of a column of the metrics, seeds × replay counts."""
+        at = self.metrics[(self.metrics["algorithm"] == algorithm) & (self.metrics["selection"] == selection)]
+        table = at.pivot(index="seed", columns="replay_count", values=column)
+        return table.reindex(index=range(self.seeds), columns=self.counts)
+
+    def losses(self, algorithm: str, selection: str | None = None) -> np.ndarray:
+        """Expected losses at the first replay count, for each seed."""
+        return self.runs(algorithm, selection or self.selections[0], LOSS)[self.counts[0]].to_numpy(dtype=float)
+
+    @property
+    def algorithms(self) -> list[str]:
+        """All algorithms, π0 and the skyline among them, in the order of the metrics."""
+        return list(dict.fromkeys(self.metrics["algorithm"]))
+
+    @property
+    def learned(self) -> list[str]:
+        return [name for name in self.algorithms if name not in ROLES]
+
+    @property
+    def title(self) -> str:
+        return f"{self.names.dataset(self.dataset)}: {self.seeds} seed{'s' * (self.seeds > 1)}"
+
+
+def loss_by_count(results: DatasetResults) -> pd.DataFrame:
+    """The loss at each replay count, chosen by the headline score: (algorithm, replay_count, mean, low, high)."""
+    rows = [
+        {"algorithm": name, "replay_count": count, **_summary(losses)}
+        for name in results.algorithms
+        for count, losses in results.runs(name, results.selections[0], LOSS).items()
+    ]
+    return pd.DataFrame(rows, columns=["algorithm", "replay_count", "mean", "low", "high"])
+
+
+def loss_along_grids(results: DatasetResults) -> pd.DataFrame:
+    """The loss of each fit at the first replay count: (algorithm, value, mean, low, high), values rising."""
+    at = results.grids[(results.grids["replay_count"] == results.counts[0]) & results.grids["hyperparameter"].notna()]
+    rows = []
+    for name in results.learned:
+        losses = at[at["algorithm"] == name].pivot(index="seed", columns="hyperparameter", values=LOSS)
+        for value, column in losses.reindex(range(results.seeds)).items():
+            rows.append({"algorithm": name, "value": value, **_summary(column)})
+    return pd.DataFrame(rows, columns=["algorithm", "value", "mean", "low", "high"])
+
+
+def choices(results: DatasetResults) -> pd.DataFrame:
+    """How often each score chose each value at the first replay count: (algorithm, selection, value, share)."""
+    rows = []
+    for name in results.learned:
+        for selection in results.selections:
+            chosen = results.runs(name, selection, "hyperparameter")[results.counts[0]].value_counts()
+            rows += [
+                {"algorithm": name, "selection": selection, "value": value, "share": times / results.seeds}
+                for value, times in chosen.items()
+            ]
+    return pd.DataFrame(rows, columns=["algorithm", "selection", "value", "share"])
+
+
+def surprises(results: DatasetResults) -> pd.DataFrame:
+    """Estimated less true risk of what each score chose: (algorithm, selection, mean, low, high)."""
+    rows = []
+    for name in results.learned:
+        for selection in results.selections:
+            estimated = results.runs(name, selection, "score")[results.counts[0]].to_numpy(dtype=float)
+            true = results.losses(name, selection) - results.labels
+            rows.append({"algorithm": name, "selection": selection, **_summary(estimated - true)})
+    return pd.DataFrame(rows, columns=["algorithm", "selection", "mean", "low", "high"])
+
+
+def differences(results: DatasetResults, reference: str) -> pd.DataFrame:
+    """Losses less those of a reference on the same seed: (algorithm, seed, difference, mean, low, high)."""
+    rows = []
+    for name in results.learned:
+        if name != reference:
+            difference = results.losses(name) - results.losses(reference)
+            summary = _summary(difference)
+            rows += [
+                {"algorithm": name, "seed": seed, "difference": value, **summary}
+                for seed, value in enumerate(difference)
+            ]
+    return pd.DataFrame(rows, columns=["algorithm", "seed", "difference", "mean", "low", "high"])
+
+
+def _summary(values) -> dict[str, float]:
+    summary = interval(values)
+    return {"mean": summary.mean, "low": summary.low, "high": summary.high}
