@@ -83,8 +83,8 @@ def differences(document: Path, experiment: str, metric: str, selection: str, al
         cells = [f"{row['difference']:+.3f} ± {row['standard_error']:.3f} ({row['p_smaller']:.2g})" for row in of]
         rows.append([Names().dataset(data), str(count), str(int(of[0]["n_seeds"])), *cells])
     said = (
-        f"{LOSSES[metric]} less POEM's on the same seed, chosen by {SCORES[selection].label}: mean ± standard error; in "
-        "brackets the p-value of a one-tailed paired t-test that it is smaller.\n\n"
+        f"{LOSSES[metric]} less POEM's on the same seed, chosen by {SCORES[selection].label}: mean ± standard error; "
+        "in brackets the p-value of a one-tailed paired t-test that it is smaller.\n\n"
     )
     return said + markup.MARKDOWN.table(["Data", "Δ", "Seeds", *(Names().label(name) for name in names)], rows)
 

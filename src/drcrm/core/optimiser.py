@@ -59,7 +59,7 @@ def minimize_risks(
             value, gradient = objective(start)
             _require_finite(value, gradient, "at Θ = 0")
             found = minimize(
-                objective, start, jac=True, method="L-BFGS-B", options=options, callback=_look(hopeless, widened)
+                objective, start, jac=True, method="L-BFGS-B", options=options, callback=_stopping(hopeless, widened)
             )
         _require_finite(found.fun, found.x, f"after {found.nit} iterations")
         yield Fit(widened(found.x), float(found.fun), int(found.nit), bool(found.success))
@@ -83,15 +83,15 @@ def _require_finite(value: float, array: np.ndarray, where: str) -> None:
         raise InputError(f"the risk is not finite {where}: propensities this small need clipped weights")
 
 
-def _look(hopeless: Callable[[np.ndarray], bool] | None, widened: Callable) -> Callable[[np.ndarray], None] | None:
+def _stopping(hopeless: Callable[[np.ndarray], bool] | None, widened: Callable) -> Callable[[np.ndarray], None] | None:
     """What L-BFGS calls after each iteration: it stops where, after ``PATIENCE`` of them, Θ is hopeless."""
     iterations = count(1)
 
-    def look(x: np.ndarray) -> None:
+    def stop_if_hopeless(x: np.ndarray) -> None:
         if next(iterations) == PATIENCE and hopeless(widened(x)):
             raise StopIteration
 
-    return look if hopeless else None
+    return stop_if_hopeless if hopeless else None
 
 
 def _seen_features(X) -> np.ndarray:

@@ -196,15 +196,15 @@ class KLBall(Risk):
     def evaluate(self, z, share, n, start=None):
         largest = z.max()
         below = z - largest
-        at_most = below == 0
-        if self.radius >= -np.log(share[at_most].sum()):
-            return *_largest(z, share, at_most), start
+        top = below == 0
+        if self.radius >= -np.log(share[top].sum()):
+            return *_largest(z, share, top), start
         if self.radius == 0:
             return share @ z, share, start
-        reach = -below.min()
-        below /= reach
+        span = -below.min()
+        below /= span
         worst, following = tilt_to(self.radius, below, share, start)
-        return largest + reach * (worst @ below), worst, following
+        return largest + span * (worst @ below), worst, following
 
 
 class Chi2Ball(Risk):
@@ -226,9 +226,9 @@ class Chi2Ball(Risk):
     def evaluate(self, z, share, n, start=None):
         largest = z.max()
         below = z - largest
-        at_most = below == 0
-        if self.radius >= 1 / share[at_most].sum() - 1:
-            return *_largest(z, share, at_most), None
+        top = below == 0
+        if self.radius >= 1 / share[top].sum() - 1:
+            return *_largest(z, share, top), None
         if self.radius == 0:
             return share @ z, share, None
         # The threshold for a superset of the support never exceeds the true one, so shrinking the support to what
@@ -242,23 +242,23 @@ class Chi2Ball(Risk):
             centred = below - mean
             pull = active * centred
             spread = np.sqrt(pull @ centred / mass)
-            reach = np.sqrt(max(self.radius + (mass - 1) * (1 + self.radius), 0))
-            if spread == 0 or reach == 0:
+            stretch = np.sqrt(max(self.radius + (mass - 1) * (1 + self.radius), 0))
+            if spread == 0 or stretch == 0:
                 extent = -below[active > 0].min()
-                if reach == 0 or extent == 0 or extent > 1 / HUGE:
+                if stretch == 0 or extent == 0 or extent > 1 / HUGE:
                     return largest + unit * mean, active / mass, None
                 below = np.where(active > 0, below / extent, 0)  # its squares vanish: on in units of its range
                 unit *= extent
                 continue
-            above = centred > -spread / reach
+            above = centred > -spread / stretch
             if size < len(z):
                 above &= active > 0
             remaining = np.count_nonzero(above)
             if remaining == size:
-                pull *= reach / spread
+                pull *= stretch / spread
                 pull += active
                 pull /= mass
-                return largest + unit * mean + unit * (spread * reach), np.maximum(pull, 0, out=pull), None
+                return largest + unit * mean + unit * (spread * stretch), np.maximum(pull, 0, out=pull), None
             active, size = share * above, remaining
 
 
@@ -289,9 +289,9 @@ def _tilt(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[float, np.ndar
     return origin + mean, tilted, spread
 
 
-def _largest(z: np.ndarray, share: np.ndarray, at_most: np.ndarray) -> tuple[float, np.ndarray]:
+def _largest(z: np.ndarray, share: np.ndarray, top: np.ndarray) -> tuple[float, np.ndarray]:
     """Return the largest z and the weights uniform on where it is reached."""
-    worst = share * at_most
+    worst = share * top
     return z.max(), worst / worst.sum()
 
 

@@ -55,22 +55,7 @@ def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, start: float | None
     while True:
         rounds += 1
         beta = np.exp(t)
-        if beta < 1:
-            # Φ is small: its terms are taken as differences from 1, of which centred z has none to first order.
-            values = centred
-            tilted = beta * values
-            np.expm1(tilted, out=tilted)
-            excess = share @ tilted
-            tilted += 1
-            tilted *= share
-            tilted /= 1 + excess
-            log_mass = np.log1p(excess)
-        else:
-            values = z
-            tilted, log_mass = exponential_weights(values, share, beta)
-        mean = tilted @ values
-        divergence = beta * mean - log_mass
-        cumulants = _cumulants(tilted, values - mean)
+        tilted, divergence, cumulants = _tilt_and_divergence(beta, z, centred, share)
         slope = beta * cumulants[0] * beta
         if divergence > radius:
             high = t
@@ -78,14 +63,10 @@ def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, start: float | None
             low = t
         else:
             return _among_the_nearest(radius, z, share, tilted), t - unit
-        step = np.log(radius / divergence) * divergence / slope if divergence > 0 and slope > 0 else np.inf
-        if abs(step) < 0.5:
-            correction = _taylor_step(t + step, radius, beta, divergence, *cumulants)
-            if correction is not None:
-                step += correction
-                if abs(beta * step) < NEAR:
-                    t += step
-                    return exponential_weights(z, share, np.exp(t))[0], t - unit
+        step, is_last = _step(t, radius, beta, divergence, slope, cumulants)
+        if is_last:
+            t += step
+            return exponential_weights(z, share, np.exp(t))[0], t - unit
         # z in clusters make KL a staircase in log β; a Newton step from a tread may go anywhere.
         following = t + np.clip(step, -4, 4)
         if not low < following < high or rounds > PATIENCE:
@@ -95,15 +76,48 @@ def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, start: float | None
         t = following
 
 
+def _tilt_and_divergence(
+    beta: float, z: np.ndarray, centred: np.ndarray, share: np.ndarray
+) -> tuple[np.ndarray, float, tuple[float, float, float]]:
+    """Return Q_β, KL(Q_β‖share), and the second to fourth cumulant of z under Q_β."""
+    if beta < 1:
+        # Φ is small: its terms are taken as differences from 1, of which centred z has none to first order.
+        values = centred
+        tilted = beta * values
+        np.expm1(tilted, out=tilted)
+        excess = share @ tilted
+        tilted += 1
+        tilted *= share
+        tilted /= 1 + excess
+        log_mass = np.log1p(excess)
+    else:
+        values = z
+        tilted, log_mass = exponential_weights(values, share, beta)
+    mean = tilted @ values
+    return tilted, beta * mean - log_mass, _cumulants(tilted, values - mean)
+
+
+def _step(
+    t: float, radius: float, beta: float, divergence: float, slope: float, cumulants: tuple[float, float, float]
+) -> tuple[float, bool]:
+    """Return the step in t = log β by Newton in log KL, corrected by KL's Taylor polynomial, and if it is the last."""
+    step = np.log(radius / divergence) * divergence / slope if divergence > 0 and slope > 0 else np.inf
+    correction = _taylor_step(t + step, radius, beta, divergence, *cumulants) if abs(step) < 0.5 else None
+    if correction is None:
+        return step, False
+    step += correction
+    return step, abs(beta * step) < NEAR
+
+
 def _among_the_nearest(radius: float, z: np.ndarray, share: np.ndarray, tilted: np.ndarray) -> np.ndarray:
     """Return Q where ``tilted`` has lost all z but the nearest to 0: KL(Q‖share) = KL(Q‖share there) − log mass."""
     left = tilted > 0
-    reach, mass = -z[left].min(), share[left].sum()
+    span, mass = -z[left].min(), share[left].sum()
     beyond = radius + np.log(mass)
-    if reach == 0 or left.all() or beyond <= 0:
+    if span == 0 or left.all() or beyond <= 0:
         return tilted  # all weight is on the largest z: only rounding can have let the radius reach it
     tilted = np.zeros(len(z))
-    tilted[left], _ = tilt_to(beyond, z[left] / reach, share[left] / mass)
+    tilted[left], _ = tilt_to(beyond, z[left] / span, share[left] / mass)
     return tilted
 
 

@@ -63,7 +63,7 @@ def paired_differences(metrics: pd.DataFrame, reference: str, selections: Sequen
             for algorithm in dict.fromkeys(cell["algorithm"]):
                 if reference not in losses or algorithm in (reference, *ROLES):
                     continue
-                of = interval(losses[algorithm] - losses[reference])
+                summary = interval(losses[algorithm] - losses[reference])
                 rows.append(
                     {
                         "metric": metric,
@@ -71,10 +71,10 @@ def paired_differences(metrics: pd.DataFrame, reference: str, selections: Sequen
                         "replay_count": count,
                         "selection": selection,
                         "algorithm": algorithm,
-                        "difference": of.mean,
-                        "standard_error": of.standard_error,
-                        "ci_low": of.low,
-                        "ci_high": of.high,
+                        "difference": summary.mean,
+                        "standard_error": summary.standard_error,
+                        "ci_low": summary.low,
+                        "ci_high": summary.high,
                         "p_larger": larger_p_value(losses[algorithm], losses[reference]),
                         "p_smaller": larger_p_value(losses[reference], losses[algorithm]),
                         "n_seeds": int((losses[algorithm] - losses[reference]).notna().sum()),
