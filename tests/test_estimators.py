@@ -14,17 +14,13 @@ from drcrm.core.log import clipping_constant
 from drcrm.core.selection import calibrated_penalty
 from drcrm.errors import InputError
 from drcrm.registry import ESTIMATORS
-from drcrm.simulation.replay import replay
 
 every_estimator = pytest.mark.parametrize("name", sorted(ESTIMATORS))
 
 
 @pytest.fixture(scope="module")
-def log() -> BanditLog:
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.normal(size=(60, 3)), np.ones(60)])
-    labels = (X @ rng.normal(size=(4, 2)) > 0).astype(int)
-    return replay(ExponentialPolicy(rng.normal(size=(4, 2)) / 4), X, labels, 4, rng)
+def log(logged) -> BanditLog:
+    return logged()
 
 
 def fit(estimator, log: BanditLog, X=None):

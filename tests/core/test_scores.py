@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drcrm import BanditLog, ExponentialPolicy
+from drcrm import ExponentialPolicy
 from drcrm.core import optimiser
 from drcrm.core.log import clipping_constant
 from drcrm.core.risks import BoltzmannRisk, MeanRisk, VariancePenalizedRisk
 from drcrm.core.scores import SCORES, choose, log_weights, off_policy_scores
 from drcrm.core.selection import fit_grid
-from drcrm.simulation.replay import replay
 
 
 def test_scores_of_four_rows():
@@ -39,14 +38,11 @@ def test_only_the_self_normalised_ignore_a_translation():
         assert abs(there[name] - here[name] + 5) > 0.01
 
 
-def test_ips_is_unbiased_and_clipped_is_not():
-    rng = np.random.default_rng(1)
-    X, labels = rng.normal(size=(30, 2)), rng.integers(0, 2, (30, 2))
-    logging, policy = (ExponentialPolicy(rng.normal(size=(2, 2))) for _ in range(2))
-    log = replay(logging, X, labels, 4000, rng)
+def test_ips_is_unbiased_and_clipped_is_not(labelled, logged, random_policy):
+    log, policy = logged(1, n=30, passes=4000, scale=1), random_policy(2)
+    X, labels = labelled(1, n=30)
     scores = off_policy_scores(np.exp(log_weights(policy, log)), log.cost, 1.5)
-    marginals = policy.marginals(X)
-    truth = np.abs(labels - marginals).sum(axis=1).mean() - 2
+    truth = np.abs(labels - policy.marginals(X)).sum(axis=1).mean() - 2
     assert scores["ips"] == pytest.approx(truth, abs=0.02)
     assert scores["snips"] == pytest.approx(truth, abs=0.02)
     assert scores["clipped_ips"] > truth + 0.05
@@ -75,12 +71,8 @@ def test_choosing(scores, robust_end, expected):
     assert choose(scores, [0.1, 1.0, 10.0], robust_end) == expected
 
 
-def test_grid_is_scored_on_the_heldout_part_with_the_training_parts_clip():
-    rng = np.random.default_rng(2)
-    X, labels = np.column_stack([rng.normal(size=(50, 2)), np.ones(50)]), rng.integers(0, 2, (50, 2))
-    log = replay(ExponentialPolicy(np.zeros((3, 2))), X, labels, 4, rng)
-    held = rng.random(200) < 0.25
-    train, heldout = log.recount(~held), log.recount(held)
+def test_grid_is_scored_on_the_heldout_part_with_the_training_parts_clip(logged, parts):
+    train, heldout = parts(logged(2))
     fits = fit_grid(train, heldout, [BoltzmannRisk(t) for t in (0.1, 1.0, 10.0)], [0.1, 1.0, 10.0])
     for coef, row in zip(fits.coef, fits.scores, strict=True):
         weight = np.exp(ExponentialPolicy(coef).log_prob(heldout.X[heldout.context], heldout.Y)) / heldout.propensity
@@ -90,23 +82,17 @@ def test_grid_is_scored_on_the_heldout_part_with_the_training_parts_clip():
         assert column[index] == column.min()
 
 
-def test_a_single_fit_has_a_grid_of_one_nameless_value():
-    rng = np.random.default_rng(4)
-    log = BanditLog(rng.normal(size=(40, 2)), rng.integers(0, 2, (40, 1)), rng.uniform(0.2, 1, 40), -rng.random(40))
-    fits = fit_grid(log, log, [MeanRisk()], [np.nan])
+def test_a_single_fit_has_a_grid_of_one_nameless_value(logged):
+    fits = fit_grid(logged(), logged(), [MeanRisk()], [np.nan])
     assert np.isnan(fits.grid).tolist() == [True]
     assert fits.chosen.tolist() == [0, 0, 0, 0]
 
 
-def test_fits_that_promise_little_are_given_up_and_the_choice_stays(monkeypatch):
+def test_fits_that_promise_little_are_given_up_and_the_choice_stays(monkeypatch, logged, parts):
     """Much penalised fits promise little: they stop where patience ends, all others are what they were."""
-    rng = np.random.default_rng(5)
-    X = np.column_stack([rng.normal(size=(200, 10)), np.ones(200)])
-    labels = (X @ rng.normal(size=(11, 5)) > 0).astype(int)
-    log = replay(ExponentialPolicy(rng.normal(scale=0.1, size=(11, 5))), X, labels, 4, rng)
-    held = rng.random(800) < 0.25
     grid = [1e-3, 0.1, 10.0, 100.0, 1000.0]
-    arguments = log.recount(~held), log.recount(held), [VariancePenalizedRisk(value) for value in grid], grid
+    log = logged(5, n=200, features=11, labels=5, scale=0.1)
+    arguments = *parts(log), [VariancePenalizedRisk(value) for value in grid], grid
     full = fit_grid(*arguments)
     monkeypatch.setattr(optimiser, "PATIENCE", 10)
     given_up = fit_grid(*arguments)
