@@ -8,7 +8,6 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from drcrm import ExponentialPolicy
-from drcrm.simulation import crf
 from drcrm.simulation.crf import absent_labels, fit_crf, fit_skyline
 from drcrm.simulation.losses import greedy_hamming
 
@@ -65,12 +64,18 @@ def test_skyline_climbs_the_grid_until_the_loss_rises(monkeypatch):
     """Errors 3, 1, 1, 2, 0 on four contexts: the last value is not tried, and of the equal ones the first is taken."""
     errors, tried = {0.01: 3, 0.1: 1, 1.0: 1, 10.0: 2, 100.0: 0}, []
 
-    def fit(sequences, n_features, labels, C, num_memories):
-        tried.append(C)
-        return ExponentialPolicy(np.where(np.arange(4) < errors[C], 1.0, -1.0)[:, None])
+    class Planted:
+        """In place of a CRF: its policy takes the label where it is wrong to, on as many contexts as is said."""
 
-    monkeypatch.setattr(crf, "_fit", fit)
-    policy, C = fit_skyline(np.eye(4), np.zeros((4, 1), int), np.eye(4), np.zeros((4, 1), int), list(errors))
+        def __init__(self, c2, **_):
+            tried.append(1 / c2)
+
+        def fit(self, sequences, labels):
+            weights = np.where(np.arange(4) < errors[tried[-1]], 1.0, -1.0)
+            self.state_features_ = {(str(feature), "1"): weight for feature, weight in enumerate(weights)}
+
+    monkeypatch.setattr("sklearn_crfsuite.CRF", Planted)
+    policy, C = fit_skyline(np.eye(4), np.eye(4)[:, :1], np.eye(4), np.zeros((4, 1)), list(errors))
     assert tried == [0.01, 0.1, 1.0, 10.0]
     assert C == 0.1
     assert policy.coef.sum() == -2
