@@ -56,15 +56,16 @@ def test_figures_are_registered_under_their_names():
 def test_the_registry_is_what_others_take_their_names_from():
     schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
     selection = schema["$defs"]["experiment"]["properties"]["selection"]
-    assert tuple(selection["items"]["enum"]) == tuple(SCORES) == core_scores
+    assert tuple(SCORES) == core_scores
     assert set(selection["default"]) <= set(SCORES)
     assert schema["properties"]["algorithms"]["propertyNames"]["not"]["enum"] == list(ROLES)
     assert {BASELINE, REFERENCE} <= set(CONFIG["algorithms"])
     assert {each["estimator"] for each in CONFIG["algorithms"].values()} <= set(ESTIMATORS)
-    assert set(ESTIMATORS) < set(drcrm.__all__)
     for name, estimator in ESTIMATORS.items():
-        assert tuple(list(signature(getattr(drcrm, name)).parameters)[: len(estimator.names())]) == estimator.names()
         assert len(estimator.names()) == len(signature(estimator.risk_class()).parameters)
+        if name in drcrm.__all__:
+            face = list(signature(getattr(drcrm, name)).parameters)
+            assert tuple(face[: len(estimator.names())]) == estimator.names()
 
 
 def test_grids_are_the_designs():
@@ -99,6 +100,16 @@ def test_the_protocol_says_which_options_experiments_combine():
     experiments = complete(CONFIG, schema)["experiments"]
     text = lambda value: ", ".join(value) if isinstance(value, list) else str(value)  # noqa: E731
     assert stated == {name: {option: text(of[option]) for option in options} for name, of in experiments.items()}
+
+
+def test_where_to_add_something_exists_and_is_two_places_at_most():
+    table = (ROOT / "README.md").read_text().split("## Where do I add …")[1].split("##")[0]
+    rows = [line for line in table.splitlines() if line.startswith("|")][2:]
+    for row in rows:
+        paths = re.findall(r"`([\w./]+/[\w./]*|[\w.]+\.(?:py|yaml))`", row)
+        assert not [path for path in paths if not (ROOT / path).exists()]
+        assert len(paths) <= 2
+        assert paths or "module:Class" in row
 
 
 def test_the_readme_lists_every_experiment():

@@ -88,6 +88,35 @@ rule summary:
 """
 
 
+OWN_RISK = """
+import numpy as np
+from drcrm.core.risks import Risk
+
+
+class UpperMean(Risk):
+    \"\"\"The mean of the largest share of the costs.\"\"\"
+
+    robust_end = "low"
+
+    def __init__(self, share):
+        self.share = share
+
+    def evaluate(self, z, share, n, start=None):
+        order, worst = np.argsort(-z), np.zeros(len(z))
+        before = np.cumsum(share[order]) - share[order]
+        worst[order] = np.clip(self.share - before, 0, share[order]) / self.share
+        return worst @ z, worst, None
+"""
+OWN_ALGORITHM = {
+    "estimator": "trimmed:UpperMean",
+    "parameter": "share",
+    "grid": [0.5, 1.0],
+    "label": "My risk",
+    "colour": "#123456",
+    "marker": "d",
+}
+
+
 @pytest.fixture(scope="module")
 def config(tmp_path_factory) -> Path:
     """A user's folder: 40 training and 20 test contexts as LibSVM text, and a configuration that names them."""
@@ -255,6 +284,35 @@ def test_as_a_module_of_another_workflow(finished, config, tmp_path):
     assert (tmp_path / "work/summary.txt").read_text() == f"{lines}\nno PYTHONPATH, no DRCRM_MIRROR\n{given}\n"
     again = snakemake(tmp_path / "work", tmp_path / "config.yaml", "drcrm_tiny", "summary", project=tmp_path)
     assert "Nothing to be done" in again
+
+
+def test_a_risk_of_ones_own_is_a_module_and_a_config(config, tmp_path):
+    """Two files and no change of the project; at a share of 1 it is CIPS. A change of the module concerns it alone."""
+    (tmp_path / "trimmed.py").write_text(OWN_RISK)
+    given = yaml.safe_load(config.read_text())
+    given["algorithms"] = {"mine": OWN_ALGORITHM}
+    of_one = {"datasets": ["toy"], "seeds": 1, "replay_count": 1, "logging_fraction": 0.5}
+    given["experiments"] = {"tiny": {**of_one, "selection": ["snips"], "algorithms": ["cips", "mine"]}}
+    added = write_config(tmp_path, given)
+    snakemake(tmp_path, added, "tiny")
+
+    results = tmp_path / "results/tiny"
+    metrics, grids = (pd.read_csv(results / f"{name}.csv").set_index("algorithm") for name in ("metrics", "grids"))
+    assert metrics.loc["mine", "hyperparameter"] in OWN_ALGORITHM["grid"]
+    assert grids.loc["mine", "hyperparameter"].tolist() == OWN_ALGORITHM["grid"]
+    of_mine = grids.loc["mine"].set_index("hyperparameter")["expected_loss"]
+    assert of_mine[1.0] == pytest.approx(grids.loc["cips", "expected_loss"], rel=1e-3)
+    assert of_mine[0.5] != pytest.approx(of_mine[1.0], rel=1e-3)
+    assert "| My risk |" in (results / "tables/expected_loss.md").read_text()
+    assert "#123456" in (results / "figures/grid_toy.svg").read_text()
+
+    assert "Nothing to be done" in snakemake(tmp_path, added, "tiny", "--dry-run")
+    (tmp_path / "trimmed.py").write_text(OWN_RISK + "# changed\n")
+    output = snakemake(tmp_path, added, "tiny", "--dry-run")
+    assert jobs(output)["fit"] == 1
+    assert re.findall(r"^Job \d+: (.*)\nReason: .*trimmed\.py", output, flags=re.MULTILINE) == [
+        "mine on toy, seed 0, replayed 1 times"
+    ]
 
 
 def test_deleted_files_come_back_the_same(finished, config, tmp_path_factory):

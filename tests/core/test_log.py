@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from drcrm import BanditLog, ExponentialPolicy
+from drcrm import BanditLog
 from drcrm.core.log import clipping_constant
 from drcrm.errors import InputError
-from drcrm.simulation.replay import replay
 
 
 def log_of(propensity, count=None) -> BanditLog:
@@ -35,10 +34,8 @@ def test_clipping_constant_is_never_below_e():
     assert clipping_constant(log_of(np.full(30, 0.5))) == pytest.approx(np.e)
 
 
-def test_merging_keeps_every_row_and_its_count():
-    rng = np.random.default_rng(3)
-    X, labels = rng.normal(size=(10, 2)), rng.integers(0, 2, (10, 9))
-    log = replay(ExponentialPolicy(rng.normal(size=(2, 9)) * 3), X, labels, 60, rng)
+def test_merging_keeps_every_row_and_its_count(logged):
+    log = logged(3, n=10, features=2, labels=9, passes=60, scale=3)
     merged, group = log.merged()
     assert merged.size == log.size
     assert len(merged.Y) < len(log.Y)

@@ -14,19 +14,9 @@ from drcrm.core.actions import SparseActions, TabledActions
 from drcrm.core.log import BanditLog, clipping_constant
 from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_risks
-from drcrm.core.risks import AdaptiveBoltzmannRisk, BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, VariancePenalizedRisk
+from drcrm.core.risks import BoltzmannRisk, KLBall, MeanRisk, VariancePenalizedRisk
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data/objective_values.json").read_text())
-RISKS = [
-    MeanRisk(),
-    VariancePenalizedRisk(0.8),
-    BoltzmannRisk(3.0),
-    AdaptiveBoltzmannRisk(0.1),
-    AdaptiveBoltzmannRisk(0.1, "sum"),
-    KLBall(0.05),
-    Chi2Ball(0.2),
-]
-every_risk = pytest.mark.parametrize("risk", RISKS, ids=lambda risk: f"{type(risk).__name__}{vars(risk)}")
 
 
 def make_log(seed: int = 0, dense: bool = True, repeated: bool = True) -> BanditLog:
@@ -60,7 +50,6 @@ def test_agrees_with_the_public_poem_code(entry, make):
     assert gradient == pytest.approx(np.ravel(entry["gradient"]), rel=1e-10, abs=1e-10)
 
 
-@every_risk
 @pytest.mark.parametrize("clip", [None, 2.0])
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
 @pytest.mark.parametrize("repeated", [True, False], ids=["repeated contexts", "distinct contexts"])
@@ -71,7 +60,6 @@ def test_gradient_is_the_finite_difference(risk, clip, dense, repeated):
     assert objective(coef)[1] == pytest.approx(np.array(numeric), abs=2e-7)
 
 
-@every_risk
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
 def test_repeated_contexts_equal_the_log_row_by_row(risk, dense):
     log = make_log(3, dense)
@@ -84,7 +72,6 @@ def test_repeated_contexts_equal_the_log_row_by_row(risk, dense):
             assert other(coef)[1] == pytest.approx(gradient, rel=1e-10, abs=1e-10)
 
 
-@every_risk
 def test_dense_equals_csr(risk):
     coef = np.random.default_rng(4).normal(size=(5, 3))
     dense, csr = (Objective(make_log(5, kind), risk, 3.0)(coef) for kind in (True, False))
@@ -153,7 +140,6 @@ def well_conditioned_log() -> BanditLog:
     return BanditLog(X, action[:, None], np.full(16, 0.5), cost, context, np.repeat([1, 3], 8))
 
 
-@every_risk
 def test_the_same_fit_from_a_log_row_by_row(risk):
     log = well_conditioned_log()
     [short] = minimize_risks(log, [risk], 3.0, tol=1e-12)

@@ -17,14 +17,9 @@ from drcrm.errors import InputError
 ACTIONS = np.array(list(product([0, 1], repeat=3)))
 
 
-def random_policy(seed: int = 0):
-    rng = np.random.default_rng(seed)
-    return ExponentialPolicy(rng.normal(size=(4, 3))), rng.normal(size=(6, 4))
-
-
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix], ids=["dense", "csr"])
-def test_log_prob_is_the_softmax_over_all_actions(make):
-    policy, X = random_policy()
+def test_log_prob_is_the_softmax_over_all_actions(make, labelled, random_policy):
+    policy, (X, _) = random_policy(labels=3), labelled(n=6)
     energy = X @ policy.coef @ ACTIONS.T
     expected = energy - np.log(np.exp(energy).sum(axis=1, keepdims=True))
     for column, action in zip(expected.T, ACTIONS, strict=True):
@@ -35,8 +30,8 @@ def test_log_prob_is_the_softmax_over_all_actions(make):
 
 
 @pytest.mark.parametrize("rows", [4, 31, 32, 100], ids=lambda rows: f"{rows} rows a context")
-def test_context_picks_the_row_of_x(rows):
-    policy, X = random_policy(1)
+def test_context_picks_the_row_of_x(rows, labelled, random_policy):
+    policy, (X, _) = random_policy(1, labels=3), labelled(1, n=6)
     rng = np.random.default_rng(2)
     context = rng.permutation(np.repeat(np.arange(len(X)), rows))
     Y = ACTIONS[rng.integers(0, len(ACTIONS), len(context))]
@@ -45,12 +40,11 @@ def test_context_picks_the_row_of_x(rows):
 
 @pytest.mark.parametrize("rows", [1, 40])
 @pytest.mark.parametrize("labels", [1, 3, 40])
-def test_log_prob_is_never_above_zero(labels, rows):
+def test_log_prob_is_never_above_zero(labels, rows, labelled, random_policy):
     """Not even by rounding: p = e^{log π} is a propensity, which must be at most 1."""
-    rng = np.random.default_rng(5)
-    X = np.column_stack([rng.normal(size=(30, 4)), np.ones(30)])
+    X, _ = labelled(5, n=30)
     for scale in (1, 30, 100, 1000):
-        policy = ExponentialPolicy(scale * rng.normal(size=(5, labels)))
+        policy = random_policy(scale, labels=labels, scale=scale)
         context = np.repeat(np.arange(30), rows)
         assert policy.log_prob(X, policy.greedy(X)[context], context).max() <= 0
 
@@ -59,8 +53,8 @@ def test_greedy_takes_a_label_on_the_boundary():
     assert ExponentialPolicy([[0.0, -1.0, 1.0]]).greedy([[1.0]]).tolist() == [[1, 0, 1]]
 
 
-def test_samples_have_the_marginals():
-    policy, X = random_policy(2)
+def test_samples_have_the_marginals(labelled, random_policy):
+    policy, (X, _) = random_policy(2, labels=3), labelled(2, n=6)
     many = np.repeat(X[:2], 20000, axis=0)
     share = policy.sample(many, random_state=3).reshape(2, 20000, 3).mean(axis=1)
     assert share == pytest.approx(policy.marginals(X[:2]), abs=4 * 0.5 / np.sqrt(20000))
@@ -98,9 +92,9 @@ def test_certain_labels_have_log_probability_zero():
         (lambda p: p.marginals("text"), "X is not an array of numbers"),
     ],
 )
-def test_errors_say_what_is_wrong(call, message):
+def test_errors_say_what_is_wrong(call, message, random_policy):
     with pytest.raises(InputError, match=message):
-        call(random_policy()[0])
+        call(random_policy(labels=3))
 
 
 def test_exponentials_that_vanish_are_zero():

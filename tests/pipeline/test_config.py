@@ -212,7 +212,12 @@ class TestFaults:
             ("experiments.demo.seeds", 5.0, "not of type 'integer'"),
             ("experiments.demo.seeds", True, "not of type 'integer'"),
             ("experiments.demo.replay_count", 0, "less than the minimum of 1"),
-            ("experiments.demo.selection", ["snip"], "is not one of ['ips', 'clipped_ips', 'snips', 'clipped_snips']"),
+            (
+                "experiments.demo.selection",
+                ["snip"],
+                "unknown held-out score 'snip'; did you mean 'snips'? (allowed: ips, ",
+            ),
+            ("experiments.demo.selection", [3], "not of type 'string'"),
             ("experiments.demo.split_unit", "rows", "is not one of ['row', 'context']"),
             ("experiments.demo.logging_c", 0, "less than or equal to the minimum of 0"),
             ("experiments.demo.logging_c", math.inf, "not of type 'number'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -16,8 +17,14 @@ ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
 GRID = [0.01, 0.1, 1.0]
 
 
-def results(lost: tuple[str, int] | None = None, seeds: int = 3) -> DatasetResults:
-    """Losses that tell algorithm and seed: 1, 2, … plus a tenth for each seed; one run may be lost."""
+@pytest.fixture
+def results(names):
+    """Results with some number of seeds, of which one run may be lost."""
+    return partial(make_results, names)
+
+
+def make_results(names: Names, lost: tuple[str, int] | None = None, seeds: int = 3) -> DatasetResults:
+    """Losses that tell algorithm and seed: 1, 2, … plus a tenth for each seed."""
     rows, grids = [], []
     for place, name in enumerate(ALGORITHMS):
         for seed in range(3):
@@ -31,7 +38,6 @@ def results(lost: tuple[str, int] | None = None, seeds: int = 3) -> DatasetResul
                 rows.append({**row, "score": loss - 14 - 0.5 * (seed + 1)})
                 grids += [{**key, "hyperparameter": value, "expected_loss": loss + value} for value in GRID]
     frames = pd.DataFrame(rows), pd.DataFrame(grids).query("algorithm in ('poem', 'kl_dro')")
-    names = Names({"poem": {"label": "POEM"}, "kl_dro": {"label": "KL-DRO"}, "cips": {"label": "CIPS"}})
     return DatasetResults(*frames, "yeast", ["ips"], seeds, counts=[1, 4], labels=14, names=names)
 
 
@@ -41,19 +47,19 @@ def lines(axes) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
 @pytest.mark.parametrize("seeds", [1, 3])
-def test_draws_any_number_of_seeds(draw, seeds, tmp_path):
+def test_draws_any_number_of_seeds(draw, seeds, results, tmp_path):
     draw(results(seeds=seeds)).savefig(tmp_path / "figure.png")
     draw(results(lost=("kl_dro", 0), seeds=seeds)).savefig(tmp_path / "figure.png")
 
 
 @pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
-def test_draws_where_a_seed_has_no_runs_at_all(draw, tmp_path):
+def test_draws_where_a_seed_has_no_runs_at_all(draw, results, tmp_path):
     runs = results()
     frames = {name: frame[frame["seed"] != 1] for name, frame in (("metrics", runs.metrics), ("grids", runs.grids))}
     draw(replace(runs, **frames)).savefig(tmp_path / "figure.png")
 
 
-def test_replay_count_shows_means_and_leaves_gaps():
+def test_replay_count_shows_means_and_leaves_gaps(results):
     [axes] = replay_count(results()).axes
     assert lines(axes)["π0"] == pytest.approx([1.1, 1.1])
     means = {container.get_label(): container[0].get_ydata() for container in axes.containers}
@@ -64,7 +70,7 @@ def test_replay_count_shows_means_and_leaves_gaps():
     assert means["KL-DRO"] == pytest.approx([4.1, 4.1])
 
 
-def test_replay_count_writes_means_far_above_cips_at_the_end_of_the_axis():
+def test_replay_count_writes_means_far_above_cips_at_the_end_of_the_axis(results):
     runs = results()
     loss, algorithm = runs.metrics["expected_loss"], runs.metrics["algorithm"]
     runs.metrics["expected_loss"] = loss.where(~algorithm.isin(["poem", "kl_dro", "skyline"]), 2)
@@ -81,7 +87,7 @@ def test_replay_count_writes_means_far_above_cips_at_the_end_of_the_axis():
     assert [text.get_text() for text in axes.texts] == ["POEM 30.00 ↑\nKL-DRO 30.00 ↑"]
 
 
-def test_grid_shows_losses_levels_and_choices():
+def test_grid_shows_losses_levels_and_choices(results):
     poem, kl_dro = grid(results()).axes
     assert [poem.get_title(), kl_dro.get_title()] == ["POEM", "KL-DRO"]
     curve, *levels = (line.get_ydata() for line in poem.get_lines())
@@ -93,7 +99,7 @@ def test_grid_shows_losses_levels_and_choices():
     assert chosen.get_offsets()[:, 0].tolist() == [0.1]
 
 
-def test_surprise_is_estimated_less_true_risk():
+def test_surprise_is_estimated_less_true_risk(results):
     """The scores promise ½, 1, 1½ less than the losses: 1 on average."""
     [axes] = surprise(results()).axes
     assert [float(container[0].get_xdata()[0]) for container in axes.containers] == pytest.approx([-1, -1, -1])
@@ -101,7 +107,7 @@ def test_surprise_is_estimated_less_true_risk():
     assert texts == ["missing"]
 
 
-def test_paired_differences_are_to_poem_on_the_same_seed():
+def test_paired_differences_are_to_poem_on_the_same_seed(results):
     [axes] = paired(results()).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["CIPS", "KL-DRO"]
     assert [float(container[0].get_xdata()[0]) for container in axes.containers] == pytest.approx([-1, 1])

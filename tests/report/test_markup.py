@@ -8,15 +8,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drcrm.report.markup import HTML, LATEX, MARKDOWN, comparison, details, hyperparameters, losses
+from drcrm.report.markup import HTML, LATEX, MARKDOWN, Markup, comparison, details, hyperparameters, losses
 from drcrm.report.paper import COMPARISON
-from drcrm.report.style import Names
 from drcrm.report.tables import hyperparameter_table, loss_table
 
-LABELS = {"cips": "CIPS", "poem": "POEM", "akl_crm": "aKL-CRM", "chi2_dro": "χ²-DRO"}
-NAMES = Names({name: {"label": label} for name, label in LABELS.items()}, {"yeast": "Yeast"})
-EVERY = {kind: replace(to, names=NAMES) for kind, to in {"md": MARKDOWN, "tex": LATEX, "html": HTML}.items()}
-every_markup = pytest.mark.parametrize("to", EVERY.values(), ids=EVERY)
+MARKUPS = {"md": MARKDOWN, "tex": LATEX, "html": HTML}
+
+
+@pytest.fixture(params=MARKUPS)
+def kind(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def to(kind, names) -> Markup:
+    return replace(MARKUPS[kind], names=names)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +47,6 @@ def table() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@every_markup
 def test_losses(table, to):
     text = losses(loss_table(table, "expected_loss", ["my_set"], ["snips"], 4), "expected_loss", "snips", to)
     assert "my set" in text
@@ -53,7 +58,6 @@ def test_losses(table, to):
     assert "aKL-CRM" in missing
 
 
-@every_markup
 def test_details(table, to):
     text = details(loss_table(table, "expected_loss", ["my_set"], ["snips"], 4), "expected_loss", "snips", to)
     assert to.text("75%") in text
@@ -61,7 +65,6 @@ def test_details(table, to):
     assert ("75%" in text) == (to.table is not LATEX.table)
 
 
-@every_markup
 def test_hyperparameters(table, to):
     grids = {"poem": [0.001, 0.01], "kl_crm": [0.7, 3.16]}
     text = hyperparameters(hyperparameter_table(table, grids, ["my_set"], ["snips"]), ["my_set"], to)
@@ -70,7 +73,6 @@ def test_hyperparameters(table, to):
     assert text.count("0 4") == 2
 
 
-@pytest.mark.parametrize(("kind", "to"), EVERY.items(), ids=EVERY)
 def test_what_differs_is_escaped(kind, to):
     row = dict.fromkeys(COMPARISON, np.nan) | {"metric": "greedy_loss", "dataset": "yeast", "algorithm": "poem"}
     row |= {"selection": "ips", "paper": 1.0, "differs": "a|b & c_d <e> 5%"}
@@ -80,7 +82,6 @@ def test_what_differs_is_escaped(kind, to):
     assert "missing" in text
 
 
-@every_markup
 def test_comparison_has_one_row_where_no_score_matters(to):
     cell = dict.fromkeys(COMPARISON, np.nan) | {"metric": "greedy_loss", "dataset": "yeast", "differs": ""}
     cell |= {"paper": 4.0, "ours": 4.1, "difference": 0.1, "standard_error": 0.04, "difference_in_errors": 2.5}
@@ -100,8 +101,6 @@ def test_comparison_has_one_row_where_no_score_matters(to):
     assert "4.200" + to.error.format(0.03) in text
 
 
-def test_names_in_greek_are_written_in_each_markup():
-    assert EVERY["md"].algorithm("chi2_dro") == EVERY["html"].algorithm("chi2_dro") == "χ²-DRO"
-    assert EVERY["tex"].algorithm("chi2_dro") == r"$\chi^2$-DRO"
-    assert EVERY["tex"].algorithm("logging") == r"$\pi_0$"
-    assert EVERY["tex"].algorithm("my_own") == "my own"
+def test_names_in_greek_are_written_in_each_markup(kind, to):
+    written = [to.algorithm(name) for name in ("chi2_dro", "logging", "my_own")]
+    assert written == ([r"$\chi^2$-DRO", r"$\pi_0$", "my own"] if kind == "tex" else ["χ²-DRO", "π0", "my own"])

@@ -8,30 +8,29 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from drcrm import ExponentialPolicy
-from drcrm.simulation import crf
 from drcrm.simulation.crf import absent_labels, fit_crf, fit_skyline
 from drcrm.simulation.losses import greedy_hamming
 
 
-def labelled(n: int = 120, seed: int = 0):
-    rng = np.random.default_rng(seed)
-    X = np.column_stack([rng.normal(size=(n, 4)) * (rng.random((n, 4)) < 0.7), np.ones(n)])
-    return X, (X @ rng.normal(size=(5, 3)) + rng.logistic(size=(n, 3)) > 0).astype(np.uint8)
+@pytest.fixture
+def data(labelled):
+    """120 contexts with three labels, some of whose features are 0."""
+    return labelled(n=120, features=5, labels=3, density=0.7)
 
 
 @pytest.mark.parametrize("C", [0.1, 10.0])
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
-def test_equals_logistic_regression(C, make):
-    X, labels = labelled()
+def test_equals_logistic_regression(C, make, data):
+    X, labels = data
     coef = fit_crf(make(X), labels, C).coef
     for column, positive in zip(coef.T, labels.T, strict=True):
         expected = LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=10000).fit(X, positive).coef_[0]
         assert column == pytest.approx(expected, abs=2e-5)  # crfsuite prints weights to 6 decimals
 
 
-def test_duplicate_entries_of_csr_are_added():
+def test_duplicate_entries_of_csr_are_added(data):
     """As the policy's own products do."""
-    X, labels = labelled()
+    X, labels = data
     halves = sparse.csr_array(X)
     twice = sparse.csr_array(
         (np.repeat(halves.data / 2, 2), np.repeat(halves.indices, 2), 2 * halves.indptr), shape=X.shape
@@ -41,8 +40,8 @@ def test_duplicate_entries_of_csr_are_added():
     assert twice.nnz == 2 * halves.nnz
 
 
-def test_labels_that_are_never_or_always_positive_are_certain():
-    X, labels = labelled()
+def test_labels_that_are_never_or_always_positive_are_certain(data):
+    X, labels = data
     labels[:, 1], labels[:, 2] = 0, 1
     policy = fit_crf(X, labels, 1.0)
     assert policy.coef[:, 1].tolist() == [0, 0, 0, 0, -1000]
@@ -51,8 +50,8 @@ def test_labels_that_are_never_or_always_positive_are_certain():
     assert absent_labels(labels).tolist() == [False, True, False]
 
 
-def test_skyline_is_the_best_of_the_grid_on_the_heldout_part():
-    X, labels = labelled(200, 1)
+def test_skyline_is_the_best_of_the_grid_on_the_heldout_part(labelled):
+    X, labels = labelled(1, n=200, features=5, labels=3, density=0.7)
     grid = [0.001, 0.1, 10.0]
     policy, C = fit_skyline(X[:100], labels[:100], X[100:], labels[100:], grid)
     losses = {each: greedy_hamming(fit_crf(X[:100], labels[:100], each), X[100:], labels[100:]) for each in grid}
@@ -65,12 +64,18 @@ def test_skyline_climbs_the_grid_until_the_loss_rises(monkeypatch):
     """Errors 3, 1, 1, 2, 0 on four contexts: the last value is not tried, and of the equal ones the first is taken."""
     errors, tried = {0.01: 3, 0.1: 1, 1.0: 1, 10.0: 2, 100.0: 0}, []
 
-    def fit(sequences, n_features, labels, C, num_memories):
-        tried.append(C)
-        return ExponentialPolicy(np.where(np.arange(4) < errors[C], 1.0, -1.0)[:, None])
+    class Planted:
+        """In place of a CRF: its policy takes the label where it is wrong to, on as many contexts as is said."""
 
-    monkeypatch.setattr(crf, "_fit", fit)
-    policy, C = fit_skyline(np.eye(4), np.zeros((4, 1), int), np.eye(4), np.zeros((4, 1), int), list(errors))
+        def __init__(self, c2, **_):
+            tried.append(1 / c2)
+
+        def fit(self, sequences, labels):
+            weights = np.where(np.arange(4) < errors[tried[-1]], 1.0, -1.0)
+            self.state_features_ = {(str(feature), "1"): weight for feature, weight in enumerate(weights)}
+
+    monkeypatch.setattr("sklearn_crfsuite.CRF", Planted)
+    policy, C = fit_skyline(np.eye(4), np.eye(4)[:, :1], np.eye(4), np.zeros((4, 1)), list(errors))
     assert tried == [0.01, 0.1, 1.0, 10.0]
     assert C == 0.1
     assert policy.coef.sum() == -2

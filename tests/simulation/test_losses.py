@@ -13,9 +13,8 @@ def test_cost_is_the_translated_hamming_distance():
     assert hamming_cost(np.array([[1, 0, 1], [0, 0, 0]]), np.array([[1, 1, 1], [0, 0, 0]])).tolist() == [-2, -3]
 
 
-def test_expected_hamming_is_the_mean_over_samples():
-    rng = np.random.default_rng(0)
-    X, labels, policy = rng.normal(size=(5, 3)), rng.integers(0, 2, (5, 4)), ExponentialPolicy(rng.normal(size=(3, 4)))
+def test_expected_hamming_is_the_mean_over_samples(labelled, random_policy):
+    (X, labels), policy = labelled(n=5), random_policy()
     many = np.repeat(np.arange(5), 20000)
     sampled = (policy.sample(X[many], 1) != labels[many]).sum(axis=1).mean()
     assert expected_hamming(policy, X, labels) == pytest.approx(sampled, abs=0.02)

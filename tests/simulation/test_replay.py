@@ -5,14 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drcrm import ExponentialPolicy
 from drcrm.simulation.replay import replay
 
 
-def test_replay_logs_what_the_policy_does():
-    rng = np.random.default_rng(1)
-    X, labels = rng.normal(size=(40, 3)), rng.integers(0, 2, (40, 2))
-    policy = ExponentialPolicy(rng.normal(size=(3, 2)))
+def test_replay_logs_what_the_policy_does(labelled, random_policy):
+    (X, labels), policy = labelled(n=40), random_policy()
     log = replay(policy, X, labels, 500, np.random.default_rng(2))
     assert log.size == 40 * 500
     assert np.log(log.propensity) == pytest.approx(policy.log_prob(X[log.context], log.Y), rel=1e-12)

@@ -4,6 +4,7 @@
 rule fit:
     input:
         code("fit"),
+        own_code,
         log=f"{RUN}/replay{{replays}}/log.npz",
     output:
         f"{RUN}/replay{{replays}}/{{algorithm}}.npz",

@@ -84,6 +84,13 @@ def learner(wildcards):
     return " ".join(filter(None, parts))
 
 
+def own_code(wildcards):
+    """The file of a risk of one's own, ``module:Class``, where it is in the working folder."""
+    name, _, _ = config["algorithms"][wildcards.algorithm]["estimator"].partition(":")
+    file = Path(*name.split(".")).with_suffix(".py")
+    return [local_path(file)] if file.exists() else []
+
+
 def fit_megabytes(wildcards, input):
     """Memory of a fit: the log, L-BFGS's pairs of vectors, and the coefficients of the whole grid."""
     coefficients = 8e-6 * (config["datasets"][wildcards.dataset]["features"] + 1) * n_labels(wildcards)

@@ -12,7 +12,7 @@ from itertools import product
 import jsonschema
 
 from ..errors import InputError, located
-from ..registry import find_estimator
+from ..registry import SCORES, find_estimator
 
 SPARE_COLOURS = ("#882255", "#44AA99", "#999933", "#332288")
 SPARE_MARKERS = "*hpd<>HX"
@@ -33,7 +33,7 @@ def complete(config: Mapping, schema: Mapping) -> dict:
     Text counts as the number or truth value that it spells where the schema wants one: Snakemake's --config gives
     nested values as text, and YAML reads 1e-5 as text.
 
-    Beyond the schema it checks that the data sets, algorithms and experiments that are named exist, and that an
+    Beyond the schema it checks that the data sets, algorithms, experiments and scores that are named exist, and that an
     algorithm's parameters are its estimator's. Algorithms without a colour or marker get a pair of their own.
     """
     config = _typed(config, schema, schema)
@@ -60,6 +60,8 @@ def complete(config: Mapping, schema: Mapping) -> dict:
             _known(dataset, config["datasets"], f"{place}.replay_curve.datasets", "data set")
         for algorithm in experiment["algorithms"]:
             _known(algorithm, config["algorithms"], f"{place}.algorithms", "algorithm")
+        for selection in experiment["selection"]:
+            _known(selection, SCORES, f"{place}.selection", "held-out score")
     for experiment in config["run"]:
         _known(experiment, config["experiments"], "run", "experiment")
     return config

@@ -29,6 +29,12 @@ def source_files(step: str, package: Path = PACKAGE, steps: str = STEPS) -> list
     return sorted(modules[module] for module in found)
 
 
+def imports(package: Path = PACKAGE) -> dict[Path, list[Path]]:
+    """The files of a package that each of its files imports, sorted; what counts is as in ``source_files``."""
+    modules = _modules(package)
+    return {path: sorted({modules[each] for each in _imported(name, modules)}) for name, path in modules.items()}
+
+
 def _modules(package: Path) -> dict[str, Path]:
     """The files of a package by the full names of their modules."""
     found = {}
