@@ -31,7 +31,7 @@ def papers(config: Mapping, name: str) -> dict[str, tuple[str, str]]:
 
 
 def names(config: Mapping, name: str) -> dict[str, dict]:
-    """How an experiment's algorithms and data sets are named and drawn: the arguments of ``drcrm.report.style.Names``."""
+    """How an experiment's algorithms and data sets are named and drawn, as ``drcrm.report.style.Names`` has it."""
     experiment = config["experiments"][name]
     algorithms = {each: config["algorithms"][each] for each in experiment["algorithms"]}
     looks = {key: {part: each[part] for part in ("label", "colour", "marker")} for key, each in algorithms.items()}

@@ -202,19 +202,21 @@ def differences_by_count(table: pd.DataFrame, metric: str, selection: str, to: M
     rows = []
     for (data, count), group in chosen.groupby(["dataset", "replay_count"], sort=False):
         of = group.set_index("algorithm").to_dict("index")
-        seeds = " … ".join(map(str, sorted({row["n_seeds"] for row in of.values()})))
+        ends = min(group["n_seeds"]), max(group["n_seeds"])
+        seeds = " … ".join(map(str, dict.fromkeys(ends)))
         cells = [_difference(of[name], to) if name in of else "" for name in names]
         rows.append([to.names.dataset(data), str(count), seeds, *cells])
     said = (
-        f"{LOSSES[metric]} less POEM's on the same seed, chosen by {SCORES[selection].label}: mean ± standard error; in "
-        "brackets the p-value of a one-tailed paired t-test that it is smaller."
+        f"{LOSSES[metric]} less POEM's on the same seed, chosen by {SCORES[selection].label}: mean ± standard error; "
+        "in brackets the p-value of a one-tailed paired t-test that it is smaller."
     )
     return to.heading.format(said) + to.table(["Data", "Δ", "Seeds", *map(to.names.label, names)], rows)
 
 
 def _difference(row: dict, to: Markup) -> str:
     difference = _with_error(_number(row["difference"], "+.3f"), row["standard_error"], to)
-    return difference if np.isnan(row["p_smaller"]) else f"{difference} ({row['p_smaller']:.2g})"
+    known = np.isfinite([row["difference"], row["p_smaller"]]).all()
+    return f"{difference} ({row['p_smaller']:.2g})" if known else difference
 
 
 def _filled(header: Sequence[str], rows: Rows) -> tuple[list[str], list[list[str]]]:
@@ -231,8 +233,8 @@ class _Notes:
 
     def numbers(self, notes: str) -> str:
         """The numbers of notes that are parted by semicolons."""
-        known = (self._numbers.setdefault(note, len(self._numbers) + 1) for note in notes.split("; ") if note)
-        return ", ".join(map(str, known))
+        known = [self._numbers.setdefault(note, len(self._numbers) + 1) for note in notes.split("; ") if note]
+        return ", ".join(map(str, sorted(known)))
 
     def text(self, to: Markup) -> str:
         """All notes with their numbers; nothing if there are none."""
