@@ -2,7 +2,7 @@
 # make test    the whole test suite
 # make report EXPERIMENT=sample    results/sample/report.html, building what is missing
 # make bench MIRROR=PATH_OR_URL    times beside what no formula can avoid: results/bench.json; without a mirror, less
-# make docs    put the finished experiments into docs/
+# make docs    the pages of docs/experiments and the README's tables from docs/results; TAKE="sample ..." takes results there first
 # make lint    ruff, snakefmt, snakemake --lint
 # make pins    renew requirements.txt and environment.yml from pyproject.toml
 
@@ -10,6 +10,7 @@ PYTHON ?= python3
 CORES ?= 2
 EXPERIMENT ?= demo
 MIRROR ?=
+TAKE ?=
 SNAKEMAKE = snakemake --cores $(CORES)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
@@ -30,7 +31,7 @@ bench: .venv/installed
 	python benchmarks/bench.py
 
 docs: .venv/installed
-	python docs/build.py
+	python docs/build.py $(TAKE)
 
 lint: .venv/installed
 	ruff check .

@@ -1,165 +1,240 @@
-"""Put the numbers and pictures of finished runs into the documents: `make docs`.
+"""Write the pages and pictures of finished experiments: `python docs/build.py [EXPERIMENT ...]`.
 
-A block between <!-- KIND ARGUMENTS --> and <!-- end --> is replaced by what KIND makes of results/; prose stays. Kinds:
+Experiments that are named are first taken from results/: their rows and provenance are put into docs/results. Then all
+is made of docs/results: a page docs/experiments/EXPERIMENT.md for each, its figures in docs/figures, and in README.md
+what stands between <!-- KIND ARGUMENTS --> and <!-- end -->:
 
-    losses EXPERIMENT METRIC SELECTION         Table 1 or 2 of the paper
-    details EXPERIMENT METRIC SELECTION        the same, with intervals, p-values, seeds and convergence
-    hyperparameters EXPERIMENT                 Table 3
-    comparison EXPERIMENT METRIC               our cells beside the paper's and the public code's
-    differences EXPERIMENT METRIC SELECTION ALGORITHM,… COUNT,…    to POEM, by replay count
-    figure EXPERIMENT FIGURE DATA              a figure, copied to docs/figures, with the report's caption
-    run EXPERIMENT                             what was run: configuration, commit, versions
-    rows EXPERIMENT                            links to the rows of all runs and of all fits, copied to docs/results
+    losses EXPERIMENT METRIC SELECTION      the table of a loss
+    figure EXPERIMENT FIGURE DATASET        a figure with its caption
+
+Options and names come from config.yaml, with docs/EXPERIMENT.yaml added where there is one; what an experiment is, from
+the table of README.md.
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
+import json
 import re
-import shutil
-import subprocess
 import sys
-from importlib.metadata import version
+import zlib
+from functools import cache
+from io import BytesIO
 from pathlib import Path
 
+import matplotlib
 import pandas as pd
 import yaml
-from jinja2 import Template
+from PIL import Image
 from snakemake.utils import update_config
 
-from drcrm.errors import InputError
+from drcrm.errors import InputError, located
+from drcrm.pipeline import lookups
+from drcrm.pipeline.columns import COLUMNS, GRID_COLUMNS
 from drcrm.pipeline.config import complete
-from drcrm.pipeline.files import write_text
-from drcrm.registry import LOSSES, SCORES
-from drcrm.report import markup
-from drcrm.report.style import FIGURES, Names
+from drcrm.pipeline.files import atomic, read_csv, write_text
+from drcrm.pipeline.steps.tables import published
+from drcrm.report import documents
+from drcrm.report.experiment import Plan, all_tables
+from drcrm.report.figures import FIGURES as DRAW
+from drcrm.report.paper import Protocol
+from drcrm.report.style import FIGURES, RC, Names
+from drcrm.report.summaries import DatasetResults
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [ROOT / "docs/reproduction.md", ROOT / "README.md"]
-BLOCK = re.compile(r"(<!-- (\w+)((?: [\w.,]+)+) -->\n).*?(<!-- end -->)", re.S)
-PACKAGES = ("numpy", "scipy", "scikit-learn", "sklearn-crfsuite", "python-crfsuite", "statsmodels", "snakemake")
+BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.S)
+ROWS = {"metrics": "every run, algorithm and selection", "grids": "every fit"}
+IN_FULL = ("sample",)  # pages with all figures; others show the replay-count figure, if they have one
 
 
-def result(experiment: str, name: str) -> Path:
-    """A file that an experiment leaves."""
-    path = ROOT / f"results/{experiment}/{name}"
-    if not path.exists():
-        command = " --configfile ".join([f"snakemake {experiment}", *own_configuration(experiment)])
-        raise InputError(f"{path.relative_to(ROOT)}: no such file; `{command}` makes it")
-    return path
+def take(name: str) -> None:
+    """Put the rows and the provenance of an experiment in results/ into docs/results."""
+    files = {f"{table}.csv": f"{table}.csv.gz" for table in ROWS} | {"provenance.json": "provenance.json"}
+    found = {}
+    for source, target in files.items():
+        path = ROOT / f"results/{name}/{source}"
+        if not path.exists():
+            added = f" --configfile docs/{name}.yaml" if own_configuration(name).exists() else ""
+            raise InputError(f"{path.relative_to(ROOT)}: no such file; `snakemake {name}{added}` makes it")
+        content = path.read_bytes()
+        found[target] = gzip.compress(content, mtime=0) if target.endswith(".gz") else content
+    for target, content in found.items():
+        with atomic(ROOT / f"docs/results/{name}_{target}") as part:
+            part.write_bytes(content)
 
 
-def read(experiment: str, table: str) -> pd.DataFrame:
-    return pd.read_csv(result(experiment, f"tables/{table}.csv"), keep_default_na=False, na_values=[""])
+def finished() -> list[str]:
+    """The experiments in docs/results."""
+    found = (ROOT / "docs/results").glob("*_metrics.csv.gz")
+    return sorted(path.name.removesuffix("_metrics.csv.gz") for path in found)
 
 
-def losses(document: Path, experiment: str, metric: str, selection: str) -> str:
-    return markup.losses(read(experiment, metric), metric, selection, markup.MARKDOWN)
+def own_configuration(name: str) -> Path:
+    """The file that adds an experiment to config.yaml, if there is one."""
+    return ROOT / f"docs/{name}.yaml"
 
 
-def details(document: Path, experiment: str, metric: str, selection: str) -> str:
-    return markup.details(read(experiment, metric), metric, selection, markup.MARKDOWN)
-
-
-def hyperparameters(document: Path, experiment: str) -> str:
-    table = read(experiment, "hyperparameters")
-    return markup.hyperparameters(table, list(dict.fromkeys(table["dataset"])), markup.MARKDOWN)
-
-
-def comparison(document: Path, experiment: str, metric: str) -> str:
-    table = read(experiment, "paper_comparison").fillna({"differs": ""})
-    return markup.comparison(table[table["metric"] == metric], markup.MARKDOWN)
-
-
-def differences(document: Path, experiment: str, metric: str, selection: str, algorithms: str, counts: str) -> str:
-    table = read(experiment, "differences_to_poem")
-    chosen = (table["metric"] == metric) & (table["selection"] == selection)
-    at = table[chosen].set_index(["dataset", "replay_count", "algorithm"])
-    names, rows = algorithms.split(","), []
-    for data, count in dict.fromkeys(index[:2] for index in at.index):
-        if str(count) not in counts.split(","):
-            continue
-        of = [at.loc[data, count, name] for name in names]
-        cells = [f"{row['difference']:+.3f} ± {row['standard_error']:.3f} ({row['p_smaller']:.2g})" for row in of]
-        rows.append([Names().dataset(data), str(count), str(int(of[0]["n_seeds"])), *cells])
-    said = (
-        f"{LOSSES[metric]} less POEM's on the same seed, chosen by {SCORES[selection].label}: mean ± standard error; "
-        "in brackets the p-value of a one-tailed paired t-test that it is smaller.\n\n"
-    )
-    return said + markup.MARKDOWN.table(["Data", "Δ", "Seeds", *(Names().label(name) for name in names)], rows)
-
-
-def figure(document: Path, experiment: str, name: str, data: str) -> str:
-    source = result(experiment, f"figures/{name}_{data}.png")
-    target = ROOT / f"docs/figures/{experiment}_{name}_{data}.png"
-    target.parent.mkdir(exist_ok=True)
-    shutil.copyfile(source, target)
-    options = configured(experiment)
-    tables = {"counts": [options["replay_count"]], "seeds": options["seeds"]}
-    shown = options["replay_curve"] if name == "replay_count" else tables
-    named = {"data": Names().dataset(data), "selection": [SCORES[each].label for each in options["selection"]]}
-    job = {"wildcards": {"figure": name}, "params": {"named": named, "shown": shown}}
-    caption = Template((ROOT / "workflow/report/figures.rst").read_text(encoding="utf-8")).render(snakemake=job)
-    picture = target.relative_to(document.parent)
-    return f'<img src="{picture}" alt="{FIGURES[name]}: {Names().dataset(data)}" width="400">\n\n{caption}\n'
-
-
-def configured(experiment: str) -> dict:
-    """The options of an experiment of config.yaml, or of a file of its own beside this one, complete."""
-    schema, config, *added = (
-        yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
-        for name in ("workflow/schemas/config.schema.yaml", "config.yaml", *own_configuration(experiment))
-    )
+def configured(name: str) -> dict:
+    """The configuration with an experiment, complete."""
+    paths = [ROOT / "workflow/schemas/config.schema.yaml", ROOT / "config.yaml", own_configuration(name)]
+    schema, config, *added = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths if path.exists())
     for each in added:
         update_config(config, each)
-    return complete(config, schema)["experiments"][experiment]
+    config = complete(config, schema)
+    if name not in config["experiments"]:
+        raise InputError(f"no experiment {name!r} in config.yaml or docs/{name}.yaml")
+    return config
 
 
-def own_configuration(experiment: str) -> list[str]:
-    """The file that adds an experiment to config.yaml, if it has one."""
-    name = f"docs/{experiment}.yaml"
-    return [name] if (ROOT / name).exists() else []
+@cache
+def rows(name: str, table: str) -> pd.DataFrame:
+    """The rows of an experiment in docs/results; of fits there may be none."""
+    path, columns = ROOT / f"docs/results/{name}_{table}.csv.gz", {"metrics": COLUMNS, "grids": GRID_COLUMNS}[table]
+    if table == "grids" and not path.exists():
+        return pd.DataFrame(columns=columns)
+    try:
+        return read_csv(path, columns)
+    except (EOFError, zlib.error) as error:
+        raise InputError(f"{path}: not a readable csv file ({error})") from None
 
 
-def run(document: Path, experiment: str) -> str:
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+def provenance(name: str) -> dict:
+    """What is known of an experiment's run."""
+    path = ROOT / f"docs/results/{name}_provenance.json"
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: no readable provenance ({error})") from None
+
+
+def about(name: str) -> str:
+    """What an experiment is, as README.md has it."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(rf"^\| `{name}` \| (.+) \|$", readme, re.M)
+    if not found:
+        raise InputError(f"README.md: its table of experiments has no {name!r}")
+    return f"{found[1][0].upper()}{found[1][1:]}."
+
+
+@cache
+def experiment(name: str) -> documents.Experiment:
+    """An experiment of docs/results, with links as its page has them."""
+    config = configured(name)
+    options = config["experiments"][name]
+    kept = [table for table in ROWS if not rows(name, table).empty]
+    protocol = Protocol(options["replay_count"], **lookups.protocol(options))
+    asked = options["datasets"], options["selection"], options["seeds"]
+    plan = Plan(*asked, protocol, grids=lookups.grids(config, name), papers=lookups.papers(config, name))
+    with located(f"docs/results/{name}_metrics.csv.gz"):
+        tables = all_tables(rows(name, "metrics"), plan, *published())
+    return documents.Experiment(
+        name,
+        about(name),
+        options,
+        provenance(name),
+        plan,
+        tables,
+        Names(**lookups.names(config, name)),
+        rows={ROWS[table]: f"../results/{name}_{table}.csv.gz" for table in kept},
+        pictures=[
+            picture(config, name, figure, datasets, "../figures")
+            for figure, datasets in pictured(name, options, "grids" in kept).items()
+        ],
     )
-    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
-    options = yaml.safe_dump({experiment: configured(experiment)}, default_flow_style=None, sort_keys=False, width=110)
-    return f"Filled in at commit {commit.stdout.strip()}, with {versions}.\n\n```yaml\n{options}```\n"
 
 
-def rows(document: Path, experiment: str) -> str:
-    links = []
-    for name, what in {"metrics": "every run, algorithm and selection", "grids": "every fit"}.items():
-        source = result(experiment, f"{name}.csv")
-        target = ROOT / f"docs/results/{experiment}_{name}.csv.gz"
-        target.parent.mkdir(exist_ok=True)
-        target.write_bytes(gzip.compress(source.read_bytes(), mtime=0))
-        links.append(f"[{what}]({target.relative_to(document.parent)})")
-    return f"The rows behind the numbers: {', '.join(links)}.\n"
+def pictured(name: str, options: dict, with_grids: bool) -> dict[str, list[str]]:
+    """The figures of a page, and their data sets."""
+    chosen = {"replay_count", *(FIGURES if name in IN_FULL else ())} - (set() if with_grids else {"grid"})
+    drawn = {figure: each for figure, each in lookups.figure_datasets(options).items() if figure in chosen and each}
+    return {figure: [each for each in lookups.all_datasets(options) if each in of] for figure, of in drawn.items()}
 
 
-KINDS = {each.__name__: each for each in (losses, details, hyperparameters, comparison, differences, figure, run, rows)}
+def picture(config: dict, name: str, figure: str, datasets: list[str], folder: str) -> documents.Picture:
+    """A figure with its caption, in a folder as seen from a document."""
+    template = (ROOT / "workflow/report/figures.rst").read_text(encoding="utf-8")
+    shown = lookups.shown(config["experiments"][name], figure)
+    caption = documents.caption(template, figure, lookups.named(config, name, datasets), shown)
+    return documents.Picture(figure, {each: f"{folder}/{name}_{figure}_{each}.png" for each in datasets}, caption)
 
 
-def filled(document: Path) -> str:
-    """The text of a document with its blocks made anew."""
+def write_figures(name: str) -> None:
+    """Draw the figures of an experiment's page."""
+    for each in experiment(name).pictures:
+        for dataset, link in each.links.items():
+            drawn = BytesIO()
+            with matplotlib.rc_context(RC):
+                DRAW[each.figure](results(name, each.figure, dataset)).savefig(drawn, format="png")
+            image = Image.open(drawn).convert("RGB").quantize(dither=Image.Dither.NONE)  # a third of the bytes
+            with atomic(ROOT / "docs/figures" / Path(link).name) as part:
+                image.save(part, optimize=True)
+
+
+def results(name: str, figure: str, dataset: str) -> DatasetResults:
+    """What a figure is drawn of."""
+    config, of = configured(name), experiment(name)
+    shown = lookups.shown(of.options, figure)
+    return DatasetResults.of(
+        rows(name, "metrics"),
+        rows(name, "grids"),
+        dataset,
+        seeds=shown["seeds"],
+        selections=of.plan.selections,
+        counts=sorted(shown["counts"]),
+        labels=lookups.n_labels(config, dataset),
+        names=of.names,
+    )
+
+
+def losses(name: str, metric: str, selection: str) -> str:
+    return documents.headline(experiment(name), metric, selection)
+
+
+def figure(name: str, kind: str, dataset: str) -> str:
+    of = experiment(name)
+    if not any(each.figure == kind and dataset in each.links for each in of.pictures):
+        raise InputError(f"the page of {name} has no figure {kind} of {dataset}")
+    return documents.picture(picture(configured(name), name, kind, [dataset], "docs/figures"), of.names)
+
+
+KINDS = {"losses": losses, "figure": figure}
+
+
+def filled(text: str) -> str:
+    """A text with its blocks made anew."""
 
     def fill(block: re.Match) -> str:
-        opening, kind, arguments, end = block.groups()
-        if kind not in KINDS:
-            raise InputError(f"{document.name}: unknown block {kind!r}, expected one of {', '.join(KINDS)}")
-        return f"{opening}\n{KINDS[kind](document, *arguments.split())}\n{end}"
+        kind, *arguments = block[2].split()
+        if kind not in KINDS or len(arguments) != 3:
+            raise InputError(f"no block {block[2]!r}: expected {' or '.join(KINDS)}, and three arguments")
+        return f"{block[1]}\n{KINDS[kind](*arguments)}\n{block[3]}"
 
-    return BLOCK.sub(fill, document.read_text(encoding="utf-8"))
+    return BLOCK.sub(fill, text)
+
+
+def texts() -> dict[Path, str]:
+    """All documents that are made of docs/results."""
+    pages = {ROOT / f"docs/experiments/{name}.md": documents.page(experiment(name)) for name in finished()}
+    readme = ROOT / "README.md"
+    with located("README.md"):
+        return {**pages, readme: filled(readme.read_text(encoding="utf-8"))}
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="taken from results/ first")
+    for name in parser.parse_args(arguments).experiments:
+        take(name)
+    made = texts()
+    for name in finished():
+        write_figures(name)
+    for path, text in made.items():
+        write_text(path, text)
 
 
 if __name__ == "__main__":
     try:
-        texts = {document: filled(document) for document in DOCUMENTS}
-    except (InputError, KeyError, TypeError) as error:
+        main(sys.argv[1:])
+    except InputError as error:
         sys.exit(f"docs: {error}")
-    for document, text in texts.items():
-        write_text(document, text)

@@ -1,8 +1,10 @@
-"""The documents are made of results: what `make docs` puts in, and what it says when there are none."""
+"""The documents are made of committed rows: pages as they should be, and up to date; every link leads somewhere."""
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
+import json
 import re
 from pathlib import Path
 
@@ -10,103 +12,237 @@ import pandas as pd
 import pytest
 
 from drcrm.errors import InputError
+from drcrm.pipeline.columns import COLUMNS, GRID_COLUMNS
+from drcrm.report.documents import provenance
 
 ROOT = Path(__file__).resolve().parents[2]
-DIFFERENCES = {
-    "metric": "expected_loss",
-    "dataset": "yeast",
-    "replay_count": [1, 4, 16],
-    "selection": "snips",
-    "algorithm": "kl_crm",
-    "difference": [-0.5, 0.25, 0.0],
-    "standard_error": 0.125,
-    "p_smaller": [0.001, 0.9, 0.5],
-    "n_seeds": 10,
-}
+DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+LOSSES = {"logging": 3.0, "cips": 2.0, "poem": 1.0, "kl_dro": 1.5, "skyline": 0.5}
+SMALL = """
+experiments:
+  small:
+    datasets: [DATASET]
+    seeds: 3
+    selection: [snips, ips]
+    algorithms: [cips, poem, kl_dro]
+    replay_curve: {datasets: [DATASET], counts: [1, 4], seeds: 3}
+"""
+
+
+def build_in(root: Path, monkeypatch):
+    """docs/build.py, for a project in a folder."""
+    specification = importlib.util.spec_from_file_location("build", ROOT / "docs/build.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    monkeypatch.setattr(module, "ROOT", root)
+    return module
 
 
 @pytest.fixture
 def build(tmp_path, monkeypatch):
-    """docs/build.py, for a project with the results of one experiment."""
-    specification = importlib.util.spec_from_file_location("build", ROOT / "docs/build.py")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    monkeypatch.setattr(module, "ROOT", tmp_path)
+    """docs/build.py, for a project with the rows of a small experiment on Yeast."""
     for name in ("config.yaml", "workflow"):
         (tmp_path / name).symlink_to(ROOT / name)
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/added.yaml").write_text("experiments: {added: {datasets: [digits], seeds: 7}}\n")
-    (tmp_path / "results/sample/tables").mkdir(parents=True)
-    pd.DataFrame(DIFFERENCES).to_csv(tmp_path / "results/sample/tables/differences_to_poem.csv", index=False)
-    return module
+    (tmp_path / "docs/results").mkdir(parents=True)
+    (tmp_path / "README.md").write_text("| `small` | three seeds of Yeast |\n")
+    keep(tmp_path)
+    return build_in(tmp_path, monkeypatch)
 
 
-def document(folder: Path, text: str) -> Path:
-    path = folder / "docs/page.md"
-    path.write_text(text)
-    return path
+def keep(root: Path, data: str = "yeast", lost: tuple[str, int] | None = None, provenance: dict | None = None) -> None:
+    """Commit rows that tell algorithm and seed: its loss above plus 0, 0.1, 0.2; one run may be lost."""
+    metrics, grids = [], []
+    for name, loss in LOSSES.items():
+        for count, seed in [(count, seed) for count in (1, 4) for seed in range(3) if (name, seed) != lost]:
+            key = {"dataset": data, "replay_count": count, "seed": seed, "algorithm": name}
+            run = {"expected_loss": loss + seed / 10, "greedy_loss": loss / 2 + seed / 10, "converged": 1}
+            run["hyperparameter"] = 0.01 if name in ("poem", "kl_dro") else None
+            metrics += [{**key, **run, "selection": selection, "score": -1.0} for selection in ("snips", "ips")]
+            grids += [{**key, **run}] if name in ("poem", "kl_dro") else []
+    (root / "docs/small.yaml").write_text(SMALL.replace("DATASET", data))
+    for kind, rows, columns in [("metrics", metrics, COLUMNS), ("grids", grids, GRID_COLUMNS)]:
+        table = pd.DataFrame(rows).reindex(columns=columns)
+        table.to_csv(root / f"docs/results/small_{kind}.csv.gz", index=False)
+    (root / "docs/results/small_provenance.json").write_text(json.dumps(provenance or {}))
 
 
-def test_a_block_is_replaced_and_the_rest_stays(build, tmp_path):
-    opening = "<!-- differences sample expected_loss snips kl_crm 1,4 -->\n"
-    page = document(tmp_path, f"Before.\n\n{opening}old 1.234\n<!-- end -->\n\nAfter.\n")
-    text = build.filled(page)
-    assert text.startswith(f"Before.\n\n{opening}")
-    assert text.endswith("<!-- end -->\n\nAfter.\n")
-    assert "old" not in text
-    assert "| Yeast | 1 | 10 | -0.500 ± 0.125 (0.001) |" in text
-    assert "| Yeast | 4 | 10 | +0.250 ± 0.125 (0.9) |" in text
-    assert "| 16 |" not in text
-    assert build.filled(document(tmp_path, text)) == text
+def page(build) -> str:
+    return build.texts()[build.ROOT / "docs/experiments/small.md"]
+
+
+def titles(text: str) -> list[str]:
+    return re.findall(r"^## (.*)$", text, re.M)
+
+
+ALL = ["What was run", "Expected loss", "Greedy loss", "Hyper-parameters", "Beside the paper", "Differences to POEM"]
+
+
+def test_the_committed_documents_are_those_that_the_committed_rows_make(monkeypatch):
+    build = build_in(ROOT, monkeypatch)
+    made = build.texts()
+    stale = [path.name for path, text in made.items() if path.read_text(encoding="utf-8") != text]
+    assert not stale, "run `make docs`"
+    assert set((ROOT / "docs/experiments").iterdir()) < set(made)
+    pictures = [picture for name in build.finished() for picture in build.experiment(name).pictures]
+    drawn = {Path(link).name for picture in pictures for link in picture.links.values()}
+    assert drawn == {path.name for path in (ROOT / "docs/figures").iterdir()}
+    assert max(path.stat().st_size for path in (ROOT / "docs/figures").iterdir()) <= 100_000
+
+
+def test_a_page(build):
+    text = page(build)
+    assert text.startswith("# small\n\nThree seeds of Yeast.\n\n## What was run\n\n```yaml\nsmall:\n  datasets: [")
+    assert titles(text) == [*ALL, "Figures"]
+    assert "[every fit](../results/small_grids.csv.gz)" in text
+    parts = dict(zip(titles(text), re.split("^## .*\n", text, flags=re.M)[1:], strict=True))
+    assert parts["Expected loss"].count("| POEM | **1.100** ± 0.058 |") == 2  # by SNIPS and by IPS
+    assert parts["Expected loss"].count("95 % interval |") == 1
+    assert "| POEM | **0.600** ± 0.058 |" in parts["Greedy loss"]
+    assert "| POEM | 10^-6 … 10^0 | IPS | 0 0 0 0 3 0 0 |" in parts["Hyper-parameters"]
+    assert "| Yeast | POEM | SNIPS | 4.535 | 1.100 ± 0.058 | -3.435 (-59.5) |" in parts["Beside the paper"]
+    lines = [line for line in parts["Differences to POEM"].splitlines() if line.startswith("| Yeast")]
+    assert lines[:2] == [f"| Yeast | {count} | 3 | +1.000 ± 0.000 (1) | +0.500 ± 0.000 (1) |" for count in (1, 4)]
+    assert re.findall(r'src="(.*?)"', parts["Figures"]) == ["../figures/small_replay_count_yeast.png"]
+    assert "on Yeast against the replay count Δ (the paper's Figure 1): means over 3 seeds" in parts["Figures"]
+
+
+def test_a_seed_that_is_missing_is_said_to_be(build, tmp_path):
+    keep(tmp_path, lost=("kl_dro", 2))
+    text = page(build)
+    assert text.count("| KL-DRO | missing |") == 6  # by each score and in the details, in both losses
+    assert "| Yeast | 4 | 2 … 3 | +1.000 ± 0.000 (1) | missing |" in text
+    assert titles(text) == [*ALL, "Figures"]
+
+
+def test_an_experiment_without_rows_of_its_fits(build, tmp_path, monkeypatch):
+    (tmp_path / "docs/results/small_grids.csv.gz").unlink()
+    monkeypatch.setattr(build, "IN_FULL", ("small",))
+    text = page(build)
+    assert "every fit" not in text
+    assert "small_surprise_yeast.png" in text
+    assert "small_grid_yeast.png" not in text
+
+
+def test_an_experiment_without_hyper_parameters(build, tmp_path):
+    path = tmp_path / "docs/small.yaml"
+    path.write_text(path.read_text().replace("[cips, poem, kl_dro]", "[cips]"))
+    metrics = tmp_path / "docs/results/small_metrics.csv.gz"
+    rows = pd.read_csv(metrics).query("algorithm not in ('poem', 'kl_dro')")
+    rows.to_csv(metrics, index=False)
+    assert titles(page(build)) == [*ALL[:3], "Beside the paper", "Figures"]
+
+
+def test_an_experiment_on_data_that_the_paper_has_not(build, tmp_path):
+    keep(tmp_path, data="digits")
+    assert titles(page(build)) == [title for title in [*ALL, "Figures"] if title != "Beside the paper"]
+
+
+def test_what_is_known_of_a_run_and_what_is_not():
+    versions = {"python": "3.12.3", "numpy": "2.1.0", "snakemake": None}
+    blas = [{"name": "openblas", "version": "0.3.30", "architecture": None}]
+    known = {"commit": "0123456789abcdef", "clean": True, "versions": versions, "blas": blas}
+    text = provenance({**known, "note": "Late."})
+    assert text.startswith("Late.\n\n- commit: `0123456`, clean\n- packages: python 3.12.3, numpy 2.1.0\n")
+    assert text.endswith("- BLAS: openblas 0.3.30\n- machine: not recorded\n")
+    assert provenance({"commit": "0123456789abcdef", "clean": False}).startswith("- commit: `0123456`, with changes\n")
+    assert provenance({}).count("not recorded") == 4
+
+
+def test_blocks_of_the_readme_are_replaced_and_the_rest_stays(build, tmp_path):
+    about = "| `small` | three seeds |\n\nBefore.\n\n"
+    losses, figure = "<!-- losses small greedy_loss ips -->\n", "<!-- figure small replay_count yeast -->\n"
+    (tmp_path / "README.md").write_text(f"{about}{losses}stale\n<!-- end -->\n\n{figure}<!-- end -->\n\nAfter.\n")
+    text = build.texts()[tmp_path / "README.md"]
+    assert text.startswith(f"{about}{losses}\nGreedy Hamming loss on the test set, hyper-parameters chosen by IPS")
+    assert f'{figure}\n<img src="docs/figures/small_replay_count_yeast.png"' in text
+    assert text.endswith("\n<!-- end -->\n\nAfter.\n")
+    assert "stale" not in text
+    assert build.filled(text) == text
 
 
 @pytest.mark.parametrize(
     ("block", "message"),
     [
+        ("picture small grid yeast", "no block 'picture small grid yeast': expected losses or figure, and three arg"),
+        ("losses small", "no block 'losses small': expected losses or figure, and three arguments"),
         (
-            "losses paper expected_loss ips",
-            "results/paper/tables/expected_loss.csv: no such file; `snakemake paper`",
+            "losses small greedy_loss top",
+            "small has no table of greedy_loss by top, only of expected_loss, greedy_loss by",
         ),
-        ("rows paper", "results/paper/metrics.csv: no such file; `snakemake paper` makes it"),
-        (
-            "rows added",
-            "results/added/metrics.csv: no such file; `snakemake added --configfile docs/added.yaml` makes it",
-        ),
-        ("figure sample grid yeast", "results/sample/figures/grid_yeast.png: no such file"),
-        ("picture sample", "page.md: unknown block 'picture', expected one of losses, details, "),
+        ("figure small grid yeast", "the page of small has no figure grid of yeast"),
+        ("losses gone greedy_loss ips", "no experiment 'gone' in config.yaml or docs/gone.yaml"),
+        ("losses demo greedy_loss ips", "docs/results/demo_metrics.csv.gz: no such file"),
     ],
 )
-def test_what_is_missing_is_named(build, tmp_path, block, message):
-    with pytest.raises(InputError, match="^" + message.replace("(", r"\(")):
-        build.filled(document(tmp_path, f"<!-- {block} -->\n<!-- end -->\n"))
+def test_a_block_that_cannot_be_made(build, block, message):
+    with pytest.raises(InputError) as error:
+        build.filled(f"<!-- {block} -->\n<!-- end -->\n")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("name", "seeds"), [("grid", 20), ("replay_count", 10)])
-def test_a_figure_is_copied_and_has_the_captions_of_the_report(build, tmp_path, name, seeds):
-    source = tmp_path / f"results/sample/figures/{name}_yeast.png"
-    source.parent.mkdir()
-    source.write_bytes(b"a picture")
-    text = build.filled(document(tmp_path, f"<!-- figure sample {name} yeast -->\n<!-- end -->\n"))
-    [picture] = re.findall(r'src="(.*?)"', text)
-    assert (tmp_path / "docs" / picture).read_bytes() == b"a picture"
-    assert re.search(rf"Expected Hamming loss on Yeast .* {seeds} seeds .* clipped SNIPS", " ".join(text.split()))
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("docs/results/small_metrics.csv.gz", b"no rows", "small_metrics.csv.gz: not a readable csv file"),
+        ("docs/results/small_metrics.csv.gz", gzip.compress(b"a,b\n" * 99)[:-9], "metrics.csv.gz: not a readable csv"),
+        ("docs/results/small_metrics.csv.gz", gzip.compress(b"a,b\n1,2\n"), "metrics.csv.gz: no column 'dataset'"),
+        ("docs/results/small_provenance.json", b"{", "small_provenance.json: no readable provenance"),
+        ("docs/results/small_provenance.json", b'{"options": {"seeds": 2}}', "seeds was 2 in the run, and is 3 in the"),
+        ("docs/small.yaml", SMALL.replace("DATASET", "scene").encode(), "no runs of data set 'scene' chosen by snips"),
+        ("docs/small.yaml", b"experiments: {other: {datasets: [yeast]}}", "no experiment 'small' in config.yaml or"),
+        ("docs/small.yaml", b"experiments: {small: {data: [yeast]}}", "config: experiments.small.data: unknown key"),
+        ("README.md", b"", "README.md: its table of experiments has no 'small'"),
+    ],
+)
+def test_a_page_that_cannot_be_made(build, tmp_path, file, content, message):
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(InputError) as error:
+        build.texts()
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
 
 
-def test_an_experiment_may_have_its_configuration_beside_the_documents(build):
-    assert build.configured("added")["seeds"] == 7
-    assert build.configured("demo")["seeds"] == 5
+def test_a_finished_experiment_is_taken_whole_or_not_at_all(build, tmp_path):
+    (tmp_path / "results/small").mkdir(parents=True)
+    before = {path: path.read_bytes() for path in (tmp_path / "docs/results").iterdir()}
+    for name in ("metrics.csv", "grids.csv"):
+        (tmp_path / "results/small" / name).write_text(f"{name},x\n1,2.5\n")
+    message = "results/small/provenance.json: no such file; `snakemake small --configfile docs/small.yaml` makes it"
+    with pytest.raises(InputError, match=f"^{message}$"):
+        build.take("small")
+    assert {path: path.read_bytes() for path in before} == before
+    (tmp_path / "results/small/provenance.json").write_text('{"machine": "x86_64"}')
+    build.take("small")
+    assert build.provenance("small") == {"machine": "x86_64"}
+    taken = tmp_path / "docs/results/small_grids.csv.gz"
+    assert gzip.decompress(taken.read_bytes()) == b"grids.csv,x\n1,2.5\n"
+    assert taken.read_bytes()[4:8] == bytes(4)  # no time of day: the same rows give the same file
+    assert len(list(taken.parent.iterdir())) == 3
 
 
-def test_rows_are_copied_and_linked(build, tmp_path):
-    for name in ("metrics", "grids"):
-        (tmp_path / f"results/sample/{name}.csv").write_text(f"{name},x\n1,2.5\n")
-    text = build.filled(document(tmp_path, "<!-- rows sample -->\n<!-- end -->\n"))
-    for name, target in re.findall(r"\[(.*?)\]\((.*?)\)", text):
-        assert pd.read_csv(tmp_path / "docs" / target)["x"].tolist() == [2.5], name
-    assert len(list((tmp_path / "docs/results").iterdir())) == 2
+def test_figures_of_a_page_are_drawn(build, tmp_path):
+    build.write_figures("small")
+    assert [path.name for path in (tmp_path / "docs/figures").iterdir()] == ["small_replay_count_yeast.png"]
 
 
-def test_the_documents_have_known_blocks(build):
-    for path in build.DOCUMENTS:
-        for _, kind, _, _ in build.BLOCK.findall(path.read_text(encoding="utf-8")):
-            assert kind in build.KINDS
+def anchors(path: Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a document."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+    heads = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_relative_links_lead_somewhere(document):
+    text = document.read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'(?:src|href)="([^"]+)"', text)
+    broken = []
+    for link in links:
+        if re.match(r"\w+:", link):
+            continue
+        target, _, anchor = link.partition("#")
+        path = (document.parent / target).resolve() if target else document
+        if not path.exists() or (anchor and anchor not in anchors(path)):
+            broken.append(link)
+    assert not broken

@@ -14,10 +14,11 @@ SOURCE = PROJECT / "src"
 sys.path.insert(0, str(SOURCE))
 sys.path.append(os.getcwd())  # one's own risks, as `python -m` finds them in a job
 
+from drcrm.pipeline import lookups
 from drcrm.pipeline.config import complete
 from drcrm.errors import InputError
 from drcrm.pipeline.dependencies import source_files
-from drcrm.registry import LOSSES, REFERENCE, SCORES, find_estimator
+from drcrm.registry import LOSSES, find_estimator
 from drcrm.report.style import FIGURES
 
 SCHEMA = PROJECT / "workflow/schemas/config.schema.yaml"

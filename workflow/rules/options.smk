@@ -59,8 +59,7 @@ def skyline_megabytes(wildcards, input):
 
 def n_labels(wildcards):
     """How many labels a data set has."""
-    labels = config["datasets"][wildcards.dataset]["labels"]
-    return labels if isinstance(labels, int) else len(labels)
+    return lookups.n_labels(config, wildcards.dataset)
 
 
 def held_out(wildcards):
@@ -106,59 +105,45 @@ def fits(wildcards):
 
 def grids(wildcards):
     """The grids of an experiment's algorithms, as JSON."""
-    algorithms = config["experiments"][wildcards.experiment]["algorithms"]
-    return json.dumps({name: config["algorithms"][name].get("grid", []) for name in algorithms})
+    return json.dumps(lookups.grids(config, wildcards.experiment))
 
 
 def papers(wildcards):
     """The paper's data set that each of an experiment's stands for, and how it differs, as JSON."""
-    datasets = {name: config["datasets"][name] for name in config["experiments"][wildcards.experiment]["datasets"]}
-    known = {name: (each["paper"], each.get("differs", "")) for name, each in datasets.items() if "paper" in each}
-    return json.dumps(known)
+    return json.dumps(lookups.papers(config, wildcards.experiment))
 
 
 def names(wildcards):
     """How an experiment's algorithms and data sets are named and drawn, as JSON."""
-    experiment = config["experiments"][wildcards.experiment]
-    algorithms = {name: config["algorithms"][name] for name in experiment["algorithms"]}
-    looks = {name: {key: each[key] for key in ("label", "colour", "marker")} for name, each in algorithms.items()}
-    datasets = {name: dataset_label(name) for name in all_datasets(experiment)}
-    return json.dumps({"algorithms": looks, "datasets": datasets}, ensure_ascii=False)
+    return json.dumps(lookups.names(config, wildcards.experiment), ensure_ascii=False)
 
 
 def shown(wildcards):
     """The seeds and replay counts of a figure: those of the replay-count curve, or of the tables."""
-    experiment = config["experiments"][wildcards.experiment]
-    if wildcards.figure == "replay_count":
-        return experiment["replay_curve"]
-    return {"seeds": experiment["seeds"], "counts": [experiment["replay_count"]]}
+    return lookups.shown(config["experiments"][wildcards.experiment], wildcards.figure)
 
 
 def dataset_label(name):
     """What a data set is called in print."""
-    return config["datasets"][name]["label"]
+    return lookups.label(config, name)
 
 
 def named(wildcards):
     """What the data sets and selections of a figure or of the tables are called in their caption."""
     experiment = config["experiments"][wildcards.experiment]
     datasets = [wildcards.dataset] if "dataset" in wildcards.keys() else experiment["datasets"]
-    return {
-        "data": ", ".join(map(dataset_label, datasets)),
-        "selection": [SCORES[name].label for name in experiment["selection"]],
-    }
+    return lookups.named(config, wildcards.experiment, datasets)
 
 
 def settings(wildcards):
     """An experiment with its data sets and algorithms, as provenance wants them; the mirror is not among them."""
     experiment = config["experiments"][wildcards.experiment]
-    used = {"datasets": all_datasets(experiment), "algorithms": experiment["algorithms"]}
+    used = {"datasets": lookups.all_datasets(experiment), "algorithms": experiment["algorithms"]}
     chosen = {kind: {name: config[kind][name] for name in names} for kind, names in used.items()}
     return json.dumps({"experiment": experiment, **chosen}, sort_keys=True)
 
 
 def protocol(wildcards):
     """What an experiment decides where the paper's text and the public code differ, as tables wants it."""
-    experiment = config["experiments"][wildcards.experiment]
-    names = ("split_unit", "logging_c", "absent_label_score", "variance_penalty_scale")
-    return " ".join(f"--{name.replace('_', '-')} {experiment[name]}" for name in names)
+    options = lookups.protocol(config["experiments"][wildcards.experiment])
+    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in options.items())

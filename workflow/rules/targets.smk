@@ -19,18 +19,10 @@ def runs(name):
     return sorted(dict.fromkeys(tables + figure))
 
 
-def all_datasets(experiment):
-    """The data sets of an experiment's tables and of its replay-count figure."""
-    return list(dict.fromkeys(experiment["datasets"] + experiment.get("replay_curve", {}).get("datasets", [])))
-
-
 def targets(name):
     """All files of an experiment, but the report."""
     folder, experiment = f"results/{name}", config["experiments"][name]
-    figures = {figure: experiment["datasets"] for figure in FIGURES}
-    figures["replay_count"] = experiment.get("replay_curve", {"datasets": []})["datasets"]
-    if REFERENCE not in experiment["algorithms"]:
-        del figures["paired"]
+    figures = lookups.figure_datasets(experiment)
     return [
         f"{folder}/metrics.csv",
         f"{folder}/provenance.json",

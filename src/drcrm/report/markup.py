@@ -148,18 +148,20 @@ def comparison(table: pd.DataFrame, to: Markup) -> str:
     if table.empty:
         return to.heading.format("None of this experiment's data sets stands for one of the paper's.")
     header = ["Data", "Algorithm", "Chosen by", "Paper", "Ours", "Less the paper's", "Public code", "Less the code's"]
+    header += ["Differs"]
     texts = []
     for metric, cells in table.groupby("metric", sort=False):
         said = (
             f"{LOSSES[metric]}: mean ± standard error, and what ours is above (+) or below (-) the others; in "
             "brackets the same in standard errors: ours for the paper, which prints none, joint ones for the public "
-            "code. Where nothing is chosen nothing stands under chosen by."
+            "code. Where nothing is chosen nothing stands under chosen by; what differs in data or protocol is below."
         )
         cells = cells.assign(selection=cells["selection"].where(~cells["algorithm"].isin(UNCHOSEN), ""))
         cells = cells.drop_duplicates(["dataset", "algorithm", "selection"])
         groups = cells.groupby(["dataset", "algorithm"], sort=False)
-        rows = [_compared(row, to) for _, group in groups for row in group.to_dict("records")]
-        texts.append(to.heading.format(said) + to.table([*header, "Where data or protocol differ"], rows))
+        notes = _Notes()
+        rows = [_compared(row, notes, to) for _, group in groups for row in group.to_dict("records")]
+        texts.append(to.heading.format(said) + to.table(*_filled(header, rows)) + notes.text(to))
     return "\n".join(texts)
 
 
@@ -193,6 +195,53 @@ def differences(table: pd.DataFrame, to: Markup) -> str:
     return to.table(header, rows)
 
 
+def differences_by_count(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
+    """Paired differences to POEM in one loss and by one selection: data sets and replay counts × algorithms."""
+    chosen = table[(table["metric"] == metric) & (table["selection"] == selection)]
+    names = list(dict.fromkeys(chosen["algorithm"]))
+    rows = []
+    for (data, count), group in chosen.groupby(["dataset", "replay_count"], sort=False):
+        of = group.set_index("algorithm").to_dict("index")
+        ends = min(group["n_seeds"]), max(group["n_seeds"])
+        seeds = " … ".join(map(str, dict.fromkeys(ends)))
+        cells = [_difference(of[name], to) if name in of else "" for name in names]
+        rows.append([to.names.dataset(data), str(count), seeds, *cells])
+    said = (
+        f"{LOSSES[metric]} less POEM's on the same seed, chosen by {SCORES[selection].label}: mean ± standard error; "
+        "in brackets the p-value of a one-tailed paired t-test that it is smaller."
+    )
+    return to.heading.format(said) + to.table(["Data", "Δ", "Seeds", *map(to.names.label, names)], rows)
+
+
+def _difference(row: dict, to: Markup) -> str:
+    difference = _with_error(_number(row["difference"], "+.3f"), row["standard_error"], to)
+    known = np.isfinite([row["difference"], row["p_smaller"]]).all()
+    return f"{difference} ({row['p_smaller']:.2g})" if known else difference
+
+
+def _filled(header: Sequence[str], rows: Rows) -> tuple[list[str], list[list[str]]]:
+    """A table without the columns in which nothing stands."""
+    kept = [i for i in range(len(header)) if any(row[i] for row in rows)]
+    return [header[i] for i in kept], [[row[i] for i in kept] for row in rows]
+
+
+class _Notes:
+    """Notes to the cells of a table, numbered as they come."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def numbers(self, notes: str) -> str:
+        """The numbers of notes that are parted by semicolons."""
+        known = [self._numbers.setdefault(note, len(self._numbers) + 1) for note in notes.split("; ") if note]
+        return ", ".join(map(str, sorted(known)))
+
+    def text(self, to: Markup) -> str:
+        """All notes with their numbers; nothing if there are none."""
+        notes = "; ".join(f"({number}) {to.text(note)}" for note, number in self._numbers.items())
+        return "\n" + to.heading.format(f"Differs: {notes}.").rstrip("\n") + "\n" if notes else ""
+
+
 def _loss(row, to: Markup) -> str:
     mean = _number(row["mean"])
     return _with_error(to.bold.format(mean) if row["best"] else mean, row["standard_error"], to)
@@ -202,7 +251,7 @@ def _with_error(number: str, error: float, to: Markup) -> str:
     return number if np.isnan(error) else number + to.error.format(error)
 
 
-def _compared(row: dict, to: Markup) -> list[str]:
+def _compared(row: dict, notes: _Notes, to: Markup) -> list[str]:
     def more(difference: float, in_errors: float) -> str:
         return _number(difference, "+.3f") + ("" if np.isnan(in_errors) else f" ({in_errors:+.1f})")
 
@@ -216,7 +265,7 @@ def _compared(row: dict, to: Markup) -> list[str]:
         more(row["difference"], row["difference_in_errors"]),
         _with_error(_number(row["code"]), row["code_standard_error"], to) if known else "",
         more(row["ours"] - row["code"], row["code_difference_in_errors"]) if known else "",
-        to.text(row["differs"]),
+        notes.numbers(row["differs"]),
     ]
 
 

@@ -31,6 +31,12 @@ class DatasetResults:
     labels: int  # q: translated costs are Hamming losses less q
     names: Names = field(default_factory=Names)
 
+    @classmethod
+    def of(cls, metrics: pd.DataFrame, grids: pd.DataFrame, dataset: str, *, seeds: int, **others) -> DatasetResults:
+        """Take one data set's rows, of the seeds below ``seeds``, from those of an experiment."""
+        rows = (table[(table["dataset"] == dataset) & (table["seed"] < seeds)] for table in (metrics, grids))
+        return cls(*rows, dataset=dataset, seeds=seeds, **others)
+
     def runs(self, algorithm: str, selection: str, column: str) -> pd.DataFrame:
         """Values of a column of the metrics, seeds × replay counts."""
         at = self.metrics[(self.metrics["algorithm"] == algorithm) & (self.metrics["selection"] == selection)]

@@ -42,11 +42,12 @@ def run(options: argparse.Namespace) -> None:
             bool(((metrics["dataset"] == options.dataset) & (metrics["selection"] == selection)).any()),
             f"{options.metrics}: no runs of data set {options.dataset!r} chosen by {selection}",
         )
-    results = DatasetResults(
-        *(table[(table["dataset"] == options.dataset) & (table["seed"] < options.seeds)] for table in (metrics, grids)),
-        dataset=options.dataset,
-        selections=options.selection,
+    results = DatasetResults.of(
+        metrics,
+        grids,
+        options.dataset,
         seeds=options.seeds,
+        selections=options.selection,
         counts=sorted(options.replay_counts),
         labels=options.labels,
         names=Names(**options.names),

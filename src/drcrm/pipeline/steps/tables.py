@@ -11,19 +11,19 @@ from __future__ import annotations
 import argparse
 from dataclasses import fields, replace
 from importlib.resources import files
-from itertools import product
 from pathlib import Path
 
 import pandas as pd
 
-from ...registry import LOSSES, REFERENCE, SCORES
+from ...errors import located
+from ...registry import SCORES
 from ...report import markup
-from ...report.paper import Protocol, paper_comparison
+from ...report.experiment import Plan, all_tables, in_print
+from ...report.paper import Protocol
 from ...report.style import Names
-from ...report.tables import hyperparameter_table, loss_table, paired_differences
 from ..columns import COLUMNS
 from ..files import atomic, read_csv, write_text
-from . import json_object, positive, require, whole
+from . import json_object, positive, whole
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,36 +51,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    metrics = read_csv(options.metrics, COLUMNS)
-    place = {name: i for i, name in enumerate(options.datasets)}
-    metrics = metrics.sort_values("dataset", key=lambda names: names.map(place), kind="stable")  # of no table: last
-    differences = paired_differences(metrics, REFERENCE, options.selection)
-    metrics = metrics[(metrics["replay_count"] == options.replay_count) & (metrics["seed"] < options.seeds)]
-    runs = set(zip(metrics["dataset"], metrics["selection"], strict=True))
-    for name, selection in product(options.datasets, options.selection):
-        require((name, selection) in runs, f"{options.metrics}: no runs of data set {name!r} chosen by {selection}")
-    axes = options.datasets, options.selection
-    losses = {metric: loss_table(metrics, metric, *axes, options.seeds) for metric in LOSSES}
-    hyperparameters = hyperparameter_table(metrics, options.grids, *axes)
-    known = files("drcrm.report") / "data"
-    paper, code = (pd.read_csv(known / f"{name}.csv") for name in ("paper_tables", "reference_code"))
     protocol = Protocol(**{field.name: getattr(options, field.name) for field in fields(Protocol)})
-    comparison = paper_comparison(losses, paper, code, options.papers, protocol)
-    frames = {**losses, "hyperparameters": hyperparameters, "paper_comparison": comparison}
-    for name, frame in {**frames, "differences_to_poem": differences}.items():
+    asked = options.datasets, options.selection, options.seeds
+    plan = Plan(*asked, protocol, grids=options.grids, papers=options.papers)
+    metrics = read_csv(options.metrics, COLUMNS)
+    with located(options.metrics):
+        tables = all_tables(metrics, plan, *published())
+    for name, frame in tables.items():
         with atomic(options.output / f"{name}.csv") as part:
             frame.to_csv(part, index=False, lineterminator="\n")
-    names = Names(**options.names)
     for suffix, plain in {"md": markup.MARKDOWN, "tex": markup.LATEX, "html": markup.HTML}.items():
-        to = replace(plain, names=names)
-        texts = {
-            metric: "\n".join(
-                part(table, metric, by, to) for part in (markup.losses, markup.details) for by in options.selection
-            )
-            for metric, table in losses.items()
-        }
-        texts["hyperparameters"] = markup.hyperparameters(hyperparameters, options.datasets, to)
-        texts["paper_comparison"] = markup.comparison(comparison, to)
-        texts["differences_to_poem"] = markup.differences(differences, to)
-        for name, text in texts.items():
+        to = replace(plain, names=Names(**options.names))
+        for name, text in in_print(tables, plan, to).items():
             write_text(options.output / f"{name}.{suffix}", to.document(text))
+
+
+def published() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The cells of the paper, and of the public code, run elsewhere."""
+    known = files("drcrm.report") / "data"
+    paper, code = (pd.read_csv(known / f"{name}.csv") for name in ("paper_tables", "reference_code"))
+    return paper, code

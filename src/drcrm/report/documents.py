@@ -1,0 +1,163 @@
+"""Pages on finished experiments: from their tables, options and provenance to Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import pandas as pd
+import yaml
+from jinja2 import Template
+
+from ..errors import InputError
+from ..registry import LOSSES
+from . import markup
+from .experiment import Plan
+from .style import FIGURES, Names
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure: where a page has it from, for each data set, and its caption."""
+
+    figure: str
+    links: Mapping[str, str]
+    caption: str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A finished experiment: its tables, and what is said of it.
+
+    Parameters
+    ----------
+    name, about : str
+        ``about`` says in a line what it is.
+    options : mapping
+        As the configuration completes them.
+    provenance : mapping
+        As the step provenance writes it; what is not known is null, and a ``note`` may say more.
+    plan : Plan
+    tables : mapping from a name to a frame
+        Those of ``drcrm.report.experiment.all_tables``.
+    names : Names
+    rows : mapping from what they are to where a page links to them
+    pictures : sequence of Picture
+    """
+
+    name: str
+    about: str
+    options: Mapping
+    provenance: Mapping
+    plan: Plan
+    tables: Mapping[str, pd.DataFrame]
+    names: Names = field(default_factory=Names)
+    rows: Mapping[str, str] = field(default_factory=dict)
+    pictures: Iterable[Picture] = ()
+
+    @property
+    def markdown(self) -> markup.Markup:
+        """Markdown with this experiment's names."""
+        return replace(markup.MARKDOWN, names=self.names)
+
+
+def page(experiment: Experiment) -> str:
+    """The page of an experiment."""
+    sections = {
+        "What was run": run(experiment),
+        **{f"{LOSSES[metric].split()[0]} loss": losses(experiment, metric) for metric in LOSSES},
+        "Hyper-parameters": hyperparameters(experiment),
+        "Beside the paper": beside_the_paper(experiment),
+        "Differences to POEM": differences(experiment),
+        "Figures": "\n".join(picture(each, experiment.names) for each in experiment.pictures),
+    }
+    texts = [f"## {title}\n\n{text}" for title, text in sections.items() if text]
+    return "\n".join([f"# {experiment.name}\n\n{experiment.about}\n", *texts])
+
+
+def run(experiment: Experiment) -> str:
+    """What was run: options, what is known of the code and the machine, and where the rows are."""
+    options = {experiment.name: _agreed(experiment.options, experiment.provenance.get("options"))}
+    text = yaml.safe_dump(options, default_flow_style=None, sort_keys=False, allow_unicode=True, width=110)
+    links = ", ".join(f"[{what}]({link})" for what, link in experiment.rows.items())
+    made = f"Rows: {links}. This page is made from them by `make docs`.\n"
+    return f"```yaml\n{text}```\n\n{provenance(experiment.provenance)}\n{made}"
+
+
+def provenance(found: Mapping) -> str:
+    """What is known of the code, the packages and the machine, in a list, and what is not."""
+    versions = {name: version for name, version in (found.get("versions") or {}).items() if version}
+    known = {
+        "commit": _commit(found),
+        "packages": ", ".join(map(" ".join, versions.items())),
+        "BLAS": ", ".join(" ".join(filter(None, each.values())) for each in found.get("blas") or []),
+        "machine": found.get("machine"),
+    }
+    lines = [f"- {what}: {text or 'not recorded'}\n" for what, text in known.items()]
+    return "".join([f"{found['note']}\n\n" if found.get("note") else "", *lines])
+
+
+def losses(experiment: Experiment, metric: str) -> str:
+    """A loss by each selection, the headline's first, and the details of that."""
+    table, selections, to = experiment.tables[metric], experiment.plan.selections, experiment.markdown
+    headlines = [markup.losses(table, metric, by, to) for by in selections]
+    return "\n".join([*headlines, markup.details(table, metric, selections[0], to)])
+
+
+def hyperparameters(experiment: Experiment) -> str:
+    """How often each value was chosen; nothing where no algorithm has a grid."""
+    table = experiment.tables["hyperparameters"]
+    return "" if table.empty else markup.hyperparameters(table, experiment.plan.datasets, experiment.markdown)
+
+
+def beside_the_paper(experiment: Experiment) -> str:
+    """The paper's cells beside the experiment's; nothing where no data set stands for one of the paper's."""
+    table = experiment.tables["paper_comparison"]
+    return "" if table.empty else markup.comparison(table, experiment.markdown)
+
+
+def differences(experiment: Experiment) -> str:
+    """Differences to POEM by the headline selection; nothing where POEM was not run or is alone."""
+    table, headline = experiment.tables["differences_to_poem"], experiment.plan.selections[0]
+    if table.empty:
+        return ""
+    return "\n".join(markup.differences_by_count(table, metric, headline, experiment.markdown) for metric in LOSSES)
+
+
+def picture(each: Picture, names: Names) -> str:
+    """A figure of each data set, with their caption."""
+    images = [
+        f'<img src="{link}" alt="{FIGURES[each.figure]}: {names.dataset(dataset)}" width="400">\n'
+        for dataset, link in each.links.items()
+    ]
+    return f"{''.join(images)}\n{each.caption}\n"
+
+
+def caption(template: str, figure: str, named: Mapping, shown: Mapping) -> str:
+    """The caption that the report gives a figure, in a line: its template is filled as Snakemake does."""
+    job = {"wildcards": {"figure": figure}, "params": {"named": named, "shown": shown}}
+    return " ".join(Template(template).render(snakemake=job).split())
+
+
+def headline(experiment: Experiment, metric: str, selection: str) -> str:
+    """The table of a loss by one selection, as a page has it."""
+    if metric not in LOSSES or selection not in experiment.plan.selections:
+        known = f"{', '.join(LOSSES)} by {', '.join(experiment.plan.selections)}"
+        raise InputError(f"{experiment.name} has no table of {metric} by {selection}, only of {known}")
+    return markup.losses(experiment.tables[metric], metric, selection, experiment.markdown)
+
+
+def _commit(found: Mapping) -> str:
+    """The commit, and whether the code was as committed."""
+    if not found.get("commit"):
+        return ""
+    state = {True: ", clean", False: ", with changes", None: ""}
+    return f"`{found['commit'][:7]}`{state[found.get('clean')]}"
+
+
+def _agreed(options: Mapping, recorded: Mapping | None) -> Mapping:
+    """The options, if they are those that were recorded; InputError names the first that is not."""
+    for name, value in (recorded or {}).items():
+        if options.get(name) != value:
+            raise InputError(f"{name} was {value} in the run, and is {options.get(name)} in the configuration")
+    return options

@@ -1,0 +1,76 @@
+"""All tables of an experiment: from its metrics to frames, and from these to print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import pandas as pd
+
+from ..errors import InputError
+from ..registry import LOSSES, REFERENCE
+from . import markup
+from .paper import Protocol, paper_comparison
+from .tables import hyperparameter_table, loss_table, paired_differences
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which runs enter an experiment's tables, and what they stand beside.
+
+    Parameters
+    ----------
+    datasets, selections : sequences of str
+        In the tables' order, the headline selection first.
+    seeds : int
+        How many each cell must have; others of the metrics enter the differences only.
+    protocol : Protocol
+        Its replay count is that of the tables.
+    grids : algorithm → the values of its grid
+    papers : data set → (the paper's data set that it stands for, how the data differ)
+    """
+
+    datasets: Sequence[str]
+    selections: Sequence[str]
+    seeds: int
+    protocol: Protocol
+    grids: Mapping[str, Sequence[float]]
+    papers: Mapping[str, tuple[str, str]]
+
+
+def all_tables(metrics: pd.DataFrame, plan: Plan, paper: pd.DataFrame, code: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The tables by name. ``paper`` and ``code`` are the cells of the paper and of the public code.
+
+    InputError names a data set or selection of the plan without any run.
+    """
+    place = {name: i for i, name in enumerate(plan.datasets)}
+    metrics = metrics.sort_values("dataset", key=lambda names: names.map(place), kind="stable")  # of no table: last
+    differences = paired_differences(metrics, REFERENCE, plan.selections)
+    metrics = metrics[(metrics["replay_count"] == plan.protocol.replay_count) & (metrics["seed"] < plan.seeds)]
+    runs = set(zip(metrics["dataset"], metrics["selection"], strict=True))
+    for name, selection in product(plan.datasets, plan.selections):
+        if (name, selection) not in runs:
+            raise InputError(f"no runs of data set {name!r} chosen by {selection}")
+    axes = plan.datasets, plan.selections
+    losses = {metric: loss_table(metrics, metric, *axes, plan.seeds) for metric in LOSSES}
+    return {
+        **losses,
+        "hyperparameters": hyperparameter_table(metrics, plan.grids, *axes),
+        "paper_comparison": paper_comparison(losses, paper, code, plan.papers, plan.protocol),
+        "differences_to_poem": differences,
+    }
+
+
+def in_print(tables: Mapping[str, pd.DataFrame], plan: Plan, to: markup.Markup) -> dict[str, str]:
+    """The tables of ``all_tables`` in a markup, by name."""
+    texts = {
+        metric: "\n".join(
+            part(tables[metric], metric, by, to) for part in (markup.losses, markup.details) for by in plan.selections
+        )
+        for metric in LOSSES
+    }
+    texts["hyperparameters"] = markup.hyperparameters(tables["hyperparameters"], plan.datasets, to)
+    texts["paper_comparison"] = markup.comparison(tables["paper_comparison"], to)
+    texts["differences_to_poem"] = markup.differences(tables["differences_to_poem"], to)
+    return texts
