@@ -103,9 +103,12 @@ def provenance(name: str) -> dict:
     """What is known of an experiment's run."""
     path = ROOT / f"docs/results/{name}_provenance.json"
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: no readable provenance ({error})") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: no readable provenance (not a JSON object)")
+    return found
 
 
 def about(name: str) -> str:

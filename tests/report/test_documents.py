@@ -188,6 +188,7 @@ def test_a_block_that_cannot_be_made(build, block, message):
         ("docs/results/small_metrics.csv.gz", gzip.compress(b"a,b\n" * 99)[:-9], "metrics.csv.gz: not a readable csv"),
         ("docs/results/small_metrics.csv.gz", gzip.compress(b"a,b\n1,2\n"), "metrics.csv.gz: no column 'dataset'"),
         ("docs/results/small_provenance.json", b"{", "small_provenance.json: no readable provenance"),
+        ("docs/results/small_provenance.json", b"[]", "small_provenance.json: no readable provenance (not a JSON"),
         ("docs/results/small_provenance.json", b'{"options": {"seeds": 2}}', "seeds was 2 in the run, and is 3 in the"),
         ("docs/small.yaml", SMALL.replace("DATASET", "scene").encode(), "no runs of data set 'scene' chosen by snips"),
         ("docs/small.yaml", b"experiments: {other: {datasets: [yeast]}}", "no experiment 'small' in config.yaml or"),
