@@ -40,9 +40,9 @@ class Estimator:
         module, _, name = self.risk.partition(":")
         try:
             found = getattr(import_module(module), name)
-        except (ImportError, AttributeError) as error:
+        except (ImportError, AttributeError, SyntaxError, TypeError, ValueError) as error:
             raise InputError(f"estimator {self.name}: {error}") from None
-        if not hasattr(found, "robust_end"):
+        if not (isinstance(found, type) and hasattr(found, "robust_end")):
             raise InputError(f"estimator {self.name}: {name} is no subclass of drcrm.core.risks.Risk")
         return found
 

@@ -12,7 +12,7 @@ from snakemake.utils import update_config
 PROJECT = Path(os.path.abspath(str(workflow.current_basedir))).parents[1]
 SOURCE = PROJECT / "src"
 sys.path.insert(0, str(SOURCE))
-sys.path.append(os.getcwd())  # one's own risks, as `python -m` finds them in a job
+sys.path.insert(0, os.getcwd())  # one's own risks, as `python -m` finds them in a job
 
 from drcrm.pipeline import lookups
 from drcrm.pipeline.config import complete
