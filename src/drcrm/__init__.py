@@ -15,6 +15,14 @@ _HOMES = {
     "AdaptiveKLCRM": "estimators",
     "KLDRO": "estimators",
     "Chi2DRO": "estimators",
+    "LogSmoothing": "estimators",
+    "LogSumExp": "estimators",
+    "WeightedLikelihood": "estimators",
+    "CostModel": "core.cost_model",
+    "off_policy_value": "core.terms",
+    "Implicit": "core.weights",
+    "Smoothed": "core.weights",
+    "Shrunk": "core.weights",
 }
 __all__ = [*_HOMES]
 

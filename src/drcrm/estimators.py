@@ -11,8 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .core.log import BanditLog, clipping_constant
-from .core.optimiser import minimize_risks
+from .core.optimiser import minimize_objectives
 from .core.policies import ExponentialPolicy
+from .core.terms import as_weight, begin
 from .errors import InputError
 from .registry import ESTIMATORS
 
@@ -22,9 +23,19 @@ class CounterfactualEstimator(BaseEstimator):
 
     Parameters of all estimators
     ----------------------------
+    estimate : "ips", "snips", "dr" or "dm"
+        How the risk is estimated from the log: see :mod:`drcrm.core.estimates`.
+    weight : "clipped", or a weight
+        min(M, π/p), or one of :mod:`drcrm.core.weights`, such as ``Implicit(0.1)``.
+    start : "zero", "logging", "model" or "imitation"
+        Where the fit starts: at Θ = 0, the logging policy, that policy tilted by the cost model, or the policy of
+        largest likelihood of the logged actions, which is tilted too where no logging policy is given.
+    tilt : float ≥ 0 or "auto"
+        κ: under the start "model" Θ is that of π ∝ π0 e^{−κ ĉ}; "auto" takes κ at which the effective sample size is a
+        third of the rows.
     clip : "auto", float ≥ 1, or None
-        M, at which importance weights are clipped: by default the 90th over the 10th percentile of the logged
-        propensities and at least e; None does not clip.
+        M, at which weights are clipped where they are "clipped": by default the 90th over the 10th percentile of the
+        logged propensities and at least e; None does not clip.
     max_iter : int
         L-BFGS iterations at most.
     tol : float
@@ -38,16 +49,24 @@ class CounterfactualEstimator(BaseEstimator):
         The minimised risk.
     clip_ : float or None
         The M that was used.
+    tilt_ : float or None
+        The κ that was used, under the start "model".
     n_iter_ : int
     converged_ : bool
     """
 
-    def __init__(self, *, clip="auto", max_iter=1000, tol=1e-6):
+    def __init__(
+        self, *, estimate="ips", weight="clipped", start="zero", tilt=1.0, clip="auto", max_iter=1000, tol=1e-6
+    ):
+        self.estimate = estimate
+        self.weight = weight
+        self.start = start
+        self.tilt = tilt
         self.clip = clip
         self.max_iter = max_iter
         self.tol = tol
 
-    def fit(self, X, Y, propensity=None, cost=None, context=None, count=None):
+    def fit(self, X, Y, propensity=None, cost=None, context=None, count=None, logging_policy=None, cost_model=None):
         """Fit to the quadruplets (x, y, p, c); features and costs are taken as given.
 
         Nothing is added to X (append a constant feature for intercepts), and costs are not translated (with
@@ -63,6 +82,12 @@ class CounterfactualEstimator(BaseEstimator):
             Row of X of each logged row, so that X holds each distinct context once.
         count : integer array (n,), optional
             How often each row occurs.
+        logging_policy : ExponentialPolicy, optional
+            π0, for the starts "logging" and "model".
+        cost_model : optional
+            For the estimates "dr" and "dm" and the start "model": a ``CostModel``, or for the estimates alone any
+            object with ``predict`` and ``expectation`` whose cost is additive over labels; by default a CostModel
+            fitted to the log.
 
         Raises
         ------
@@ -80,10 +105,15 @@ class CounterfactualEstimator(BaseEstimator):
             if values is None:
                 raise InputError(f"{type(self).__name__}.fit needs {name}=, one for each logged row")
         log, _ = BanditLog(X, Y, propensity, cost, context, count).merged()
-        estimator = ESTIMATORS[self._estimator]
-        risk = estimator.make_risk(**{name: getattr(self, name) for name in estimator.names()})
+        log = log.recount(log.count)
+        estimator = next(ESTIMATORS[each.__name__] for each in type(self).__mro__ if each.__name__ in ESTIMATORS)
+        own = {name: getattr(self, name) for name in estimator.names()}
+        terms = estimator.make_terms(estimate=self.estimate, weight=as_weight(self.weight), **own)
         self.clip_ = _clip(self.clip, log)
-        [found] = minimize_risks(log, [risk], self.clip_, self.max_iter, self.tol)
+        beginning = begin(log, self.estimate, self.start, self.tilt, logging_policy, cost_model)
+        self.tilt_ = beginning.tilt
+        objective = terms.objective(log, self.clip_, beginning.effects)
+        [found] = minimize_objectives([objective], beginning.coef, self.max_iter, self.tol)
         self.coef_ = found.coef
         self.objective_ = found.objective
         self.n_iter_ = found.iterations
@@ -120,8 +150,6 @@ class CounterfactualEstimator(BaseEstimator):
 class CIPS(CounterfactualEstimator):
     """Minimises the clipped IPS risk (1/n) Σ c_i min(M, π(y_i|x_i)/p_i). Source: eq. 3 of the paper."""
 
-    _estimator = "CIPS"
-
 
 class POEM(CounterfactualEstimator):
     """Minimises mean + λ √(V_n/n). Source: Swaminathan & Joachims 2015; eq. 6 of the paper.
@@ -129,20 +157,42 @@ class POEM(CounterfactualEstimator):
     ``variance_penalty`` is λ ≥ 0 itself; see :func:`drcrm.core.selection.calibrated_penalty` for its natural unit.
     """
 
-    _estimator = "POEM"
-
-    def __init__(self, variance_penalty=1.0, *, clip="auto", max_iter=1000, tol=1e-6):
-        super().__init__(clip=clip, max_iter=max_iter, tol=tol)
+    def __init__(
+        self,
+        variance_penalty=1.0,
+        *,
+        estimate="ips",
+        weight="clipped",
+        start="zero",
+        tilt=1.0,
+        clip="auto",
+        max_iter=1000,
+        tol=1e-6,
+    ):
+        super().__init__(
+            estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
+        )
         self.variance_penalty = variance_penalty
 
 
 class KLCRM(CounterfactualEstimator):
     """Minimises the Boltzmann-weighted cost at a fixed ``temperature`` γ > 0. Source: eq. 13 of the paper."""
 
-    _estimator = "KLCRM"
-
-    def __init__(self, temperature=1.0, *, clip="auto", max_iter=1000, tol=1e-6):
-        super().__init__(clip=clip, max_iter=max_iter, tol=tol)
+    def __init__(
+        self,
+        temperature=1.0,
+        *,
+        estimate="ips",
+        weight="clipped",
+        start="zero",
+        tilt=1.0,
+        clip="auto",
+        max_iter=1000,
+        tol=1e-6,
+    ):
+        super().__init__(
+            estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
+        )
         self.temperature = temperature
 
 
@@ -152,10 +202,22 @@ class AdaptiveKLCRM(CounterfactualEstimator):
     ``variance``: V is the "mean" of squares (Lemma 5) or their "sum" (the printed Algorithm 1).
     """
 
-    _estimator = "AdaptiveKLCRM"
-
-    def __init__(self, radius=0.01, variance="mean", *, clip="auto", max_iter=1000, tol=1e-6):
-        super().__init__(clip=clip, max_iter=max_iter, tol=tol)
+    def __init__(
+        self,
+        radius=0.01,
+        variance="mean",
+        *,
+        estimate="ips",
+        weight="clipped",
+        start="zero",
+        tilt=1.0,
+        clip="auto",
+        max_iter=1000,
+        tol=1e-6,
+    ):
+        super().__init__(
+            estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
+        )
         self.radius = radius
         self.variance = variance
 
@@ -163,21 +225,115 @@ class AdaptiveKLCRM(CounterfactualEstimator):
 class KLDRO(CounterfactualEstimator):
     """Minimises the worst case over {KL(Q‖P_n) ≤ ε}, ε the ``radius`` ≥ 0 in nats. Source: Lemma 4 of the paper."""
 
-    _estimator = "KLDRO"
-
-    def __init__(self, radius=0.01, *, clip="auto", max_iter=1000, tol=1e-6):
-        super().__init__(clip=clip, max_iter=max_iter, tol=tol)
+    def __init__(
+        self,
+        radius=0.01,
+        *,
+        estimate="ips",
+        weight="clipped",
+        start="zero",
+        tilt=1.0,
+        clip="auto",
+        max_iter=1000,
+        tol=1e-6,
+    ):
+        super().__init__(
+            estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
+        )
         self.radius = radius
 
 
 class Chi2DRO(CounterfactualEstimator):
     """Minimises the worst case over {(1/n) Σ (n q_i − 1)² ≤ ε}, ε the ``radius`` ≥ 0. Source: Lemma 3 of the paper."""
 
-    _estimator = "Chi2DRO"
-
-    def __init__(self, radius=0.01, *, clip="auto", max_iter=1000, tol=1e-6):
-        super().__init__(clip=clip, max_iter=max_iter, tol=tol)
+    def __init__(
+        self,
+        radius=0.01,
+        *,
+        estimate="ips",
+        weight="clipped",
+        start="zero",
+        tilt=1.0,
+        clip="auto",
+        max_iter=1000,
+        tol=1e-6,
+    ):
+        super().__init__(
+            estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
+        )
         self.radius = radius
+
+
+class LogSmoothing(CounterfactualEstimator):
+    """Minimises −(1/λ) mean log(1 − λz), λ the ``smoothing`` > 0. Source: Sakhi et al. 2024.
+
+    It is of costs below 1/λ, and so not under the estimates "snips" and "dr".
+    """
+
+    def __init__(
+        self,
+        smoothing=0.1,
+        *,
+        estimate="ips",
+        weight="clipped",
+        start="zero",
+        tilt=1.0,
+        clip="auto",
+        max_iter=1000,
+        tol=1e-6,
+    ):
+        super().__init__(
+            estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
+        )
+        self.smoothing = smoothing
+
+
+class LogSumExp(CounterfactualEstimator):
+    """Minimises γ log mean e^{z/γ}, γ the ``temperature`` > 0: the KL ball at a fixed multiplier.
+
+    Source: Behnamnia et al. 2025.
+    """
+
+    def __init__(
+        self,
+        temperature=1.0,
+        *,
+        estimate="ips",
+        weight="clipped",
+        start="zero",
+        tilt=1.0,
+        clip="auto",
+        max_iter=1000,
+        tol=1e-6,
+    ):
+        super().__init__(
+            estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
+        )
+        self.temperature = temperature
+
+
+class WeightedLikelihood(CounterfactualEstimator):
+    """Minimises the mean of −e^{−βc} log π, β the ``sharpness`` ≥ 0, which is convex in Θ.
+
+    It uses no propensities, and has neither an estimate nor a weight. Source: Aouali & Sakhi 2025.
+    """
+
+    def __init__(
+        self,
+        sharpness=1.0,
+        *,
+        estimate="ips",
+        weight="clipped",
+        start="zero",
+        tilt=1.0,
+        clip="auto",
+        max_iter=1000,
+        tol=1e-6,
+    ):
+        super().__init__(
+            estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
+        )
+        self.sharpness = sharpness
 
 
 def _clip(clip, log: BanditLog) -> float | None:

@@ -15,9 +15,11 @@ SAMPLES = {
     "temperature": [0.2, 2.0],
     "radius": [0.0, 1e-5, 0.3, 1.5],
     "variance": ["mean", "sum"],
+    "smoothing": [0.02],
+    "sharpness": [1.0],
 }
 RISKS = {
-    " ".join([name, *map(str, values)]): estimator.make_risk(**dict(zip(estimator.names(), values, strict=True)))
+    " ".join([name, *map(str, values)]): estimator.make_terms(**dict(zip(estimator.names(), values, strict=True))).risk
     for name, estimator in ESTIMATORS.items()
     for values in product(*(SAMPLES[parameter] for parameter in estimator.names()))
 }

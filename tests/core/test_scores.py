@@ -12,6 +12,7 @@ from drcrm.core.risks import BoltzmannRisk, MeanRisk, VariancePenalizedRisk
 from drcrm.core.scores import SCORES as core_scores
 from drcrm.core.scores import choose, log_weights, off_policy_scores
 from drcrm.core.selection import fit_grid
+from drcrm.core.terms import Terms
 from drcrm.registry import SCORES
 
 SELF_NORMALISED = {"snips", "clipped_snips"}  # of the others a translation of the costs changes what they compare
@@ -87,7 +88,7 @@ def test_choosing(scores, robust_end, expected):
 
 def test_grid_is_scored_on_the_heldout_part_with_the_training_parts_clip(logged, parts):
     train, heldout = parts(logged(2))
-    fits = fit_grid(train, heldout, [BoltzmannRisk(t) for t in (0.1, 1.0, 10.0)], [0.1, 1.0, 10.0])
+    fits = fit_grid(train, heldout, [Terms(BoltzmannRisk(t)) for t in (0.1, 1.0, 10.0)], [0.1, 1.0, 10.0], "low")
     for coef, row in zip(fits.coef, fits.scores, strict=True):
         weight = np.exp(ExponentialPolicy(coef).log_prob(heldout.X[heldout.context], heldout.Y)) / heldout.propensity
         expected = off_policy_scores(weight, heldout.cost, clipping_constant(train))
@@ -98,7 +99,7 @@ def test_grid_is_scored_on_the_heldout_part_with_the_training_parts_clip(logged,
 
 
 def test_a_single_fit_has_a_grid_of_one_nameless_value(logged):
-    fits = fit_grid(logged(), logged(), [MeanRisk()], [np.nan])
+    fits = fit_grid(logged(), logged(), [Terms(MeanRisk())], [np.nan])
     assert np.isnan(fits.grid).tolist() == [True]
     assert fits.chosen.tolist() == [0] * len(SCORES)
 
@@ -107,7 +108,7 @@ def test_fits_that_promise_little_are_given_up_and_the_choice_stays(monkeypatch,
     """Much penalised fits promise little: they stop where patience ends, all others are what they were."""
     grid = [1e-3, 0.1, 10.0, 100.0, 1000.0]
     log = logged(5, n=200, features=11, labels=5, scale=0.1)
-    arguments = *parts(log), [VariancePenalizedRisk(value) for value in grid], grid
+    arguments = *parts(log), [Terms(VariancePenalizedRisk(value)) for value in grid], grid
     full = fit_grid(*arguments)
     monkeypatch.setattr(optimiser, "PATIENCE", 10)
     given_up = fit_grid(*arguments)

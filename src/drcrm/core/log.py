@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ..errors import InputError
-from .actions import SparseActions, TabledActions, action_map
+from .action_map import SparseActions, TabledActions, action_map
 from .validation import check_actions, check_context, check_features, check_integers, check_vector, reject
 
 
@@ -60,7 +60,7 @@ class BanditLog:
 
     @cached_property
     def action_map(self) -> SparseActions | TabledActions:
-        """The map between scores of the contexts and values of the rows: see :mod:`drcrm.core.actions`."""
+        """The map between scores of the contexts and values of the rows: see :mod:`drcrm.core.action_map`."""
         return action_map(self.Y, self.context, self.X.shape[0])
 
     def recount(self, count) -> BanditLog:
@@ -74,6 +74,10 @@ class BanditLog:
     def with_contexts(self, X) -> BanditLog:
         """Return the log with other features of the same contexts."""
         return BanditLog(X, self.Y, self.propensity, self.cost, self.context, self.count)
+
+    def with_cost(self, cost) -> BanditLog:
+        """Return the log with other costs of the same rows."""
+        return BanditLog(self.X, self.Y, self.propensity, cost, self.context, self.count)
 
     def merged(self) -> tuple[BanditLog, np.ndarray]:
         """Return the log with rows equal in context, action, propensity and cost stored once, their counts added up.

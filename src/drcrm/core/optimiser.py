@@ -11,9 +11,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from ..errors import InputError
-from .log import BanditLog
 from .objective import Objective
-from .risks import Risk
 
 PATIENCE = 200  # iterations after which a fit may be given up
 MEMORY = 10  # pairs of vectors; 50 reach much the same objectives, and cost up to six times as much
@@ -29,49 +27,56 @@ class Fit:
     converged: bool
 
 
-def minimize_risks(
-    log: BanditLog,
-    risks: Iterable[Risk],
-    clip: float | None,
+def minimize_objectives(
+    objectives: Iterable[Objective],
+    start: np.ndarray,
     max_iter: int = 1000,
     tol: float = 1e-6,
+    ridge: float = 0.0,
     hopeless: Callable[[np.ndarray], bool] | None = None,
 ) -> Iterator[Fit]:
-    """Minimise each risk of one log by L-BFGS-B from Θ = 0, one after the other.
+    """Minimise objectives of one log by L-BFGS-B from Θ = ``start``, (d, q), one after the other.
 
     Stops when the relative decrease of the objective or the largest gradient entry is at most ``tol``, or after
     ``max_iter`` iterations, or where ``hopeless``, asked of Θ after 200 iterations, says so; the latter two are said in
-    the result. A feature that no context has gets no gradient: its coefficients stay 0, and are not carried along.
+    the result. A feature that no context has gets no gradient: its coefficients stay, and are not carried along. With
+    a ``ridge`` λ, (λ/2) ‖Θ − start‖² is added.
     """
-    seen = _seen_features(log.X)
-    narrow = log if seen.all() else log.with_contexts(log.X[:, np.flatnonzero(seen)])
+    options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": tol, "maxcor": MEMORY}
+    for objective in objectives:
+        seen = _seen_features(objective.log.X)
 
-    def widened(x: np.ndarray) -> np.ndarray:
-        coef = np.zeros((len(seen), log.Y.shape[1]))
-        coef[seen] = x.reshape(-1, log.Y.shape[1])
-        return coef
+        def widened(x: np.ndarray, seen: np.ndarray = seen) -> np.ndarray:
+            coef = start.copy()
+            coef[seen] = x.reshape(-1, start.shape[1])
+            return coef
 
-    for risk in risks:
-        objective = _followed(Objective(narrow, risk, clip))
-        start = np.zeros(narrow.X.shape[1] * log.Y.shape[1])
-        options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": tol, "maxcor": MEMORY}
+        narrow = objective if seen.all() else objective.with_features(np.flatnonzero(seen))
+        origin = start[seen].ravel()
+        evaluate = _followed(narrow, origin, ridge)
+        callback = _stopping(hopeless, widened)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            value, gradient = objective(start)
-            _require_finite(value, gradient, "at Θ = 0")
-            found = minimize(
-                objective, start, jac=True, method="L-BFGS-B", options=options, callback=_stopping(hopeless, widened)
-            )
+            _require_finite(*evaluate(origin), "where the fit starts")
+            found = minimize(evaluate, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)
         _require_finite(found.fun, found.x, f"after {found.nit} iterations")
         yield Fit(widened(found.x), float(found.fun), int(found.nit), bool(found.success))
 
 
-def _followed(objective: Objective) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
-    """The objective as L-BFGS calls it: the risk's search starts where the last one ended."""
-    start = None
+def _followed(objective: Objective, origin: np.ndarray, ridge: float) -> Callable:
+    """The objective as L-BFGS calls it: searches inside start where the last ones ended.
+
+    With the ridge added; what is undefined for want of weights is the largest cost.
+    """
+    start, largest = None, objective.log.cost.max()
 
     def call(coef: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal start
         value, gradient, start = objective.evaluate(coef, start)
+        if np.isnan(value) and not gradient.any():
+            value = largest
+        if ridge:
+            moved = coef - origin
+            value, gradient = value + ridge / 2 * (moved @ moved), gradient + ridge * moved
         return value, gradient
 
     return call

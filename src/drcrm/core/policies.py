@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import InputError
-from .actions import action_map
+from .action_map import action_map
 from .numerics import exp
 from .validation import check_actions, check_context, check_features
 

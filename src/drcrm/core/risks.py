@@ -11,14 +11,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
-from numbers import Real
 from typing import Literal
 
 import numpy as np
 
 from ..errors import InputError
 from .tilt import exponential_weights, tilt_to
-from .validation import check_vector, reject
+from .validation import above_zero, at_least_zero, check_vector, reject
 
 Evaluation = tuple[float, np.ndarray, float | None]
 
@@ -57,9 +56,11 @@ class Risk(ABC):
         z or weights not finite vectors of one length, a negative weight, no positive weight, or a risk beyond the
         range of floating-point numbers.
 
+    ``monotone`` says whether it never falls as a z rises, and is a worst case over distributions of the rows;
     ``robust_end`` says which end of a grid of the hyper-parameter, the constructor's first argument, is more robust.
     """
 
+    monotone = False
     robust_end: Literal["low", "high"] = "high"
 
     def __call__(self, z, weights=None) -> tuple[float, np.ndarray]:
@@ -97,6 +98,8 @@ class Risk(ABC):
 class MeanRisk(Risk):
     """CIPS: (1/n) Σ w z. Source: eq. 3 of the paper."""
 
+    monotone = True
+
     def evaluate(self, z, share, n, start=None):
         return share @ z, share, None
 
@@ -111,7 +114,7 @@ class VariancePenalizedRisk(Risk):
     """
 
     def __init__(self, penalty: float):
-        self.penalty = _at_least_zero(penalty, "penalty")
+        self.penalty = at_least_zero(penalty, "penalty")
 
     @homogeneous
     def evaluate(self, z, share, n, start=None):
@@ -136,7 +139,7 @@ class BoltzmannRisk(Risk):
     robust_end = "low"
 
     def __init__(self, temperature: float):
-        self.temperature = _above_zero(temperature, "temperature")
+        self.temperature = above_zero(temperature, "temperature")
 
     def evaluate(self, z, share, n, start=None):
         value, gradient, _ = _tilt(z, share, 1 / self.temperature)
@@ -160,7 +163,7 @@ class AdaptiveBoltzmannRisk(Risk):
     def __init__(self, radius: float, variance: str = "mean"):
         if variance not in ("mean", "sum"):
             raise InputError(f"variance is {variance!r}, expected 'mean' or 'sum'")
-        self.radius = _at_least_zero(radius, "radius")
+        self.radius = at_least_zero(radius, "radius")
         self.variance = variance
 
     @homogeneous
@@ -189,8 +192,10 @@ class KLBall(Risk):
     Where the search for the temperature starts moves KL(Q‖P_n) by a relative 1e-11 at most.
     """
 
+    monotone = True
+
     def __init__(self, radius: float):
-        self.radius = _at_least_zero(radius, "radius")
+        self.radius = at_least_zero(radius, "radius")
 
     @homogeneous
     def evaluate(self, z, share, n, start=None):
@@ -219,8 +224,10 @@ class Chi2Ball(Risk):
         ε. No ½ in the divergence: φ(t) = (t − 1)², φ''(1) = 2.
     """
 
+    monotone = True
+
     def __init__(self, radius: float):
-        self.radius = _at_least_zero(radius, "radius")
+        self.radius = at_least_zero(radius, "radius")
 
     @homogeneous
     def evaluate(self, z, share, n, start=None):
@@ -262,6 +269,48 @@ class Chi2Ball(Risk):
             active, size = share * above, remaining
 
 
+class LogSmoothingRisk(Risk):
+    """Logarithmic smoothing: −(1/λ) mean log(1 − λz), for z < 1/λ. Source: Sakhi, Aouali, Alquier & Chopin 2024.
+
+    Parameters
+    ----------
+    smoothing : float > 0
+        λ; λ → 0 gives the mean.
+    """
+
+    def __init__(self, smoothing: float):
+        self.smoothing = above_zero(smoothing, "smoothing")
+
+    def evaluate(self, z, share, n, start=None):
+        inside = self.smoothing * z
+        if inside.max() >= 1:
+            raise InputError(
+                f"logarithmic smoothing at λ = {self.smoothing:.6g} is of costs below 1/λ; the largest is {z.max():.6g}"
+            )
+        return share @ np.log1p(-inside) / -self.smoothing, share / (1 - inside), None
+
+
+class LogSumExpRisk(Risk):
+    """Log-sum-exp: γ log mean e^{z/γ}, the KL ball at a fixed multiplier. Source: Behnamnia et al. 2025.
+
+    Parameters
+    ----------
+    temperature : float > 0
+        γ; γ → ∞ gives the mean, γ → 0 the largest z.
+    """
+
+    robust_end = "low"
+
+    def __init__(self, temperature: float):
+        self.temperature = above_zero(temperature, "temperature")
+
+    def evaluate(self, z, share, n, start=None):
+        largest = z.max()
+        below = np.maximum(z - largest, -HUGE * self.temperature)
+        tilted, log_mass = exponential_weights(below, share, 1 / self.temperature)
+        return largest + self.temperature * log_mass, tilted, None
+
+
 def _moments(z: np.ndarray, share: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, float]:
     """Return the mean of z, z − mean, share · (z − mean) and the variance: exactly 0 where z is constant."""
     largest = z.max()
@@ -293,15 +342,3 @@ def _largest(z: np.ndarray, share: np.ndarray, top: np.ndarray) -> tuple[float, 
     """Return the largest z and the weights uniform on where it is reached."""
     worst = share * top
     return z.max(), worst / worst.sum()
-
-
-def _at_least_zero(value: float, name: str) -> float:
-    if not (isinstance(value, Real) and 0 <= value < np.inf):
-        raise InputError(f"{name} is {value!r}, expected a finite number ≥ 0")
-    return float(value)
-
-
-def _above_zero(value: float, name: str) -> float:
-    if not (isinstance(value, Real) and 0 < value < np.inf):
-        raise InputError(f"{name} is {value!r}, expected a finite number > 0")
-    return float(value)

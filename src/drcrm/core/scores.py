@@ -7,9 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from .log import BanditLog
+from .objective import Objective
 from .policies import ExponentialPolicy
+from .risks import KLBall, MeanRisk
+from .weights import Clipped
 
-SCORES = ("ips", "clipped_ips", "snips", "clipped_snips")
+UNMODELLED = ("ips", "clipped_ips", "snips", "clipped_snips")
+SCORES = (*UNMODELLED, "dr", "dr_bound", "snips_bound")
+QUANTILE = 1.6448536269514722  # of the standard normal distribution, at 0.95
 
 
 def log_weights(policy: ExponentialPolicy, log: BanditLog) -> np.ndarray:
@@ -18,7 +23,7 @@ def log_weights(policy: ExponentialPolicy, log: BanditLog) -> np.ndarray:
 
 
 def off_policy_scores(weight, cost, clip: float, count=None) -> dict[str, float]:
-    """Estimate the mean cost of a policy from importance weights, in the four ways of ``SCORES``.
+    """Estimate the mean cost of a policy from importance weights, in the four ways of ``UNMODELLED``.
 
     ips: (1/n) Σ w c, unbiased (eq. 2 of the paper); clipped_ips: the same with min(M, w); snips: Σ w c / Σ w, which
     does not depend on a translation of the costs; clipped_snips: the same with min(M, w).
@@ -50,6 +55,43 @@ def off_policy_scores(weight, cost, clip: float, count=None) -> dict[str, float]
         "snips": ratio(weight, count @ weight),
         "clipped_snips": ratio(clipped, count @ clipped),
     }
+
+
+class HeldoutScores:
+    """The held-out scores of policies: how much they promise to cost, on rows that were not learned from.
+
+    Beside the four of ``off_policy_scores``: dr, the doubly robust mean with min(M, w); dr_bound and snips_bound, the
+    worst case of dr and of clipped_snips over the KL ball of radius z²/(2n), z the normal quantile at 0.95, so that a
+    choice by few effective rows is not believed.
+
+    Parameters
+    ----------
+    log : BanditLog
+        The held-out part, of n rows.
+    clip : float
+        M, from the training part.
+    effects : array (m, q + 1), optional
+        Of the training part's cost model on the held-out contexts; without it, the scores that use one are NaN.
+    """
+
+    def __init__(self, log: BanditLog, clip: float, effects: np.ndarray | None = None):
+        self._log, self._clip = log, clip
+        bound, weight = KLBall(QUANTILE**2 / (2 * log.size)), Clipped(clip)
+        self._objectives = {"snips_bound": Objective(log, bound, weight, "snips")}
+        if effects is not None:
+            self._objectives["dr"] = Objective(log, MeanRisk(), weight, "dr", effects)
+            self._objectives["dr_bound"] = Objective(log, bound, weight, "dr", effects)
+
+    def unmodelled(self, coef: np.ndarray) -> list[float]:
+        """Return the four scores of ``off_policy_scores`` at Θ, (d, q)."""
+        weight = np.exp(log_weights(ExponentialPolicy(coef), self._log))
+        return list(off_policy_scores(weight, self._log.cost, self._clip, self._log.count).values())
+
+    def __call__(self, coef: np.ndarray) -> list[float]:
+        """Return all scores at Θ, (d, q), in the order of ``SCORES``."""
+        others = SCORES[len(UNMODELLED) :]
+        values = [self._objectives[name](coef)[0] if name in self._objectives else np.nan for name in others]
+        return [*self.unmodelled(coef), *values]
 
 
 def choose(scores: Sequence[float], grid: Sequence[float], robust_end: str = "high") -> int | None:

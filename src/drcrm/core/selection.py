@@ -1,4 +1,4 @@
-"""Fitting risks along a grid, and choosing among the fits by held-out scores."""
+"""Fitting along a grid, and choosing among the fits by held-out scores."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InputError
+from .cost_model import label_effects
 from .log import BanditLog, clipping_constant
-from .optimiser import minimize_risks
-from .policies import ExponentialPolicy
-from .risks import MeanRisk, Risk, VariancePenalizedRisk
-from .scores import SCORES, choose, log_weights, off_policy_scores
+from .optimiser import minimize_objectives
+from .risks import MeanRisk, VariancePenalizedRisk
+from .scores import SCORES, UNMODELLED, HeldoutScores, choose
+from .terms import Beginning, Terms
 
 
 @dataclass(frozen=True)
 class GridFit:
     """Fits along a grid of k values (one nameless value, NaN, where there is no hyper-parameter).
 
-    ``scores`` has a column for each of ``drcrm.core.scores.SCORES``; ``chosen`` the grid index each of them chooses, −1
-    where all its values are NaN.
+    ``scores`` has a column for each of the s ``drcrm.core.scores.SCORES``; ``chosen`` the grid index each of them
+    chooses, −1 where all its values are NaN; ``tilt`` is NaN where the start is not tilted.
     """
 
     grid: np.ndarray  # (k,)
@@ -28,40 +29,57 @@ class GridFit:
     objective: np.ndarray  # (k,)
     iterations: np.ndarray  # (k,)
     converged: np.ndarray  # (k,)
-    scores: np.ndarray  # (k, 4)
-    chosen: np.ndarray  # (4,)
+    scores: np.ndarray  # (k, s)
+    chosen: np.ndarray  # (s,)
+    tilt: np.ndarray  # (1,)
 
 
-def fit_grid(train: BanditLog, heldout: BanditLog, risks: Sequence[Risk], grid: Sequence[float]) -> GridFit:
-    """Minimise risks that differ in the value of their hyper-parameter, and score the fits on the held-out part.
+def fit_grid(
+    train: BanditLog,
+    heldout: BanditLog,
+    terms: Sequence[Terms],
+    grid: Sequence[float],
+    robust_end: str = "high",
+    beginning: Beginning | None = None,
+    cost_model=None,
+) -> GridFit:
+    """Minimise objectives that differ in the value of a hyper-parameter, and score the fits on the held-out part.
 
-    A fit that has not converged after 200 iterations is given up if each of its four scores then promises less than
-    a quarter of what the best so far gains on the logged costs: far ends of a grid, which would take most of the time.
+    A fit that has not converged after 200 iterations is given up if each of the four scores without a cost model then
+    promises less than a quarter of what the best so far gains on the logged costs: far ends of a grid, which would
+    take most of the time.
 
     Parameters
     ----------
     train, heldout : BanditLog
         Both are clipped with the training part's M.
-    risks : sequence of k risks
+    terms : sequence of k Terms
     grid : sequence of k floats
-        Their values of the hyper-parameter, by which ties are broken and the most robust end is told.
+        Their values of the hyper-parameter, by which ties are broken.
+    robust_end : "low" or "high"
+        The end of the grid that is the more robust.
+    beginning : Beginning, optional
+        Where fits start; by default at Θ = 0.
+    cost_model : optional
+        That of the training part, for the held-out scores that use one; without it they are NaN.
     """
-    clip, robust_end = clipping_constant(train), risks[0].robust_end
+    clip = clipping_constant(train)
+    beginning = beginning or Beginning(np.zeros((train.X.shape[1], train.Y.shape[1])))
+    effects = None if cost_model is None else label_effects(cost_model, heldout.X, heldout.Y.shape[1])
     # From the least robust value on, which is nearest to the mean: there the first fits are good ones to compare with.
     order = sorted(range(len(grid)), key=lambda index: grid[index], reverse=robust_end == "low")
     scores = np.full((len(grid), len(SCORES)), np.nan)
     logged = heldout.count @ heldout.cost / heldout.size
 
-    def score(coef: np.ndarray) -> list[float]:
-        weight = np.exp(log_weights(ExponentialPolicy(coef), heldout))
-        return list(off_policy_scores(weight, heldout.cost, clip, heldout.count).values())
+    score = HeldoutScores(heldout, clip, effects)
 
     def hopeless(coef: np.ndarray) -> bool:
-        gained = logged - np.fmin.reduce(scores)
-        return bool(np.all((gained > 0) & (score(coef) > logged - gained / 4)))
+        gained = logged - np.fmin.reduce(scores[:, : len(UNMODELLED)])
+        return bool(np.all((gained > 0) & (score.unmodelled(coef) > logged - gained / 4)))
 
     fits = [None] * len(grid)
-    found = minimize_risks(train, (risks[index] for index in order), clip, hopeless=hopeless)
+    objectives = (terms[index].objective(train, clip, beginning.effects) for index in order)
+    found = minimize_objectives(objectives, beginning.coef, hopeless=hopeless)
     for index, fit in zip(order, found, strict=True):
         fits[index], scores[index] = fit, score(fit.coef)
     chosen = [choose(column, grid, robust_end) for column in scores.T]
@@ -73,6 +91,7 @@ def fit_grid(train: BanditLog, heldout: BanditLog, risks: Sequence[Risk], grid: 
         converged=np.array([fit.converged for fit in fits]),
         scores=scores,
         chosen=np.array([-1 if index is None else index for index in chosen]),
+        tilt=np.array([np.nan if beginning.tilt is None else beginning.tilt]),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 import numpy as np
 from scipy import sparse
 
@@ -75,6 +77,20 @@ def reject(bad: np.ndarray, values: np.ndarray, name: str, expected: str) -> Non
     if bad.any():
         row = int(np.argmax(bad))
         raise InputError(f"{name} is {values[row]} in row {row}, expected {expected}")
+
+
+def at_least_zero(value: float, name: str) -> float:
+    """Return ``value`` as a float; InputError unless it is finite and 0 or more."""
+    if not (isinstance(value, Real) and 0 <= value < np.inf):
+        raise InputError(f"{name} is {value!r}, expected a finite number ≥ 0")
+    return float(value)
+
+
+def above_zero(value: float, name: str) -> float:
+    """Return ``value`` as a float; InputError unless it is finite and above 0."""
+    if not (isinstance(value, Real) and 0 < value < np.inf):
+        raise InputError(f"{name} is {value!r}, expected a finite number > 0")
+    return float(value)
 
 
 def _as_float(values, name: str) -> np.ndarray:

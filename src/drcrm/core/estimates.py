@@ -1,0 +1,142 @@
+"""Estimates of a policy's risk from a log: how importance weights and modelled costs become what a risk is taken of.
+
+ips   R(z), z_i = w_i c_i
+snips for monotone risks the smallest v with R(w · (c − v)) ≤ 0, the worst case of the ratio E[wc]/E[w]; for others
+      R(z), z_i = v̂ + w_i (c_i − v̂)/w̄, v̂ = Σ w c / Σ w, w̄ the mean weight
+dr    R(z), z_i = m(x_i) + w_i (c_i − ĉ(x_i, y_i)), m(x) the policy's expectation of the modelled cost ĉ
+dm    R(z), z_i = m(x_i)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from .log import BanditLog
+from .risks import Risk
+
+CLOSE = 1e-11  # a step of the ratio's search, in units of the range of costs, that is the last
+
+
+class Estimate(ABC):
+    """What all estimates share, bound to a log in which every row occurs.
+
+    Parameters
+    ----------
+    log : BanditLog
+    modelled : array (n,), optional
+        ĉ(x_i, y_i) of each row, for those that use a cost model.
+    """
+
+    uses_weights = True
+    uses_model = False
+
+    def __init__(self, log: BanditLog, modelled: np.ndarray | None = None):
+        self.cost = log.cost
+        self.size = float(log.size)
+        self.share = log.count / self.size
+
+    @abstractmethod
+    def evaluate(
+        self, risk: Risk, weight: np.ndarray, slope: np.ndarray, expected: np.ndarray | None, start: object
+    ) -> tuple[float, np.ndarray | None, np.ndarray | None, object]:
+        """Return the value, and its slopes in log π of each row, and in the expected modelled cost of each context.
+
+        ``weight`` and ``slope`` are w and ∂w/∂log π of each row, ``expected`` is m(x) of each context; ``start``, and
+        the fourth result, are where searches inside begin: see ``Risk.evaluate``.
+        """
+
+
+class InversePropensity(Estimate):
+    """ips."""
+
+    def evaluate(self, risk, weight, slope, expected, start):
+        value, worst, start = risk.evaluate(self.cost * weight, self.share, self.size, start)
+        return value, worst * (self.cost * slope), None, start
+
+
+class SelfNormalised(Estimate):
+    """snips. Without a row of positive weight the value is NaN, and the slope 0."""
+
+    def evaluate(self, risk, weight, slope, expected, start):
+        mean = self.share @ weight
+        if not mean > 0:
+            return np.nan, np.zeros(len(weight)), None, None
+        if not risk.monotone:
+            return self._about_the_ratio(risk, weight, slope, mean)
+        value, worst, start = self._ratio(risk, weight, mean, start)
+        total = worst @ weight
+        worst = worst * (self.cost - value)
+        worst *= slope
+        return value, worst / total if total > 0 else np.zeros(len(weight)), None, start
+
+    def _ratio(self, risk: Risk, weight: np.ndarray, mean: float, start) -> tuple[float, np.ndarray, object]:
+        """Return the smallest v with R(w (c − v)) ≤ 0, the weights ∂R/∂z there, and where a next search may start.
+
+        R(w (c − v)) is convex in v and falls: Newton's steps from below never pass the root, and one from above ends
+        below it. They stay between the costs of rows of positive weight; after 50 the bracket is halved.
+        """
+        present = self.cost[weight > 0]
+        low, high = present.min(), present.max()
+        close = CLOSE * max(high - low, abs(high), abs(low))
+        value, inner = (self.share @ (weight * self.cost) / mean, None) if start is None else start
+        value, rounds = min(max(value, low), high), 0
+        while True:
+            rounds += 1
+            excess, worst, inner = risk.evaluate(weight * (self.cost - value), self.share, self.size, inner)
+            total = worst @ weight
+            if excess > 0:
+                low = value
+            else:
+                high = value
+            following = value + excess / total if total > 0 else low
+            if not low <= following <= high or rounds > 50:
+                following = (low + high) / 2
+            if abs(following - value) <= close:
+                return following, worst, None if inner is None else (following, inner)
+            value = following
+
+    def _about_the_ratio(self, risk: Risk, weight: np.ndarray, slope: np.ndarray, mean: float):
+        ratio = self.share @ (weight * self.cost) / mean
+        centred = self.cost - ratio
+        value, worst, _ = risk.evaluate(ratio + weight * centred / mean, self.share, self.size)
+        through_ratio = worst.sum() - worst @ weight / mean
+        through_mean = worst @ (weight * centred) / mean
+        in_weight = (worst * centred + self.share * (centred * through_ratio - through_mean)) / mean
+        return value, in_weight * slope, None, None
+
+
+class DoublyRobust(Estimate):
+    """dr."""
+
+    uses_model = True
+
+    def __init__(self, log, modelled=None):
+        super().__init__(log)
+        self.residual = log.cost - modelled
+        self.context = log.context
+
+    def evaluate(self, risk, weight, slope, expected, start):
+        z = expected[self.context]
+        z += weight * self.residual
+        value, worst, start = risk.evaluate(z, self.share, self.size, start)
+        return value, worst * (self.residual * slope), np.bincount(self.context, worst, len(expected)), start
+
+
+class DirectMethod(Estimate):
+    """dm. Rows of one context are equal: the risk is taken over contexts."""
+
+    uses_weights = False
+    uses_model = True
+
+    def __init__(self, log, modelled=None):
+        super().__init__(log)
+        self.share = np.bincount(log.context, self.share, log.X.shape[0])
+
+    def evaluate(self, risk, weight, slope, expected, start):
+        value, worst, start = risk.evaluate(expected, self.share, self.size, start)
+        return value, None, worst, start
+
+
+ESTIMATES = {"ips": InversePropensity, "snips": SelfNormalised, "dr": DoublyRobust, "dm": DirectMethod}

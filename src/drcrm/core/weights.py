@@ -1,0 +1,126 @@
+"""Importance weights: functions (log π, log p) → value and slope in log π, for each logged row.
+
+``Clipped`` is the paper's; the others bound the weights smoothly, and are not clipped.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from ..errors import InputError
+from .numerics import exp
+from .validation import above_zero
+
+Weighted = tuple[np.ndarray, np.ndarray]
+
+
+class Weight(ABC):
+    """What all weights share: ``weight(log_prob, log_propensity) → (value, slope)``, each (n,).
+
+    ``robust_end`` says which end of a grid of its parameter is more robust.
+    """
+
+    robust_end = "high"
+
+    @abstractmethod
+    def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> Weighted:
+        """Return w and ∂w/∂log π from log π(y|x) and log p, each (n,)."""
+
+
+class Clipped(Weight):
+    """min(M, π/p); a clipped weight has slope 0. Source: eq. 3 of the paper.
+
+    Parameters
+    ----------
+    clip : float ≥ 1 or None
+        M; None does not clip.
+    """
+
+    robust_end = "low"
+
+    def __init__(self, clip: float | None = None):
+        self.log_clip = np.inf if clip is None else np.log(clip)
+
+    def __call__(self, log_prob, log_propensity):
+        log_weight = log_prob - log_propensity
+        clipped = np.flatnonzero(log_weight > self.log_clip)
+        log_weight[clipped] = self.log_clip
+        value = exp(log_weight, out=log_weight)
+        slope = value.copy()
+        slope[clipped] = 0
+        return value, slope
+
+
+class Implicit(Weight):
+    """π/(p + λ), implicit exploration. Source: Neu 2015; Gabbianelli, Neu & Papini 2023.
+
+    Parameters
+    ----------
+    exploration : float > 0
+        λ.
+    """
+
+    def __init__(self, exploration: float):
+        self.exploration = above_zero(exploration, "exploration")
+
+    def __call__(self, log_prob, log_propensity):
+        value = log_prob - np.logaddexp(log_propensity, np.log(self.exploration))
+        exp(value, out=value)
+        return value, value
+
+
+class Smoothed(Weight):
+    """π/p^α, exponential smoothing. Source: Aouali, Brunel, Rohde & Korba 2023.
+
+    Parameters
+    ----------
+    exponent : float in (0, 1]
+        α; 1 gives π/p.
+    """
+
+    robust_end = "low"
+
+    def __init__(self, exponent: float):
+        self.exponent = above_zero(exponent, "exponent")
+        if exponent > 1:
+            raise InputError(f"exponent is {exponent!r}, expected at most 1")
+
+    def __call__(self, log_prob, log_propensity):
+        value = log_prob - self.exponent * log_propensity
+        exp(value, out=value)
+        return value, value
+
+
+class Shrunk(Weight):
+    """τw/(w² + τ), w = π/p, optimistic shrinkage: its slope in log π is τw(τ − w²)/(w² + τ)². Source: Su et al. 2020.
+
+    Parameters
+    ----------
+    shrinkage : float > 0
+        τ; τ → ∞ gives π/p.
+    """
+
+    robust_end = "low"
+
+    def __init__(self, shrinkage: float):
+        self.shrinkage = above_zero(shrinkage, "shrinkage")
+
+    def __call__(self, log_prob, log_propensity):
+        weight = log_prob - log_propensity
+        # By w/τ where w² is beyond τ, so that w² need not be formed: value = w / (w²/τ + 1).
+        exp(np.minimum(weight, 300, out=weight), out=weight)
+        ratio = weight * (weight / self.shrinkage)
+        value = weight / (ratio + 1)
+        return value, value * (1 - ratio) / (1 + ratio)
+
+
+class Likelihood(Weight):
+    """log π, with slope 1: no weight proper, but what makes the mean of z a log-likelihood of the logged actions."""
+
+    def __call__(self, log_prob, log_propensity):
+        return log_prob, np.ones(len(log_prob))
+
+
+WEIGHTS = {"implicit": Implicit, "smoothed": Smoothed, "shrunk": Shrunk}
