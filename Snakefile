@@ -29,7 +29,7 @@ wildcard_constraints:
     seed=r"\d+",
     replays=r"\d+",
     table="metrics|grids",
-    figure="|".join(FIGURES),
+    figure="|".join(FIGURE_TITLES),
 
 
 rule all:

@@ -32,8 +32,8 @@ from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_risks
 from drcrm.core.policies import ExponentialPolicy
 from drcrm.core.risks import BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk
-from drcrm.pipeline.artifacts import read_log, write_log
 from drcrm.pipeline.files import atomic
+from drcrm.pipeline.log_formats import read_log, write_log
 from drcrm.simulation.replay import replay
 
 LOGS = Path("results/bench/runs")

@@ -36,11 +36,11 @@ from drcrm.pipeline.config import complete
 from drcrm.pipeline.files import atomic, read_csv, write_text
 from drcrm.pipeline.steps.tables import published
 from drcrm.report import documents
-from drcrm.report.experiment import Plan, all_tables
-from drcrm.report.figures import FIGURES as DRAW
+from drcrm.report.experiment_tables import Plan, all_tables
+from drcrm.report.figure_data import DatasetResults
+from drcrm.report.figures import FIGURES
 from drcrm.report.paper import Protocol
-from drcrm.report.style import FIGURES, RC, Names
-from drcrm.report.summaries import DatasetResults
+from drcrm.report.style import RC, Names
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.S)
@@ -168,7 +168,7 @@ def write_figures(name: str) -> None:
         for dataset, link in each.links.items():
             drawn = BytesIO()
             with matplotlib.rc_context(RC):
-                DRAW[each.figure](results(name, each.figure, dataset)).savefig(drawn, format="png")
+                FIGURES[each.figure](results(name, each.figure, dataset)).savefig(drawn, format="png")
             image = Image.open(drawn).convert("RGB").quantize(dither=Image.Dither.NONE)  # a third of the bytes
             with atomic(ROOT / "docs/figures" / Path(link).name) as part:
                 image.save(part, optimize=True)

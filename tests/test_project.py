@@ -16,7 +16,7 @@ from drcrm.core.scores import SCORES as core_scores
 from drcrm.pipeline.config import complete
 from drcrm.registry import BASELINE, ESTIMATORS, REFERENCE, ROLES, SCORES
 from drcrm.report.figures import FIGURES
-from drcrm.report.style import FIGURES as TITLES
+from drcrm.report.style import FIGURE_TITLES
 
 ROOT = Path(__file__).parent.parent
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
@@ -50,7 +50,7 @@ def test_every_step_is_a_module_and_every_module_a_step():
 
 def test_figures_are_registered_under_their_names():
     assert all(function.__name__ == name for name, function in FIGURES.items())
-    assert list(TITLES) == list(FIGURES)
+    assert list(FIGURE_TITLES) == list(FIGURES)
 
 
 def test_the_registry_is_what_others_take_their_names_from():

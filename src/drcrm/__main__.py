@@ -14,6 +14,7 @@ STEPS = {
     "log_crf": "train the logging policy π0, a CRF, on its share of the contexts",
     "skyline": "train the CRF skyline on full supervision",
     "replay": "log the actions of π0 on the training contexts: supervised data turned into bandit feedback",
+    "cost_model": "fit a model of the cost to a log, for doubly robust estimates",
     "fit": "fit an algorithm along its grid and score every fit on the held-out part",
     "evaluate": "measure the Hamming losses of all policies of one run on the test contexts",
     "collect": "gather the metrics of an experiment's runs in one table",

@@ -11,8 +11,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
+from numbers import Real
 
 from .errors import InputError
+
+
+@dataclass(frozen=True)
+class WeightKind:
+    """A kind of importance weight: where its class is, ``module:Class``, and the name of its parameter."""
+
+    path: str
+    parameter: str
+
+
+WEIGHTS = {
+    "implicit": WeightKind("drcrm.core.weights:Implicit", "exploration"),
+    "smoothed": WeightKind("drcrm.core.weights:Smoothed", "exponent"),
+    "shrunk": WeightKind("drcrm.core.weights:Shrunk", "shrinkage"),
+}
+CLIPPED = "clipped"  # the kind of weight that has no parameter: min(M, w)
+ESTIMATES = {"ips": "IPS", "snips": "self-normalised", "dr": "doubly robust", "dm": "direct method"}
+STARTS = {
+    "zero": "Θ = 0",
+    "logging": "the logging policy",
+    "model": "the logging policy tilted by the cost model",
+    "imitation": "an imitation of the log",
+}
+BEGINNING = ("start", "tilt")  # options of a fit that are no term of its objective
 
 
 @dataclass(frozen=True)
@@ -28,22 +53,26 @@ class Estimator:
         Names of the risk's arguments in their order, the hyper-parameter first; by default those of its constructor.
     calibrated : bool
         Whether grids may be in units of ``drcrm.core.selection.calibrated_penalty``.
+    likelihood : bool
+        Whether its one parameter is the sharpness of a weighted log-likelihood, of which the mean is taken.
+    estimates : tuple of str
+        Those under which its risk is defined.
     """
 
     name: str
     risk: str
     parameters: tuple[str, ...] | None = None
     calibrated: bool = False
+    likelihood: bool = False
+    estimates: tuple[str, ...] = tuple(ESTIMATES)
 
     def risk_class(self) -> type:
         """The risk's class; InputError says why there is none."""
-        module, _, name = self.risk.partition(":")
-        try:
-            found = getattr(import_module(module), name)
-        except (ImportError, AttributeError, SyntaxError, TypeError, ValueError) as error:
-            raise InputError(f"estimator {self.name}: {error}") from None
+        found = _imported(self.risk, f"estimator {self.name}")
         if not (isinstance(found, type) and hasattr(found, "robust_end")):
-            raise InputError(f"estimator {self.name}: {name} is no subclass of drcrm.core.risks.Risk")
+            raise InputError(
+                f"estimator {self.name}: {self.risk.partition(':')[2]} is no subclass of drcrm.core.risks.Risk"
+            )
         return found
 
     def names(self) -> tuple[str, ...]:
@@ -52,25 +81,55 @@ class Estimator:
             return self.parameters
         return tuple(name for name in inspect.signature(self.risk_class()).parameters if name != "self")
 
-    def make_risk(self, **values):
-        """Build the risk from the estimator's parameters; InputError for a name that it does not have."""
+    def make_terms(self, estimate: str = "ips", weight=CLIPPED, **values):
+        """Build the terms of an objective, ``drcrm.core.terms.Terms``, from the estimator's parameters.
+
+        ``weight`` is a weight, or the name of a kind, whose parameter then is in ``values`` as ``weight.NAME``.
+        InputError for a name that is unknown, or that is missing.
+        """
+        _one_of(self.estimates, estimate, "estimate")
+        if isinstance(weight, str):
+            _one_of([CLIPPED, *WEIGHTS], weight, "weight")
+            kind = WEIGHTS.get(weight)
+            key = f"weight.{kind.parameter}" if kind else None
+            if kind and key not in values:
+                raise InputError(f"the weight {weight!r} needs {key}")
+            weight = _imported(kind.path, "weight")(values.pop(key)) if kind else None
         names = self.names()
         for name in values:
             if name not in names:
                 raise InputError(f"{self.name} has no parameter {name!r}, expected {', '.join(names) or 'none'}")
-        return self.risk_class()(*(values[name] for name in names if name in values))
+        if names and names[0] not in values:
+            raise InputError(f"{self.name} needs {names[0]}")
+        terms = import_module("drcrm.core.terms").Terms
+        if self.likelihood:
+            if weight is not None:
+                raise InputError(f"{self.name} has no weight: it is a likelihood of the actions")
+            return terms(self.risk_class()(), sharpness=_at_least_zero(values[names[0]], names[0]))
+        risk = self.risk_class()(*(values[name] for name in names if name in values))
+        return terms(risk, weight, estimate)
 
     def along(self, parameter: str | None, grid: Sequence[float], options: Mapping[str, object]) -> list:
-        """Build the risks along a grid of the hyper-parameter; one without. InputError says what does not fit."""
-        first = self.names()[:1]
-        if tuple(filter(None, [parameter])) != first or len(grid) < len(first):
-            expected = f"{first[0]} and at least one value" if first else "none"
-            found = f"{parameter} and {len(grid)} values" if parameter else "none"
+        """Build the terms along a grid of the hyper-parameter; one without. InputError says what does not fit."""
+        own, kind = self.names()[:1], WEIGHTS.get(options.get("weight"))
+        allowed = [*own, *([f"weight.{kind.parameter}"] if kind else [])]
+        expected = f"{' or '.join(allowed)} and at least one value" if allowed else "none"
+        found = f"{parameter} and {len(grid)} values" if parameter else "none"
+        if bool(parameter) != bool(allowed and not set(allowed) <= set(options)) or (
+            parameter and (parameter not in allowed or not len(grid))
+        ):
             raise InputError(f"the hyper-parameter of {self.name} is {found}, expected {expected}")
         if parameter in options:
             raise InputError(f"{parameter!r} is the hyper-parameter of {self.name}, no option")
-        settings = [{parameter: value} for value in grid] if parameter else [{}]
-        return [self.make_risk(**setting, **options) for setting in settings]
+        _one_of(STARTS, options.get("start", "zero"), "start")
+        values = {name: value for name, value in options.items() if name not in BEGINNING}
+        return [self.make_terms(**values, **({parameter: value} if parameter else {})) for value in grid or [None]]
+
+    def robust_end(self, parameter: str | None, options: Mapping[str, object]) -> str:
+        """Which end of a grid is the more robust: "low" or "high"."""
+        if parameter and parameter.startswith("weight."):
+            return _imported(WEIGHTS[options["weight"]].path, "weight").robust_end
+        return "low" if self.likelihood else self.risk_class().robust_end
 
 
 ESTIMATORS = {
@@ -82,6 +141,11 @@ ESTIMATORS = {
         Estimator("AdaptiveKLCRM", "drcrm.core.risks:AdaptiveBoltzmannRisk", ("radius", "variance")),
         Estimator("KLDRO", "drcrm.core.risks:KLBall", ("radius",)),
         Estimator("Chi2DRO", "drcrm.core.risks:Chi2Ball", ("radius",)),
+        Estimator("LogSmoothing", "drcrm.core.risks:LogSmoothingRisk", ("smoothing",), estimates=("ips", "dm")),
+        Estimator("LogSumExp", "drcrm.core.risks:LogSumExpRisk", ("temperature",)),
+        Estimator(
+            "WeightedLikelihood", "drcrm.core.risks:MeanRisk", ("sharpness",), likelihood=True, estimates=("ips",)
+        ),
     )
 }
 
@@ -95,6 +159,26 @@ def find_estimator(name: str) -> Estimator:
     close = get_close_matches(name, ESTIMATORS, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise InputError(f"unknown estimator {name!r}{hint} (allowed: {', '.join(ESTIMATORS)}, or module:Class of a risk)")
+
+
+def _imported(path: str, place: str) -> type:
+    """The class at ``module:Class``; InputError says why there is none."""
+    module, _, name = path.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError, SyntaxError, TypeError, ValueError) as error:
+        raise InputError(f"{place}: {error}") from None
+
+
+def _one_of(allowed, name: object, kind: str) -> None:
+    if name not in allowed:
+        raise InputError(f"{kind} is {name!r}, expected one of {', '.join(map(repr, allowed))}")
+
+
+def _at_least_zero(value: object, name: str) -> float:
+    if not (isinstance(value, Real) and 0 <= value < float("inf")):
+        raise InputError(f"{name} is {value!r}, expected a finite number ≥ 0")
+    return float(value)
 
 
 @dataclass(frozen=True)
@@ -114,6 +198,7 @@ LOGGING, SKYLINE = "logging", "skyline"
 ROLES = {LOGGING: Look("π0", GREY, line=":"), SKYLINE: Look("CRF", GREY, line="--")}
 BASELINE = "cips"  # the plain estimate, beside which figures are scaled
 REFERENCE = "poem"  # the one that others are compared with, seed by seed
+PAPERS = ("cips", "poem", "kl_crm", "akl_crm", "akl_crm_sum", "kl_dro", "chi2_dro")  # what an experiment has by default
 UNCHOSEN = (*ROLES, BASELINE)  # without a hyper-parameter that a held-out score would choose
 
 SCORES = {
@@ -121,6 +206,9 @@ SCORES = {
     "clipped_ips": Look("clipped IPS", GREY, "D"),
     "snips": Look("SNIPS", GREY, "o"),
     "clipped_snips": Look("clipped SNIPS", GREY, "^"),
+    "dr": Look("DR", GREY, "v"),
+    "dr_bound": Look("DR bound", GREY, "P"),
+    "snips_bound": Look("SNIPS bound", GREY, "X"),
 }
 
 LOSSES = {"expected_loss": "Expected Hamming loss", "greedy_loss": "Greedy Hamming loss"}

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from drcrm.report.figure_data import DatasetResults
 from drcrm.report.figures import FIGURES, grid, paired, replay_count, surprise
 from drcrm.report.style import Names
-from drcrm.report.summaries import DatasetResults
 
 ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
 GRID = [0.01, 0.1, 1.0]

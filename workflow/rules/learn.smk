@@ -1,10 +1,35 @@
-"""Fits along each algorithm's grid, and the losses of what they choose."""
+"""The cost model, fits along each algorithm's grid, and the losses of what they choose."""
+
+
+rule cost_model:
+    input:
+        code("cost_model"),
+        log=f"{RUN}/replay{{replays}}/log.npz",
+    output:
+        f"{RUN}/replay{{replays}}/cost_model.npz",
+    log:
+        f"{RUN}/replay{{replays}}/logs/cost_model.log",
+    benchmark:
+        f"{RUN}/replay{{replays}}/benchmarks/cost_model.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=cost_model_megabytes,
+        runtime=fit_minutes,
+    params:
+        drcrm=drcrm,
+    message:
+        "cost model on {wildcards.dataset}, seed {wildcards.seed}, replayed {wildcards.replays} times"
+    shell:
+        "{params.drcrm} cost_model --log {input.log} --output {output} 2> {log}"
 
 
 rule fit:
     input:
         code("fit"),
         own_code,
+        unpack(known_to_fit),
         log=f"{RUN}/replay{{replays}}/log.npz",
     output:
         f"{RUN}/replay{{replays}}/{{algorithm}}.npz",
@@ -21,10 +46,11 @@ rule fit:
     params:
         drcrm=drcrm,
         learner=learner,
+        known=lambda wildcards, input: " ".join(f"--{n.replace('_', '-')} {input[n]}" for n in known_to_fit(wildcards)),
     message:
         "{wildcards.algorithm} on {wildcards.dataset}, seed {wildcards.seed}, replayed {wildcards.replays} times"
     shell:
-        "{params.drcrm} fit --log {input.log} {params.learner} --output {output} 2> {log}"
+        "{params.drcrm} fit --log {input.log} {params.known} {params.learner} --output {output} 2> {log}"
 
 
 rule evaluate:

@@ -90,6 +90,23 @@ def own_code(wildcards):
     return [local_path(file)] if file.exists() else []
 
 
+def known_to_fit(wildcards):
+    """What a fit reads beside its log: π0 where it starts there, the cost model where the experiment has one."""
+    run = RUN.format(**wildcards)
+    found = {}
+    if lookups.uses_logging_policy(config["algorithms"][wildcards.algorithm]):
+        found["logging"] = f"{run}/logging.npz"
+    if lookups.uses_cost_model(config, wildcards.experiment):
+        found["cost_model"] = f"{run}/replay{wildcards.replays}/cost_model.npz"
+    return found
+
+
+def cost_model_megabytes(wildcards, input):
+    """Memory of a cost model: the log, and some vectors of coefficients for conjugate gradients."""
+    coefficients = 8e-6 * (config["datasets"][wildcards.dataset]["features"] + 1) * (n_labels(wildcards) + 1)
+    return int(megabytes(wildcards, input) + 20 * coefficients)
+
+
 def fit_megabytes(wildcards, input):
     """Memory of a fit: the log, L-BFGS's pairs of vectors, and the coefficients of the whole grid."""
     coefficients = 8e-6 * (config["datasets"][wildcards.dataset]["features"] + 1) * n_labels(wildcards)
@@ -98,8 +115,9 @@ def fit_megabytes(wildcards, input):
 
 
 def fits(wildcards):
-    """The fits of one run, all algorithms."""
-    algorithms = config["experiments"][wildcards.experiment]["algorithms"]
+    """The fits of one run."""
+    experiment, run = config["experiments"][wildcards.experiment], (int(wildcards.replays), int(wildcards.seed))
+    algorithms = lookups.run_algorithms(experiment, wildcards.dataset, *run)
     return {name: f"{RUN}/replay{{replays}}/{name}.npz".format(**wildcards) for name in algorithms}
 
 

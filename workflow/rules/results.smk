@@ -114,7 +114,7 @@ rule figure:
             "results/{experiment}/figures/{figure}_{dataset}.svg",
             caption="../report/figures.rst",
             category=lambda wildcards: "Figures" if wildcards.figure == "replay_count" else "Diagnostics",
-            labels=lambda wildcards: {"figure": FIGURES[wildcards.figure], "data": dataset_label(wildcards.dataset)},
+            labels=lambda wildcards: {"figure": FIGURE_TITLES[wildcards.figure], "data": dataset_label(wildcards.dataset)},
         ),
     log:
         "results/{experiment}/logs/{figure}_{dataset}.log",
@@ -133,10 +133,14 @@ rule figure:
         named=named,
         names=names,
         labels=n_labels,
+        algorithms=lambda wildcards: lookups.shown_algorithms(
+            config["experiments"][wildcards.experiment], wildcards.figure
+        ),
     message:
         "{wildcards.figure} figure of {wildcards.experiment} on {wildcards.dataset}"
     shell:
         "{params.drcrm} figures {wildcards.figure} --metrics {input.metrics} --grids {input.grids}"
         " --dataset {wildcards.dataset} --labels {params.labels} --selection {params.selection}"
         " --seeds {params.shown[seeds]} --replay-counts {params.shown[counts]}"
+        " --algorithms {params.algorithms}"
         " --names {params.names:q} --output {output} 2> {log}"

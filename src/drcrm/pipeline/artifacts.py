@@ -1,4 +1,4 @@
-"""What steps hand to each other: labelled contexts, splits, policies and logs, as npz."""
+"""What steps hand to each other: labelled contexts, splits, policies and cost models, as npz."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from ..core.log import BanditLog
+from ..core.cost_model import CostModel
 from ..core.policies import ExponentialPolicy
 from ..core.validation import check_actions, check_context, check_features
 from ..errors import located
@@ -45,16 +45,10 @@ def read_policy(path: str | Path) -> ExponentialPolicy:
         return ExponentialPolicy(coef)
 
 
-def write_log(path: str | Path, log: BanditLog, train: np.ndarray, heldout: np.ndarray) -> None:
-    """Write a log, and how often each of its rows occurs in the training and in the held-out part."""
-    rows = {"Y": log.Y, "propensity": log.propensity, "cost": log.cost, "context": log.context}
-    write_npz(path, X=log.X, **rows, train=train, heldout=heldout)
-
-
-def read_log(path: str | Path) -> tuple[BanditLog, BanditLog]:
-    """Read the training and the held-out part of a log; what is wrong in it is said with the file's name."""
-    arrays = read_npz(path, ["X", "Y", "propensity", "cost", "context", "train", "heldout"])
-    train, heldout = arrays.pop("train"), arrays.pop("heldout")
+def read_cost_model(path: str | Path) -> CostModel:
+    """Read a cost model's coefficients."""
+    model = CostModel()
+    model.coef_ = read_npz(path, ["coef"])["coef"]
     with located(path):
-        log = BanditLog(**arrays)
-        return log.recount(train), log.recount(heldout)
+        check_features(model.coef_, "coef")
+    return model

@@ -15,6 +15,7 @@ COLUMNS = [
     "score",
     "iterations",
     "converged",
+    "tilt",
 ]
 
 GRID_COLUMNS = [

@@ -12,7 +12,7 @@ from itertools import product
 import jsonschema
 
 from ..errors import InputError, located
-from ..registry import SCORES, find_estimator
+from ..registry import PAPERS, SCORES, find_estimator
 
 SPARE_COLOURS = ("#882255", "#44AA99", "#999933", "#332288")
 SPARE_MARKERS = "*hpd<>HX"
@@ -52,7 +52,7 @@ def complete(config: Mapping, schema: Mapping) -> dict:
         for file in dataset["sha256"]:
             _known(file, dataset.get("train", []) + dataset.get("test", []), f"datasets.{name}.sha256", "file")
     for name, experiment in config["experiments"].items():
-        experiment.setdefault("algorithms", list(config["algorithms"]))
+        experiment.setdefault("algorithms", [each for each in PAPERS if each in config["algorithms"]])
         place = f"experiments.{name}"
         for dataset in experiment["datasets"]:
             _known(dataset, config["datasets"], f"{place}.datasets", "data set")
@@ -60,6 +60,8 @@ def complete(config: Mapping, schema: Mapping) -> dict:
             _known(dataset, config["datasets"], f"{place}.replay_curve.datasets", "data set")
         for algorithm in experiment["algorithms"]:
             _known(algorithm, config["algorithms"], f"{place}.algorithms", "algorithm")
+        for algorithm in experiment.get("replay_curve", {}).get("algorithms", []):
+            _known(algorithm, experiment["algorithms"], f"{place}.replay_curve.algorithms", "algorithm")
         for selection in experiment["selection"]:
             _known(selection, SCORES, f"{place}.selection", "held-out score")
     for experiment in config["run"]:

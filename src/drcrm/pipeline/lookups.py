@@ -5,12 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..registry import REFERENCE, SCORES
-from ..report.style import FIGURES
+from ..report.style import FIGURE_TITLES
 
 
 def all_datasets(experiment: Mapping) -> list[str]:
     """The data sets of an experiment's tables and of its replay-count figure."""
     return list(dict.fromkeys(experiment["datasets"] + experiment.get("replay_curve", {}).get("datasets", [])))
+
+
+def run_algorithms(experiment: Mapping, dataset: str, replays: int, seed: int) -> list[str]:
+    """The algorithms of a run: those of the tables where it enters them, else those of the replay-count figure."""
+    in_tables = dataset in experiment["datasets"] and seed < experiment["seeds"]
+    of_tables = in_tables and replays == experiment["replay_count"]
+    return experiment["algorithms"] if of_tables else shown_algorithms(experiment, "replay_count")
+
+
+def shown_algorithms(experiment: Mapping, figure: str) -> list[str]:
+    """The algorithms of a figure: all, or those of the replay-count curve."""
+    curve = experiment["replay_curve"] if figure == "replay_count" else {}
+    return curve.get("algorithms", experiment["algorithms"])
+
+
+def uses_logging_policy(algorithm: Mapping) -> bool:
+    """Whether an algorithm's fits start from π0."""
+    return algorithm["options"].get("start") in ("logging", "model")
+
+
+def uses_cost_model(config: Mapping, name: str) -> bool:
+    """Whether an experiment's fits or its scores take a cost model."""
+    experiment = config["experiments"][name]
+    options = [config["algorithms"][each]["options"] for each in experiment["algorithms"]]
+    modelled = any(each.get("estimate") in ("dr", "dm") or each.get("start") == "model" for each in options)
+    return modelled or any(score.startswith("dr") for score in experiment["selection"])
 
 
 def n_labels(config: Mapping, dataset: str) -> int:
@@ -60,7 +86,7 @@ def shown(experiment: Mapping, figure: str) -> dict[str, object]:
 
 def figure_datasets(experiment: Mapping) -> dict[str, list[str]]:
     """The figures of an experiment, and of which data sets each is drawn."""
-    figures = {figure: experiment["datasets"] for figure in FIGURES}
+    figures = {figure: experiment["datasets"] for figure in FIGURE_TITLES}
     figures["replay_count"] = experiment.get("replay_curve", {"datasets": []})["datasets"]
     if REFERENCE not in experiment["algorithms"]:
         del figures["paired"]

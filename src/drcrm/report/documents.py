@@ -12,8 +12,8 @@ from jinja2 import Template
 from ..errors import InputError
 from ..registry import LOSSES
 from . import markup
-from .experiment import Plan
-from .style import FIGURES, Names
+from .experiment_tables import Plan
+from .style import FIGURE_TITLES, Names
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Experiment:
         As the step provenance writes it; what is not known is null, and a ``note`` may say more.
     plan : Plan
     tables : mapping from a name to a frame
-        Those of ``drcrm.report.experiment.all_tables``.
+        Those of ``drcrm.report.experiment_tables.all_tables``.
     names : Names
     rows : mapping from what they are to where a page links to them
     pictures : sequence of Picture
@@ -127,7 +127,7 @@ def differences(experiment: Experiment) -> str:
 def picture(each: Picture, names: Names) -> str:
     """A figure of each data set, with their caption."""
     images = [
-        f'<img src="{link}" alt="{FIGURES[each.figure]}: {names.dataset(dataset)}" width="400">\n'
+        f'<img src="{link}" alt="{FIGURE_TITLES[each.figure]}: {names.dataset(dataset)}" width="400">\n'
         for dataset, link in each.links.items()
     ]
     return f"{''.join(images)}\n{each.caption}\n"

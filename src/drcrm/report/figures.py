@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ..registry import BASELINE, GREY, LOGGING, LOSSES, REFERENCE, ROLES, SCORES
+from .figure_data import LOSS, DatasetResults, choices, differences, loss_along_grids, loss_by_count, surprises
 from .style import COLUMN, Names
-from .summaries import LOSS, DatasetResults, choices, differences, loss_along_grids, loss_by_count, surprises
 
 LEVELS = (BASELINE, LOGGING)  # what other losses are seen beside
 

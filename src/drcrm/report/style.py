@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..registry import GREY, ROLES, Look
 
-FIGURES = {
+FIGURE_TITLES = {
     "replay_count": "Loss and replay count",
     "grid": "Loss along the grids",
     "surprise": "Post-decision surprise",

@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
 def _grid(path: str, X, labels: np.ndarray) -> tuple[list[dict], dict[str, int]]:
     """The fits of a grid with their losses and held-out scores, a row each, and the row that each score chooses."""
     names = ["grid", "coef", "iterations", "converged", "scores", "chosen"]
-    fits = read_npz(path, names)
+    fits = read_npz(path, [*names, "tilt"])
     rows = [
         {
             "hyperparameter": float(value),
@@ -71,6 +71,7 @@ def _grid(path: str, X, labels: np.ndarray) -> tuple[list[dict], dict[str, int]]
             **hamming_losses(ExponentialPolicy(coef), X, labels),
             "iterations": int(iterations),
             "converged": bool(converged),
+            "tilt": float(fits["tilt"][0]),
         }
         for value, coef, iterations, converged, scores in zip(*(fits[name] for name in names[:-1]), strict=True)
     ]

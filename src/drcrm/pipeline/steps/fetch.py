@@ -12,8 +12,8 @@ import os
 from pathlib import Path
 
 from ...errors import InputError
+from ..dataset_formats import EMBEDDED, DatasetSpec, load
 from ..files import write_npz
-from ..formats import EMBEDDED, DatasetSpec, load
 from ..sources import Source
 from . import assignment, require, whole
 

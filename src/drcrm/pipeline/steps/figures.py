@@ -11,10 +11,10 @@ from pathlib import Path
 
 import matplotlib
 
-from ...registry import SCORES
+from ...registry import ROLES, SCORES
+from ...report.figure_data import DatasetResults
 from ...report.figures import FIGURES
 from ...report.style import RC, Names
-from ...report.summaries import DatasetResults
 from ..columns import COLUMNS, GRID_COLUMNS
 from ..files import atomic, read_csv
 from . import json_object, require, whole
@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", type=whole(1), required=True, help="number of the data set's labels")
     parser.add_argument("--selection", nargs="+", choices=SCORES, required=True, help="selections, headline first")
     parser.add_argument("--seeds", type=whole(1), required=True, help="number of seeds that each point must have")
+    parser.add_argument("--algorithms", nargs="+", help="those shown, beside π0 and the skyline; by default all")
     parser.add_argument("--replay-counts", nargs="+", type=whole(1), required=True, help="those shown")
     parser.add_argument("--names", type=json_object, default={}, metavar="JSON", help="labels, colours and markers")
     parser.add_argument("--output", nargs="+", type=Path, required=True)
@@ -42,6 +43,8 @@ def run(options: argparse.Namespace) -> None:
             bool(((metrics["dataset"] == options.dataset) & (metrics["selection"] == selection)).any()),
             f"{options.metrics}: no runs of data set {options.dataset!r} chosen by {selection}",
         )
+    if options.algorithms:
+        metrics = metrics[metrics["algorithm"].isin([*options.algorithms, *ROLES])]
     results = DatasetResults.of(
         metrics,
         grids,

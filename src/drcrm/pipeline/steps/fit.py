@@ -1,9 +1,10 @@
 """Fit an algorithm for every value of its grid, and score every fit on the held-out part.
 
-Reads   --log: npz from replay.
+Reads   --log: npz from replay; --logging: npz from log_crf, for starts at π0; --cost-model: npz from cost_model, for
+        doubly robust estimates and scores, and starts tilted by it.
 Writes  --output: npz with, for the k grid values: grid (k,), coef (k, features, labels), objective, iterations,
-        converged (k,), scores (k, 4) in the order ips, clipped_ips, snips, clipped_snips, and chosen (4,), the grid
-        index that each score chooses.
+        converged (k,), scores (k, s) in the order of metrics, chosen (s,), the grid index that each score chooses, and
+        tilt (1,), the κ of the start.
 """
 
 from __future__ import annotations
@@ -16,19 +17,29 @@ from pathlib import Path
 import numpy as np
 
 from ...core.selection import calibrated_penalty, fit_grid
+from ...core.terms import begin
 from ...errors import located
 from ...registry import ESTIMATORS, find_estimator
-from ..artifacts import read_log
+from ..artifacts import read_cost_model, read_policy
 from ..files import write_npz
+from ..log_formats import read_log
 from . import json_object, require
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log", type=Path, required=True, help="npz from replay")
+    parser.add_argument("--logging", type=Path, help="npz from log_crf")
+    parser.add_argument("--cost-model", type=Path, help="npz from cost_model")
     parser.add_argument("--estimator", required=True, help=f"{', '.join(ESTIMATORS)}, or module:Class of a risk")
     parser.add_argument("--parameter", default="", help="name of the hyper-parameter (none for CIPS)")
     parser.add_argument("--grid", nargs="*", type=float, default=[], metavar="VALUE", help="its values")
-    parser.add_argument("--options", type=json_object, default={}, metavar="JSON", help="other parameters")
+    parser.add_argument(
+        "--options",
+        type=json_object,
+        default={},
+        metavar="JSON",
+        help="of the risk, estimate, weight, start, tilt",
+    )
     parser.add_argument(
         "--variance-penalty-scale",
         choices=("calibrated", "unit"),
@@ -41,15 +52,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     estimator, unit = find_estimator(options.estimator), options.variance_penalty_scale
     require(estimator.calibrated or unit is None, f"--variance-penalty-scale is POEM's, not {estimator.name}'s")
-    parameter = options.parameter or None
-    estimator.along(parameter, options.grid, options.options)  # what is wrong with them is said before the log is read
+    parameter, others = options.parameter or None, options.options
+    estimator.along(parameter, options.grid, others)  # what is wrong with them is said before the log is read
     train, heldout = read_log(options.log)
+    logging_policy = read_policy(options.logging) if options.logging else None
+    cost_model = read_cost_model(options.cost_model) if options.cost_model else None
     scale = 1.0
     if estimator.calibrated and unit != "unit":
         with located(options.log):
             scale = calibrated_penalty(train)
-    risks = estimator.along(parameter, [scale * value for value in options.grid], options.options)
-    fits = fit_grid(train, heldout, risks, options.grid if parameter else [np.nan])
+    terms = estimator.along(parameter, [scale * value for value in options.grid], others)
+    start, tilt = others.get("start", "zero"), others.get("tilt", 1.0)
+    beginning = begin(train, terms[0].estimate, start, tilt, logging_policy, cost_model)
+    grid = options.grid if parameter else [np.nan]
+    fits = fit_grid(train, heldout, terms, grid, estimator.robust_end(parameter, others), beginning, cost_model)
     write_npz(options.output, **asdict(fits))
     failed = [f"{parameter} {value:g}" if parameter else "all" for value in fits.grid[~fits.converged]]
     if failed:

@@ -18,7 +18,7 @@ import pandas as pd
 from ...errors import located
 from ...registry import SCORES
 from ...report import markup
-from ...report.experiment import Plan, all_tables, in_print
+from ...report.experiment_tables import Plan, all_tables, in_print
 from ...report.paper import Protocol
 from ...report.style import Names
 from ..columns import COLUMNS

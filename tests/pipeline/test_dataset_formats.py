@@ -18,8 +18,8 @@ from scipy import sparse
 
 from drcrm.__main__ import main
 from drcrm.errors import InputError
+from drcrm.pipeline.dataset_formats import EMBEDDED, DatasetSpec, load, read_multilabel
 from drcrm.pipeline.files import read_npz
-from drcrm.pipeline.formats import EMBEDDED, DatasetSpec, load, read_multilabel
 from drcrm.pipeline.sources import Source
 
 PACK = {"svm": bytes, "bz2": bz2.compress, "gz": gzip.compress}
