@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from ..registry import ROLES
+from ..registry import BASELINE, LOGGING, ROLES, SKYLINE
 from .comparisons import interval
 from .style import Names
 
-LOSS = "expected_loss"
+LOSS, GREEDY = "expected_loss", "greedy_loss"
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,26 @@ def surprises(results: DatasetResults) -> pd.DataFrame:
             true = results.losses(name, selection) - results.labels
             rows.append({"algorithm": name, "selection": selection, **_summary(estimated - true)})
     return pd.DataFrame(rows, columns=["algorithm", "selection", "mean", "low", "high"])
+
+
+def closed_gap(results: DatasetResults) -> pd.DataFrame:
+    """How far a policy comes from CIPS to full supervision, in percent: (algorithm, loss, mean, low, high).
+
+    0 is the mean expected loss of CIPS, 100 the mean greedy loss of the skyline, both at the first replay count; a row
+    for the expected loss of each learned algorithm and of π0, and one for the greedy loss of π0.
+    """
+    headline, count = results.selections[0], results.counts[0]
+
+    def losses(name: str, loss: str) -> np.ndarray:
+        return results.runs(name, headline, loss)[count].to_numpy(dtype=float)
+
+    bottom, top = losses(BASELINE, LOSS).mean(), losses(SKYLINE, GREEDY).mean()
+    shown = [(name, LOSS) for name in [LOGGING, *results.learned]]
+    rows = [
+        {"algorithm": name, "loss": loss, **_summary(100 * (bottom - losses(name, loss)) / (bottom - top))}
+        for name, loss in [*shown, (LOGGING, GREEDY)]
+    ]
+    return pd.DataFrame(rows, columns=["algorithm", "loss", "mean", "low", "high"])
 
 
 def differences(results: DatasetResults, reference: str) -> pd.DataFrame:

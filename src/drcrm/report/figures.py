@@ -10,10 +10,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ..registry import BASELINE, GREY, LOGGING, LOSSES, REFERENCE, ROLES, SCORES
-from .figure_data import LOSS, DatasetResults, choices, differences, loss_along_grids, loss_by_count, surprises
+from ..registry import BASELINE, GREY, LOGGING, LOSSES, REFERENCE, ROLES, SCORES, Look
+from .figure_data import (
+    LOSS,
+    DatasetResults,
+    choices,
+    closed_gap,
+    differences,
+    loss_along_grids,
+    loss_by_count,
+    surprises,
+)
 from .style import COLUMN, Names
 
+LEAST = -45  # the left end of the overview, in percent
 LEVELS = (BASELINE, LOGGING)  # what other losses are seen beside
 
 
@@ -105,6 +115,45 @@ def paired(results: DatasetResults) -> Figure:
     axes.set_xlabel(f"{LOSSES[LOSS]} − {results.names.label(REFERENCE)}'s, by seed")
     figure.suptitle(f"{results.title}, chosen by {SCORES[results.selections[0]].label}", fontsize=8)
     return figure
+
+
+def overview(all_results: Sequence[DatasetResults]) -> Figure:
+    """How far each algorithm comes from CIPS to full supervision, a panel for each data set: means, 95 % intervals.
+
+    0 % is CIPS, 100 % the greedy loss of the skyline, which sees all labels. π0 is a dotted line, its greedy actions a
+    dashed one. What is far below CIPS stands at the edge, with its number.
+    """
+    names, algorithms = all_results[0].names, [name for name in all_results[0].learned if name != BASELINE]
+    figure = Figure(figsize=(1.1 + 1.5 * len(all_results), 0.9 + 0.17 * len(algorithms)))
+    panels = figure.subplots(1, len(all_results), sharey=True, squeeze=False)[0]
+    for axes, results in zip(panels, all_results, strict=True):
+        frame = closed_gap(results)
+        for row in frame[frame["algorithm"] == LOGGING].itertuples():
+            if row.mean > LEAST:
+                axes.axvline(row.mean, color=GREY, linestyle=":" if row.loss == LOSS else "--", linewidth=1)
+        for end in (0, 100):
+            axes.axvline(end, color="black", linewidth=0.6)
+        for row in frame[frame["algorithm"].isin(algorithms)].itertuples():
+            _place(axes, row, algorithms.index(row.algorithm), names.look(row.algorithm))
+        axes.set_title(names.dataset(results.dataset))
+        axes.set_xlim(LEAST, 105)
+        axes.set_xticks([0, 50, 100], ["0 %", "50 %", "100 %"])
+        axes.grid(axis="y", alpha=0.15)
+    panels[0].set_yticks(range(len(algorithms)), [names.label(name) for name in algorithms])
+    panels[0].set_ylim(len(algorithms) - 0.5, -0.5)
+    lines = {"π0": ":", "π0's greedy actions": "--"}
+    handles = [Line2D([], [], color=GREY, linestyle=line, linewidth=1, label=label) for label, line in lines.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=7)
+    figure.supxlabel("Share of the way from CIPS to full supervision", fontsize=8)
+    return figure
+
+
+def _place(axes: Axes, row, height: float, look: Look) -> None:
+    """A mean with its interval in a panel of the overview, at the edge where it is beyond."""
+    if row.mean < LEAST:
+        axes.text(LEAST + 2, height, f"◂ {row.mean:.0f} %", color=look.colour, va="center", fontsize=6)
+        return
+    _across(axes, row, height, look.colour, look.marker)
 
 
 def _draw_curve(axes: Axes, curve: pd.DataFrame, name: str, names: Names, shift: float) -> None:
