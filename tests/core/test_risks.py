@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import linprog, minimize
 
-from drcrm.core.risks import AdaptiveBoltzmannRisk, BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, VariancePenalizedRisk
+from drcrm.core.risks import (
+    AdaptiveBoltzmannRisk,
+    BoltzmannRisk,
+    Chi2Ball,
+    KLBall,
+    LogSmoothingRisk,
+    LogSumExpRisk,
+    MeanRisk,
+    VariancePenalizedRisk,
+)
 from drcrm.errors import InputError
 from drcrm.registry import ESTIMATORS
 
@@ -28,9 +37,15 @@ KINDS = {
     "chi2_dro": lambda entry: Chi2Ball(entry["radius"]),
 }
 
-every_parameter = pytest.mark.parametrize(
-    "make", [pytest.param(each.risk_class(), id=each.name) for each in ESTIMATORS.values() if each.names()]
-)
+WITH_PARAMETER = [name for name, each in ESTIMATORS.items() if each.names()]
+OF_RISKS = [name for name in WITH_PARAMETER if not ESTIMATORS[name].likelihood]
+every_parameter = pytest.mark.parametrize("name", WITH_PARAMETER)
+every_risks_parameter = pytest.mark.parametrize("name", OF_RISKS)
+
+
+def terms(name: str, value):
+    """The terms of an estimator's objective, at a value of its hyper-parameter."""
+    return ESTIMATORS[name].make_terms(**{ESTIMATORS[name].names()[0]: value})
 
 
 def costs(seed: int, n: int = 25) -> np.ndarray:
@@ -98,22 +113,25 @@ def test_multiplicities_are_repetitions(risk):
         assert gradient[i] == pytest.approx(w * long_gradient[at] if w else 0, abs=1e-12)
 
 
-def test_ties_one_cost_and_constant_costs(risk):
-    assert risk([-3.0]) == (pytest.approx(-3.0), pytest.approx([1.0]))
+def test_ties_one_cost_and_constant_costs(risk, of_constant):
+    expected, total = of_constant(-3.0)
+    assert risk([-3.0]) == (pytest.approx(expected), pytest.approx([total]))
     value, gradient = risk(np.full(7, -2.5), np.arange(1, 8))
-    assert value == pytest.approx(-2.5, rel=1e-15)
-    assert gradient == pytest.approx(np.arange(1, 8) / 28, abs=1e-15)
+    expected, total = of_constant(-2.5)
+    assert value == pytest.approx(expected, rel=1e-15)
+    assert gradient == pytest.approx(total * np.arange(1, 8) / 28, abs=1e-15)
     _, gradient = risk([-1.0, -4.0, -1.0, -4.0])
     assert gradient[:2] == pytest.approx(gradient[2:], abs=1e-15)
 
 
 @pytest.mark.parametrize(("cost", "n"), [(-3.3, 10), (1 / 3, 1000), (-1e-7, 3), (0.1, 7)])
-def test_constant_costs_that_binary_cannot_hold(risk, cost, n):
+def test_constant_costs_that_binary_cannot_hold(risk, of_constant, cost, n):
     """Their mean is rounded; their variance is 0 all the same."""
     weights = np.arange(1, n + 1)
     value, gradient = risk(np.full(n, cost), weights)
-    assert value == pytest.approx(cost, rel=1e-14)
-    assert gradient == pytest.approx(weights / weights.sum(), rel=1e-12)
+    expected, total = of_constant(cost)
+    assert value == pytest.approx(expected, rel=1e-14)
+    assert gradient == pytest.approx(total * weights / weights.sum(), rel=1e-12)
 
 
 def test_costs_that_differ_by_rounding_just_below_saturation():
@@ -140,9 +158,22 @@ def test_coldest_temperature_is_the_largest_cost(z):
     assert gradient[np.argmax(z)] == pytest.approx(1)
 
 
-def test_gradients_add_up_to_one(risk):
-    """A constant added to all costs is added to the risk."""
-    assert risk(costs(6))[1].sum() == pytest.approx(1, abs=1e-12)
+def test_gradients_add_up_to_one_where_a_constant_in_all_costs_is_one_in_the_risk(risk, moves_with_costs):
+    value, gradient = risk(costs(6))
+    assert (abs(gradient.sum() - 1) < 1e-12) == moves_with_costs
+    assert (abs(risk(costs(6) - 7)[0] - value + 7) < 1e-11) == moves_with_costs
+
+
+def test_which_risks_grow_with_the_unit_of_costs(risk, grows_with_costs):
+    assert (abs(risk(3 * costs(6))[0] - 3 * risk(costs(6))[0]) < 1e-11) == grows_with_costs
+
+
+def test_monotone_risks_never_fall_as_a_cost_rises(risk):
+    """Nor where one cost is far off, which is where others that look at the variance fall."""
+    far = 200 * costs(6).min()
+    for z in (costs(6), np.append(costs(6), far)):
+        assert not risk.monotone or risk(z)[1].min() >= 0
+    assert VariancePenalizedRisk(30.0)(np.append(costs(6), far))[1].min() < 0
 
 
 @pytest.mark.parametrize("temperature", [1e6, 1e8])
@@ -287,16 +318,19 @@ def test_chi2_ball_of_a_tiny_radius_is_its_expansion(radius):
 
 
 @pytest.mark.parametrize("unit", [1e150, 1e160, 1e300])
-def test_costs_whose_squares_overflow(risk, unit):
-    """Risks without a temperature of their own grow with z; the Boltzmann risk is then the largest z."""
+def test_costs_whose_squares_overflow(risk, grows_with_costs, unit):
+    """Risks without a unit of their own grow with z; those with a temperature are then the largest z."""
     z = costs(20, 8)
     value, gradient = risk(unit * z)
-    if isinstance(risk, BoltzmannRisk):
-        assert value == unit * z.max()
-        assert gradient == pytest.approx(np.where(z == z.max(), 1, 0))
-    else:
+    if grows_with_costs:
         assert value == pytest.approx(unit * risk(z)[0], rel=1e-12)
         assert gradient == pytest.approx(risk(z)[1], rel=1e-9, abs=1e-12)
+    elif isinstance(risk, LogSmoothingRisk):
+        assert value == pytest.approx(-np.mean(np.log(-risk.smoothing * z) + np.log(unit)) / risk.smoothing, rel=1e-12)
+        assert gradient == pytest.approx(0, abs=1e-140)
+    else:
+        assert value == unit * z.max()
+        assert gradient == pytest.approx(np.where(z == z.max(), 1, 0))
 
 
 @pytest.mark.parametrize("ball", [KLBall(0.5), Chi2Ball(0.5), Chi2Ball(1.0)])
@@ -322,7 +356,8 @@ def test_weights_of_very_unlike_size():
     assert value == pytest.approx(0.4372705127517663, rel=1e-12)
     assert worst @ np.log(worst) + worst[0] * np.log(1e100) == pytest.approx(100, rel=1e-12)
     assert BoltzmannRisk(1 / 230)([1, 0], [1, 1e100])[0] == pytest.approx(1 / (1 + 1e100 * np.exp(-230)), rel=1e-12)
-    assert MeanRisk()([1, 2], [1e-320, 1e300])[0] == 2
+    with pytest.raises(InputError, match="that occur 9.99989e-321 to 1e[+]300 times is beyond the range"):
+        MeanRisk()([1, 2], [1e-320, 1e300])
 
 
 @pytest.mark.parametrize("temperature", [1e-3, 1e-1, 1.0])
@@ -335,24 +370,26 @@ def test_boltzmann_far_from_zero_keeps_its_digits(temperature):
 
 
 @every_parameter
-def test_fractions_are_numbers(make):
-    value, gradient = make(Fraction(1, 4))(costs(22))
-    assert value == make(0.25)(costs(22))[0]
+def test_fractions_are_numbers(name):
+    value, gradient = terms(name, Fraction(1, 4)).risk(costs(22))
+    assert value == terms(name, 0.25).risk(costs(22))[0]
     assert gradient.dtype == float
+    assert type(terms(name, Fraction(1, 4)).sharpness) is type(terms(name, 0.25).sharpness)
 
 
 @every_parameter
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "wide", None])
-def test_a_hyper_parameter_is_a_finite_number_not_below_zero(make, value):
+def test_a_hyper_parameter_is_a_finite_number_not_below_zero(name, value):
     with pytest.raises(InputError, match=rf"is {value!r}, expected a finite number"):
-        make(value)
+        terms(name, value)
 
 
-@every_parameter
-def test_the_robust_end_of_a_grid_is_the_more_pessimistic(make):
+@every_risks_parameter
+def test_the_robust_end_of_a_grid_is_the_more_pessimistic(name):
     """From it down the risk falls, to the mean; at it, with these grids, it is above the mean by far."""
-    z = costs(23)
-    values = [make(value)(z)[0] for value in sorted(np.geomspace(1e-9, 1e9, 37), reverse=make(1).robust_end == "high")]
+    z, estimator = costs(23), ESTIMATORS[name]
+    end = estimator.robust_end(estimator.names()[0], {})
+    values = [terms(name, value).risk(z)[0] for value in sorted(np.geomspace(1e-9, 1e9, 37), reverse=end == "high")]
     assert (np.diff(values) <= 1e-9).all()
     assert values[-1] == pytest.approx(z.mean(), abs=1e-3)
     assert values[0] > z.mean() + 1
@@ -378,6 +415,30 @@ def test_balls_are_convex_and_monotone(z, radius):
         assert ball(np.maximum(z, other))[0] >= max(ball(z)[0], ball(other)[0]) - 1e-8
 
 
+@pytest.mark.parametrize("smoothing", [1e-6, 0.1, 1.0, 30.0])
+def test_logarithmic_smoothing_is_its_formula(smoothing):
+    """At a positive cost below 1/λ too; for costs of at most 0 it bounds the mean from above."""
+    z, count = np.append(costs(24), 0.9 / smoothing), np.random.default_rng(25).integers(0, 4, 26)
+    count[-1] = 1
+    value, gradient = LogSmoothingRisk(smoothing)(z, count)
+    assert value == pytest.approx(-(count @ np.log(1 - smoothing * z)) / (smoothing * count.sum()), rel=1e-9)
+    assert gradient == pytest.approx(count / count.sum() / (1 - smoothing * z), rel=1e-12)
+    assert LogSmoothingRisk(smoothing)(z[:-1])[0] >= z[:-1].mean()
+
+
+@pytest.mark.parametrize("temperature", [0.05, 1.0, 50.0])
+def test_log_sum_exp_is_the_ball_at_its_multiplier(temperature):
+    """γ log mean e^{z/γ} + γε is above the ball's value for every ε, and equals it at the ε whose multiplier γ is."""
+    z = costs(26)
+    value, worst = LogSumExpRisk(temperature)(z)
+    assert value == pytest.approx(temperature * np.log(np.mean(np.exp(z / temperature))), rel=1e-12)
+    assert worst == pytest.approx(np.exp(z / temperature) / np.exp(z / temperature).sum(), rel=1e-12)
+    radius = worst @ np.log(len(z) * np.maximum(worst, 1e-300))
+    assert KLBall(radius)(z)[0] == pytest.approx(value + temperature * radius, rel=1e-9)
+    for other in radius * np.array([0.5, 0.9, 1.1, 2.0]):
+        assert KLBall(other)(z)[0] < value + temperature * other
+
+
 def test_chi2_ball_of_large_radius_by_linear_programming():
     """At its edge the ball's maximiser cannot be improved by any direction that stays inside to first order."""
     z, radius = costs(16, 12), 3.0
@@ -400,8 +461,8 @@ def test_chi2_ball_of_large_radius_by_linear_programming():
         (lambda: MeanRisk()([1, float("nan")]), "z is nan in row 1"),
         (lambda: MeanRisk()([1, 2], [1, -1]), "weights is -1.0 in row 1, expected 0 or more"),
         (lambda: MeanRisk()([1, 2], [0, 0]), "none of which occurs"),
-        (lambda: VariancePenalizedRisk(1e10)([1e308, -1e308]), "that occur 2 times is beyond the range"),
-        (lambda: MeanRisk()([1, 2], [1e308, 1e308]), "occur inf times is beyond the range of floating-point numbers"),
+        (lambda: VariancePenalizedRisk(1e10)([1e308, -1e308]), "from -1e[+]308 to 1e[+]308 that occur 1 to 1 times is"),
+        (lambda: MeanRisk()([1, 2], [1e308, 1e308]), "occur 1e[+]308 to 1e[+]308 times is beyond the range"),
         (lambda: AdaptiveBoltzmannRisk(1e308)([1, 2]), "is beyond the range of floating-point numbers"),
         (lambda: MeanRisk()([1, 2], [1]), r"weights has shape \(1,\), expected \(2,\)"),
         (lambda: MeanRisk()([]), "none of which occurs"),
@@ -410,3 +471,45 @@ def test_chi2_ball_of_large_radius_by_linear_programming():
 def test_errors_say_what_is_wrong(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+@pytest.mark.parametrize("outlier", [-1e156, -1e158, -1e160, -3e161, -1e162, -1e200])
+def test_chi2_ball_beside_an_outlier_whose_square_is_on_the_edge(outlier):
+    """Divided by it, the squares of the others are denormal, or nothing."""
+    assert Chi2Ball(1.5)([0, -1, -2, outlier])[0] == pytest.approx(-0.25, rel=1e-12)
+    value, worst = Chi2Ball(0.5)([0, -1, -2, outlier])
+    assert value == pytest.approx(-0.711324865405187, rel=1e-12)
+    assert worst @ [0, -1, -2, 0] == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-156, 1e-162, 1e-170, 1e-250])
+@pytest.mark.parametrize("ball", [VariancePenalizedRisk(0.5), AdaptiveBoltzmannRisk(0.3), KLBall(0.3), Chi2Ball(0.7)])
+def test_costs_whose_squares_vanish(ball, unit):
+    z = np.array([0.0, -1, -2, -5])
+    value, gradient = ball(unit * z)
+    assert value == pytest.approx(unit * ball(z)[0], rel=1e-9)
+    assert gradient == pytest.approx(ball(z)[1], rel=1e-9)
+
+
+@pytest.mark.parametrize(("n", "right"), [(10**4, -3.9723), (10**5, -3.98898)])
+def test_adaptive_boltzmann_beside_an_outlier(n, right):
+    """By extended precision; the mean is 1e15 away."""
+    z = np.r_[-np.random.default_rng(0).exponential(4, n - 1), -1e20]
+    assert AdaptiveBoltzmannRisk(0.1)(z)[0] == pytest.approx(right, rel=1e-4)
+    assert AdaptiveBoltzmannRisk(1000)([-1, -2, -3, -1e30])[0] == pytest.approx(-2, rel=1e-9)
+
+
+@pytest.mark.parametrize("radius", [1e-3, 1.0, 1e5])
+def test_chi2_weights_add_up_to_one_where_one_cost_stands_out(radius):
+    for n in (10**4, 10**6):
+        value, worst = Chi2Ball(radius)(np.r_[0, -np.ones(n)])
+        assert abs(worst.sum() - 1) < 1e-12
+        assert worst[1:].sum() == pytest.approx(-value, rel=1e-9)
+
+
+def test_constant_costs_in_a_ball_that_rounding_swallows():
+    for ball in (KLBall(1e-17), Chi2Ball(1e-17)):
+        value, worst = ball(np.full(100, -3.0))
+        assert value == pytest.approx(-3, rel=1e-14)
+        assert worst == pytest.approx(np.full(100, 0.01))
+    assert KLBall(1e-17)([-1, 0], [1, 1e-300])[0] == pytest.approx(-1)

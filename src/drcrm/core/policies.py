@@ -39,7 +39,10 @@ class ExponentialPolicy:
         X = check_features(X)
         if X.shape[1] != self.coef.shape[0]:
             raise InputError(f"X has {X.shape[1]} features, the policy has {self.coef.shape[0]}")
-        return X @ self.coef
+        scores = X @ self.coef
+        if not np.isfinite(scores).all():
+            raise InputError("X times coef is beyond the range of floating-point numbers")
+        return scores
 
     def marginals(self, X) -> np.ndarray:
         """Return P(y_l = 1 | x) = σ(u_l), shape (n, q)."""

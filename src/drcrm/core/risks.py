@@ -22,18 +22,26 @@ from .validation import above_zero, at_least_zero, check_vector, reject
 Evaluation = tuple[float, np.ndarray, float | None]
 
 HUGE = 1e150  # squares of what is larger overflow
+SMALL = 1e-130  # squares of what is smaller lose digits
 FAR = 1e3  # temperatures from 0 at which z less its mean under the tilt begins to lose digits
+DISTANT = 1e6  # times as far from the largest z as the value, the mean is too far to measure the value from
+UNEVEN = 5e-13  # by which worst-case weights may miss the sum 1
 TINY_RADIUS = 1e-8  # at which the rounding of Σ share shows in a radius
 
 
 def homogeneous(evaluate: Callable[..., Evaluation]) -> Callable[..., Evaluation]:
-    """For a risk with risk(s z) = s risk(z): evaluate z whose squares overflow in units of the largest |z|."""
+    """For a risk with risk(s z) = s risk(z): evaluate very large and very small z in units of the largest |z|.
+
+    What is not finite gives NaN.
+    """
 
     @wraps(evaluate)
     def within_range(self, z, share, n, start=None):
         scale = max(z.max(), -z.min())
-        if scale <= HUGE:
+        if SMALL <= scale <= HUGE or scale == 0:
             return evaluate(self, z, share, n, start)
+        if not scale < np.inf:
+            return np.nan, np.full(len(z), np.nan), None
         value, gradient, following = evaluate(self, z / scale, share, n, start)
         return value * scale, gradient, following
 
@@ -73,16 +81,14 @@ class Risk(ABC):
             raise InputError(f"the risk of {len(z)} costs, none of which occurs, is undefined")
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             n = weights.sum()
-            share = weights / n
-            support = share > 0
-            gradient = np.zeros(len(z))
-            value = np.nan
-            if support.any():
+            support, share = weights > 0, weights / n
+            gradient, value = np.zeros(len(z)), np.nan
+            if share[support].min() >= np.finfo(float).tiny:
                 value, gradient[support], _ = self.evaluate(z[support], share[support], n)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             raise InputError(
-                f"the risk of costs from {z.min():.6g} to {z.max():.6g} that occur {n:.6g} times is beyond the range "
-                "of floating-point numbers"
+                f"the risk of costs from {z.min():.6g} to {z.max():.6g} that occur {weights[support].min():.6g} to "
+                f"{weights.max():.6g} times is beyond the range of floating-point numbers"
             )
         return float(value), gradient
 
@@ -175,6 +181,10 @@ class AdaptiveBoltzmannRisk(Risk):
         value, gradient, spread = _tilt(centred, share, 1 / gamma)
         pull *= spread * gamma / variance
         gradient -= pull
+        largest = z.max()
+        if largest - mean > DISTANT * (largest - mean - value):
+            # One far outlier: less their mean, the others have lost their digits.
+            return largest + _tilt(z - largest, share, 1 / gamma)[0], gradient, None
         return mean + value, gradient, None
 
 
@@ -202,7 +212,7 @@ class KLBall(Risk):
         largest = z.max()
         below = z - largest
         top = below == 0
-        if self.radius >= -np.log(share[top].sum()):
+        if top.all() or self.radius >= -np.log(share[top].sum()):
             return *_largest(z, share, top), start
         if self.radius == 0:
             return share @ z, share, start
@@ -250,22 +260,27 @@ class Chi2Ball(Risk):
             pull = active * centred
             spread = np.sqrt(pull @ centred / mass)
             stretch = np.sqrt(max(self.radius + (mass - 1) * (1 + self.radius), 0))
-            if spread == 0 or stretch == 0:
-                extent = -below[active > 0].min()
-                if stretch == 0 or extent == 0 or extent > 1 / HUGE:
-                    return largest + unit * mean, active / mass, None
-                below = np.where(active > 0, below / extent, 0)  # its squares vanish: on in units of its range
+            if stretch > 0 and spread < SMALL and 0 < (extent := -below[active > 0].min()) < 1e10 * SMALL:
+                below = np.where(active > 0, below / extent, 0)  # its squares lose digits: on in units of its range
                 unit *= extent
                 continue
+            if spread == 0 or stretch == 0:
+                return largest + unit * mean, active / mass, None
             above = centred > -spread / stretch
             if size < len(z):
                 above &= active > 0
             remaining = np.count_nonzero(above)
             if remaining == size:
-                pull *= stretch / spread
-                pull += active
-                pull /= mass
-                return largest + unit * mean + unit * (spread * stretch), np.maximum(pull, 0, out=pull), None
+                worst = pull * (stretch / spread)
+                worst += active
+                worst /= mass
+                np.maximum(worst, 0, out=worst)
+                excess = worst.sum() - 1
+                if abs(excess) > UNEVEN:  # the rounding of Σ active · centred, many times enlarged
+                    worst -= active * (excess / mass)
+                    np.maximum(worst, 0, out=worst)
+                    worst /= worst.sum()
+                return largest + unit * mean + unit * (spread * stretch), worst, None
             active, size = share * above, remaining
 
 

@@ -112,6 +112,8 @@ def _step(
 def _among_the_nearest(radius: float, z: np.ndarray, share: np.ndarray, tilted: np.ndarray) -> np.ndarray:
     """Return Q where ``tilted`` has lost all z but the nearest to 0: KL(Q‖share) = KL(Q‖share there) − log mass."""
     left = tilted > 0
+    if not left.any():
+        return share  # a radius that rounding swallows
     span, mass = -z[left].min(), share[left].sum()
     beyond = radius + np.log(mass)
     if span == 0 or left.all() or beyond <= 0:

@@ -81,20 +81,30 @@ def reject(bad: np.ndarray, values: np.ndarray, name: str, expected: str) -> Non
 
 def at_least_zero(value: float, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is finite and 0 or more."""
-    if not (isinstance(value, Real) and 0 <= value < np.inf):
+    number = _number(value)
+    if not 0 <= number < np.inf:
         raise InputError(f"{name} is {value!r}, expected a finite number ≥ 0")
-    return float(value)
+    return number
 
 
 def above_zero(value: float, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is finite and above 0."""
-    if not (isinstance(value, Real) and 0 < value < np.inf):
+    number = _number(value)
+    if not 0 < number < np.inf:
         raise InputError(f"{name} is {value!r}, expected a finite number > 0")
-    return float(value)
+    return number
+
+
+def _number(value: object) -> float:
+    """A real number as a float; NaN for what is none, or is beyond the range of floats."""
+    try:
+        return float(value) if isinstance(value, Real) else np.nan
+    except OverflowError:
+        return np.nan
 
 
 def _as_float(values, name: str) -> np.ndarray:
     try:
         return np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} is not an array of numbers") from None

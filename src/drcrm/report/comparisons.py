@@ -43,7 +43,7 @@ def larger_p_value(values: np.ndarray, best: np.ndarray) -> float:
     fewer than two pairs NaN.
     """
     values, best = np.asarray(values, dtype=float), np.asarray(best, dtype=float)
-    difference = np.where(np.isclose(values, best, rtol=EQUAL, atol=0), 0, values - best)
+    difference = np.where(np.isclose(values, best, rtol=EQUAL, atol=EQUAL / 1000), 0, values - best)
     difference = difference[np.isfinite(difference)]
     if len(difference) < 2:
         return np.nan

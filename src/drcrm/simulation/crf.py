@@ -86,7 +86,7 @@ def _fit(
             min_freq=-np.inf,  # a frequency is a sum of feature values: above 0, negative features would be dropped
             **solver,
         )
-        crf.fit(sequences, [[str(value)] for value in positive])
+        crf.fit(sequences, [[str(int(value))] for value in positive])
         for (feature, label), weight in crf.state_features_.items():
             column[int(feature)] += weight if label == "1" else -weight
     return ExponentialPolicy(coef)
