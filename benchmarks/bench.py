@@ -27,11 +27,13 @@ import numpy as np
 from naive import NaiveObjective
 from scipy import sparse
 
+from drcrm.core.cost_model import CostModel, label_effects
 from drcrm.core.log import BanditLog, clipping_constant
 from drcrm.core.objective import Objective
-from drcrm.core.optimiser import minimize_risks
+from drcrm.core.optimiser import Fit, minimize_objectives
 from drcrm.core.policies import ExponentialPolicy
 from drcrm.core.risks import BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk
+from drcrm.core.weights import Clipped
 from drcrm.pipeline.files import atomic
 from drcrm.pipeline.log_formats import read_log, write_log
 from drcrm.simulation.replay import replay
@@ -101,8 +103,15 @@ def floor(log: BanditLog, lower: bool = False) -> Callable[[], None]:
 
 
 def evaluation(log: BanditLog) -> Callable[[], object]:
-    objective, coef = Objective(log, MeanRisk(), clipping_constant(log)), coefficients(log)
+    objective, coef = Objective(log, MeanRisk(), Clipped(clipping_constant(log))), coefficients(log)
     return lambda: objective(coef)
+
+
+def fit(log: BanditLog, risk: Risk, max_iter: int) -> Fit:
+    """A fit of ips from Θ = 0."""
+    objective = Objective(log, risk, Clipped(clipping_constant(log)))
+    [found] = minimize_objectives([objective], np.zeros(objective.shape), max_iter=max_iter)
+    return found
 
 
 def over_floor(report: Report, data: str, log: BanditLog, reach: float) -> None:
@@ -133,22 +142,37 @@ class Recorded(Risk):
 
 def over_evaluations(report: Report, data: str, log: BanditLog) -> None:
     """What a fit takes beside its evaluations."""
-    clip, counted = clipping_constant(log), Recorded(MeanRisk())
-    list(minimize_risks(log, [counted], clip, max_iter=200))
-    one = evaluation(log)
-    fit, evaluations = in_turns(
-        lambda: list(minimize_risks(log, [MeanRisk()], clip, max_iter=200)), lambda: [one() for _ in counted.calls]
-    )
-    report.add("fit ÷ its evaluations, Δ = 4", data, fit / evaluations, fit, "s, 200 iterations", (AT_MOST, 1.6))
+    counted, one = Recorded(MeanRisk()), evaluation(log)
+    fit(log, counted, 200)
+    whole, evaluations = in_turns(lambda: fit(log, MeanRisk(), 200), lambda: [one() for _ in counted.calls])
+    report.add("fit ÷ its evaluations, Δ = 4", data, whole / evaluations, whole, "s, 200 iterations", (AT_MOST, 1.6))
+
+
+def estimates(report: Report, data: str, log: BanditLog) -> None:
+    """What the other estimates cost beside ips: KL ball, along the same Θs, those of a fit's first 30 iterations."""
+    effects = label_effects(CostModel().fit_log(log), log.X, log.Y.shape[1])
+    weight = Clipped(clipping_constant(log))
+    ips = Objective(log, KLBall(0.01), weight)
+    path = [fit(log, KLBall(0.01), iterations).coef for iterations in range(1, 31)]
+
+    def follow(objective: Objective) -> None:
+        start = None
+        for coef in path:
+            *_, start = objective.evaluate(coef, start)
+
+    others = {name: Objective(log, KLBall(0.01), weight, name, effects) for name in ("snips", "dr")}
+    least, *times = in_turns(*(lambda each=each: follow(each) for each in (ips, *others.values())), seconds=6)
+    for name, ours in zip(others, times, strict=True):
+        ours, ratio = ours / len(path), ours / least
+        report.add(f"evaluation of {name} ÷ of ips, Δ = 4", data, ratio, 1e3 * ours, "ms", (AT_MOST, 1.3))
 
 
 def search(report: Report, data: str, replays: int, log: BanditLog) -> None:
     """What the balls' inner minimisation adds to the tilt of a known temperature, along the path of a fit."""
-    clip = clipping_constant(log)
     for kind in (KLBall, Chi2Ball):
         for radius in (1e-3, 1e-1):
             path = Recorded(kind(radius))
-            list(minimize_risks(log, [path], clip, max_iter=20))
+            fit(log, path, 20)
 
             def follow(risk: Risk, calls=path.calls) -> None:
                 for call in calls:
@@ -182,12 +206,16 @@ def memory(report: Report, data: str, path: str | Path, reach: float) -> None:
     """The largest resident memory of a fit in a process of its own; it is reached once L-BFGS's memory is full."""
     code = """
 import sys
+import numpy as np
 from drcrm.core.log import clipping_constant
-from drcrm.files import read_log
-from drcrm.core.optimiser import minimize_risks
-from drcrm.risks import KLBall
+from drcrm.core.objective import Objective
+from drcrm.core.optimiser import minimize_objectives
+from drcrm.core.risks import KLBall
+from drcrm.core.weights import Clipped
+from drcrm.pipeline.log_formats import read_log
 log, _ = read_log(sys.argv[1])
-list(minimize_risks(log, [KLBall(0.01)], clipping_constant(log), max_iter=40))
+objective = Objective(log, KLBall(0.01), Clipped(clipping_constant(log)))
+list(minimize_objectives([objective], np.zeros(objective.shape), max_iter=40))
 print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
 """
     job = subprocess.run([sys.executable, "-c", code, path], check=True, capture_output=True, text=True)
@@ -236,7 +264,9 @@ def main() -> None:
     for data in sorted(reach.keys() - found):
         print(f"{data}: no log; `make bench MIRROR=…` makes it")
     for data in found:
-        over_floor(report, data, read_log(path(data, 4))[0], reach[data])
+        log = read_log(path(data, 4))[0]
+        over_floor(report, data, log, reach[data])
+        estimates(report, data, log)
     for data, shape in SHAPES.items():
         log = synthetic(*shape)
         over_floor(report, data, log, 1.3)

@@ -15,6 +15,7 @@ _HOMES = {
     "AdaptiveKLCRM": "estimators",
     "KLDRO": "estimators",
     "Chi2DRO": "estimators",
+    "DoublyRobustDRO": "estimators",
     "LogSmoothing": "estimators",
     "LogSumExp": "estimators",
     "WeightedLikelihood": "estimators",

@@ -243,6 +243,34 @@ class KLDRO(CounterfactualEstimator):
         self.radius = radius
 
 
+class DoublyRobustDRO(KLDRO):
+    """The recommended start for a log of one's own: KLDRO on doubly robust costs, from π0 tilted by the cost model.
+
+    ``DoublyRobustDRO().fit(X, Y, propensity=p, cost=c, logging_policy=π0)``; without ``logging_policy`` an imitation of
+    the log is tilted. X should have a constant feature, and features of like scale.
+
+    It is not to be trusted where overlap is poor (a propensity near 0 for actions that matter: look at the effective
+    sample size of the learned policy on rows held out), and gains little where the cost is far from additive over
+    labels, which its model presumes: compare it there with ``KLDRO(estimate="ips")`` by a held-out score.
+    """
+
+    def __init__(
+        self,
+        radius=0.01,
+        *,
+        estimate="dr",
+        weight="clipped",
+        start="model",
+        tilt="auto",
+        clip="auto",
+        max_iter=1000,
+        tol=1e-6,
+    ):
+        super().__init__(
+            radius, estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
+        )
+
+
 class Chi2DRO(CounterfactualEstimator):
     """Minimises the worst case over {(1/n) Σ (n q_i − 1)² ≤ ε}, ε the ``radius`` ≥ 0. Source: Lemma 3 of the paper."""
 

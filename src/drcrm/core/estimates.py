@@ -59,6 +59,10 @@ class InversePropensity(Estimate):
 class SelfNormalised(Estimate):
     """snips. Without a row of positive weight the value is NaN, and the slope 0."""
 
+    def __init__(self, log, modelled=None):
+        super().__init__(log)
+        self.bounds = self.cost.min(), self.cost.max()
+
     def evaluate(self, risk, weight, slope, expected, start):
         mean = self.share @ weight
         if not mean > 0:
@@ -75,10 +79,9 @@ class SelfNormalised(Estimate):
         """Return the smallest v with R(w (c − v)) ≤ 0, the weights ∂R/∂z there, and where a next search may start.
 
         R(w (c − v)) is convex in v and falls: Newton's steps from below never pass the root, and one from above ends
-        below it. They stay between the costs of rows of positive weight; after 50 the bracket is halved.
+        below it. They stay between the least and the largest cost; after 50 the bracket is halved.
         """
-        present = self.cost[weight > 0]
-        low, high = present.min(), present.max()
+        low, high = self.bounds
         close = CLOSE * max(high - low, abs(high), abs(low))
         value, inner = (self.share @ (weight * self.cost) / mean, None) if start is None else start
         value, rounds = min(max(value, low), high), 0
