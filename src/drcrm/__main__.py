@@ -20,6 +20,7 @@ STEPS = {
     "collect": "gather the metrics of an experiment's runs in one table",
     "provenance": "note what code, packages and options an experiment's metrics come from",
     "tables": "turn an experiment's metrics into the paper's tables",
+    "overview": "draw how far each algorithm comes from CIPS to full supervision",
     "figures": "draw the figures of an experiment",
 }
 

@@ -18,7 +18,7 @@ from drcrm.pipeline import lookups
 from drcrm.pipeline.config import complete
 from drcrm.errors import InputError
 from drcrm.pipeline.dependencies import source_files
-from drcrm.registry import LOSSES, find_estimator
+from drcrm.registry import BASELINE, LOSSES, find_estimator
 from drcrm.report.style import FIGURE_TITLES
 
 SCHEMA = PROJECT / "workflow/schemas/config.schema.yaml"

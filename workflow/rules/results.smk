@@ -103,6 +103,44 @@ rule tables:
         " --output {params.folder} 2> {log}"
 
 
+rule overview:
+    input:
+        code("overview"),
+        metrics="results/{experiment}/metrics.csv",
+    output:
+        multiext("results/{experiment}/figures/overview", ".pdf", ".png"),
+        report(
+            "results/{experiment}/figures/overview.svg",
+            caption="../report/overview.rst",
+            category="Overview",
+            labels={"figure": "From CIPS to full supervision"},
+        ),
+    log:
+        "results/{experiment}/logs/overview.log",
+    benchmark:
+        "results/{experiment}/benchmarks/overview.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    params:
+        drcrm=drcrm,
+        datasets=option("datasets"),
+        selection=lambda wildcards: config["experiments"][wildcards.experiment]["selection"][0],
+        seeds=option("seeds"),
+        replay_count=option("replay_count"),
+        named=named,
+        names=names,
+    message:
+        "overview of {wildcards.experiment}"
+    shell:
+        "{params.drcrm} overview --metrics {input.metrics} --datasets {params.datasets} --selection {params.selection}"
+        " --seeds {params.seeds} --replay-count {params.replay_count} --names {params.names:q}"
+        " --output {output} 2> {log}"
+
+
 rule figure:
     input:
         code("figures"),
@@ -114,7 +152,10 @@ rule figure:
             "results/{experiment}/figures/{figure}_{dataset}.svg",
             caption="../report/figures.rst",
             category=lambda wildcards: "Figures" if wildcards.figure == "replay_count" else "Diagnostics",
-            labels=lambda wildcards: {"figure": FIGURE_TITLES[wildcards.figure], "data": dataset_label(wildcards.dataset)},
+            labels=lambda wildcards: {
+                "figure": FIGURE_TITLES[wildcards.figure],
+                "data": dataset_label(wildcards.dataset),
+            },
         ),
     log:
         "results/{experiment}/logs/{figure}_{dataset}.log",

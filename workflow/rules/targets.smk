@@ -27,5 +27,6 @@ def targets(name):
         f"{folder}/metrics.csv",
         f"{folder}/provenance.json",
         *expand(f"{folder}/tables/{{table}}.{{kind}}", table=TABLES, kind=TABLE_KINDS),
+        *(f"{folder}/figures/overview.{kind}" for kind in FIGURE_KINDS if BASELINE in experiment["algorithms"]),
         *(f"{folder}/figures/{f}_{d}.{kind}" for f, names in figures.items() for d in names for kind in FIGURE_KINDS),
     ]

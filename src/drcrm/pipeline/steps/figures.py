@@ -16,7 +16,8 @@ from ...report.figure_data import DatasetResults
 from ...report.figures import FIGURES
 from ...report.style import RC, Names
 from ..columns import COLUMNS, GRID_COLUMNS
-from ..files import atomic, read_csv
+from ..files import read_csv
+from ..pictures import check_formats, save
 from . import json_object, require, whole
 
 
@@ -35,8 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    for path in options.output:
-        require(path.suffix in (".pdf", ".svg", ".png"), f"{path}: expected a name that ends in .pdf, .svg or .png")
+    check_formats(options.output)
     metrics, grids = read_csv(options.metrics, COLUMNS), read_csv(options.grids, GRID_COLUMNS)
     for selection in options.selection:
         require(
@@ -56,8 +56,4 @@ def run(options: argparse.Namespace) -> None:
         names=Names(**options.names),
     )
     with matplotlib.rc_context(RC):
-        figure = FIGURES[options.figure](results)
-        for path in options.output:
-            with atomic(path) as part:
-                date = {"pdf": "CreationDate", "svg": "Date"}.get(path.suffix[1:])
-                figure.savefig(part, metadata={date: None} if date else None)
+        save(FIGURES[options.figure](results), options.output)
