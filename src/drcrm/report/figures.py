@@ -144,7 +144,7 @@ def overview(all_results: Sequence[DatasetResults]) -> Figure:
     lines = {"π0": ":", "π0's greedy actions": "--"}
     handles = [Line2D([], [], color=GREY, linestyle=line, linewidth=1, label=label) for label, line in lines.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=7)
-    figure.supxlabel("Share of the way from CIPS to full supervision", fontsize=8)
+    figure.suptitle("The way from CIPS (0 %) to full supervision (100 %)", fontsize=8)
     return figure
 
 
