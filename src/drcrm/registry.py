@@ -111,7 +111,11 @@ class Estimator:
 
     def along(self, parameter: str | None, grid: Sequence[float], options: Mapping[str, object]) -> list:
         """Build the terms along a grid of the hyper-parameter; one without. InputError says what does not fit."""
-        own, kind = self.names()[:1], WEIGHTS.get(options.get("weight"))
+        if parameter in options:
+            raise InputError(f"{parameter!r} is the hyper-parameter of {self.name}, no option")
+        weight = options.get("weight", CLIPPED)
+        _one_of([CLIPPED, *WEIGHTS], weight, "weight")
+        own, kind = self.names()[:1], WEIGHTS.get(weight)
         allowed = [*own, *([f"weight.{kind.parameter}"] if kind else [])]
         expected = f"{' or '.join(allowed)} and at least one value" if allowed else "none"
         found = f"{parameter} and {len(grid)} values" if parameter else "none"
@@ -119,9 +123,10 @@ class Estimator:
             parameter and (parameter not in allowed or not len(grid))
         ):
             raise InputError(f"the hyper-parameter of {self.name} is {found}, expected {expected}")
-        if parameter in options:
-            raise InputError(f"{parameter!r} is the hyper-parameter of {self.name}, no option")
         _one_of(STARTS, options.get("start", "zero"), "start")
+        tilt = options.get("tilt", "auto")
+        if not (tilt == "auto" or (isinstance(tilt, Real) and 0 <= tilt < float("inf"))):
+            raise InputError(f"tilt is {tilt!r}, expected 'auto' or a finite number ≥ 0")
         values = {name: value for name, value in options.items() if name not in BEGINNING}
         return [self.make_terms(**values, **({parameter: value} if parameter else {})) for value in grid or [None]]
 
@@ -171,7 +176,7 @@ def _imported(path: str, place: str) -> type:
 
 
 def _one_of(allowed, name: object, kind: str) -> None:
-    if name not in allowed:
+    if name not in list(allowed):
         raise InputError(f"{kind} is {name!r}, expected one of {', '.join(map(repr, allowed))}")
 
 

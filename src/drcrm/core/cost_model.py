@@ -66,6 +66,7 @@ class CostModel:
 
     def effects(self, X) -> np.ndarray:
         """Return x·B, shape (n, q + 1): what each label adds to the cost, and last the cost without any."""
+        _require_coefficients(self)
         X = check_features(X)
         if X.shape[1] != len(self.coef_):
             raise InputError(f"X has {X.shape[1]} features, the cost model has {len(self.coef_)}")
@@ -78,6 +79,7 @@ def label_effects(model, X, n_labels: int) -> np.ndarray:
     Any model with ``predict`` and ``expectation`` will do whose cost is additive over labels, as that of CostModel.
     """
     if isinstance(model, CostModel):
+        _require_coefficients(model)
         shape = np.shape(model.coef_)
         if shape != (X.shape[1], n_labels + 1):
             raise InputError(f"the cost model's coef_ has shape {shape}, expected {(X.shape[1], n_labels + 1)}")
@@ -90,6 +92,11 @@ def label_effects(model, X, n_labels: int) -> np.ndarray:
     if not np.allclose(effects.sum(axis=1), whole, rtol=1e-6, atol=1e-9):
         raise InputError("the cost model is not additive over labels, which the expectation of its cost needs")
     return effects
+
+
+def _require_coefficients(model: CostModel) -> None:
+    if not hasattr(model, "coef_"):
+        raise InputError("the cost model has no coef_ yet: fit it, or set them")
 
 
 def _choose(log: BanditLog) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 import numpy as np
 from scipy.optimize import brentq
 
@@ -70,11 +72,13 @@ def start_coef(
     Raises
     ------
     InputError
-        An unknown start, or one whose policy or model is not given or has another shape.
+        An unknown start, one whose policy or model is not given or has another shape, or a tilt that is no number.
     """
     shape = log.X.shape[1], log.Y.shape[1]
     if start not in STARTS:
         raise InputError(f"start is {start!r}, expected one of {', '.join(map(repr, STARTS))}")
+    if not (tilt == "auto" or (isinstance(tilt, Real) and 0 <= tilt < np.inf)):
+        raise InputError(f"tilt is {tilt!r}, expected 'auto' or a finite number ≥ 0")
     if start == "zero":
         return np.zeros(shape), None
     if start == "logging" and logging_policy is None:
@@ -89,6 +93,9 @@ def start_coef(
         return base, None
     if model is None:
         raise InputError("start 'model' needs the coefficients of a cost model")
+    model, expected = np.asarray(model, dtype=float), (shape[0], shape[1] + 1)
+    if model.shape != expected:
+        raise InputError(f"the cost model's coef_ has shape {model.shape}, expected {expected}")
     if tilt == "auto":
         tilt = automatic_tilt(log, base, model)
     return tilted(base, model, tilt), tilt

@@ -1,4 +1,4 @@
-"""What steps hand to each other: labelled contexts, splits, policies and cost models, as npz."""
+"""What steps hand to each other: labelled contexts, splits, policies, as npz."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from ..core.cost_model import CostModel
 from ..core.policies import ExponentialPolicy
 from ..core.validation import check_actions, check_context, check_features
 from ..errors import located
@@ -43,12 +42,3 @@ def read_policy(path: str | Path) -> ExponentialPolicy:
     coef = read_npz(path, ["coef"])["coef"]
     with located(path):
         return ExponentialPolicy(coef)
-
-
-def read_cost_model(path: str | Path) -> CostModel:
-    """Read a cost model's coefficients."""
-    model = CostModel()
-    model.coef_ = read_npz(path, ["coef"])["coef"]
-    with located(path):
-        check_features(model.coef_, "coef")
-    return model

@@ -10,10 +10,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import numpy as np
-
 from ...core.cost_model import CostModel
-from ..files import write_npz
+from ..cost_models import write_cost_model
 from ..log_formats import read_log
 
 
@@ -24,5 +22,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     train, _ = read_log(options.log)
-    model = CostModel().fit_log(train)
-    write_npz(options.output, coef=model.coef_, penalty=np.array(model.penalty_))
+    write_cost_model(options.output, CostModel().fit_log(train))

@@ -20,7 +20,8 @@ from ...core.selection import calibrated_penalty, fit_grid
 from ...core.terms import begin
 from ...errors import located
 from ...registry import ESTIMATORS, find_estimator
-from ..artifacts import read_cost_model, read_policy
+from ..artifacts import read_policy
+from ..cost_models import read_cost_model
 from ..files import write_npz
 from ..log_formats import read_log
 from . import json_object, require

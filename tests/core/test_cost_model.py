@@ -1,0 +1,216 @@
+"""The cost model against scikit-learn's ridge regression, enumeration, and costs that are additive by design."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import Ridge
+
+from drcrm import BanditLog, CostModel, ExponentialPolicy, off_policy_value
+from drcrm.core.cost_model import FOLDS, PENALTIES, label_effects
+from drcrm.errors import InputError
+
+FEATURES, LABELS = 5, 3
+
+
+def make_log(seed: int = 0, dense: bool = True, contexts: int = 20, n: int = 120, noise: float = 1.0) -> BanditLog:
+    """Repeated contexts, some without rows, and counts, some of them 0; costs are additive in the labels, and noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(contexts, FEATURES)) * (rng.random((contexts, FEATURES)) < 0.7)
+    X[:, -1] = 1
+    Y, context = rng.integers(0, 2, (n, LABELS)), rng.integers(0, contexts - 1, n)
+    cost = (joint(X[context], Y) @ planted(seed).T.ravel()) + noise * rng.normal(size=n)
+    rows = Y, rng.uniform(0.05, 1, n), cost, context, rng.integers(0, 4, n)
+    return BanditLog(X if dense else sparse.csr_array(X), *rows)
+
+
+def planted(seed: int) -> np.ndarray:
+    return np.random.default_rng([seed, 1]).normal(size=(FEATURES, LABELS + 1))
+
+
+def joint(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Each row's x for each of its labels, and x once more."""
+    return np.concatenate([*(X * Y[:, [label]] for label in range(Y.shape[1])), X], axis=1)
+
+
+def joint_rows(log: BanditLog) -> np.ndarray:
+    X = log.X.toarray() if sparse.issparse(log.X) else log.X
+    return joint(X[log.context], log.Y)
+
+
+def ridge(features: np.ndarray, cost: np.ndarray, count: np.ndarray, penalty: float) -> np.ndarray:
+    """B, (d, q + 1), by scikit-learn, whose penalty is on the sum of squares."""
+    found = Ridge(alpha=penalty * count.sum(), fit_intercept=False, solver="cholesky")
+    return found.fit(features, cost, sample_weight=count).coef_.reshape(LABELS + 1, FEATURES).T
+
+
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
+@pytest.mark.parametrize("penalty", [1e-4, 1e-2, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_is_ridge_regression_on_joint_features(dense, penalty, seed):
+    log = make_log(seed, dense)
+    model = CostModel(penalty)
+    assert model.fit(log.X, log.Y, cost=log.cost, context=log.context, count=log.count) is model
+    expected = ridge(joint_rows(log), log.cost, log.count, penalty)
+    assert model.coef_ == pytest.approx(expected, rel=1e-6, abs=1e-6)
+    assert model.penalty_ == penalty
+
+
+def test_counts_are_repetitions_and_contexts_rows_of_their_own():
+    log = make_log(3)
+    rows = np.repeat(np.arange(len(log.Y)), log.count)
+    short, again, long = CostModel(0.01), CostModel(0.01), CostModel(0.01)
+    short.fit(log.X, log.Y, cost=log.cost, context=log.context, count=log.count)
+    again.fit(log.X, log.Y[rows], cost=log.cost[rows], context=log.context[rows])
+    long.fit(log.X[log.context[rows]], log.Y[rows], cost=log.cost[rows])
+    for other in (again, long):
+        assert other.coef_ == pytest.approx(short.coef_, rel=1e-6, abs=1e-6)
+    propensities = log.propensity**3
+    changed = BanditLog(log.X, log.Y, propensities, log.cost, log.context, log.count)
+    assert np.array_equal(CostModel(0.01).fit_log(changed).coef_, short.coef_)
+
+
+@pytest.mark.parametrize(("seed", "noise"), [(4, 0.5), (5, 3.0), (6, 30.0)])
+def test_auto_is_the_penalty_of_least_error_on_folds_of_contexts(seed, noise):
+    log = make_log(seed, noise=noise, contexts=30, n=90)
+    log = log.recount(log.count)
+    features, count = joint_rows(log), log.count
+    fold = np.random.default_rng(0).permutation(log.X.shape[0])[log.context] % FOLDS
+    errors = dict.fromkeys(PENALTIES, 0.0)
+    for penalty, held in product(PENALTIES, range(FOLDS)):
+        coef = ridge(features, log.cost, count * (fold != held), penalty)
+        residual = (log.cost - features @ coef.T.ravel())[fold == held]
+        errors[penalty] += count[fold == held] @ residual**2
+    model = CostModel().fit_log(log)
+    assert model.penalty_ == min(errors, key=errors.get)
+    assert model.coef_ == pytest.approx(ridge(features, log.cost, count, model.penalty_), rel=1e-6, abs=1e-6)
+
+
+def test_auto_penalises_noise():
+    quiet, loud = (CostModel().fit_log(make_log(7, noise=noise)).penalty_ for noise in (0.01, 50.0))
+    assert quiet == min(PENALTIES)
+    assert loud == max(PENALTIES)
+
+
+@pytest.mark.parametrize("contexts", [1, 2, 3])
+def test_auto_of_fewer_contexts_than_folds(contexts):
+    """Of one context nothing can be held out."""
+    log = make_log(8, contexts=contexts + 1)
+    assert CostModel().fit_log(log).penalty_ in PENALTIES
+
+
+def test_a_planted_cost_is_recovered():
+    log = make_log(9, contexts=200, n=2000, noise=0.0)
+    model = CostModel(1e-9).fit_log(log)
+    assert model.coef_ == pytest.approx(planted(9), abs=1e-5)
+    assert model.predict(log.X[log.context], log.Y) == pytest.approx(log.cost, abs=1e-5)
+
+
+def test_hamming_distances_are_additive():
+    """Their modelled label effects tell the labels that are there, and greedy is the truth."""
+    rng = np.random.default_rng(10)
+    X = np.eye(FEATURES)
+    labels = rng.integers(0, 2, (FEATURES, LABELS))
+    context, Y = rng.integers(0, FEATURES, 400), rng.integers(0, 2, (400, LABELS))
+    model = CostModel(1e-9).fit(X, Y, cost=(labels[context] != Y).sum(axis=1) - LABELS, context=context)
+    assert model.effects(X)[:, :-1] == pytest.approx(1.0 - 2 * labels, abs=1e-4)
+    assert model.effects(X)[:, -1] == pytest.approx(labels.sum(axis=1) - LABELS, abs=1e-4)
+
+
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
+def test_prediction_and_expectation_are_sums_written_out(dense):
+    log = make_log(11, dense)
+    X = log.X if dense else log.X.toarray()
+    model = CostModel()
+    model.coef_ = planted(12)
+    policy = ExponentialPolicy(np.random.default_rng(13).normal(size=(FEATURES, LABELS)))
+    expected = np.zeros(len(X))
+    for action in product([0, 1], repeat=LABELS):
+        Y = np.tile(action, (len(X), 1))
+        by_hand = [
+            x @ model.coef_[:, -1] + sum(x @ model.coef_[:, label] for label in range(LABELS) if action[label])
+            for x in X
+        ]
+        assert model.predict(log.X, Y) == pytest.approx(by_hand, rel=1e-12, abs=1e-12)
+        scores = X @ policy.coef
+        expected += np.exp((Y * scores - np.log1p(np.exp(scores))).sum(axis=1)) * by_hand
+    assert model.expectation(log.X, policy) == pytest.approx(expected, rel=1e-10, abs=1e-10)
+
+
+class Additive:
+    """A user's own model: additive over labels, but not linear in x."""
+
+    def predict(self, X, Y):
+        X, Y = np.asarray(X), np.asarray(Y, dtype=float)
+        return np.sin(X[:, 0]) + Y @ np.array([1.0, -2.0, 0.5]) * np.abs(X[:, 1]) + 3
+
+    def expectation(self, X, policy):
+        return self.predict(X, policy.marginals(X))
+
+
+class Paired(Additive):
+    """Not additive: the first two labels matter together."""
+
+    def predict(self, X, Y):
+        return super().predict(X, Y) + np.asarray(Y)[:, 0] * np.asarray(Y)[:, 1]
+
+
+def test_a_model_of_ones_own_is_used_as_it_is():
+    log = make_log(14)
+    policy = ExponentialPolicy(np.random.default_rng(15).normal(size=(FEATURES, LABELS)))
+    effects = label_effects(Additive(), log.X, LABELS)
+    marginals = np.column_stack([policy.marginals(log.X), np.ones(len(log.X))])
+    assert (effects * marginals).sum(axis=1) == pytest.approx(Additive().expectation(log.X, policy), rel=1e-12)
+    weight = np.exp(policy.log_prob(log.X[log.context], log.Y)) / log.propensity
+    residual = log.cost - Additive().predict(log.X[log.context], log.Y)
+    z = Additive().expectation(log.X, policy)[log.context] + weight * residual
+    found = off_policy_value(policy, log, "dr", cost_model=Additive())
+    assert found == pytest.approx(log.count @ z / log.count.sum(), rel=1e-12)
+
+
+def fitted() -> CostModel:
+    return CostModel(0.1).fit_log(make_log())
+
+
+def with_coef(coef) -> CostModel:
+    model = CostModel()
+    model.coef_ = coef
+    return model
+
+
+ZERO = ExponentialPolicy(np.zeros((FEATURES, LABELS)))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: CostModel().fit(np.ones((2, 1)), [[0], [1]]), "CostModel.fit needs cost=, one for each logged row"),
+        (lambda: CostModel(0).fit_log(make_log()), "penalty is 0, expected a finite number > 0"),
+        (lambda: CostModel(-0.1).fit_log(make_log()), "penalty is -0.1, expected a finite number > 0"),
+        (lambda: CostModel("large").fit_log(make_log()), "penalty is 'large', expected a finite number > 0"),
+        (lambda: CostModel(None).fit_log(make_log()), "penalty is None, expected a finite number > 0"),
+        (lambda: CostModel().fit(np.ones((2, 1)), [[0], [1]], cost=[1.0]), r"cost has shape \(1,\), expected \(2,\)"),
+        (lambda: CostModel().fit(np.ones((2, 1)), [[0], [2]], cost=[1.0, 2]), "Y has 2 in row 1, label 0"),
+        (lambda: fitted().predict(np.ones((2, 4)), np.ones((2, 3))), "X has 4 features, the cost model has 5"),
+        (lambda: fitted().predict(np.ones((2, 5)), np.ones((2, 2))), "Y has 2 labels, the cost model has 3"),
+        (lambda: fitted().predict(np.ones((2, 5)), np.ones((3, 3))), "Y has 3 rows, expected 2"),
+        (lambda: fitted().expectation(np.ones((2, 4)), ZERO), "X has 4 features, the cost model has 5"),
+        (lambda: CostModel().predict(np.ones((2, 5)), np.ones((2, 3))), "the cost model has no coef_ yet"),
+        (lambda: off_policy_value(ZERO, make_log(), "dr", cost_model=CostModel()), "the cost model has no coef_ yet"),
+        (
+            lambda: off_policy_value(ZERO, make_log(), "dr", cost_model=with_coef(np.ones((5, 3)))),
+            r"the cost model's coef_ has shape \(5, 3\), expected \(5, 4\)",
+        ),
+        (
+            lambda: off_policy_value(ZERO, make_log(), "dm", cost_model=Paired()),
+            "the cost model is not additive over labels",
+        ),
+    ],
+)
+def test_errors_say_what_is_wrong(make, message):
+    with pytest.raises(InputError, match=message) as error:
+        make()
+    assert "\n" not in str(error.value)

@@ -1,0 +1,204 @@
+"""Where fits start: tilted policies by enumeration, imitations by scikit-learn, effective sizes by their formula."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from drcrm import BanditLog, CostModel, ExponentialPolicy
+from drcrm.core.starts import LARGEST, RIDGE, TILTS, automatic_tilt, effective_size, imitation, start_coef, tilted
+from drcrm.core.terms import begin
+from drcrm.errors import InputError
+
+FEATURES, LABELS = 4, 2
+
+
+@pytest.fixture
+def counted(logged):
+    """A log with counts, some of them 0."""
+
+    def make(seed: int = 0, **options) -> BanditLog:
+        log = logged(seed, **options)
+        count = np.random.default_rng([seed, 3]).integers(0, 4, len(log.Y))
+        return BanditLog(log.X, log.Y, log.propensity, log.cost, log.context, count)
+
+    return make
+
+
+def random_model(seed: int = 1, labels: int = LABELS) -> CostModel:
+    model = CostModel()
+    model.coef_ = np.random.default_rng([seed, 4]).normal(size=(FEATURES, labels + 1))
+    return model
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.5, 1.0, 7.0])
+def test_a_tilted_policy_is_the_base_times_a_power_of_the_modelled_cost(labelled, random_policy, tilt):
+    X, _ = labelled(2, n=9)
+    base, model = random_policy(3), random_model()
+    actions = np.array(list(product([0, 1], repeat=LABELS)))
+    unscaled = np.empty((len(X), len(actions)))
+    for column, action in enumerate(actions):
+        rows = np.tile(action, (len(X), 1))
+        unscaled[:, column] = np.exp(base.log_prob(X, rows) - tilt * model.predict(X, rows))
+    expected = unscaled / unscaled.sum(axis=1, keepdims=True)
+    found = ExponentialPolicy(tilted(base.coef, model.coef_, tilt))
+    for column, action in enumerate(actions):
+        pi = np.exp(found.log_prob(X, np.tile(action, (len(X), 1))))
+        assert pi == pytest.approx(expected[:, column], rel=1e-10)
+
+
+def test_a_tilted_policy_is_the_best_trade_of_modelled_cost_and_kl(labelled, random_policy):
+    """It minimises the expected modelled cost + KL(π‖π0)/κ, in each context: no other policy has less."""
+    X, _ = labelled(4, n=7)
+    base, model, tilt = random_policy(5), random_model(), 1.7
+
+    def traded(coef: np.ndarray) -> float:
+        policy, p, p0 = ExponentialPolicy(coef), expit(X @ coef), expit(X @ base.coef)
+        kl = (p * np.log(p / p0) + (1 - p) * np.log((1 - p) / (1 - p0))).sum(axis=1)
+        return (model.expectation(X, policy) + kl / tilt).sum()
+
+    best = tilted(base.coef, model.coef_, tilt)
+    rng = np.random.default_rng(6)
+    for scale in (1e-3, 0.1, 1.0):
+        assert all(traded(best + scale * rng.normal(size=best.shape)) > traded(best) for _ in range(20))
+
+
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
+@pytest.mark.parametrize("seed", range(3))
+def test_an_imitation_is_logistic_regression_of_the_logged_labels(counted, dense, seed):
+    log = counted(seed)
+    given = log if dense else log.with_contexts(sparse.csr_array(log.X))
+    found, n = imitation(given), log.count.sum()
+    X = log.X[log.context]
+    for label in range(LABELS):
+        fit = LogisticRegression(C=1 / (n * RIDGE), fit_intercept=False, tol=1e-10, max_iter=10_000)
+        expected = fit.fit(X, log.Y[:, label], sample_weight=log.count).coef_[0]
+        assert found[:, label] == pytest.approx(expected, abs=1e-3)
+    gradient = X.T @ (log.count[:, None] * (expit(X @ found) - log.Y)) / n + RIDGE * found
+    assert np.abs(gradient).max() < 1e-4
+
+
+def test_an_imitation_uses_neither_costs_nor_propensities(counted):
+    log = counted(7)
+    other = BanditLog(log.X, log.Y, np.sqrt(log.propensity), -3 * log.cost + 1, log.context, log.count)
+    assert np.array_equal(imitation(other), imitation(log))
+
+
+def test_an_imitation_of_separable_actions_is_finite(logged):
+    """The ridge sees to that: every row has the first label, and none the second."""
+    log = logged(8)
+    log = BanditLog(log.X, np.tile([1, 0], (len(log.Y), 1)), log.propensity, log.cost, log.context)
+    marginals = ExponentialPolicy(imitation(log)).marginals(log.X)
+    assert marginals[:, 0].min() > 0.95
+    assert marginals[:, 1].max() < 0.05
+
+
+def test_effective_size_is_of_counted_rows(counted, random_policy):
+    log, policy = counted(9), random_policy(10)
+    weight = np.exp(policy.log_prob(log.X[log.context], log.Y)) / log.propensity
+    weight = np.repeat(weight, log.count)
+    assert effective_size(policy, log) == pytest.approx(weight.sum() ** 2 / (weight**2).sum(), rel=1e-12)
+    once = BanditLog(log.X, log.Y, log.propensity, log.cost, log.context)
+    flat = BanditLog(once.X, once.Y, np.full(len(once.Y), 0.25), once.cost, once.context)
+    assert effective_size(ExponentialPolicy(np.zeros((FEATURES, LABELS))), flat) == pytest.approx(len(flat.Y))
+    assert np.isfinite(effective_size(random_policy(10, scale=1e4), log))
+
+
+MANY = {"labels": 4}  # of which a policy that always does the same has few effective rows
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_automatic_tilt_keeps_a_third_of_the_rows(counted, random_policy, seed):
+    log, model = counted(seed, passes=20, **MANY), random_model(seed, **MANY)
+    base = random_policy(seed, scale=0.25, **MANY).coef
+    tilt = automatic_tilt(log, base, model.coef_)
+    assert TILTS[0] < tilt < TILTS[1]
+    size = effective_size(ExponentialPolicy(tilted(base, model.coef_, tilt)), log)
+    assert size == pytest.approx(log.size / 3, rel=5e-3)
+    # In another unit costs are tilted as much: κ is in the inverse unit.
+    assert automatic_tilt(log, base, 10 * model.coef_) == pytest.approx(tilt / 10, rel=3e-3)
+
+
+def test_an_automatic_tilt_has_ends(counted, random_policy):
+    """Where even the base has fewer effective rows, and where no tilt has as few."""
+    log, model = counted(11, passes=20, **MANY), random_model(11, **MANY).coef_
+    far, near = (random_policy(12, scale=scale, **MANY).coef for scale in (9.0, 0.1))
+    assert automatic_tilt(log, far, model) == TILTS[0] == 1e-3
+    assert automatic_tilt(log, near, np.zeros_like(model)) == TILTS[1] == 1e3
+
+
+def test_every_start(counted, random_policy):
+    log, policy, model = counted(14), random_policy(15, scale=40), random_model()
+    assert np.abs(policy.coef).max() > LARGEST
+    clipped = np.clip(policy.coef, -30, 30)
+    with_policy = {start: start_coef(start, log, policy, model.coef_, 2.0) for start in ("zero", "logging", "model")}
+    assert not with_policy["zero"][0].any()
+    assert np.array_equal(with_policy["logging"][0], clipped)
+    assert with_policy["model"][0] == pytest.approx(clipped - 2 * model.coef_[:, :-1], rel=1e-12)
+    assert [tilt for _, tilt in with_policy.values()] == [None, None, 2.0]
+    imitated = imitation(log)
+    assert np.array_equal(start_coef("imitation", log, policy, None, 1.0)[0], imitated)
+    without, tilt = start_coef("model", log, None, model.coef_.tolist(), "auto")
+    assert tilt == automatic_tilt(log, imitated, model.coef_)
+    assert without == pytest.approx(imitated - tilt * model.coef_[:, :-1], rel=1e-12)
+
+
+def test_a_beginning_has_a_cost_model_where_it_needs_one(counted, random_policy):
+    log = counted(16)
+    fitted = CostModel().fit_log(log)
+    assert begin(log).effects is None
+    assert begin(log, cost_model=fitted).effects is None
+    assert begin(log, "dr").effects == pytest.approx(fitted.effects(log.X), rel=1e-12)
+    started = begin(log, "snips", "model", 1.0, random_policy(17))
+    assert started.effects is None
+    assert started.coef == pytest.approx(random_policy(17).coef - fitted.coef_[:, :-1], rel=1e-12)
+
+
+class NoCoefficients:
+    def predict(self, X, Y):
+        return np.zeros(len(Y))
+
+    def expectation(self, X, policy):
+        return np.zeros(len(X))
+
+
+class OtherCoefficients(NoCoefficients):
+    """Its coef_ are of something else."""
+
+    coef_ = np.ones(4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"start": "there"}, "start is 'there', expected one of 'zero', 'logging', 'model', 'imitation'"),
+        ({"start": "logging"}, "start 'logging' needs the logging policy's coefficients; 'imitation' learns some"),
+        (
+            {"start": "logging", "logging_policy": ExponentialPolicy(np.zeros((4, 3)))},
+            r"the logging policy's coef has shape \(4, 3\), expected \(4, 2\)",
+        ),
+        (
+            {"start": "model", "logging_policy": ExponentialPolicy(np.zeros((5, 2)))},
+            r"the logging policy's coef has shape \(5, 2\), expected \(4, 2\)",
+        ),
+        ({"start": "model", "cost_model": NoCoefficients()}, "start 'model' needs the coefficients of a cost model"),
+        (
+            {"start": "model", "cost_model": OtherCoefficients()},
+            r"the cost model's coef_ has shape \(4,\), expected \(4, 3\)",
+        ),
+        ({"start": "model", "tilt": "steep"}, "tilt is 'steep', expected 'auto' or a finite number ≥ 0"),
+        ({"start": "model", "tilt": -1}, "tilt is -1, expected 'auto' or a finite number ≥ 0"),
+        ({"start": "model", "tilt": float("nan")}, "tilt is nan, expected 'auto' or a finite number ≥ 0"),
+        ({"start": "zero", "tilt": None}, "tilt is None, expected 'auto' or a finite number ≥ 0"),
+        ({"estimate": "sips"}, "estimate is 'sips', expected one of 'ips', 'snips', 'dr', 'dm'"),
+    ],
+)
+def test_errors_say_what_is_wrong(logged, options, message):
+    with pytest.raises(InputError, match=message) as error:
+        begin(logged(), **options)
+    assert "\n" not in str(error.value)
