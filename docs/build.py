@@ -45,6 +45,7 @@ from drcrm.report.style import RC, Names
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.S)
 ROWS = {"metrics": "every run, algorithm and selection", "grids": "every fit"}
+ADDED = ("tilt", "dr", "dr_bound", "snips_bound")  # columns that rows of before them lack
 IN_FULL = ("sample",)  # pages with all figures; others show the replay-count figure, if they have one
 
 
@@ -94,7 +95,7 @@ def rows(name: str, table: str) -> pd.DataFrame:
     if table == "grids" and not path.exists():
         return pd.DataFrame(columns=columns)
     try:
-        return read_csv(path, columns)
+        return read_csv(path, [column for column in columns if column not in ADDED]).reindex(columns=columns)
     except (EOFError, zlib.error) as error:
         raise InputError(f"{path}: not a readable csv file ({error})") from None
 

@@ -12,9 +12,23 @@ import yaml
 
 import drcrm
 from drcrm.__main__ import STEPS
+from drcrm.core.estimates import ESTIMATES as core_estimates
 from drcrm.core.scores import SCORES as core_scores
+from drcrm.core.starts import STARTS as core_starts
+from drcrm.core.weights import WEIGHTS as core_weights
 from drcrm.pipeline.config import complete
-from drcrm.registry import BASELINE, ESTIMATORS, REFERENCE, ROLES, SCORES
+from drcrm.registry import (
+    BASELINE,
+    ESTIMATES,
+    ESTIMATORS,
+    LOGGING,
+    PAPERS,
+    REFERENCE,
+    ROLES,
+    SCORES,
+    STARTS,
+    WEIGHTS,
+)
 from drcrm.report.figures import FIGURES
 from drcrm.report.style import FIGURE_TITLES
 
@@ -58,14 +72,24 @@ def test_the_registry_is_what_others_take_their_names_from():
     selection = schema["$defs"]["experiment"]["properties"]["selection"]
     assert tuple(SCORES) == core_scores
     assert set(selection["default"]) <= set(SCORES)
-    assert schema["properties"]["algorithms"]["propertyNames"]["not"]["enum"] == list(ROLES)
+    rules = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
+    beside_fits = set(re.findall(r"replay\{\{replays\}\}/(\w+)\.npz", rules))  # algorithms are files there too
+    assert set(schema["properties"]["algorithms"]["propertyNames"]["not"]["enum"]) == {*ROLES, *beside_fits}
     assert {BASELINE, REFERENCE} <= set(CONFIG["algorithms"])
     assert {each["estimator"] for each in CONFIG["algorithms"].values()} <= set(ESTIMATORS)
+    assert list(CONFIG["algorithms"])[: len(PAPERS)] == list(PAPERS)
+    assert (tuple(ESTIMATES), tuple(STARTS)) == (tuple(core_estimates), core_starts)
+    assert LOGGING in STARTS
+    assert list(WEIGHTS) == list(core_weights)
+    for name, kind in WEIGHTS.items():
+        assert kind.path == f"drcrm.core.weights:{core_weights[name].__name__}"
+        assert list(signature(core_weights[name]).parameters) == [kind.parameter]
     for name, estimator in ESTIMATORS.items():
-        assert len(estimator.names()) == len(signature(estimator.risk_class()).parameters)
-        if name in drcrm.__all__:
-            face = list(signature(getattr(drcrm, name)).parameters)
-            assert tuple(face[: len(estimator.names())]) == estimator.names()
+        own = signature(estimator.risk_class()).parameters
+        assert len(estimator.names()) == (1 if estimator.likelihood else len(own))
+        assert set(estimator.estimates) <= set(ESTIMATES)
+        face = list(signature(getattr(drcrm, name)).parameters)
+        assert tuple(face[: len(estimator.names())]) == estimator.names()
 
 
 def test_grids_are_the_designs():

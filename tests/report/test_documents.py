@@ -106,6 +106,19 @@ def test_a_page(build):
     assert "on Yeast against the replay count Δ (the paper's Figure 1): means over 3 seeds" in parts["Figures"]
 
 
+def test_rows_of_before_a_column_was_added_are_read(build, tmp_path):
+    before = page(build)
+    build.rows.cache_clear()
+    build.experiment.cache_clear()
+    for kind, later in {"metrics": ["tilt"], "grids": ["dr", "dr_bound", "snips_bound"]}.items():
+        path = tmp_path / f"docs/results/small_{kind}.csv.gz"
+        pd.read_csv(path).drop(columns=later).to_csv(path, index=False)
+    assert page(build) == before
+    assert list(build.rows("small", "metrics").columns) == COLUMNS
+    assert list(build.rows("small", "grids").columns) == GRID_COLUMNS
+    assert build.rows("small", "metrics")["tilt"].isna().all()
+
+
 def test_a_seed_that_is_missing_is_said_to_be(build, tmp_path):
     keep(tmp_path, lost=("kl_dro", 2))
     text = page(build)
