@@ -9,13 +9,34 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import drcrm
-from drcrm import CIPS, KLCRM, KLDRO, AdaptiveKLCRM, BanditLog, Chi2DRO, ExponentialPolicy
+from drcrm import (
+    CIPS,
+    KLCRM,
+    KLDRO,
+    POEM,
+    AdaptiveKLCRM,
+    BanditLog,
+    Chi2DRO,
+    CostModel,
+    DoublyRobustDRO,
+    ExponentialPolicy,
+    Implicit,
+    LogSmoothing,
+    LogSumExp,
+    Shrunk,
+    Smoothed,
+    WeightedLikelihood,
+    off_policy_value,
+)
 from drcrm.core.log import clipping_constant
 from drcrm.core.selection import calibrated_penalty
+from drcrm.core.starts import imitation
+from drcrm.core.terms import begin
 from drcrm.errors import InputError
-from drcrm.registry import ESTIMATORS
+from drcrm.registry import ESTIMATES, ESTIMATORS, STARTS
 
 every_estimator = pytest.mark.parametrize("name", sorted(set(ESTIMATORS) & set(drcrm.__all__)))
+SHARED = {"estimate", "weight", "start", "tilt", "clip", "max_iter", "tol"}  # parameters of all estimators
 
 
 @pytest.fixture(scope="module")
@@ -23,16 +44,23 @@ def log(logged) -> BanditLog:
     return logged()
 
 
-def fit(estimator, log: BanditLog, X=None):
-    return estimator.fit(
-        log.X if X is None else X, log.Y, propensity=log.propensity, cost=log.cost, context=log.context
-    )
+@pytest.fixture(scope="module")
+def counted(log) -> BanditLog:
+    """The log with other counts, some of them 0."""
+    count = np.random.default_rng(1).integers(0, 4, len(log.Y))
+    return BanditLog(log.X, log.Y, log.propensity, log.cost, log.context, count)
+
+
+def fit(estimator, log: BanditLog, X=None, **known):
+    rows = {"propensity": log.propensity, "cost": log.cost, "context": log.context, "count": log.count}
+    return estimator.fit(log.X if X is None else X, log.Y, **rows, **known)
 
 
 @every_estimator
 def test_conforms(name, log):
     estimator = getattr(drcrm, name)()
-    assert set(ESTIMATORS[name].names()) == set(estimator.get_params()) - {"clip", "max_iter", "tol"}
+    assert set(ESTIMATORS[name].names()) == set(estimator.get_params()) - SHARED
+    assert set(estimator.get_params()) >= SHARED
     with pytest.raises(NotFittedError):
         estimator.predict(log.X)
     assert fit(estimator, log) is estimator
@@ -41,6 +69,7 @@ def test_conforms(name, log):
     assert estimator.converged_
     assert 0 < estimator.n_iter_ <= estimator.max_iter
     assert estimator.clip_ == clipping_constant(log)
+    assert estimator.tilt_ is None
     assert np.array_equal(estimator.predict_proba(log.X), policy.marginals(log.X))
     assert np.array_equal(estimator.predict(log.X), policy.greedy(log.X))
     Y = estimator.sample(log.X, random_state=1)
@@ -52,30 +81,190 @@ def test_conforms(name, log):
     assert csr.objective_ == pytest.approx(estimator.objective_, rel=1e-4)
 
 
+def risk_of(name: str, estimator, log: BanditLog, policy: ExponentialPolicy) -> float:
+    """The estimator's objective at a policy, for ips: the risk of the clipped costs, or the weighted likelihood."""
+    log_prob = policy.log_prob(log.X[log.context], log.Y)
+    if ESTIMATORS[name].likelihood:
+        return -np.average(np.exp(-estimator.sharpness * log.cost) * log_prob, weights=log.count)
+    values = {key: getattr(estimator, key) for key in ESTIMATORS[name].names()}
+    weight = np.minimum(np.exp(log_prob) / log.propensity, estimator.clip_)
+    return ESTIMATORS[name].make_terms(**values).risk(log.cost * weight, log.count)[0]
+
+
 @every_estimator
 def test_objective_is_the_risk_of_the_clipped_costs(name, log):
     estimator = fit(getattr(drcrm, name)(clip=2.5), log)
-    weight = np.exp(estimator.log_prob(log.X[log.context], log.Y)) / log.propensity
-    values = {key: getattr(estimator, key) for key in ESTIMATORS[name].names()}
-    risk = ESTIMATORS[name].make_risk(**values)
-    assert estimator.objective_ == pytest.approx(risk(log.cost * np.minimum(weight, 2.5))[0], rel=1e-9)
+    assert estimator.objective_ == pytest.approx(risk_of(name, estimator, log, estimator.policy_), rel=1e-9)
 
 
 @every_estimator
 def test_learning_lowers_the_risk(name, log):
     """The learned policy's own risk is below that of Θ = 0, from which the fit starts."""
     estimator = fit(getattr(drcrm, name)(), log)
-    start = np.minimum(0.25 / log.propensity, estimator.clip_)
-    values = {key: getattr(estimator, key) for key in ESTIMATORS[name].names()}
-    assert estimator.objective_ < ESTIMATORS[name].make_risk(**values)(log.cost * start)[0] - 0.01
+    assert estimator.objective_ < risk_of(name, estimator, log, ExponentialPolicy(np.zeros((4, 2)))) - 0.01
 
 
-@every_estimator
+LIMITS = {
+    "variance_penalty": 0.0,
+    "temperature": 1e9,
+    "radius": 0.0,
+    "smoothing": 1e-9,
+}  # at which the risk is the mean
+
+
+@pytest.mark.parametrize("name", sorted(name for name, each in ESTIMATORS.items() if not each.likelihood))
 def test_the_limit_of_the_hyper_parameter_is_cips(name, log):
-    least = 0.0 if ESTIMATORS[name].risk_class().robust_end == "high" else 1e9
-    settings = dict.fromkeys(ESTIMATORS[name].names()[:1], least)
+    settings = {parameter: LIMITS[parameter] for parameter in ESTIMATORS[name].names()[:1]}
     found = fit(getattr(drcrm, name)(**settings), log).objective_
     assert found == pytest.approx(fit(CIPS(), log).objective_, rel=1e-3)  # L-BFGS amplifies rounding
+
+
+def test_the_limit_of_weighted_likelihood_is_an_imitation(log):
+    blunt = fit(WeightedLikelihood(sharpness=0.0), log)
+    likelihood = -ExponentialPolicy(imitation(log)).log_prob(log.X[log.context], log.Y).mean()
+    assert blunt.objective_ == pytest.approx(likelihood, rel=1e-4)
+    assert blunt.coef_ == pytest.approx(imitation(log), abs=0.02)
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize(
+    ("name", "estimate"), [(name, each) for name in sorted(ESTIMATORS) for each in ESTIMATORS[name].estimates]
+)
+def test_every_estimate_is_lowered_from_every_start(name, estimate, start, counted, random_policy):
+    """``objective_`` is ``off_policy_value`` of the learned policy, and less than that of the start."""
+    log, logging_policy = counted, random_policy(0, scale=0.25)
+    model = CostModel(0.01).fit_log(log)
+    estimator = getattr(drcrm, name)(estimate=estimate, start=start, tilt="auto", clip=4.0)
+    fit(estimator, log, logging_policy=logging_policy, cost_model=model)
+    beginning = begin(log, estimate, start, "auto", logging_policy, model)
+    assert estimator.tilt_ == pytest.approx(beginning.tilt)
+    if ESTIMATORS[name].likelihood:
+        value = lambda policy: risk_of(name, estimator, log, policy)  # noqa: E731
+    else:
+        values = {key: getattr(estimator, key) for key in ESTIMATORS[name].names()}
+        risk = ESTIMATORS[name].make_terms(**values).risk
+        value = lambda policy: off_policy_value(policy, log, estimate, risk, "clipped", 4.0, model)  # noqa: E731
+    assert estimator.objective_ == pytest.approx(value(estimator.policy_), rel=1e-9)
+    assert estimator.objective_ < value(ExponentialPolicy(beginning.coef)) - 1e-4
+
+
+@pytest.mark.parametrize("weight", [Implicit(0.3), Smoothed(0.5), Shrunk(4.0)], ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("estimate", ["ips", "snips", "dr"])
+def test_every_weight_is_learned_with(weight, estimate, counted):
+    model, ball = CostModel(0.01).fit_log(counted), drcrm.risks.KLBall(0.05)
+    estimator = fit(KLDRO(0.05, weight=weight, estimate=estimate), counted, cost_model=model)
+    found = off_policy_value(estimator.policy_, counted, estimate, ball, weight, cost_model=model)
+    assert estimator.objective_ == pytest.approx(found, rel=1e-9)
+    assert estimator.n_iter_ > 0
+
+
+COMPETITORS = {
+    "implicit exploration": (CIPS(weight=Implicit(0.2)), lambda pi, p, c: np.mean(c * pi / (p + 0.2))),
+    "exponential smoothing": (CIPS(weight=Smoothed(0.6)), lambda pi, p, c: np.mean(c * pi / p**0.6)),
+    "shrinkage": (CIPS(weight=Shrunk(3.0)), lambda pi, p, c: np.mean(c * 3 * (pi / p) / ((pi / p) ** 2 + 3))),
+    "logarithmic smoothing": (
+        LogSmoothing(0.7, clip=2.5),
+        lambda pi, p, c: -np.mean(np.log(1 - 0.7 * c * np.minimum(pi / p, 2.5))) / 0.7,
+    ),
+    "logarithmic smoothing, not clipped": (
+        LogSmoothing(0.7, clip=None),
+        lambda pi, p, c: -np.mean(np.log(1 - 0.7 * c * pi / p)) / 0.7,
+    ),
+    "log-sum-exp": (
+        LogSumExp(1.5, clip=2.5),
+        lambda pi, p, c: 1.5 * np.log(np.mean(np.exp(c * np.minimum(pi / p, 2.5) / 1.5))),
+    ),
+    "weighted likelihood": (WeightedLikelihood(0.8), lambda pi, p, c: -np.mean(np.exp(-0.8 * c) * np.log(pi))),
+    "Norm-POEM": (
+        POEM(0.9, estimate="snips", clip=2.5),
+        lambda pi, p, c: (
+            (ratio := (w := np.minimum(pi / p, 2.5)) @ c / w.sum())
+            + 0.9 * np.sqrt(((c - ratio) ** 2 @ w**2) * len(c) / (len(c) - 1)) / w.sum()
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPETITORS)
+def test_other_peoples_objectives_are_their_formulas(name, counted):
+    """At the learned policy, row by row; and no policy near it has less than L-BFGS's tolerance below it."""
+    estimator, formula = COMPETITORS[name]
+    fit(estimator, counted)
+    rows = np.repeat(np.arange(len(counted.Y)), counted.count)
+
+    def value(coef: np.ndarray) -> float:
+        pi = np.exp(ExponentialPolicy(coef).log_prob(counted.X[counted.context[rows]], counted.Y[rows]))
+        return formula(np.maximum(pi, 1e-300), counted.propensity[rows], counted.cost[rows])
+
+    assert estimator.objective_ == pytest.approx(value(estimator.coef_), rel=1e-10)
+    assert value(estimator.coef_) < value(np.zeros((4, 2))) - 0.01
+    rng = np.random.default_rng(5)
+    near = [value(estimator.coef_ + 1e-3 * rng.normal(size=(4, 2))) for _ in range(50)]
+    assert min(near) > value(estimator.coef_) - 1e-4
+
+
+def test_weighted_likelihood_is_convex_and_without_propensities(counted):
+    terms = ESTIMATORS["WeightedLikelihood"].make_terms(sharpness=1.5)
+    objective, rng = terms.objective(counted, 3.0), np.random.default_rng(6)
+    for _ in range(100):
+        here, there = 3 * rng.normal(size=(2, 8))
+        assert objective((here + there) / 2)[0] <= (objective(here)[0] + objective(there)[0]) / 2
+    other = BanditLog(counted.X, counted.Y, counted.propensity**2, counted.cost, counted.context, counted.count)
+    assert np.array_equal(fit(WeightedLikelihood(), other).coef_, fit(WeightedLikelihood(), counted).coef_)
+
+
+def test_a_weight_is_a_parameter_like_others(log):
+    estimator = KLDRO(0.02, weight=Shrunk(2.0), estimate="snips", start="imitation")
+    copy = clone(estimator)
+    assert type(copy.get_params()["weight"]) is Shrunk
+    assert copy.get_params()["weight"].shrinkage == 2.0
+    assert {**copy.get_params(), "weight": 0} == {**estimator.get_params(), "weight": 0}
+    assert np.array_equal(fit(copy, log).coef_, fit(estimator, log).coef_)
+    assert estimator.set_params(weight="clipped", radius=0.1).get_params()["weight"] == "clipped"
+    assert "Implicit" in repr(CIPS(weight=Implicit(0.1)))
+
+
+class Cautious(KLDRO):
+    """A user's own subclass, with a parameter fewer."""
+
+    def __init__(self, *, estimate="ips", weight="clipped", start="zero", tilt=1.0, clip="auto", max_iter=99, tol=1e-6):
+        super().__init__(
+            0.2, estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
+        )
+
+
+class Renamed(Chi2DRO):
+    pass
+
+
+def test_a_subclass_is_what_it_comes_from(log):
+    assert np.array_equal(fit(Cautious(), log).coef_, fit(KLDRO(0.2), log).coef_)
+    assert np.array_equal(fit(Renamed(0.3), log).coef_, fit(Chi2DRO(0.3), log).coef_)
+    assert np.array_equal(fit(clone(Cautious(clip=2.0)), log).coef_, fit(KLDRO(0.2, clip=2.0), log).coef_)
+
+
+def test_what_is_recommended_is_the_doubly_robust_ball_from_a_tilted_start(counted, random_policy):
+    known = {"logging_policy": random_policy(0, scale=0.25)}
+    recommended = fit(DoublyRobustDRO(), counted, **known)
+    spelt = fit(KLDRO(0.01, estimate="dr", start="model", tilt="auto"), counted, **known)
+    assert np.array_equal(recommended.coef_, spelt.coef_)
+    assert recommended.tilt_ == spelt.tilt_ > 0
+    assert set(recommended.get_params()) == {"radius", *SHARED}
+    assert np.array_equal(fit(clone(recommended), counted, **known).coef_, recommended.coef_)
+    assert fit(DoublyRobustDRO(), counted).tilt_ > 0  # of an imitation
+
+
+@pytest.mark.parametrize("estimate", ESTIMATES)
+@pytest.mark.parametrize("start", ["zero", "model"])
+def test_counts_are_repetitions_of_every_estimate(counted, estimate, start):
+    estimator = KLDRO(0.05, estimate=estimate, start=start, tilt="auto")
+    short = fit(clone(estimator), counted)
+    rows = np.random.default_rng(3).permutation(np.repeat(np.arange(len(counted.Y)), counted.count))
+    Y, p, c, context = (each[rows] for each in (counted.Y, counted.propensity, counted.cost, counted.context))
+    long = clone(estimator).fit(counted.X, Y, propensity=p, cost=c, context=context)
+    assert (short.clip_, short.tilt_) == (long.clip_, long.tilt_)
+    assert short.objective_ == pytest.approx(long.objective_, rel=1e-12)
+    assert short.coef_ == pytest.approx(long.coef_, rel=1e-9)
 
 
 def test_a_count_is_a_repetition(log):
@@ -111,16 +300,44 @@ def test_a_penalty_that_cannot_be_calibrated_is_an_error(cost):
         (CIPS(clip=[2]), {}, r"clip is \[2\]"),
         (CIPS(tol=-1), {}, "tol is -1, expected at least 1, and above 0"),
         (CIPS(max_iter=0), {}, "max_iter is 0"),
-        (CIPS(clip=None), {"propensity": [5e-324, 0.5], "cost": [-1e300, 0]}, "the risk is not finite at Θ = 0"),
+        (
+            CIPS(clip=None),
+            {"propensity": [5e-324, 0.5], "cost": [-1e300, 0]},
+            "the risk is not finite where the fit starts",
+        ),
         (KLCRM(temperature=0), {}, "temperature is 0"),
         (AdaptiveKLCRM(variance="median"), {}, "variance is 'median'"),
         (KLDRO(), {"propensity": [0.5, 2.0]}, "propensity is 2.0 in row 1"),
+        (KLDRO(estimate="sips"), {}, "estimate is 'sips', expected one of 'ips', 'snips', 'dr', 'dm'"),
+        (LogSmoothing(estimate="snips"), {}, "estimate is 'snips', expected one of 'ips', 'dm'"),
+        (LogSmoothing(estimate="dr"), {}, "estimate is 'dr', expected one of 'ips', 'dm'"),
+        (LogSmoothing(2.0), {"cost": [-1.0, 3.0]}, "logarithmic smoothing at λ = 2 is of costs below 1/λ; the large"),
+        (WeightedLikelihood(estimate="dr"), {}, "estimate is 'dr', expected one of 'ips'"),
+        (WeightedLikelihood(weight=Implicit(1)), {}, "WeightedLikelihood has no weight: it is a likelihood of the"),
+        (WeightedLikelihood(1e4), {}, "sharpness 10000 is too large for a cost of -1"),
+        (CIPS(weight="heavy"), {}, r"weight is 'heavy', expected 'clipped' or a weight such as Implicit\(0.1\)"),
+        (CIPS(weight="implicit"), {}, "weight is 'implicit', expected 'clipped' or a weight"),
+        (CIPS(start="there"), {}, "start is 'there', expected one of 'zero', 'logging', 'model', 'imitation'"),
+        (CIPS(start="logging"), {}, "start 'logging' needs the logging policy's coefficients"),
+        (CIPS(start="model", tilt="steep"), {}, "tilt is 'steep', expected 'auto' or a finite number ≥ 0"),
+        (
+            CIPS(start="logging"),
+            {"logging_policy": ExponentialPolicy(np.zeros((1, 2)))},
+            r"the logging policy's coef has shape \(1, 2\), expected \(1, 1\)",
+        ),
+        (CIPS(estimate="dr"), {"cost_model": CostModel()}, "the cost model has no coef_ yet: fit it, or set them"),
+        (
+            CIPS(estimate="dr"),
+            {"cost_model": CostModel(1).fit(np.ones((2, 3)), [[0], [1]], cost=[1.0, 2.0])},
+            r"the cost model's coef_ has shape \(3, 2\), expected \(1, 2\)",
+        ),
     ],
 )
 def test_errors_say_what_is_wrong(estimator, arguments, message):
     good = {"propensity": [0.5, 0.5], "cost": [-1.0, 0.0]}
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=message) as error:
         estimator.fit([[1.0], [2.0]], [[0], [1]], **{**good, **arguments})
+    assert "\n" not in str(error.value)
 
 
 def test_unclipped_weights_without_bound_are_an_error():
@@ -159,7 +376,9 @@ def test_input_errors_are_value_errors():
 
 def test_public_names():
     estimators = {"CIPS", "POEM", "KLCRM", "AdaptiveKLCRM", "KLDRO", "Chi2DRO"}
-    assert set(drcrm.__all__) >= {*estimators, "ExponentialPolicy", "BanditLog"}
+    estimators |= {"LogSmoothing", "LogSumExp", "WeightedLikelihood"}
+    others = {"ExponentialPolicy", "BanditLog", "CostModel", "off_policy_value", "Implicit", "Smoothed", "Shrunk"}
+    assert set(drcrm.__all__) >= {*estimators, *others, "DoublyRobustDRO"}
     assert estimators <= set(ESTIMATORS)
     assert drcrm.core.risks.KLBall(0.1)([1.0])[0] == 1.0
     with pytest.raises(AttributeError, match="no attribute 'KLDR'"):

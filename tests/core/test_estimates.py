@@ -160,12 +160,10 @@ def test_snips_of_a_ball_is_the_worst_ratio(risk):
         assert tried @ (w * log.cost) / (tried @ w) <= value + 1e-9
 
 
-@pytest.mark.parametrize("risk", RISKS, ids=named)
+@pytest.mark.parametrize("risk", [risk for risk in RISKS if not isinstance(risk, LogSmoothingRisk)], ids=named)
 def test_a_ratio_moves_with_its_costs(risk):
     """Self-normalised estimates do: for risks that move with z, whatever the weights."""
     log, coef = make_log(11), np.random.default_rng(12).normal(size=(5, 3))
-    if isinstance(risk, LogSmoothingRisk):
-        return
     here, there = (objective(each, risk, Clipped(2.0), "snips")(coef) for each in (log, log.with_cost(log.cost - 7)))
     assert there[0] == pytest.approx(here[0] - 7, rel=1e-9)
     assert there[1] == pytest.approx(here[1], rel=1e-6, abs=1e-8)
@@ -244,6 +242,16 @@ def test_weights_are_their_formulas(weight):
     step = 1e-6
     numeric = (weight(log_prob + step, log_propensity)[0] - weight(log_prob - step, log_propensity)[0]) / (2 * step)
     assert slope == pytest.approx(numeric, rel=1e-5, abs=1e-8)
+
+
+@pytest.mark.parametrize("kind", [Implicit, Smoothed, Shrunk, Clipped])
+def test_the_robust_end_of_a_weights_grid_has_the_smaller_weights(kind):
+    rng = np.random.default_rng(21)
+    arguments = -rng.exponential(2, 40), -rng.exponential(2, 40)
+    grid = sorted([1e-3, 0.1, 0.5, 1.0] if kind is not Clipped else [1.0, 2.0, 5.0], reverse=kind.robust_end == "high")
+    values = np.array([kind(value)(*arguments)[0] for value in grid])  # from the robust end on
+    assert (np.diff(values, axis=0) >= 0).all()
+    assert values[0].max() < values[-1].max()
 
 
 def test_limits_of_the_weights_are_plain_importance_weights():

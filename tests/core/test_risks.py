@@ -356,7 +356,7 @@ def test_weights_of_very_unlike_size():
     assert value == pytest.approx(0.4372705127517663, rel=1e-12)
     assert worst @ np.log(worst) + worst[0] * np.log(1e100) == pytest.approx(100, rel=1e-12)
     assert BoltzmannRisk(1 / 230)([1, 0], [1, 1e100])[0] == pytest.approx(1 / (1 + 1e100 * np.exp(-230)), rel=1e-12)
-    with pytest.raises(InputError, match="that occur 9.99989e-321 to 1e[+]300 times is beyond the range"):
+    with pytest.raises(InputError, match=r"that occur 9\.99989e-321 to 1e[+]300 times is beyond the range"):
         MeanRisk()([1, 2], [1e-320, 1e300])
 
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq, minimize_scalar
+from scipy.stats import norm
 
-from drcrm import ExponentialPolicy
+from drcrm import BanditLog, CostModel, ExponentialPolicy
 from drcrm.core import optimiser
+from drcrm.core.cost_model import label_effects
 from drcrm.core.log import clipping_constant
 from drcrm.core.risks import BoltzmannRisk, MeanRisk, VariancePenalizedRisk
 from drcrm.core.scores import SCORES as core_scores
-from drcrm.core.scores import choose, log_weights, off_policy_scores
+from drcrm.core.scores import UNMODELLED, HeldoutScores, choose, log_weights, off_policy_scores
 from drcrm.core.selection import fit_grid
 from drcrm.core.terms import Terms
 from drcrm.registry import SCORES
 
+MODELLED = {"dr", "dr_bound"}  # which there are with a cost model alone
 SELF_NORMALISED = {"snips", "clipped_snips"}  # of the others a translation of the costs changes what they compare
-every_score = pytest.mark.parametrize("score", SCORES)
+every_unmodelled_score = pytest.mark.parametrize("score", UNMODELLED)
 
 
 def test_scores_of_four_rows():
@@ -29,10 +33,11 @@ def test_scores_of_four_rows():
     }
     scores = off_policy_scores([1, 1.6, 7, 1.25], [1, 0, 1, 1], clip=2)
     assert scores == pytest.approx(expected)
-    assert tuple(scores) == tuple(SCORES) == core_scores
+    assert tuple(scores) == UNMODELLED
+    assert tuple(SCORES) == core_scores == (*UNMODELLED, "dr", "dr_bound", "snips_bound")
 
 
-@every_score
+@every_unmodelled_score
 def test_counts_are_repetitions(score):
     rng = np.random.default_rng(3)
     rows, count = (rng.exponential(1, 30), rng.normal(size=30)), rng.integers(0, 4, 30)
@@ -40,13 +45,13 @@ def test_counts_are_repetitions(score):
     assert off_policy_scores(*rows, 1.5, count)[score] == pytest.approx(repeated[score])
 
 
-@every_score
+@every_unmodelled_score
 def test_the_logging_policy_scores_what_it_lost(score):
     cost = np.random.default_rng(4).normal(size=30)
     assert off_policy_scores(np.ones(30), cost, 2.0)[score] == pytest.approx(cost.mean())
 
 
-@every_score
+@every_unmodelled_score
 def test_only_the_self_normalised_ignore_a_translation(score):
     rng = np.random.default_rng(0)
     weight, cost = rng.exponential(1, 30), rng.normal(size=30)
@@ -64,7 +69,7 @@ def test_ips_is_unbiased_and_clipped_is_not(labelled, logged, random_policy):
     assert scores["clipped_ips"] > truth + 0.05
 
 
-@every_score
+@every_unmodelled_score
 def test_no_weight_at_all_is_no_score(score):
     of_nothing = off_policy_scores([0.0, 0.0], [-1.0, -2.0], 2.0)[score]
     assert np.isnan(of_nothing) if score in SELF_NORMALISED else of_nothing == 0
@@ -92,16 +97,120 @@ def test_grid_is_scored_on_the_heldout_part_with_the_training_parts_clip(logged,
     for coef, row in zip(fits.coef, fits.scores, strict=True):
         weight = np.exp(ExponentialPolicy(coef).log_prob(heldout.X[heldout.context], heldout.Y)) / heldout.propensity
         expected = off_policy_scores(weight, heldout.cost, clipping_constant(train))
-        assert row == pytest.approx(list(expected.values()), rel=1e-10)
+        assert row[: len(UNMODELLED)] == pytest.approx(list(expected.values()), rel=1e-10)
     assert fits.scores.shape == (3, len(SCORES))
-    for index, column in zip(fits.chosen, fits.scores.T, strict=True):
-        assert column[index] == column.min()
+    for score, index, column in zip(SCORES, fits.chosen, fits.scores.T, strict=True):
+        assert index == -1 if score in MODELLED else column[index] == column.min()
 
 
 def test_a_single_fit_has_a_grid_of_one_nameless_value(logged):
     fits = fit_grid(logged(), logged(), [Terms(MeanRisk())], [np.nan])
     assert np.isnan(fits.grid).tolist() == [True]
-    assert fits.chosen.tolist() == [0] * len(SCORES)
+    assert fits.chosen.tolist() == [-1 if score in MODELLED else 0 for score in SCORES]
+    assert np.isnan(fits.tilt).tolist() == [True]
+
+
+def additive_model(seed: int = 7, features: int = 4, labels: int = 2) -> CostModel:
+    model = CostModel()
+    model.coef_ = np.random.default_rng(seed).normal(size=(features, labels + 1))
+    return model
+
+
+def score_all(log: BanditLog, coef: np.ndarray, clip: float, model: CostModel | None = None) -> dict[str, float]:
+    """All held-out scores of Θ by name."""
+    effects = None if model is None else label_effects(model, log.X, log.Y.shape[1])
+    return dict(zip(SCORES, HeldoutScores(log, clip, effects)(coef), strict=True))
+
+
+def counted(log: BanditLog, seed: int = 8) -> BanditLog:
+    """The log with counts, some of them 0."""
+    count = np.random.default_rng(seed).integers(0, 4, len(log.Y))
+    return BanditLog(log.X, log.Y, log.propensity, log.cost, log.context, count)
+
+
+def kl_worst(z: np.ndarray, count: np.ndarray, radius: float) -> float:
+    """The largest mean of z over the KL ball about the counts' shares, by its dual in one variable."""
+    share, top = count / count.sum(), z[count > 0].max()
+    shifted = np.where(count > 0, z - top, 0)
+    found = minimize_scalar(
+        lambda log_gamma: np.exp(log_gamma) * (radius + np.log(share @ np.exp(shifted / np.exp(log_gamma)))),
+        bounds=(-12, 12),
+        method="bounded",
+        options={"xatol": 1e-10},
+    )
+    return top + found.fun
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_modelled_scores_and_bounds_are_their_formulas(seed, logged):
+    """The worst case at radius z²/(2n), n rows; of the ratio, the root of the worst case of w (c − v)."""
+    log, model, clip = counted(logged(seed)), additive_model(), 1.7
+    coef = 2 * np.random.default_rng(seed).normal(size=(4, 2))
+    policy, n = ExponentialPolicy(coef), log.count.sum()
+    pi = np.exp(policy.log_prob(log.X[log.context], log.Y))
+    weight = np.minimum(pi / log.propensity, clip)
+    predicted = np.einsum("nl,nl->n", log.X[log.context] @ model.coef_, np.column_stack([log.Y, np.ones(len(log.Y))]))
+    marginals = 1 / (1 + np.exp(-log.X @ coef))
+    expected = np.einsum("ml,ml->m", log.X @ model.coef_, np.column_stack([marginals, np.ones(len(log.X))]))
+    z, radius = expected[log.context] + weight * (log.cost - predicted), norm.ppf(0.95) ** 2 / (2 * n)
+    scores = score_all(log, coef, clip, model)
+    assert scores["dr"] == pytest.approx(log.count @ z / n, rel=1e-12)
+    assert scores["dr_bound"] == pytest.approx(kl_worst(z, log.count, radius), rel=1e-8)
+    root = brentq(lambda v: kl_worst(weight * (log.cost - v), log.count, radius), -50, 50, xtol=1e-11)
+    assert scores["snips_bound"] == pytest.approx(root, rel=1e-7)
+    plain = off_policy_scores(pi / log.propensity, log.cost, clip, log.count)
+    assert {name: scores[name] for name in UNMODELLED} == pytest.approx(plain, rel=1e-10)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 30.0])
+def test_bounds_are_never_below_what_they_bound(logged, scale):
+    """They approach it as rows are repeated, by one over the root of how often."""
+    for seed in range(10):
+        log, coef = logged(seed), scale * np.random.default_rng(seed).normal(size=(4, 2))
+        many = BanditLog(log.X, log.Y, log.propensity, log.cost, log.context, 10_000 * log.count)
+        few, lots = (score_all(each, coef, 2.0, additive_model()) for each in (log, many))
+        for bound, plain in {"dr_bound": "dr", "snips_bound": "clipped_snips"}.items():
+            assert lots[plain] == pytest.approx(few[plain], rel=1e-10)
+            assert few[bound] >= lots[bound] >= lots[plain] - 1e-12
+            assert lots[bound] - lots[plain] <= 0.05 * (few[bound] - few[plain]) + 1e-9
+
+
+def test_modelled_scores_and_bounds_count_repetitions(logged):
+    log, coef = counted(logged(3)), np.random.default_rng(9).normal(size=(4, 2))
+    rows = np.repeat(np.arange(len(log.Y)), log.count)
+    long = BanditLog(log.X, log.Y[rows], log.propensity[rows], log.cost[rows], log.context[rows])
+    short, repeated = (score_all(each, coef, 2.0, additive_model()) for each in (log, long))
+    assert short == pytest.approx(repeated, rel=1e-10)
+
+
+def test_without_a_cost_model_its_scores_are_not_there(logged):
+    scores = score_all(logged(), np.zeros((4, 2)), 2.0)
+    assert {name for name, value in scores.items() if np.isnan(value)} == MODELLED
+
+
+def test_without_any_weight_the_ratios_bound_is_not_there_and_never_chosen(logged, parts):
+    """One of three policies never does what was logged: it is not chosen by a ratio, whatever the others score."""
+    _, heldout = parts(logged(4))
+    flat = np.ones((heldout.X.shape[0], 1))
+    everything = BanditLog(flat, np.ones_like(heldout.Y), heldout.propensity, heldout.cost, heldout.context)
+    away = score_all(everything, np.full((1, 2), -1e4), 2.0, additive_model(features=1))
+    assert {name for name, value in away.items() if np.isnan(value)} == {"snips", "clipped_snips", "snips_bound"}
+    assert away["ips"] == 0
+    here = [score_all(everything, np.full((1, 2), u), 2.0, additive_model(features=1)) for u in (0.0, 1.0)]
+    for name in ("snips", "clipped_snips", "snips_bound"):
+        assert choose([away[name], *(each[name] for each in here)], [1.0, 2.0, 3.0]) in (1, 2)
+        assert choose([away[name]] * 3, [1.0, 2.0, 3.0]) is None
+
+
+def test_a_fit_along_a_grid_has_the_modelled_scores_of_the_training_parts_model(logged, parts):
+    train, heldout = parts(logged(6))
+    model = CostModel().fit_log(train)
+    fits = fit_grid(train, heldout, [Terms(BoltzmannRisk(t)) for t in (0.5, 5.0)], [0.5, 5.0], "low", cost_model=model)
+    for coef, row in zip(fits.coef, fits.scores, strict=True):
+        found = score_all(heldout, coef, clipping_constant(train), model)
+        assert row == pytest.approx(list(found.values()), rel=1e-12)
+    assert np.isfinite(fits.scores).all()
+    assert fits.chosen.tolist() == fits.scores.argmin(axis=0).tolist()
 
 
 def test_fits_that_promise_little_are_given_up_and_the_choice_stays(monkeypatch, logged, parts):
@@ -119,5 +228,6 @@ def test_fits_that_promise_little_are_given_up_and_the_choice_stays(monkeypatch,
     assert given_up.chosen.tolist() == full.chosen.tolist()
     assert np.array_equal(given_up.coef[~early], full.coef[~early])
     logged = arguments[1].cost.mean()
-    best = full.scores.min(axis=0)
-    assert (given_up.scores[early] > (best + 3 * logged) / 4).all()
+    four = slice(len(UNMODELLED))
+    best = full.scores[:, four].min(axis=0)
+    assert (given_up.scores[early, four] > (best + 3 * logged) / 4).all()

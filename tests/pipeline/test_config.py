@@ -12,6 +12,7 @@ import yaml
 
 from drcrm.errors import InputError
 from drcrm.pipeline.config import complete
+from drcrm.registry import PAPERS
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text(encoding="utf-8"))
@@ -80,7 +81,7 @@ class TestDefaults:
             "heldout_fraction": 0.25,
             "absent_label_score": "logged",
             "variance_penalty_scale": "calibrated",
-            "algorithms": ["cips", "kl", "akl"],
+            "algorithms": ["cips"],  # of the paper's seven, those that are there
         }
 
     def test_given_values_stay(self):
@@ -105,6 +106,13 @@ class TestShipped:
         config = complete(SHIPPED, SCHEMA)
         expected = {"demo", "sample", "paper", "paper_text", "reference_code", "reference_replay"}
         assert expected <= set(config["experiments"])
+        assert all(config["experiments"][name]["algorithms"] == list(PAPERS) for name in expected - {"demo"})
+        assert config["experiments"]["demo"]["algorithms"] == [*PAPERS, "kl_dro_dr"]
+        beyond, sample = (config["experiments"][name] for name in ("beyond", "sample"))
+        same = ("datasets", "seeds", "replay_count", "split_unit", "logging_c", "logging_fraction", "heldout_fraction")
+        assert all(beyond[option] == sample[option] for option in same)  # so that differences are paired
+        assert not {"kl_crm", "akl_crm_sum", "chi2_dro"} & set(beyond["algorithms"])
+        assert set(config["algorithms"]) - set(PAPERS) < set(beyond["algorithms"])
         assert config["run"] == ["demo"]
         assert config["mirror"] is None
         assert set(config["experiments"]["demo"]["datasets"]) == {"digits"}
@@ -131,13 +139,36 @@ class TestShipped:
             "chi2_dro": ("Chi2DRO", "radius", decades(-5, 0, 0.5)),
         }
         algorithms = complete(SHIPPED, SCHEMA)["algorithms"]
-        assert set(algorithms) == set(expected)
+        assert set(expected) == set(PAPERS)
+        assert list(algorithms)[: len(PAPERS)] == list(PAPERS)
         for name, (estimator, parameter, grid) in expected.items():
             found = algorithms[name]
             assert (found["estimator"], found.get("parameter")) == (estimator, parameter)
             assert found.get("grid", []) == pytest.approx(grid, rel=1e-3)
+            assert found["options"].keys() <= {"variance"}
         variances = [algorithms[name]["options"]["variance"] for name in ("akl_crm", "akl_crm_sum")]
         assert variances == ["mean", "sum"]
+
+    def test_the_algorithms_beyond_the_papers(self):
+        algorithms = complete(SHIPPED, SCHEMA)["algorithms"]
+        modelled = {"start": "model", "tilt": "auto"}
+        expected = {
+            "norm_poem": ("POEM", "variance_penalty", {"estimate": "snips"}),
+            "log_smoothing": ("LogSmoothing", "smoothing", {}),
+            "implicit_exploration": ("CIPS", "weight.exploration", {"weight": "implicit"}),
+            "exponential_smoothing": ("CIPS", "weight.exponent", {"weight": "smoothed"}),
+            "log_sum_exp": ("LogSumExp", "temperature", {}),
+            "weighted_likelihood": ("WeightedLikelihood", "sharpness", {}),
+            **{name: ("CIPS", None, {"estimate": name, **modelled}) for name in ("snips", "dm", "dr")},
+            **{f"kl_dro_{name}": ("KLDRO", "radius", {"estimate": name, **modelled}) for name in ("snips", "dr")},
+            "chi2_dro_dr": ("Chi2DRO", "radius", {"estimate": "dr", **modelled}),
+        }
+        found = {name: each for name, each in algorithms.items() if name not in PAPERS}
+        assert {
+            name: (each["estimator"], each.get("parameter"), each["options"]) for name, each in found.items()
+        } == expected
+        assert len({(each["colour"], each["marker"]) for each in algorithms.values()}) == len(algorithms)
+        assert len({each["label"] for each in algorithms.values()}) == len(algorithms)
 
     def test_the_schema_refuses_experiments_with_the_names_of_all_rules(self):
         text = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "workflow/rules").glob("*.smk"))
@@ -171,6 +202,11 @@ class TestFaults:
             ),
             ("experiments.demo.algorithms", ["kll"], "unknown algorithm 'kll'; did you mean 'kl'?"),
             ("experiments.demo.replay_curve.datasets", ["x"], "unknown data set 'x' (allowed: toy, digits)"),
+            (
+                "experiments.demo.replay_curve.algorithms",
+                ["kl"],
+                "unknown algorithm 'kl' (allowed: cips)",
+            ),
             ("run", ["dmo"], "unknown experiment 'dmo'; did you mean 'demo'? (allowed: demo)"),
             ("datasets.toy.sha256", {"c.bz2": "0" * 64}, "unknown file 'c.bz2' (allowed: a.svm, b.svm)"),
         ],
@@ -264,7 +300,7 @@ class TestFaults:
         message = fault(f"experiments.{name}", {"datasets": ["toy"]})
         assert message.startswith(f"config: experiments.{name}: this name is taken, one of all, fetch, ")
 
-    @pytest.mark.parametrize("name", ["logging", "skyline"])
+    @pytest.mark.parametrize("name", ["logging", "skyline", "log", "cost_model"])
     def test_an_algorithm_named_like_what_is_not_learned(self, name):
         assert "this name is taken" in fault(f"algorithms.{name}", {"estimator": "CIPS"})
 
@@ -283,6 +319,52 @@ class TestFaults:
             ({"estimator": "KLCRM"}, "the hyper-parameter of KLCRM is radius and 2 values, expected temperature and"),
             ({"options": {"variance": "sum"}}, "KLDRO has no parameter 'variance', expected radius"),
             ({"options": {"radius": 1}}, "'radius' is the hyper-parameter of KLDRO, no option"),
+            ({"options": {"estimate": "sips"}}, "estimate is 'sips', expected one of 'ips', 'snips', 'dr', 'dm'"),
+            ({"options": {"weight": "implict"}}, "weight is 'implict', expected one of 'clipped', 'implicit', 'smo"),
+            ({"options": {"weight": "shrunk"}}, "the weight 'shrunk' needs weight.shrinkage"),
+            ({"options": {"weight": ["shrunk"]}}, "weight is ['shrunk'], expected one of 'clipped', 'implicit', "),
+            (
+                {"options": {"weight": "shrunk", "weight.shrinkage": -1}},
+                "shrinkage is -1, expected a finite number > 0",
+            ),
+            ({"options": {"weight.shrinkage": 1}}, "KLDRO has no parameter 'weight.shrinkage', expected radius"),
+            ({"options": {"start": "there"}}, "start is 'there', expected one of 'zero', 'logging', 'model', 'imit"),
+            ({"options": {"start": ["zero"]}}, "start is ['zero'], expected one of 'zero', 'logging', 'model', 'imit"),
+            ({"options": {"tilt": "steep"}}, "tilt is 'steep', expected 'auto' or a finite number ≥ 0"),
+            ({"options": {"tilt": -1}}, "tilt is -1, expected 'auto' or a finite number ≥ 0"),
+            (
+                {"parameter": "weight.exponent", "options": {"weight": "smoothed"}},
+                "KLDRO needs radius",
+            ),
+            (
+                {"estimator": "CIPS", "parameter": "weight.exponent", "options": {"weight": "implicit"}},
+                "the hyper-parameter of CIPS is weight.exponent and 2 values, expected weight.exploration and at least",
+            ),
+            (
+                {
+                    "estimator": "CIPS",
+                    "parameter": "weight.exponent",
+                    "options": {"weight": "smoothed"},
+                    "grid": [0.5, 2],
+                },
+                "exponent is 2, expected at most 1",
+            ),
+            (
+                {"estimator": "LogSmoothing", "parameter": "smoothing", "options": {"estimate": "dr"}},
+                "estimate is 'dr', expected one of 'ips', 'dm'",
+            ),
+            (
+                {"estimator": "WeightedLikelihood", "parameter": "sharpness", "options": {"estimate": "snips"}},
+                "estimate is 'snips', expected one of 'ips'",
+            ),
+            (
+                {
+                    "estimator": "WeightedLikelihood",
+                    "parameter": "sharpness",
+                    "options": {"weight": "implicit", "weight.exploration": 1},
+                },
+                "WeightedLikelihood has no weight: it is a likelihood of the actions",
+            ),
             ({"estimator": "KLDR"}, "unknown estimator 'KLDR'; did you mean 'KLDRO'? (allowed: CIPS, POEM, KLCRM, "),
             ({"estimator": "no.where:Risk"}, "estimator no.where:Risk: No module named 'no'"),
         ],

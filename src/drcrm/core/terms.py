@@ -40,7 +40,11 @@ class Terms:
     def objective(self, log: BanditLog, clip: float | None, effects: np.ndarray | None = None) -> Objective:
         """Return the objective on a log, clipped at M; ``effects`` are those of a cost model, if one is used."""
         if self.sharpness is not None:
-            return Objective(log.with_cost(-np.exp(-self.sharpness * log.cost)), self.risk, Likelihood())
+            with np.errstate(over="ignore"):
+                gain = np.exp(-self.sharpness * log.cost)
+            if not np.isfinite(gain).all():
+                raise InputError(f"sharpness {self.sharpness:.6g} is too large for a cost of {log.cost.min():.6g}")
+            return Objective(log.with_cost(-gain), self.risk, Likelihood())
         return Objective(log, self.risk, self.weight or Clipped(clip), self.estimate, effects)
 
 
