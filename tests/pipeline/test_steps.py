@@ -28,7 +28,9 @@ from drcrm.report.figures import FIGURES
 
 SOURCE = Path(__file__).parents[2] / "src"
 GRID = (0.001, 0.01, 0.1, 1.0)
-SCORES = ("ips", "clipped_ips", "snips", "clipped_snips")
+SCORES = ("ips", "clipped_ips", "snips", "clipped_snips", "dr", "dr_bound", "snips_bound")
+LEARNED = ("cips", "kl_dro", "dr")
+TILTED = {"estimate": "dr", "start": "model", "tilt": "auto"}
 
 
 def run(*arguments: object) -> int:
@@ -45,7 +47,7 @@ def listing(folder: Path) -> dict[str, bytes]:
 
 
 def sigmoid(u: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-u))
+    return np.exp(-np.logaddexp(0, -u))
 
 
 def make_contexts(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -73,12 +75,15 @@ def chain(folder: Path, seed: int, unit: str = "row", counts: tuple[int, ...] = 
         held = shares[2:] if unit == "row" else ()
         draw = "--policy", at["logging"], "--replay-count", count, "--split-unit", unit, *held, *axes
         assert run("replay", *contexts, *draw, "--output", here / "log.npz") == 0
-        learn = "fit", "--log", here / "log.npz", "--output"
+        assert run("cost_model", "--log", here / "log.npz", "--output", here / "cost_model.npz") == 0
+        learn = "fit", "--log", here / "log.npz", "--cost-model", here / "cost_model.npz", "--output"
         assert run(*learn, here / "cips.npz", "--estimator", "CIPS") == 0
         ball = "--estimator", "KLDRO", "--parameter", "radius", "--grid", *GRID
         assert run(*learn, here / "kl_dro.npz", *ball) == 0
+        robust = "--estimator", "CIPS", "--options", json.dumps(TILTED), "--logging", at["logging"]
+        assert run(*learn, here / "dr.npz", *robust) == 0
         policies = "--test", test, "--logging", at["logging"], "--skyline", at["skyline"]
-        fits = "--fit", f"cips={here / 'cips.npz'}", f"kl_dro={here / 'kl_dro.npz'}"
+        fits = "--fit", *(f"{name}={here / name}.npz" for name in LEARNED)
         loss = "--absent-label-score", "logged", "--replay-count", count, *axes
         chosen_by = "--selection", *SCORES
         outputs = "--output", here / "metrics.csv", "--output-grids", here / "grids.csv"
@@ -94,13 +99,21 @@ def draw_results(folder: Path, counts: tuple[int, ...], seeds: int) -> None:
     """Run tables and figures on collected metrics."""
     metrics = folder / "metrics.csv"
     tables = "--metrics", metrics, "--datasets", "toy", "--selection", "snips", "ips", "--seeds", seeds
-    grids = "--grids", json.dumps({"cips": [], "kl_dro": GRID}), "--papers", json.dumps({"toy": ["scene", "a toy"]})
+    grids = (
+        "--grids",
+        json.dumps({"cips": [], "kl_dro": GRID, "dr": []}),
+        "--papers",
+        json.dumps({"toy": ["scene", "a toy"]}),
+    )
     assert run("tables", *tables, *grids, *PROTOCOL, "--replay-count", counts[-1], "--output", folder / "tables") == 0
     read = "--metrics", metrics, "--grids", folder / "grids.csv"
     figure = *read, "--dataset", "toy", "--labels", 3, "--selection", "snips", "ips", "--seeds", seeds
     for name in FIGURES:
         outputs = [folder / f"{name}.{kind}" for kind in ("pdf", "svg", "png")]
         assert run("figures", name, *figure, "--replay-counts", *counts, "--output", *outputs) == 0
+    of_all = "--metrics", metrics, "--datasets", "toy", "--selection", "snips", "--seeds", seeds
+    outputs = [folder / f"overview.{kind}" for kind in ("pdf", "svg", "png")]
+    assert run("overview", *of_all, "--replay-count", counts[-1], "--output", *outputs) == 0
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +130,7 @@ def metrics(toy) -> pd.DataFrame:
 PROTOCOL = ["--split-unit", "row", "--logging-c", 0.5, "--absent-label-score", "logged"]
 PROTOCOL += ["--variance-penalty-scale", "calibrated"]
 LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]
-FIT = ["grid", "coef", "objective", "iterations", "converged", "scores", "chosen"]
+FIT = ["grid", "coef", "objective", "iterations", "converged", "scores", "chosen", "tilt"]
 
 
 class TestHelp:
@@ -302,7 +315,7 @@ class TestChain:
             clipped = np.minimum(weights(coef), clip)
             ips, clipped_ips = [n * w @ cost for w in (weights(coef), clipped)]
             expected = ips / n.sum(), clipped_ips / n.sum(), ips / (n @ weights(coef)), clipped_ips / (n @ clipped)
-            np.testing.assert_allclose(scores, expected)
+            np.testing.assert_allclose(scores[:4], expected)
         np.testing.assert_array_equal(fits["chosen"], fits["scores"].argmin(axis=0))
         for coef, radius, objective in zip(fits["coef"], GRID, fits["objective"], strict=True):
             gammas = np.geomspace(0.01, 100, 4001)[:, None]  # a fine grid over the dual bounds it from above, closely
@@ -310,6 +323,56 @@ class TestChain:
             share = log["train"] / log["train"].sum()
             dual = gammas[:, 0] * radius + gammas[:, 0] * np.log(np.exp((z - z.max()) / gammas) @ share) + z.max()
             assert dual.min() == pytest.approx(objective, rel=1e-5)
+
+    def test_the_cost_model_is_ridge_regression(self, toy):
+        """The gradient of the training rows' mean squared error + λ ‖B‖² is zero."""
+        log, model = (
+            read_npz(toy / "replay4/log.npz", LOG),
+            read_npz(toy / "replay4/cost_model.npz", ["coef", "penalty"]),
+        )
+        X, Y, n = log["X"][log["context"]], np.column_stack([log["Y"], np.ones(len(log["Y"]))]), log["train"]
+        residual = (X @ model["coef"] * Y).sum(axis=1) - log["cost"]
+        gradient = X.T @ ((n * residual)[:, None] * Y) / n.sum() + model["penalty"] * model["coef"]
+        assert model["coef"].shape == (5, 4)
+        np.testing.assert_allclose(gradient, 0, atol=1e-6)
+        assert 1e-4 <= model["penalty"] <= 0.1
+
+    def test_a_doubly_robust_fit_starts_from_the_tilted_logging_policy(self, toy):
+        """Its tilt leaves a third of the training rows, its objective is below the start's, its scores by hand."""
+        log, fits = read_npz(toy / "replay4/log.npz", LOG), read_npz(toy / "replay4/dr.npz", FIT)
+        model = read_npz(toy / "replay4/cost_model.npz", ["coef"])["coef"]
+        effects = log["X"] @ model
+        modelled = (effects[log["context"]] * np.column_stack([log["Y"], np.ones(len(log["Y"]))])).sum(axis=1)
+
+        def weights(coef):
+            marginals = sigmoid(log["X"] @ coef)[log["context"]]
+            return np.where(log["Y"] == 1, marginals, 1 - marginals).prod(axis=1) / log["propensity"]
+
+        def doubly_robust(coef, n, clip):
+            expected = (sigmoid(log["X"] @ coef) * effects[:, :-1]).sum(axis=1) + effects[:, -1]
+            z = expected[log["context"]] + np.minimum(weights(coef), clip) * (log["cost"] - modelled)
+            return n @ z / n.sum()
+
+        start = read_npz(toy / "logging.npz", ["coef"])["coef"] - fits["tilt"][0] * model[:, :-1]
+        n, held = log["train"], log["heldout"]
+        size = (n @ weights(start)) ** 2 / (n @ weights(start) ** 2)
+        assert size == pytest.approx(n.sum() / 3, rel=0.01)
+        propensity = np.sort(np.repeat(log["propensity"], n))
+        last = len(propensity) - 1
+        clip = max(propensity[9 * last // 10] / propensity[math.ceil(last / 10)], math.e)
+        [coef], [objective], [scores] = fits["coef"], fits["objective"], fits["scores"]
+        assert objective == pytest.approx(doubly_robust(coef, n, clip), rel=1e-9)
+        assert objective < doubly_robust(start, n, clip) - 1e-6
+        assert scores[SCORES.index("dr")] == pytest.approx(doubly_robust(coef, held, clip), rel=1e-9)
+        assert np.isfinite(scores).all()
+
+    def test_the_tilt_is_in_the_metrics(self, toy, metrics):
+        assert metrics.columns[-1] == "tilt"
+        for count in (1, 4):
+            at = metrics[metrics["replay_count"] == count]
+            [tilt] = read_npz(toy / f"replay{count}/dr.npz", FIT)["tilt"]
+            assert set(at.loc[at["algorithm"] == "dr", "tilt"]) == {tilt}
+        assert metrics.loc[metrics["algorithm"] != "dr", "tilt"].isna().all()
 
     def test_losses(self, toy, metrics):
         X, labels = read_contexts(toy / "test.npz")
@@ -335,7 +398,7 @@ class TestChain:
                 np.testing.assert_equal(row.hyperparameter, fits["grid"][best])
             assert (row.expected_loss, row.greedy_loss) == pytest.approx(losses(coef))
             seen.add((row.replay_count, row.algorithm, row.selection))
-        algorithms = "logging", "cips", "kl_dro", "skyline"
+        algorithms = "logging", *LEARNED, "skyline"
         assert seen == {(count, a, s) for count in (1, 4) for a in algorithms for s in SCORES}
         assert len(metrics) == len(seen)
 
@@ -363,10 +426,10 @@ class TestChain:
     def test_tables(self, toy, metrics):
         table = pd.read_csv(toy / "tables/expected_loss.csv").set_index(["algorithm", "selection"])
         rows = metrics[metrics["replay_count"] == 4].set_index(["algorithm", "selection"])
-        assert set(table.index) == {(a, s) for a in ("logging", "cips", "kl_dro", "skyline") for s in ("snips", "ips")}
+        assert set(table.index) == {(a, s) for a in ("logging", *LEARNED, "skyline") for s in ("snips", "ips")}
         np.testing.assert_allclose(table["mean"], rows.loc[table.index, "expected_loss"])
         for selection in ("snips", "ips"):
-            best = table.xs(selection, level="selection").loc[["cips", "kl_dro"], "mean"].idxmin()
+            best = table.xs(selection, level="selection").loc[list(LEARNED), "mean"].idxmin()
             assert table.loc[(best, selection), "best"] == 1
         chosen = pd.read_csv(toy / "tables/hyperparameters.csv")
         chosen = chosen[chosen["times_chosen"] > 0].set_index(["algorithm", "selection"])["value"]
@@ -397,7 +460,7 @@ class TestChain:
         """They are files of the named formats, without a date."""
         files = listing(toy)
         begins = {"pdf": b"%PDF-", "svg": b"<?xml", "png": b"\x89PNG\r\n"}
-        for name in FIGURES:
+        for name in (*FIGURES, "overview"):
             for kind, begin in begins.items():
                 assert files[f"{name}.{kind}"].startswith(begin)
             assert b"CreationDate" not in files[f"{name}.pdf"]
@@ -411,7 +474,8 @@ class TestChain:
 
     def test_another_seed_draws_anew(self, toy, tmp_path):
         again, before = listing(chain(tmp_path, seed=1)), listing(toy)
-        drawn = ["split.npz", "logging.npz", "replay4/log.npz", "replay4/kl_dro.npz", "replay4/metrics.csv"]
+        drawn = ["split.npz", "logging.npz", "replay4/metrics.csv"]
+        drawn += [f"replay4/{name}.npz" for name in ("log", "cost_model", "kl_dro", "dr")]
         assert all(again[name] != before[name] for name in drawn)
         assert all(again[name] == before[name] for name in ("train.npz", "test.npz"))
 
@@ -488,6 +552,31 @@ class TestBadFiles:
         error = fails(capsys, tmp_path / "fit.npz", "fit", "--log", tmp_path / "log.npz", *options)
         assert error.startswith(f"drcrm fit: {tmp_path / 'log.npz'}: POEM's penalty cannot be calibrated on costs with")
 
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda coef: coef[:, 1:], "the cost model's coef_ has shape (5, 3), expected (5, 4)"),
+            (lambda coef: coef[1:], "the cost model's coef_ has shape (4, 4), expected (5, 4)"),
+            (lambda coef: coef[0], "expected (rows, features) with at least one of each"),
+            (lambda coef: with_nan(coef), "coef has nan in row 2, column 1, expected finite features"),
+        ],
+    )
+    def test_a_cost_model_of_another_shape(self, toy, tmp_path, capsys, change, message):
+        path = tmp_path / "cost_model.npz"
+        write_npz(path, coef=change(read_npz(toy / "replay4/cost_model.npz", ["coef"])["coef"]))
+        for options in ({}, {"estimate": "dr"}, {"estimate": "dm", "start": "model"}):
+            read = "--log", toy / "replay4/log.npz", "--cost-model", path, "--options", json.dumps(options)
+            error = fails(capsys, tmp_path / "fit.npz", "fit", *read, "--estimator", "CIPS")
+            assert error.startswith("drcrm fit: ")
+            assert error.endswith(message)
+
+    def test_a_logging_policy_of_another_shape(self, toy, tmp_path, capsys):
+        path = tmp_path / "logging.npz"
+        write_npz(path, coef=np.zeros((5, 2)))
+        read = "--log", toy / "replay4/log.npz", "--logging", path, "--options", '{"start": "logging"}'
+        error = fails(capsys, tmp_path / "fit.npz", "fit", *read, "--estimator", "CIPS")
+        assert error == "drcrm fit: the logging policy's coef has shape (5, 2), expected (5, 3)"
+
     def broken_npz(self, fault: str, whole: Path, broken: Path) -> None:
         """Write a file that is not what the one of a step should be."""
         content = whole.read_bytes()
@@ -523,7 +612,7 @@ class TestBadFiles:
             ("folder", "not a readable npz file ("),
         ],
     )
-    @pytest.mark.parametrize("step", ["split", "log_crf", "replay", "fit", "evaluate"])
+    @pytest.mark.parametrize("step", ["split", "log_crf", "replay", "cost_model", "fit", "evaluate"])
     def test_a_file_that_is_no_npz(self, toy, tmp_path, capsys, step, fault, message):
         broken, output = tmp_path / "broken.npz", tmp_path / "out" / "out.npz"
         axes = "--dataset", "toy", "--seed", 0
@@ -535,6 +624,7 @@ class TestBadFiles:
             "split": ("train.npz", "--train", broken, "--logging-fraction", 0.1, *unit),
             "log_crf": ("split.npz", *contexts, broken, "--logging-c", 1),
             "replay": ("logging.npz", *contexts, toy / "split.npz", "--policy", broken, "--replay-count", 2, *unit),
+            "cost_model": ("replay4/log.npz", "--log", broken),
             "fit": ("replay4/log.npz", "--log", broken, *self.FIT),
             "evaluate": (
                 "replay4/cips.npz",
@@ -690,6 +780,19 @@ class TestBadArguments:
             (
                 ["AdaptiveKLCRM", "--parameter", "radius", "--grid", 1, "--options", '{"variance": "median"}'],
                 "variance is 'median', expected 'mean' or 'sum'",
+            ),
+            (
+                ["CIPS", "--options", '{"start": "logging"}'],
+                "start 'logging' needs the logging policy's coefficients; 'imitation' learns some from the log",
+            ),
+            (["CIPS", "--options", '{"start": "there"}'], "start is 'there', expected one of 'zero', 'logging', "),
+            (["CIPS", "--options", '{"start": "model", "tilt": "steep"}'], "tilt is 'steep', expected 'auto' or a"),
+            (["CIPS", "--options", '{"estimate": "sips"}'], "estimate is 'sips', expected one of 'ips', 'snips', "),
+            (["CIPS", "--options", '{"weight": "heavy"}'], "weight is 'heavy', expected one of 'clipped', 'implicit'"),
+            (["CIPS", "--options", '{"weight": "shrunk"}'], "the hyper-parameter of CIPS is none, expected weight.shr"),
+            (
+                ["LogSmoothing", "--parameter", "smoothing", "--grid", 1, "--options", '{"estimate": "dr"}'],
+                "estimate is 'dr', expected one of 'ips', 'dm'",
             ),
             (["CIPS", "--options", "variance"], "argument --options: not JSON (Expecting value: line 1"),
             (["CIPS", "--options", "[1]"], "argument --options: '[1]' is not a JSON object"),
