@@ -25,9 +25,11 @@ from scipy import stats
 PROJECT = Path(__file__).resolve().parents[1]
 CODE = ["Snakefile", "config.yaml", "environment.yml", "profiles", "src", "workflow"]
 
-RUNS = {(2, 0), (2, 1), (1, 0)}  # (replay count, seed): those of the tables, and what the figure needs beside them
 SELECTIONS = ["snips", "ips"]
-GRIDS = {"cips": [], "poem": [0.01, 1.0], "my_dro": [0.01, 0.1]}
+GRIDS = {"cips": [], "poem": [0.01, 1.0], "my_dro": [0.01, 0.1], "my_robust": [0.01, 0.1]}
+CURVE = ["poem", "my_robust"]  # the algorithms of the replay-count figure
+# (replay count, seed): the runs of the tables, and what the figure needs beside them, with their algorithms
+RUNS = {(2, 0): list(GRIDS), (2, 1): list(GRIDS), (1, 0): CURVE}
 POLICIES = ["logging", *GRIDS, "skyline"]
 CONFIG = {
     "run": ["tiny"],
@@ -45,6 +47,12 @@ CONFIG = {
     "algorithms": {
         "poem": {"grid": GRIDS["poem"]},
         "my_dro": {"estimator": "KLDRO", "parameter": "radius", "grid": GRIDS["my_dro"]},
+        "my_robust": {
+            "estimator": "KLDRO",
+            "parameter": "radius",
+            "grid": GRIDS["my_robust"],
+            "options": {"estimate": "dr", "start": "model", "tilt": "auto"},
+        },
     },
     "experiments": {
         "tiny": {
@@ -54,20 +62,21 @@ CONFIG = {
             "selection": SELECTIONS,
             "logging_fraction": 0.5,
             "algorithms": list(GRIDS),
-            "replay_curve": {"datasets": ["toy"], "counts": [1, 2], "seeds": 1},
+            "replay_curve": {"datasets": ["toy"], "counts": [1, 2], "seeds": 1, "algorithms": CURVE},
         }
     },
 }
 KEYS = ["dataset", "replay_count", "seed", "algorithm", "selection"]
-COLUMNS = [*KEYS, "expected_loss", "greedy_loss", "hyperparameter", "score", "iterations", "converged"]
+COLUMNS = [*KEYS, "expected_loss", "greedy_loss", "hyperparameter", "score", "iterations", "converged", "tilt"]
 FIGURES = ["replay_count", "grid", "surprise", "paired"]
+DRAWN = ["overview", *(f"{name}_toy" for name in FIGURES)]
 TABLES = ["expected_loss", "greedy_loss", "hyperparameters", "paper_comparison", "differences_to_poem"]
 RESULTS = {
     "metrics.csv",
     "grids.csv",
     "provenance.json",
     *(f"tables/{name}.{kind}" for name, kind in product(TABLES, ["csv", "md", "tex", "html"])),
-    *(f"figures/{name}_toy.{kind}" for name, kind in product(FIGURES, ["pdf", "svg", "png"])),
+    *(f"figures/{name}.{kind}" for name, kind in product(DRAWN, ["pdf", "svg", "png"])),
 }
 OUTER = f"""
 module drcrm:
@@ -157,7 +166,9 @@ def elsewhere(tmp_path_factory, config) -> Path:
 def test_grids_have_a_row_for_each_run_and_grid_value(finished):
     """Its losses are those of the metrics where a score chose it."""
     grids = pd.read_csv(finished / "results/tiny/grids.csv")
-    expected = {("toy", *run, name, value) for run in RUNS for name, grid in GRIDS.items() for value in grid or [-1]}
+    expected = {
+        ("toy", *run, name, value) for run, names in RUNS.items() for name in names for value in GRIDS[name] or [-1]
+    }
     keys = [*KEYS[:4], "hyperparameter"]
     assert set(grids[keys].fillna(-1).itertuples(index=False, name=None)) == expected
     assert len(grids) == len(expected)
@@ -175,13 +186,21 @@ def test_grids_have_a_row_for_each_run_and_grid_value(finished):
 def test_metrics_have_a_row_for_each_run_algorithm_and_selection(finished):
     metrics = pd.read_csv(finished / "results/tiny/metrics.csv")
     assert list(metrics.columns) == COLUMNS
-    expected = {("toy", *run, *rest) for run, *rest in product(RUNS, POLICIES, SELECTIONS)}
+    expected = {
+        ("toy", *run, name, selection)
+        for run, names in RUNS.items()
+        for name, selection in product(["logging", *names, "skyline"], SELECTIONS)
+    }
     assert set(metrics[KEYS].itertuples(index=False, name=None)) == expected
     assert len(metrics) == len(expected)
     assert metrics["expected_loss"].between(0, 3).all()
     for algorithm, chosen in metrics.groupby("algorithm")["hyperparameter"]:
         assert set(chosen.dropna()) <= set(GRIDS.get(algorithm, []))
         assert chosen.notna().all() if GRIDS.get(algorithm) else chosen.isna().all()
+    tilted = metrics[metrics["algorithm"] == "my_robust"]
+    assert (tilted["tilt"] > 0).all()
+    assert tilted.groupby(KEYS[:4])["tilt"].nunique().eq(1).all()  # before anything is chosen
+    assert metrics.loc[metrics["algorithm"] != "my_robust", "tilt"].isna().all()
 
 
 def test_all_files_of_an_experiment_are_there(finished):
@@ -239,7 +258,7 @@ def test_differences_to_poem_are_paired_by_seed(finished):
         ["metric", "replay_count", "selection", "algorithm"]
     )
     metrics = pd.read_csv(finished / "results/tiny/metrics.csv")
-    assert len(table) == 2 * 2 * 2 * 2
+    assert len(table) == 2 * 2 * (3 + 1)  # beside POEM: three in the tables, one in the figure
     for (metric, count, selection, algorithm), row in table.iterrows():
         at = metrics[(metrics["replay_count"] == count) & (metrics["selection"] == selection)]
         losses = at.pivot(index="seed", columns="algorithm", values=metric)
@@ -297,6 +316,7 @@ def test_a_risk_of_ones_own_is_a_module_and_a_config(config, tmp_path):
     snakemake(tmp_path, added, "tiny")
 
     results = tmp_path / "results/tiny"
+    assert not list(results.rglob("cost_model.npz"))  # which nothing here would use
     metrics, grids = (pd.read_csv(results / f"{name}.csv").set_index("algorithm") for name in ("metrics", "grids"))
     assert metrics.loc["mine", "hyperparameter"] in OWN_ALGORITHM["grid"]
     assert grids.loc["mine", "hyperparameter"].tolist() == OWN_ALGORITHM["grid"]
@@ -318,8 +338,8 @@ def test_a_risk_of_ones_own_is_a_module_and_a_config(config, tmp_path):
 def test_deleted_files_come_back_the_same(finished, config, tmp_path_factory):
     work = copied(finished, tmp_path_factory.mktemp("deleted"))
     before = contents(work)
-    names = ["split.npz", "logging.npz", "skyline.npz", "replay2/log.npz", "replay2/my_dro.npz"]
-    names += ["replay2/metrics.csv", "replay2/grids.csv"]
+    names = ["split.npz", "logging.npz", "skyline.npz", "replay2/log.npz", "replay2/cost_model.npz"]
+    names += ["replay2/my_dro.npz", "replay2/my_robust.npz", "replay2/metrics.csv", "replay2/grids.csv"]
     lost = [f"results/tiny/runs/toy/seed1/{name}" for name in names]
     lost += ["resources/toy/raw/train.svm", "resources/toy/train.npz"]
 
@@ -332,8 +352,9 @@ def test_deleted_files_come_back_the_same(finished, config, tmp_path_factory):
     # … or when a result needs it. Other runs stay, as the data they come from are what they were.
     remove(work, ["results/tiny/metrics.csv", "results/tiny/grids.csv"])
     output = snakemake(work, config, "tiny")
-    of_seed = {"split": 1, "log_crf": 1, "skyline": 1, "replay": 1, "fit": 3, "evaluate": 1}
-    assert jobs(output) == {**of_seed, "collect": 2, "provenance": 1, "tables": 1, "figure": len(FIGURES), "tiny": 1}
+    of_seed = {"split": 1, "log_crf": 1, "skyline": 1, "replay": 1, "cost_model": 1, "fit": 4, "evaluate": 1}
+    drawn = {"tables": 1, "figure": len(FIGURES), "overview": 1}
+    assert jobs(output) == {**of_seed, "collect": 2, "provenance": 1, **drawn, "tiny": 1}
     assert contents(work) == before
 
     remove(work, ["results/tiny/tables/expected_loss.csv", "results/tiny/figures/replay_count_toy.svg"])
@@ -391,10 +412,11 @@ def test_an_unknown_experiment_is_named(config, tmp_path):
     [
         ("core/objective.py", {"fit"}),
         ("core/policies.py", {"split"}),
+        ("core/cost_model.py", {"cost_model"}),
         ("simulation/losses.py", {"replay"}),
-        ("pipeline/formats.py", {"fetch"}),
+        ("pipeline/dataset_formats.py", {"fetch"}),
         ("report/tables.py", {"tables"}),
-        ("report/figures.py", {"figure"}),
+        ("report/figures.py", {"figure", "overview"}),
     ],
 )
 def test_a_change_of_code_reruns_the_rules_that_use_it(elsewhere, config, tmp_path, module, rules):
@@ -406,6 +428,7 @@ def test_a_change_of_code_reruns_the_rules_that_use_it(elsewhere, config, tmp_pa
     output = snakemake(tmp_path / "changed/work", config, "tiny", "--dry-run", project=project)
     plans = re.findall(r"^Job \d+: (\w+).*\nReason: (.*)", output, flags=re.MULTILINE)
     called = {"logging": "log_crf", "metrics": "collect", "grids": "collect"}
+    called["cost"] = "cost_model"
     called |= dict.fromkeys(GRIDS, "fit") | dict.fromkeys(FIGURES, "figure")
     reasons = [(called.get(word, word), reason) for word, reason in plans]
     assert {rule for rule, reason in reasons if f"src/drcrm/{module}" in reason} == rules
