@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 
 import numpy as np
@@ -14,10 +15,12 @@ from .core.log import BanditLog, clipping_constant
 from .core.optimiser import minimize_objectives
 from .core.policies import ExponentialPolicy
 from .core.terms import as_weight, begin
+from .core.weights import Weight
 from .errors import InputError
 from .registry import ESTIMATORS
 
 
+@dataclass(eq=False, repr=False)
 class CounterfactualEstimator(BaseEstimator):
     """Learns an exponential policy from a bandit log by minimising a counterfactual risk with L-BFGS.
 
@@ -55,16 +58,14 @@ class CounterfactualEstimator(BaseEstimator):
     converged_ : bool
     """
 
-    def __init__(
-        self, *, estimate="ips", weight="clipped", start="zero", tilt=1.0, clip="auto", max_iter=1000, tol=1e-6
-    ):
-        self.estimate = estimate
-        self.weight = weight
-        self.start = start
-        self.tilt = tilt
-        self.clip = clip
-        self.max_iter = max_iter
-        self.tol = tol
+    _: KW_ONLY
+    estimate: str = "ips"
+    weight: str | Weight = "clipped"
+    start: str = "zero"
+    tilt: float | str = 1.0
+    clip: float | str | None = "auto"
+    max_iter: int = 1000
+    tol: float = 1e-6
 
     def fit(self, X, Y, propensity=None, cost=None, context=None, count=None, logging_policy=None, cost_model=None):
         """Fit to the quadruplets (x, y, p, c); features and costs are taken as given.
@@ -147,102 +148,47 @@ class CounterfactualEstimator(BaseEstimator):
         return self.policy_.sample(X, random_state)
 
 
+@dataclass(eq=False, repr=False)
 class CIPS(CounterfactualEstimator):
     """Minimises the clipped IPS risk (1/n) Σ c_i min(M, π(y_i|x_i)/p_i). Source: eq. 3 of the paper."""
 
 
+@dataclass(eq=False, repr=False)
 class POEM(CounterfactualEstimator):
     """Minimises mean + λ √(V_n/n). Source: Swaminathan & Joachims 2015; eq. 6 of the paper.
 
     ``variance_penalty`` is λ ≥ 0 itself; see :func:`drcrm.core.selection.calibrated_penalty` for its natural unit.
     """
 
-    def __init__(
-        self,
-        variance_penalty=1.0,
-        *,
-        estimate="ips",
-        weight="clipped",
-        start="zero",
-        tilt=1.0,
-        clip="auto",
-        max_iter=1000,
-        tol=1e-6,
-    ):
-        super().__init__(
-            estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
-        )
-        self.variance_penalty = variance_penalty
+    variance_penalty: float = 1.0
 
 
+@dataclass(eq=False, repr=False)
 class KLCRM(CounterfactualEstimator):
     """Minimises the Boltzmann-weighted cost at a fixed ``temperature`` γ > 0. Source: eq. 13 of the paper."""
 
-    def __init__(
-        self,
-        temperature=1.0,
-        *,
-        estimate="ips",
-        weight="clipped",
-        start="zero",
-        tilt=1.0,
-        clip="auto",
-        max_iter=1000,
-        tol=1e-6,
-    ):
-        super().__init__(
-            estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
-        )
-        self.temperature = temperature
+    temperature: float = 1.0
 
 
+@dataclass(eq=False, repr=False)
 class AdaptiveKLCRM(CounterfactualEstimator):
     """Minimises the Boltzmann-weighted cost at γ = √(V/(2ε)), ε the ``radius`` ≥ 0. Source: Algorithm 1 of the paper.
 
     ``variance``: V is the "mean" of squares (Lemma 5) or their "sum" (the printed Algorithm 1).
     """
 
-    def __init__(
-        self,
-        radius=0.01,
-        variance="mean",
-        *,
-        estimate="ips",
-        weight="clipped",
-        start="zero",
-        tilt=1.0,
-        clip="auto",
-        max_iter=1000,
-        tol=1e-6,
-    ):
-        super().__init__(
-            estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
-        )
-        self.radius = radius
-        self.variance = variance
+    radius: float = 0.01
+    variance: str = "mean"
 
 
+@dataclass(eq=False, repr=False)
 class KLDRO(CounterfactualEstimator):
     """Minimises the worst case over {KL(Q‖P_n) ≤ ε}, ε the ``radius`` ≥ 0 in nats. Source: Lemma 4 of the paper."""
 
-    def __init__(
-        self,
-        radius=0.01,
-        *,
-        estimate="ips",
-        weight="clipped",
-        start="zero",
-        tilt=1.0,
-        clip="auto",
-        max_iter=1000,
-        tol=1e-6,
-    ):
-        super().__init__(
-            estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
-        )
-        self.radius = radius
+    radius: float = 0.01
 
 
+@dataclass(eq=False, repr=False)
 class DoublyRobustDRO(KLDRO):
     """The recommended start for a log of one's own: KLDRO on doubly robust costs, from π0 tilted by the cost model.
 
@@ -254,114 +200,47 @@ class DoublyRobustDRO(KLDRO):
     labels, which its model presumes: compare it there with ``KLDRO(estimate="ips")`` by a held-out score.
     """
 
-    def __init__(
-        self,
-        radius=0.01,
-        *,
-        estimate="dr",
-        weight="clipped",
-        start="model",
-        tilt="auto",
-        clip="auto",
-        max_iter=1000,
-        tol=1e-6,
-    ):
-        super().__init__(
-            radius, estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
-        )
+    _: KW_ONLY
+    estimate: str = "dr"
+    start: str = "model"
+    tilt: float | str = "auto"
 
 
+@dataclass(eq=False, repr=False)
 class Chi2DRO(CounterfactualEstimator):
     """Minimises the worst case over {(1/n) Σ (n q_i − 1)² ≤ ε}, ε the ``radius`` ≥ 0. Source: Lemma 3 of the paper."""
 
-    def __init__(
-        self,
-        radius=0.01,
-        *,
-        estimate="ips",
-        weight="clipped",
-        start="zero",
-        tilt=1.0,
-        clip="auto",
-        max_iter=1000,
-        tol=1e-6,
-    ):
-        super().__init__(
-            estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
-        )
-        self.radius = radius
+    radius: float = 0.01
 
 
+@dataclass(eq=False, repr=False)
 class LogSmoothing(CounterfactualEstimator):
     """Minimises −(1/λ) mean log(1 − λz), λ the ``smoothing`` > 0. Source: Sakhi et al. 2024.
 
     It is of costs below 1/λ, and so not under the estimates "snips" and "dr".
     """
 
-    def __init__(
-        self,
-        smoothing=0.1,
-        *,
-        estimate="ips",
-        weight="clipped",
-        start="zero",
-        tilt=1.0,
-        clip="auto",
-        max_iter=1000,
-        tol=1e-6,
-    ):
-        super().__init__(
-            estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
-        )
-        self.smoothing = smoothing
+    smoothing: float = 0.1
 
 
+@dataclass(eq=False, repr=False)
 class LogSumExp(CounterfactualEstimator):
     """Minimises γ log mean e^{z/γ}, γ the ``temperature`` > 0: the KL ball at a fixed multiplier.
 
     Source: Behnamnia et al. 2025.
     """
 
-    def __init__(
-        self,
-        temperature=1.0,
-        *,
-        estimate="ips",
-        weight="clipped",
-        start="zero",
-        tilt=1.0,
-        clip="auto",
-        max_iter=1000,
-        tol=1e-6,
-    ):
-        super().__init__(
-            estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
-        )
-        self.temperature = temperature
+    temperature: float = 1.0
 
 
+@dataclass(eq=False, repr=False)
 class WeightedLikelihood(CounterfactualEstimator):
     """Minimises the mean of −e^{−βc} log π, β the ``sharpness`` ≥ 0, which is convex in Θ.
 
     It uses no propensities, and has neither an estimate nor a weight. Source: Aouali & Sakhi 2025.
     """
 
-    def __init__(
-        self,
-        sharpness=1.0,
-        *,
-        estimate="ips",
-        weight="clipped",
-        start="zero",
-        tilt=1.0,
-        clip="auto",
-        max_iter=1000,
-        tol=1e-6,
-    ):
-        super().__init__(
-            estimate=estimate, weight=weight, start=start, tilt=tilt, clip=clip, max_iter=max_iter, tol=tol
-        )
-        self.sharpness = sharpness
+    sharpness: float = 1.0
 
 
 def _clip(clip, log: BanditLog) -> float | None:
