@@ -553,6 +553,18 @@ def interrupt(command: list[str], look: Callable[[], list[Path]]) -> Path:
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(timeout=60) != 0
+        while in_group(process.pid):  # jobs may take longer to end than what started them
+            assert time.monotonic() < deadline + 60, "jobs go on after an interruption"
+            time.sleep(0.02)
     finally:
         process.kill()
     return found[0]
+
+
+def in_group(group: int) -> bool:
+    """Whether a process group has any process left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
