@@ -119,9 +119,8 @@ class Estimator:
         allowed = [*own, *([f"weight.{kind.parameter}"] if kind else [])]
         expected = f"{' or '.join(allowed)} and at least one value" if allowed else "none"
         found = f"{parameter} and {len(grid)} values" if parameter else "none"
-        if bool(parameter) != bool(allowed and not set(allowed) <= set(options)) or (
-            parameter and (parameter not in allowed or not len(grid))
-        ):
+        free = [name for name in allowed if name not in options]
+        if (parameter not in free or not len(grid)) if parameter else (free or len(grid)):
             raise InputError(f"the hyper-parameter of {self.name} is {found}, expected {expected}")
         _one_of(STARTS, options.get("start", "zero"), "start")
         tilt = options.get("tilt", "auto")
@@ -171,8 +170,8 @@ def _imported(path: str, place: str) -> type:
     module, _, name = path.partition(":")
     try:
         return getattr(import_module(module), name)
-    except (ImportError, AttributeError, SyntaxError, TypeError, ValueError) as error:
-        raise InputError(f"{place}: {error}") from None
+    except Exception as error:  # whatever the module of a user does
+        raise InputError(f"{place}: {' '.join(str(error).split()) or type(error).__name__}") from None
 
 
 def _one_of(allowed, name: object, kind: str) -> None:
