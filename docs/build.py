@@ -6,6 +6,7 @@ what stands between <!-- KIND ARGUMENTS --> and <!-- end -->:
 
     losses EXPERIMENT METRIC SELECTION      the table of a loss
     figure EXPERIMENT FIGURE DATASET        a figure with its caption
+    overview EXPERIMENT                     the overview with its caption
 
 Options and names come from config.yaml, with docs/EXPERIMENT.yaml added where there is one; what an experiment is, from
 the table of README.md.
@@ -26,6 +27,8 @@ from pathlib import Path
 import matplotlib
 import pandas as pd
 import yaml
+from jinja2 import Template
+from matplotlib.figure import Figure
 from PIL import Image
 from snakemake.utils import update_config
 
@@ -35,10 +38,11 @@ from drcrm.pipeline.columns import COLUMNS, GRID_COLUMNS
 from drcrm.pipeline.config import complete
 from drcrm.pipeline.files import atomic, read_csv, write_text
 from drcrm.pipeline.steps.tables import published
+from drcrm.registry import ROLES
 from drcrm.report import documents
 from drcrm.report.experiment_tables import Plan, all_tables
 from drcrm.report.figure_data import DatasetResults
-from drcrm.report.figures import FIGURES
+from drcrm.report.figures import FIGURES, overview
 from drcrm.report.paper import Protocol
 from drcrm.report.style import RC, Names
 
@@ -47,6 +51,7 @@ BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.S)
 ROWS = {"metrics": "every run, algorithm and selection", "grids": "every fit"}
 ADDED = ("tilt", "dr", "dr_bound", "snips_bound")  # columns that rows of before them lack
 IN_FULL = ("sample",)  # pages with all figures; others show the replay-count figure, if they have one
+WITH_OVERVIEW = ("beyond",)  # pages that open on the overview
 
 
 def take(name: str) -> None:
@@ -145,7 +150,18 @@ def experiment(name: str) -> documents.Experiment:
             picture(config, name, figure, datasets, "../figures")
             for figure, datasets in pictured(name, options, "grids" in kept).items()
         ],
+        overview=overview_in(config, name, "../figures") if name in WITH_OVERVIEW else "",
     )
+
+
+def overview_in(config: dict, name: str, folder: str) -> str:
+    """The overview of an experiment with its caption, in a folder as seen from a document."""
+    options = config["experiments"][name]
+    template = Template((ROOT / "workflow/report/overview.rst").read_text(encoding="utf-8"))
+    named = lookups.named(config, name, options["datasets"])
+    params = {"named": named, "seeds": options["seeds"], "replay_count": options["replay_count"]}
+    caption = " ".join(template.render(snakemake={"wildcards": {"experiment": name}, "params": params}).split())
+    return f'<img src="{folder}/{name}_overview.png" alt="From CIPS to full supervision" width="700">\n\n{caption}\n'
 
 
 def pictured(name: str, options: dict, with_grids: bool) -> dict[str, list[str]]:
@@ -165,22 +181,31 @@ def picture(config: dict, name: str, figure: str, datasets: list[str], folder: s
 
 def write_figures(name: str) -> None:
     """Draw the figures of an experiment's page."""
-    for each in experiment(name).pictures:
-        for dataset, link in each.links.items():
-            drawn = BytesIO()
-            with matplotlib.rc_context(RC):
-                FIGURES[each.figure](results(name, each.figure, dataset)).savefig(drawn, format="png")
-            image = Image.open(drawn).convert("RGB").quantize(dither=Image.Dither.NONE)  # a third of the bytes
-            with atomic(ROOT / "docs/figures" / Path(link).name) as part:
-                image.save(part, optimize=True)
+    with matplotlib.rc_context(RC):
+        for each in experiment(name).pictures:
+            for dataset, link in each.links.items():
+                write_figure(FIGURES[each.figure](results(name, each.figure, dataset)), Path(link).name)
+        if name in WITH_OVERVIEW:
+            datasets = experiment(name).plan.datasets
+            write_figure(overview([results(name, "overview", each) for each in datasets]), f"{name}_overview.png")
+
+
+def write_figure(figure: Figure, file: str) -> None:
+    """Save a figure in docs/figures, with few colours: a third of the bytes."""
+    drawn = BytesIO()
+    figure.savefig(drawn, format="png")
+    image = Image.open(drawn).convert("RGB").quantize(dither=Image.Dither.NONE)
+    with atomic(ROOT / "docs/figures" / file) as part:
+        image.save(part, optimize=True)
 
 
 def results(name: str, figure: str, dataset: str) -> DatasetResults:
     """What a figure is drawn of."""
     config, of = configured(name), experiment(name)
-    shown = lookups.shown(of.options, figure)
+    shown, metrics = lookups.shown(of.options, figure), rows(name, "metrics")
+    algorithms = [*lookups.shown_algorithms(of.options, figure), *ROLES]
     return DatasetResults.of(
-        rows(name, "metrics"),
+        metrics[metrics["algorithm"].isin(algorithms)],
         rows(name, "grids"),
         dataset,
         seeds=shown["seeds"],
@@ -202,7 +227,13 @@ def figure(name: str, kind: str, dataset: str) -> str:
     return documents.picture(picture(configured(name), name, kind, [dataset], "docs/figures"), of.names)
 
 
-KINDS = {"losses": losses, "figure": figure}
+def overview_block(name: str) -> str:
+    if name not in WITH_OVERVIEW:
+        raise InputError(f"the page of {name} has no overview")
+    return overview_in(configured(name), name, "docs/figures")
+
+
+KINDS = {"losses": (losses, 3), "figure": (figure, 3), "overview": (overview_block, 1)}
 
 
 def filled(text: str) -> str:
@@ -210,9 +241,11 @@ def filled(text: str) -> str:
 
     def fill(block: re.Match) -> str:
         kind, *arguments = block[2].split()
-        if kind not in KINDS or len(arguments) != 3:
-            raise InputError(f"no block {block[2]!r}: expected {' or '.join(KINDS)}, and three arguments")
-        return f"{block[1]}\n{KINDS[kind](*arguments)}\n{block[3]}"
+        make, expected = KINDS.get(kind, (None, -1))
+        if len(arguments) != expected:
+            known = " or ".join(f"{name} with {n} arguments" for name, (_, n) in KINDS.items())
+            raise InputError(f"no block {block[2]!r}: expected {known}")
+        return f"{block[1]}\n{make(*arguments)}\n{block[3]}"
 
     return BLOCK.sub(fill, text)
 

@@ -85,6 +85,7 @@ def test_the_committed_documents_are_those_that_the_committed_rows_make(monkeypa
     assert set((ROOT / "docs/experiments").iterdir()) < set(made)
     pictures = [picture for name in build.finished() for picture in build.experiment(name).pictures]
     drawn = {Path(link).name for picture in pictures for link in picture.links.values()}
+    drawn |= {f"{name}_overview.png" for name in build.finished() if build.experiment(name).overview}
     assert drawn == {path.name for path in (ROOT / "docs/figures").iterdir()}
     assert max(path.stat().st_size for path in (ROOT / "docs/figures").iterdir()) <= 100_000
 
@@ -176,12 +177,13 @@ def test_blocks_of_the_readme_are_replaced_and_the_rest_stays(build, tmp_path):
 @pytest.mark.parametrize(
     ("block", "message"),
     [
-        ("picture small grid yeast", "no block 'picture small grid yeast': expected losses or figure, and three arg"),
-        ("losses small", "no block 'losses small': expected losses or figure, and three arguments"),
+        ("picture small grid yeast", "no block 'picture small grid yeast': expected losses with 3 arguments or figure"),
+        ("losses small", "no block 'losses small': expected losses with 3 arguments or figure with 3"),
         (
             "losses small greedy_loss top",
             "small has no table of greedy_loss by top, only of expected_loss, greedy_loss by",
         ),
+        ("overview small", "the page of small has no overview"),
         ("figure small grid yeast", "the page of small has no figure grid of yeast"),
         ("losses gone greedy_loss ips", "no experiment 'gone' in config.yaml or docs/gone.yaml"),
         ("losses demo greedy_loss ips", "docs/results/demo_metrics.csv.gz: no such file"),

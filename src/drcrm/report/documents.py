@@ -43,6 +43,8 @@ class Experiment:
     names : Names
     rows : mapping from what they are to where a page links to them
     pictures : sequence of Picture
+    overview : str
+        Markdown of the picture that the page opens on, if there is one.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Experiment:
     names: Names = field(default_factory=Names)
     rows: Mapping[str, str] = field(default_factory=dict)
     pictures: Iterable[Picture] = ()
+    overview: str = ""
 
     @property
     def markdown(self) -> markup.Markup:
@@ -72,7 +75,7 @@ def page(experiment: Experiment) -> str:
         "Figures": "\n".join(picture(each, experiment.names) for each in experiment.pictures),
     }
     texts = [f"## {title}\n\n{text}" for title, text in sections.items() if text]
-    return "\n".join([f"# {experiment.name}\n\n{experiment.about}\n", *texts])
+    return "\n".join(filter(None, [f"# {experiment.name}\n\n{experiment.about}\n", experiment.overview, *texts]))
 
 
 def run(experiment: Experiment) -> str:

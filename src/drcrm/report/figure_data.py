@@ -49,8 +49,8 @@ class DatasetResults:
 
     @property
     def algorithms(self) -> list[str]:
-        """All algorithms, π0 and the skyline among them, in the order of the metrics."""
-        return list(dict.fromkeys(self.metrics["algorithm"]))
+        """All algorithms, π0 and the skyline among them, in the order of the metrics at these replay counts."""
+        return list(dict.fromkeys(self.metrics.loc[self.metrics["replay_count"].isin(self.counts), "algorithm"]))
 
     @property
     def learned(self) -> list[str]:
