@@ -21,6 +21,13 @@ if PROJECT == Path(os.path.abspath(workflow.basedir)):
             if workflow.local_exec:
                 workflow.scheduler.job_rate_limiter = None
 
+    # A report opens on what was found by the experiment that it is asked of.
+    asked = [name for name in config["experiments"] if name in getattr(workflow.dag_settings, "targets", ())]
+    for name in asked[:1] or config["run"][:1]:
+        if os.path.exists(summary(name)):
+
+            report: os.path.abspath(summary(name))
+
 
 wildcard_constraints:
     experiment="|".join(config["experiments"]),

@@ -75,6 +75,7 @@ RESULTS = {
     "metrics.csv",
     "grids.csv",
     "provenance.json",
+    "summary.rst",
     *(f"tables/{name}.{kind}" for name, kind in product(TABLES, ["csv", "md", "tex", "html"])),
     *(f"figures/{name}.{kind}" for name, kind in product(DRAWN, ["pdf", "svg", "png"])),
 }
@@ -458,6 +459,7 @@ def test_report_is_one_page_with_tables_and_figures(finished, config, tmp_path_f
     for name in [name for name in RESULTS if name.endswith((".html", ".svg"))]:
         assert base64.b64encode((work / "results/tiny" / name).read_bytes()).decode() in page
     text = re.sub(r"\\n|\s+", " ", html.unescape(page))
+    assert "Of the way from CIPS to full supervision that is" in text
     assert "2 seeds at replay count 2, hyper-parameters chosen by SNIPS, IPS" in text
     assert "Post-decision surprise on toy: the held-out score (SNIPS, IPS)" in text
     assert "Expected Hamming loss on toy against the replay count" in text

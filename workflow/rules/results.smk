@@ -115,6 +115,7 @@ rule overview:
             category="Overview",
             labels={"figure": "From CIPS to full supervision"},
         ),
+        summary="results/{experiment}/summary.rst",
     log:
         "results/{experiment}/logs/overview.log",
     benchmark:
@@ -133,12 +134,13 @@ rule overview:
         replay_count=option("replay_count"),
         named=named,
         names=names,
+        pictures=lambda wildcards, output: [path for path in output if not path.endswith(".rst")],
     message:
         "overview of {wildcards.experiment}"
     shell:
         "{params.drcrm} overview --metrics {input.metrics} --datasets {params.datasets} --selection {params.selection}"
         " --seeds {params.seeds} --replay-count {params.replay_count} --names {params.names:q}"
-        " --output {output} 2> {log}"
+        " --title {wildcards.experiment} --output {params.pictures} --output-summary {output.summary} 2> {log}"
 
 
 rule figure:

@@ -19,6 +19,16 @@ def runs(name):
     return sorted(dict.fromkeys(tables + figure))
 
 
+def has_overview(name):
+    """Whether an experiment has the algorithm from which the overview measures."""
+    return BASELINE in config["experiments"][name]["algorithms"]
+
+
+def summary(name):
+    """The first page of an experiment's report."""
+    return f"results/{name}/summary.rst"
+
+
 def targets(name):
     """All files of an experiment, but the report."""
     folder, experiment = f"results/{name}", config["experiments"][name]
@@ -27,6 +37,10 @@ def targets(name):
         f"{folder}/metrics.csv",
         f"{folder}/provenance.json",
         *expand(f"{folder}/tables/{{table}}.{{kind}}", table=TABLES, kind=TABLE_KINDS),
-        *(f"{folder}/figures/overview.{kind}" for kind in FIGURE_KINDS if BASELINE in experiment["algorithms"]),
+        *(
+            [summary(name), *(f"{folder}/figures/overview.{kind}" for kind in FIGURE_KINDS)]
+            if has_overview(name)
+            else []
+        ),
         *(f"{folder}/figures/{f}_{d}.{kind}" for f, names in figures.items() for d in names for kind in FIGURE_KINDS),
     ]

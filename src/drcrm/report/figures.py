@@ -124,7 +124,7 @@ def overview(all_results: Sequence[DatasetResults]) -> Figure:
     dashed one. What is far below CIPS stands at the edge, with its number.
     """
     names, algorithms = all_results[0].names, [name for name in all_results[0].learned if name != BASELINE]
-    figure = Figure(figsize=(1.1 + 1.5 * len(all_results), 0.9 + 0.17 * len(algorithms)))
+    figure = Figure(figsize=(max(COLUMN, 1.1 + 1.5 * len(all_results)), 0.9 + 0.17 * len(algorithms)))
     panels = figure.subplots(1, len(all_results), sharey=True, squeeze=False)[0]
     for axes, results in zip(panels, all_results, strict=True):
         frame = closed_gap(results)
@@ -144,7 +144,7 @@ def overview(all_results: Sequence[DatasetResults]) -> Figure:
     lines = {"π0": ":", "π0's greedy actions": "--"}
     handles = [Line2D([], [], color=GREY, linestyle=line, linewidth=1, label=label) for label, line in lines.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=7)
-    figure.suptitle("The way from CIPS (0 %) to full supervision (100 %)", fontsize=8)
+    figure.suptitle("From CIPS (0 %) to full supervision (100 %)", fontsize=8)
     return figure
 
 

@@ -1,7 +1,8 @@
-"""Draw how far each algorithm of an experiment comes from CIPS to full supervision, on all its data sets.
+"""Draw how far each algorithm of an experiment comes from CIPS to full supervision, and say what was found.
 
 Reads   --metrics: csv from collect.
-Writes  each --output, in the format of its suffix (pdf, svg, png).
+Writes  each --output, in the format of its suffix (pdf, svg, png); --output-summary: the first page of the report, in
+        reStructuredText, which takes in the svg.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from ...registry import BASELINE, SCORES
 from ...report.figure_data import DatasetResults
 from ...report.figures import overview
 from ...report.style import RC, Names
+from ...report.summary import restructured_text
 from ..columns import COLUMNS
-from ..files import read_csv
+from ..files import read_csv, write_text
 from ..pictures import check_formats, save
 from . import json_object, require, whole
 
@@ -28,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=whole(1), required=True, help="number of seeds that each mean must have")
     parser.add_argument("--replay-count", type=whole(1), required=True)
     parser.add_argument("--names", type=json_object, default={}, metavar="JSON", help="labels, colours and markers")
+    parser.add_argument("--title", default="", help="of the summary")
     parser.add_argument("--output", nargs="+", type=Path, required=True)
+    parser.add_argument("--output-summary", type=Path)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -45,3 +49,9 @@ def run(options: argparse.Namespace) -> None:
     ]
     with matplotlib.rc_context(RC):
         save(overview(results), options.output)
+    if options.output_summary:
+        picture = next((path for path in options.output if path.suffix == ".svg"), None)
+        require(picture is not None, "--output-summary needs an svg among the --output")
+        write_text(
+            options.output_summary, restructured_text(options.title, results, picture.read_text(encoding="utf-8"))
+        )
