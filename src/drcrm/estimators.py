@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from .core.log import BanditLog, clipping_constant
 from .core.optimiser import minimize_objectives
@@ -111,10 +112,11 @@ class CounterfactualEstimator(BaseEstimator):
         own = {name: getattr(self, name) for name in estimator.names()}
         terms = estimator.make_terms(estimate=self.estimate, weight=as_weight(self.weight), **own)
         self.clip_ = _clip(self.clip, log)
-        beginning = begin(log, self.estimate, self.start, self.tilt, logging_policy, cost_model)
+        with threadpool_limits(1, "blas"):  # with more threads small products take many times as long
+            beginning = begin(log, self.estimate, self.start, self.tilt, logging_policy, cost_model)
+            objective = terms.objective(log, self.clip_, beginning.effects)
+            [found] = minimize_objectives([objective], beginning.coef, self.max_iter, self.tol)
         self.tilt_ = beginning.tilt
-        objective = terms.objective(log, self.clip_, beginning.effects)
-        [found] = minimize_objectives([objective], beginning.coef, self.max_iter, self.tol)
         self.coef_ = found.coef
         self.objective_ = found.objective
         self.n_iter_ = found.iterations
