@@ -166,7 +166,7 @@ def overview_in(config: dict, name: str, folder: str) -> str:
 
 def pictured(name: str, options: dict, with_grids: bool) -> dict[str, list[str]]:
     """The figures of a page, and their data sets."""
-    chosen = {"replay_count", *(FIGURES if name in IN_FULL else ())} - (set() if with_grids else {"grid"})
+    chosen = {"replay_count", "ablation", *(FIGURES if name in IN_FULL else ())} - (set() if with_grids else {"grid"})
     drawn = {figure: each for figure, each in lookups.figure_datasets(options).items() if figure in chosen and each}
     return {figure: [each for each in lookups.all_datasets(options) if each in of] for figure, of in drawn.items()}
 
@@ -203,7 +203,7 @@ def results(name: str, figure: str, dataset: str) -> DatasetResults:
     """What a figure is drawn of."""
     config, of = configured(name), experiment(name)
     shown, metrics = lookups.shown(of.options, figure), rows(name, "metrics")
-    algorithms = [*lookups.shown_algorithms(of.options, figure), *ROLES]
+    algorithms = [*lookups.shown_algorithms(config, name, figure), *ROLES]
     return DatasetResults.of(
         metrics[metrics["algorithm"].isin(algorithms)],
         rows(name, "grids"),

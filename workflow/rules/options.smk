@@ -116,8 +116,8 @@ def fit_megabytes(wildcards, input):
 
 def fits(wildcards):
     """The fits of one run."""
-    experiment, run = config["experiments"][wildcards.experiment], (int(wildcards.replays), int(wildcards.seed))
-    algorithms = lookups.run_algorithms(experiment, wildcards.dataset, *run)
+    run = wildcards.dataset, int(wildcards.replays), int(wildcards.seed)
+    algorithms = lookups.run_algorithms(config, wildcards.experiment, *run)
     return {name: f"{RUN}/replay{{replays}}/{name}.npz".format(**wildcards) for name in algorithms}
 
 
@@ -156,7 +156,8 @@ def named(wildcards):
 def settings(wildcards):
     """An experiment with its data sets and algorithms, as provenance wants them; the mirror is not among them."""
     experiment = config["experiments"][wildcards.experiment]
-    used = {"datasets": lookups.all_datasets(experiment), "algorithms": experiment["algorithms"]}
+    algorithms = lookups.all_algorithms(config, wildcards.experiment)
+    used = {"datasets": lookups.all_datasets(experiment), "algorithms": algorithms}
     chosen = {kind: {name: config[kind][name] for name in names} for kind, names in used.items()}
     return json.dumps({"experiment": experiment, **chosen}, sort_keys=True)
 

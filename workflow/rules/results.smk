@@ -129,6 +129,7 @@ rule overview:
     params:
         drcrm=drcrm,
         datasets=option("datasets"),
+        algorithms=option("algorithms"),
         selection=lambda wildcards: config["experiments"][wildcards.experiment]["selection"][0],
         seeds=option("seeds"),
         replay_count=option("replay_count"),
@@ -139,7 +140,7 @@ rule overview:
         "overview of {wildcards.experiment}"
     shell:
         "{params.drcrm} overview --metrics {input.metrics} --datasets {params.datasets} --selection {params.selection}"
-        " --seeds {params.seeds} --replay-count {params.replay_count} --names {params.names:q}"
+        " --algorithms {params.algorithms} --seeds {params.seeds} --replay-count {params.replay_count} --names {params.names:q}"
         " --title {wildcards.experiment} --output {params.pictures} --output-summary {output.summary} 2> {log}"
 
 
@@ -176,9 +177,7 @@ rule figure:
         named=named,
         names=names,
         labels=n_labels,
-        algorithms=lambda wildcards: lookups.shown_algorithms(
-            config["experiments"][wildcards.experiment], wildcards.figure
-        ),
+        algorithms=lambda wildcards: lookups.shown_algorithms(config, wildcards.experiment, wildcards.figure),
     message:
         "{wildcards.figure} figure of {wildcards.experiment} on {wildcards.dataset}"
     shell:

@@ -12,7 +12,8 @@ from itertools import product
 import jsonschema
 
 from ..errors import InputError, located
-from ..registry import PAPERS, SCORES, find_estimator
+from ..registry import PAPERS, SCORES, STARTS, find_estimator
+from .lookups import all_starts
 
 SPARE_COLOURS = ("#882255", "#44AA99", "#999933", "#332288")
 SPARE_MARKERS = "*hpd<>HX"
@@ -33,7 +34,7 @@ def complete(config: Mapping, schema: Mapping) -> dict:
     Text counts as the number or truth value that it spells where the schema wants one: Snakemake's --config gives
     nested values as text, and YAML reads 1e-5 as text.
 
-    Beyond the schema it checks that the data sets, algorithms, experiments and scores that are named exist, and that an
+    An experiment's ablation adds its algorithms from other starts. Beyond the schema it checks that the data sets, algorithms, experiments and scores that are named exist, and that an
     algorithm's parameters are its estimator's. Algorithms without a colour or marker get a pair of their own.
     """
     config = _typed(config, schema, schema)
@@ -62,11 +63,26 @@ def complete(config: Mapping, schema: Mapping) -> dict:
             _known(algorithm, config["algorithms"], f"{place}.algorithms", "algorithm")
         for algorithm in experiment.get("replay_curve", {}).get("algorithms", []):
             _known(algorithm, experiment["algorithms"], f"{place}.replay_curve.algorithms", "algorithm")
+        for algorithm in experiment.get("ablation", {}).get("algorithms", []):
+            _known(algorithm, experiment["algorithms"], f"{place}.ablation.algorithms", "algorithm")
         for selection in experiment["selection"]:
             _known(selection, SCORES, f"{place}.selection", "held-out score")
+        for start in experiment.get("ablation", {}).get("starts", []):
+            _known(start, STARTS, f"{place}.ablation.starts", "start")
+        _add_starts(config["algorithms"], experiment)
     for experiment in config["run"]:
         _known(experiment, config["experiments"], "run", "experiment")
     return config
+
+
+def _add_starts(algorithms: dict[str, dict], experiment: Mapping) -> None:
+    """Add the algorithms of an experiment's ablation as they start elsewhere than where they are configured to."""
+    for name, by_start in all_starts(algorithms, experiment).items():
+        for start, key in by_start.items():
+            if key != name:
+                label = f"{algorithms[name]['label']}, from {STARTS[start]}"
+                options = {**algorithms[name]["options"], "start": start}
+                algorithms[key] = {**algorithms[name], "label": label, "options": options}
 
 
 def _name(entries: Mapping[str, dict]) -> None:

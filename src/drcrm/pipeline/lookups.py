@@ -13,15 +13,38 @@ def all_datasets(experiment: Mapping) -> list[str]:
     return list(dict.fromkeys(experiment["datasets"] + experiment.get("replay_curve", {}).get("datasets", [])))
 
 
-def run_algorithms(experiment: Mapping, dataset: str, replays: int, seed: int) -> list[str]:
-    """The algorithms of a run: those of the tables where it enters them, else those of the replay-count figure."""
+def run_algorithms(config: Mapping, name: str, dataset: str, replays: int, seed: int) -> list[str]:
+    """The algorithms of a run: those of the tables and of the ablation where it enters them, else of the curve."""
+    experiment = config["experiments"][name]
     in_tables = dataset in experiment["datasets"] and seed < experiment["seeds"]
-    of_tables = in_tables and replays == experiment["replay_count"]
-    return experiment["algorithms"] if of_tables else shown_algorithms(experiment, "replay_count")
+    if not (in_tables and replays == experiment["replay_count"]):
+        return shown_algorithms(config, name, "replay_count")
+    in_ablation = seed < experiment.get("ablation", {"seeds": 0})["seeds"]
+    return all_algorithms(config, name) if in_ablation else experiment["algorithms"]
 
 
-def shown_algorithms(experiment: Mapping, figure: str) -> list[str]:
-    """The algorithms of a figure: all, or those of the replay-count curve."""
+def all_algorithms(config: Mapping, name: str) -> list[str]:
+    """The algorithms of an experiment's tables, and those of its ablation."""
+    starts = all_starts(config["algorithms"], config["experiments"][name]).values()
+    added = (key for by_start in starts for key in by_start.values())
+    return list(dict.fromkeys([*config["experiments"][name]["algorithms"], *added]))
+
+
+def all_starts(algorithms: Mapping, experiment: Mapping) -> dict[str, dict[str, str]]:
+    """The algorithms of an experiment's ablation, and what each is called as it starts from each of its starts."""
+    ablation = experiment.get("ablation", {"algorithms": [], "starts": []})
+    own = {name: algorithms[name]["options"].get("start", "zero") for name in ablation["algorithms"]}
+    return {
+        name: {start: name if start == own[name] else f"{name}_from_{start}" for start in ablation["starts"]}
+        for name in own
+    }
+
+
+def shown_algorithms(config: Mapping, name: str, figure: str) -> list[str]:
+    """The algorithms of a figure: those of the tables, of the ablation too, or of the replay-count curve."""
+    if figure == "ablation":
+        return all_algorithms(config, name)
+    experiment = config["experiments"][name]
     curve = experiment["replay_curve"] if figure == "replay_count" else {}
     return curve.get("algorithms", experiment["algorithms"])
 
@@ -34,7 +57,7 @@ def uses_logging_policy(algorithm: Mapping) -> bool:
 def uses_cost_model(config: Mapping, name: str) -> bool:
     """Whether an experiment's fits or its scores take a cost model."""
     experiment = config["experiments"][name]
-    options = [config["algorithms"][each]["options"] for each in experiment["algorithms"]]
+    options = [config["algorithms"][each]["options"] for each in all_algorithms(config, name)]
     modelled = any(each.get("estimate") in ("dr", "dm") or each.get("start") == "model" for each in options)
     return modelled or any(score.startswith("dr") for score in experiment["selection"])
 
@@ -59,9 +82,10 @@ def papers(config: Mapping, name: str) -> dict[str, tuple[str, str]]:
 def names(config: Mapping, name: str) -> dict[str, dict]:
     """How an experiment's algorithms and data sets are named and drawn, as ``drcrm.report.style.Names`` has it."""
     experiment = config["experiments"][name]
-    algorithms = {each: config["algorithms"][each] for each in experiment["algorithms"]}
+    algorithms = {each: config["algorithms"][each] for each in all_algorithms(config, name)}
     looks = {key: {part: each[part] for part in ("label", "colour", "marker")} for key, each in algorithms.items()}
-    return {"algorithms": looks, "datasets": {each: label(config, each) for each in all_datasets(experiment)}}
+    datasets = {each: label(config, each) for each in all_datasets(experiment)}
+    return {"algorithms": looks, "datasets": datasets, "starts": all_starts(config["algorithms"], experiment)}
 
 
 def label(config: Mapping, dataset: str) -> str:
@@ -78,9 +102,11 @@ def named(config: Mapping, name: str, datasets: Sequence[str]) -> dict[str, obje
 
 
 def shown(experiment: Mapping, figure: str) -> dict[str, object]:
-    """The seeds and replay counts of a figure: those of the replay-count curve, or of the tables."""
+    """The seeds and replay counts of a figure: those of the replay-count curve, of the ablation, or of the tables."""
     if figure == "replay_count":
         return experiment["replay_curve"]
+    if figure == "ablation":
+        return {"seeds": experiment["ablation"]["seeds"], "counts": [experiment["replay_count"]]}
     return {"seeds": experiment["seeds"], "counts": [experiment["replay_count"]]}
 
 
@@ -88,6 +114,8 @@ def figure_datasets(experiment: Mapping) -> dict[str, list[str]]:
     """The figures of an experiment, and of which data sets each is drawn."""
     figures = {figure: experiment["datasets"] for figure in FIGURE_TITLES}
     figures["replay_count"] = experiment.get("replay_curve", {"datasets": []})["datasets"]
+    if "ablation" not in experiment:
+        del figures["ablation"]
     if REFERENCE not in experiment["algorithms"]:
         del figures["paired"]
     return figures

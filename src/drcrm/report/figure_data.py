@@ -95,6 +95,16 @@ def choices(results: DatasetResults) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["algorithm", "selection", "value", "share"])
 
 
+def by_start(results: DatasetResults) -> pd.DataFrame:
+    """The loss of each algorithm of the ablation from each start: (algorithm, start, mean, low, high)."""
+    rows = [
+        {"algorithm": name, "start": start, **_summary(results.losses(key))}
+        for name, keys in results.names.starts.items()
+        for start, key in keys.items()
+    ]
+    return pd.DataFrame(rows, columns=["algorithm", "start", "mean", "low", "high"])
+
+
 def surprises(results: DatasetResults) -> pd.DataFrame:
     """Estimated less true risk of what each score chose: (algorithm, selection, mean, low, high)."""
     rows = []

@@ -12,6 +12,14 @@ FIGURE_TITLES = {
     "grid": "Loss along the grids",
     "surprise": "Post-decision surprise",
     "paired": "Paired differences to POEM",
+    "ablation": "Estimate, start and risk",
+}
+
+START_LOOKS = {
+    "zero": Look("Θ = 0", "#000000", "o"),
+    "logging": Look("π0", "#0072B2", "s"),
+    "model": Look("π0, tilted by the cost model", "#D55E00", "^"),
+    "imitation": Look("imitation", "#CC79A7", "D"),
 }
 
 COLUMN = 3.4  # inches: the width of a paper's column
@@ -42,10 +50,13 @@ class Names:
     ----------
     algorithms : mapping from a name to label, colour and marker
     datasets : mapping from a name to a label
+    starts : mapping from an algorithm to its names by start
+        Of an ablation.
     """
 
     algorithms: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     datasets: Mapping[str, str] = field(default_factory=dict)
+    starts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def look(self, algorithm: str) -> Look:
         """The look of an algorithm, or of π0 and the skyline."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import matplotlib
 
-from ...registry import BASELINE, SCORES
+from ...registry import BASELINE, ROLES, SCORES
 from ...report.figure_data import DatasetResults
 from ...report.figures import overview
 from ...report.style import RC, Names
@@ -26,6 +26,7 @@ from . import json_object, require, whole
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metrics", type=Path, required=True, help="csv from collect")
     parser.add_argument("--datasets", nargs="+", required=True, help="data sets, in the figure's order")
+    parser.add_argument("--algorithms", nargs="+", help="those shown, beside π0; by default all")
     parser.add_argument("--selection", choices=SCORES, required=True, help="score that chooses")
     parser.add_argument("--seeds", type=whole(1), required=True, help="number of seeds that each mean must have")
     parser.add_argument("--replay-count", type=whole(1), required=True)
@@ -38,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     check_formats(options.output)
     metrics = read_csv(options.metrics, COLUMNS)
+    if options.algorithms:
+        metrics = metrics[metrics["algorithm"].isin([*options.algorithms, *ROLES])]
     for dataset in options.datasets:
         at = metrics[(metrics["dataset"] == dataset) & (metrics["selection"] == options.selection)]
         require(BASELINE in set(at["algorithm"]), f"{options.metrics}: no runs of {BASELINE} on data set {dataset!r}")
