@@ -40,7 +40,7 @@ from drcrm.pipeline.files import atomic, read_csv, write_text
 from drcrm.pipeline.steps.tables import published
 from drcrm.registry import ROLES
 from drcrm.report import documents
-from drcrm.report.experiment_tables import Plan, all_tables
+from drcrm.report.experiment_tables import Plan, ablation_table, all_tables
 from drcrm.report.figure_data import DatasetResults
 from drcrm.report.figures import FIGURES, overview
 from drcrm.report.paper import Protocol
@@ -150,8 +150,17 @@ def experiment(name: str) -> documents.Experiment:
             picture(config, name, figure, datasets, "../figures")
             for figure, datasets in pictured(name, options, "grids" in kept).items()
         ],
+        ablation=ablation(config, name, plan),
         overview=overview_in(config, name, "../figures") if name in WITH_OVERVIEW else "",
     )
+
+
+def ablation(config: dict, name: str, plan: Plan) -> pd.DataFrame | None:
+    """The table of an experiment's ablation, if it has one."""
+    options = config["experiments"][name]
+    starts = lookups.all_starts(config["algorithms"], options).values()
+    algorithms = [key for by_start in starts for key in by_start.values()]
+    return ablation_table(rows(name, "metrics"), plan, algorithms, options["ablation"]["seeds"]) if algorithms else None
 
 
 def overview_in(config: dict, name: str, folder: str) -> str:

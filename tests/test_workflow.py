@@ -29,7 +29,9 @@ SELECTIONS = ["snips", "ips"]
 GRIDS = {"cips": [], "poem": [0.01, 1.0], "my_dro": [0.01, 0.1], "my_robust": [0.01, 0.1]}
 CURVE = ["poem", "my_robust"]  # the algorithms of the replay-count figure
 # (replay count, seed): the runs of the tables, and what the figure needs beside them, with their algorithms
-RUNS = {(2, 0): list(GRIDS), (2, 1): list(GRIDS), (1, 0): CURVE}
+ADDED = {"my_dro_from_logging": GRIDS["my_dro"], "my_robust_from_logging": GRIDS["my_robust"]}  # by the ablation
+RUNS = {(2, 0): [*GRIDS, *ADDED], (2, 1): list(GRIDS), (1, 0): CURVE}
+FITTED = GRIDS | ADDED
 POLICIES = ["logging", *GRIDS, "skyline"]
 CONFIG = {
     "run": ["tiny"],
@@ -63,12 +65,13 @@ CONFIG = {
             "logging_fraction": 0.5,
             "algorithms": list(GRIDS),
             "replay_curve": {"datasets": ["toy"], "counts": [1, 2], "seeds": 1, "algorithms": CURVE},
+            "ablation": {"algorithms": ["my_dro", "my_robust"], "starts": ["logging"], "seeds": 1},
         }
     },
 }
 KEYS = ["dataset", "replay_count", "seed", "algorithm", "selection"]
 COLUMNS = [*KEYS, "expected_loss", "greedy_loss", "hyperparameter", "score", "iterations", "converged", "tilt"]
-FIGURES = ["replay_count", "grid", "surprise", "paired"]
+FIGURES = ["replay_count", "grid", "surprise", "paired", "ablation"]
 DRAWN = ["overview", *(f"{name}_toy" for name in FIGURES)]
 TABLES = ["expected_loss", "greedy_loss", "hyperparameters", "paper_comparison", "differences_to_poem"]
 RESULTS = {
@@ -168,7 +171,7 @@ def test_grids_have_a_row_for_each_run_and_grid_value(finished):
     """Its losses are those of the metrics where a score chose it."""
     grids = pd.read_csv(finished / "results/tiny/grids.csv")
     expected = {
-        ("toy", *run, name, value) for run, names in RUNS.items() for name in names for value in GRIDS[name] or [-1]
+        ("toy", *run, name, value) for run, names in RUNS.items() for name in names for value in FITTED[name] or [-1]
     }
     keys = [*KEYS[:4], "hyperparameter"]
     assert set(grids[keys].fillna(-1).itertuples(index=False, name=None)) == expected
@@ -196,8 +199,8 @@ def test_metrics_have_a_row_for_each_run_algorithm_and_selection(finished):
     assert len(metrics) == len(expected)
     assert metrics["expected_loss"].between(0, 3).all()
     for algorithm, chosen in metrics.groupby("algorithm")["hyperparameter"]:
-        assert set(chosen.dropna()) <= set(GRIDS.get(algorithm, []))
-        assert chosen.notna().all() if GRIDS.get(algorithm) else chosen.isna().all()
+        assert set(chosen.dropna()) <= set(FITTED.get(algorithm, []))
+        assert chosen.notna().all() if FITTED.get(algorithm) else chosen.isna().all()
     tilted = metrics[metrics["algorithm"] == "my_robust"]
     assert (tilted["tilt"] > 0).all()
     assert tilted.groupby(KEYS[:4])["tilt"].nunique().eq(1).all()  # before anything is chosen
@@ -430,7 +433,7 @@ def test_a_change_of_code_reruns_the_rules_that_use_it(elsewhere, config, tmp_pa
     plans = re.findall(r"^Job \d+: (\w+).*\nReason: (.*)", output, flags=re.MULTILINE)
     called = {"logging": "log_crf", "metrics": "collect", "grids": "collect"}
     called["cost"] = "cost_model"
-    called |= dict.fromkeys(GRIDS, "fit") | dict.fromkeys(FIGURES, "figure")
+    called |= dict.fromkeys(FITTED, "fit") | dict.fromkeys(FIGURES, "figure")
     reasons = [(called.get(word, word), reason) for word, reason in plans]
     assert {rule for rule, reason in reasons if f"src/drcrm/{module}" in reason} == rules
     assert all("Input files updated by another job" in reason for rule, reason in reasons if rule not in rules)

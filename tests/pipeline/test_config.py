@@ -12,6 +12,7 @@ import yaml
 
 from drcrm.errors import InputError
 from drcrm.pipeline.config import complete
+from drcrm.pipeline.lookups import all_algorithms, run_algorithms
 from drcrm.registry import PAPERS
 
 ROOT = Path(__file__).parents[2]
@@ -112,7 +113,8 @@ class TestShipped:
         same = ("datasets", "seeds", "replay_count", "split_unit", "logging_c", "logging_fraction", "heldout_fraction")
         assert all(beyond[option] == sample[option] for option in same)  # so that differences are paired
         assert not {"kl_crm", "akl_crm_sum", "chi2_dro"} & set(beyond["algorithms"])
-        assert set(config["algorithms"]) - set(PAPERS) < set(beyond["algorithms"])
+        assert set(SHIPPED["algorithms"]) - set(PAPERS) < set(beyond["algorithms"])
+        assert set(config["algorithms"]) - set(PAPERS) < set(all_algorithms(config, "beyond"))
         assert config["run"] == ["demo"]
         assert config["mirror"] is None
         assert set(config["experiments"]["demo"]["datasets"]) == {"digits"}
@@ -163,11 +165,12 @@ class TestShipped:
             **{f"kl_dro_{name}": ("KLDRO", "radius", {"estimate": name, **modelled}) for name in ("snips", "dr")},
             "chi2_dro_dr": ("Chi2DRO", "radius", {"estimate": "dr", **modelled}),
         }
-        found = {name: each for name, each in algorithms.items() if name not in PAPERS}
+        found = {name: algorithms[name] for name in SHIPPED["algorithms"] if name not in PAPERS}
         assert {
             name: (each["estimator"], each.get("parameter"), each["options"]) for name, each in found.items()
         } == expected
-        assert len({(each["colour"], each["marker"]) for each in algorithms.values()}) == len(algorithms)
+        shipped = [algorithms[name] for name in SHIPPED["algorithms"]]
+        assert len({(each["colour"], each["marker"]) for each in shipped}) == len(shipped)
         assert len({each["label"] for each in algorithms.values()}) == len(algorithms)
 
     def test_the_schema_refuses_experiments_with_the_names_of_all_rules(self):
@@ -264,6 +267,7 @@ class TestFaults:
             ("experiments.demo.heldout_fraction", math.nan, "not of type 'number'"),
             ("experiments.demo.absent_label_score", "coin", "is not one of ['logged', 'half']"),
             ("experiments.demo.variance_penalty_scale", 1, "is not one of ['calibrated', 'unit']"),
+            ("experiments.demo.ablation", {"algorithms": ["cips"], "starts": []}, "should be non-empty"),
             ("experiments.demo.replay_curve.counts", [0], "less than the minimum of 1"),
             ("experiments.demo.replay_curve.seeds", 0, "less than the minimum of 1"),
         ],
@@ -374,6 +378,38 @@ class TestFaults:
         assert fault("algorithms.kl", algorithm).startswith(f"config: algorithms.kl: {message}")
 
 
+class TestAblation:
+    def test_adds_its_algorithms_from_other_starts(self):
+        algorithms = {
+            "own": {"estimator": "KLDRO", "parameter": "radius", "grid": [1], "options": {"estimate": "dr"}},
+            "moved": {"estimator": "CIPS", "label": "Moved", "options": {"start": "model", "tilt": 1}},
+        }
+        ablation = {"algorithms": ["own", "moved"], "starts": ["zero", "model"], "seeds": 2}
+        demo = {"datasets": ["toy"], "algorithms": ["moved", "own"], "replay_count": 4, "ablation": ablation}
+        config = complete({**SMALL, "algorithms": algorithms, "experiments": {"demo": demo}, "run": ["demo"]}, SCHEMA)
+        assert list(config["algorithms"]) == ["own", "moved", "own_from_model", "moved_from_zero"]
+        added = config["algorithms"]["own_from_model"]
+        assert added == {
+            **config["algorithms"]["own"],
+            "options": {"estimate": "dr", "start": "model"},
+            "label": "own, from the logging policy tilted by the cost model",
+        }
+        assert config["algorithms"]["moved_from_zero"]["options"]["start"] == "zero"
+        everything = ["moved", "own", "own_from_model", "moved_from_zero"]
+        assert all_algorithms(config, "demo") == everything
+        assert [len(run_algorithms(config, "demo", "toy", 4, seed)) for seed in (0, 1, 2)] == [4, 4, 2]
+
+    def test_of_an_algorithm_or_a_start_that_is_unknown(self):
+        for key, value, said in (
+            ("algorithms", ["cips", "poem"], "config: experiments.demo.ablation.algorithms: unknown algorithm 'poem'"),
+            ("starts", ["nought"], "config: experiments.demo.ablation.starts: unknown start 'nought'"),
+        ):
+            ablation = {"algorithms": ["cips"], "starts": ["zero"], key: value}
+            demo = {"datasets": ["toy"], "algorithms": ["cips"], "ablation": ablation}
+            with pytest.raises(InputError, match=said):
+                complete({**SMALL, "experiments": {"demo": demo}}, SCHEMA)
+
+
 class TestLooks:
     def test_algorithms_without_a_look_of_their_own_are_told_apart(self):
         algorithms = {f"own{i}": {"estimator": "CIPS"} for i in range(20)}
@@ -387,9 +423,10 @@ class TestLooks:
         assert found["own5"]["label"] == "own5"
 
     def test_the_shipped_ones_are(self):
-        algorithms = complete(SHIPPED, SCHEMA)["algorithms"].values()
+        algorithms = complete(SHIPPED, SCHEMA)["algorithms"]
+        shipped = [algorithms[name] for name in SHIPPED["algorithms"]]
         for key in ("label", "colour", "marker"):
-            assert len({each[key] for each in algorithms}) == len(algorithms)
+            assert len({each[key] for each in shipped}) == len(shipped)
         assert all({"label", "colour", "marker"} <= each.keys() for each in SHIPPED["algorithms"].values())
 
     def test_data_sets_have_labels(self):

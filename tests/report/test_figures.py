@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from drcrm.report.figure_data import DatasetResults
-from drcrm.report.figures import FIGURES, grid, paired, replay_count, surprise
+from drcrm.report.figures import FIGURES, ablation, grid, paired, replay_count, surprise
 from drcrm.report.style import Names
 
 ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
@@ -21,6 +21,9 @@ GRID = [0.01, 0.1, 1.0]
 def results(names):
     """Results with some number of seeds, of which one run may be lost."""
     return partial(make_results, names)
+
+
+STARTS = {"cips": {"zero": "cips", "logging": "poem"}, "kl_dro": {"zero": "kl_dro", "logging": "poem"}}
 
 
 def make_results(names: Names, lost: tuple[str, int] | None = None, seeds: int = 3) -> DatasetResults:
@@ -34,11 +37,12 @@ def make_results(names: Names, lost: tuple[str, int] | None = None, seeds: int =
                 key = {"dataset": "yeast", "replay_count": count, "seed": seed, "algorithm": name}
                 loss = place + 1 + seed / 10
                 value = 0.1 if name in ("poem", "kl_dro") else None
-                row = {**key, "selection": "ips", "expected_loss": loss, "hyperparameter": value}
+                row = {**key, "selection": "ips", "expected_loss": loss, "greedy_loss": loss, "hyperparameter": value}
                 rows.append({**row, "score": loss - 14 - 0.5 * (seed + 1)})
                 grids += [{**key, "hyperparameter": value, "expected_loss": loss + value} for value in GRID]
     frames = pd.DataFrame(rows), pd.DataFrame(grids).query("algorithm in ('poem', 'kl_dro')")
-    return DatasetResults(*frames, "yeast", ["ips"], seeds, counts=[1, 4], labels=14, names=names)
+    shared = {"counts": [1, 4], "labels": 14, "names": replace(names, starts=STARTS)}
+    return DatasetResults(*frames, "yeast", ["ips"], seeds, **shared)
 
 
 def lines(axes) -> dict[str, np.ndarray]:
@@ -68,6 +72,17 @@ def test_replay_count_shows_means_and_leaves_gaps(results):
     means = {container.get_label(): container[0].get_ydata() for container in axes.containers}
     assert np.isnan(means["POEM"]).all()
     assert means["KL-DRO"] == pytest.approx([4.1, 4.1])
+
+
+def test_ablation_shows_each_start_and_writes_what_loses_more_than_the_logging_policy(results):
+    runs = results()
+    loss, algorithm = runs.metrics["expected_loss"], runs.metrics["algorithm"]
+    runs.metrics["expected_loss"] = loss.where(algorithm != "logging", 3.5)
+    [axes] = ablation(runs).axes
+    means = [tuple(np.ravel(container[0].get_xydata())) for container in axes.containers]
+    assert [pytest.approx(place) for place in means] == [(2.1, -0.125), (3.1, 0.125), (3.1, 1.125)]
+    assert [text.get_text() for text in axes.texts] == ["4.10 ▸"]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["CIPS", "KL-DRO"]
 
 
 def test_replay_count_writes_means_far_above_cips_at_the_end_of_the_axis(results):

@@ -34,7 +34,9 @@ def complete(config: Mapping, schema: Mapping) -> dict:
     Text counts as the number or truth value that it spells where the schema wants one: Snakemake's --config gives
     nested values as text, and YAML reads 1e-5 as text.
 
-    An experiment's ablation adds its algorithms from other starts. Beyond the schema it checks that the data sets, algorithms, experiments and scores that are named exist, and that an
+    An experiment's ablation adds its algorithms from other starts.
+
+    Beyond the schema it checks that the data sets, algorithms, experiments and scores that are named exist, and that an
     algorithm's parameters are its estimator's. Algorithms without a colour or marker get a pair of their own.
     """
     config = _typed(config, schema, schema)

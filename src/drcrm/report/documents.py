@@ -43,6 +43,8 @@ class Experiment:
     names : Names
     rows : mapping from what they are to where a page links to them
     pictures : sequence of Picture
+    ablation : frame, optional
+        That of ``drcrm.report.experiment_tables.ablation_table``.
     overview : str
         Markdown of the picture that the page opens on, if there is one.
     """
@@ -56,6 +58,7 @@ class Experiment:
     names: Names = field(default_factory=Names)
     rows: Mapping[str, str] = field(default_factory=dict)
     pictures: Iterable[Picture] = ()
+    ablation: pd.DataFrame | None = None
     overview: str = ""
 
     @property
@@ -69,6 +72,7 @@ def page(experiment: Experiment) -> str:
     sections = {
         "What was run": run(experiment),
         **{f"{LOSSES[metric].split()[0]} loss": losses(experiment, metric) for metric in LOSSES},
+        "Estimate, start and risk": ablation(experiment),
         "Hyper-parameters": hyperparameters(experiment),
         "Beside the paper": beside_the_paper(experiment),
         "Differences to POEM": differences(experiment),
@@ -105,6 +109,14 @@ def losses(experiment: Experiment, metric: str) -> str:
     table, selections, to = experiment.tables[metric], experiment.plan.selections, experiment.markdown
     headlines = [markup.losses(table, metric, by, to) for by in selections]
     return "\n".join([*headlines, markup.details(table, metric, selections[0], to)])
+
+
+def ablation(experiment: Experiment) -> str:
+    """The expected losses of the ablation, and their details; nothing where there is none."""
+    if experiment.ablation is None:
+        return ""
+    chosen = "expected_loss", experiment.plan.selections[0], experiment.markdown
+    return "\n".join(part(experiment.ablation, *chosen) for part in (markup.losses, markup.details))
 
 
 def hyperparameters(experiment: Experiment) -> str:

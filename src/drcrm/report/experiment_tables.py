@@ -64,6 +64,16 @@ def all_tables(metrics: pd.DataFrame, plan: Plan, paper: pd.DataFrame, code: pd.
     }
 
 
+def ablation_table(metrics: pd.DataFrame, plan: Plan, algorithms: Sequence[str], seeds: int) -> pd.DataFrame:
+    """The expected losses of an ablation's algorithms by the headline selection, compared over its ``seeds``."""
+    at = metrics[
+        (metrics["replay_count"] == plan.protocol.replay_count)
+        & (metrics["seed"] < seeds)
+        & metrics["algorithm"].isin(algorithms)
+    ]
+    return loss_table(at, "expected_loss", plan.datasets, plan.selections[:1], seeds)
+
+
 def in_print(tables: Mapping[str, pd.DataFrame], plan: Plan, to: markup.Markup) -> dict[str, str]:
     """The tables of ``all_tables`` in a markup, by name."""
     texts = {
