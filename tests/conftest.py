@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from drcrm import BanditLog, ExponentialPolicy
 from drcrm.report.style import Names
 from drcrm.simulation.replay import replay
+
+settings.register_profile("untimed", deadline=None)  # by default an example that takes 0.2 s fails
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")
