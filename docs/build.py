@@ -158,9 +158,11 @@ def experiment(name: str) -> documents.Experiment:
 def ablation(config: dict, name: str, plan: Plan) -> pd.DataFrame | None:
     """The table of an experiment's ablation, if it has one."""
     options = config["experiments"][name]
+    if "ablation" not in options:
+        return None
     starts = lookups.all_starts(config["algorithms"], options).values()
     algorithms = [key for by_start in starts for key in by_start.values()]
-    return ablation_table(rows(name, "metrics"), plan, algorithms, options["ablation"]["seeds"]) if algorithms else None
+    return ablation_table(rows(name, "metrics"), plan, algorithms, lookups.shown(options, "ablation")["seeds"])
 
 
 def overview_in(config: dict, name: str, folder: str) -> str:

@@ -105,9 +105,8 @@ def shown(experiment: Mapping, figure: str) -> dict[str, object]:
     """The seeds and replay counts of a figure: those of the replay-count curve, of the ablation, or of the tables."""
     if figure == "replay_count":
         return experiment["replay_curve"]
-    if figure == "ablation":
-        return {"seeds": experiment["ablation"]["seeds"], "counts": [experiment["replay_count"]]}
-    return {"seeds": experiment["seeds"], "counts": [experiment["replay_count"]]}
+    seeds = experiment["seeds"] if figure != "ablation" else min(experiment["ablation"]["seeds"], experiment["seeds"])
+    return {"seeds": seeds, "counts": [experiment["replay_count"]]}
 
 
 def figure_datasets(experiment: Mapping) -> dict[str, list[str]]:
