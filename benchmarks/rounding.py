@@ -5,9 +5,10 @@ sets. Each algorithm is fitted along its grid in config.yaml, as the pipeline do
 bit of a random half of the gradient's entries flipped in each evaluation.
 
 Writes docs/results/rounding.csv, the expected Hamming loss on the test set of each fit at a fixed value, the one that
-clipped SNIPS chooses without noise, and at the value it chooses then; rows of data sets that were not asked for stay.
-Prints for each algorithm the standard deviation under noise, pooled over seeds, and the widest range of a seed, of
-both; and the standard deviation over seeds of what is chosen without noise.
+clipped SNIPS chooses without noise, and at the value it chooses then, and the farthest that any fit of the grid moved;
+rows of data sets that were not asked for stay. Prints for each algorithm the standard deviation under noise, pooled
+over seeds, and the widest range of a seed, of both; the farthest move; and the standard deviation over seeds of what is
+chosen without noise.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from drcrm.registry import PAPERS, find_estimator
 OUTPUT = Path("docs/results/rounding.csv")
 ALGORITHMS = (*PAPERS, "norm_poem", "snips", "dr", "kl_dro_snips", "kl_dro_dr", "chi2_dro_dr")
 SEEDS = {"digits": 5, "scene": 10, "yeast": 10}  # at most
-NOISED = 3  # of them
+NOISED = {"digits": 3, "scene": 3, "yeast": 2}  # of them
 REPEATS = 8
 HEADLINE = SCORES.index("clipped_snips")
 
@@ -89,14 +90,14 @@ def fits(run: Run, algorithm: Mapping, random: np.random.Generator | None) -> Gr
 
 def measured(run: Run, algorithm: Mapping, repeats: int) -> list[dict]:
     """The losses of an algorithm without noise, and of its repeats under noise, a row each."""
-    fixed, rows = None, []
+    rows = []
     for noise in range(1 + repeats):
-        random = np.random.default_rng([run.seed, noise]) if noise else None
-        found = fits(run, algorithm, random)
-        chosen = int(found.chosen[HEADLINE])
-        fixed = chosen if fixed is None else fixed
-        row = {"noise": noise, "fixed": found.grid[fixed], "fixed_loss": run.loss(found.coef[fixed])}
-        rows.append({**row, "chosen": found.grid[chosen], "chosen_loss": run.loss(found.coef[chosen])})
+        found = fits(run, algorithm, np.random.default_rng([run.seed, noise]) if noise else None)
+        losses, chosen = np.array([run.loss(coef) for coef in found.coef]), int(found.chosen[HEADLINE])
+        if not noise:
+            fixed, before = chosen, losses
+        row = {"noise": noise, "fixed": found.grid[fixed], "fixed_loss": losses[fixed], "chosen": found.grid[chosen]}
+        rows.append({**row, "chosen_loss": losses[chosen], "farthest": np.abs(losses - before).max()})
     return rows
 
 
@@ -109,6 +110,7 @@ def spreads(rows: pd.DataFrame) -> pd.DataFrame:
         name = loss.removesuffix("_loss")
         table[f"{name}: sd"] = by_seed.var().groupby(keys, sort=False).mean() ** 0.5
         table[f"{name}: range"] = (by_seed.max() - by_seed.min()).groupby(keys, sort=False).max()
+    table["any: farthest"] = rows.groupby(keys, sort=False)["farthest"].max()
     table["over seeds: sd"] = rows[rows["noise"] == 0].groupby(keys, sort=False)["chosen_loss"].std()
     return pd.DataFrame(table)
 
@@ -119,7 +121,7 @@ def main(folder: Path, resources: Path, datasets: list[str]) -> None:
     rows, runs = [], dict.fromkeys(seeds, 0)
     for run in finished(folder, resources, seeds):
         start = time.perf_counter()
-        repeats = REPEATS if runs[run.dataset] < NOISED else 0
+        repeats = REPEATS if runs[run.dataset] < NOISED[run.dataset] else 0
         runs[run.dataset] += 1
         for name in ALGORITHMS:
             key = {"dataset": run.dataset, "seed": run.seed, "algorithm": name}
