@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from unittest.mock import patch
 
@@ -64,9 +64,9 @@ class Variants:
     def start(self, tilt: float) -> np.ndarray:
         return starts.tilted(self.base, self.run.model.coef_, tilt)
 
-    def fit(self, tilt: float, clip: float | None = -1, effects: np.ndarray | None = None, **options) -> np.ndarray:
-        """Return Θ of a fit; ``clip`` by default the log's, ``effects`` those of the cost model."""
-        weight = Clipped(self.clip if clip == -1 else clip)
+    def fit(self, tilt: float, clip: bool = True, effects: np.ndarray | None = None, **options) -> np.ndarray:
+        """Return Θ of a fit, by default with the effects of the run's cost model."""
+        weight = Clipped(self.clip if clip else None)
         effects = self.effects if effects is None else effects
         objective = Objective(self.run.train, KLBall(RADIUS), weight, "dr", effects)
         [found] = minimize_objectives([objective], self.start(tilt), **options)
@@ -81,7 +81,7 @@ class Variants:
             ("ridge", "1e-5"): {"ridge": 1e-5},
             ("iterations", "at most 5"): {"max_iter": 5},
             ("iterations", "at most 20"): {"max_iter": 20},
-            ("clip", "none"): {"clip": None},
+            ("clip", "none"): {"clip": False},
         }
         yield "iterations", "none", self.run.loss(self.start(tilt))
         for (choice, variant), options in changes.items():
@@ -98,20 +98,23 @@ class Variants:
             yield "tilt", f"{value:g}", self.run.loss(fits[value])
         heldout = self.run.heldout
         score = HeldoutScores(heldout, self.clip, label_effects(self.run.model, heldout.X, heldout.Y.shape[1]))
-        scores = np.array([score(self.start(value)) for value in TILTS])
-        scores_fitted = np.array([score(fits[value]) for value in TILTS])
-        for name in ("dr", "clipped_snips"):
-            for of, found in (("start", scores), ("fit", scores_fitted)):
-                best = TILTS[choose(found[:, SCORES.index(name)], TILTS, "low")]
+        for of, policies in (("start", map(self.start, TILTS)), ("fit", fits.values())):
+            scores = np.array([score(coef) for coef in policies])
+            for name in ("dr", "clipped_snips"):
+                best = TILTS[choose(scores[:, SCORES.index(name)], TILTS, "low")]
                 yield "tilt", f"by {name} of the {of}", self.run.loss(fits[best])
-        yield from self.together("κ = ½, 1, 2, 3", [fits[value] for value in TILTS[:4]])
-        fits = [standing if value == 1 else self.fit(value * tilt) for value in MULTIPLES]
-        yield from self.together("½, 1, 2, 3 times κ", fits)
+        absolute = [fits[value] for value in TILTS[:4]]
+        relative = [standing if value == 1 else self.fit(value * tilt) for value in MULTIPLES]
+        for which, several in (("κ = ½, 1, 2, 3", absolute), ("½, 1, 2, 3 times κ", relative)):
+            for how, loss in together(self.run, several):
+                yield "four starts", f"{how}, {which}", loss
 
-    def together(self, which: str, fits: list[np.ndarray]) -> Found:
-        greedy = [ExponentialPolicy(coef).greedy(self.run.X) for coef in fits]
-        yield "four starts", f"votes, {which}", vote_hamming(greedy, self.run.labels)
-        yield "four starts", f"mean Θ, {which}", self.run.loss(np.mean(fits, axis=0))
+
+def together(run: Run, fits: Sequence[np.ndarray]) -> Iterator[tuple[str, float]]:
+    """The losses of several Θ together: voting by their greedy actions, and their mean."""
+    greedy = [ExponentialPolicy(coef).greedy(run.X) for coef in fits]
+    yield "votes", vote_hamming(greedy, run.labels)
+    yield "mean Θ", run.loss(np.mean(fits, axis=0))
 
 
 def crossed_effects(log: BanditLog, penalty: float) -> np.ndarray:
@@ -144,6 +147,8 @@ def by_radius(run: Run) -> Iterator[tuple[str, str, str, float]]:
         for name, index in zip(SCORES, fits["chosen"], strict=True):
             yield algorithm, "radius chosen by", name, losses[index]
         yield algorithm, "radius chosen by", "the test set", losses.min()
+        for how, loss in together(run, fits["coef"]):
+            yield algorithm, "four radii", how, loss
 
 
 def differences(rows: pd.DataFrame) -> pd.DataFrame:
