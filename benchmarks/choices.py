@@ -81,6 +81,7 @@ class Variants:
             ("ridge", "1e-5"): {"ridge": 1e-5},
             ("iterations", "at most 5"): {"max_iter": 5},
             ("iterations", "at most 20"): {"max_iter": 20},
+            ("iterations", "at most 40"): {"max_iter": 40},
             ("clip", "none"): {"clip": False},
         }
         yield "iterations", "none", self.run.loss(self.start(tilt))
