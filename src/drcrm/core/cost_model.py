@@ -17,6 +17,8 @@ from .validation import above_zero, check_actions, check_features
 
 PENALTIES = tuple(10 ** (-k / 2) for k in range(2, 9))
 FOLDS = 4
+TOLERANCE = 1e-8  # of the normal equations, relative
+FOLD_TOLERANCE = 1e-5  # enough to compare penalties; far looser, small ones stop early and seem as good as larger ones
 
 
 class CostModel:
@@ -48,7 +50,7 @@ class CostModel:
         log = log.recount(log.count)
         penalty = _choose(log) if isinstance(self.penalty, str) and self.penalty == "auto" else self.penalty
         self.penalty_ = above_zero(penalty, "penalty")
-        self.coef_ = _ridge(log, log.count, [self.penalty_], tolerance=1e-8)[0]
+        self.coef_ = _ridge(log, log.count, [self.penalty_], TOLERANCE)[0]
         return self
 
     def predict(self, X, Y) -> np.ndarray:
@@ -108,7 +110,7 @@ def _choose(log: BanditLog) -> float:
         rows = fold == held
         if rows.all():
             continue
-        for i, coef in enumerate(_ridge(log, log.count * ~rows, PENALTIES, tolerance=1e-3)):
+        for i, coef in enumerate(_ridge(log, log.count * ~rows, PENALTIES, FOLD_TOLERANCE)):
             errors[i] += (log.count * rows) @ (log.cost - modelled_cost(log, log.X @ coef)) ** 2
     return PENALTIES[int(np.argmin(errors))]
 
