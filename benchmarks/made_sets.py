@@ -1,0 +1,66 @@
+"""Write three made multi-label sets, which no algorithm was built with: python benchmarks/made_sets.py FOLDER
+
+They come from scikit-learn's make_multilabel_classification: documents of random length, each with some of the labels
+and words drawn from the mixture of those. Rows are scaled to unit norm, as those of Yeast and RCV1 are, and rounded to
+six digits, so that a file holds them exactly. `docs/made.yaml` is the experiment on them.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file, make_multilabel_classification
+from sklearn.preprocessing import normalize
+
+from drcrm.pipeline.files import atomic
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A set's shape: how many rows there are, and the mean numbers of labels and of words in one."""
+
+    features: int
+    labels: int
+    train: int
+    test: int
+    mean_labels: int
+    mean_words: int
+    seed: int
+
+
+SHAPES = {
+    "made_small": Shape(features=20, labels=5, train=1000, test=1000, mean_labels=2, mean_words=50, seed=1),
+    "made_many": Shape(features=100, labels=12, train=3000, test=1500, mean_labels=3, mean_words=100, seed=2),
+    "made_sparse": Shape(features=300, labels=8, train=2000, test=1000, mean_labels=2, mean_words=40, seed=3),
+}
+
+
+def make(shape: Shape) -> tuple[sparse.csr_array, np.ndarray]:
+    """The features and labels of all rows, those of the training part first."""
+    words, labels = make_multilabel_classification(
+        n_samples=shape.train + shape.test,
+        n_features=shape.features,
+        n_classes=shape.labels,
+        n_labels=shape.mean_labels,
+        length=shape.mean_words,
+        random_state=shape.seed,
+    )
+    return sparse.csr_array(np.round(normalize(words), 6)), labels
+
+
+def main(folder: Path) -> None:
+    for name, shape in SHAPES.items():
+        X, labels = make(shape)
+        for part, rows in {"train": slice(shape.train), "test": slice(shape.train, None)}.items():
+            with atomic(folder / f"{name}_{part}.svm") as path:
+                dump_svmlight_file(X[rows], labels[rows], str(path), zero_based=False, multilabel=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    main(Path(sys.argv[1]))
