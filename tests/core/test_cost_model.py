@@ -89,6 +89,23 @@ def test_auto_is_the_penalty_of_least_error_on_folds_of_contexts(seed, noise):
     assert model.coef_ == pytest.approx(ridge(features, log.cost, count, model.penalty_), rel=1e-6, abs=1e-6)
 
 
+def test_auto_compares_penalties_at_their_solutions():
+    """Features that are all positive, where conjugate gradients need many steps at small penalties."""
+    rng = np.random.default_rng(2)
+    m, d, n = 100, 20, 600
+    X = rng.uniform(size=(m, d))
+    Y, context = rng.integers(0, 2, (n, LABELS)), np.arange(n) % m
+    features = joint(X[context], Y)
+    cost = features @ rng.normal(size=(d, LABELS + 1)).T.ravel() - 20 + rng.normal(size=n)
+    fold = np.random.default_rng(0).permutation(m)[context] % FOLDS
+    errors = dict.fromkeys(PENALTIES, 0.0)
+    for penalty, held in product(PENALTIES, range(FOLDS)):
+        fitted = Ridge(alpha=penalty * (fold != held).sum(), fit_intercept=False, solver="cholesky")
+        residual = cost - fitted.fit(features[fold != held], cost[fold != held]).predict(features)
+        errors[penalty] += np.sum(residual[fold == held] ** 2)
+    assert CostModel().fit(X, Y, cost=cost, context=context).penalty_ == min(errors, key=errors.get)
+
+
 def test_auto_penalises_noise():
     quiet, loud = (CostModel().fit_log(make_log(7, noise=noise)).penalty_ for noise in (0.01, 50.0))
     assert quiet == min(PENALTIES)
