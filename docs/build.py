@@ -38,8 +38,8 @@ from drcrm.pipeline.columns import COLUMNS, GRID_COLUMNS
 from drcrm.pipeline.config import complete
 from drcrm.pipeline.files import atomic, read_csv, write_text
 from drcrm.pipeline.steps.tables import published
-from drcrm.registry import ROLES
 from drcrm.report import documents
+from drcrm.report.comparisons import of_algorithms
 from drcrm.report.experiment_tables import Plan, ablation_table, all_tables
 from drcrm.report.figure_data import DatasetResults
 from drcrm.report.figures import FIGURES, overview
@@ -51,7 +51,7 @@ BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.S)
 ROWS = {"metrics": "every run, algorithm and selection", "grids": "every fit"}
 ADDED = ("tilt", "dr", "dr_bound", "snips_bound")  # columns that rows of before them lack
 IN_FULL = ("sample",)  # pages with all figures; others show the replay-count figure, if they have one
-WITH_OVERVIEW = ("beyond",)  # pages that open on the overview
+WITH_OVERVIEW = ("beyond", "made")  # pages that open on the overview
 
 
 def take(name: str) -> None:
@@ -136,7 +136,8 @@ def experiment(name: str) -> documents.Experiment:
     asked = options["datasets"], options["selection"], options["seeds"]
     plan = Plan(*asked, protocol, grids=lookups.grids(config, name), papers=lookups.papers(config, name))
     with located(f"docs/results/{name}_metrics.csv.gz"):
-        tables = all_tables(rows(name, "metrics"), plan, *published())
+        metrics = of_algorithms(rows(name, "metrics"), options["algorithms"])
+        tables = all_tables(metrics, plan, *published())
     return documents.Experiment(
         name,
         about(name),
@@ -213,10 +214,9 @@ def write_figure(figure: Figure, file: str) -> None:
 def results(name: str, figure: str, dataset: str) -> DatasetResults:
     """What a figure is drawn of."""
     config, of = configured(name), experiment(name)
-    shown, metrics = lookups.shown(of.options, figure), rows(name, "metrics")
-    algorithms = [*lookups.shown_algorithms(config, name, figure), *ROLES]
+    shown, algorithms = lookups.shown(of.options, figure), lookups.shown_algorithms(config, name, figure)
     return DatasetResults.of(
-        metrics[metrics["algorithm"].isin(algorithms)],
+        of_algorithms(rows(name, "metrics"), algorithms),
         rows(name, "grids"),
         dataset,
         seeds=shown["seeds"],

@@ -86,6 +86,7 @@ rule tables:
         drcrm=drcrm,
         folder=lambda wildcards, output: Path(output[0]).parent,
         datasets=option("datasets"),
+        algorithms=option("algorithms"),
         selection=option("selection"),
         seeds=option("seeds"),
         replay_count=option("replay_count"),
@@ -98,7 +99,7 @@ rule tables:
         "tables of {wildcards.experiment}"
     shell:
         "{params.drcrm} tables --metrics {input.metrics} --datasets {params.datasets} --selection {params.selection}"
-        " --seeds {params.seeds} --replay-count {params.replay_count} --grids {params.grids:q} --papers {params.papers:q}"
+        " --algorithms {params.algorithms} --seeds {params.seeds} --replay-count {params.replay_count} --grids {params.grids:q} --papers {params.papers:q}"
         " --names {params.names:q} {params.protocol}"
         " --output {params.folder} 2> {log}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,11 @@ from ..registry import ROLES, SKYLINE
 
 LEVEL = 0.05
 EQUAL = 1e-12  # the relative difference of two losses that is rounding
+
+
+def of_algorithms(metrics: pd.DataFrame, algorithms: Sequence[str] | None) -> pd.DataFrame:
+    """Return the rows of some algorithms, of π0 and of the skyline; all where none are given."""
+    return metrics[metrics["algorithm"].isin([*algorithms, *ROLES])] if algorithms else metrics
 
 
 @dataclass(frozen=True)

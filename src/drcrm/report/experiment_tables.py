@@ -9,7 +9,7 @@ from itertools import product
 import pandas as pd
 
 from ..errors import InputError
-from ..registry import LOSSES, REFERENCE, ROLES
+from ..registry import LOSSES, REFERENCE
 from . import markup
 from .paper import Protocol, paper_comparison
 from .tables import hyperparameter_table, loss_table, paired_differences
@@ -28,7 +28,6 @@ class Plan:
     protocol : Protocol
         Its replay count is that of the tables.
     grids : algorithm → the values of its grid
-        The algorithms are those of the tables; others of the metrics enter none.
     papers : data set → (the paper's data set that it stands for, how the data differ)
     """
 
@@ -46,7 +45,6 @@ def all_tables(metrics: pd.DataFrame, plan: Plan, paper: pd.DataFrame, code: pd.
     InputError names a data set or selection of the plan without any run.
     """
     place = {name: i for i, name in enumerate(plan.datasets)}
-    metrics = metrics[metrics["algorithm"].isin([*plan.grids, *ROLES])]
     metrics = metrics.sort_values("dataset", key=lambda names: names.map(place), kind="stable")  # of no table: last
     differences = paired_differences(metrics, REFERENCE, plan.selections)
     metrics = metrics[(metrics["replay_count"] == plan.protocol.replay_count) & (metrics["seed"] < plan.seeds)]

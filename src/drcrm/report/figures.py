@@ -127,7 +127,8 @@ def ablation(results: DatasetResults) -> Figure:
     """
     frame, names = by_start(results), results.names
     algorithms, starts = (list(dict.fromkeys(frame[column])) for column in ("algorithm", "start"))
-    figure = Figure(figsize=(COLUMN, 0.9 + 0.3 * max(len(algorithms), 1)))
+    rows = max(len(algorithms), 1)
+    figure = Figure(figsize=(COLUMN, 0.9 + 0.3 * rows))
     axes = figure.subplots()
     end = results.losses(LOGGING).mean()
     for row in frame.itertuples():
@@ -143,7 +144,7 @@ def ablation(results: DatasetResults) -> Figure:
     if np.isfinite(end):
         axes.set_xlim(right=end)
     axes.set_yticks(range(len(algorithms)), [names.label(name) for name in algorithms])
-    axes.set_ylim(len(algorithms) - 0.5, -0.5)
+    axes.set_ylim(rows - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(LOSSES[LOSS])
     looks = [START_LOOKS[start] for start in starts]

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import matplotlib
 
-from ...registry import ROLES, SCORES
+from ...registry import SCORES
+from ...report.comparisons import of_algorithms
 from ...report.figure_data import DatasetResults
 from ...report.figures import FIGURES
 from ...report.style import RC, Names
@@ -37,14 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     check_formats(options.output)
-    metrics, grids = read_csv(options.metrics, COLUMNS), read_csv(options.grids, GRID_COLUMNS)
+    metrics = of_algorithms(read_csv(options.metrics, COLUMNS), options.algorithms)
+    grids = read_csv(options.grids, GRID_COLUMNS)
     for selection in options.selection:
         require(
             bool(((metrics["dataset"] == options.dataset) & (metrics["selection"] == selection)).any()),
             f"{options.metrics}: no runs of data set {options.dataset!r} chosen by {selection}",
         )
-    if options.algorithms:
-        metrics = metrics[metrics["algorithm"].isin([*options.algorithms, *ROLES])]
     results = DatasetResults.of(
         metrics,
         grids,

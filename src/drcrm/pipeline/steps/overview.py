@@ -12,7 +12,8 @@ from pathlib import Path
 
 import matplotlib
 
-from ...registry import BASELINE, ROLES, SCORES
+from ...registry import BASELINE, SCORES
+from ...report.comparisons import of_algorithms
 from ...report.figure_data import DatasetResults
 from ...report.figures import overview
 from ...report.style import RC, Names
@@ -38,9 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     check_formats(options.output)
-    metrics = read_csv(options.metrics, COLUMNS)
-    if options.algorithms:
-        metrics = metrics[metrics["algorithm"].isin([*options.algorithms, *ROLES])]
+    metrics = of_algorithms(read_csv(options.metrics, COLUMNS), options.algorithms)
     for dataset in options.datasets:
         at = metrics[(metrics["dataset"] == dataset) & (metrics["selection"] == options.selection)]
         require(BASELINE in set(at["algorithm"]), f"{options.metrics}: no runs of {BASELINE} on data set {dataset!r}")

@@ -18,6 +18,7 @@ import pandas as pd
 from ...errors import located
 from ...registry import SCORES
 from ...report import markup
+from ...report.comparisons import of_algorithms
 from ...report.experiment_tables import Plan, all_tables, in_print
 from ...report.paper import Protocol
 from ...report.style import Names
@@ -29,6 +30,9 @@ from . import json_object, positive, whole
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metrics", type=Path, required=True, help="csv from collect")
     parser.add_argument("--datasets", nargs="+", required=True, help="data sets, in the tables' order")
+    parser.add_argument(
+        "--algorithms", nargs="+", help="those of the tables, beside π0 and the skyline; by default all"
+    )
     parser.add_argument("--selection", nargs="+", choices=SCORES, required=True, help="selections, headline first")
     parser.add_argument("--seeds", type=whole(1), required=True, help="number of seeds that each cell must have")
     parser.add_argument("--replay-count", type=whole(1), required=True)
@@ -54,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
     protocol = Protocol(**{field.name: getattr(options, field.name) for field in fields(Protocol)})
     asked = options.datasets, options.selection, options.seeds
     plan = Plan(*asked, protocol, grids=options.grids, papers=options.papers)
-    metrics = read_csv(options.metrics, COLUMNS)
+    metrics = of_algorithms(read_csv(options.metrics, COLUMNS), options.algorithms)
     with located(options.metrics):
         tables = all_tables(metrics, plan, *published())
     for name, frame in tables.items():
