@@ -8,6 +8,7 @@ min_version("9.0")
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/options.smk"
+include: "workflow/rules/needs.smk"
 include: "workflow/rules/targets.smk"
 
 
