@@ -16,10 +16,10 @@ from pathlib import Path
 PACKAGES = "slurm-wlm munge"
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel")
 SBIN = "/usr/sbin:/sbin"
-MEMORY_SCALE = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
+MEGABYTES = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 CONF = """\
 ClusterName=drcrm
-SlurmctldHost={host}({address})
+SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={port}
 SlurmUser={user}
 SlurmdUser={user}
@@ -52,7 +52,7 @@ ReturnToService=2
 MinJobAge=3600
 KillWait=2
 OverTimeLimit=0
-NodeName={host} NodeAddr={address} Port={node_port} CPUs={cpus} RealMemory={megabytes} State=UNKNOWN
+NodeName={host} NodeAddr=127.0.0.1 Port={node_port} CPUs={cpus} RealMemory={megabytes} State=UNKNOWN
 PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -80,8 +80,8 @@ class Cluster:
         self._write_files()
         try:
             munge = self.folder / "munge"
-            files = {"socket": "socket", "key-file": "key", "pid-file": "pid", "seed-file": "seed", "log-file": "log"}
-            self._start("munged", "--foreground", "--force", *(f"--{flag}={munge / name}" for flag, name in files.items()))
+            files = ("socket", "key-file", "pid-file", "seed-file", "log-file")
+            self._start("munged", "--foreground", "--force", *(f"--{name}={munge / name}" for name in files))
             self._wait((munge / "socket").exists, "munged is up")
             self._start("slurmctld", "-D", "-c")
             self.start_node()
@@ -142,16 +142,14 @@ class Cluster:
         for name in ("munge", "state", "spool", "bin"):
             (self.folder / name).mkdir(parents=True)
         (self.folder / "munge").chmod(0o700)
-        key = self.folder / "munge/key"
+        key = self.folder / "munge/key-file"
         key.touch(0o600)
         key.write_bytes(secrets.token_bytes(128))
-        address, binding = _address()
         port, node_port = _free_ports(2)
         conf = CONF.format(
             folder=self.folder,
             host=socket.gethostname().split(".")[0],
-            address=address,
-            binding=binding,
+            binding=_binding(),
             port=port,
             node_port=node_port,
             user=_user(),
@@ -166,10 +164,8 @@ class Cluster:
 
     def _start(self, name: str, *arguments: str) -> None:
         with open(self.folder / f"{name}.log", "a") as log:
-            command = [_which(name), *arguments]
-            self.daemons[name] = subprocess.Popen(
-                command, env=self.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+            given = {"env": self.environment(), "stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            self.daemons[name] = subprocess.Popen([_which(name), *arguments], **given, start_new_session=True)
 
     def _wait(self, holds, what: str, seconds: float = 30) -> None:
         deadline = time.monotonic() + seconds
@@ -199,23 +195,22 @@ class Cluster:
 def _job(line: str) -> dict:
     """A line of jobcomp/filetxt: ``JobId=1 … JobState=COMPLETED … TimeLimit=4 … Tres=cpu=1,mem=500M,…``."""
     of = dict(re.findall(r"(\w+)=(\S*)", line))
-    number, unit = re.search(r"mem=([\d.]+)([KMGT])", of["Tres"] + re.search(r"Tres=\S*", line)[0]).groups()
+    memory, unit = re.search(r"mem=([\d.]+)([KMGT])", of["Tres"]).groups()
     return {
         "id": of["JobId"],
         "state": of["JobState"],
         "minutes": int(of["TimeLimit"]),
-        "cpus": int(re.search(r"cpu=(\d+)", line)[1]),
-        "megabytes": round(float(number) * MEMORY_SCALE[unit]),
+        "cpus": int(re.search(r"cpu=(\d+)", of["Tres"])[1]),
+        "megabytes": round(float(memory) * MEGABYTES[unit]),
     }
 
 
-def _address() -> tuple[str, str]:
-    """127.0.0.1, and the line that binds Slurm to it: Slurm binds to what the host name leads to, so only if that is it."""
-    try:
-        loopback = socket.gethostbyname(socket.gethostname()) == "127.0.0.1"
-    except OSError:
-        loopback = False
-    return "127.0.0.1", "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny" if loopback else ""
+def _binding() -> str:
+    """What keeps Slurm to loopback: it can be kept to the address of the host name, so where that is 127.0.0.1."""
+    with contextlib.suppress(OSError):
+        if socket.gethostbyname(socket.gethostname()) == "127.0.0.1":
+            return "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny"
+    return ""
 
 
 def _free_ports(count: int) -> list[int]:

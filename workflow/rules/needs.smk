@@ -109,7 +109,7 @@ def fit_seconds(wildcards):
     """Iterations: evaluations, which grow with the log, and L-BFGS's own part, slower once its vectors leave the caches."""
     labels, coefficients = n_labels(wildcards), n_coefficients(wildcards)
     evaluation = 5e-4 + 5e-11 * n_nonzeros(wildcards, 0) * labels + n_logged(wildcards) * (3e-8 + 1e-9 * labels)
-    return ITERATIONS * n_grid(wildcards) * (evaluation + 4e-8 * coefficients + 1e-13 * coefficients**2)
+    return ITERATIONS * n_grid(wildcards) * (evaluation + 7e-8 * coefficients + 1e-13 * coefficients**2)
 
 
 def evaluate_megabytes(wildcards):

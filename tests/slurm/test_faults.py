@@ -1,0 +1,139 @@
+"""What goes wrong on a cluster: a job too long or too large, one cancelled, a node lost, a run interrupted.
+
+The same command then ends with the results of a run without Slurm.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from runs import results, run_here
+
+FAULTY = """
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+from drcrm.core.risks import MeanRisk
+
+ON_SLURM = "SLURM_JOB_ID" in os.environ
+
+
+class Large(MeanRisk):
+    \"\"\"The mean, which takes some megabytes.\"\"\"
+
+    def __init__(self, megabytes):
+        if ON_SLURM and Path("large").exists():
+            taken = np.ones(int(megabytes * 2**17))
+            time.sleep(5)
+
+
+class Slow(MeanRisk):
+    \"\"\"The mean, which the first time takes some seconds.\"\"\"
+
+    def __init__(self, seconds):
+        if ON_SLURM and Path("slow").exists():
+            Path("slow").unlink()
+            time.sleep(seconds)
+"""
+LOOK = {"colour": "#123456", "marker": "d"}
+CONFIG = {
+    "algorithms": {
+        "large": {"estimator": "faulty:Large", "parameter": "megabytes", "grid": [600.0], "label": "large", **LOOK},
+        "slow": {"estimator": "faulty:Slow", "parameter": "seconds", "grid": [600.0], "label": "slow", **LOOK},
+    },
+    "experiments": {"faults": {"datasets": ["digits"], "seeds": 2, "algorithms": ["cips", "large", "slow"]}},
+}
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    """The folder of the same experiment run without Slurm."""
+    work = prepared(tmp_path_factory.mktemp("here"))
+    run_here(work, "faults", "--configfile=config.yaml")
+    return work
+
+
+@pytest.fixture
+def run(submit, tmp_path):
+    """Start the experiment in a folder that is ready for it."""
+    prepared(tmp_path)
+    return lambda *arguments: submit(tmp_path, *(arguments or ["faults"]), "--configfile=config.yaml")
+
+
+def test_a_job_over_its_memory_is_tried_again_with_more(here, cluster, run, tmp_path):
+    (tmp_path / "large").touch()
+    before = set(cluster.record())
+    run().end()
+    jobs = new_jobs(cluster, before)
+    asked = sorted({job["megabytes"] for job in jobs if job["state"] != "COMPLETED"})
+    again = sorted({job["megabytes"] for job in jobs if job["state"] == "COMPLETED"})
+    assert asked[0] * 2 in again
+    assert results(tmp_path, "faults") == results(here, "faults")
+
+
+def test_a_job_over_its_time_is_tried_again_with_more(here, cluster, run, tmp_path):
+    fit = "results/faults/runs/digits/seed0/replay4/slow.npz"
+    run("results/faults/runs/digits/seed0/replay4/log.npz").end()
+    (tmp_path / "slow").touch()
+    before = set(cluster.record())
+    run(fit).end()
+    assert [(job["state"], job["minutes"]) for job in new_jobs(cluster, before)] == [("TIMEOUT", 1), ("COMPLETED", 2)]
+    run().end()
+    assert results(tmp_path, "faults") == results(here, "faults")
+
+
+def test_a_cancelled_job_is_submitted_again(here, cluster, run, tmp_path):
+    before = set(cluster.record())
+    started = run()
+    cluster.ask("scancel", await_step(cluster, tmp_path))
+    started.end()
+    assert sorted(job["state"] for job in new_jobs(cluster, before))[:2] == ["CANCELLED", "COMPLETED"]
+    assert results(tmp_path, "faults") == results(here, "faults")
+
+
+def test_jobs_of_a_node_that_dies_are_run_again(here, cluster, run, tmp_path):
+    started = run()
+    await_step(cluster, tmp_path)
+    cluster.kill_node()
+    time.sleep(2)
+    cluster.start_node()
+    started.end()
+    assert results(tmp_path, "faults") == results(here, "faults")
+
+
+def test_an_interrupted_run_cancels_its_jobs_and_resumes(here, cluster, run, tmp_path):
+    started = run()
+    await_step(cluster, tmp_path)
+    started.process.send_signal(signal.SIGINT)
+    assert started.process.wait(timeout=120) != 0
+    assert cluster.ask("squeue", "-h", "--states=RUNNING,PENDING") == ""
+    run().end()
+    assert results(tmp_path, "faults") == results(here, "faults")
+
+
+def prepared(work: Path) -> Path:
+    """A working folder with the experiment's configuration and the module of its risks."""
+    (work / "config.yaml").write_text(yaml.safe_dump(CONFIG))
+    (work / "faulty.py").write_text(FAULTY)
+    return work
+
+
+def await_step(cluster, work: Path) -> str:
+    """Wait until a first step has left its file, and return the number of a running job."""
+    deadline = time.monotonic() + 300
+    while not list(work.rglob("split.npz")):
+        assert time.monotonic() < deadline, "no job has begun"
+        time.sleep(0.2)
+    return cluster.ask("squeue", "-h", "--states=RUNNING", "-o", "%i").split()[0]
+
+
+def new_jobs(cluster, before: set[str]) -> list[dict]:
+    """Slurm's record of the jobs that have ended since, the first submitted first."""
+    record = cluster.record()
+    return [record[number] for number in sorted(set(record) - before, key=int)]
