@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 
 PROJECT = Path(__file__).resolve().parents[1]
-AROUND_MB = 230  # measured: resident memory of the two Snakemakes around a step
-AROUND_S = 4  # and the time they take to start
+AROUND_MB = 250  # measured: the two Snakemakes around a step, what they share counted once (if twice: 336)
+AROUND_S = 4  # measured: their start, and srun
 RESULTS = "tables and figures"
 LEAST, MOST = 1.3, 3  # between which the ratio is to be
 
@@ -80,7 +80,7 @@ def asked(experiment: str, configfiles: list[Path] = (), attempt: int = 1) -> pd
             dag.execute_workflow(executor="dryrun", execution_settings=ExecutionSettings(attempt=attempt))
     finally:
         logger.removeFilter(note)
-    table = pd.DataFrame.from_dict(rows, orient="index")
+    table = pd.DataFrame.from_dict(rows, orient="index").sort_index()
     table.index = table.index.str.removeprefix(f"results/{experiment}/")
     return table[~table.index.str.startswith("resources/")]  # fetch is not submitted
 

@@ -31,9 +31,10 @@ def measured() -> pd.DataFrame:
 
 
 def test_steps_ask_for_some_more_than_they_use(sample, measured):
-    """Memory within its bounds everywhere, time where it is more than the least that can be asked for."""
+    """Memory within its bounds everywhere, time where it is more than the least; in the runs of the tables."""
     assert set(sample["data"]) - {""} <= {data for data, _ in measured.index}
-    most = sample.groupby(["data", "step"])[ASKED].max().join(measured, how="inner")
+    replays = sample.index.str.extract(r"replay(\d+)", expand=False).fillna("4")
+    most = sample[replays == "4"].groupby(["data", "step"])[ASKED].max().join(measured, how="inner")
     memory = most["asked_mb"] / (most["used_mb"] + AROUND_MB)
     assert memory.between(LEAST, MOST).all()
     time = 60 * most["asked_min"] / (most["cpu_s"] + AROUND_S)
@@ -87,7 +88,7 @@ def test_a_table_of_needs_and_a_cost():
             "run": ["0", "0", "1", "1", ""],
             "asked_mb": [450.0, 900, 450, 900, 450],
             "asked_min": [1.0, 40, 1, 40, 1],
-            "used_mb": [10, 1000, math.nan, math.nan, 100],
+            "used_mb": [10, 1000, math.nan, math.nan, 50],
             "cpu_s": [0.0, 1196, math.nan, math.nan, 0],
         },
         index=names,

@@ -6,7 +6,7 @@ used. The LibSVM format does not say how dense its rows are: at most NONZEROS fe
 
 from math import ceil
 
-AROUND = 300  # MB of the two Snakemakes around a step on a cluster
+AROUND = 350  # MB of the two Snakemakes around a step on a cluster, and some more
 RESERVE = 1.5  # what is asked for each MB and second that a step is expected to take
 ROWS = [20_000, 20_000]  # of a training and a test part of which the configuration does not say it
 NONZEROS = 100  # RCV1 has 76 on average, TMC2007 with 500 words 23
