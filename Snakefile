@@ -22,12 +22,10 @@ if PROJECT == Path(os.path.abspath(workflow.basedir)):
             if workflow.local_exec:
                 workflow.scheduler.job_rate_limiter = None
         # Where no accounting database answers sacct, the plugin for Slurm would wait for ever.
-        settings = workflow.executor_settings
-        if getattr(settings, "status_command", None) == "sacct" and not answers(
-            "sacct", "--allocations", "--noheader"
-        ):
+        asking = workflow.executor_settings
+        if getattr(asking, "status_command", None) == "sacct" and not succeeds("sacct", "--allocations"):
             print("Slurm has no accounting database here: squeue is asked how jobs are.", file=sys.stderr)
-            settings.status_command = "squeue"
+            asking.status_command = "squeue"
 
     # A report opens on what was found by the experiment that it is asked of.
     asked = [name for name in config["experiments"] if name in getattr(workflow.dag_settings, "targets", ())]

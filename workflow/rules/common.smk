@@ -62,7 +62,7 @@ def option(key):
     return lambda wildcards: config["experiments"][wildcards.experiment][key]
 
 
-def answers(*command):
+def succeeds(*command):
     """Whether a command succeeds; what it says is dropped."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
