@@ -28,18 +28,26 @@ class Large(MeanRisk):
     \"\"\"The mean, which takes some megabytes.\"\"\"
 
     def __init__(self, megabytes):
-        if ON_SLURM and Path("large").exists():
-            taken = np.ones(int(megabytes * 2**17))
+        self.megabytes, self.taken = megabytes, None
+
+    def evaluate(self, *given):
+        if ON_SLURM and self.taken is None and Path("large").exists():
+            self.taken = np.ones(int(self.megabytes * 2**17))
             time.sleep(5)
+        return super().evaluate(*given)
 
 
 class Slow(MeanRisk):
     \"\"\"The mean, which the first time takes some seconds.\"\"\"
 
     def __init__(self, seconds):
+        self.seconds = seconds
+
+    def evaluate(self, *given):
         if ON_SLURM and Path("slow").exists():
             Path("slow").unlink()
-            time.sleep(seconds)
+            time.sleep(self.seconds)
+        return super().evaluate(*given)
 """
 LOOK = {"colour": "#123456", "marker": "d"}
 CONFIG = {
