@@ -51,7 +51,6 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
 ReturnToService=2
 MinJobAge=3600
 KillWait=2
-OverTimeLimit=0
 NodeName={host} NodeAddr=127.0.0.1 Port={node_port} CPUs={cpus} RealMemory={megabytes} State=UNKNOWN
 PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
