@@ -5,7 +5,8 @@ of a finished or unfinished run used, from the benchmark files that Snakemake le
 what the experiment costs on a cluster, where a run (data set, seed) is one job: jobs, core-hours, the longest job.
 
 On a cluster a job holds its step and the two Snakemakes around it (AROUND_MB, AROUND_S): a ratio is what is asked over
-both. Seconds are of CPU, as the machine may have had other work. `floor` marks steps that ask for the least there is.
+both. Seconds are of CPU, as the machine may have had other work. `floor` marks what asks for the least that a step of a
+run does, or that tables and figures do.
 """
 
 from __future__ import annotations
@@ -103,8 +104,10 @@ def needs(jobs: pd.DataFrame) -> pd.DataFrame:
         "asked_mb": table["asked_mb"] / (table["used_mb"] + AROUND_MB),
         "asked_min": 60 * table["asked_min"] / (table["cpu_s"] + AROUND_S),
     }
+    of_run = jobs["run"] != ""
+    floors = jobs.groupby(of_run)[list(ratios)].transform("min").groupby([jobs["data"], jobs["step"]]).max()
     for name, ratio in ratios.items():
-        least = table[name] == jobs[name].min()
+        least = table[name] == floors[name]
         kinds = np.select([ratio.between(LEAST, MOST), (ratio > MOST) & least], ["", "floor"], "WRONG")
         what = name.removeprefix("asked_")
         table[f"{what}_ratio"], table[f"{what}_note"] = ratio, kinds

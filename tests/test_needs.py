@@ -39,8 +39,10 @@ def test_steps_ask_for_some_more_than_they_use(sample, measured):
     assert memory.between(LEAST, MOST).all()
     time = 60 * most["asked_min"] / (most["cpu_s"] + AROUND_S)
     assert (time >= LEAST).all()
-    assert (time[most["asked_min"] > 1] <= MOST).all()
-    assert most["asked_min"].nunique() > 1
+    of_run = ~most.index.isin(["collect", "provenance", "tables", "figure"], level="step")
+    long = time[of_run & (most["asked_min"] > 1)]
+    assert len(long)
+    assert (long <= MOST).all()
 
 
 def test_all_grows_with_the_attempt(sample):

@@ -21,7 +21,7 @@ rule collect:
     threads: 1
     resources:
         mem_mb=asked_megabytes(interpreter(80)),
-        runtime=asked_minutes(moment),
+        runtime=asked_minutes(moments),
     params:
         drcrm=drcrm,
     message:
@@ -45,7 +45,7 @@ rule provenance:
     threads: 1
     resources:
         mem_mb=asked_megabytes(interpreter(80)),
-        runtime=asked_minutes(moment),
+        runtime=asked_minutes(moments),
     params:
         drcrm=drcrm,
         project=lambda wildcards, output: str(PROJECT),
@@ -81,7 +81,7 @@ rule tables:
     threads: 1
     resources:
         mem_mb=asked_megabytes(interpreter(150)),
-        runtime=asked_minutes(moment),
+        runtime=asked_minutes(moments),
     params:
         drcrm=drcrm,
         folder=lambda wildcards, output: Path(output[0]).parent,
@@ -125,7 +125,7 @@ rule overview:
     threads: 1
     resources:
         mem_mb=asked_megabytes(interpreter(200)),
-        runtime=asked_minutes(moment),
+        runtime=asked_minutes(moments),
     params:
         drcrm=drcrm,
         datasets=option("datasets"),
@@ -169,7 +169,7 @@ rule figure:
     threads: 1
     resources:
         mem_mb=asked_megabytes(interpreter(200)),
-        runtime=asked_minutes(moment),
+        runtime=asked_minutes(moments),
     params:
         drcrm=drcrm,
         selection=option("selection"),
