@@ -13,7 +13,7 @@ from cluster import Cluster
 PROJECT = Path(__file__).resolve().parents[2]
 PROFILE = ["--workflow-profile", f"{PROJECT}/profiles/slurm"]
 QUICK = ["--slurm-init-seconds-before-status-checks=2", "--latency-wait=10"]  # one's own Slurm may be asked more often
-LIMIT = 900  # seconds that a run may take
+LIMIT = 1200  # seconds that a run may take
 FOREIGN = ("SNAKEMAKE_", "DRCRM_", "PYTHONPATH")  # variables that would change the workflow
 
 
