@@ -1,5 +1,7 @@
 # make demo    the default experiment, installed and run from nothing; results in results/demo
 # make test    the whole test suite
+# make test-slurm    the demo on a throw-away Slurm: its tables are the local ones, its jobs ask for what they use
+# make test-slurm-faults    jobs too long or too large, cancelled, on a node that dies; runs that are interrupted
 # make report EXPERIMENT=sample    results/sample/report.html, building what is missing
 # make bench MIRROR=PATH_OR_URL    times beside what no formula can avoid: results/bench.json; without a mirror, less
 # make docs    the pages of docs/experiments and the README's tables from docs/results; TAKE="sample ..." takes results there first
@@ -14,7 +16,7 @@ TAKE ?=
 SNAKEMAKE = snakemake --cores $(CORES)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: demo test report bench docs lint pins clean
+.PHONY: demo test test-slurm test-slurm-faults report bench docs lint pins clean
 
 demo:
 	$(MAKE) report EXPERIMENT=demo
@@ -25,6 +27,12 @@ report: .venv/installed
 
 test: .venv/installed
 	python -m pytest
+
+test-slurm: .venv/slurm
+	python -m pytest tests/slurm/test_demo.py
+
+test-slurm-faults: .venv/slurm
+	python -m pytest tests/slurm/test_faults.py
 
 bench: .venv/installed
 	$(if $(MIRROR),$(SNAKEMAKE) bench --until replay --configfile benchmarks/config.yaml --config mirror=$(MIRROR))
@@ -44,6 +52,10 @@ lint: .venv/installed
 	$(PYTHON) -m venv .venv
 	python -m pip install --quiet -r requirements.txt
 	python -m pip install --quiet --no-deps --editable .
+	touch $@
+
+.venv/slurm: .venv/installed
+	python -m pip install --quiet -r requirements.txt --editable ".[slurm]"
 	touch $@
 
 pins:

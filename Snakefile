@@ -8,6 +8,7 @@ min_version("9.0")
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/options.smk"
+include: "workflow/rules/needs.smk"
 include: "workflow/rules/targets.smk"
 
 
@@ -20,6 +21,11 @@ if PROJECT == Path(os.path.abspath(workflow.basedir)):
         with suppress(AttributeError):
             if workflow.local_exec:
                 workflow.scheduler.job_rate_limiter = None
+        # Where no accounting database answers sacct, the plugin for Slurm would wait for ever.
+        asking = workflow.executor_settings
+        if getattr(asking, "status_command", None) == "sacct" and not succeeds("sacct", "--allocations"):
+            print("Slurm has no accounting database here: squeue is asked how jobs are.", file=sys.stderr)
+            asking.status_command = "squeue"
 
     # A report opens on what was found by the experiment that it is asked of.
     asked = [name for name in config["experiments"] if name in getattr(workflow.dag_settings, "targets", ())]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from shlex import quote
 
@@ -59,3 +60,12 @@ def code(step):
 def option(key):
     """A lookup of an option in the experiment of a job."""
     return lambda wildcards: config["experiments"][wildcards.experiment][key]
+
+
+def succeeds(*command):
+    """Whether a command succeeds; what it says is dropped."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    try:
+        return subprocess.run(command, **quiet, timeout=60).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False

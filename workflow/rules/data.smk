@@ -11,12 +11,10 @@ rule fetch:
         "resources/{dataset}/fetch.log",
     benchmark:
         "resources/{dataset}/fetch.tsv"
+    localrule: True
     conda:
         "../../environment.yml"
     threads: 1
-    resources:
-        mem_mb=fetch_megabytes,
-        runtime=fetch_minutes,
     params:
         drcrm=drcrm,
         source=source,
@@ -42,8 +40,8 @@ rule split:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=megabytes,
-        runtime=10,
+        mem_mb=asked_megabytes(split_megabytes),
+        runtime=asked_minutes(moment),
     params:
         drcrm=drcrm,
         unit=option("split_unit"),
@@ -72,8 +70,8 @@ rule log_crf:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=megabytes,
-        runtime=20,
+        mem_mb=asked_megabytes(log_crf_megabytes),
+        runtime=asked_minutes(moment),
     params:
         drcrm=drcrm,
         c=option("logging_c"),
@@ -99,8 +97,8 @@ rule skyline:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=skyline_megabytes,
-        runtime=fit_minutes,
+        mem_mb=asked_megabytes(skyline_megabytes),
+        runtime=asked_minutes(skyline_seconds),
     params:
         drcrm=drcrm,
     message:
@@ -125,8 +123,8 @@ rule replay:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=replay_megabytes,
-        runtime=20,
+        mem_mb=asked_megabytes(replay_megabytes),
+        runtime=asked_minutes(moment),
     params:
         drcrm=drcrm,
         unit=held_out,

@@ -15,8 +15,8 @@ rule cost_model:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=cost_model_megabytes,
-        runtime=fit_minutes,
+        mem_mb=asked_megabytes(cost_model_megabytes),
+        runtime=asked_minutes(cost_model_seconds),
     params:
         drcrm=drcrm,
     message:
@@ -41,8 +41,8 @@ rule fit:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=fit_megabytes,
-        runtime=fit_minutes,
+        mem_mb=asked_megabytes(fit_megabytes),
+        runtime=asked_minutes(fit_seconds),
     params:
         drcrm=drcrm,
         learner=learner,
@@ -71,8 +71,8 @@ rule evaluate:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=megabytes,
-        runtime=20,
+        mem_mb=asked_megabytes(evaluate_megabytes),
+        runtime=asked_minutes(evaluate_seconds),
     params:
         drcrm=drcrm,
         fits=lambda wildcards, input: " ".join(f"{name}={input[name]}" for name in fits(wildcards)),

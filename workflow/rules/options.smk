@@ -1,4 +1,4 @@
-"""What rules pass to the steps, and the memory and time they ask for, from the data sets and algorithms of the config."""
+"""What rules pass to the steps, from the data sets and algorithms of the config."""
 
 
 def source(wildcards):
@@ -20,41 +20,6 @@ def source(wildcards):
         " ".join([f"--{name}", *(quote(str(value)) for value in values)]) for name, values in options.items() if values
     ]
     return " ".join([*flags, "--drop-repeats"] if dataset["drop_repeats"] else flags)
-
-
-def n_rows(wildcards):
-    """How many rows the files of a data set have, as far as the config says."""
-    return sum(config["datasets"][wildcards.dataset].get("rows", []))
-
-
-def fetch_megabytes(wildcards):
-    """Memory for the texts of a data set and the arrays made from them."""
-    return 2000 + n_rows(wildcards) // 80
-
-
-def fetch_minutes(wildcards):
-    """Time to download a data set and to read it."""
-    return 20 + n_rows(wildcards) // 8000
-
-
-def fit_minutes(wildcards):
-    """Time of a grid of fits, or of the skyline's."""
-    return 60 + config["datasets"][wildcards.dataset]["features"] // 260
-
-
-def megabytes(wildcards, input):
-    """Memory for contexts of a data set: some copies of its arrays beside the interpreter's own."""
-    return int(500 + 6 * sum(Path(path).stat().st_size for path in input if path.endswith(".npz")) / 1e6)
-
-
-def replay_megabytes(wildcards, input):
-    """Memory for a log: beside the contexts, what each pass over them adds."""
-    return megabytes(wildcards, input) + 10 * int(wildcards.replays)
-
-
-def skyline_megabytes(wildcards, input):
-    """Memory for contexts as CRFsuite holds them, feature by feature."""
-    return 4 * megabytes(wildcards, input)
 
 
 def n_labels(wildcards):
@@ -99,19 +64,6 @@ def known_to_fit(wildcards):
     if lookups.uses_cost_model(config, wildcards.experiment):
         found["cost_model"] = f"{run}/replay{wildcards.replays}/cost_model.npz"
     return found
-
-
-def cost_model_megabytes(wildcards, input):
-    """Memory of a cost model: the log, and some vectors of coefficients for conjugate gradients."""
-    coefficients = 8e-6 * (config["datasets"][wildcards.dataset]["features"] + 1) * (n_labels(wildcards) + 1)
-    return int(megabytes(wildcards, input) + 20 * coefficients)
-
-
-def fit_megabytes(wildcards, input):
-    """Memory of a fit: the log, L-BFGS's pairs of vectors, and the coefficients of the whole grid."""
-    coefficients = 8e-6 * (config["datasets"][wildcards.dataset]["features"] + 1) * n_labels(wildcards)
-    grid = len(config["algorithms"][wildcards.algorithm].get("grid", [0]))
-    return int(megabytes(wildcards, input) + (2 * 10 + 10 + 2 * grid) * coefficients)
 
 
 def fits(wildcards):

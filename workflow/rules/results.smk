@@ -20,8 +20,8 @@ rule collect:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=500,
-        runtime=10,
+        mem_mb=asked_megabytes(interpreter(80)),
+        runtime=asked_minutes(moments),
     params:
         drcrm=drcrm,
     message:
@@ -44,8 +44,8 @@ rule provenance:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=500,
-        runtime=10,
+        mem_mb=asked_megabytes(interpreter(80)),
+        runtime=asked_minutes(moments),
     params:
         drcrm=drcrm,
         project=lambda wildcards, output: str(PROJECT),
@@ -80,8 +80,8 @@ rule tables:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=1000,
-        runtime=10,
+        mem_mb=asked_megabytes(interpreter(150)),
+        runtime=asked_minutes(moments),
     params:
         drcrm=drcrm,
         folder=lambda wildcards, output: Path(output[0]).parent,
@@ -125,8 +125,8 @@ rule overview:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=1000,
-        runtime=10,
+        mem_mb=asked_megabytes(interpreter(200)),
+        runtime=asked_minutes(moments),
     params:
         drcrm=drcrm,
         datasets=option("datasets"),
@@ -169,8 +169,8 @@ rule figure:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=1000,
-        runtime=10,
+        mem_mb=asked_megabytes(interpreter(200)),
+        runtime=asked_minutes(moments),
     params:
         drcrm=drcrm,
         selection=option("selection"),

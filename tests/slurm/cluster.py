@@ -1,0 +1,233 @@
+"""A throw-away Slurm on loopback: munged, slurmctld and slurmds of one's own, ended by their own process ids."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+PACKAGES = "slurm-wlm munge"
+NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel")
+SBIN = "/usr/sbin:/sbin"
+MEGABYTES = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
+CONF = """\
+ClusterName=drcrm
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+CredType=cred/munge
+{binding}
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldTimeout=10
+SlurmdTimeout=30
+MailProg=/bin/true
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill,UsePss
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/filetxt
+JobCompLoc={folder}/jobs.txt
+SlurmdParameters=config_overrides
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+EnforcePartLimits=ALL
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
+ReturnToService=2
+MinJobAge=3600
+KillWait=2
+NodeName={host} NodeAddr=127.0.0.1 Port={node_port} CPUs={cpus} RealMemory={megabytes} State=UNKNOWN
+PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def missing() -> str:
+    """What is to be said in one line where Slurm is not installed, or nothing."""
+    absent = [name for name in NEEDED if not _which(name)]
+    install = f"apt-get install -y --no-install-recommends {PACKAGES}"
+    return f"Slurm is not installed ({', '.join(absent)} not found): {install}" if absent else ""
+
+
+class Cluster:
+    """A Slurm of one node under a folder; used as a context, it runs inside and leaves nothing behind.
+
+    cpus, megabytes : what the node says it has, whatever the machine does.
+    """
+
+    def __init__(self, folder: Path, cpus: int = 8, megabytes: int = 16000):
+        self.folder = folder
+        self.cpus = cpus
+        self.megabytes = megabytes
+        self.daemons: dict[str, subprocess.Popen] = {}
+
+    def __enter__(self) -> Cluster:
+        self._write_files()
+        try:
+            munge = self.folder / "munge"
+            files = ("socket", "key-file", "pid-file", "seed-file", "log-file")
+            self._start("munged", "--foreground", "--force", *(f"--{name}={munge / name}" for name in files))
+            self._wait((munge / "socket").exists, "munged is up")
+            self._start("slurmctld", "-D", "-c")
+            self.start_node()
+            self._wait(lambda: self.ask("sinfo", "-h", "-t", "idle", "-o", "%N") != "", "the node is idle")
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start_node(self) -> None:
+        """Start the node's slurmd."""
+        self._start("slurmd", "-D")
+
+    def kill_node(self) -> None:
+        """Kill the node's slurmd and what runs of its jobs, as when the machine loses power."""
+        daemon = self.daemons.pop("slurmd")
+        for pid in [*self._steps(), daemon.pid]:
+            _send(pid, signal.SIGKILL)
+        daemon.wait()
+
+    def stop(self) -> None:
+        """Cancel all jobs and end the daemons, the last started first."""
+        if "slurmctld" in self.daemons:
+            self.ask("scancel", "--full", "--user", _user())
+            with contextlib.suppress(TimeoutError):
+                self._wait(lambda: self.ask("squeue", "-h") == "", "no job is left", seconds=20)
+        for pid in self._steps():
+            _send(pid, signal.SIGKILL)
+        for daemon in reversed(self.daemons.values()):
+            daemon.terminate()
+            try:
+                daemon.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+        self.daemons.clear()
+
+    def environment(self) -> dict[str, str]:
+        """The environment of what talks to this Slurm."""
+        path = f"{self.folder / 'bin'}:{os.environ['PATH']}:{SBIN}"
+        return {**os.environ, "SLURM_CONF": f"{self.folder / 'slurm.conf'}", "PATH": path}
+
+    def ask(self, *command: str) -> str:
+        """What a command of Slurm prints."""
+        done = subprocess.run(command, env=self.environment(), capture_output=True, text=True, timeout=60, check=False)
+        return done.stdout.strip()
+
+    def record(self) -> dict[str, dict]:
+        """Slurm's own record of the jobs that have ended: state, CPUs, megabytes and minutes asked for, by job id."""
+        path = self.folder / "jobs.txt"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return {job["id"]: job for job in map(_job, lines)}
+
+    def _write_files(self) -> None:
+        for name in ("munge", "state", "spool", "bin"):
+            (self.folder / name).mkdir(parents=True)
+        (self.folder / "munge").chmod(0o700)
+        key = self.folder / "munge/key-file"
+        key.touch(0o600)
+        key.write_bytes(secrets.token_bytes(128))
+        port, node_port = _free_ports(2)
+        conf = CONF.format(
+            folder=self.folder,
+            host=socket.gethostname().split(".")[0],
+            binding=_binding(),
+            port=port,
+            node_port=node_port,
+            user=_user(),
+            cpus=self.cpus,
+            megabytes=self.megabytes,
+        )
+        (self.folder / "slurm.conf").write_text(conf)
+        # The plugin for steps clears SLURM_CONF, as all of Slurm's variables, before it calls srun.
+        srun = self.folder / "bin/srun"
+        srun.write_text(f'#!/bin/sh\nSLURM_CONF={self.folder}/slurm.conf exec {_which("srun")} "$@"\n')
+        srun.chmod(0o755)
+
+    def _start(self, name: str, *arguments: str) -> None:
+        with open(self.folder / f"{name}.log", "a") as log:
+            given = {"env": self.environment(), "stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            self.daemons[name] = subprocess.Popen([_which(name), *arguments], **given, start_new_session=True)
+
+    def _wait(self, holds, what: str, seconds: float = 30) -> None:
+        deadline = time.monotonic() + seconds
+        while not holds():
+            ended = [name for name, daemon in self.daemons.items() if daemon.poll() is not None]
+            if ended or time.monotonic() > deadline:
+                logs = "".join(path.read_text(errors="replace")[-2000:] for path in self.folder.glob("*.log"))
+                raise TimeoutError(f"not after {seconds} s: {what}; ended: {ended}\n{logs}")
+            time.sleep(0.1)
+
+    def _steps(self) -> list[int]:
+        """The processes of this Slurm's jobs: those that have its spool or its configuration in their environment."""
+        mark = f"SLURM_CONF={self.folder}/slurm.conf".encode()
+        own = {os.getpid(), *(daemon.pid for daemon in self.daemons.values())}
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) not in own:
+                with contextlib.suppress(OSError):
+                    variables = (entry / "environ").read_bytes().split(b"\0")
+                    inside = any(each.startswith((b"SLURM_JOB_ID=", b"SLURM_JOBID=")) for each in variables)
+                    stepd = (entry / "comm").read_text().startswith("slurmstepd")
+                    if mark in variables and (inside or stepd):
+                        found.append(int(entry.name))
+        return found
+
+
+def _job(line: str) -> dict:
+    """A line of jobcomp/filetxt: ``JobId=1 … JobState=COMPLETED … TimeLimit=4 … Tres=cpu=1,mem=500M,…``."""
+    of = dict(re.findall(r"(\w+)=(\S*)", line))
+    memory, unit = re.search(r"mem=([\d.]+)([KMGT])", of["Tres"]).groups()
+    return {
+        "id": of["JobId"],
+        "state": of["JobState"],
+        "minutes": int(of["TimeLimit"]),
+        "cpus": int(re.search(r"cpu=(\d+)", of["Tres"])[1]),
+        "megabytes": round(float(memory) * MEGABYTES[unit]),
+    }
+
+
+def _binding() -> str:
+    """What keeps Slurm to loopback: it can be kept to the address of the host name, so where that is 127.0.0.1."""
+    with contextlib.suppress(OSError):
+        if socket.gethostbyname(socket.gethostname()) == "127.0.0.1":
+            return "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny"
+    return ""
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _user() -> str:
+    return subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _which(name: str) -> str | None:
+    return shutil.which(name, path=f"{os.environ['PATH']}:{SBIN}")
+
+
+def _send(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
