@@ -29,7 +29,12 @@ class Parser(argparse.ArgumentParser):
     """Says in one line what is wrong with the arguments."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}\n")
+        self.exit(2, f"{self.prog}: {printable(message)}\n")
+
+
+def printable(message: object) -> str:
+    """One line of a message: what cannot be printed, as it is escaped in Python."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(message))
 
 
 def parser(step: str) -> argparse.ArgumentParser:
@@ -64,8 +69,8 @@ def main(arguments: list[str]) -> int:
 
     try:
         import_module(f"drcrm.pipeline.steps.{step}").run(options)
-    except InputError as error:
-        print(f"drcrm {step}: {error}", file=sys.stderr)
+    except (InputError, OSError, MemoryError) as error:
+        print(f"drcrm {step}: {printable(error)}", file=sys.stderr)
         return 1
     return 0
 

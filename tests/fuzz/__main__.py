@@ -6,6 +6,7 @@ A failure is shown with the command that repeats it.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import traceback
@@ -41,7 +42,8 @@ def main() -> int:
     parser.add_argument("--case", type=int, help="run this one alone, with its traceback")
     options = parser.parse_args()
     kinds = [KINDS[name] for name in options.kinds or KINDS]
-    with tempfile.TemporaryDirectory() as folder:
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
         yard = Path(folder).resolve()
         if options.case is not None:
             for kind in kinds:

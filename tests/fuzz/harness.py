@@ -43,7 +43,7 @@ class Kind:
     def run(self, case: object, yard: Path) -> bool:
         """Check a case in a folder of a yard in which nothing else may change."""
         folder = yard / "a/b/work"
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         canary = yard / "canary.svm"
         canary.write_text("0 1:1\n")
         back = Path.cwd()
@@ -53,13 +53,21 @@ class Kind:
                 warnings.simplefilter("error")
                 accepted = self.check(case, folder)
             expect(canary.read_text() == "0 1:1\n", "a file outside was written to")
-            left = {str(path.relative_to(yard)) for path in outside(yard, folder)}
-            expect(left == {"canary.svm", "a", "a/b"}, f"files outside: {sorted(left)}")
+            left = sorted(str(path.relative_to(yard)) for path in outside(yard, folder))
+            expect(left == ["a", "a/b", "canary.svm"], f"files outside: {left}")
+        except BaseException:
+            empty(yard)
+            raise
         finally:
             os.chdir(back)
-            for path in yard.iterdir():
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            empty(folder)
         return accepted
+
+
+def empty(folder: Path) -> None:
+    """Remove what is in a folder, if it is there."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def outside(yard: Path, folder: Path) -> Iterator[Path]:

@@ -43,12 +43,15 @@ class CostModel:
             raise InputError("CostModel.fit needs cost=, one for each logged row")
         return self.fit_log(BanditLog(X, Y, np.ones(len(Y)), cost, context, count))
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def fit_log(self, log: BanditLog) -> CostModel:
-        """Fit to a log; its propensities are not used."""
+        """Fit to a log; its propensities are not used. InputError where the coefficients are not finite."""
         log = log.recount(log.count)
         penalty = _choose(log) if isinstance(self.penalty, str) and self.penalty == "auto" else self.penalty
         self.penalty_ = above_zero(penalty, "penalty")
         self.coef_ = _ridge(log, log.count, [self.penalty_], tolerance=1e-8)[0]
+        if not np.isfinite(self.coef_).all():
+            raise InputError("the cost model is not finite: features or costs this large need another unit")
         return self
 
     def predict(self, X, Y) -> np.ndarray:

@@ -85,7 +85,10 @@ def _followed(objective: Objective, origin: np.ndarray, ridge: float) -> Callabl
 def _require_finite(value: float, array: np.ndarray, where: str) -> None:
     """Raise InputError unless the objective, and its gradient or the coefficients, are finite."""
     if not (np.isfinite(value) and np.isfinite(array).all()):
-        raise InputError(f"the risk is not finite {where}: propensities this small need clipped weights")
+        raise InputError(
+            f"the risk is not finite {where}: propensities this small need clipped weights, "
+            "and features or costs this large another unit"
+        )
 
 
 def _stopping(hopeless: Callable[[np.ndarray], bool] | None, widened: Callable) -> Callable[[np.ndarray], None] | None:

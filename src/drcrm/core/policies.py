@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InputError
 from .action_map import action_map
 from .numerics import exp
-from .validation import check_actions, check_context, check_features
+from .validation import as_float, check_actions, check_context, check_features
 
 LARGE = 700.0  # e^u does not overflow up to here, and 1 + e^u = e^u from far below
 
@@ -27,7 +27,7 @@ class ExponentialPolicy:
     """
 
     def __init__(self, coef: np.ndarray):
-        coef = np.asarray(coef, dtype=float)
+        coef = as_float(coef, "coef")
         if coef.ndim != 2:
             raise InputError(f"coef has shape {coef.shape}, expected (features, labels)")
         if not np.isfinite(coef).all():
