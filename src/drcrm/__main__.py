@@ -8,6 +8,8 @@ import sys
 from importlib import import_module
 from typing import NoReturn
 
+from drcrm.errors import InputError, printable
+
 STEPS = {
     "fetch": "fetch a data set's files, check their content and store them as arrays",
     "split": "draw the contexts that train π0, and those held out",
@@ -30,11 +32,6 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {printable(message)}\n")
-
-
-def printable(message: object) -> str:
-    """One line of a message: what cannot be printed, as it is escaped in Python."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(message))
 
 
 def parser(step: str) -> argparse.ArgumentParser:
@@ -65,8 +62,6 @@ def main(arguments: list[str]) -> int:
     chooser.add_argument("step", metavar="STEP", choices=STEPS, help="one of those below")
     step = chooser.parse_args(arguments[:1]).step
     options = parser(step).parse_args(arguments[1:])
-    from drcrm.errors import InputError
-
     try:
         import_module(f"drcrm.pipeline.steps.{step}").run(options)
     except (InputError, OSError, MemoryError) as error:

@@ -4,6 +4,7 @@ A case either works, and is then compared with an independent simple reading of 
 ``python -m fuzz`` runs many; tests/test_fuzz.py some, drawn and made small by hypothesis.
 """
 
-from . import libsvm, logs, npz, streams
 
-KINDS = {module.KIND.name: module.KIND for module in (libsvm, streams, npz, logs)}
+from . import arguments, configs, fetching, fits, libsvm, logs, npz, streams
+
+KINDS = {module.KIND.name: module.KIND for module in (libsvm, streams, fetching, npz, logs, configs, fits, arguments)}

@@ -85,6 +85,8 @@ def start_coef(
         raise InputError(
             "start 'logging' needs the logging policy's coefficients; 'imitation' learns some from the log"
         )
+    if not isinstance(logging_policy, ExponentialPolicy | None):
+        raise InputError(f"logging_policy is of type {type(logging_policy).__name__}, expected an ExponentialPolicy")
     if logging_policy is not None and logging_policy.coef.shape != shape:
         raise InputError(f"the logging policy's coef has shape {logging_policy.coef.shape}, expected {shape}")
     known = start != "imitation" and logging_policy is not None

@@ -90,21 +90,21 @@ def reject(bad: np.ndarray, values: np.ndarray, name: str, expected: str) -> Non
 
 def at_least_zero(value: float, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is finite and 0 or more."""
-    number = _number(value)
-    if not 0 <= number < np.inf:
+    found = number(value)
+    if not 0 <= found < np.inf:
         raise InputError(f"{name} is {value!r}, expected a finite number ≥ 0")
-    return number
+    return found
 
 
 def above_zero(value: float, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is finite and above 0."""
-    number = _number(value)
-    if not 0 < number < np.inf:
+    found = number(value)
+    if not 0 < found < np.inf:
         raise InputError(f"{name} is {value!r}, expected a finite number > 0")
-    return number
+    return found
 
 
-def _number(value: object) -> float:
+def number(value: object) -> float:
     """A real number as a float; NaN for what is none, or is beyond the range of floats."""
     try:
         return float(value) if isinstance(value, Real) else np.nan
