@@ -17,7 +17,7 @@ from .logs import FITS, finite
 from .mutations import NUMBERS
 
 DEEP = "[" * 100_000
-TEXTS = ["", "x", "../../x", "/nowhere/x", "a b", "-x", "--", "--help", "é", "\udcff", "\x1b[0m", "a\nb", "x" * 300, "log.npz", "results"]
+TEXTS = ["", "x", "/dev/null/x", "a b", "-x", "--", "--help", "é", "\udcff", "\x1b[0m", "a\nb", "x" * 300, "log.npz", "results"]
 TEXTS += ["link.npz", "log.npz/x", ".", "..", DEEP, '{"a": ' + "1" * 5000 + "}", '{"a": ' + DEEP]
 OPTIONS = ["estimate", "weight", "start", "tilt", "radius", "variance", "weight.exploration", "smoothing", "temperature", "x"]
 VALUES = [None, True, [], {}, "auto", "dr", "snips", "model", "imitation", "logging", "implicit", "sum", -1, 0, 1e-320, 1e308, 10**400, float("nan"), 2]

@@ -35,7 +35,7 @@ def make(r: Random) -> tuple[object, dict, dict]:
         estimator.set_params(clip=r.choice([None, 1, 2.5, 100]), tilt=r.choice([0, 0.5, "auto"]))
     own = [key for key in estimator.get_params() if key not in OWN]
     if own and r.random() < 0.3:
-        estimator.set_params(**{own[0]: r.choice([1e-6, 0.1, 1.0, 1e4])})
+        estimator.set_params(**{own[0]: r.choice([1e-3, 0.1, 1.0, 1e4])})
     if r.random() < 0.2:
         estimator.set_params(**{r.choice(list(estimator.get_params())): r.choice(ODD)})
     good = log(r)
@@ -69,8 +69,8 @@ def spoilt(r: Random, arguments: dict[str, object]) -> dict[str, object]:
         array, change = arguments.get(name), r.randrange(8)
         if change == 0 or not isinstance(array, np.ndarray):
             arguments[name] = r.choice(ODD)
-        elif change <= 3:
-            array = array.astype(float)
+        elif change <= 3 and array.size:
+            array = cast(array, float)
             array.flat[r.randrange(array.size)] = r.choice(HOSTILE)
             arguments[name] = array
         elif change == 4:

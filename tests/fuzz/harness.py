@@ -110,8 +110,11 @@ def in_one_line(call: Callable, *arguments, **named) -> tuple[object, str | None
         return None, message
 
 
-def step(*arguments: object) -> tuple[bool, str]:
-    """Run a step; return whether it succeeded and its line on stderr. Nothing is left where it did not."""
+def step(*arguments: object, kept: str = "") -> tuple[bool, str]:
+    """Run a step; return whether it succeeded and its line on stderr.
+
+    Nothing is left where it did not, but in the folder ``kept``.
+    """
     here = Path.cwd()
     before = listing(here)
     out, err = StringIO(), StringIO()
@@ -125,8 +128,9 @@ def step(*arguments: object) -> tuple[bool, str]:
         return True, said
     expect(status in (1, 2), f"exit status {status!r}")
     expect(said.endswith("\n") and said[:-1].strip() != "" and said[:-1].isprintable(), f"not one line: {said!r}")
-    after = listing(here)
-    expect(after == before, f"left behind: {sorted(set(after) ^ set(before))}")
+    left = {path: size for path, size in listing(here).items() if not (kept and path.startswith(kept))}
+    before = {path: size for path, size in before.items() if not (kept and path.startswith(kept))}
+    expect(left == before, f"left behind: {sorted(set(left) ^ set(before))}")
     return False, said
 
 
