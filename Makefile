@@ -1,5 +1,6 @@
 # make demo    the default experiment, installed and run from nothing; results in results/demo
 # make test    the whole test suite
+# make fuzz CASES=100000    inputs by generation: each works or is one line; SEED=N repeats a run
 # make report EXPERIMENT=sample    results/sample/report.html, building what is missing
 # make bench MIRROR=PATH_OR_URL    times beside what no formula can avoid: results/bench.json; without a mirror, less
 # make docs    the pages of docs/experiments and the README's tables from docs/results; TAKE="sample ..." takes results there first
@@ -10,11 +11,13 @@ PYTHON ?= python3
 CORES ?= 2
 EXPERIMENT ?= demo
 MIRROR ?=
+CASES ?= 100000
+SEED ?=
 TAKE ?=
 SNAKEMAKE = snakemake --cores $(CORES)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: demo test report bench docs lint pins clean
+.PHONY: demo test fuzz report bench docs lint pins clean
 
 demo:
 	$(MAKE) report EXPERIMENT=demo
@@ -25,6 +28,9 @@ report: .venv/installed
 
 test: .venv/installed
 	python -m pytest
+
+fuzz: .venv/installed
+	PYTHONPATH=src:tests python -m fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))
 
 bench: .venv/installed
 	$(if $(MIRROR),$(SNAKEMAKE) bench --until replay --configfile benchmarks/config.yaml --config mirror=$(MIRROR))

@@ -5,6 +5,10 @@ A case either works, and is then compared with an independent simple reading of 
 """
 
 
-from . import arguments, configs, fetching, fits, libsvm, logs, npz, streams
 
-KINDS = {module.KIND.name: module.KIND for module in (libsvm, streams, fetching, npz, logs, configs, fits, arguments)}
+from . import arguments, chains, configs, fetching, fits, libsvm, logs, npz, streams
+
+KINDS = {
+    module.KIND.name: module.KIND
+    for module in (libsvm, streams, fetching, npz, logs, chains, configs, fits, arguments)
+}

@@ -23,22 +23,22 @@ NAMES = [*PLAIN, "../../../canary.svm", "../x.svm", "/x.svm", "link.svm", "folde
 def make(r: Random) -> tuple[DatasetSpec, dict[str, bytes], list[str], list[str], list[str]]:
     """Draw what a data set has, the files of its mirror, the names asked for, and other arguments."""
     spec = draw_spec(r)
-    files = {name: text(r, spec, wild=r.random() < 0.1).encode() for name in PLAIN}
-    if r.random() < 0.2:
+    files = {name: (text(r, spec, r.random() < 0.1) + f"{spec.labels[0]} 1:1\n").encode() for name in PLAIN}
+    if r.random() > 0.8:
         files["a.svm"] = mutated(r, files["a.svm"], 1)
-    names = PLAIN if r.random() < 0.6 else NAMES
+    names = PLAIN if r.random() < 0.7 else NAMES
     train, test = r.sample(names, r.randint(1, 2)), r.sample(names, 1)
     others = []
-    if r.random() < 0.3:
-        others += ["--rows", r.choice(["1", "2", "3"]), r.choice(["1", "2", "x"])]
-    if r.random() < 0.3:
+    if r.random() > 0.7:
+        others += ["--rows", r.choice(["1", "2", "3", "4"]), r.choice(["1", "2", "3", "x"])]
+    if r.random() > 0.7:
         others += ["--drop-repeats"]
-    if r.random() < 0.3:
+    if r.random() > 0.7:
         digest = hashlib.sha256(files["a.svm"]).hexdigest()
         others += ["--sha256", r.choice([f"a.svm={digest}", f"a.svm={digest[:-1]}", "a.svm", "../x=0"])]
-    if r.random() < 0.1:
+    if r.random() > 0.9:
         others += ["--mirror", r.choice(["nowhere", "", "mirror/../mirror"])]
-    if r.random() < 0.1:
+    if r.random() > 0.9:
         others += ["--raw", r.choice(["data/raw link", "mirror/a.svm", "data/../data/raw"])]
     return spec, files, train, test, others
 

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 import drcrm
 from drcrm.registry import ESTIMATES, ESTIMATORS, STARTS
 
-from .arrays import HOSTILE, TYPES, cast
+from .arrays import HOSTILE, TYPES, cast, normal
 from .harness import Kind, expect, in_one_line
 
 ODD = [None, "x", "auto", "", b"x", [], [[]], {}, (), object(), math.nan, math.inf, -math.inf, -1, 0, 1, 2, 0.5, 1e-320]
@@ -50,7 +50,7 @@ def log(r: Random) -> dict[str, object]:
     m = r.randint(1, n) if r.random() < 0.3 else n
     costs = r.choice([[-1.0, -2.0, 0.0], [-1.0], [-0.5, -1.25], [1.0, -1.0], [3.0]])
     found = {
-        "X": np.array([[r.choice([0.0, 1.0, r.gauss(0, 1)]) for _ in range(d)] for _ in range(m)]),
+        "X": np.array([[r.choice([0.0, 1.0, normal(r)]) for _ in range(d)] for _ in range(m)]),
         "Y": np.array([[r.randrange(2) for _ in range(q)] for _ in range(n)]),
         "propensity": np.array([r.choice([1.0, 0.5, 0.01, r.random() or 1.0]) for _ in range(n)]),
         "cost": np.array([r.choice(costs) for _ in range(n)]),

@@ -51,8 +51,6 @@ class CostModel:
         penalty = _choose(log) if isinstance(self.penalty, str) and self.penalty == "auto" else self.penalty
         self.penalty_ = above_zero(penalty, "penalty")
         self.coef_ = _ridge(log, log.count, [self.penalty_], tolerance=1e-8)[0]
-        if not np.isfinite(self.coef_).all():
-            raise InputError("the cost model is not finite: features or costs this large need another unit")
         return self
 
     def predict(self, X, Y) -> np.ndarray:
@@ -141,6 +139,8 @@ def _ridge(log: BanditLog, count: np.ndarray, penalties: Sequence[float], tolera
             dtype=float,
         )
         coef, _ = cg(product, target, x0=coef, rtol=tolerance, maxiter=2000)
+        if not np.isfinite(coef).all():
+            raise InputError("the cost model is not finite: features or costs this large need another unit")
         solutions.append(coef.reshape(shape))
     return solutions
 

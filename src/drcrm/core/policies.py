@@ -39,7 +39,8 @@ class ExponentialPolicy:
         X = check_features(X)
         if X.shape[1] != self.coef.shape[0]:
             raise InputError(f"X has {X.shape[1]} features, the policy has {self.coef.shape[0]}")
-        scores = X @ self.coef
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = X @ self.coef
         if not np.isfinite(scores).all():
             raise InputError("X times coef is beyond the range of floating-point numbers")
         return scores
