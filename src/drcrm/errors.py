@@ -21,4 +21,4 @@ def located(place: object) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(f"{place}: {error}") from error
+        raise InputError(printable(f"{place}: {error}")) from error

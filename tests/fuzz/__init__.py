@@ -6,9 +6,9 @@ A case either works, and is then compared with an independent simple reading of 
 
 
 
-from . import arguments, chains, configs, fetching, fits, libsvm, logs, npz, streams
+from . import arguments, chains, configs, fetching, fits, libsvm, logs, npz, streams, stress
 
 KINDS = {
     module.KIND.name: module.KIND
-    for module in (libsvm, streams, fetching, npz, logs, chains, configs, fits, arguments)
+    for module in (libsvm, streams, fetching, npz, logs, chains, configs, fits, arguments, stress)
 }
