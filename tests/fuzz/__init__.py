@@ -4,8 +4,6 @@ A case either works, and is then compared with an independent simple reading of 
 ``python -m fuzz`` runs many; tests/test_fuzz.py some, drawn and made small by hypothesis.
 """
 
-
-
 from . import arguments, chains, configs, fetching, fits, libsvm, logs, npz, streams, stress
 
 KINDS = {

@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-import numpy as np
-
 from drcrm.registry import ESTIMATORS
 
 from . import arrays
@@ -17,10 +15,56 @@ from .logs import FITS, finite
 from .mutations import NUMBERS
 
 DEEP = "[" * 100_000
-TEXTS = ["", "x", "/dev/null/x", "a b", "-x", "--", "--help", "é", "\udcff", "\x1b[0m", "a\nb", "x" * 300, "log.npz", "results"]
+TEXTS = [
+    "",
+    "x",
+    "/dev/null/x",
+    "a b",
+    "-x",
+    "--",
+    "--help",
+    "é",
+    "\udcff",
+    "\x1b[0m",
+    "a\nb",
+    "x" * 300,
+    "log.npz",
+    "results",
+]
 TEXTS += ["link.npz", "log.npz/x", ".", "..", DEEP, '{"a": ' + "1" * 5000 + "}", '{"a": ' + DEEP]
-OPTIONS = ["estimate", "weight", "start", "tilt", "radius", "variance", "weight.exploration", "smoothing", "temperature", "x"]
-VALUES = [None, True, [], {}, "auto", "dr", "snips", "model", "imitation", "logging", "implicit", "sum", -1, 0, 1e-320, 1e308, 10**400, float("nan"), 2]
+OPTIONS = [
+    "estimate",
+    "weight",
+    "start",
+    "tilt",
+    "radius",
+    "variance",
+    "weight.exploration",
+    "smoothing",
+    "temperature",
+    "x",
+]
+VALUES = [
+    None,
+    True,
+    [],
+    {},
+    "auto",
+    "dr",
+    "snips",
+    "model",
+    "imitation",
+    "logging",
+    "implicit",
+    "sum",
+    -1,
+    0,
+    1e-320,
+    1e308,
+    10**400,
+    float("nan"),
+    2,
+]
 FILES = {"log": arrays.log, "policy": arrays.policy, "model": arrays.cost_model}
 
 
@@ -35,7 +79,14 @@ def stored(name: str, number: int) -> tuple[dict, bytes]:
 def make(r: Random) -> tuple[int, list[str], list[str]]:
     """Draw which log there is, and the arguments."""
     name, parameter, grid, options = r.choice(FITS)
-    words = ["--log", "log.npz", "--estimator", name, "--output", r.choice(["results/fit.npz", "results/a b/fit.npz", "fit.npz"])]
+    words = [
+        "--log",
+        "log.npz",
+        "--estimator",
+        name,
+        "--output",
+        r.choice(["results/fit.npz", "results/a b/fit.npz", "fit.npz"]),
+    ]
     if parameter:
         words += ["--parameter", parameter, "--grid", *map(str, grid)]
     if options or r.random() < 0.2:
@@ -60,7 +111,10 @@ def make(r: Random) -> tuple[int, list[str], list[str]]:
         elif change == 6:
             words += ["--variance-penalty-scale", r.choice(["unit", "calibrated", "x"])]
         else:
-            words += ["--estimator", r.choice([*ESTIMATORS, "KLDR", "math:sqrt", ":", "os:", "fuzz.own:Nan", "", "a:b:c"])]
+            words += [
+                "--estimator",
+                r.choice([*ESTIMATORS, "KLDR", "math:sqrt", ":", "os:", "fuzz.own:Nan", "", "a:b:c"]),
+            ]
         if not words:
             break
     return r.randrange(40), words
@@ -73,7 +127,7 @@ def check(case: tuple[int, list[str]], folder: Path) -> bool:
     (folder / "results").mkdir()
     (folder / "link.npz").symlink_to(folder.parents[2] / "canary.svm")
     before = {path: path.read_bytes() for path in folder.glob("*.npz")}
-    done, said = step("fit", *words)
+    done, _said = step("fit", *words)
     if not done or "--help" in words:
         return done
     outputs = [path for path in folder.rglob("*.npz") if path not in before or path.read_bytes() != before[path]]

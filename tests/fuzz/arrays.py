@@ -12,7 +12,23 @@ import numpy as np
 from scipy import sparse
 
 HOSTILE = [np.nan, np.inf, -np.inf, 1e308, -1e308, 1e-320, 1e150, -1.0, 0.5, 2.0, 1e19, -1e19, 256.0]
-TYPES = ["f4", "f2", "i1", "i8", "u8", "?", "U3", "S3", "O", "c16", "M8[s]", "m8[s]", ">f8", "longdouble", [("a", "f8"), ("b", "i4")]]
+TYPES = [
+    "f4",
+    "f2",
+    "i1",
+    "i8",
+    "u8",
+    "?",
+    "U3",
+    "S3",
+    "O",
+    "c16",
+    "M8[s]",
+    "m8[s]",
+    ">f8",
+    "longdouble",
+    [("a", "f8"), ("b", "i4")],
+]
 
 
 def normal(r: Random) -> float:
@@ -22,7 +38,10 @@ def normal(r: Random) -> float:
 
 def contexts(r: Random) -> dict[str, np.ndarray]:
     n, d, q = r.randint(1, 5), r.randint(1, 4), r.randint(1, 3)
-    return {**features("X", r, n, d), "labels": np.array([[r.randrange(2) for _ in range(q)] for _ in range(n)], dtype=np.uint8)}
+    return {
+        **features("X", r, n, d),
+        "labels": np.array([[r.randrange(2) for _ in range(q)] for _ in range(n)], dtype=np.uint8),
+    }
 
 
 def features(name: str, r: Random, n: int, d: int) -> dict[str, np.ndarray]:
@@ -99,7 +118,7 @@ def cast(array: np.ndarray, dtype) -> np.ndarray:
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         try:
             return array.astype(np.dtype(dtype))
-        except (TypeError, ValueError):
+        except Exception:  # numpy has several for it
             return np.zeros(array.shape, np.dtype(dtype))
 
 

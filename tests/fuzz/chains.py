@@ -25,7 +25,10 @@ def make(r: Random) -> tuple[str, dict[str, bytes], list[str]]:
     cut, k = r.randint(1, n - 1), r.randint(1, 3)
     made = {
         "contexts": {**arrays.features("X", r, n, d), "labels": labels},
-        "split": {name: np.array(part) for name, part in (("logging", rows[:cut]), ("train", rows[:cut]), ("heldout", rows[cut:]))},
+        "split": {
+            name: np.array(part)
+            for name, part in (("logging", rows[:cut]), ("train", rows[:cut]), ("heldout", rows[cut:]))
+        },
         "policy": {**arrays.policy(r, d + 1, q), "absent": np.array([r.random() < 0.3 for _ in range(q)])},
         "log": arrays.log(r),
         "fit": {
@@ -52,14 +55,40 @@ def make(r: Random) -> tuple[str, dict[str, bytes], list[str]]:
     shares = [str(r.choice([0.25, 0.5, 0.9, 1e-9])), str(r.choice([0.25, 0.5, 1 - 1e-12]))]
     train, output = ["--train", "contexts.npz", "--split", "split.npz"], ["--output", f"results/{name}"]
     words = {
-        "split": [*train[:2], "--split-unit", unit, "--logging-fraction", shares[0], "--heldout-fraction", shares[1], *AXES],
+        "split": [
+            *train[:2],
+            "--split-unit",
+            unit,
+            "--logging-fraction",
+            shares[0],
+            "--heldout-fraction",
+            shares[1],
+            *AXES,
+        ],
         "log_crf": [*train, "--logging-c", str(r.choice([0.1, 1e-300, 1e300]))],
         "skyline": train,
         "replay": [*train, "--policy", "policy.npz", "--replay-count", "2", "--split-unit", unit, *AXES],
         "cost_model": ["--log", "log.npz"],
-        "evaluate": ["--test", "contexts.npz", "--logging", "policy.npz", "--skyline", "policy.npz", "--fit", "a=fit.npz"]
-        + ["--selection", "snips", "dr", "--absent-label-score", r.choice(["logged", "half"]), "--replay-count", "1", *AXES]
-        + ["--output-grids", "results/grids"],
+        "evaluate": [
+            "--test",
+            "contexts.npz",
+            "--logging",
+            "policy.npz",
+            "--skyline",
+            "policy.npz",
+            "--fit",
+            "a=fit.npz",
+            "--selection",
+            "snips",
+            "dr",
+            "--absent-label-score",
+            r.choice(["logged", "half"]),
+            "--replay-count",
+            "1",
+            *AXES,
+            "--output-grids",
+            "results/grids",
+        ],
     }[name]
     if name == "replay" and unit == "row":
         words += ["--heldout-fraction", shares[1]]

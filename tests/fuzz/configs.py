@@ -19,9 +19,63 @@ from drcrm.pipeline.config import complete
 from .harness import Kind, expect, in_one_line
 
 ROOT = Path(__file__).parents[2]
-NAMES = ["../../x", "/x", "a b", "a\n", "A", "", "..", ".", "-x", "é", "a'b", "$(x)", "x" * 300, "toy", "demo", "cips", "log", "fetch"]
-NUMBERS = [0, 1, -1, 2, 0.5, 1.0, math.nan, math.inf, -math.inf, 10**400, -(10**400), 1e-320, 10000, 10001, True, "1", "1e-5", "nan"]
-ODD = [None, True, False, [], {}, [[]], [None], {"a": 1}, [1, 1], [1, "1"], datetime.date(2020, 1, 1), b"x", (1, 2), {1: 2}, {None: 1}]
+NAMES = [
+    "../../x",
+    "/x",
+    "a b",
+    "a\n",
+    "A",
+    "",
+    "..",
+    ".",
+    "-x",
+    "é",
+    "a'b",
+    "$(x)",
+    "x" * 300,
+    "toy",
+    "demo",
+    "cips",
+    "log",
+    "fetch",
+]
+NUMBERS = [
+    0,
+    1,
+    -1,
+    2,
+    0.5,
+    1.0,
+    math.nan,
+    math.inf,
+    -math.inf,
+    10**400,
+    -(10**400),
+    1e-320,
+    10000,
+    10001,
+    True,
+    "1",
+    "1e-5",
+    "nan",
+]
+ODD = [
+    None,
+    True,
+    False,
+    [],
+    {},
+    [[]],
+    [None],
+    {"a": 1},
+    [1, 1],
+    [1, "1"],
+    datetime.date(2020, 1, 1),
+    b"x",
+    (1, 2),
+    {1: 2},
+    {None: 1},
+]
 
 
 @cache

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import operator
 from pathlib import Path
 from random import Random
 
@@ -17,7 +19,20 @@ from .libsvm import draw_spec, simple, text
 from .mutations import mutated
 
 PLAIN = ["a.svm", "b.svm", "c d.svm", "é.svm"]
-NAMES = [*PLAIN, "../../../canary.svm", "../x.svm", "/x.svm", "link.svm", "folder.svm", "sub/a.svm", ".", "..", "", "x" * 300, "a\n.svm"]
+NAMES = [
+    *PLAIN,
+    "../../../canary.svm",
+    "../x.svm",
+    "/x.svm",
+    "link.svm",
+    "folder.svm",
+    "sub/a.svm",
+    ".",
+    "..",
+    "",
+    "x" * 300,
+    "a\n.svm",
+]
 
 
 def make(r: Random) -> tuple[DatasetSpec, dict[str, bytes], list[str], list[str], list[str]]:
@@ -55,7 +70,16 @@ def check(case, folder: Path) -> bool:
     labels = ["--keep-labels", *spec.labels] if spec.drop_other_labels else ["--labels", len(spec.labels)]
     done, _ = step(
         *("fetch", "--mirror", "mirror", "--raw", "data/raw", "--features", spec.features, *labels, *others),
-        *("--train", *train, "--test", *test, "--output-train", "results/train.npz", "--output-test", "results/test.npz"),
+        *(
+            "--train",
+            *train,
+            "--test",
+            *test,
+            "--output-train",
+            "results/train.npz",
+            "--output-test",
+            "results/test.npz",
+        ),
         kept="data",
     )
     for path in raw.glob("*.svm"):
@@ -69,16 +93,28 @@ def check(case, folder: Path) -> bool:
     for names in (train, test):
         read = [simple(files.get(name, b"0 1:1\n"), spec) for name in names]  # what else can be read is the link's
         expect(all(isinstance(part, tuple) for part in read), "a file that is none of the format is accepted")
-        parts.append((sum((part[0] for part in read), []), sum((part[1] for part in read), [])))
+        parts.append(
+            (
+                functools.reduce(operator.iadd, (part[0] for part in read), []),
+                functools.reduce(operator.iadd, (part[1] for part in read), []),
+            )
+        )
     if "--drop-repeats" in others:
         seen, kept = [], []
         for X, rows in parts:
             first = [X[i] not in seen and (seen.append(X[i]) or True) for i in range(len(X))]
-            kept.append(([x for x, keep in zip(X, first, strict=True) if keep], [y for y, keep in zip(rows, first, strict=True) if keep]))
+            kept.append(
+                (
+                    [x for x, keep in zip(X, first, strict=True) if keep],
+                    [y for y, keep in zip(rows, first, strict=True) if keep],
+                )
+            )
         parts = kept
     for name, (X, rows) in zip(("train", "test"), parts, strict=True):
         found = read_npz(folder / f"results/{name}.npz", ["X", "labels"])
-        expect(np.array_equal(found["X"].toarray() if sparse.issparse(found["X"]) else found["X"], X), f"other X in {name}")
+        expect(
+            np.array_equal(found["X"].toarray() if sparse.issparse(found["X"]) else found["X"], X), f"other X in {name}"
+        )
         expect(np.array_equal(found["labels"], rows), f"other labels in {name}")
     return True
 

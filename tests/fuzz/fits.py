@@ -19,7 +19,18 @@ from .arrays import HOSTILE, TYPES, cast, normal
 from .harness import Kind, expect, in_one_line
 
 ODD = [None, "x", "auto", "", b"x", [], [[]], {}, (), object(), math.nan, math.inf, -math.inf, -1, 0, 1, 2, 0.5, 1e-320]
-ODD += [1e308, 10**400, -(10**400), True, 1j, Fraction(1, 3), np.float32(2), np.array(1.0), np.array([1.0, 2.0]), np.nan]
+ODD += [
+    1e308,
+    10**400,
+    -(10**400),
+    True,
+    1j,
+    Fraction(1, 3),
+    np.float32(2),
+    np.array(1.0),
+    np.array([1.0, 2.0]),
+    np.nan,
+]
 OWN = ["max_iter", "tol", "clip", "tilt", "estimate", "weight", "start"]
 
 
@@ -79,7 +90,9 @@ def spoilt(r: Random, arguments: dict[str, object]) -> dict[str, object]:
             arguments[name] = cast(array, r.choice(TYPES))
         elif change == 6:
             forms = [lambda a: a.tolist(), np.ma.masked_array, lambda a: a.astype(object), lambda a: list(a)]
-            arguments[name] = r.choice([*forms, *([sparse.coo_array, sparse.csc_matrix] if array.ndim == 2 else [])])(array)
+            arguments[name] = r.choice([*forms, *([sparse.coo_array, sparse.csc_matrix] if array.ndim == 2 else [])])(
+                array
+            )
         else:
             arguments[name] = [[1], [1, 2]]
     return arguments
@@ -133,12 +146,18 @@ def agrees(fitted: object, log: dict) -> None:
         return
     elif name == "KLDRO":
         # Weak duality: no temperature gives less than the ball's worst case, and some gives it.
-        bounds = [g * fitted.radius + z.max() + g * math.log(np.exp((z - z.max()) / g).mean()) for g in np.logspace(-6, 6, 241)]
+        bounds = [
+            g * fitted.radius + z.max() + g * math.log(np.exp((z - z.max()) / g).mean())
+            for g in np.logspace(-6, 6, 241)
+        ]
         expect(mean - 1e-9 <= fitted.objective_ <= min(bounds) + 1e-9 * (1 + abs(mean)), "no KL ball")
         return
     else:
         return
-    expect(math.isclose(fitted.objective_, meant, rel_tol=1e-7, abs_tol=1e-9), f"objective {fitted.objective_}, not {meant}")
+    expect(
+        math.isclose(fitted.objective_, meant, rel_tol=1e-7, abs_tol=1e-9),
+        f"objective {fitted.objective_}, not {meant}",
+    )
 
 
 KIND = Kind("fits", 60, make, check)

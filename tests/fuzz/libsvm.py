@@ -37,7 +37,9 @@ def draw_spec(r: Random) -> DatasetSpec:
 
 def text(r: Random, spec: DatasetSpec, wild: bool = False, most: int = 6) -> str:
     """Draw lines of the format; ``wild``: with some token of them out of place."""
-    return "".join(line(r, spec, wild) + r.choice(["\n"] * 6 + ["\r\n", " \n", "\n\n", "# x\n"]) for _ in range(r.randint(0, most)))
+    return "".join(
+        line(r, spec, wild) + r.choice(["\n"] * 6 + ["\r\n", " \n", "\n\n", "# x\n"]) for _ in range(r.randint(0, most))
+    )
 
 
 def line(r: Random, spec: DatasetSpec, wild: bool) -> str:
@@ -57,7 +59,7 @@ def value(r: Random) -> str:
 
 
 def simple(content: bytes, spec: DatasetSpec) -> tuple[list, list] | int:
-    """Read the format with nothing but its definition: dense rows and label rows, or the number of the first bad line."""
+    """Read the format by its definition alone: dense rows and label rows, or the number of the first bad line."""
     X, labels = [], []
     for number, whole in enumerate(content.split(b"\n"), start=1):
         tokens = whole.split(b"#")[0].split()

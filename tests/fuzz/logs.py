@@ -50,7 +50,14 @@ def good(content: dict) -> bool:
     if any(part is None or len(part) != (0 if Y is None else len(Y)) for part in (p, c, context, train, heldout)):
         return False
     counts = all((part % 1 == 0).all() and (part >= 0).all() and 0 < part.sum() < 2**53 for part in (train, heldout))
-    return X is not None and set(Y.ravel()) <= {0, 1} and (0 < p).all() and (p <= 1).all() and set(context) <= set(range(len(X))) and counts
+    return (
+        X is not None
+        and set(Y.ravel()) <= {0, 1}
+        and (p > 0).all()
+        and (p <= 1).all()
+        and set(context) <= set(range(len(X)))
+        and counts
+    )
 
 
 def check(case: tuple[dict, bytes, int | None], folder: Path) -> bool:
@@ -66,7 +73,9 @@ def check(case: tuple[dict, bytes, int | None], folder: Path) -> bool:
         for part, name in zip(read, ("train", "heldout"), strict=True):
             kept = content[name] > 0
             X = part.X if isinstance(part.X, np.ndarray) else part.X.toarray()
-            expect(np.array_equal(X[part.context], dense("X", content)[content["context"][kept].astype(int)]), "other X")
+            expect(
+                np.array_equal(X[part.context], dense("X", content)[content["context"][kept].astype(int)]), "other X"
+            )
             for array in ("Y", "propensity", "cost"):
                 expect(np.array_equal(getattr(part, array), content[array][kept]), f"other {array}")
             expect(np.array_equal(part.count, content[name][kept]), "other counts")
@@ -75,7 +84,7 @@ def check(case: tuple[dict, bytes, int | None], folder: Path) -> bool:
     name, parameter, grid, options = FITS[fit]
     arguments = ["--estimator", name, *(["--parameter", parameter, "--grid", *grid] if parameter else [])]
     output = folder / "results/fit.npz"
-    fitted, said = step("fit", "--log", path, *arguments, "--options", json.dumps(options), "--output", output)
+    fitted, _said = step("fit", "--log", path, *arguments, "--options", json.dumps(options), "--output", output)
     expect(read is not None or not fitted, "a fit to what is no log")
     if fitted:
         finite(output, content)

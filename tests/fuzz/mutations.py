@@ -4,10 +4,53 @@ from __future__ import annotations
 
 from random import Random
 
-NUMBERS = ["0", "1", "-1", "1e308", "1e999", "nan", "inf", "-inf", "1e-320", "-0", "+1", "1_0", "0x1", "1.", ".5", "1e", ""]
+NUMBERS = [
+    "0",
+    "1",
+    "-1",
+    "1e308",
+    "1e999",
+    "nan",
+    "inf",
+    "-inf",
+    "1e-320",
+    "-0",
+    "+1",
+    "1_0",
+    "0x1",
+    "1.",
+    ".5",
+    "1e",
+    "",
+]
 NUMBERS += ["2147483647", "2147483648", "4294967297", "9223372036854775808", "1" + "0" * 400, "１", "1,2", "1:1"]
-WORDS = [*NUMBERS, ":", "::", ",", ",,", "#", "\n", "\r", "\r\n", "\t", "\x00", "\x0b", "\x1c", "\x85", "qid:1", "é", "\ufeff"]
-BYTES = [word.encode() for word in WORDS] + [b"\xff", b"\xff\xfe", b"PK\x03\x04", b"BZh9", b"\x93NUMPY", b"\x1f\x8b\x08"]
+WORDS = [
+    *NUMBERS,
+    ":",
+    "::",
+    ",",
+    ",,",
+    "#",
+    "\n",
+    "\r",
+    "\r\n",
+    "\t",
+    "\x00",
+    "\x0b",
+    "\x1c",
+    "\x85",
+    "qid:1",
+    "é",
+    "\ufeff",
+]
+BYTES = [word.encode() for word in WORDS] + [
+    b"\xff",
+    b"\xff\xfe",
+    b"PK\x03\x04",
+    b"BZh9",
+    b"\x93NUMPY",
+    b"\x1f\x8b\x08",
+]
 
 
 def mutated(r: Random, content: bytes, most: int = 3) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from pathlib import Path
 from random import Random
 
@@ -98,12 +99,18 @@ def dense(name: str, content: dict) -> np.ndarray | None:
     if not all(array.dtype.kind in "iu" for array in (indices, indptr, content[f"{name}.shape"])):
         return None
     n, d = map(int, shape)
-    if not (0 < n < 100 and 0 < d < 100 and len(indptr) == n + 1 and indptr[0] == 0 and len(indices) == len(data) == indptr[-1]):
+    if not (
+        0 < n < 100
+        and 0 < d < 100
+        and len(indptr) == n + 1
+        and indptr[0] == 0
+        and len(indices) == len(data) == indptr[-1]
+    ):
         return None
     if (np.diff(indptr.astype(int)) < 0).any() or ((indices < 0) | (indices >= d)).any():
         return None
     X = np.zeros((n, d))
-    for row, (a, b) in enumerate(zip(indptr[:-1], indptr[1:], strict=True)):
+    for row, (a, b) in enumerate(itertools.pairwise(indptr)):
         for at in range(int(a), int(b)):
             X[row, int(indices[at])] += data[at]
     return X

@@ -28,7 +28,9 @@ def unpacked(content: bytes, suffix: str) -> bytes | None:
     text = b""
     while content or not text:
         if suffix == "gz":
-            content = content[:3] + bytes(flags & 0x1F for flags in content[3:4]) + content[4:]  # the others mean nothing
+            content = (
+                content[:3] + bytes(flags & 0x1F for flags in content[3:4]) + content[4:]
+            )  # the others mean nothing
         stream = bz2.BZ2Decompressor() if suffix == "bz2" else zlib.decompressobj(31)
         try:
             text += stream.decompress(content)

@@ -59,9 +59,9 @@ def minimize_objectives(
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             _require_finite(*evaluate(origin), "where the fit starts")
             found = minimize(evaluate, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)
+            _require_finite(found.fun, found.x, f"after {found.nit} iterations")
             # Where a line search fails, scipy gives the last Θ accepted with the value of the last Θ tried.
             value = evaluate(found.x)[0] if found.status == FAILED else found.fun
-        _require_finite(value, found.x, f"after {found.nit} iterations")
         yield Fit(widened(found.x), float(value), int(found.nit), bool(found.success))
 
 

@@ -153,7 +153,9 @@ def _check_keys(value: object, *path: object) -> None:
     """Raise InputError for a key that is no text, or for maps and lists without end, as YAML can have them."""
     if len(path) > DEEPEST:
         raise InputError(f"{_place(path[:4])}: more than {DEEPEST} keys deep")
-    for key, each in value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ():
+    for key, each in (
+        value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    ):
         if isinstance(value, Mapping) and not isinstance(key, str):
             raise InputError(printable(f"{_place(path)}: the key {key!r} is not text"))
         _check_keys(each, *path, key)

@@ -26,7 +26,8 @@ class Source:
     def fetch(self, name: str, folder: Path) -> Path:
         """Return ``folder/name``, fetched unless it is there with the right digest.
 
-        Raises InputError for a name that leads out of the folder, or if no place has the file or its digest is wrong, with what each place answered.
+        Raises InputError for a name that leads out of the folder, or if no place has the file or its digest is wrong,
+        with what each place answered.
         """
         path = folder / check_file_name(name)
         if path.exists() and self._is_right(path):
