@@ -6,6 +6,7 @@ import pytest
 
 from drcrm.__main__ import main
 from drcrm.errors import InputError, located, printable
+from drcrm.pipeline.columns import COLUMNS
 from drcrm.pipeline.files import write_npz
 
 
@@ -44,6 +45,21 @@ def test_a_number_beyond_floats(capsys, option):
     error = said(capsys, "fit", "--estimator", estimator, "--log", "a", "--output", "b", "--options", options)
     assert error.startswith(f"drcrm fit: {option} is 1000")
     assert error.endswith("a finite number ≥ 0")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("toy,4,0", "line 2 has not a cell for each of 12 columns"),
+        ("," * 12, "line 2 has not a cell for each of 12 columns"),
+        ("," * 11 + "x" * 200_000, "line 2: field larger than field limit (131072)"),
+    ],
+)
+def test_rows_of_metrics_that_are_cut_off(tmp_path, monkeypatch, capsys, line, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text(",".join(COLUMNS) + "\n" + line + "\n")
+    assert said(capsys, "collect", "a.csv", "--output", "b.csv") == f"drcrm collect: a.csv: {message}"
+    assert not (tmp_path / "b.csv").exists()
 
 
 @pytest.mark.parametrize("output", ["folder", "file/x", "x" * 300])

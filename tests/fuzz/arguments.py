@@ -113,7 +113,7 @@ def make(r: Random) -> tuple[int, list[str], list[str]]:
         else:
             words += [
                 "--estimator",
-                r.choice([*ESTIMATORS, "KLDR", "math:sqrt", ":", "os:", "fuzz.own:Nan", "", "a:b:c"]),
+                r.choice([*ESTIMATORS, "KLDR", "math:sqrt", ":", "os:", "nowhere:Risk", "", "a:b:c"]),
             ]
         if not words:
             break
@@ -134,10 +134,6 @@ def check(case: tuple[int, list[str]], folder: Path) -> bool:
     for path in outputs:
         finite(path, stored("log", number)[0])
     return True
-
-
-def own():
-    """A user's own risk that is NaN where it should be a number."""
 
 
 KIND = Kind("arguments", 30, make, check)
