@@ -97,11 +97,12 @@ def finite(output: Path, content: dict) -> None:
         k = len(found["grid"])
         expect(np.isfinite(found["coef"]).all() and np.isfinite(found["objective"]).all(), "a fit is not finite")
         expect((found["iterations"] <= 1000).all(), "too many iterations")
-        X, Y, held = dense("X", content), content["Y"].astype(float), content["heldout"].astype(float)
-        rows, p, c = content["context"].astype(int), content["propensity"].astype(float), content["cost"].astype(float)
+        kept = content["heldout"] > 0
+        Y, p, c, held = (content[name][kept].astype(float) for name in ("Y", "propensity", "cost", "heldout"))
+        X = dense("X", content)[content["context"][kept].astype(int)]
         with np.errstate(all="ignore"):
             for index in range(k):
-                u = (X @ found["coef"][index])[rows]
+                u = X @ found["coef"][index]
                 w = np.exp((Y * u - np.logaddexp(0, u)).sum(axis=1) - np.log(p))
                 ips, snips = (held * w * c).sum() / held.sum(), (held * w * c).sum() / (held * w).sum()
                 for score, meant in ((found["scores"][index, 0], ips), (found["scores"][index, 2], snips)):

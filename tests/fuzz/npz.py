@@ -94,7 +94,14 @@ def dense(name: str, content: dict) -> np.ndarray | None:
     except KeyError:
         return None
     data, shape = numbers(data, 1) if np.size(data) else np.zeros(0), numbers(shape, 1)
-    if data is None or shape is None or len(shape) != 2 or indices.ndim != 1 or indptr.ndim != 1:
+    if (
+        data is None
+        or shape is None
+        or len(shape) != 2
+        or content[f"{name}.data"].ndim != 1
+        or indices.ndim != 1
+        or indptr.ndim != 1
+    ):
         return None
     if not all(array.dtype.kind in "iu" for array in (indices, indptr, content[f"{name}.shape"])):
         return None
