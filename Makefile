@@ -2,6 +2,7 @@
 # make test    the whole test suite
 # make test-slurm    the demo on a throw-away Slurm: its tables are the local ones, its jobs ask for what they use
 # make test-slurm-faults    jobs too long or too large, cancelled, on a node that dies; runs that are interrupted
+# make fuzz CASES=100000    inputs by generation: each works or is one line; SEED=N repeats a run
 # make report EXPERIMENT=sample    results/sample/report.html, building what is missing
 # make bench MIRROR=PATH_OR_URL    times beside what no formula can avoid: results/bench.json; without a mirror, less
 # make docs    the pages of docs/experiments and the README's tables from docs/results; TAKE="sample ..." takes results there first
@@ -12,11 +13,13 @@ PYTHON ?= python3
 CORES ?= 2
 EXPERIMENT ?= demo
 MIRROR ?=
+CASES ?= 100000
+SEED ?=
 TAKE ?=
 SNAKEMAKE = snakemake --cores $(CORES)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: demo test test-slurm test-slurm-faults report bench docs lint pins clean
+.PHONY: demo test test-slurm test-slurm-faults fuzz report bench docs lint pins clean
 
 demo:
 	$(MAKE) report EXPERIMENT=demo
@@ -33,6 +36,9 @@ test-slurm: .venv/slurm
 
 test-slurm-faults: .venv/slurm
 	python -m pytest tests/slurm/test_faults.py
+
+fuzz: .venv/installed
+	PYTHONPATH=src:tests python -m fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))
 
 bench: .venv/installed
 	$(if $(MIRROR),$(SNAKEMAKE) bench --until replay --configfile benchmarks/config.yaml --config mirror=$(MIRROR))

@@ -8,6 +8,8 @@ import sys
 from importlib import import_module
 from typing import NoReturn
 
+from drcrm.errors import InputError, printable
+
 STEPS = {
     "fetch": "fetch a data set's files, check their content and store them as arrays",
     "split": "draw the contexts that train π0, and those held out",
@@ -29,7 +31,7 @@ class Parser(argparse.ArgumentParser):
     """Says in one line what is wrong with the arguments."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}\n")
+        self.exit(2, f"{self.prog}: {printable(message)}\n")
 
 
 def parser(step: str) -> argparse.ArgumentParser:
@@ -60,12 +62,10 @@ def main(arguments: list[str]) -> int:
     chooser.add_argument("step", metavar="STEP", choices=STEPS, help="one of those below")
     step = chooser.parse_args(arguments[:1]).step
     options = parser(step).parse_args(arguments[1:])
-    from drcrm.errors import InputError
-
     try:
         import_module(f"drcrm.pipeline.steps.{step}").run(options)
-    except InputError as error:
-        print(f"drcrm {step}: {error}", file=sys.stderr)
+    except (InputError, OSError, MemoryError) as error:
+        print(f"drcrm {step}: {printable(error)}", file=sys.stderr)
         return 1
     return 0
 

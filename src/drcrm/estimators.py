@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -16,6 +15,7 @@ from .core.log import BanditLog, clipping_constant
 from .core.optimiser import minimize_objectives
 from .core.policies import ExponentialPolicy
 from .core.terms import as_weight, begin
+from .core.validation import number
 from .core.weights import Weight
 from .errors import InputError
 from .registry import ESTIMATORS
@@ -101,7 +101,7 @@ class CounterfactualEstimator(BaseEstimator):
         ConvergenceWarning
             If L-BFGS stopped at ``max_iter``.
         """
-        if not self.max_iter >= 1 or not self.tol > 0:
+        if not 1 <= number(self.max_iter) < np.inf or not 0 < number(self.tol) < np.inf:
             raise InputError(f"max_iter is {self.max_iter}, tol is {self.tol}, expected at least 1, and above 0")
         for name, values in {"propensity": propensity, "cost": cost}.items():
             if values is None:
@@ -251,6 +251,6 @@ def _clip(clip, log: BanditLog) -> float | None:
     if isinstance(clip, str):
         if clip == "auto":
             return clipping_constant(log)
-    elif isinstance(clip, Real) and clip >= 1:
+    elif number(clip) >= 1:
         return float(clip)
     raise InputError(f"clip is {clip!r}, expected 'auto', a number ≥ 1, or None")

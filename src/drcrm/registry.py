@@ -7,6 +7,7 @@ is imported where it is used, so that tables and figures do not depend on the nu
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -29,6 +30,7 @@ WEIGHTS = {
     "smoothed": WeightKind("drcrm.core.weights:Smoothed", "exponent"),
     "shrunk": WeightKind("drcrm.core.weights:Shrunk", "shrinkage"),
 }
+LARGEST = sys.float_info.max  # whole numbers can be larger
 CLIPPED = "clipped"  # the kind of weight that has no parameter: min(M, w)
 ESTIMATES = {"ips": "IPS", "snips": "self-normalised", "dr": "doubly robust", "dm": "direct method"}
 STARTS = {
@@ -124,7 +126,7 @@ class Estimator:
             raise InputError(f"the hyper-parameter of {self.name} is {found}, expected {expected}")
         _one_of(STARTS, options.get("start", "zero"), "start")
         tilt = options.get("tilt", "auto")
-        if not (tilt == "auto" or (isinstance(tilt, Real) and 0 <= tilt < float("inf"))):
+        if not (tilt == "auto" or (isinstance(tilt, Real) and 0 <= tilt <= LARGEST)):
             raise InputError(f"tilt is {tilt!r}, expected 'auto' or a finite number ≥ 0")
         values = {name: value for name, value in options.items() if name not in BEGINNING}
         return [self.make_terms(**values, **({parameter: value} if parameter else {})) for value in grid or [None]]
@@ -175,12 +177,12 @@ def _imported(path: str, place: str) -> type:
 
 
 def _one_of(allowed, name: object, kind: str) -> None:
-    if name not in list(allowed):
+    if not (isinstance(name, str) and name in allowed):
         raise InputError(f"{kind} is {name!r}, expected one of {', '.join(map(repr, allowed))}")
 
 
 def _at_least_zero(value: object, name: str) -> float:
-    if not (isinstance(value, Real) and 0 <= value < float("inf")):
+    if not (isinstance(value, Real) and 0 <= value <= LARGEST):
         raise InputError(f"{name} is {value!r}, expected a finite number ≥ 0")
     return float(value)
 

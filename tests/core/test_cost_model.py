@@ -175,6 +175,13 @@ class Paired(Additive):
         return super().predict(X, Y) + np.asarray(Y)[:, 0] * np.asarray(Y)[:, 1]
 
 
+class Short(Additive):
+    """Says too little."""
+
+    def predict(self, X, Y):
+        return super().predict(X, Y)[:1]
+
+
 def test_a_model_of_ones_own_is_used_as_it_is():
     log = make_log(14)
     policy = ExponentialPolicy(np.random.default_rng(15).normal(size=(FEATURES, LABELS)))
@@ -220,6 +227,21 @@ ZERO = ExponentialPolicy(np.zeros((FEATURES, LABELS)))
         (
             lambda: off_policy_value(ZERO, make_log(), "dr", cost_model=with_coef(np.ones((5, 3)))),
             r"the cost model's coef_ has shape \(5, 3\), expected \(5, 4\)",
+        ),
+        (lambda: CostModel().fit(np.ones((2, 1)), None, cost=[1.0, 2]), r"Y is not an array|Y has shape \(\)"),
+        (lambda: CostModel().fit(np.full((2, 1), 1e200), [[0], [1]], cost=[1.0, 2]), "the cost model is not finite"),
+        (lambda: CostModel().fit(np.ones((2, 1)), [[0], [1]], cost=[1e308, 1e308]), "the cost model is not finite"),
+        (
+            lambda: off_policy_value(ZERO, make_log(), "dr", cost_model=3),
+            "cost_model is of type int, expected one with predict and expectation",
+        ),
+        (
+            lambda: off_policy_value(ZERO, make_log(), "dr", cost_model=with_coef(np.full((5, 4), np.nan))),
+            "coef has nan in row 0, column 0",
+        ),
+        (
+            lambda: off_policy_value(ZERO, make_log(), "dm", cost_model=Short()),
+            r"the prediction of the cost model has shape \(1,\), expected",
         ),
         (
             lambda: off_policy_value(ZERO, make_log(), "dm", cost_model=Paired()),

@@ -168,6 +168,15 @@ def test_the_fit_is_a_minimum():
         assert objective(found.coef.ravel() + 0.1 * direction)[0] > value
 
 
+def test_the_objective_is_that_of_the_coefficients_where_a_line_search_fails():
+    """At a kink, where the clipping begins: scipy then gives the value of another Θ."""
+    log = BanditLog([[1.0]], [[1, 1], [1, 0]], [1.0, 0.01], [-1.0, -1.0], context=[0, 0])
+    objective = Objective(log, MeanRisk(), Clipped(np.e))
+    [fit] = minimize_objectives([objective], np.zeros((1, 2)))
+    assert not fit.converged
+    assert fit.objective == objective(fit.coef)[0]
+
+
 def test_stopping_at_the_iteration_limit_is_said():
     found = fit(make_log(11), MeanRisk(), max_iter=2)
     assert not found.converged

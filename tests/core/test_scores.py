@@ -76,6 +76,25 @@ def test_no_weight_at_all_is_no_score(score):
     assert np.isnan(off_policy_scores([1.0], [-1.0], 2.0, count=[0])[score])
 
 
+@every_unmodelled_score
+@pytest.mark.parametrize("cost", [[-1.0, 0.0], [0.0, -1.0]])
+def test_a_score_beyond_the_range_of_numbers_is_none(score, cost):
+    """It is never chosen: −∞ would be."""
+    with np.errstate(invalid="ignore"):
+        found = off_policy_scores([np.inf, 1.0], cost, 2.0)[score]
+    assert np.isnan(found) if score in ("ips", "snips") else found in (-1, -0.5, -2 / 3, -1 / 3)
+
+
+def test_a_tiny_propensity_held_out_leaves_the_clipped_scores(logged):
+    log = logged()
+    propensity = np.where(np.arange(len(log.Y)) == 0, 5e-324, log.propensity)
+    tiny = BanditLog(log.X, log.Y, propensity, log.cost, log.context)
+    fits = fit_grid(log, tiny, [Terms(MeanRisk())], [np.nan])
+    assert np.isnan(fits.scores[0, :3]).tolist() == [True, False, True]
+    assert np.isfinite(fits.scores[0, 3])
+    assert fits.chosen[:4].tolist() == [-1, 0, -1, 0]
+
+
 @pytest.mark.parametrize(
     ("scores", "robust_end", "expected"),
     [

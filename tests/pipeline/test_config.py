@@ -308,6 +308,27 @@ class TestFaults:
     def test_an_algorithm_named_like_what_is_not_learned(self, name):
         assert "this name is taken" in fault(f"algorithms.{name}", {"estimator": "CIPS"})
 
+    @pytest.mark.parametrize("name", ["..", ".", "-x", "a\t", "x" * 256])
+    def test_files_that_no_folder_should_have(self, name):
+        for part in ("train", "test"):
+            message = fault(f"datasets.toy.{part}", [name])
+            assert message.startswith(f"config: datasets.toy.{part}: {name!r} is not the name of a file: no path, no")
+
+    @pytest.mark.parametrize("section", ["datasets", "algorithms", "experiments"])
+    def test_a_name_ends_where_its_pattern_does(self, section):
+        assert fault(f"{section}.a\n", {}).startswith(f"config: {section}.a\\n: this name does not match ^[a-z]")
+
+    @pytest.mark.parametrize("key", [1, None, True, (1, 2)])
+    def test_a_key_that_is_no_text(self, key):
+        for place in ("datasets.toy", "algorithms.kl.options"):
+            message = fault(place, {key: 1})
+            assert message == f"config: {place}: the key {key!r} is not text"
+
+    def test_lists_without_end(self):
+        endless = []
+        endless.append(endless)
+        assert fault("run", endless) == "config: run.0.0.0: more than 20 keys deep"
+
     @pytest.mark.parametrize("section", ["datasets", "algorithms", "experiments"])
     def test_names_that_no_file_should_have(self, section):
         assert fault(f"{section}.A b", {}).startswith(f"config: {section}.A b: this name does not match ^[a-z]")

@@ -76,6 +76,11 @@ class TestReading:
             ("0 1:1 2:-inf\n", "line 2: feature 2 is -inf, expected a finite number"),
             ("0 1:1e999\n", "line 2: feature 1 is 1e999, expected a finite number"),
             ("0 2:1 1:1\n", "line 2: feature 1 follows feature 2, expected rising indices"),
+            ("0 1:1_0\n", "line 2: malformed: '0 1:1_0', expected 'label,label index:value …'"),
+            ("0 qid:1 1:1\n", "line 2: malformed: '0 qid:1 1:1', expected 'label,label index:value …'"),
+            ("0 1:1\r9 2:1\n", "line 2: malformed: '0 1:1\\r9 2:1', expected 'label,label index:value …'"),
+            ("0 1:1\x1c\n", "line 2: malformed: '0 1:1', expected 'label,label index:value …'"),
+            ("0 1:１\n", "line 2: malformed: '0 1:１', expected 'label,label index:value …'"),
             ("0 2:1 2:1\n", "line 2: feature 2 follows feature 2, expected rising indices"),
         ],
     )
@@ -106,6 +111,12 @@ class TestReading:
                 TRUNCATED,
             ),
             ("a.bz2", b"", TRUNCATED),
+            ("a.bz2", bz2.compress(LINE.encode()) + bz2.compress(LINE.encode())[:-9], TRUNCATED),
+            (
+                "a.bz2",
+                bz2.compress(LINE.encode()) + b"BZh0" + bz2.compress(LINE.encode())[4:],
+                "cannot be read (Invalid data stream), expected what its name ends in",
+            ),
             (
                 "a.gz",
                 gzip.compress(LINE.encode() * 99)[:-9],
@@ -114,7 +125,15 @@ class TestReading:
             ("a.bz2", b"<html>404</html>", "cannot be read (Invalid data stream), expected what its name ends in"),
             ("a.gz", LINE.encode(), "cannot be read (Not a gzipped file (b'0,')), expected what its name ends in"),
         ],
-        ids=["truncated bz2", "empty bz2", "truncated gz", "html in bz2", "plain in gz"],
+        ids=[
+            "truncated bz2",
+            "empty bz2",
+            "truncated second",
+            "damaged second",
+            "truncated gz",
+            "html in bz2",
+            "plain in gz",
+        ],
     )
     def test_a_file_that_cannot_be_decompressed(self, tmp_path, name, content, message):
         (tmp_path / name).write_bytes(content)
@@ -129,6 +148,15 @@ class TestReading:
         (tmp_path / "a.gz").write_bytes(content)
         with pytest.raises(InputError, match=r"a.gz: cannot be read \(Error -3 .*\), expected what its name ends in"):
             read_multilabel(tmp_path / "a.gz", FOUR)
+
+    @pytest.mark.parametrize("pack", [bz2, gzip])
+    def test_compressed_parts_are_read_one_after_the_other(self, tmp_path, pack):
+        """The parts may end within a line."""
+        path = tmp_path / f"a.{'bz2' if pack is bz2 else 'gz'}"
+        path.write_bytes(b"".join(pack.compress(part) for part in (b"0 1:1\n1 2", b":5\n", b"2 3:1")))
+        X, labels = read_multilabel(path, FOUR)
+        assert X.toarray().tolist() == [[1, 0, 0, 0], [0, 5, 0, 0], [0, 0, 1, 0]]
+        assert labels.tolist() == np.eye(3).tolist()
 
     def test_missing_file(self, tmp_path):
         with pytest.raises(InputError, match=f"{tmp_path / 'a.svm'}: no such file"):
@@ -404,6 +432,32 @@ class TestStep:
         assert self.fetch(tmp_path, *self.FILES, "--mirror", str(mirror)) == 1
         assert "a.svm: line 1: label 9" in capsys.readouterr().err
         assert "raw/a.svm" in listing(tmp_path)
+
+    @pytest.mark.parametrize(
+        "name", ["../outside.svm", "/outside.svm", "sub/a.svm", "..", ".", "", "x" * 300, "a\n.svm"]
+    )
+    def test_a_name_that_leads_elsewhere(self, tmp_path, mirror, capsys, name):
+        write(mirror / "b.bz2", LINE)
+        write(tmp_path / "outside.svm", LINE)
+        place = str(tmp_path / name[1:]) if name.startswith("/") else name
+        options = "--train", place, *self.FILES[2:], "--mirror", str(mirror)
+        assert self.fetch(tmp_path, *options) == 1
+        error = capsys.readouterr().err
+        assert (
+            error == f"drcrm fetch: {place!r} is not the name of a file: no path, no '-' in front, 255 bytes at most\n"
+        )
+        assert listing(tmp_path) == ["mirror", "mirror/b.bz2", "outside.svm"]
+
+    def test_a_link_in_the_folder_is_replaced_and_not_followed(self, tmp_path, mirror):
+        for name in ("a.svm", "b.bz2"):
+            write(mirror / name, LINE)
+        write(tmp_path / "outside.svm", "9 1:1\n")
+        (tmp_path / "raw").mkdir()
+        (tmp_path / "raw/a.svm").symlink_to(tmp_path / "outside.svm")
+        sha256 = "--sha256", f"a.svm={digest(LINE.encode())}"
+        assert self.fetch(tmp_path, *self.FILES, *sha256, "--mirror", str(mirror)) == 0
+        assert (tmp_path / "outside.svm").read_text() == "9 1:1\n"
+        assert not (tmp_path / "raw/a.svm").is_symlink()
 
     def test_a_failed_fetch_leaves_nothing(self, tmp_path, mirror, capsys):
         assert self.fetch(tmp_path, *self.FILES, "--mirror", str(mirror)) == 1

@@ -604,7 +604,7 @@ class TestBadFiles:
         [
             ("missing", "no such file"),
             ("truncated", "not a readable npz file (File is not a zip file)"),
-            ("empty", "not a readable npz file (No data left in file)"),
+            ("empty", "not a readable npz file (File is not a zip file)"),
             ("text", "not a readable npz file ("),
             ("damaged", "not a readable npz file ("),
             ("one array", "not a readable npz file ("),

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from drcrm import ExponentialPolicy
-from drcrm.simulation.losses import expected_hamming, greedy_hamming, hamming_cost
+from drcrm.errors import InputError
+from drcrm.simulation.losses import expected_hamming, greedy_hamming, hamming_cost, hamming_losses
+from drcrm.simulation.replay import replay
 
 
 def test_cost_is_the_translated_hamming_distance():
@@ -26,3 +28,17 @@ def test_losses_of_known_policies():
     assert expected_hamming(coin, X, labels) == 1.5
     assert greedy_hamming(coin, X, labels) == 1.5
     assert expected_hamming(sure, X, labels) == greedy_hamming(sure, X, labels) == 0.5
+
+
+def test_where_every_label_is_tossed_losses_are_those_of_coins():
+    tossed = hamming_losses(ExponentialPolicy([[1.0, 2.0]]), np.ones((3, 1)), np.ones((3, 2)), np.ones(2, dtype=bool))
+    assert tossed == {"expected_loss": 1.0, "greedy_loss": 1.0}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [hamming_losses, lambda policy, X, labels: replay(policy, X, labels, 1, np.random.default_rng(0))],
+)
+def test_a_policy_of_other_labels_is_an_error(call):
+    with pytest.raises(InputError, match="the policy has 1 labels, expected 2"):
+        call(ExponentialPolicy([[1.0]]), np.ones((3, 1)), np.ones((3, 2)))

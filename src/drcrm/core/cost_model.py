@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from ..errors import InputError
 from .log import BanditLog
 from .policies import ExponentialPolicy
-from .validation import above_zero, check_actions, check_features
+from .validation import above_zero, check_actions, check_coefficients, check_features, check_vector
 
 PENALTIES = tuple(10 ** (-k / 2) for k in range(2, 9))
 FOLDS = 4
@@ -43,10 +43,12 @@ class CostModel:
         """Fit to logged actions and costs: arguments as those of the estimators' ``fit``."""
         if cost is None:
             raise InputError("CostModel.fit needs cost=, one for each logged row")
+        Y = check_actions(Y)
         return self.fit_log(BanditLog(X, Y, np.ones(len(Y)), cost, context, count))
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def fit_log(self, log: BanditLog) -> CostModel:
-        """Fit to a log; its propensities are not used."""
+        """Fit to a log; its propensities are not used. InputError where the coefficients are not finite."""
         log = log.recount(log.count)
         penalty = _choose(log) if isinstance(self.penalty, str) and self.penalty == "auto" else self.penalty
         self.penalty_ = above_zero(penalty, "penalty")
@@ -85,12 +87,19 @@ def label_effects(model, X, n_labels: int) -> np.ndarray:
         shape = np.shape(model.coef_)
         if shape != (X.shape[1], n_labels + 1):
             raise InputError(f"the cost model's coef_ has shape {shape}, expected {(X.shape[1], n_labels + 1)}")
+        check_coefficients(model.coef_)
         return model.effects(X)
+    if not (hasattr(model, "predict") and hasattr(model, "expectation")):
+        raise InputError(f"cost_model is of type {type(model).__name__}, expected one with predict and expectation")
     m = X.shape[0]
-    without = np.asarray(model.predict(X, np.zeros((m, n_labels), dtype=np.uint8)), dtype=float)
-    columns = [model.predict(X, np.tile(row, (m, 1))) - without for row in np.eye(n_labels, dtype=np.uint8)]
+
+    def predicted(row: np.ndarray) -> np.ndarray:
+        return check_vector(model.predict(X, np.tile(row, (m, 1))), m, "the prediction of the cost model")
+
+    without = predicted(np.zeros(n_labels, dtype=np.uint8))
+    columns = [predicted(row) - without for row in np.eye(n_labels, dtype=np.uint8)]
     effects = np.column_stack([*columns, without])
-    whole = np.asarray(model.predict(X, np.ones((m, n_labels), dtype=np.uint8)), dtype=float)
+    whole = predicted(np.ones(n_labels, dtype=np.uint8))
     if not np.allclose(effects.sum(axis=1), whole, rtol=1e-6, atol=1e-9):
         raise InputError("the cost model is not additive over labels, which the expectation of its cost needs")
     return effects
@@ -132,6 +141,8 @@ def _ridge(log: BanditLog, count: np.ndarray, penalties: Sequence[float], tolera
             dtype=float,
         )
         coef, _ = cg(product, target, x0=coef, rtol=tolerance, maxiter=2000)
+        if not np.isfinite(coef).all():
+            raise InputError("the cost model is not finite: features or costs this large need another unit")
         solutions.append(coef.reshape(shape))
     return solutions
 

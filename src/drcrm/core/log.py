@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import InputError
 from .action_map import SparseActions, TabledActions, action_map
-from .validation import check_actions, check_context, check_features, check_integers, check_vector, reject
+from .validation import WHOLE, check_actions, check_context, check_features, check_integers, check_vector, reject
 
 
 class BanditLog:
@@ -48,6 +48,8 @@ class BanditLog:
         reject(self.count < 0, self.count, "count", "0 or more")
         if not self.count.any():
             raise InputError(f"the log is empty: {n} rows, none of which occurs")
+        if self.count.sum(dtype=float) >= WHOLE:
+            raise InputError(f"count adds up to {self.count.sum(dtype=float):.6g}, expected less than {WHOLE:g}")
 
     @property
     def size(self) -> int:

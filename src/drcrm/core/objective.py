@@ -53,7 +53,7 @@ class Objective:
         self.risk = risk
         self.weight = weight or Clipped(None)
         self.shape = (log.X.shape[1], log.Y.shape[1])
-        if estimate not in ESTIMATES:
+        if not (isinstance(estimate, str) and estimate in ESTIMATES):
             raise InputError(f"estimate is {estimate!r}, expected one of {', '.join(map(repr, ESTIMATES))}")
         self._effects = modelled = None
         if ESTIMATES[estimate].uses_model:

@@ -14,6 +14,7 @@ from ..errors import InputError
 from .objective import Objective
 
 PATIENCE = 200  # iterations after which a fit may be given up
+FAILED = 2  # scipy's status of a line search that found nothing
 MEMORY = 10  # pairs of vectors; 50 reach much the same objectives, and cost up to six times as much
 
 
@@ -58,8 +59,10 @@ def minimize_objectives(
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             _require_finite(*evaluate(origin), "where the fit starts")
             found = minimize(evaluate, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)
-        _require_finite(found.fun, found.x, f"after {found.nit} iterations")
-        yield Fit(widened(found.x), float(found.fun), int(found.nit), bool(found.success))
+            _require_finite(found.fun, found.x, f"after {found.nit} iterations")
+            # Where a line search fails, scipy gives the last Θ accepted with the value of the last Θ tried.
+            value = evaluate(found.x)[0] if found.status == FAILED else found.fun
+        yield Fit(widened(found.x), float(value), int(found.nit), bool(found.success))
 
 
 def _followed(objective: Objective, origin: np.ndarray, ridge: float) -> Callable:
@@ -85,7 +88,10 @@ def _followed(objective: Objective, origin: np.ndarray, ridge: float) -> Callabl
 def _require_finite(value: float, array: np.ndarray, where: str) -> None:
     """Raise InputError unless the objective, and its gradient or the coefficients, are finite."""
     if not (np.isfinite(value) and np.isfinite(array).all()):
-        raise InputError(f"the risk is not finite {where}: propensities this small need clipped weights")
+        raise InputError(
+            f"the risk is not finite {where}: propensities this small need clipped weights, "
+            "and features or costs this large another unit"
+        )
 
 
 def _stopping(hopeless: Callable[[np.ndarray], bool] | None, widened: Callable) -> Callable[[np.ndarray], None] | None:

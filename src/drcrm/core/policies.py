@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InputError
 from .action_map import action_map
 from .numerics import exp
-from .validation import check_actions, check_context, check_features
+from .validation import as_float, check_actions, check_context, check_features
 
 LARGE = 700.0  # e^u does not overflow up to here, and 1 + e^u = e^u from far below
 
@@ -27,7 +27,7 @@ class ExponentialPolicy:
     """
 
     def __init__(self, coef: np.ndarray):
-        coef = np.asarray(coef, dtype=float)
+        coef = as_float(coef, "coef")
         if coef.ndim != 2:
             raise InputError(f"coef has shape {coef.shape}, expected (features, labels)")
         if not np.isfinite(coef).all():
@@ -39,7 +39,8 @@ class ExponentialPolicy:
         X = check_features(X)
         if X.shape[1] != self.coef.shape[0]:
             raise InputError(f"X has {X.shape[1]} features, the policy has {self.coef.shape[0]}")
-        scores = X @ self.coef
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = X @ self.coef
         if not np.isfinite(scores).all():
             raise InputError("X times coef is beyond the range of floating-point numbers")
         return scores

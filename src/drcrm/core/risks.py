@@ -167,7 +167,7 @@ class AdaptiveBoltzmannRisk(Risk):
     """
 
     def __init__(self, radius: float, variance: str = "mean"):
-        if variance not in ("mean", "sum"):
+        if not (isinstance(variance, str) and variance in ("mean", "sum")):
             raise InputError(f"variance is {variance!r}, expected 'mean' or 'sum'")
         self.radius = at_least_zero(radius, "radius")
         self.variance = variance

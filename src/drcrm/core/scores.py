@@ -39,7 +39,7 @@ def off_policy_scores(weight, cost, clip: float, count=None) -> dict[str, float]
 
     Returns
     -------
-    dict : name → estimate, NaN where its denominator is 0.
+    dict : name → estimate, NaN where its denominator is 0, or it is beyond the range of floating-point numbers.
     """
     weight, cost = np.asarray(weight, dtype=float), np.asarray(cost, dtype=float)
     count = np.ones(len(cost)) if count is None else np.asarray(count, dtype=float)
@@ -47,7 +47,8 @@ def off_policy_scores(weight, cost, clip: float, count=None) -> dict[str, float]
     n = count.sum()
 
     def ratio(w, denominator):
-        return float((count * w) @ cost / denominator) if denominator > 0 else float("nan")
+        found = float((count * w) @ cost / denominator) if denominator > 0 else np.nan
+        return found if np.isfinite(found) else np.nan
 
     return {
         "ips": ratio(weight, n),
@@ -84,14 +85,15 @@ class HeldoutScores:
 
     def unmodelled(self, coef: np.ndarray) -> list[float]:
         """Return the four scores of ``off_policy_scores`` at Θ, (d, q)."""
-        weight = np.exp(log_weights(ExponentialPolicy(coef), self._log))
+        with np.errstate(over="ignore"):
+            weight = np.exp(log_weights(ExponentialPolicy(coef), self._log))
         return list(off_policy_scores(weight, self._log.cost, self._clip, self._log.count).values())
 
     def __call__(self, coef: np.ndarray) -> list[float]:
         """Return all scores at Θ, (d, q), in the order of ``SCORES``."""
         others = SCORES[len(UNMODELLED) :]
         values = [self._objectives[name](coef)[0] if name in self._objectives else np.nan for name in others]
-        return [*self.unmodelled(coef), *values]
+        return [*self.unmodelled(coef), *(value if np.isfinite(value) else np.nan for value in values)]
 
 
 def choose(scores: Sequence[float], grid: Sequence[float], robust_end: str = "high") -> int | None:

@@ -34,6 +34,7 @@ class GridFit:
     tilt: np.ndarray  # (1,)
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is not finite in the end is said
 def fit_grid(
     train: BanditLog,
     heldout: BanditLog,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
-
 import numpy as np
 from scipy.optimize import brentq
 
@@ -13,6 +11,7 @@ from .objective import Objective
 from .optimiser import minimize_objectives
 from .policies import ExponentialPolicy
 from .risks import MeanRisk
+from .validation import number
 from .weights import Likelihood
 
 STARTS = ("zero", "logging", "model", "imitation")
@@ -75,9 +74,10 @@ def start_coef(
         An unknown start, one whose policy or model is not given or has another shape, or a tilt that is no number.
     """
     shape = log.X.shape[1], log.Y.shape[1]
-    if start not in STARTS:
+    if not (isinstance(start, str) and start in STARTS):
         raise InputError(f"start is {start!r}, expected one of {', '.join(map(repr, STARTS))}")
-    if not (tilt == "auto" or (isinstance(tilt, Real) and 0 <= tilt < np.inf)):
+    automatic = isinstance(tilt, str) and tilt == "auto"
+    if not (automatic or 0 <= number(tilt) < np.inf):
         raise InputError(f"tilt is {tilt!r}, expected 'auto' or a finite number ≥ 0")
     if start == "zero":
         return np.zeros(shape), None
@@ -85,6 +85,8 @@ def start_coef(
         raise InputError(
             "start 'logging' needs the logging policy's coefficients; 'imitation' learns some from the log"
         )
+    if not isinstance(logging_policy, ExponentialPolicy | None):
+        raise InputError(f"logging_policy is of type {type(logging_policy).__name__}, expected an ExponentialPolicy")
     if logging_policy is not None and logging_policy.coef.shape != shape:
         raise InputError(f"the logging policy's coef has shape {logging_policy.coef.shape}, expected {shape}")
     known = start != "imitation" and logging_policy is not None
@@ -96,6 +98,5 @@ def start_coef(
     model, expected = np.asarray(model, dtype=float), (shape[0], shape[1] + 1)
     if model.shape != expected:
         raise InputError(f"the cost model's coef_ has shape {model.shape}, expected {expected}")
-    if tilt == "auto":
-        tilt = automatic_tilt(log, base, model)
+    tilt = automatic_tilt(log, base, model) if automatic else number(tilt)
     return tilted(base, model, tilt), tilt

@@ -70,10 +70,10 @@ def begin(
     InputError for a name that is unknown, a policy or a model of another shape, or a model without coefficients from
     which a fit is to start.
     """
-    if estimate not in ESTIMATES:
+    if not (isinstance(estimate, str) and estimate in ESTIMATES):
         raise InputError(f"estimate is {estimate!r}, expected one of {', '.join(map(repr, ESTIMATES))}")
     models = ESTIMATES[estimate].uses_model
-    if cost_model is None and (models or start == "model"):
+    if cost_model is None and (models or (isinstance(start, str) and start == "model")):
         cost_model = CostModel().fit_log(log)
     effects = None if cost_model is None else label_effects(cost_model, log.X, log.Y.shape[1])
     coef, tilt = start_coef(start, log, logging_policy, getattr(cost_model, "coef_", None), tilt)

@@ -11,6 +11,8 @@ from ..errors import InputError
 
 Features = np.ndarray | sparse.csr_array
 
+WHOLE = 1e15  # floats tell whole numbers apart up to 2^53
+
 
 def check_features(X, name: str = "X") -> Features:
     """Return ``X`` as a finite two-dimensional float array, dense or CSR.
@@ -18,10 +20,11 @@ def check_features(X, name: str = "X") -> Features:
     Raises InputError for a wrong number of dimensions, no rows, or a NaN or infinite value, with its row and column.
     """
     if sparse.issparse(X):
+        as_float(X.data, name)
         X = sparse.csr_array(X, dtype=float)
         values = X.data
     else:
-        X = values = np.ascontiguousarray(_as_float(X, name))
+        X = values = np.ascontiguousarray(as_float(X, name))
     if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
         raise InputError(f"{name} has shape {X.shape}, expected (rows, features) with at least one of each")
     bad = np.flatnonzero(~np.isfinite(values))
@@ -35,9 +38,14 @@ def check_features(X, name: str = "X") -> Features:
     return X
 
 
+def check_coefficients(coef) -> np.ndarray:
+    """Return ``coef`` as a finite array (features, columns), with at least one of each; it is dense."""
+    return check_features(as_float(coef, "coef"), "coef")
+
+
 def check_actions(Y, rows: int | None = None, name: str = "Y") -> np.ndarray:
     """Return ``Y`` as a C-contiguous (n, q) array of 0 and 1 in one byte each; InputError names the first bad row."""
-    Y = np.asarray(Y)
+    Y = _as_numbers(Y, name)
     if Y.ndim != 2 or Y.shape[1] == 0:
         raise InputError(f"{name} has shape {Y.shape}, expected (rows, labels)")
     if rows is not None and len(Y) != rows:
@@ -51,7 +59,7 @@ def check_actions(Y, rows: int | None = None, name: str = "Y") -> np.ndarray:
 
 def check_vector(values, rows: int, name: str) -> np.ndarray:
     """Return ``values`` as a finite float vector of ``rows`` entries; InputError says what else it was."""
-    values = np.ascontiguousarray(_as_float(values, name))
+    values = np.asarray(as_float(values, name), order="C")
     if values.shape != (rows,):
         raise InputError(f"{name} has shape {values.shape}, expected ({rows},)")
     reject(~np.isfinite(values), values, name, "a finite number")
@@ -59,9 +67,10 @@ def check_vector(values, rows: int, name: str) -> np.ndarray:
 
 
 def check_integers(values, rows: int, name: str) -> np.ndarray:
-    """Return ``values`` as a vector of ``rows`` whole numbers."""
+    """Return ``values`` as a vector of ``rows`` whole numbers, which floats tell apart."""
     values = check_vector(values, rows, name)
     reject(values != np.round(values), values, name, "a whole number")
+    reject(abs(values) >= WHOLE, values, name, "a whole number of less than 16 digits")
     return values.astype(np.intp)
 
 
@@ -81,21 +90,21 @@ def reject(bad: np.ndarray, values: np.ndarray, name: str, expected: str) -> Non
 
 def at_least_zero(value: float, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is finite and 0 or more."""
-    number = _number(value)
-    if not 0 <= number < np.inf:
+    found = number(value)
+    if not 0 <= found < np.inf:
         raise InputError(f"{name} is {value!r}, expected a finite number ≥ 0")
-    return number
+    return found
 
 
 def above_zero(value: float, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is finite and above 0."""
-    number = _number(value)
-    if not 0 < number < np.inf:
+    found = number(value)
+    if not 0 < found < np.inf:
         raise InputError(f"{name} is {value!r}, expected a finite number > 0")
-    return number
+    return found
 
 
-def _number(value: object) -> float:
+def number(value: object) -> float:
     """A real number as a float; NaN for what is none, or is beyond the range of floats."""
     try:
         return float(value) if isinstance(value, Real) else np.nan
@@ -103,8 +112,21 @@ def _number(value: object) -> float:
         return np.nan
 
 
-def _as_float(values, name: str) -> np.ndarray:
+def as_float(values, name: str) -> np.ndarray:
+    """Return ``values`` as an array of floats; InputError where they are no numbers."""
     try:
-        return np.asarray(values, dtype=float)
+        with np.errstate(over="ignore"):  # numbers beyond the range of floats are infinite, which is refused
+            return np.asarray(_as_numbers(values, name), dtype=float)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} is not an array of numbers") from None
+
+
+def _as_numbers(values, name: str) -> np.ndarray:
+    """An array of truth values, real numbers or objects; not of texts, dates or complex numbers."""
+    try:
+        values = np.asarray(values)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} is not an array of numbers") from None
+    if values.dtype.kind not in "biufO":
+        raise InputError(f"{name} is not an array of numbers")
+    return values

@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from ..core.policies import ExponentialPolicy
-from ..core.validation import check_actions, check_context, check_features
-from ..errors import located
+from ..core.validation import check_actions, check_coefficients, check_context, check_features
+from ..errors import InputError, located
 from .files import read_npz, write_npz
 
 
@@ -29,7 +29,10 @@ def read_split(path: str | Path, n_contexts: int) -> dict[str, np.ndarray]:
     """Read the context numbers of a split: logging, train and heldout."""
     split = read_npz(path, ["logging", "train", "heldout"])
     with located(path):
-        return {name: check_context(numbers, len(numbers), n_contexts) for name, numbers in split.items()}
+        for name, numbers in split.items():
+            if not np.size(numbers):
+                raise InputError(f"no contexts in {name!r}, expected at least one")
+        return {name: check_context(numbers, np.size(numbers), n_contexts) for name, numbers in split.items()}
 
 
 def write_policy(path: str | Path, policy: ExponentialPolicy, **notes) -> None:
@@ -41,4 +44,4 @@ def read_policy(path: str | Path) -> ExponentialPolicy:
     """Read a policy's coefficients."""
     coef = read_npz(path, ["coef"])["coef"]
     with located(path):
-        return ExponentialPolicy(coef)
+        return ExponentialPolicy(check_coefficients(coef))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from copy import deepcopy
@@ -11,19 +12,30 @@ from itertools import product
 
 import jsonschema
 
-from ..errors import InputError, located
+from ..errors import InputError, located, printable
 from ..registry import PAPERS, SCORES, STARTS, find_estimator
 from .lookups import all_starts
+from .names import check_file_name
 
 SPARE_COLOURS = ("#882255", "#44AA99", "#999933", "#332288")
+DEEPEST = 20  # keys over one another in a configuration
 SPARE_MARKERS = "*hpd<>HX"
 
 _TYPES = {
     "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
     "number": lambda _, value: isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf,
 }
+
+
+def _pattern(validator, pattern: str, value: object, _: Mapping):
+    """A pattern of the schema, in which $ is the end, and not what is before a last line break."""
+    if validator.is_type(value, "string") and not re.search(re.sub(r"\$$", r"\\Z", pattern), value):
+        yield jsonschema.ValidationError(f"{value!r} does not match {pattern!r}")
+
+
 _Validator = jsonschema.validators.extend(
     jsonschema.Draft202012Validator,
+    {"pattern": _pattern},
     type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(_TYPES),  # 2.0 is no count, NaN no number
 )
 
@@ -39,10 +51,11 @@ def complete(config: Mapping, schema: Mapping) -> dict:
     Beyond the schema it checks that the data sets, algorithms, experiments and scores that are named exist, and that an
     algorithm's parameters are its estimator's. Algorithms without a colour or marker get a pair of their own.
     """
+    _check_keys(config)
     config = _typed(config, schema, schema)
     error = jsonschema.exceptions.best_match(_Validator(schema).iter_errors(config))
     if error is not None:
-        raise InputError(_explain(error))
+        raise InputError(printable(_explain(error)))
     _fill(config, schema, schema)
     for name, algorithm in config["algorithms"].items():
         with located(f"config: algorithms.{name}"):
@@ -52,6 +65,10 @@ def complete(config: Mapping, schema: Mapping) -> dict:
     _name(config["algorithms"])
     _tell_apart(config["algorithms"])
     for name, dataset in config["datasets"].items():
+        for part in ("train", "test"):
+            with located(f"config: datasets.{name}.{part}"):
+                for file in dataset.get(part, []):
+                    check_file_name(file)
         for file in dataset["sha256"]:
             _known(file, dataset.get("train", []) + dataset.get("test", []), f"datasets.{name}.sha256", "file")
     for name, experiment in config["experiments"].items():
@@ -130,6 +147,18 @@ def _explain(error: jsonschema.ValidationError) -> str:
         choices = " or ".join(" and ".join(choice["required"]) for choice in error.validator_value)
         return f"{place}: has {', '.join(error.instance)}; expected either {choices}"
     return f"{place}: {error.message}" + (f" ({where})" if where else "")
+
+
+def _check_keys(value: object, *path: object) -> None:
+    """Raise InputError for a key that is no text, or for maps and lists without end, as YAML can have them."""
+    if len(path) > DEEPEST:
+        raise InputError(f"{_place(path[:4])}: more than {DEEPEST} keys deep")
+    for key, each in (
+        value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    ):
+        if isinstance(value, Mapping) and not isinstance(key, str):
+            raise InputError(printable(f"{_place(path)}: the key {key!r} is not text"))
+        _check_keys(each, *path, key)
 
 
 def _place(path) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ..core.cost_model import CostModel
-from ..core.validation import check_features
+from ..core.validation import check_coefficients
 from ..errors import located
 from .files import read_npz, write_npz
 
@@ -22,5 +22,5 @@ def read_cost_model(path: str | Path) -> CostModel:
     model = CostModel()
     coef = read_npz(path, ["coef"])["coef"]
     with located(path):
-        model.coef_ = check_features(coef, "coef")
+        model.coef_ = check_coefficients(coef)
     return model

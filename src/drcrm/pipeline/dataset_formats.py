@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from scipy import sparse
@@ -87,7 +88,7 @@ def read_multilabel(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_arr
     ids = np.asarray(spec.labels)
     with located(path), _readable():
         try:
-            X, tuples = load_svmlight_file(str(path), n_features=spec.features, multilabel=True, zero_based=False)
+            X, tuples = load_svmlight_file(_Lines(path), n_features=spec.features, multilabel=True, zero_based=False)
         except (ValueError, OverflowError) as error:
             raise InputError(_first_fault(path, spec) or str(error)) from None
         X = sparse.csr_array(X)
@@ -123,32 +124,55 @@ def _fits(label: float, spec: DatasetSpec) -> bool:
     return label in spec.labels or (spec.drop_other_labels and label >= 0 and label.is_integer())
 
 
+class _Lines:
+    """The lines of a file, as scikit-learn's reader takes them, less what it reads beside the format: qid and 1_0."""
+
+    def __init__(self, path: str | Path):
+        self.path = path
+
+    def read(self) -> bytes:
+        return b"\n".join(self)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for line in _lines(self.path):
+            if (b"_" in line or b"qid" in line) and (b"_" in (used := line.split(b"#")[0]) or b"qid" in used):
+                raise ValueError("neither '_' nor 'qid' is of the format")
+            yield line
+
+
 def _first_fault(path: str | Path, spec: DatasetSpec) -> str | None:
     """Find the first line that cannot be used, and say why."""
     for number, line in enumerate(_lines(path), start=1):
-        tokens = line.split("#", 1)[0].split()
-        labels = [] if not tokens or ":" in tokens[0] else tokens.pop(0).split(",")
+        tokens = line.split(b"#", 1)[0].split()
+        labels = [] if not tokens or b":" in tokens[0] else tokens.pop(0).split(b",")
         try:
             for token in labels:
-                if not _fits(float(token), spec):
+                if not _fits(_number(float, token), spec):
                     allowed = f"{min(spec.labels)} to {max(spec.labels)}"
-                    return f"line {number}: label {token} is out of range, expected {allowed}"
+                    return f"line {number}: label {token.decode()} is out of range, expected {allowed}"
             last = 0
             for token in tokens:
-                index, value = token.split(":")
-                index = int(index)
+                index, value = token.split(b":")
+                index = _number(int, index)
                 if not 1 <= index <= spec.features:
                     return f"line {number}: feature {index} is out of range, expected 1 to {spec.features}"
                 if index <= last:
                     return f"line {number}: feature {index} follows feature {last}, expected rising indices"
-                if not math.isfinite(float(value)):
-                    return f"line {number}: feature {index} is {value}, expected a finite number"
+                if not math.isfinite(_number(float, value)):
+                    return f"line {number}: feature {index} is {value.decode()}, expected a finite number"
                 last = index
         except ValueError:
-            shown = line.strip()
+            shown = line.decode(errors="replace").strip()
             shown = shown if len(shown) <= 60 else shown[:60] + "…"
             return f"line {number}: malformed: {shown!r}, expected 'label,label index:value …'"
     return None
+
+
+def _number(kind: type, token: bytes) -> float:
+    """A number as the format has it; Python's own may have underscores."""
+    if b"_" in token:
+        raise ValueError
+    return kind(token)
 
 
 @contextmanager
@@ -164,10 +188,32 @@ def _readable() -> Iterator[None]:
         raise InputError(f"cannot be read ({error}), expected what its name ends in") from None
 
 
-def _lines(path: str | Path) -> Iterator[str]:
-    import bz2
+def _lines(path: str | Path) -> Iterator[bytes]:
+    """The lines of a file, decompressed where its name says so."""
     import gzip
 
-    opener = {".bz2": bz2.open, ".gz": gzip.open}.get(Path(path).suffix, open)
-    with opener(path, "rt", encoding="utf-8", errors="replace") as stream:
-        yield from stream
+    suffix = Path(path).suffix
+    with gzip.open(path) if suffix == ".gz" else open(path, "rb") as stream:
+        if suffix != ".bz2":
+            yield from stream
+            return
+        rest = b""
+        for chunk in _unpacked(stream):
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from lines
+        if rest:
+            yield rest
+
+
+def _unpacked(stream: BinaryIO) -> Iterator[bytes]:
+    """Decompress bz2 streams, one after the other. ``bz2.open`` passes over what follows the first and is damaged."""
+    import bz2
+
+    part = bz2.BZ2Decompressor()
+    while chunk := stream.read(8192):
+        while chunk:
+            part = bz2.BZ2Decompressor() if part.eof else part
+            yield part.decompress(chunk)
+            chunk = part.unused_data
+    if not part.eof:
+        raise EOFError

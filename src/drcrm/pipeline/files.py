@@ -6,8 +6,7 @@ import csv
 import os
 import tempfile
 import zipfile
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,27 +47,43 @@ def write_npz(path: str | Path, **arrays) -> None:
 
 def read_npz(path: str | Path, names: Iterable[str]) -> dict[str, np.ndarray | sparse.csr_array]:
     """Read the named arrays; InputError says what is wrong with the file, or which array it lacks."""
-    found = {}
     try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            for name in names:
-                if f"{name}.shape" in archive:
-                    data, indices, indptr, shape = (
-                        archive[f"{name}.{part}"] for part in ("data", "indices", "indptr", "shape")
-                    )
-                    found[name] = sparse.csr_array((data, indices, indptr), shape=tuple(shape))
-                    found[name].check_format(full_check=True)
-                elif name in archive:
-                    found[name] = archive[name]
-                else:
-                    raise InputError(f"{path}: no array {name!r}, only {sorted(archive.files)}")
+        with zipfile.ZipFile(path) as archive:
+            held = {name.removesuffix(".npy") for name in archive.namelist()}
+            return {name: _stored(archive, held, name) for name in names}
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, TypeError, AttributeError, ValueError, OSError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: not a readable npz file ({error})") from None
-    return found
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except Exception as error:  # whatever damaged bytes make of it
+        message = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{path}: not a readable npz file ({message})") from None
+
+
+def _stored(archive: zipfile.ZipFile, held: Set[str], name: str) -> np.ndarray | sparse.csr_array:
+    """An array of an archive that holds these, or a CSR matrix of its parts."""
+    if f"{name}.shape" not in held:
+        if name not in held:
+            raise InputError(f"no array {name!r}, only {sorted(held)}")
+        return _array(archive, name)
+    data, *places = (_array(archive, f"{name}.{part}") for part in ("data", "indices", "indptr", "shape"))
+    if any(array.dtype.kind not in "iu" for array in places):
+        raise InputError(f"{name} is no CSR matrix: its indices, indptr or shape are not whole numbers")
+    indices, indptr, shape = places
+    matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
+    matrix.check_format(full_check=True)
+    if matrix.nnz != data.size:
+        raise InputError(f"{name} is no CSR matrix: its indptr has {matrix.nnz} of {data.size} values")
+    return matrix
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    """An array, read to the end of its bytes, where their checksum is compared."""
+    with archive.open(f"{name}.npy") as member:
+        array = np.lib.format.read_array(member, allow_pickle=False)
+        if member.read(1):
+            raise ValueError(f"more bytes than {name} has")
+    return array
 
 
 def write_csv(path: str | Path, columns: list[str], rows: Iterable[Mapping[str, object]]) -> None:

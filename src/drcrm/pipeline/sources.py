@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from .files import atomic
+from .names import check_file_name
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,10 @@ class Source:
     def fetch(self, name: str, folder: Path) -> Path:
         """Return ``folder/name``, fetched unless it is there with the right digest.
 
-        Raises InputError if no place has the file or its digest is wrong, with what each place answered.
+        Raises InputError for a name that leads out of the folder, or if no place has the file or its digest is wrong,
+        with what each place answered.
         """
-        path = folder / name
+        path = folder / check_file_name(name)
         if path.exists() and self._is_right(path):
             return path
         failures = []

@@ -5,6 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.policies import ExponentialPolicy
+from ..errors import InputError
+
+
+def check_labels(policy: ExponentialPolicy, labels: np.ndarray) -> None:
+    """Raise InputError unless a policy has as many labels as there are, (n, q)."""
+    if policy.coef.shape[1] != labels.shape[1]:
+        raise InputError(f"the policy has {policy.coef.shape[1]} labels, expected {labels.shape[1]}")
 
 
 def hamming_cost(Y: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -27,8 +34,14 @@ def greedy_hamming(policy: ExponentialPolicy, X, labels: np.ndarray) -> float:
 
 
 def hamming_losses(policy: ExponentialPolicy, X, labels: np.ndarray, tossed: np.ndarray | None = None) -> dict:
-    """Return both losses by their names; a label of the mask ``tossed`` counts ½ in each, whatever the policy does."""
+    """Return both losses by their names; a label of the mask ``tossed`` counts ½ in each, whatever the policy does.
+
+    InputError for a policy of other labels.
+    """
+    check_labels(policy, labels)
     judged = np.ones(labels.shape[1], dtype=bool) if tossed is None else ~tossed
+    if not judged.any():
+        return dict.fromkeys(("expected_loss", "greedy_loss"), 0.5 * len(judged))
     part, truth, coins = ExponentialPolicy(policy.coef[:, judged]), labels[:, judged], 0.5 * (~judged).sum()
     return {
         "expected_loss": expected_hamming(part, X, truth) + coins,

@@ -7,7 +7,7 @@ import numpy as np
 from ..core.log import BanditLog
 from ..core.policies import ExponentialPolicy
 from ..core.validation import check_actions
-from .losses import hamming_cost
+from .losses import check_labels, hamming_cost
 
 
 def replay(policy: ExponentialPolicy, X, labels, count: int, rng: np.random.Generator) -> BanditLog:
@@ -17,6 +17,7 @@ def replay(policy: ExponentialPolicy, X, labels, count: int, rng: np.random.Gene
     is a prefix of it. Costs are translated Hamming losses. Source: section 4 of the paper (the replay count is Δ).
     """
     labels = check_actions(labels, rows=X.shape[0])
+    check_labels(policy, labels)
     marginals = policy.marginals(X)
     Y = np.concatenate([rng.random(marginals.shape) < marginals for _ in range(count)]).astype(np.uint8)
     context = np.tile(np.arange(X.shape[0]), count)

@@ -10,6 +10,7 @@ import argparse
 import csv
 from pathlib import Path
 
+from ...errors import InputError
 from ..columns import COLUMNS, GRID_COLUMNS
 from ..files import write_csv
 from . import require
@@ -27,7 +28,13 @@ def run(options: argparse.Namespace) -> None:
         with open(path, newline="", encoding="utf-8", errors="replace") as stream:
             reader = csv.DictReader(stream)
             expected = [columns] if columns else [COLUMNS, GRID_COLUMNS]
-            require(reader.fieldnames in expected, f"{path}: columns {reader.fieldnames}, expected {expected[0]}")
-            columns = reader.fieldnames
-            rows.extend(reader)
+            try:
+                require(reader.fieldnames in expected, f"{path}: columns {reader.fieldnames}, expected {expected[0]}")
+                columns = reader.fieldnames
+                for row in reader:
+                    whole = None not in row and None not in row.values()
+                    require(whole, f"{path}: line {reader.line_num} has not a cell for each of {len(columns)} columns")
+                    rows.append(row)
+            except csv.Error as error:
+                raise InputError(f"{path}: line {reader.line_num + 1}: {error}") from None
     write_csv(options.output, columns, rows)

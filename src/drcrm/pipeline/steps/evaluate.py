@@ -13,12 +13,16 @@ from pathlib import Path
 import numpy as np
 
 from ...core.policies import ExponentialPolicy
+from ...core.validation import check_actions
+from ...errors import located
 from ...registry import LOGGING, SCORES, SKYLINE
 from ...simulation.losses import hamming_losses
 from ..artifacts import read_contexts, read_policy
 from ..columns import COLUMNS, GRID_COLUMNS
 from ..files import read_npz, write_csv
-from . import add_seed_arguments, assignment, whole
+from ..fits import COLUMNS as FITTED
+from ..fits import read_fits
+from . import add_seed_arguments, assignment, require, whole
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,14 +45,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     X, labels = read_contexts(options.test)
-    absent = read_npz(options.logging, ["absent"])["absent"] if options.absent_label_score == "half" else None
+    absent = _absent(options.logging, labels.shape[1]) if options.absent_label_score == "half" else None
     key = {"dataset": options.dataset, "replay_count": options.replay_count, "seed": options.seed}
     grids = {algorithm: _grid(path, X, labels) for algorithm, path in options.fit}
     grid_rows = [{**key, "algorithm": algorithm, **row} for algorithm, (rows, _) in grids.items() for row in rows]
     chosen = {
-        LOGGING: dict.fromkeys(options.selection, hamming_losses(read_policy(options.logging), X, labels, absent)),
+        LOGGING: dict.fromkeys(options.selection, _losses(options.logging, X, labels, absent)),
         **{algorithm: _chosen(*grid, options.selection) for algorithm, grid in grids.items()},
-        SKYLINE: dict.fromkeys(options.selection, hamming_losses(read_policy(options.skyline), X, labels)),
+        SKYLINE: dict.fromkeys(options.selection, _losses(options.skyline, X, labels)),
     }
     rows = [
         {**dict.fromkeys(COLUMNS), **key, "algorithm": algorithm, "selection": selection, **found}
@@ -60,21 +64,36 @@ def run(options: argparse.Namespace) -> None:
     write_csv(options.output, COLUMNS, rows)
 
 
+def _absent(path: Path, n_labels: int) -> np.ndarray:
+    """Which labels π0's training contexts lack, a mask (q,)."""
+    absent = read_npz(path, ["absent"])["absent"]
+    with located(path):
+        require(np.shape(absent) == (n_labels,), f"absent has shape {np.shape(absent)}, expected ({n_labels},)")
+        return check_actions(absent[None], name="absent")[0].astype(bool)
+
+
+def _losses(path: Path, X, labels: np.ndarray, absent: np.ndarray | None = None) -> dict:
+    """The losses of a policy in a file."""
+    policy = read_policy(path)
+    with located(path):
+        return hamming_losses(policy, X, labels, absent)
+
+
 def _grid(path: str, X, labels: np.ndarray) -> tuple[list[dict], dict[str, int]]:
     """The fits of a grid with their losses and held-out scores, a row each, and the row that each score chooses."""
-    names = ["grid", "coef", "iterations", "converged", "scores", "chosen"]
-    fits = read_npz(path, [*names, "tilt"])
-    rows = [
-        {
-            "hyperparameter": float(value),
-            **dict(zip(SCORES, map(float, scores), strict=True)),
-            **hamming_losses(ExponentialPolicy(coef), X, labels),
-            "iterations": int(iterations),
-            "converged": bool(converged),
-            "tilt": float(fits["tilt"][0]),
-        }
-        for value, coef, iterations, converged, scores in zip(*(fits[name] for name in names[:-1]), strict=True)
-    ]
+    fits = read_fits(path, len(SCORES))
+    with located(path):
+        rows = [
+            {
+                "hyperparameter": float(value),
+                **dict(zip(SCORES, map(float, scores), strict=True)),
+                **hamming_losses(ExponentialPolicy(coef), X, labels),
+                "iterations": int(iterations),
+                "converged": bool(converged),
+                "tilt": float(fits["tilt"][0]),
+            }
+            for value, coef, iterations, converged, scores in zip(*(fits[name] for name in FITTED), strict=True)
+        ]
     chosen = np.zeros(len(SCORES), dtype=int) if np.isnan(fits["grid"]).all() else fits["chosen"]
     return rows, dict(zip(SCORES, map(int, chosen), strict=True))
 

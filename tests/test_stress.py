@@ -1,0 +1,35 @@
+"""Every estimator, weight and estimate where arithmetic is strained: finite numbers in few rounds, or one line."""
+
+from __future__ import annotations
+
+from itertools import cycle
+
+import pytest
+from fuzz.stress import CLASSES, KINDS, LOGS, VALUES, allowed, fitted, modelled, values
+
+from drcrm.registry import ESTIMATORS
+
+REFUSED = {"features of 1e200", "costs of 1e300"}  # logs that need another unit, where a square of theirs is taken
+
+
+@pytest.mark.parametrize("log", LOGS)
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_fit_is_finite_or_says_why_not(name, log):
+    """All weights and estimates, with the values of hyper-parameters taken in turn."""
+    at = cycle(values(name))
+    of_weight = {weight: cycle(VALUES.get(parameter, [None])) for weight, parameter in KINDS.items()}
+    for weight, estimate in allowed(name):
+        models = {"cost_model": modelled(log)} if estimate in ("dr", "dm") else {}
+        fitted(name, next(at), weight, next(of_weight[weight]), estimate, {**LOGS[log](), **models})
+
+
+@pytest.mark.parametrize("log", [log for log in LOGS if log not in REFUSED])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_what_is_only_strained_is_fitted(name, log):
+    """In the middle of each grid."""
+    middle = values(name)[len(values(name)) // 2]
+    assert fitted(name, middle, "clipped", None, "ips", LOGS[log]()) is not None
+
+
+def test_every_weight_is_strained():
+    assert set(KINDS.values()) == {None, *CLASSES}
