@@ -420,6 +420,13 @@ class TestAblation:
         assert all_algorithms(config, "demo") == everything
         assert [len(run_algorithms(config, "demo", "toy", 4, seed)) for seed in (0, 1, 2)] == [4, 4, 2]
 
+    def test_does_not_replace_an_algorithm_of_the_same_name(self):
+        algorithms = {"own": {"estimator": "CIPS"}, "own_from_logging": {"estimator": "CIPS"}}
+        demo = {"datasets": ["toy"], "algorithms": ["own"], "ablation": {"algorithms": ["own"], "starts": ["logging"]}}
+        config = {**SMALL, "algorithms": algorithms, "experiments": {"demo": demo}}
+        with pytest.raises(InputError, match=r"algorithms\.own_from_logging: this name is that of own in an ablation"):
+            complete(config, SCHEMA)
+
     def test_of_an_algorithm_or_a_start_that_is_unknown(self):
         for key, value, said in (
             ("algorithms", ["cips", "poem"], "config: experiments.demo.ablation.algorithms: unknown algorithm 'poem'"),

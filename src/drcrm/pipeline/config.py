@@ -101,7 +101,9 @@ def _add_starts(algorithms: dict[str, dict], experiment: Mapping) -> None:
             if key != name:
                 label = f"{algorithms[name]['label']}, from {STARTS[start]}"
                 options = {**algorithms[name]["options"], "start": start}
-                algorithms[key] = {**algorithms[name], "label": label, "options": options}
+                added = {**algorithms[name], "label": label, "options": options}
+                if algorithms.setdefault(key, added) != added:
+                    raise InputError(f"config: algorithms.{key}: this name is that of {name} in an ablation")
 
 
 def _name(entries: Mapping[str, dict]) -> None:
