@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from drcrm.errors import InputError, printable
+from drcrm.locks import hold
 
 STEPS = {
     "fetch": "fetch a data set's files, check their content and store them as arrays",
@@ -62,10 +63,13 @@ def main(arguments: list[str]) -> int:
     chooser.add_argument("step", metavar="STEP", choices=STEPS, help="one of those below")
     step = chooser.parse_args(arguments[:1]).step
     options = parser(step).parse_args(arguments[1:])
+    if lock := os.environ.get("DRCRM_LOCK"):  # of the run that this is a job of
+        hold(lock)
     try:
         import_module(f"drcrm.pipeline.steps.{step}").run(options)
     except (InputError, OSError, MemoryError) as error:
-        print(f"drcrm {step}: {printable(error)}", file=sys.stderr)
+        message = printable(error) or "out of memory"
+        print(f"drcrm {step}: {message}", file=sys.stderr)
         return 1
     return 0
 

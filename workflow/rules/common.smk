@@ -18,11 +18,13 @@ sys.path.insert(0, os.getcwd())  # one's own risks, as `python -m` finds them in
 from drcrm.pipeline import lookups
 from drcrm.pipeline.config import complete
 from drcrm.errors import InputError
+from drcrm.locks import hold
 from drcrm.pipeline.dependencies import source_files
 from drcrm.registry import BASELINE, LOSSES, find_estimator
 from drcrm.report.style import FIGURE_TITLES
 
 SCHEMA = PROJECT / "workflow/schemas/config.schema.yaml"
+LOCK = ".snakemake/drcrm.lock"  # of a run and of its jobs, in the working folder
 
 # Not by configfile, which is passed over in a module that is given its config.
 shipped = yaml.safe_load((PROJECT / "config.yaml").read_text())
@@ -35,6 +37,7 @@ except InputError as error:
 environment = {
     "PYTHONPATH": quote(str(SOURCE)),
     "DRCRM_MIRROR": quote(config["mirror"] or ""),
+    "DRCRM_LOCK": LOCK,
     # Memory of arrays is kept for the next ones (by glibc), not returned to the system after each.
     "MALLOC_MMAP_THRESHOLD_": 2**25,
     "MALLOC_TRIM_THRESHOLD_": 2**30,

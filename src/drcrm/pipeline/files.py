@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import os
+import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,12 +24,23 @@ if TYPE_CHECKING:
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """Give a temporary path beside ``path`` to write to, and rename it to ``path`` if nothing was raised."""
+    """Give a temporary path beside ``path`` to write to, and rename it to ``path`` if nothing was raised.
+
+    What a killed process has left of the same file is removed. An error of the system names ``path``.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".part-") as folder:
+    prefix = f".part-{zlib.crc32(path.name.encode()):08x}-"  # a name as long as the file's could be too long
+    for left in path.parent.glob(f"{prefix}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=prefix) as folder:
         part = Path(folder) / path.name
-        yield part
+        try:
+            yield part
+        except OSError as error:
+            if error.errno and not error.filename:
+                error.filename = str(path)
+            raise
         os.replace(part, path)
 
 

@@ -11,6 +11,8 @@ from ..errors import InputError
 from .files import atomic
 from .names import check_file_name
 
+PATIENCE = 60  # seconds without a byte from a server
+
 
 @dataclass(frozen=True)
 class Source:
@@ -46,18 +48,18 @@ class Source:
         return path.name not in self.sha256 or _digest(path) == self.sha256[path.name]
 
     def _fetch_from(self, place: str, name: str, folder: Path) -> None:
-        if "://" in place:
-            import pooch
-
-            download = pooch.create(
-                path=folder,
-                base_url=place.rstrip("/") + "/",
-                registry={name: self.sha256.get(name)},
-                retry_if_failed=2,
-            )
-            download.fetch(name, downloader=pooch.HTTPDownloader(progressbar=True, timeout=60))
-            return
         with atomic(folder / name) as part:
+            if "://" in place:
+                import pooch
+
+                download = pooch.create(
+                    path=part.parent,
+                    base_url=place.rstrip("/") + "/",
+                    registry={name: self.sha256.get(name)},
+                    retry_if_failed=2,
+                )
+                download.fetch(name, downloader=pooch.HTTPDownloader(progressbar=True, timeout=PATIENCE))
+                return
             shutil.copyfile(Path(place) / name, part)
             if not self._is_right(part):
                 raise InputError(f"{name} has SHA-256 {_digest(part)}, expected {self.sha256[name]}")

@@ -1,0 +1,71 @@
+"""Disks that are full, files that may grow no further, folders that may not be written to."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from workflows import copied
+
+from faults.harness import AFTER_FIT, FIT, fault, line, run, same, unfinished, whole
+
+TABLES = "results/tiny/tables"
+JOBS = {"fit": (FIT, f"{FIT}'"), "tables": (TABLES, f"{TABLES}/")}  # output, and how the file that is named begins
+FULL = "head -c 1G /dev/zero > ../ballast"
+
+
+@contextmanager
+def mounted(at: Path, *options: str) -> Iterator[None]:
+    """A file system mounted for a while; the test is skipped where that is not allowed."""
+    done = subprocess.run(["mount", *options, at], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", at], check=True)
+
+
+def lost(step: str) -> tuple[str, ...]:
+    return AFTER_FIT if step == "fit" else ()
+
+
+@pytest.mark.parametrize("step", JOBS)
+def test_a_full_disk(config, finished, tmp_path, step):
+    (disk := tmp_path / "disk").mkdir()
+    output, named = JOBS[step]
+    with mounted(disk, "-t", "tmpfs", "-o", "size=16m", "tmpfs"):
+        work = copied(unfinished(finished, tmp_path, *lost(step)), disk / "work")
+        with fault(tmp_path, step, output, shell=FULL):
+            said = run(work, config, fails=True)
+        assert named in line(said, f"drcrm {step}: [Errno 28] No space left on device: ")
+        whole(work, finished)
+        (disk / "ballast").unlink()
+        run(work, config)
+        same(work, finished)
+
+
+@pytest.mark.parametrize("step", JOBS)
+def test_a_limit_on_the_size_of_files(config, finished, tmp_path, step):
+    work = unfinished(finished, tmp_path, *lost(step))
+    output, named = JOBS[step]
+    with fault(tmp_path, step, output, shell="ulimit -f 1"):
+        said = run(work, config, fails=True)
+    assert named in line(said, f"drcrm {step}: [Errno 27] File too large: ")
+    whole(work, finished)
+    run(work, config)
+    same(work, finished)
+
+
+def test_a_folder_of_results_that_is_read_only(config, finished, tmp_path):
+    work = unfinished(finished, tmp_path)
+    results = work / "results"
+    with mounted(results, "--bind", str(results)):
+        subprocess.run(["mount", "-o", "remount,ro,bind", results], check=True)
+        line(run(work, config, fails=True), "OSError: [Errno 30] Read-only file system: ")
+        whole(work, finished)
+    run(work, config)
+    same(work, finished)

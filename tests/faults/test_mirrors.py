@@ -1,0 +1,184 @@
+"""Mirrors whose files are damaged or mixed up, and servers that answer anything but the file."""
+
+from __future__ import annotations
+
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pooch
+import pytest
+from workflows import write_config, write_data
+
+from drcrm.__main__ import main
+from drcrm.pipeline import sources
+from faults.harness import CONFIG, line, run, same
+
+NAMES = ("train.svm", "test.svm")
+
+
+def served(handler: BaseHTTPRequestHandler, content: bytes, length: int | None = None) -> None:
+    """Answer with a content, as long as it is or as is said."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", str(len(content) if length is None else length))
+    handler.end_headers()
+    handler.wfile.write(content)
+
+
+def half(handler, content: bytes) -> None:
+    served(handler, content[: len(content) // 2], len(content))
+    handler.close_connection = True
+
+
+def half_without_length(handler, content: bytes) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    handler.wfile.write(content[: len(content) // 2])
+
+
+def redirected(handler, content: bytes) -> None:
+    handler.send_response(302)
+    handler.send_header("Location", handler.path)
+    handler.send_header("Content-Length", "0")
+    handler.end_headers()
+
+
+def stalled(handler, content: bytes) -> None:
+    served(handler, content[:100], len(content))
+    handler.wfile.flush()
+    time.sleep(1)
+
+
+def slow(handler, content: bytes) -> None:
+    served(handler, content[:100], len(content))
+    for at in range(100, len(content), 400):
+        handler.wfile.flush()
+        time.sleep(0.05)
+        handler.wfile.write(content[at : at + 400])
+
+
+ANSWERS = {
+    "404": lambda handler, content: handler.send_error(404),
+    "500": lambda handler, content: handler.send_error(500),
+    "half": half,
+    "half without length": half_without_length,
+    "html": lambda handler, content: served(handler, b"<html><body>Please log in.</body></html>\n"),
+    "nothing": lambda handler, content: served(handler, b""),
+    "redirect loop": redirected,
+    "stalled": stalled,
+    "no answer": lambda handler, content: setattr(handler, "close_connection", True),
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> dict[str, bytes]:
+    """The files by name."""
+    folder = tmp_path_factory.mktemp("data")
+    write_data(folder)
+    return {name: (folder / name).read_bytes() for name in NAMES}
+
+
+@pytest.fixture
+def server(data, monkeypatch):
+    """A server of the files on 127.0.0.1, which gives ``server.answer`` if there is one."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            content = data[self.path.rsplit("/", 1)[1]]
+            (http.answer or served)(self, content)
+
+        def log_message(self, *arguments):
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http.answer, http.url = None, f"http://127.0.0.1:{http.server_port}"
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    thread = Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield http
+    http.shutdown()
+    thread.join()
+    http.server_close()
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """No pause between attempts, and little patience."""
+    monkeypatch.setattr(pooch.core.time, "sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 1)))
+    monkeypatch.setattr(sources, "PATIENCE", 0.3)
+
+
+def fetch(folder: Path, mirror: str, *options: str) -> int:
+    rows = "--features", "3", "--labels", "3", "--rows", "40", "20"
+    outputs = "--output-train", f"{folder}/train.npz", "--output-test", f"{folder}/test.npz"
+    files = "--train", NAMES[0], "--test", NAMES[1], "--raw", f"{folder}/raw"
+    return main(["fetch", *files, *rows, "--mirror", mirror, *options, *outputs])
+
+
+def mended(folder: Path, mirror: str, finished: Path, *options: str) -> None:
+    """The same command makes what an undisturbed run has."""
+    assert fetch(folder, mirror, *options) == 0
+    for name in ("train.npz", "test.npz"):
+        assert (folder / name).read_bytes() == (finished / "resources/toy" / name).read_bytes()
+    assert sorted(path.name for path in (folder / "raw").iterdir()) == sorted(NAMES)
+
+
+def digests(data) -> list[str]:
+    import hashlib
+
+    return ["--sha256", *(f"{name}={hashlib.sha256(content).hexdigest()}" for name, content in data.items())]
+
+
+@pytest.mark.parametrize("digested", [False, True], ids=["no digest", "digest"])
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_a_server_that_does_not_give_the_file(server, data, finished, quick, tmp_path, capsys, kind, digested):
+    """One line that names the file; nothing of it stays; once the server is well the same command fetches it."""
+    options = digests(data) if digested else []
+    server.answer = ANSWERS[kind]
+    assert fetch(tmp_path, server.url, *options) == 1
+    said = [each for each in capsys.readouterr().err.splitlines() if each.startswith("drcrm")]
+    assert len(said) == 1
+    assert "train.svm: " in said[0]
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "test.svm"]
+    server.answer = None
+    mended(tmp_path, server.url, finished, *options)
+
+
+def test_a_slow_server_is_waited_for(server, finished, quick, tmp_path):
+    server.answer = slow
+    mended(tmp_path, server.url, finished)
+
+
+@pytest.mark.parametrize("kind", ["truncated", "swapped", "line lost"])
+@pytest.mark.parametrize("digested", [False, True], ids=["no digest", "digest"])
+def test_a_mirror_with_another_file(data, finished, tmp_path, capsys, kind, digested):
+    (mirror := tmp_path / "mirror").mkdir()
+    (folder := tmp_path / "work").mkdir()
+    content = data["train.svm"]
+    wrong = {
+        "truncated": content[:-20],
+        "swapped": data["test.svm"],
+        "line lost": b"".join(content.splitlines(keepends=True)[:-1]),
+    }
+    for name, right in (data | {"train.svm": wrong[kind]}).items():
+        (mirror / name).write_bytes(right)
+    options = digests(data) if digested else []
+    assert fetch(folder, str(mirror), *options) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "train.svm: " in said
+    assert not list(folder.rglob("*.npz"))
+    (mirror / "train.svm").write_bytes(content)
+    mended(folder, str(mirror), finished, *options)
+
+
+def test_a_run_goes_on_once_its_mirror_is_well(server, finished, tmp_path):
+    config = write_config(tmp_path, {**CONFIG, "mirror": server.url})
+    (work := tmp_path / "work").mkdir()
+    server.answer = ANSWERS["half"]
+    line(run(work, config, fails=True), "drcrm fetch: train.svm: could not be fetched: ")
+    assert not list(work.rglob("*.npz"))
+    server.answer = None
+    run(work, config)
+    same(work, finished)
