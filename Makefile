@@ -1,5 +1,6 @@
 # make demo    the default experiment, installed and run from nothing; results in results/demo
 # make test    the whole test suite
+# make test-faults    processes killed, disks full, files damaged, servers that fail, each for real: runs go on and end the same
 # make test-slurm    the demo on a throw-away Slurm: its tables are the local ones, its jobs ask for what they use
 # make test-slurm-faults    jobs too long or too large, cancelled, on a node that dies; runs that are interrupted
 # make fuzz CASES=100000    inputs by generation: each works or is one line; SEED=N repeats a run
@@ -19,7 +20,7 @@ TAKE ?=
 SNAKEMAKE = snakemake --cores $(CORES)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: demo test test-slurm test-slurm-faults fuzz report bench docs lint pins clean
+.PHONY: demo test test-faults test-slurm test-slurm-faults fuzz report bench docs lint pins clean
 
 demo:
 	$(MAKE) report EXPERIMENT=demo
@@ -30,6 +31,9 @@ report: .venv/installed
 
 test: .venv/installed
 	python -m pytest
+
+test-faults: .venv/installed
+	python -m pytest tests/faults
 
 test-slurm: .venv/slurm
 	python -m pytest tests/slurm/test_demo.py

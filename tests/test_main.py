@@ -74,3 +74,14 @@ def test_a_place_that_cannot_be_written(tmp_path, monkeypatch, capsys, output):
     error = said(capsys, "split", "--train", "contexts.npz", *shares, *axes, "--output", output)
     assert error.startswith("drcrm split: [Errno ")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_out_of_memory_is_said(monkeypatch, capsys):
+    """Python's own error has no message."""
+
+    def run(options):
+        raise MemoryError
+
+    monkeypatch.setattr("drcrm.pipeline.steps.collect.run", run)
+    assert main(["collect", "a.csv", "--output", "b.csv"]) == 1
+    assert capsys.readouterr().err == "drcrm collect: out of memory\n"

@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from workflows import copied
 
 from faults.harness import AFTER_FIT, FIT, fault, line, run, same, unfinished, whole
 
 TABLES = "results/tiny/tables"
 JOBS = {"fit": (FIT, f"{FIT}'"), "tables": (TABLES, f"{TABLES}/")}  # output, and how the file that is named begins
-FULL = "head -c 1G /dev/zero > ../ballast"
+FULL = "head -c 1G /dev/zero > ballast"
 
 
 @contextmanager
@@ -35,15 +34,15 @@ def lost(step: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("step", JOBS)
 def test_a_full_disk(config, finished, tmp_path, step):
-    (disk := tmp_path / "disk").mkdir()
+    (work := tmp_path / "work").mkdir()
     output, named = JOBS[step]
-    with mounted(disk, "-t", "tmpfs", "-o", "size=16m", "tmpfs"):
-        work = copied(unfinished(finished, tmp_path, *lost(step)), disk / "work")
+    with mounted(work, "-t", "tmpfs", "-o", "size=16m", "tmpfs"):
+        unfinished(finished, tmp_path, *lost(step))
         with fault(tmp_path, step, output, shell=FULL):
             said = run(work, config, fails=True)
         assert named in line(said, f"drcrm {step}: [Errno 28] No space left on device: ")
         whole(work, finished)
-        (disk / "ballast").unlink()
+        (work / "ballast").unlink()
         run(work, config)
         same(work, finished)
 

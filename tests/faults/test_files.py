@@ -48,7 +48,7 @@ DAMAGE = {
 @pytest.fixture(scope="module")
 def work(finished, tmp_path_factory) -> Path:
     """A copy of the finished run, in which a test damages a file and puts it back."""
-    return copied(finished, tmp_path_factory.mktemp("damaged"))
+    return copied(finished, tmp_path_factory.mktemp("damaged") / "work")
 
 
 @pytest.fixture(scope="module")
