@@ -18,7 +18,8 @@ include: "workflow/rules/targets.smk"
 if PROJECT == Path(os.path.abspath(workflow.basedir)):
 
     onstart:
-        if workflow.local_exec and workflow.is_main_process and not hold(LOCK, alone=True):
+        locks = workflow.local_exec and workflow.is_main_process and workflow.execution_settings.lock
+        if locks and not hold(LOCK, alone=True):
             sys.exit(
                 f"drcrm: another run, or a job that one has left behind, works in {os.getcwd()}: wait for it or end it"
             )

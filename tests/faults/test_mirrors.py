@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from pathlib import Path
 from threading import Thread
 
@@ -48,6 +50,7 @@ def stalled(handler, content: bytes) -> None:
     served(handler, content[:100], len(content))
     handler.wfile.flush()
     time.sleep(1)
+    handler.wfile.write(content[100:])
 
 
 def slow(handler, content: bytes) -> None:
@@ -56,6 +59,10 @@ def slow(handler, content: bytes) -> None:
         handler.wfile.flush()
         time.sleep(0.05)
         handler.wfile.write(content[at : at + 400])
+
+
+def another_digit(handler, content: bytes) -> None:
+    served(handler, content[:-2] + b"%d" % (9 - int(content[-2:-1])) + b"\n")
 
 
 ANSWERS = {
@@ -125,17 +132,14 @@ def mended(folder: Path, mirror: str, finished: Path, *options: str) -> None:
 
 
 def digests(data) -> list[str]:
-    import hashlib
-
     return ["--sha256", *(f"{name}={hashlib.sha256(content).hexdigest()}" for name, content in data.items())]
 
 
-@pytest.mark.parametrize("digested", [False, True], ids=["no digest", "digest"])
-@pytest.mark.parametrize("kind", ANSWERS)
+@pytest.mark.parametrize(("kind", "digested"), [*product(ANSWERS, [False, True]), ("another digit", True)], ids=str)
 def test_a_server_that_does_not_give_the_file(server, data, finished, quick, tmp_path, capsys, kind, digested):
     """One line that names the file; nothing of it stays; once the server is well the same command fetches it."""
     options = digests(data) if digested else []
-    server.answer = ANSWERS[kind]
+    server.answer = ANSWERS.get(kind, another_digit)
     assert fetch(tmp_path, server.url, *options) == 1
     said = [each for each in capsys.readouterr().err.splitlines() if each.startswith("drcrm")]
     assert len(said) == 1
@@ -150,15 +154,20 @@ def test_a_slow_server_is_waited_for(server, finished, quick, tmp_path):
     mended(tmp_path, server.url, finished)
 
 
-@pytest.mark.parametrize("kind", ["truncated", "swapped", "line lost"])
-@pytest.mark.parametrize("digested", [False, True], ids=["no digest", "digest"])
+@pytest.mark.parametrize(
+    ("kind", "digested"),
+    [*product(["half", "swapped", "line lost"], [False, True]), ("end lost", True), ("another digit", True)],
+    ids=str,
+)
 def test_a_mirror_with_another_file(data, finished, tmp_path, capsys, kind, digested):
     (mirror := tmp_path / "mirror").mkdir()
     (folder := tmp_path / "work").mkdir()
     content = data["train.svm"]
     wrong = {
-        "truncated": content[:-20],
+        "half": content[: len(content) // 2],
+        "end lost": content[:-20],
         "swapped": data["test.svm"],
+        "another digit": content.replace(b"1:0.", b"1:1.", 1),
         "line lost": b"".join(content.splitlines(keepends=True)[:-1]),
     }
     for name, right in (data | {"train.svm": wrong[kind]}).items():

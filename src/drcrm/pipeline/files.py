@@ -117,6 +117,9 @@ def read_csv(path: str | Path, columns: Sequence[str]) -> pd.DataFrame:
         raise InputError(f"{path}: no such file") from None
     except (ValueError, OSError) as error:
         raise InputError(f"{path}: not a readable csv file ({' '.join(str(error).split())})") from None
+    with open(path, "rb") as stream:
+        if not stream.read().endswith(b"\n"):
+            raise InputError(f"{path}: cut off: its last line does not end")
     missing = [name for name in columns if name not in table]
     if missing:
         raise InputError(f"{path}: no column {missing[0]!r}, expected {', '.join(columns)}")

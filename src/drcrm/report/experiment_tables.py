@@ -42,16 +42,17 @@ class Plan:
 def all_tables(metrics: pd.DataFrame, plan: Plan, paper: pd.DataFrame, code: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The tables by name. ``paper`` and ``code`` are the cells of the paper and of the public code.
 
-    InputError names a data set or selection of the plan without any run.
+    InputError names a run of the plan that the metrics lack.
     """
     place = {name: i for i, name in enumerate(plan.datasets)}
     metrics = metrics.sort_values("dataset", key=lambda names: names.map(place), kind="stable")  # of no table: last
     differences = paired_differences(metrics, REFERENCE, plan.selections)
     metrics = metrics[(metrics["replay_count"] == plan.protocol.replay_count) & (metrics["seed"] < plan.seeds)]
-    runs = set(zip(metrics["dataset"], metrics["selection"], strict=True))
-    for name, selection in product(plan.datasets, plan.selections):
-        if (name, selection) not in runs:
-            raise InputError(f"no runs of data set {name!r} chosen by {selection}")
+    runs = set(metrics[["dataset", "selection", "seed", "algorithm"]].itertuples(index=False, name=None))
+    expected = product(plan.datasets, plan.selections, range(plan.seeds), [*plan.grids, *ROLES])
+    for run in expected:
+        if run not in runs:
+            raise InputError("no run of data set {!r} chosen by {}, seed {}, of {}".format(*run))
     axes = plan.datasets, plan.selections
     losses = {metric: loss_table(metrics, metric, *axes, plan.seeds) for metric in LOSSES}
     return {
