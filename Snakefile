@@ -23,6 +23,9 @@ if PROJECT == Path(os.path.abspath(workflow.basedir)):
             sys.exit(
                 f"drcrm: another run, or a job that one has left behind, works in {os.getcwd()}: wait for it or end it"
             )
+        for folder in filter(os.path.isdir, ("resources", "results")):
+            if workflow.is_main_process and not os.access(folder, os.W_OK):
+                sys.exit(f"drcrm: {os.path.abspath(folder)}: cannot be written to")
         with suppress(AttributeError):
             if workflow.local_exec:
                 workflow.scheduler.job_rate_limiter = None

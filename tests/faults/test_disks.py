@@ -35,12 +35,12 @@ def lost(step: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("step", JOBS)
 def test_a_full_disk(config, finished, tmp_path, step):
     (work := tmp_path / "work").mkdir()
-    output, named = JOBS[step]
+    output, _ = JOBS[step]
     with mounted(work, "-t", "tmpfs", "-o", "size=16m", "tmpfs"):
         unfinished(finished, tmp_path, *lost(step))
         with fault(tmp_path, step, output, shell=FULL):
             said = run(work, config, fails=True)
-        assert named in line(said, f"drcrm {step}: [Errno 28] No space left on device: ")
+        assert "No space left on device" in said  # by Snakemake, whose log and the job's are full too
         whole(work, finished)
         (work / "ballast").unlink()
         run(work, config)
@@ -64,7 +64,7 @@ def test_a_folder_of_results_that_is_read_only(config, finished, tmp_path):
     results = work / "results"
     with mounted(results, "--bind", str(results)):
         subprocess.run(["mount", "-o", "remount,ro,bind", results], check=True)
-        line(run(work, config, fails=True), "OSError: [Errno 30] Read-only file system: ")
+        line(run(work, config, fails=True), f"drcrm: {results}: cannot be written to")
         whole(work, finished)
     run(work, config)
     same(work, finished)

@@ -205,7 +205,7 @@ def test_a_block_that_cannot_be_made(build, block, message):
         ("docs/results/small_provenance.json", b"{", "small_provenance.json: no readable provenance"),
         ("docs/results/small_provenance.json", b"[]", "small_provenance.json: no readable provenance (not a JSON"),
         ("docs/results/small_provenance.json", b'{"options": {"seeds": 2}}', "seeds was 2 in the run, and is 3 in the"),
-        ("docs/small.yaml", SMALL.replace("DATASET", "scene").encode(), "no run of data set 'scene' chosen by snips"),
+        ("docs/small.yaml", SMALL.replace("DATASET", "scene").encode(), "no runs of data set 'scene' chosen by snips"),
         ("docs/small.yaml", b"experiments: {other: {datasets: [yeast]}}", "no experiment 'small' in config.yaml or"),
         ("docs/small.yaml", b"experiments: {small: {data: [yeast]}}", "config: experiments.small.data: unknown key"),
         ("README.md", b"", "README.md: its table of experiments has no 'small'"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import io
 import os
 import shutil
 import tempfile
@@ -108,18 +110,20 @@ def write_csv(path: str | Path, columns: list[str], rows: Iterable[Mapping[str, 
 
 
 def read_csv(path: str | Path, columns: Sequence[str]) -> pd.DataFrame:
-    """Read a table that must have these columns; only an empty cell is a missing value."""
+    """Read a table, of gzip perhaps, that must have these columns; only an empty cell is a missing value."""
     import pandas as pd
 
+    opened = gzip.open if str(path).endswith(".gz") else open
     try:
-        table = pd.read_csv(path, keep_default_na=False, na_values=[""])
+        with opened(path, "rt", encoding="utf-8", newline="") as stream:
+            text = stream.read()
+        table = pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path}: not a readable csv file ({' '.join(str(error).split())})") from None
-    with open(path, "rb") as stream:
-        if not stream.read().endswith(b"\n"):
-            raise InputError(f"{path}: cut off: its last line does not end")
+    if not text.endswith("\n"):
+        raise InputError(f"{path}: cut off: its last line does not end")
     missing = [name for name in columns if name not in table]
     if missing:
         raise InputError(f"{path}: no column {missing[0]!r}, expected {', '.join(columns)}")

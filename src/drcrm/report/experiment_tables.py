@@ -9,7 +9,7 @@ from itertools import product
 import pandas as pd
 
 from ..errors import InputError
-from ..registry import LOSSES, REFERENCE
+from ..registry import LOSSES, REFERENCE, ROLES
 from . import markup
 from .paper import Protocol, paper_comparison
 from .tables import hyperparameter_table, loss_table, paired_differences
@@ -39,20 +39,29 @@ class Plan:
     papers: Mapping[str, tuple[str, str]]
 
 
+def require_runs(metrics: pd.DataFrame, plan: Plan) -> None:
+    """Raise an InputError that names the first run of the plan that the metrics lack."""
+    keys = ["dataset", "selection", "seed", "algorithm"]
+    at = metrics[metrics["replay_count"] == plan.protocol.replay_count]
+    runs = set(at[keys].itertuples(index=False, name=None))
+    for run in product(plan.datasets, plan.selections, range(plan.seeds), [*plan.grids, *ROLES]):
+        if run not in runs:
+            raise InputError("no run of data set {!r} chosen by {}, seed {}, of {}".format(*run))
+
+
 def all_tables(metrics: pd.DataFrame, plan: Plan, paper: pd.DataFrame, code: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The tables by name. ``paper`` and ``code`` are the cells of the paper and of the public code.
 
-    InputError names a run of the plan that the metrics lack.
+    InputError names a data set or selection of the plan without any run.
     """
     place = {name: i for i, name in enumerate(plan.datasets)}
     metrics = metrics.sort_values("dataset", key=lambda names: names.map(place), kind="stable")  # of no table: last
     differences = paired_differences(metrics, REFERENCE, plan.selections)
     metrics = metrics[(metrics["replay_count"] == plan.protocol.replay_count) & (metrics["seed"] < plan.seeds)]
-    runs = set(metrics[["dataset", "selection", "seed", "algorithm"]].itertuples(index=False, name=None))
-    expected = product(plan.datasets, plan.selections, range(plan.seeds), [*plan.grids, *ROLES])
-    for run in expected:
-        if run not in runs:
-            raise InputError("no run of data set {!r} chosen by {}, seed {}, of {}".format(*run))
+    runs = set(zip(metrics["dataset"], metrics["selection"], strict=True))
+    for name, selection in product(plan.datasets, plan.selections):
+        if (name, selection) not in runs:
+            raise InputError(f"no runs of data set {name!r} chosen by {selection}")
     axes = plan.datasets, plan.selections
     losses = {metric: loss_table(metrics, metric, *axes, plan.seeds) for metric in LOSSES}
     return {

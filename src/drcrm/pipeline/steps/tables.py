@@ -19,7 +19,7 @@ from ...errors import located
 from ...registry import SCORES
 from ...report import markup
 from ...report.comparisons import of_algorithms
-from ...report.experiment_tables import Plan, all_tables, in_print
+from ...report.experiment_tables import Plan, all_tables, in_print, require_runs
 from ...report.paper import Protocol
 from ...report.style import Names
 from ..columns import COLUMNS
@@ -60,6 +60,7 @@ def run(options: argparse.Namespace) -> None:
     plan = Plan(*asked, protocol, grids=options.grids, papers=options.papers)
     metrics = of_algorithms(read_csv(options.metrics, COLUMNS), options.algorithms)
     with located(options.metrics):
+        require_runs(metrics, plan)
         tables = all_tables(metrics, plan, *published())
     for name, frame in tables.items():
         with atomic(options.output / f"{name}.csv") as part:
