@@ -1,4 +1,4 @@
-"""What rules ask for on a cluster, from dry runs, beside what was used: docs/reliability.md has the figures."""
+"""What rules ask for on a cluster, from dry runs, beside what was used: docs/cluster.md has the figures."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def sample() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def measured() -> pd.DataFrame:
-    """The table of docs/reliability.md: the most that a job of each step used."""
+    """The table of docs/cluster.md: the most that a job of each step used."""
     lines = (
-        (PROJECT / "docs/reliability.md").read_text().split("<!-- needs -->")[1].split("<!-- end -->")[0].split("\n")
+        (PROJECT / "docs/cluster.md").read_text().split("<!-- needs -->")[1].split("<!-- end -->")[0].split("\n")
     )
     head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     table = pd.DataFrame(rows, columns=head).set_index(["data", "step"])

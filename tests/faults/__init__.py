@@ -1,4 +1,4 @@
 """Faults of machines and networks, each injected for real into a run that then goes on by the same command.
 
-``make test-faults`` runs them. What they show is in docs/reliability_faults.md.
+``make test-faults`` runs them. What they show is in docs/reliability.md.
 """
