@@ -88,7 +88,7 @@ def skyline_megabytes(wildcards):
 
 def skyline_seconds(wildcards):
     """Up to five CRFs for each label; some seeds climb higher than others."""
-    return 1.2e-6 * n_nonzeros(wildcards, 0) * n_labels(wildcards) + 1e-4 * n_coefficients(wildcards)
+    return 1.2e-6 * n_nonzeros(wildcards, 0) * n_labels(wildcards) + 2e-4 * n_coefficients(wildcards)
 
 
 def replay_megabytes(wildcards):
