@@ -22,9 +22,7 @@ def sample() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def measured() -> pd.DataFrame:
     """The table of docs/cluster.md: the most that a job of each step used."""
-    lines = (
-        (PROJECT / "docs/cluster.md").read_text().split("<!-- needs -->")[1].split("<!-- end -->")[0].split("\n")
-    )
+    lines = (PROJECT / "docs/cluster.md").read_text().split("<!-- needs -->")[1].split("<!-- end -->")[0].split("\n")
     head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     table = pd.DataFrame(rows, columns=head).set_index(["data", "step"])
     return table[["used_mb", "cpu_s"]].astype(float)

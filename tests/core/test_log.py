@@ -24,6 +24,10 @@ def test_clipping_constant_is_numpys_percentile(n):
     assert clipping_constant(log_of(propensity)) == pytest.approx(np.exp(max(high - low, 1)), rel=1e-12)
 
 
+def test_clipping_constant_beyond_the_range_of_numbers():
+    assert clipping_constant(log_of([5e-324, 5e-324, 0.5, 0.5])) == np.inf
+
+
 def test_clipping_constant_counts_rows_as_often_as_they_occur():
     rng = np.random.default_rng(0)
     propensity, count = np.exp(-rng.exponential(3, 50)), rng.integers(0, 5, 50)

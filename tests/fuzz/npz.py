@@ -93,7 +93,8 @@ def dense(name: str, content: dict) -> np.ndarray | None:
         data, indices, indptr, shape = (content[f"{name}.{part}"] for part in ("data", "indices", "indptr", "shape"))
     except KeyError:
         return None
-    data, shape = numbers(data, 1) if np.size(data) else np.zeros(0), numbers(shape, 1)
+    empty = np.zeros(0) if data.dtype.kind in "biuf" else None
+    data, shape = numbers(data, 1) if np.size(data) else empty, numbers(shape, 1)
     if (
         data is None
         or shape is None

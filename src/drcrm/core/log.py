@@ -104,10 +104,12 @@ class BanditLog:
 def clipping_constant(log: BanditLog) -> float:
     """Return M, the 90th over the 10th percentile of the logged propensities, never below e.
 
-    Percentiles are observed values, the 90th rounded down and the 10th up, as in the public POEM code.
+    Percentiles are observed values, the 90th rounded down and the 10th up, as in the public POEM code. Where their
+    ratio is beyond the range of floating-point numbers, M is infinite: nothing is clipped.
     """
     order = np.argsort(log.log_propensity)
     last = np.cumsum(log.count[order])
     steps = log.size - 1
     low, high = log.log_propensity[order[np.searchsorted(last, [-(-steps // 10), 9 * steps // 10], side="right")]]
-    return float(np.exp(max(high - low, 1)))
+    with np.errstate(over="ignore"):
+        return float(np.exp(max(high - low, 1)))
