@@ -104,10 +104,12 @@ class Estimator:
         if names and names[0] not in values:
             raise InputError(f"{self.name} needs {names[0]}")
         terms = import_module("drcrm.core.terms").Terms
+        if self.calibrated or self.likelihood:  # the risk has another name for it, or has it not
+            values[names[0]] = _at_least_zero(values[names[0]], names[0])
         if self.likelihood:
             if weight is not None:
                 raise InputError(f"{self.name} has no weight: it is a likelihood of the actions")
-            return terms(self.risk_class()(), sharpness=_at_least_zero(values[names[0]], names[0]))
+            return terms(self.risk_class()(), sharpness=values[names[0]])
         risk = self.risk_class()(*(values[name] for name in names if name in values))
         return terms(risk, weight, estimate)
 

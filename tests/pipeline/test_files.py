@@ -72,7 +72,7 @@ class TestArrays:
             ({"X.indices": [0.5, 1.0]}, "X is no CSR matrix: its indices, indptr or shape are not whole numbers"),
             ({"X.shape": [2.0, 1e19]}, "X is no CSR matrix: its indices, indptr or shape are not whole numbers"),
             ({"X.indptr": [0, 1, 1]}, "X is no CSR matrix: its indptr has 1 of 2 values"),
-            ({"X.data": [1j, 2]}, "X is not an array of numbers"),
+            ({"X.data": [1j, 2]}, "X is not an array of numbers, but of complex128"),
             ({"X.indptr": None}, "not a readable npz file (\"There is no item named 'X.indptr.npy' in the archive\")"),
             ({"labels": 1.0}, "labels has shape (), expected (rows, labels)"),
         ],
@@ -105,8 +105,8 @@ def test_a_split_that_is_none(tmp_path, train, message):
     [
         (np.zeros((0, 2)), "coef has shape (0, 2), expected (rows, features) with at least one of each"),
         (np.full((1, 2), np.nan), "coef has nan in row 0, column 0, expected finite features"),
-        (np.ones((1, 2), dtype=complex), "coef is not an array of numbers"),
-        (np.zeros((1, 2), dtype=[("a", "f8")]), "coef is not an array of numbers"),
+        (np.ones((1, 2), dtype=complex), "coef is not an array of numbers, but of complex128"),
+        (np.zeros((1, 2), dtype=[("a", "f8")]), "coef is not an array of numbers, but of void64"),
     ],
 )
 def test_coefficients_that_are_none(tmp_path, read, coef, message):
@@ -131,7 +131,7 @@ FITS = {
         ({"grid": [0.1]}, "grid has 1 values, coef has shape (2, 3, 4), expected one (d, q) for each"),
         ({"grid": 0.1}, "grid has 1 values, coef has shape (2, 3, 4), expected one (d, q) for each"),
         ({"grid": [[0.1, 1]]}, "grid has shape (1, 2), expected (2,)"),
-        ({"grid": ["a", "b"]}, "grid is not an array of numbers"),
+        ({"grid": ["a", "b"]}, "grid is not an array of numbers, but of text such as 'a'"),
         ({"coef": np.zeros((2, 3))}, "grid has 2 values, coef has shape (2, 3), expected one (d, q) for each"),
         ({"coef": np.full((2, 3, 4), np.inf)}, "coef has inf in row 0, column 0, expected finite features"),
         ({"iterations": [np.inf, 1]}, "iterations is inf in row 0, expected a finite number"),

@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from drcrm import ExponentialPolicy
+from drcrm.errors import InputError
 from drcrm.simulation.crf import absent_labels, fit_crf, fit_skyline
 from drcrm.simulation.losses import greedy_hamming
 
@@ -79,3 +80,19 @@ def test_skyline_climbs_the_grid_until_the_loss_rises(monkeypatch):
     assert tried == [0.01, 0.1, 1.0, 10.0]
     assert C == 0.1
     assert policy.coef.sum() == -2
+
+
+def test_features_at_which_crfsuite_stays_at_zero_are_an_error(data):
+    X, labels = data
+    X = X * [1000.0, 1, 1, 1, 1]
+    message = r"the CRF does not move from 0: features reach [\d.]+e\+03; scale the features"
+    with pytest.raises(InputError, match=message):
+        fit_crf(X, labels, 0.1)
+    with pytest.raises(InputError, match=message):
+        fit_skyline(X, labels, X, labels, [0.1, 1.0])
+
+
+def test_labels_that_features_say_nothing_of_are_no_error():
+    """The solution is 0: half of the labels, whatever the feature."""
+    X = np.column_stack([[1.0, 1, -1, -1], np.ones(4)])
+    assert not fit_crf(X, np.array([[0], [1], [0], [1]]), 100.0).coef.any()

@@ -11,7 +11,9 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from ..errors import InputError
+from .log import BanditLog
 from .objective import Objective
+from .scales import beyond_reason
 
 PATIENCE = 200  # iterations after which a fit may be given up
 FAILED = 2  # scipy's status of a line search that found nothing
@@ -57,9 +59,9 @@ def minimize_objectives(
         evaluate = _followed(narrow, origin, ridge)
         callback = _stopping(hopeless, widened)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            _require_finite(*evaluate(origin), "where the fit starts")
+            _require_finite(narrow.log, *evaluate(origin), "where the fit starts")
             found = minimize(evaluate, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)
-            _require_finite(found.fun, found.x, f"after {found.nit} iterations")
+            _require_finite(narrow.log, found.fun, found.x, f"after {found.nit} iterations")
             # Where a line search fails, scipy gives the last Θ accepted with the value of the last Θ tried.
             value = evaluate(found.x)[0] if found.status == FAILED else found.fun
         yield Fit(widened(found.x), float(value), int(found.nit), bool(found.success))
@@ -85,13 +87,10 @@ def _followed(objective: Objective, origin: np.ndarray, ridge: float) -> Callabl
     return call
 
 
-def _require_finite(value: float, array: np.ndarray, where: str) -> None:
+def _require_finite(log: BanditLog, value: float, array: np.ndarray, where: str) -> None:
     """Raise InputError unless the objective, and its gradient or the coefficients, are finite."""
     if not (np.isfinite(value) and np.isfinite(array).all()):
-        raise InputError(
-            f"the risk is not finite {where}: propensities this small need clipped weights, "
-            "and features or costs this large another unit"
-        )
+        raise InputError(f"the risk is not finite {where}: {beyond_reason(log)}")
 
 
 def _stopping(hopeless: Callable[[np.ndarray], bool] | None, widened: Callable) -> Callable[[np.ndarray], None] | None:

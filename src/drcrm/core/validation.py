@@ -20,8 +20,9 @@ def check_features(X, name: str = "X") -> Features:
     Raises InputError for a wrong number of dimensions, no rows, or a NaN or infinite value, with its row and column.
     """
     if sparse.issparse(X):
-        as_float(X.data, name)
-        X = sparse.csr_array(X, dtype=float)
+        X = sparse.csr_array(X)
+        _as_numbers(X.data, name)
+        X = X.astype(float, copy=False)
         values = X.data
     else:
         X = values = np.ascontiguousarray(as_float(X, name))
@@ -53,7 +54,9 @@ def check_actions(Y, rows: int | None = None, name: str = "Y") -> np.ndarray:
     bad = ~((Y == 0) | (Y == 1))
     if bad.any():
         row, label = np.argwhere(bad)[0]
-        raise InputError(f"{name} has {Y[row, label]} in row {row}, label {label}, expected 0 or 1")
+        found = Y[row, label]
+        found = found.item() if isinstance(found, np.generic) else found
+        raise InputError(f"{name} has {found!r} in row {row}, label {label}, expected 0 or 1")
     return np.ascontiguousarray(Y, dtype=np.uint8)
 
 
@@ -114,19 +117,26 @@ def number(value: object) -> float:
 
 def as_float(values, name: str) -> np.ndarray:
     """Return ``values`` as an array of floats; InputError where they are no numbers."""
+    values = _as_numbers(values, name)
     try:
         with np.errstate(over="ignore"):  # numbers beyond the range of floats are infinite, which is refused
-            return np.asarray(_as_numbers(values, name), dtype=float)
+            return values.astype(float, copy=False)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} is not an array of numbers") from None
 
 
 def _as_numbers(values, name: str) -> np.ndarray:
     """An array of truth values, real numbers or objects; not of texts, dates or complex numbers."""
+    if sparse.issparse(values):
+        raise InputError(f"{name} is a sparse matrix, expected an array: {name}.toarray()")
+    if np.ma.is_masked(values):
+        raise InputError(f"{name} has masked values, expected numbers in their place")
     try:
         values = np.asarray(values)
     except (TypeError, ValueError):
         raise InputError(f"{name} is not an array of numbers") from None
     if values.dtype.kind not in "biufO":
-        raise InputError(f"{name} is not an array of numbers")
+        text = values.dtype.kind in "US" and values.size
+        found = f"text such as {values.flat[0].item()!r}" if text else values.dtype.name
+        raise InputError(f"{name} is not an array of numbers, but of {found}")
     return values

@@ -13,8 +13,10 @@ from pycrfsuite import ItemSequence
 from scipy import sparse
 
 from ..core.policies import ExponentialPolicy
+from ..errors import InputError
 
 CERTAIN = 1000.0
+UNMOVED = 1e-3  # C times the gradient at 0, from which the solution is not 0 to crfsuite's 6 decimals
 SKYLINE_MEMORY = 50  # of crfsuite's L-BFGS; by its default, 6, the same losses take 1.6 to 2.8 times as long
 
 
@@ -31,8 +33,13 @@ def fit_crf(X, labels: np.ndarray, C: float) -> ExponentialPolicy:
     labels : array (n, q) of 0 and 1
     C : float > 0
         Inverse regularisation.
+
+    Raises
+    ------
+    InputError
+        Where crfsuite's line search fails at its start, and leaves all weights at 0: features of 1000 or so.
     """
-    return _fit(_sequences(X), X.shape[1], labels, C)
+    return _fit(_sequences(X), X, labels, C)
 
 
 def fit_skyline(X, labels, X_heldout, labels_heldout, grid: Sequence[float]) -> tuple[ExponentialPolicy, float]:
@@ -45,7 +52,7 @@ def fit_skyline(X, labels, X_heldout, labels_heldout, grid: Sequence[float]) -> 
     sequences = _sequences(X)
     best, fewest = None, np.inf
     for C in grid:
-        policy = _fit(sequences, X.shape[1], labels, C, num_memories=SKYLINE_MEMORY)
+        policy = _fit(sequences, X, labels, C, num_memories=SKYLINE_MEMORY)
         wrong = np.count_nonzero(policy.greedy(X_heldout) != labels_heldout)
         if wrong > fewest:
             break
@@ -67,10 +74,8 @@ def _sequences(X) -> list[ItemSequence]:
     return [ItemSequence([dict(zip(names[X.indices[a:b]], X.data[a:b].tolist(), strict=True))]) for a, b in rows]
 
 
-def _fit(
-    sequences: list[ItemSequence], n_features: int, labels: np.ndarray, C: float, **solver: int
-) -> ExponentialPolicy:
-    coef = np.zeros((n_features, labels.shape[1]))
+def _fit(sequences: list[ItemSequence], X, labels: np.ndarray, C: float, **solver: int) -> ExponentialPolicy:
+    coef = np.zeros((X.shape[1], labels.shape[1]))
     for column, positive in zip(coef.T, labels.T, strict=True):
         if positive.min() == positive.max():
             column[-1] = CERTAIN if positive[0] else -CERTAIN
@@ -89,4 +94,6 @@ def _fit(
         crf.fit(sequences, [[str(int(value))] for value in positive])
         for (feature, label), weight in crf.state_features_.items():
             column[int(feature)] += weight if label == "1" else -weight
+        if not column.any() and C * abs(X.T @ (positive - 0.5)).max() > UNMOVED:
+            raise InputError(f"the CRF does not move from 0: features reach {abs(X).max():.3g}; scale the features")
     return ExponentialPolicy(coef)

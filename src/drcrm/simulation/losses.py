@@ -17,7 +17,7 @@ def check_labels(policy: ExponentialPolicy, labels: np.ndarray) -> None:
 def hamming_cost(Y: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the translated cost, Hamming distance − q ∈ [−q, 0], of actions Y with true labels, both (n, q).
 
-    With non-negative costs clipped IPS is minimised by fleeing every logged action; hence the translation.
+    With non-negative costs clipped IPS is smallest for a policy that flees every logged action; hence the translation.
     """
     return (labels != Y).sum(axis=1, dtype=float) - Y.shape[1]
 

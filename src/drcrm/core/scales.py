@@ -1,0 +1,57 @@
+"""The sizes of what is learned from: features of unlike scale, and numbers beyond reason, in words with the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import sparse
+
+from .log import BanditLog
+from .validation import Features
+
+LIKE = 1e3  # times that one feature's scale may be another's
+REASON = 1e6  # features, costs and weights up to here are not what takes an objective beyond the range of numbers
+SHOWN = 5  # columns that are named
+
+
+def largest_entries(X: Features) -> np.ndarray:
+    """Return the scale of each feature, its largest |x|, shape (d,).
+
+    The largest, and no mean: a rare word's mean is small, and its entries are like those of other words.
+    """
+    high, low = X.max(axis=0), X.min(axis=0)
+    if sparse.issparse(X):
+        high, low = high.toarray().ravel(), low.toarray().ravel()
+    return np.maximum(high, -low)
+
+
+def unlike_scales(scales: np.ndarray, names: Sequence[str] | None = None) -> str:
+    """Say which features have another scale than the rest, of scales (d,), some 0; nothing where all are alike.
+
+    ``names`` are those of the columns, by default their numbers from 0.
+    """
+    seen = np.flatnonzero(scales)
+    least, most = scales[seen].min(initial=np.inf), scales.max()
+    if most / LIKE <= least:
+        return ""
+    large, small = seen[scales[seen] / LIKE > least], seen[scales[seen] < most / LIKE]
+    odd = large if len(large) <= len(small) else small
+    shown = [str(each) if names is None else repr(str(names[each])) for each in odd[:SHOWN]]
+    listed = ", ".join([*shown, "…"] if len(odd) > SHOWN else shown)
+    verb = "column {} reaches" if len(odd) == 1 else "columns {} reach"
+    reach = f"{verb.format(listed)} {'' if odd is large else 'only '}{scales[odd].max():.3g}"
+    return f"the scales of features differ by more than {LIKE:g}: {reach}, others {least if odd is large else most:.3g}"
+
+
+def beyond_reason(log: BanditLog) -> str:
+    """Say which of a log's numbers is the largest beyond reason, and what is to be done about it."""
+    with np.errstate(divide="ignore"):
+        features, cost = np.log(largest_entries(log.X).max()), np.log(abs(log.cost).max())
+    found = {
+        f"features reach {np.exp(features):.3g}; scale the features": features,
+        f"costs reach {np.exp(cost):.3g}; give them in another unit": cost,
+        f"one is {log.propensity.min():.3g}; propensities this small need clipped weights": -log.log_propensity.min(),
+    }
+    words, size = max(found.items(), key=lambda each: each[1])
+    return words if size > np.log(REASON) else "the hyper-parameters, or where the fit starts, are beyond reason"
