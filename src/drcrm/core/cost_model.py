@@ -12,6 +12,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from ..errors import InputError
 from .log import BanditLog
+from .numerics import shown
 from .policies import ExponentialPolicy
 from .validation import above_zero, check_actions, check_coefficients, check_features, check_vector
 
@@ -35,6 +36,8 @@ class CostModel:
         B: the q label columns, then b_0. May be set by hand, in place of ``fit``.
     penalty_ : float
     """
+
+    __repr__ = shown
 
     def __init__(self, penalty="auto"):
         self.penalty = penalty

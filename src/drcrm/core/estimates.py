@@ -37,6 +37,9 @@ class Estimate(ABC):
         self.size = float(log.size)
         self.share = log.count / self.size
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.cost)} rows)"
+
     @abstractmethod
     def evaluate(
         self, risk: Risk, weight: np.ndarray, slope: np.ndarray, expected: np.ndarray | None, start: object

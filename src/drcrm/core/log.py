@@ -51,6 +51,10 @@ class BanditLog:
         if self.count.sum(dtype=float) >= WHOLE:
             raise InputError(f"count adds up to {self.count.sum(dtype=float):.6g}, expected less than {WHOLE:g}")
 
+    def __repr__(self) -> str:
+        (m, d), (n, q) = self.X.shape, self.Y.shape
+        return f"BanditLog({n} rows, {m} contexts, {d} features, {q} labels)"
+
     @property
     def size(self) -> int:
         """n, every row counted as often as it occurs."""

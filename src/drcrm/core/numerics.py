@@ -1,4 +1,4 @@
-"""Arithmetic that the policy, the risks and the objective share."""
+"""Arithmetic and reprs that the policy, the risks, the weights and the objective share."""
 
 from __future__ import annotations
 
@@ -18,3 +18,9 @@ def exp(x: np.ndarray, out: np.ndarray) -> np.ndarray:
     if vanishing is not None:
         out[vanishing] = 0
     return out
+
+
+def shown(self: object) -> str:
+    """A repr: the class with what its constructor stores, ``KLBall(radius=0.1)``; not what is private, or fitted."""
+    stored = (f"{name}={value!r}" for name, value in vars(self).items() if name.strip("_") == name)
+    return f"{type(self).__name__}({', '.join(stored)})"

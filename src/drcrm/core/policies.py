@@ -34,6 +34,9 @@ class ExponentialPolicy:
             raise InputError("coef has a NaN or infinite entry, expected finite coefficients")
         self.coef = coef
 
+    def __repr__(self) -> str:
+        return f"ExponentialPolicy({self.coef.shape[0]} features, {self.coef.shape[1]} labels)"
+
     def decision_function(self, X) -> np.ndarray:
         """Return the label scores u = XΘ, shape (n, q)."""
         X = check_features(X)

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from ..errors import InputError
+from .numerics import shown
 from .tilt import exponential_weights, tilt_to
 from .validation import above_zero, at_least_zero, check_vector, reject
 
@@ -70,6 +71,7 @@ class Risk(ABC):
 
     monotone = False
     robust_end: Literal["low", "high"] = "high"
+    __repr__ = shown
 
     def __call__(self, z, weights=None) -> tuple[float, np.ndarray]:
         z = check_vector(z, np.size(z), "z")

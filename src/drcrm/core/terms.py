@@ -50,11 +50,12 @@ class Terms:
 
 @dataclass(frozen=True)
 class Beginning:
-    """What a fit has before it starts: Θ, the tilt κ if any, and the effects of its cost model if it uses one."""
+    """What a fit has before it starts: Θ, the tilt κ if any, its cost model, and that one's effects if it uses them."""
 
     coef: np.ndarray
     tilt: float | None = None
     effects: np.ndarray | None = None
+    cost_model: object = None
 
 
 def begin(
@@ -77,7 +78,7 @@ def begin(
         cost_model = CostModel().fit_log(log)
     effects = None if cost_model is None else label_effects(cost_model, log.X, log.Y.shape[1])
     coef, tilt = start_coef(start, log, logging_policy, getattr(cost_model, "coef_", None), tilt)
-    return Beginning(coef, tilt, effects if models else None)
+    return Beginning(coef, tilt, effects if models else None, cost_model)
 
 
 def off_policy_value(

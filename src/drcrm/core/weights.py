@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from ..errors import InputError
-from .numerics import exp
+from .numerics import exp, shown
 from .validation import above_zero
 
 Weighted = tuple[np.ndarray, np.ndarray]
@@ -23,6 +23,7 @@ class Weight(ABC):
     """
 
     robust_end = "high"
+    __repr__ = shown
 
     @abstractmethod
     def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> Weighted:
@@ -41,12 +42,13 @@ class Clipped(Weight):
     robust_end = "low"
 
     def __init__(self, clip: float | None = None):
-        self.log_clip = np.inf if clip is None else np.log(clip)
+        self.clip = clip
+        self._log_clip = np.inf if clip is None else np.log(clip)
 
     def __call__(self, log_prob, log_propensity):
         log_weight = log_prob - log_propensity
-        clipped = np.flatnonzero(log_weight > self.log_clip)
-        log_weight[clipped] = self.log_clip
+        clipped = np.flatnonzero(log_weight > self._log_clip)
+        log_weight[clipped] = self._log_clip
         value = exp(log_weight, out=log_weight)
         slope = value.copy()
         slope[clipped] = 0
