@@ -298,11 +298,32 @@ def test_a_penalty_that_cannot_be_calibrated_is_an_error(cost):
         (CIPS(clip=0.5), {}, "clip is 0.5, expected 'auto', a number ≥ 1, or None"),
         (CIPS(clip="often"), {}, "clip is 'often'"),
         (CIPS(clip=[2]), {}, r"clip is \[2\]"),
-        (CIPS(tol=-1), {}, "tol is -1, expected at least 1, and above 0"),
+        (CIPS(tol=-1), {}, "tol is -1, expected a finite number above 0"),
         (CIPS(max_iter=0), {}, "max_iter is 0"),
-        (CIPS(max_iter="x"), {}, "max_iter is x"),
+        (CIPS(max_iter="x"), {}, "max_iter is 'x'"),
         (CIPS(max_iter=10**400), {}, "max_iter is 1000"),
+        (CIPS(max_iter=None), {}, "max_iter is None, expected a whole number of at least 1"),
+        (CIPS(max_iter=2.5), {}, "max_iter is 2.5, expected a whole number"),
         (CIPS(tol=None), {}, "tol is None"),
+        (CIPS(tol="a"), {}, "tol is 'a', expected a finite number above 0"),
+        (POEM(variance_penalty=-1), {}, "^variance_penalty is -1, expected a finite number ≥ 0"),
+        (POEM("large"), {}, "^variance_penalty is 'large'"),
+        (CIPS(), {"Y": None}, "CIPS.fit needs Y=, one for each logged row"),
+        (CIPS(), {"Y": sparse.csr_array([[0], [1]])}, r"Y is a sparse matrix, expected an array: Y.toarray\(\)"),
+        (CIPS(), {"Y": [["no"], ["yes"]]}, "Y is not an array of numbers, but of text such as 'no'"),
+        (CIPS(), {"Y": np.array([[0], ["1"]], dtype=object)}, "Y has '1' in row 1, label 0, expected 0 or 1"),
+        (CIPS(), {"X": [[1j], [2]]}, "X is not an array of numbers, but of complex128"),
+        (CIPS(), {"X": np.zeros((2, 1), dtype="M8[s]")}, r"X is not an array of numbers, but of datetime64\[s\]"),
+        (CIPS(), {"X": np.ma.masked_less([[1.0], [2.0]], 2)}, "X has masked values, expected numbers in their place"),
+        (CIPS(), {"count": [10**18, 1]}, "count is 1e.18 in row 0, expected a whole number of less than 16 digits"),
+        (CIPS(), {"count": [6e14, 6e14]}, r"count adds up to 1.2e\+15, expected less than 1e\+15"),
+        (CIPS(), {"cost": [-1e300, -2e300]}, r"not finite .* costs reach 2e\+300; give them in another unit"),
+        (CIPS(), {"X": [[1e200], [2e200]]}, r"not finite .* features reach 2e\+200; scale the features"),
+        (
+            POEM(1e308),
+            {"cost": [-1.0, -1e3]},
+            "not finite .* the hyper-parameters, or where the fit starts, are beyond reason",
+        ),
         (CIPS(clip=10**400), {}, "clip is 1000"),
         (CIPS(estimate=["dr"]), {}, r"estimate is \['dr'\], expected one of"),
         (CIPS(start=np.array(["zero", "model"])), {}, "start is array"),
@@ -346,7 +367,7 @@ def test_a_penalty_that_cannot_be_calibrated_is_an_error(cost):
 def test_errors_say_what_is_wrong(estimator, arguments, message):
     good = {"propensity": [0.5, 0.5], "cost": [-1.0, 0.0]}
     with pytest.raises(InputError, match=message) as error:
-        estimator.fit([[1.0], [2.0]], [[0], [1]], **{**good, **arguments})
+        estimator.fit(**{"X": [[1.0], [2.0]], "Y": [[0], [1]], **good, **arguments})
     assert "\n" not in str(error.value)
 
 
@@ -378,6 +399,11 @@ def test_not_converging_is_said(log):
     with pytest.warns(ConvergenceWarning, match="KLDRO did not converge in 2 iterations"):
         estimator = fit(KLDRO(max_iter=2), log)
     assert not estimator.converged_
+
+
+def test_a_fit_that_cannot_begin_says_what_is_in_its_way(log):
+    with pytest.warns(ConvergenceWarning, match=r"did not converge in 0 .* \(features reach .*; scale the features\)"):
+        fit(CIPS(), log, 1e100 * log.X)
 
 
 def test_input_errors_are_value_errors():

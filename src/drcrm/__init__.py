@@ -19,6 +19,7 @@ _HOMES = {
     "LogSmoothing": "estimators",
     "LogSumExp": "estimators",
     "WeightedLikelihood": "estimators",
+    "HeldoutScorer": "scorers",
     "CostModel": "core.cost_model",
     "off_policy_value": "core.terms",
     "Implicit": "core.weights",
@@ -26,6 +27,10 @@ _HOMES = {
     "Shrunk": "core.weights",
 }
 __all__ = [*_HOMES]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "risks", "__version__"]
 
 
 def __getattr__(name: str):

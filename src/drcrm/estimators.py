@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from .core.cost_model import label_effects
 from .core.log import BanditLog, clipping_constant
 from .core.optimiser import minimize_objectives
 from .core.policies import ExponentialPolicy
+from .core.scales import beyond_reason, largest_entries, unlike_scales
+from .core.scores import SCORES, HeldoutScores
 from .core.terms import as_weight, begin
-from .core.validation import number
+from .core.validation import Features, check_features, number
 from .core.weights import Weight
 from .errors import InputError
-from .registry import ESTIMATORS
+from .registry import ESTIMATORS, Estimator
 
 
 @dataclass(eq=False, repr=False)
@@ -55,9 +59,20 @@ class CounterfactualEstimator(BaseEstimator):
         The M that was used.
     tilt_ : float or None
         The κ that was used, under the start "model".
+    cost_model_ : object or None
+        The cost model that was given, or that was fitted for the estimate or the start.
     n_iter_ : int
     converged_ : bool
+    n_features_in_ : int
+        d.
+    feature_names_in_ : array (d,)
+        The names of X's columns, where X is a DataFrame whose names are all strings.
     """
+
+    # What scikit-learn hands on where its metadata routing is enabled; not context, as searches split the rows of X;
+    # sample_weight stands there since pipelines know of no score without.
+    __metadata_request__fit = dict.fromkeys(("propensity", "cost", "count", "logging_policy", "cost_model"), True)
+    __metadata_request__score = dict.fromkeys(("propensity", "cost", "count", "by"), True) | {"sample_weight": None}
 
     _: KW_ONLY
     estimate: str = "ips"
@@ -71,12 +86,13 @@ class CounterfactualEstimator(BaseEstimator):
     def fit(self, X, Y, propensity=None, cost=None, context=None, count=None, logging_policy=None, cost_model=None):
         """Fit to the quadruplets (x, y, p, c); features and costs are taken as given.
 
-        Nothing is added to X (append a constant feature for intercepts), and costs are not translated (with
-        non-negative costs clipped IPS is minimised by fleeing every logged action).
+        Nothing is added to X (append a constant feature for intercepts), and costs are not translated: where none is
+        below 0, the estimate "ips" is smallest for a policy that flees every logged action, if Θ can express one.
 
         Parameters
         ----------
-        X : array or CSR (m, d)
+        X : array, DataFrame or CSR (m, d)
+            Standardise X, all but its constant: features of unlike scale ruin a fit.
         Y : array (n, q) of 0 and 1
         propensity : array (n,) in (0, 1]
         cost : array (n,), the lower the better
@@ -99,16 +115,20 @@ class CounterfactualEstimator(BaseEstimator):
         Warns
         -----
         ConvergenceWarning
-            If L-BFGS stopped at ``max_iter``.
+            If L-BFGS stopped at ``max_iter``, or at once.
+        UserWarning
+            If the largest |x| of one feature is more than 1000 times that of another; it names the columns.
         """
-        if not 1 <= number(self.max_iter) < np.inf or not 0 < number(self.tol) < np.inf:
-            raise InputError(f"max_iter is {self.max_iter}, tol is {self.tol}, expected at least 1, and above 0")
-        for name, values in {"propensity": propensity, "cost": cost}.items():
-            if values is None:
-                raise InputError(f"{type(self).__name__}.fit needs {name}=, one for each logged row")
+        if not (isinstance(self.max_iter, Integral) and 1 <= number(self.max_iter) < np.inf):
+            raise InputError(f"max_iter is {self.max_iter!r}, expected a whole number of at least 1")
+        if not 0 < number(self.tol) < np.inf:
+            raise InputError(f"tol is {self.tol!r}, expected a finite number above 0")
+        estimator = self._registered()
+        self._require("fit", Y=Y, propensity=propensity, cost=cost)
         log, _ = BanditLog(X, Y, propensity, cost, context, count).merged()
         log = log.recount(log.count)
-        estimator = next(ESTIMATORS[each.__name__] for each in type(self).__mro__ if each.__name__ in ESTIMATORS)
+        validate_data(self, X, skip_check_array=True)
+        self._warn_of_unlike_scales(log.X)
         own = {name: getattr(self, name) for name in estimator.names()}
         terms = estimator.make_terms(estimate=self.estimate, weight=as_weight(self.weight), **own)
         self.clip_ = _clip(self.clip, log)
@@ -117,15 +137,49 @@ class CounterfactualEstimator(BaseEstimator):
             objective = terms.objective(log, self.clip_, beginning.effects)
             [found] = minimize_objectives([objective], beginning.coef, self.max_iter, self.tol)
         self.tilt_ = beginning.tilt
+        self.cost_model_ = beginning.cost_model
         self.coef_ = found.coef
         self.objective_ = found.objective
         self.n_iter_ = found.iterations
         self.converged_ = found.converged
-        self.n_features_in_ = found.coef.shape[0]
         if not found.converged:
             message = f"{type(self).__name__} did not converge in {found.iterations} iterations; see converged_"
-            warnings.warn(message, ConvergenceWarning, stacklevel=2)
+            hint = "" if found.iterations else f" ({beyond_reason(log)})"
+            warnings.warn(message + hint, ConvergenceWarning, stacklevel=2)
         return self
+
+    def score(self, X, Y, propensity=None, cost=None, context=None, count=None, by="clipped_snips") -> float:
+        """Return minus a held-out score, what the policy promises to cost on rows it has not learned from.
+
+        The higher, the better: scikit-learn's searches choose by it where its metadata routing is enabled.
+
+        Parameters
+        ----------
+        X, Y, propensity, cost, context, count
+            As those of ``fit``, of other rows.
+        by : str
+            One of :data:`drcrm.core.scores.SCORES`, clipped with the M of the fit: by default clipped SNIPS,
+            Σ w c / Σ w with w = min(M, π/p). "dr" and "dr_bound" take ``cost_model_``.
+
+        Returns
+        -------
+        float, in the units of the cost; NaN where no row has a weight.
+        """
+        X = self._features(X)
+        if not (isinstance(by, str) and by in SCORES):
+            raise InputError(f"by is {by!r}, expected one of {', '.join(map(repr, SCORES))}")
+        self._require("score", propensity=propensity, cost=cost)
+        log = BanditLog(X, Y, propensity, cost, context, count)
+        if log.Y.shape[1] != self.coef_.shape[1]:
+            raise InputError(f"Y has {log.Y.shape[1]} labels, the policy has {self.coef_.shape[1]}")
+        modelled = by.startswith("dr")
+        if modelled and self.cost_model_ is None:
+            raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")
+        effects = label_effects(self.cost_model_, log.X, log.Y.shape[1]) if modelled else None
+        clip = np.inf if self.clip_ is None else self.clip_
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            scores = HeldoutScores(log, clip, effects)(self.coef_)
+        return -scores[SCORES.index(by)]
 
     @property
     def policy_(self) -> ExponentialPolicy:
@@ -135,19 +189,55 @@ class CounterfactualEstimator(BaseEstimator):
 
     def predict_proba(self, X) -> np.ndarray:
         """Return the marginals P(y_l = 1 | x), shape (n, q)."""
-        return self.policy_.marginals(X)
+        return self.policy_.marginals(self._features(X))
 
     def predict(self, X) -> np.ndarray:
         """Return the greedy actions, shape (n, q)."""
-        return self.policy_.greedy(X)
+        return self.policy_.greedy(self._features(X))
 
     def log_prob(self, X, Y) -> np.ndarray:
         """Return log π(y_i | x_i), shape (n,)."""
-        return self.policy_.log_prob(X, Y)
+        return self.policy_.log_prob(self._features(X), Y)
 
     def sample(self, X, random_state=None) -> np.ndarray:
         """Draw one action for each row of X, shape (n, q)."""
-        return self.policy_.sample(X, random_state)
+        return self.policy_.sample(self._features(X), random_state)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.target_tags.single_output = False
+        tags.target_tags.multi_output = tags.target_tags.two_d_labels = True
+        return tags
+
+    def _registered(self) -> Estimator:
+        """The estimator that this class is, or comes from."""
+        for each in type(self).__mro__:
+            if each.__name__ in ESTIMATORS:
+                return ESTIMATORS[each.__name__]
+        expected = ", ".join(ESTIMATORS)
+        raise InputError(f"{type(self).__name__} has no risk of its own, expected one of {expected}, or a subclass")
+
+    def _require(self, method: str, **rows) -> None:
+        """Raise InputError for what a method needs of each row, and was not given."""
+        for name, values in rows.items():
+            if values is None:
+                hint = "; searches hand it on after sklearn.set_config(enable_metadata_routing=True)"
+                hint = hint if method == "score" else ""
+                raise InputError(f"{type(self).__name__}.{method} needs {name}=, one for each logged row{hint}")
+
+    def _features(self, X) -> Features:
+        """X for a fitted estimator: InputError for what no fit takes, scikit-learn's errors for other columns."""
+        check_is_fitted(self)
+        checked = check_features(X)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return checked
+
+    def _warn_of_unlike_scales(self, X: Features) -> None:
+        found = unlike_scales(largest_entries(X), getattr(self, "feature_names_in_", None))
+        if found:
+            warnings.warn(f"{found}; standardise X, all but its constant", UserWarning, stacklevel=3)
 
 
 @dataclass(eq=False, repr=False)
