@@ -288,6 +288,25 @@ def test_another_mirror_reruns_nothing(finished, config):
     assert "Nothing to be done" in output
 
 
+def test_a_data_sets_scale_is_an_option_of_its_fetch(finished, config, tmp_path):
+    """None is as if it were not said; another scale makes other data, and all that follows from them."""
+    for name, kind in {"none": "none", "scaled": "standard"}.items():
+        given = yaml.safe_load(config.read_text())
+        given["datasets"]["toy"]["scale"] = kind
+        work = tmp_path / name
+        work.mkdir()
+        snakemake(work, write_config(work, given), "resources/toy/train.npz")
+    [plain, none, scaled] = [folder / "resources/toy/train.npz" for folder in (finished, *sorted(tmp_path.iterdir()))]
+    assert none.read_bytes() == plain.read_bytes()
+    with np.load(scaled) as arrays:
+        assert arrays["X"].mean(axis=0) == pytest.approx(0, abs=1e-12)
+        assert arrays["X"].std(axis=0) == pytest.approx(1)
+    again = copied(finished, tmp_path / "again")
+    output = snakemake(again, tmp_path / "scaled/config.yaml", "tiny", "--dry-run")
+    assert jobs(output)["fetch"] == 1
+    assert jobs(output)["fit"] > 0
+
+
 def test_as_a_module_of_another_workflow(finished, config, tmp_path):
     """Results are the same in a folder of their own, and the other workflow's commands and config stay its own."""
     (tmp_path / "Snakefile").write_text(OUTER)

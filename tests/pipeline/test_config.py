@@ -232,6 +232,8 @@ class TestFaults:
             ("datasets.toy.train", ["../a.svm"], "does not match"),
             ("datasets.toy.rows", [1], "too short"),
             ("datasets.toy.drop_repeats", "yes", "not of type 'boolean'"),
+            ("datasets.toy.scale", "max", "is not one of ['none', 'max_abs', 'standard']"),
+            ("datasets.toy.scale", None, "is not one of ['none', 'max_abs', 'standard']"),
             ("datasets.toy.sha256", {"a.svm": "12"}, "does not match '^[0-9a-f]{64}$'"),
             ("datasets.toy.paper", "mnist", "is not one of ['scene', 'yeast', 'rcv1_topics', 'tmc2007']"),
             ("algorithms.kl.colour", "red", "does not match '^#"),

@@ -14,6 +14,7 @@ def source(wildcards):
         "keep-labels": [] if isinstance(labels, int) else labels,
         "url": [dataset["url"]] if "url" in dataset else [],
         "rows": dataset.get("rows", []),
+        "scale": [dataset["scale"]] if "scale" in dataset else [],
         "sha256": [f"{name}={digest}" for name, digest in dataset["sha256"].items()],
     }
     flags = [

@@ -26,7 +26,7 @@ def largest_entries(X: Features) -> np.ndarray:
     return np.maximum(high, -low)
 
 
-def unlike_scales(scales: np.ndarray, names: Sequence[str] | None = None) -> str:
+def unlike_scales(scales: np.ndarray, names: Sequence[int | str] | None = None) -> str:
     """Say which features have another scale than the rest, of scales (d,), some 0; nothing where all are alike.
 
     ``names`` are those of the columns, by default their numbers from 0.
@@ -37,7 +37,8 @@ def unlike_scales(scales: np.ndarray, names: Sequence[str] | None = None) -> str
         return ""
     large, small = seen[scales[seen] / LIKE > least], seen[scales[seen] < most / LIKE]
     odd = large if len(large) <= len(small) else small
-    shown = [str(each) if names is None else repr(str(names[each])) for each in odd[:SHOWN]]
+    names = range(len(scales)) if names is None else names
+    shown = [repr(names[each]) for each in odd[:SHOWN]]
     listed = ", ".join([*shown, "…"] if len(odd) > SHOWN else shown)
     verb = "column {} reaches" if len(odd) == 1 else "columns {} reach"
     reach = f"{verb.format(listed)} {'' if odd is large else 'only '}{scales[odd].max():.3g}"

@@ -2,18 +2,24 @@
 
 Reads   the files of --train and --test, from the mirror if it has them, else from --url; kept in --raw and not
         fetched again. Or, with --embedded, a data set that ships with scikit-learn.
-Writes  --output-train and --output-test: npz with X (dense, or the parts of a CSR matrix) and labels (0 and 1).
+Writes  --output-train and --output-test: npz with X (dense, or the parts of a CSR matrix), scaled as --scale says, and
+        labels (0 and 1).
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
+import numpy as np
+
+from ...core.scales import largest_entries, unlike_scales
 from ...errors import InputError
 from ..dataset_formats import EMBEDDED, DatasetSpec, load
 from ..files import write_npz
+from ..scaling import SCALES, scaled
 from ..sources import Source
 from . import assignment, require, whole
 
@@ -35,15 +41,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sha256", nargs="+", type=assignment, default=[], metavar="FILE=DIGEST", help="digests the files must have"
     )
+    parser.add_argument("--scale", choices=SCALES, default="none", help="of the features, learned on the training part")
     parser.add_argument("--embedded", choices=EMBEDDED, help="a data set that needs no files")
     parser.add_argument("--output-train", type=Path, required=True)
     parser.add_argument("--output-test", type=Path, required=True)
 
 
 def run(options: argparse.Namespace) -> None:
-    train, test = _embedded(options) if options.embedded else _from_files(options)
-    for path, (X, labels) in {options.output_train: train, options.output_test: test}.items():
-        write_npz(path, X=X, labels=labels)
+    (X, labels), (X_test, labels_test) = _embedded(options) if options.embedded else _from_files(options)
+    X, X_test = scaled(options.scale, X, X_test)
+    numbered = [*range(1, X.shape[1] + 1), "constant"]
+    if found := unlike_scales(np.append(largest_entries(X), 1), numbered):
+        print(f"{found}; give the data set a scale, max_abs or standard", file=sys.stderr)
+    write_npz(options.output_train, X=X, labels=labels)
+    write_npz(options.output_test, X=X_test, labels=labels_test)
 
 
 def _embedded(options: argparse.Namespace):
