@@ -8,16 +8,19 @@ import tomllib
 from inspect import signature
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 import drcrm
+from drcrm import CIPS
 from drcrm.__main__ import STEPS
 from drcrm.core.estimates import ESTIMATES as core_estimates
 from drcrm.core.scores import SCORES as core_scores
 from drcrm.core.starts import STARTS as core_starts
 from drcrm.core.weights import WEIGHTS as core_weights
 from drcrm.pipeline.config import complete
+from drcrm.pipeline.dataset_formats import load_digits
 from drcrm.registry import (
     BASELINE,
     ESTIMATES,
@@ -32,6 +35,9 @@ from drcrm.registry import (
 )
 from drcrm.report.figures import FIGURES
 from drcrm.report.style import FIGURE_TITLES
+from drcrm.simulation.crf import fit_crf
+from drcrm.simulation.losses import greedy_hamming
+from drcrm.simulation.replay import replay
 
 ROOT = Path(__file__).parent.parent
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
@@ -105,6 +111,42 @@ def test_the_readmes_example_prints_what_it_says(capsys):
     [stated] = re.findall(r"# ([\d.]+); a coin has", example)
     exec(example, {})
     assert float(capsys.readouterr().out) == pytest.approx(float(stated), abs=0.005)
+
+
+def test_what_the_readme_says_of_costs_above_zero(capsys):
+    """Errors of CIPS on its example, as the costs are translated; those of its other estimates stay small."""
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    stated = re.search(r"CIPS goes from ([\d.]+) to ([\d.]+) with `c \+ 3`, to ([\d.]+) with `c \+ 4`", readme).groups()
+    known = {}
+    exec(re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[0], known)
+    X, Y, p, c, labels = (known[name] for name in ("X", "Y", "p", "c", "labels"))
+
+    def error(estimate: str, translation: float) -> float:
+        fitted = CIPS(estimate=estimate).fit(X, Y, propensity=p, cost=c + translation)
+        return (fitted.predict(X) != labels).mean()
+
+    assert [error("ips", by) for by in (0, 3, 4)] == pytest.approx([float(each) for each in stated], abs=0.02)
+    for estimate in ("snips", "dr"):
+        assert max(error(estimate, by) for by in (0, 3, 4)) < 0.06
+
+
+def test_what_the_readme_says_of_fleeing_the_log():
+    """On the digits, logged once by a CRF of 67 of them: labels wrong under CIPS, whose weights all end at 0."""
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    stated = re.search(r"\(`CIPS` on the digits: ([\d.]+) of 10 labels wrong, in place of ([\d.]+)\)", readme).groups()
+    (X, labels), (X_test, labels_test) = ((np.column_stack([X, np.ones(len(X))]), y) for X, y in load_digits())
+    log = replay(fit_crf(X[:67], labels[:67], 1.0), X, labels, 1, np.random.default_rng(0))
+
+    def wrong(estimate: str, translation: float) -> tuple[float, float]:
+        cost = log.cost + translation
+        fitted = CIPS(estimate=estimate).fit(log.X, log.Y, propensity=log.propensity, cost=cost, context=log.context)
+        weight = np.exp(fitted.log_prob(log.X, log.Y)) / log.propensity
+        return greedy_hamming(fitted.policy_, X_test, labels_test), weight.mean()
+
+    fled, kept = wrong("ips", 10), wrong("ips", 0)
+    assert (fled[0], kept[0]) == pytest.approx([float(each) for each in stated], abs=0.1)
+    assert fled[1] < 1e-3 < 0.5 < kept[1]
+    assert wrong("dr", 10)[0] == pytest.approx(wrong("dr", 0)[0], abs=0.1)
 
 
 def test_every_option_is_documented():

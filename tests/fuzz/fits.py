@@ -102,6 +102,7 @@ def check(case: tuple[object, dict, dict], folder: Path) -> bool:
     estimator, good, arguments = case
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", "the scales of features differ")
         fitted, _ = in_one_line(estimator.fit, **arguments)
     if fitted is None:
         return False
