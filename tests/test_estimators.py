@@ -401,6 +401,11 @@ def test_not_converging_is_said(log):
     assert not estimator.converged_
 
 
+@pytest.mark.parametrize("estimator", [POEM, WeightedLikelihood])
+def test_a_hyper_parameter_may_have_another_precision(estimator, log):
+    assert np.array_equal(fit(estimator(np.float32(0.5)), log).coef_, fit(estimator(0.5), log).coef_)
+
+
 def test_a_fit_that_cannot_begin_says_what_is_in_its_way(log):
     with pytest.warns(ConvergenceWarning, match=r"did not converge in 0 .* \(features reach .*; scale the features\)"):
         fit(CIPS(), log, 1e100 * log.X)

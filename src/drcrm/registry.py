@@ -105,7 +105,7 @@ class Estimator:
             raise InputError(f"{self.name} needs {names[0]}")
         terms = import_module("drcrm.core.terms").Terms
         if self.calibrated or self.likelihood:  # the risk has another name for it, or has it not
-            values[names[0]] = _at_least_zero(values[names[0]], names[0])
+            values[names[0]] = import_module("drcrm.core.validation").at_least_zero(values[names[0]], names[0])
         if self.likelihood:
             if weight is not None:
                 raise InputError(f"{self.name} has no weight: it is a likelihood of the actions")
@@ -181,12 +181,6 @@ def _imported(path: str, place: str) -> type:
 def _one_of(allowed, name: object, kind: str) -> None:
     if not (isinstance(name, str) and name in allowed):
         raise InputError(f"{kind} is {name!r}, expected one of {', '.join(map(repr, allowed))}")
-
-
-def _at_least_zero(value: object, name: str) -> float:
-    if not (isinstance(value, Real) and 0 <= value <= LARGEST):
-        raise InputError(f"{name} is {value!r}, expected a finite number ≥ 0")
-    return float(value)
 
 
 @dataclass(frozen=True)

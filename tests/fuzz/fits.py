@@ -78,7 +78,7 @@ def spoilt(r: Random, arguments: dict[str, object]) -> dict[str, object]:
     for _ in range(r.choice([1, 1, 2])):
         name = r.choice(["X", "Y", "propensity", "cost", "context", "count", "logging_policy", "cost_model"])
         array, change = arguments.get(name), r.randrange(8)
-        if change == 0 or not np.ndim(array) or not isinstance(array, np.ndarray):
+        if change == 0 or not isinstance(array, np.ndarray) or not array.ndim:
             arguments[name] = r.choice(ODD)
         elif change <= 3 and array.size:
             array = cast(array, float)

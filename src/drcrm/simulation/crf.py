@@ -16,7 +16,7 @@ from ..core.policies import ExponentialPolicy
 from ..errors import InputError
 
 CERTAIN = 1000.0
-UNMOVED = 1e-3  # C times the gradient at 0, from which the solution is not 0 to crfsuite's 6 decimals
+UNMOVED = 1e-3  # of a label's gradient at 0, beside 1/C and Σ |x|: from here its weights are not 0 to 6 decimals
 SKYLINE_MEMORY = 50  # of crfsuite's L-BFGS; by its default, 6, the same losses take 1.6 to 2.8 times as long
 
 
@@ -94,6 +94,7 @@ def _fit(sequences: list[ItemSequence], X, labels: np.ndarray, C: float, **solve
         crf.fit(sequences, [[str(int(value))] for value in positive])
         for (feature, label), weight in crf.state_features_.items():
             column[int(feature)] += weight if label == "1" else -weight
-        if not column.any() and C * abs(X.T @ (positive - 0.5)).max() > UNMOVED:
+        pull = abs(X.T @ (positive - 0.5))
+        if not column.any() and (pull > UNMOVED * np.maximum(1 / C, abs(X).sum(axis=0))).any():
             raise InputError(f"the CRF does not move from 0: features reach {abs(X).max():.3g}; scale the features")
     return ExponentialPolicy(coef)
