@@ -11,7 +11,7 @@ from .log import BanditLog
 from .validation import Features
 
 LIKE = 1e3  # times that one feature's scale may be another's
-REASON = 1e6  # features, costs and weights up to here are not what takes an objective beyond the range of numbers
+REASON = 1e6  # features, costs and 1/p up to here are not what takes an objective beyond the range of numbers
 SHOWN = 5  # columns that are named
 
 
@@ -47,12 +47,12 @@ def unlike_scales(scales: np.ndarray, names: Sequence[int | str] | None = None) 
 
 def beyond_reason(log: BanditLog) -> str:
     """Say which of a log's numbers is the largest beyond reason, and what is to be done about it."""
-    with np.errstate(divide="ignore"):
-        features, cost = np.log(largest_entries(log.X).max()), np.log(abs(log.cost).max())
-    found = {
-        f"features reach {np.exp(features):.3g}; scale the features": features,
-        f"costs reach {np.exp(cost):.3g}; give them in another unit": cost,
-        f"one is {log.propensity.min():.3g}; propensities this small need clipped weights": -log.log_propensity.min(),
-    }
-    words, size = max(found.items(), key=lambda each: each[1])
-    return words if size > np.log(REASON) else "the hyper-parameters, or where the fit starts, are beyond reason"
+    features, cost, propensity = largest_entries(log.X).max(), abs(log.cost).max(), log.propensity.min()
+    with np.errstate(over="ignore"):
+        sizes = {
+            f"features reach {features:.3g}; scale the features": features,
+            f"costs reach {cost:.3g}; give them in another unit": cost,
+            f"one is {propensity:.3g}; propensities this small need clipped weights": 1 / propensity,
+        }
+    words = max(sizes, key=sizes.get)
+    return words if sizes[words] > REASON else "the hyper-parameters, or where the fit starts, are beyond reason"
