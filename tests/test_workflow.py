@@ -288,6 +288,33 @@ def test_another_mirror_reruns_nothing(finished, config):
     assert "Nothing to be done" in output
 
 
+def test_an_edited_file_of_a_mirror_is_fetched_again(finished, config, tmp_path, tmp_path_factory):
+    """Its content counts: not its time, not the mirror's place, nor whether there is a mirror any more."""
+    work = copied(finished, tmp_path_factory.mktemp("edited"))
+    origin = json.loads((work / "resources/toy/origin.json").read_text())
+    assert {entry["from"] for entry in origin.values()} == {str(config.parent)}
+
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    for name in origin:
+        (mirror / name).write_bytes((config.parent / name).read_bytes())
+    moved = "--config", f"mirror={mirror}"
+    assert "Nothing to be done" in snakemake(work, config, "tiny", "--dry-run", *moved)
+
+    *first, last = (mirror / "test.svm").read_text().splitlines(keepends=True)
+    edited = "".join([last, *first])
+    (mirror / "test.svm").write_text(edited)
+    assert jobs(snakemake(work, config, "tiny", "--dry-run", *moved))["fetch"] == 1
+    snakemake(work, config, "resources/toy/test.npz", *moved)
+    assert (work / "resources/toy/raw/test.svm").read_text() == edited
+    assert json.loads((work / "resources/toy/origin.json").read_text())["test.svm"]["from"] == str(mirror)
+    before, after = (np.load(folder / "resources/toy/test.npz")["X"] for folder in (finished, work))
+    assert np.array_equal(np.roll(before, 1, axis=0), after)
+    for place in (mirror, "/nowhere", "http://127.0.0.1:9"):
+        again = snakemake(work, config, "resources/toy/test.npz", "--dry-run", "--config", f"mirror={place}")
+        assert "Nothing to be done" in again
+
+
 def test_as_a_module_of_another_workflow(finished, config, tmp_path):
     """Results are the same in a folder of their own, and the other workflow's commands and config stay its own."""
     (tmp_path / "Snakefile").write_text(OUTER)

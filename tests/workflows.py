@@ -72,9 +72,13 @@ def write_config(folder: Path, config: dict) -> Path:
 
 
 def contents(work: Path) -> dict[str, bytes]:
-    """All files of the pipeline by name, but logs, benchmarks and the report."""
+    """All files of the pipeline by name, but logs, benchmarks, the report and where data came from."""
     paths = [path for folder in ("resources", "results") for path in (work / folder).rglob("*") if path.is_file()]
-    kept = [path for path in paths if path.suffix not in (".log", ".tsv") and path.name != "report.html"]
+    kept = [
+        path
+        for path in paths
+        if path.suffix not in (".log", ".tsv") and path.name not in ("report.html", "origin.json")
+    ]
     return {path.relative_to(work).as_posix(): path.read_bytes() for path in kept}
 
 

@@ -20,6 +20,8 @@ from drcrm.pipeline.config import complete
 from drcrm.errors import InputError
 from drcrm.locks import hold
 from drcrm.pipeline.dependencies import source_files
+from drcrm.pipeline.origins import local_contents, read_record
+from drcrm.pipeline.sources import Source
 from drcrm.registry import BASELINE, LOSSES, find_estimator
 from drcrm.report.style import FIGURE_TITLES
 
@@ -42,6 +44,7 @@ environment = {
     "MALLOC_MMAP_THRESHOLD_": 2**25,
     "MALLOC_TRIM_THRESHOLD_": 2**30,
 }
+ORIGIN = str(workflow.modifier.modify_path("resources/{dataset}/origin.json"))  # in a module, under its prefix
 RUN = "results/{experiment}/runs/{dataset}/seed{seed}"
 
 

@@ -22,6 +22,14 @@ def source(wildcards):
     return " ".join([*flags, "--drop-repeats"] if dataset["drop_repeats"] else flags)
 
 
+def content(wildcards):
+    """What of a data set's content comes from a local mirror, by digest; the place of the mirror is not compared."""
+    dataset = config["datasets"][wildcards.dataset]
+    places = Source(mirror=config["mirror"], sha256=dataset["sha256"])
+    record = read_record(ORIGIN.format(dataset=wildcards.dataset))
+    return json.dumps(local_contents(places, [*dataset.get("train", []), *dataset.get("test", [])], record))
+
+
 def n_labels(wildcards):
     """How many labels a data set has."""
     return lookups.n_labels(config, wildcards.dataset)
