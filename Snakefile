@@ -42,6 +42,15 @@ if PROJECT == Path(os.path.abspath(workflow.basedir)):
 
             report: os.path.abspath(summary(name))
 
+    for name in asked or config["run"]:
+        other = made_otherwise(f"results/{name}/provenance.json", lookups.settings(config, name))
+        if other and workflow.is_main_process:
+            print(
+                f"drcrm: results/{name} was made with other {other}: what depends on that runs again, in its place. "
+                "Give the experiment another name to keep both; remove the folder if nothing runs again.",
+                file=sys.stderr,
+            )
+
 
 wildcard_constraints:
     experiment="|".join(config["experiments"]),

@@ -288,6 +288,25 @@ def test_another_mirror_reruns_nothing(finished, config):
     assert "Nothing to be done" in output
 
 
+def test_results_that_were_made_with_other_options_are_noticed(finished, config, tmp_path, tmp_path_factory):
+    """In one line, and also where Snakemake's own records are gone and it finds nothing to be done."""
+    assert "was made with" not in snakemake(finished, config, "tiny", "--dry-run")
+    work = copied(finished, tmp_path_factory.mktemp("redefined"))
+    shutil.rmtree(work / ".snakemake")
+    changed = yaml.safe_load(config.read_text())
+    changed["experiments"]["tiny"]["logging_c"] = 1.0
+    output = snakemake(work, write_config(tmp_path, changed), "tiny", "--dry-run")
+    assert "Nothing to be done" in output
+    assert output.count("drcrm: results/tiny was made with other logging_c: ") == 1
+
+
+def test_two_experiments_of_one_name_are_an_error(config, tmp_path):
+    doubled = tmp_path / "doubled.yaml"
+    doubled.write_text("experiments:\n  mine: {datasets: [toy]}\n  mine: {datasets: [toy], seeds: 2}\n")
+    output = snakemake(tmp_path, doubled, "mine", "--dry-run", fails=True)
+    assert f"{doubled}, line 3: experiments.mine is there twice, first in line 2" in output.splitlines()
+
+
 def test_an_edited_file_of_a_mirror_is_fetched_again(finished, config, tmp_path, tmp_path_factory):
     """Its content counts: not its time, not the mirror's place, nor whether there is a mirror any more."""
     work = copied(finished, tmp_path_factory.mktemp("edited"))

@@ -17,10 +17,12 @@ sys.path.insert(0, os.getcwd())  # one's own risks, as `python -m` finds them in
 
 from drcrm.pipeline import lookups
 from drcrm.pipeline.config import complete
+from drcrm.pipeline.config_files import check_names
 from drcrm.errors import InputError
 from drcrm.locks import hold
 from drcrm.pipeline.dependencies import source_files
 from drcrm.pipeline.origins import local_contents, read_record
+from drcrm.pipeline.records import made_otherwise
 from drcrm.pipeline.sources import Source
 from drcrm.registry import BASELINE, LOSSES, find_estimator
 from drcrm.report.style import FIGURE_TITLES
@@ -32,6 +34,8 @@ LOCK = ".snakemake/drcrm.lock"  # of a run and of its jobs, in the working folde
 shipped = yaml.safe_load((PROJECT / "config.yaml").read_text())
 update_config(shipped, config)
 try:
+    for path in [PROJECT / "config.yaml", *workflow.overwrite_configfiles]:
+        check_names(path)
     config = complete(shipped, yaml.safe_load(SCHEMA.read_text()))
 except InputError as error:
     sys.exit(str(error))

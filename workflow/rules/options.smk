@@ -114,12 +114,8 @@ def named(wildcards):
 
 
 def settings(wildcards):
-    """An experiment with its data sets and algorithms, as provenance wants them; the mirror is not among them."""
-    experiment = config["experiments"][wildcards.experiment]
-    algorithms = lookups.all_algorithms(config, wildcards.experiment)
-    used = {"datasets": lookups.all_datasets(experiment), "algorithms": algorithms}
-    chosen = {kind: {name: config[kind][name] for name in names} for kind, names in used.items()}
-    return json.dumps({"experiment": experiment, **chosen}, sort_keys=True)
+    """An experiment with its data sets and algorithms, as provenance wants them."""
+    return json.dumps(lookups.settings(config, wildcards.experiment), sort_keys=True)
 
 
 def protocol(wildcards):
