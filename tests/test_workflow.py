@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import os
 import re
 import shutil
 import sys
@@ -373,7 +374,7 @@ def test_a_risk_of_ones_own_is_a_module_and_a_config(config, tmp_path):
     output = snakemake(tmp_path, added, "tiny", "--dry-run")
     assert jobs(output)["fit"] == 1
     assert re.findall(r"^Job \d+: (.*)\nReason: .*trimmed\.py", output, flags=re.MULTILINE) == [
-        "mine on toy, seed 0, replayed 1 times"
+        "mine on toy, seed 0, replay count 1"
     ]
 
 
@@ -402,6 +403,40 @@ def test_deleted_files_come_back_the_same(finished, config, tmp_path_factory):
     remove(work, ["results/tiny/tables/expected_loss.csv", "results/tiny/figures/replay_count_toy.svg"])
     assert jobs(snakemake(work, config, "tiny")) == {"tables": 1, "figure": 1, "tiny": 1}
     assert contents(work) == before
+
+
+def test_a_run_says_in_a_line_a_job_what_it_does_and_at_the_end_where_its_results_are(
+    finished, config, tmp_path_factory
+):
+    """What Snakemake says beside is in its log file. Without --cores it takes them all."""
+    work = copied(finished, tmp_path_factory.mktemp("said"))
+    shutil.rmtree(work / "results/tiny/tables")
+    shutil.rmtree(work / ".snakemake/log")
+    given = [each for each in command(work, config, "tiny") if not each.startswith("--cores")]
+    lines = check(given).splitlines()
+    assert "2 jobs: 1 tables, 1 tiny" in lines
+    assert [line for line in lines if re.fullmatch(r"2 of 2  0:\d\d  all of tiny", line)]
+    assert [line for line in lines if re.match(r"CIPS +\S+ ± ", line)]
+    [last] = [line for line in lines if line.startswith("Tables and figures: results/tiny. Report: make report EXP")]
+    assert last.endswith(f"EXPERIMENT=tiny CONFIG={Path(os.path.relpath(config, work))}")
+    assert len(lines) < 30
+    [log] = (work / ".snakemake/log").glob("*.log")
+    assert "Job stats:" in log.read_text()
+    assert "Reason: " in log.read_text()
+
+
+def test_a_data_set_that_fails_stops_no_other(config, tmp_path):
+    """Here one whose training part is one context, repeated; a damaged file is called so."""
+    (tmp_path / "same.svm").write_text("0,1 1:1 2:2\n" * 40)
+    for name in ("train.svm", "test.svm"):
+        (tmp_path / name).write_bytes((config.parent / name).read_bytes())
+    given = yaml.safe_load(config.read_text())
+    given["datasets"]["same"] = {**TOY, "train": ["same.svm"], "drop_repeats": True}
+    experiment = {"datasets": ["same", "toy"], "seeds": 1, "logging_fraction": 0.5, "algorithms": ["cips"]}
+    given |= {"mirror": str(tmp_path), "experiments": {"tiny": experiment}}
+    output = snakemake(tmp_path, write_config(tmp_path, given), "tiny", "--cores=1", fails=True)
+    assert "drcrm split: resources/same/train.npz: 1 contexts" in output
+    assert (tmp_path / "results/tiny/runs/toy/seed0/replay4/metrics.csv").exists()
 
 
 def test_an_interrupted_run_goes_on_where_it_was(finished, config, tmp_path_factory):

@@ -93,8 +93,10 @@ def remove(work: Path, names: list[str]) -> None:
 
 
 def jobs(output: str) -> dict[str, int]:
-    """The number of jobs of each rule that Snakemake says it will run."""
+    """The number of jobs of each rule that a run says, or a dry run in a table."""
     planned = re.findall(r"^(\w+) +(\d+)$", output, flags=re.MULTILINE)
+    for line in re.findall(r"^\d+ jobs: (.*)$", output, flags=re.MULTILINE):
+        planned += [(rule, count) for count, rule in re.findall(r"(\d+) (\w+)", line)]
     return {rule: int(count) for rule, count in planned if rule != "total"}
 
 

@@ -115,15 +115,15 @@ class TestReading:
             (
                 "a.bz2",
                 bz2.compress(LINE.encode()) + b"BZh0" + bz2.compress(LINE.encode())[4:],
-                "cannot be read (Invalid data stream), expected what its name ends in",
+                "damaged: its bz2 data cannot be decompressed",
             ),
             (
                 "a.gz",
                 gzip.compress(LINE.encode() * 99)[:-9],
                 TRUNCATED,
             ),
-            ("a.bz2", b"<html>404</html>", "cannot be read (Invalid data stream), expected what its name ends in"),
-            ("a.gz", LINE.encode(), "cannot be read (Not a gzipped file (b'0,')), expected what its name ends in"),
+            ("a.bz2", b"<html>404</html>", "no bz2 file, as its name says it is"),
+            ("a.gz", LINE.encode(), "no gz file, as its name says it is"),
         ],
         ids=[
             "truncated bz2",
@@ -146,7 +146,7 @@ class TestReading:
         with pytest.raises(zlib.error):
             gzip.decompress(content)
         (tmp_path / "a.gz").write_bytes(content)
-        with pytest.raises(InputError, match=r"a.gz: cannot be read \(Error -3 .*\), expected what its name ends in"):
+        with pytest.raises(InputError, match=r"a.gz: damaged: its gz data cannot be decompressed"):
             read_multilabel(tmp_path / "a.gz", FOUR)
 
     @pytest.mark.parametrize("pack", [bz2, gzip])

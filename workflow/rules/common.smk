@@ -23,6 +23,7 @@ from drcrm.locks import hold
 from drcrm.pipeline.dependencies import source_files
 from drcrm.pipeline.origins import local_contents, read_record
 from drcrm.pipeline.records import made_otherwise
+from drcrm.pipeline.screen import headline, install, unusable
 from drcrm.pipeline.sources import Source
 from drcrm.registry import BASELINE, LOSSES, find_estimator
 from drcrm.report.style import FIGURE_TITLES
@@ -70,6 +71,12 @@ def code(step):
 def option(key):
     """A lookup of an option in the experiment of a job."""
     return lambda wildcards: config["experiments"][wildcards.experiment][key]
+
+
+def report_command(name):
+    """How the report of an experiment is asked for."""
+    given = " ".join(quote(os.path.relpath(path)) for path in workflow.overwrite_configfiles)
+    return f"make report EXPERIMENT={name}" + (f" CONFIG={quote(given)}" if given else "")
 
 
 def succeeds(*command):

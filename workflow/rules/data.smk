@@ -131,7 +131,7 @@ rule replay:
         drcrm=drcrm,
         unit=held_out,
     message:
-        "replay {wildcards.replays} times on {wildcards.dataset}, seed {wildcards.seed}"
+        "replay {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
     shell:
         "{params.drcrm} replay --train {input.train} --split {input.split} --policy {input.policy}"
         " --replay-count {wildcards.replays} --split-unit {params.unit}"
