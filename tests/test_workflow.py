@@ -75,12 +75,26 @@ COLUMNS = [*KEYS, "expected_loss", "greedy_loss", "hyperparameter", "score", "it
 FIGURES = ["replay_count", "grid", "surprise", "paired", "ablation"]
 DRAWN = ["overview", *(f"{name}_toy" for name in FIGURES)]
 TABLES = ["expected_loss", "greedy_loss", "hyperparameters", "paper_comparison", "differences_to_poem"]
+PAGES = [
+    "Expected Hamming loss, chosen by SNIPS",
+    "Expected Hamming loss, chosen by IPS",
+    "Expected Hamming loss in detail",
+    "Greedy Hamming loss, chosen by SNIPS",
+    "Greedy Hamming loss, chosen by IPS",
+    "Greedy Hamming loss in detail",
+    "Chosen hyper-parameters",
+    "Beside the paper, expected loss",
+    "Beside the paper, greedy loss",
+    "Differences to POEM, expected loss",
+    "Differences to POEM, greedy loss",
+]
 RESULTS = {
     "metrics.csv",
     "grids.csv",
     "provenance.json",
     "summary.rst",
-    *(f"tables/{name}.{kind}" for name, kind in product(TABLES, ["csv", "md", "tex", "html"])),
+    *(f"tables/{name}.{kind}" for name, kind in product(TABLES, ["csv", "md", "tex"])),
+    *(f"pages/{number:02} {title}.html" for number, title in enumerate(PAGES, start=1)),
     *(f"figures/{name}.{kind}" for name, kind in product(DRAWN, ["pdf", "svg", "png"])),
 }
 OUTER = f"""
@@ -204,7 +218,8 @@ def test_all_files_of_an_experiment_are_there(finished):
     folder = finished / "results/tiny"
     parts = {"runs", "logs", "benchmarks"}
     found = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
-    assert {path.as_posix() for path in found if path.parts[0] not in parts} == RESULTS
+    kept = {path.as_posix() for path in found if path.parts[0] not in parts and path.name != ".snakemake_timestamp"}
+    assert kept == RESULTS
     assert all((folder / name).stat().st_size for name in RESULTS)
 
 
@@ -527,14 +542,26 @@ def test_jobs_are_chosen_once_for_each_that_ends(config, tmp_path):
     assert 0 < said.count("Ready jobs") <= 1 + sum(jobs(said).values())
 
 
+def test_a_page_of_the_report_is_one_table_with_a_caption(finished):
+    for page in (finished / "results/tiny/pages").glob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert text.count("<table>") == 1
+        assert re.search(r"<p>[^<]{60,}</p>\n<table>", text)
+        assert not re.search(r">[^<]*(?<!\w)-\d[^<]*</td>", text)  # but minus signs
+        if "loss, chosen by" in page.name or "in detail" in page.name:
+            assert "2 seeds have too little power" in text
+
+
 def test_report_is_one_page_with_tables_and_figures(finished, config, tmp_path_factory):
+    """It opens on what was run and found by the experiment that is asked for, whatever a bare snakemake builds."""
     work = copied(finished, tmp_path_factory.mktemp("report"))
-    snakemake(work, config, "tiny", "--report", "results/tiny/report.html")
+    snakemake(work, config, "tiny", "--report", "results/tiny/report.html", "--config", "run=[demo]")
     page = (work / "results/tiny/report.html").read_text(encoding="utf-8")
     assert not re.findall(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)\s*=\s*[\"']?(?!data:|#)[\w./]", page)
     for name in [name for name in RESULTS if name.endswith((".html", ".svg"))]:
         assert base64.b64encode((work / "results/tiny" / name).read_bytes()).decode() in page
     text = re.sub(r"\\n|\s+", " ", html.unescape(page))
+    assert "on toy: 2 seeds, at replay count 2." in text
     assert "Of the way from CIPS to full supervision that is" in text
     assert "2 seeds at replay count 2, hyper-parameters chosen by SNIPS, IPS" in text
     assert "Post-decision surprise on toy: the held-out score (SNIPS, IPS)" in text
