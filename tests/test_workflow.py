@@ -564,6 +564,8 @@ def test_report_is_one_page_with_tables_and_figures(finished, config, tmp_path_f
     assert "on toy: 2 seeds, at replay count 2." in text
     assert "Of the way from CIPS to full supervision that is" in text
     assert "2 seeds at replay count 2, hyper-parameters chosen by SNIPS, IPS" in text
+    labels = set(re.findall(r"\"table\": \"([^\"]*)\"", page))
+    assert labels == {*PAGES}
     assert "Post-decision surprise on toy: the held-out score (SNIPS, IPS)" in text
     assert "Expected Hamming loss on toy against the replay count" in text
 

@@ -70,7 +70,7 @@ def test_jobs_that_a_stop_ends_have_not_failed(log):
 def test_folders_that_cannot_be_written_to_are_named(tmp_path, monkeypatch):
     assert screen.unusable(f"{tmp_path}/none") == screen.unusable(f"{tmp_path}") == ""
     monkeypatch.setattr(screen.shutil, "disk_usage", lambda path: SimpleNamespace(free=4096))
-    assert screen.unusable(f"{tmp_path}") == f"{tmp_path}: no space left"
+    assert screen.unusable(f"{tmp_path}") == f"{tmp_path}: no space left on device"
     monkeypatch.setattr(screen.os, "access", lambda path, mode: False)
     assert screen.unusable(f"{tmp_path}") == f"{tmp_path}: cannot be written to"
 

@@ -65,7 +65,7 @@ rule tables:
         expand("results/{{experiment}}/tables/{table}.{kind}", table=TABLES, kind=TABLE_KINDS),
         pages=report(
             directory("results/{experiment}/pages"),
-            patterns=["{number} {title}.html"],
+            patterns=[r"{number,[0-9]+} {title}.html"],
             caption="../report/tables.rst",
             category="Tables",
             labels={"table": "{title}"},

@@ -76,7 +76,7 @@ def unusable(folder: str) -> str:
         return ""
     if not os.access(path, os.W_OK):
         return f"{path}: cannot be written to"
-    return f"{path}: no space left" if shutil.disk_usage(path).free < LEAST else ""
+    return f"{path}: no space left on device" if shutil.disk_usage(path).free < LEAST else ""
 
 
 def headline(table: str | Path) -> str:
