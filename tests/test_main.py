@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
+
 import pytest
 
 from drcrm.__main__ import main
@@ -85,3 +88,17 @@ def test_out_of_memory_is_said(monkeypatch, capsys):
     monkeypatch.setattr("drcrm.pipeline.steps.collect.run", run)
     assert main(["collect", "a.csv", "--output", "b.csv"]) == 1
     assert capsys.readouterr().err == "drcrm collect: out of memory\n"
+
+
+def test_an_interruption_is_one_line(monkeypatch):
+    """By Ctrl-C, which reaches every job of a run."""
+
+    def interrupted(arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("drcrm.pipeline.steps.collect.run", interrupted)
+    monkeypatch.delitem(sys.modules, "drcrm.__main__")  # runpy wants to import it
+    monkeypatch.setattr(sys, "argv", ["drcrm", "collect", "a.csv", "--output", "b.csv"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_module("drcrm", run_name="__main__")
+    assert end.value.code == "drcrm: interrupted"

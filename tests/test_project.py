@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import subprocess
 import tomllib
 from inspect import signature
 from pathlib import Path
@@ -180,3 +181,24 @@ def test_where_to_add_something_exists_and_is_two_places_at_most():
 def test_the_readme_lists_every_experiment():
     readme = (ROOT / "README.md").read_text()
     assert not [experiment for experiment in CONFIG["experiments"] if f"| `{experiment}` |" not in readme]
+
+
+def make(*arguments: str) -> subprocess.CompletedProcess:
+    """What make does or would do where the environment is installed, or is not."""
+    return subprocess.run(["make", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_make_says_what_it_does_and_how_long_it_takes():
+    said = make("--dry-run", "--always-make", "demo").stdout
+    assert 'echo "installing into .venv: 1 to 2 minutes, 0.8 GB"' in said
+    assert "about 2 minutes on 2 cores" in said
+
+
+def test_a_report_of_ones_own_experiment_takes_ones_own_configuration(tmp_path):
+    installed = "--old-file", ".venv/installed"
+    (mine := tmp_path / "mine.yaml").write_text("")
+    said = make("--dry-run", *installed, "report", "EXPERIMENT=mine", f"CONFIG={mine}").stdout
+    assert f"snakemake --cores 2 mine --report results/mine/report.html --configfile {mine}" in said
+    done = make(*installed, "report", f"CONFIG={tmp_path}/none.yaml")
+    assert done.returncode
+    assert done.stderr.splitlines()[0] == f"CONFIG={tmp_path}/none.yaml: no such file"

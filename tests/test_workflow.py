@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import os
 import re
 import shutil
 import sys
@@ -74,12 +75,26 @@ COLUMNS = [*KEYS, "expected_loss", "greedy_loss", "hyperparameter", "score", "it
 FIGURES = ["replay_count", "grid", "surprise", "paired", "ablation"]
 DRAWN = ["overview", *(f"{name}_toy" for name in FIGURES)]
 TABLES = ["expected_loss", "greedy_loss", "hyperparameters", "paper_comparison", "differences_to_poem"]
+PAGES = [
+    "Expected Hamming loss, chosen by SNIPS",
+    "Expected Hamming loss, chosen by IPS",
+    "Expected Hamming loss in detail",
+    "Greedy Hamming loss, chosen by SNIPS",
+    "Greedy Hamming loss, chosen by IPS",
+    "Greedy Hamming loss in detail",
+    "Chosen hyper-parameters",
+    "Beside the paper, expected loss",
+    "Beside the paper, greedy loss",
+    "Differences to POEM, expected loss",
+    "Differences to POEM, greedy loss",
+]
 RESULTS = {
     "metrics.csv",
     "grids.csv",
     "provenance.json",
     "summary.rst",
-    *(f"tables/{name}.{kind}" for name, kind in product(TABLES, ["csv", "md", "tex", "html"])),
+    *(f"tables/{name}.{kind}" for name, kind in product(TABLES, ["csv", "md", "tex"])),
+    *(f"pages/{number:02} {title}.html" for number, title in enumerate(PAGES, start=1)),
     *(f"figures/{name}.{kind}" for name, kind in product(DRAWN, ["pdf", "svg", "png"])),
 }
 OUTER = f"""
@@ -203,7 +218,8 @@ def test_all_files_of_an_experiment_are_there(finished):
     folder = finished / "results/tiny"
     parts = {"runs", "logs", "benchmarks"}
     found = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
-    assert {path.as_posix() for path in found if path.parts[0] not in parts} == RESULTS
+    kept = {path.as_posix() for path in found if path.parts[0] not in parts and path.name != ".snakemake_timestamp"}
+    assert kept == RESULTS
     assert all((folder / name).stat().st_size for name in RESULTS)
 
 
@@ -307,6 +323,52 @@ def test_a_data_sets_scale_is_an_option_of_its_fetch(finished, config, tmp_path)
     assert jobs(output)["fit"] > 0
 
 
+def test_results_that_were_made_with_other_options_are_noticed(finished, config, tmp_path, tmp_path_factory):
+    """In one line, and also where Snakemake's own records are gone and it finds nothing to be done."""
+    assert "was made with" not in snakemake(finished, config, "tiny", "--dry-run")
+    work = copied(finished, tmp_path_factory.mktemp("redefined"))
+    shutil.rmtree(work / ".snakemake")
+    changed = yaml.safe_load(config.read_text())
+    changed["experiments"]["tiny"]["logging_c"] = 1.0
+    output = snakemake(work, write_config(tmp_path, changed), "tiny", "--dry-run")
+    assert "Nothing to be done" in output
+    assert output.count("drcrm: results/tiny was made with other logging_c: ") == 1
+
+
+def test_two_experiments_of_one_name_are_an_error(config, tmp_path):
+    doubled = tmp_path / "doubled.yaml"
+    doubled.write_text("experiments:\n  mine: {datasets: [toy]}\n  mine: {datasets: [toy], seeds: 2}\n")
+    output = snakemake(tmp_path, doubled, "mine", "--dry-run", fails=True)
+    assert f"{doubled}, line 3: experiments.mine is there twice, first in line 2" in output.splitlines()
+
+
+def test_an_edited_file_of_a_mirror_is_fetched_again(finished, config, tmp_path, tmp_path_factory):
+    """Its content counts: not its time, not the mirror's place, nor whether there is a mirror any more."""
+    work = copied(finished, tmp_path_factory.mktemp("edited"))
+    origin = json.loads((work / "resources/toy/origin.json").read_text())
+    assert {entry["from"] for entry in origin.values()} == {str(config.parent)}
+
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    for name in origin:
+        (mirror / name).write_bytes((config.parent / name).read_bytes())
+    moved = "--config", f"mirror={mirror}"
+    assert "Nothing to be done" in snakemake(work, config, "tiny", "--dry-run", *moved)
+
+    *first, last = (mirror / "test.svm").read_text().splitlines(keepends=True)
+    edited = "".join([last, *first])
+    (mirror / "test.svm").write_text(edited)
+    assert jobs(snakemake(work, config, "tiny", "--dry-run", *moved))["fetch"] == 1
+    snakemake(work, config, "resources/toy/test.npz", *moved)
+    assert (work / "resources/toy/raw/test.svm").read_text() == edited
+    assert json.loads((work / "resources/toy/origin.json").read_text())["test.svm"]["from"] == str(mirror)
+    before, after = (np.load(folder / "resources/toy/test.npz")["X"] for folder in (finished, work))
+    assert np.array_equal(np.roll(before, 1, axis=0), after)
+    for place in (mirror, "/nowhere", "http://127.0.0.1:9"):
+        again = snakemake(work, config, "resources/toy/test.npz", "--dry-run", "--config", f"mirror={place}")
+        assert "Nothing to be done" in again
+
+
 def test_as_a_module_of_another_workflow(finished, config, tmp_path):
     """Results are the same in a folder of their own, and the other workflow's commands and config stay its own."""
     (tmp_path / "Snakefile").write_text(OUTER)
@@ -346,7 +408,7 @@ def test_a_risk_of_ones_own_is_a_module_and_a_config(config, tmp_path):
     output = snakemake(tmp_path, added, "tiny", "--dry-run")
     assert jobs(output)["fit"] == 1
     assert re.findall(r"^Job \d+: (.*)\nReason: .*trimmed\.py", output, flags=re.MULTILINE) == [
-        "mine on toy, seed 0, replayed 1 times"
+        "mine on toy, seed 0, replay count 1"
     ]
 
 
@@ -375,6 +437,40 @@ def test_deleted_files_come_back_the_same(finished, config, tmp_path_factory):
     remove(work, ["results/tiny/tables/expected_loss.csv", "results/tiny/figures/replay_count_toy.svg"])
     assert jobs(snakemake(work, config, "tiny")) == {"tables": 1, "figure": 1, "tiny": 1}
     assert contents(work) == before
+
+
+def test_a_run_says_in_a_line_a_job_what_it_does_and_at_the_end_where_its_results_are(
+    finished, config, tmp_path_factory
+):
+    """What Snakemake says beside is in its log file. Without --cores it takes them all."""
+    work = copied(finished, tmp_path_factory.mktemp("said"))
+    shutil.rmtree(work / "results/tiny/tables")
+    shutil.rmtree(work / ".snakemake/log")
+    given = [each for each in command(work, config, "tiny") if not each.startswith("--cores")]
+    lines = check(given).splitlines()
+    assert "2 jobs: 1 tables, 1 tiny" in lines
+    assert [line for line in lines if re.fullmatch(r"2 of 2  0:\d\d  all of tiny", line)]
+    assert [line for line in lines if re.match(r"CIPS +\S+ ± ", line)]
+    [last] = [line for line in lines if line.startswith("Tables and figures: results/tiny. Report: make report EXP")]
+    assert last.endswith(f"EXPERIMENT=tiny CONFIG={Path(os.path.relpath(config, work))}")
+    assert len(lines) < 30
+    [log] = (work / ".snakemake/log").glob("*.log")
+    assert "Job stats:" in log.read_text()
+    assert "Reason: " in log.read_text()
+
+
+def test_a_data_set_that_fails_stops_no_other(config, tmp_path):
+    """Here one whose training part is one context, repeated; a damaged file is called so."""
+    (tmp_path / "same.svm").write_text("0,1 1:1 2:2\n" * 40)
+    for name in ("train.svm", "test.svm"):
+        (tmp_path / name).write_bytes((config.parent / name).read_bytes())
+    given = yaml.safe_load(config.read_text())
+    given["datasets"]["same"] = {**TOY, "train": ["same.svm"], "drop_repeats": True}
+    experiment = {"datasets": ["same", "toy"], "seeds": 1, "logging_fraction": 0.5, "algorithms": ["cips"]}
+    given |= {"mirror": str(tmp_path), "experiments": {"tiny": experiment}}
+    output = snakemake(tmp_path, write_config(tmp_path, given), "tiny", "--cores=1", fails=True)
+    assert "drcrm split: resources/same/train.npz: 1 contexts" in output
+    assert (tmp_path / "results/tiny/runs/toy/seed0/replay4/metrics.csv").exists()
 
 
 def test_an_interrupted_run_goes_on_where_it_was(finished, config, tmp_path_factory):
@@ -465,16 +561,30 @@ def test_jobs_are_chosen_once_for_each_that_ends(config, tmp_path):
     assert 0 < said.count("Ready jobs") <= 1 + sum(jobs(said).values())
 
 
+def test_a_page_of_the_report_is_one_table_with_a_caption(finished):
+    for page in (finished / "results/tiny/pages").glob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert text.count("<table>") == 1
+        assert re.search(r"<p>[^<]{60,}</p>\n<table>", text)
+        assert not re.search(r">[^<]*(?<!\w)-\d[^<]*</td>", text)  # but minus signs
+        if "loss, chosen by" in page.name or "in detail" in page.name:
+            assert "2 seeds have too little power" in text
+
+
 def test_report_is_one_page_with_tables_and_figures(finished, config, tmp_path_factory):
+    """It opens on what was run and found by the experiment that is asked for, whatever a bare snakemake builds."""
     work = copied(finished, tmp_path_factory.mktemp("report"))
-    snakemake(work, config, "tiny", "--report", "results/tiny/report.html")
+    snakemake(work, config, "tiny", "--report", "results/tiny/report.html", "--config", "run=[demo]")
     page = (work / "results/tiny/report.html").read_text(encoding="utf-8")
     assert not re.findall(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)\s*=\s*[\"']?(?!data:|#)[\w./]", page)
     for name in [name for name in RESULTS if name.endswith((".html", ".svg"))]:
         assert base64.b64encode((work / "results/tiny" / name).read_bytes()).decode() in page
     text = re.sub(r"\\n|\s+", " ", html.unescape(page))
+    assert "on toy: 2 seeds, at replay count 2." in text
     assert "Of the way from CIPS to full supervision that is" in text
     assert "2 seeds at replay count 2, hyper-parameters chosen by SNIPS, IPS" in text
+    labels = set(re.findall(r"\"table\": \"([^\"]*)\"", page))
+    assert labels == {*PAGES}
     assert "Post-decision surprise on toy: the held-out score (SNIPS, IPS)" in text
     assert "Expected Hamming loss on toy against the replay count" in text
 

@@ -72,9 +72,13 @@ def write_config(folder: Path, config: dict) -> Path:
 
 
 def contents(work: Path) -> dict[str, bytes]:
-    """All files of the pipeline by name, but logs, benchmarks and the report."""
+    """All files of the pipeline by name, but logs, benchmarks, the report and where data came from."""
     paths = [path for folder in ("resources", "results") for path in (work / folder).rglob("*") if path.is_file()]
-    kept = [path for path in paths if path.suffix not in (".log", ".tsv") and path.name != "report.html"]
+    kept = [
+        path
+        for path in paths
+        if path.suffix not in (".log", ".tsv") and path.name not in ("report.html", "origin.json")
+    ]
     return {path.relative_to(work).as_posix(): path.read_bytes() for path in kept}
 
 
@@ -89,8 +93,10 @@ def remove(work: Path, names: list[str]) -> None:
 
 
 def jobs(output: str) -> dict[str, int]:
-    """The number of jobs of each rule that Snakemake says it will run."""
+    """The number of jobs of each rule that a run says, or a dry run in a table."""
     planned = re.findall(r"^(\w+) +(\d+)$", output, flags=re.MULTILINE)
+    for line in re.findall(r"^\d+ jobs: (.*)$", output, flags=re.MULTILINE):
+        planned += [(rule, count) for count, rule in re.findall(r"(\d+) (\w+)", line)]
     return {rule: int(count) for rule, count in planned if rule != "total"}
 
 

@@ -456,6 +456,21 @@ class TestChain:
             (name, count) for name in ("c", "a", "b") for count in (1, 4)
         ]
 
+    def test_pages_are_without_tables_that_would_be_empty(self, toy, tmp_path):
+        """Beside the paper, and differences to POEM, which is not among these; grids only where they are given."""
+        options = "--metrics", toy / "metrics.csv", "--datasets", "toy", "--selection", "ips", "--seeds", 1
+        options += "--replay-count", 4, *PROTOCOL, "--output", tmp_path / "tables", "--pages", tmp_path
+        assert run("tables", *options) == 0
+        losses = [
+            f"{loss} Hamming loss{what}"
+            for loss in ("Expected", "Greedy")
+            for what in (", chosen by IPS", " in detail")
+        ]
+        assert sorted(path.stem for path in tmp_path.glob("*.html")) == [
+            f"{number:02} {title}" for number, title in enumerate(losses, start=1)
+        ]
+        assert all(path.read_text(encoding="utf-8").count("<table>") == 1 for path in tmp_path.glob("*.html"))
+
     def test_figures(self, toy):
         """They are files of the named formats, without a date."""
         files = listing(toy)

@@ -99,8 +99,8 @@ def test_a_page(build):
     assert parts["Expected loss"].count("| POEM | **1.100** ± 0.058 |") == 2  # by SNIPS and by IPS
     assert parts["Expected loss"].count("95 % interval |") == 1
     assert "| POEM | **0.600** ± 0.058 |" in parts["Greedy loss"]
-    assert "| POEM | 10^-6 … 10^0 | IPS | 0 0 0 0 3 0 0 |" in parts["Hyper-parameters"]
-    assert "| Yeast | POEM | SNIPS | 4.535 | 1.100 ± 0.058 | -3.435 (-59.5) |" in parts["Beside the paper"]
+    assert "| POEM | 10^−6 … 10^0 | IPS | 0 0 0 0 3 0 0 |" in parts["Hyper-parameters"]
+    assert "| Yeast | POEM | SNIPS | 4.535 | 1.100 ± 0.058 | −3.435 (−59.5) |" in parts["Beside the paper"]
     lines = [line for line in parts["Differences to POEM"].splitlines() if line.startswith("| Yeast")]
     assert lines[:2] == [f"| Yeast | {count} | 3 | +1.000 ± 0.000 (1) | +0.500 ± 0.000 (1) |" for count in (1, 4)]
     assert re.findall(r'src="(.*?)"', parts["Figures"]) == ["../figures/small_replay_count_yeast.png"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -27,9 +28,9 @@ def to(kind, names) -> Markup:
 
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
-    """Four seeds: POEM is best, KL-CRM as good but for noise, CIPS clearly worse, aKL-CRM lacks a seed."""
+    """Five seeds: POEM is best, KL-CRM as good but for noise, CIPS clearly worse, aKL-CRM lacks a seed."""
     means = {"logging": 3.0, "cips": 2.0, "poem": 1.0, "kl_crm": 1.001, "akl_crm": 1.0, "skyline": 0.5}
-    noise = np.array([0.1, -0.1, 0.05, -0.05])
+    noise = np.array([0.1, -0.1, 0.05, -0.05, 0.0])
     rows = [
         {
             "dataset": "my_set",
@@ -41,16 +42,16 @@ def table() -> pd.DataFrame:
             "converged": {"poem": float(seed > 0), "kl_crm": 1.0}.get(name),
         }
         for name, mean in means.items()
-        for seed in range(4)
+        for seed in range(5)
         if (name, seed) != ("akl_crm", 2)
     ]
     return pd.DataFrame(rows)
 
 
 def test_losses(table, to):
-    text = losses(loss_table(table, "expected_loss", ["my_set"], ["snips"], 4), "expected_loss", "snips", to)
+    text = losses(loss_table(table, "expected_loss", ["my_set"], ["snips"], 5), "expected_loss", "snips", to)
     assert "my set" in text
-    assert to.bold.format("1.000") + to.error.format(0.046) in text
+    assert to.bold.format("1.000") + to.error.format(0.035) in text
     assert to.bold.format("1.001") in text
     assert to.bold.format("2.000") not in text
     assert "2.000" in text
@@ -58,19 +59,31 @@ def test_losses(table, to):
     assert "aKL-CRM" in missing
 
 
+@pytest.mark.parametrize("seeds", [1, 4])
+def test_with_few_seeds_only_the_smallest_mean_is_bold(table, to, seeds):
+    """As nothing is significantly worse, and the caption says so; π0 and the CRF are not learned."""
+    few = loss_table(table[table["seed"] < seeds], "expected_loss", ["my_set"], ["snips"], seeds)
+    for part in (losses, details):
+        text = part(few, "expected_loss", "snips", to)
+        assert text.count(to.bold.format("1.000")) == (1 if seeds == 4 else 0)
+        assert sum(to.bold.format(f"{mean:.3f}") in text for mean in few["mean"].dropna().unique()) == 1
+        assert ("1 seed has too little power" if seeds == 1 else "4 seeds have too little power") in text
+
+
 def test_details(table, to):
-    text = details(loss_table(table, "expected_loss", ["my_set"], ["snips"], 4), "expected_loss", "snips", to)
-    assert to.text("75%") in text
-    assert "0.855 … 1.145" in text
-    assert ("75%" in text) == (to.table is not LATEX.table)
+    text = details(loss_table(table, "expected_loss", ["my_set"], ["snips"], 5), "expected_loss", "snips", to)
+    assert to.text("80%") in text
+    assert "0.902 … 1.098" in text
+    assert ("80%" in text) == (to.table is not LATEX.table)
 
 
 def test_hyperparameters(table, to):
     grids = {"poem": [0.001, 0.01], "kl_crm": [0.7, 3.16]}
     text = hyperparameters(hyperparameter_table(table, grids, ["my_set"], ["snips"]), ["my_set"], to)
-    assert f"{to.power.format('-3')} … {to.power.format('-2')}" in text
+    sign = "-" if to.table is LATEX.table else "−"  # LaTeX's mathematics have a minus for it
+    assert f"{to.power.format(f'{sign}3')} … {to.power.format(f'{sign}2')}" in text
     assert f"0.7 … {to.power.format('0.5')}" in text
-    assert text.count("0 4") == 2
+    assert text.count("0 5") == 2
 
 
 def test_what_differs_is_escaped(kind, to):
@@ -96,7 +109,8 @@ def test_comparison_has_one_row_where_no_score_matters(to):
     assert text.count("| CIPS |" if to.table is MARKDOWN.table else "CIPS") == 1
     assert text.count("POEM") == 2
     assert "+0.100 (+2.5)" in text
-    assert "-0.100 (-2.0)" in text
+    assert f"{to.minus}0.100 ({to.minus}2.0)" in text
+    assert not re.search(r"(?<!\$)-\d", text)
     assert "4.100" + to.error.format(0.04) in text
     assert "4.200" + to.error.format(0.03) in text
 

@@ -60,11 +60,12 @@ def test_the_gap_is_measured_from_cips_to_the_greedy_skyline(results):
 
 
 def test_few_seeds_are_said_to_have_little_power(results):
-    assert "(3 seeds have little power)" in sentences([results("scene", seeds=3)])[2]
+    assert "(little power: 3 seeds)" in sentences([results("scene", seeds=3)])[2]
 
 
 def test_a_page_takes_in_the_picture(results):
     text = restructured_text("beyond", [results("scene")], "<?xml?>\n<svg>\n</svg>\n")
-    assert text.startswith("beyond\n======\n\nChosen by SNIPS")
+    run = "CIPS, POEM and KL-DRO learned from logs of π0 on scene: 8 seeds, at replay count 4."
+    assert text.startswith(f"beyond\n======\n\n{run}\n\nChosen by SNIPS")
     assert ".. raw:: html\n\n   <svg>\n   </svg>\n\n\n0 % is CIPS" in text
     assert text.endswith("Means over 8 seeds with 95 % intervals, at replay count 4.\n")

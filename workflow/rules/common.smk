@@ -17,9 +17,14 @@ sys.path.insert(0, os.getcwd())  # one's own risks, as `python -m` finds them in
 
 from drcrm.pipeline import lookups
 from drcrm.pipeline.config import complete
+from drcrm.pipeline.config_files import check_names
 from drcrm.errors import InputError
 from drcrm.locks import hold
 from drcrm.pipeline.dependencies import source_files
+from drcrm.pipeline.origins import local_contents, read_record
+from drcrm.pipeline.records import made_otherwise
+from drcrm.pipeline.screen import headline, install, unusable
+from drcrm.pipeline.sources import Source
 from drcrm.registry import BASELINE, LOSSES, find_estimator
 from drcrm.report.style import FIGURE_TITLES
 
@@ -30,6 +35,8 @@ LOCK = ".snakemake/drcrm.lock"  # of a run and of its jobs, in the working folde
 shipped = yaml.safe_load((PROJECT / "config.yaml").read_text())
 update_config(shipped, config)
 try:
+    for path in [PROJECT / "config.yaml", *workflow.overwrite_configfiles]:
+        check_names(path)
     config = complete(shipped, yaml.safe_load(SCHEMA.read_text()))
 except InputError as error:
     sys.exit(str(error))
@@ -42,6 +49,7 @@ environment = {
     "MALLOC_MMAP_THRESHOLD_": 2**25,
     "MALLOC_TRIM_THRESHOLD_": 2**30,
 }
+ORIGIN = str(workflow.modifier.modify_path("resources/{dataset}/origin.json"))  # in a module, under its prefix
 RUN = "results/{experiment}/runs/{dataset}/seed{seed}"
 
 
@@ -63,6 +71,12 @@ def code(step):
 def option(key):
     """A lookup of an option in the experiment of a job."""
     return lambda wildcards: config["experiments"][wildcards.experiment][key]
+
+
+def report_command(name):
+    """How the report of an experiment is asked for."""
+    given = " ".join(quote(os.path.relpath(path)) for path in workflow.overwrite_configfiles)
+    return f"make report EXPERIMENT={name}" + (f" CONFIG={quote(given)}" if given else "")
 
 
 def succeeds(*command):

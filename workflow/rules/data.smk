@@ -18,11 +18,13 @@ rule fetch:
     params:
         drcrm=drcrm,
         source=source,
+        content=content,
         raw=lambda wildcards, output: Path(output.train).with_name("raw"),
+        origin=lambda wildcards, output: Path(output.train).with_name("origin.json"),
     message:
         "fetch {wildcards.dataset}"
     shell:
-        "{params.drcrm} fetch {params.source} --raw {params.raw}"
+        "{params.drcrm} fetch {params.source} --raw {params.raw} --origin {params.origin}"
         " --output-train {output.train} --output-test {output.test} 2> {log}"
 
 
@@ -129,7 +131,7 @@ rule replay:
         drcrm=drcrm,
         unit=held_out,
     message:
-        "replay {wildcards.replays} times on {wildcards.dataset}, seed {wildcards.seed}"
+        "replay {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
     shell:
         "{params.drcrm} replay --train {input.train} --split {input.split} --policy {input.policy}"
         " --replay-count {wildcards.replays} --split-unit {params.unit}"

@@ -20,7 +20,7 @@ rule cost_model:
     params:
         drcrm=drcrm,
     message:
-        "cost model on {wildcards.dataset}, seed {wildcards.seed}, replayed {wildcards.replays} times"
+        "cost model on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
     shell:
         "{params.drcrm} cost_model --log {input.log} --output {output} 2> {log}"
 
@@ -48,7 +48,7 @@ rule fit:
         learner=learner,
         known=lambda wildcards, input: " ".join(f"--{n.replace('_', '-')} {input[n]}" for n in known_to_fit(wildcards)),
     message:
-        "{wildcards.algorithm} on {wildcards.dataset}, seed {wildcards.seed}, replayed {wildcards.replays} times"
+        "{wildcards.algorithm} on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
     shell:
         "{params.drcrm} fit --log {input.log} {params.known} {params.learner} --output {output} 2> {log}"
 
@@ -79,7 +79,7 @@ rule evaluate:
         selection=option("selection"),
         absent=option("absent_label_score"),
     message:
-        "evaluate on {wildcards.dataset}, seed {wildcards.seed}, replayed {wildcards.replays} times"
+        "evaluate on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
     shell:
         "{params.drcrm} evaluate --test {input.test} --logging {input.logging} --skyline {input.skyline}"
         " --fit {params.fits} --selection {params.selection} --absent-label-score {params.absent}"

@@ -23,6 +23,14 @@ def source(wildcards):
     return " ".join([*flags, "--drop-repeats"] if dataset["drop_repeats"] else flags)
 
 
+def content(wildcards):
+    """What of a data set's content comes from a local mirror, by digest; the place of the mirror is not compared."""
+    dataset = config["datasets"][wildcards.dataset]
+    places = Source(mirror=config["mirror"], sha256=dataset["sha256"])
+    record = read_record(ORIGIN.format(dataset=wildcards.dataset))
+    return json.dumps(local_contents(places, [*dataset.get("train", []), *dataset.get("test", [])], record))
+
+
 def n_labels(wildcards):
     """How many labels a data set has."""
     return lookups.n_labels(config, wildcards.dataset)
@@ -107,12 +115,8 @@ def named(wildcards):
 
 
 def settings(wildcards):
-    """An experiment with its data sets and algorithms, as provenance wants them; the mirror is not among them."""
-    experiment = config["experiments"][wildcards.experiment]
-    algorithms = lookups.all_algorithms(config, wildcards.experiment)
-    used = {"datasets": lookups.all_datasets(experiment), "algorithms": algorithms}
-    chosen = {kind: {name: config[kind][name] for name in names} for kind, names in used.items()}
-    return json.dumps({"experiment": experiment, **chosen}, sort_keys=True)
+    """An experiment with its data sets and algorithms, as provenance wants them."""
+    return json.dumps(lookups.settings(config, wildcards.experiment), sort_keys=True)
 
 
 def protocol(wildcards):

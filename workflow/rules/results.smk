@@ -62,15 +62,13 @@ rule tables:
         known=[local_path(SOURCE / f"drcrm/report/data/{name}.csv") for name in ("paper_tables", "reference_code")],
         metrics="results/{experiment}/metrics.csv",
     output:
-        expand("results/{{experiment}}/tables/{table}.{kind}", table=TABLES, kind=["csv", "md", "tex"]),
-        *(
-            report(
-                f"results/{{experiment}}/tables/{name}.html",
-                caption="../report/tables.rst",
-                category="Tables",
-                labels={"table": title},
-            )
-            for name, title in TABLES.items()
+        expand("results/{{experiment}}/tables/{table}.{kind}", table=TABLES, kind=TABLE_KINDS),
+        pages=report(
+            directory("results/{experiment}/pages"),
+            patterns=[r"{number,[0-9]+} {title}.html"],
+            caption="../report/tables.rst",
+            category="Tables",
+            labels={"table": "{title}"},
         ),
     log:
         "results/{experiment}/logs/tables.log",
@@ -101,7 +99,7 @@ rule tables:
         "{params.drcrm} tables --metrics {input.metrics} --datasets {params.datasets} --selection {params.selection}"
         " --algorithms {params.algorithms} --seeds {params.seeds} --replay-count {params.replay_count} --grids {params.grids:q} --papers {params.papers:q}"
         " --names {params.names:q} {params.protocol}"
-        " --output {params.folder} 2> {log}"
+        " --output {params.folder} --pages {output.pages} 2> {log}"
 
 
 rule overview:

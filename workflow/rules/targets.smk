@@ -1,12 +1,7 @@
 """What an experiment consists of: its runs, and the files it leaves."""
 
-TABLES = {
-    **LOSSES,
-    "hyperparameters": "Chosen hyper-parameters",
-    "paper_comparison": "Beside the paper and the public code",
-    "differences_to_poem": "Paired differences to POEM",
-}
-TABLE_KINDS = ["csv", "md", "tex", "html"]
+TABLES = [*LOSSES, "hyperparameters", "paper_comparison", "differences_to_poem"]
+TABLE_KINDS = ["csv", "md", "tex"]
 FIGURE_KINDS = ["pdf", "svg", "png"]
 
 
@@ -37,6 +32,7 @@ def targets(name):
         f"{folder}/metrics.csv",
         f"{folder}/provenance.json",
         *expand(f"{folder}/tables/{{table}}.{{kind}}", table=TABLES, kind=TABLE_KINDS),
+        f"{folder}/pages",
         *(
             [summary(name), *(f"{folder}/figures/overview.{kind}" for kind in FIGURE_KINDS)]
             if has_overview(name)

@@ -28,9 +28,9 @@ _TYPES = {
 
 
 def _pattern(validator, pattern: str, value: object, _: Mapping):
-    """A pattern of the schema, in which $ is the end, and not what is before a last line break."""
+    """A pattern of the schema, in which $ is the end, not what is before a last line break; its description says it."""
     if validator.is_type(value, "string") and not re.search(re.sub(r"\$$", r"\\Z", pattern), value):
-        yield jsonschema.ValidationError(f"{value!r} does not match {pattern!r}")
+        yield jsonschema.ValidationError(f"{value!r} does not fit")
 
 
 _Validator = jsonschema.validators.extend(
@@ -136,15 +136,14 @@ def _allowed(name: str, allowed) -> str:
 
 def _explain(error: jsonschema.ValidationError) -> str:
     """One line: the key's path, what it has, and what the schema allows."""
-    path = list(error.absolute_path)
+    path, where = list(error.absolute_path), error.schema.get("description", "")
     if error.validator == "additionalProperties":
         path.append(sorted(set(error.instance) - set(error.schema["properties"]))[0])
         return f"{_place(path)}: unknown key{_allowed(path[-1], error.schema['properties'])}"
     if "propertyNames" in error.absolute_schema_path:
-        rule = error.validator_value
-        fault = f"is taken, one of {', '.join(rule['enum'])}" if error.validator == "not" else f"does not match {rule}"
-        return f"{_place([*path, error.instance])}: this name {fault}"
-    place, where = _place(path), error.schema.get("description", "")
+        taken = f"is taken, one of {', '.join(error.validator_value['enum'])}" if error.validator == "not" else ""
+        return f"{_place([*path, error.instance])}: this name {taken or f'does not fit ({where})'}"
+    place = _place(path)
     if error.validator == "oneOf" and all("required" in choice for choice in error.validator_value):
         choices = " or ".join(" and ".join(choice["required"]) for choice in error.validator_value)
         return f"{place}: has {', '.join(error.instance)}; expected either {choices}"

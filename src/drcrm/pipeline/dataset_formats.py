@@ -15,6 +15,7 @@ from scipy import sparse
 
 from ..errors import InputError, located
 
+MAGIC = {".bz2": b"BZh", ".gz": b"\x1f\x8b"}  # how compressed files begin
 DENSE_FROM = 0.25  # share of non-zero features from which a data set is stored dense
 
 
@@ -86,7 +87,7 @@ def read_multilabel(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_arr
     from sklearn.datasets import load_svmlight_file
 
     ids = np.asarray(spec.labels)
-    with located(path), _readable():
+    with located(path), _readable(path):
         try:
             X, tuples = load_svmlight_file(_Lines(path), n_features=spec.features, multilabel=True, zero_based=False)
         except (ValueError, OverflowError) as error:
@@ -176,7 +177,7 @@ def _number(kind: type, token: bytes) -> float:
 
 
 @contextmanager
-def _readable() -> Iterator[None]:
+def _readable(path: str | Path) -> Iterator[None]:
     """Say in an InputError why a file cannot be read or decompressed."""
     try:
         yield
@@ -185,7 +186,15 @@ def _readable() -> Iterator[None]:
     except EOFError:
         raise InputError("truncated: the compressed data end before their end mark") from None
     except (OSError, zlib.error) as error:
-        raise InputError(f"cannot be read ({error}), expected what its name ends in") from None
+        if isinstance(error, OSError) and error.errno:
+            raise InputError(f"cannot be read ({error.strerror})") from None
+        suffix = Path(path).suffix
+        with open(path, "rb") as stream:
+            begins = stream.read(3).startswith(MAGIC[suffix])
+        kind = suffix.removeprefix(".")
+        raise InputError(
+            f"damaged: its {kind} data cannot be decompressed" if begins else f"no {kind} file, as its name says it is"
+        ) from None
 
 
 def _lines(path: str | Path) -> Iterator[bytes]:

@@ -88,6 +88,13 @@ def names(config: Mapping, name: str) -> dict[str, dict]:
     return {"algorithms": looks, "datasets": datasets, "starts": all_starts(config["algorithms"], experiment)}
 
 
+def settings(config: Mapping, name: str) -> dict[str, Mapping]:
+    """An experiment with its data sets and algorithms; the mirror is not among them."""
+    experiment = config["experiments"][name]
+    used = {"datasets": all_datasets(experiment), "algorithms": all_algorithms(config, name)}
+    return {"experiment": experiment, **{kind: {each: config[kind][each] for each in used[kind]} for kind in used}}
+
+
 def label(config: Mapping, dataset: str) -> str:
     """What a data set is called in print."""
     return config["datasets"][dataset]["label"]

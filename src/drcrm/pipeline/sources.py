@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,31 +27,39 @@ class Source:
     mirror: str | None = None
     sha256: Mapping[str, str] = field(default_factory=dict)
 
-    def fetch(self, name: str, folder: Path) -> Path:
-        """Return ``folder/name``, fetched unless it is there with the right digest.
+    def fetch(self, name: str, folder: Path) -> tuple[Path, str | None]:
+        """Return ``folder/name`` and the place it is fetched from; None where it is there and kept.
 
-        Raises InputError for a name that leads out of the folder, or if no place has the file or its digest is wrong,
-        with what each place answered.
+        A file is kept that has the digest that is known, or the content that a local mirror has; from afar nothing is
+        fetched again. Raises InputError for a name that leads out of the folder, or if no place has the file or its
+        digest is wrong, with what each place answered.
         """
         path = folder / check_file_name(name)
-        if path.exists() and self._is_right(path):
-            return path
+        expected = self.sha256.get(name) or self.mirrored(name)
+        if path.exists() and expected in (None, file_digest(path)):
+            return path, None
         failures = []
         for place in (self.mirror, self.url):
             if place:
                 try:
                     self._fetch_from(place, name, folder)
-                    return path
+                    return path, place if is_address(place) else os.path.abspath(place)
                 except (OSError, ValueError) as error:
                     failures.append(f"{place}: {' '.join(str(error).split())}")
         raise InputError(f"{name}: could not be fetched: " + ("; ".join(failures) or "neither a mirror nor a url"))
 
-    def _is_right(self, path: Path) -> bool:
-        return path.name not in self.sha256 or _digest(path) == self.sha256[path.name]
+    def mirrored(self, name: str) -> str | None:
+        """The digest of a file in a mirror that is a folder; None where there is none that can be read."""
+        if not self.mirror or is_address(self.mirror):
+            return None
+        try:
+            return file_digest(Path(self.mirror) / name)
+        except OSError:
+            return None
 
     def _fetch_from(self, place: str, name: str, folder: Path) -> None:
         with atomic(folder / name) as part:
-            if "://" in place:
+            if is_address(place):
                 import pooch
 
                 download = pooch.create(
@@ -61,11 +71,17 @@ class Source:
                 download.fetch(name, downloader=pooch.HTTPDownloader(progressbar=True, timeout=PATIENCE))
                 return
             shutil.copyfile(Path(place) / name, part)
-            if not self._is_right(part):
-                raise InputError(f"{name} has SHA-256 {_digest(part)}, expected {self.sha256[name]}")
+            found = file_digest(part)
+            if found != self.sha256.get(name, found):
+                raise InputError(f"{name} has SHA-256 {found}, expected {self.sha256[name]}")
 
 
-def _digest(path: Path) -> str:
-    import pooch
+def is_address(place: str) -> bool:
+    """Whether a place is a URL, not a folder."""
+    return "://" in place
 
-    return pooch.file_hash(str(path))
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file's content."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -9,7 +9,7 @@ from itertools import product
 import pandas as pd
 
 from ..errors import InputError
-from ..registry import LOSSES, REFERENCE, ROLES
+from ..registry import LOSSES, REFERENCE, ROLES, SCORES
 from . import markup
 from .paper import Protocol, paper_comparison
 from .tables import hyperparameter_table, loss_table, paired_differences
@@ -94,3 +94,28 @@ def in_print(tables: Mapping[str, pd.DataFrame], plan: Plan, to: markup.Markup) 
     texts["paper_comparison"] = markup.comparison(tables["paper_comparison"], to)
     texts["differences_to_poem"] = markup.differences(tables["differences_to_poem"], to)
     return texts
+
+
+def pages(tables: Mapping[str, pd.DataFrame], plan: Plan, to: markup.Markup) -> dict[str, str]:
+    """The tables of ``all_tables`` one by one, by title: those by each selection, and of the headline all the rest.
+
+    What is empty is left out: no grids, no data set that stands for one of the paper's, nothing beside POEM.
+    """
+    headline, found = plan.selections[0], {}
+    for metric, title in LOSSES.items():
+        for by in plan.selections:
+            found[f"{title}, chosen by {SCORES[by].label}"] = markup.losses(tables[metric], metric, by, to)
+        found[f"{title} in detail"] = markup.details(tables[metric], metric, headline, to)
+    if len(tables["hyperparameters"]):
+        found["Chosen hyper-parameters"] = markup.hyperparameters(tables["hyperparameters"], plan.datasets, to)
+    for name, title, part in (
+        ("paper_comparison", "Beside the paper", lambda table, metric: markup.comparison_of(table, metric, to)),
+        (
+            "differences_to_poem",
+            "Differences to POEM",
+            lambda table, metric: markup.differences_by_count(table, metric, headline, to),
+        ),
+    ):
+        for metric in dict.fromkeys(tables[name]["metric"]):
+            found[f"{title}, {LOSSES[metric].split()[0].lower()} loss"] = part(tables[name], metric)
+    return found

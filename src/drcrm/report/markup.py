@@ -9,9 +9,10 @@ from html import escape
 import numpy as np
 import pandas as pd
 
-from ..registry import LOSSES, SCORES, UNCHOSEN
+from ..registry import LOSSES, ROLES, SCORES, UNCHOSEN
 from .style import Names
 
+ENOUGH_SEEDS = 5  # with fewer, nearly nothing is significantly worse than the best
 Rows = Sequence[Sequence[str]]
 
 
@@ -26,11 +27,16 @@ class Markup:
     bold: str
     error: str
     power: str
+    minus: str
     names: Names = field(default_factory=Names, hash=False)
 
     def algorithm(self, name: str) -> str:
         """The name of an algorithm in print."""
         return self.text(self.names.look(name).label)
+
+    def number(self, value: float, form: str = ".3f", absent: str = "missing") -> str:
+        """A number with a minus sign in place of a hyphen; ``absent`` for NaN."""
+        return absent if np.isnan(value) else format(value, form).replace("-", self.minus)
 
 
 def _markdown_table(header: Sequence[str], rows: Rows) -> str:
@@ -74,6 +80,7 @@ MARKDOWN = Markup(
     bold="**{}**",
     error=" ± {:.3f}",
     power="10^{}",
+    minus="−",
 )
 LATEX = Markup(
     document=str,
@@ -83,6 +90,7 @@ LATEX = Markup(
     bold=r"\textbf{{{}}}",
     error=r" {{\scriptsize $\pm$ {:.3f}}}",
     power="$10^{{{}}}$",
+    minus="$-$",
 )
 HTML = Markup(
     document=_html_page,
@@ -92,15 +100,16 @@ HTML = Markup(
     bold="<b>{}</b>",
     error=" ± {:.3f}",
     power="10<sup>{}</sup>",
+    minus="−",
 )
 
 
 def losses(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
     """Algorithms × data sets, as one selection has them: mean ± standard error, the best bold.
 
-    ``table`` is a loss table of ``drcrm.report.tables``.
+    ``table`` is a loss table of ``drcrm.report.tables``. With few seeds only the smallest mean is bold, of the learned.
     """
-    at = table[table["selection"] == selection].set_index(["dataset", "algorithm"])
+    at = _printed(table, selection).set_index(["dataset", "algorithm"])
     datasets, algorithms = (list(dict.fromkeys(at.index.get_level_values(level))) for level in (0, 1))
     rows = [
         [
@@ -111,8 +120,7 @@ def losses(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
     ]
     said = (
         f"{LOSSES[metric]} on the test set, hyper-parameters chosen by {SCORES[selection].label}: mean ± standard "
-        f"error over {table['n_seeds'].max()} seeds. Bold: not significantly worse than the best learned algorithm "
-        "(one-tailed paired t-test at 0.05)."
+        f"error over {seeds_in_print(table['n_seeds'].max())}. {_meaning_of_bold(table)}"
     )
     return to.heading.format(said) + to.table(["", *map(to.names.dataset, datasets)], rows)
 
@@ -122,11 +130,37 @@ def details(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str
     said = (
         f"{LOSSES[metric]}, chosen by {SCORES[selection].label}: 95 % intervals (Student t), p-values of a larger "
         "mean than that of the best learned algorithm, the same adjusted by Holm over a data set, seeds, and the "
-        "share of the chosen fits that converged."
+        f"share of the chosen fits that converged. {_meaning_of_bold(table)}"
     )
     header = ["Data", "Algorithm", "Mean", "95 % interval", "p", "p (Holm)", "Seeds", "Converged"]
-    rows = [_detail(row, to) for row in table[table["selection"] == selection].to_dict("records")]
+    rows = [_detail(row, to) for row in _printed(table, selection).to_dict("records")]
     return to.heading.format(said) + to.table(header, rows)
+
+
+def seeds_in_print(number: int) -> str:
+    """How many seeds, in words."""
+    return f"{number} seed" if number == 1 else f"{number} seeds"
+
+
+def _printed(table: pd.DataFrame, selection: str) -> pd.DataFrame:
+    """The rows of a loss table that one selection has, with ``best`` as it is printed."""
+    at = table[table["selection"] == selection]
+    if _enough_seeds(table):
+        return at
+    smallest = at["mean"].where(~at["algorithm"].isin(ROLES)).groupby(at["dataset"]).transform("min")
+    return at.assign(best=(at["mean"] == smallest) & ~at["algorithm"].isin(ROLES))
+
+
+def _enough_seeds(table: pd.DataFrame) -> bool:
+    return table["n_seeds"].max() >= ENOUGH_SEEDS
+
+
+def _meaning_of_bold(table: pd.DataFrame) -> str:
+    if _enough_seeds(table):
+        return "Bold: not significantly worse than the best learned algorithm (one-tailed paired t-test at 0.05)."
+    few = seeds_in_print(table["n_seeds"].max())
+    has = "has" if few == "1 seed" else "have"
+    return f"Bold: the smallest mean of what is learned; {few} {has} too little power to tell which are worse."
 
 
 def hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Markup) -> str:
@@ -144,25 +178,27 @@ def hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Markup) ->
 
 
 def comparison(table: pd.DataFrame, to: Markup) -> str:
-    """The paper's and the public code's cells beside ours: a table per metric, one row for what chooses nothing."""
+    """The paper's and the public code's cells beside ours: a table per metric."""
     if table.empty:
         return to.heading.format("None of this experiment's data sets stands for one of the paper's.")
+    return "\n".join(comparison_of(table, metric, to) for metric in dict.fromkeys(table["metric"]))
+
+
+def comparison_of(table: pd.DataFrame, metric: str, to: Markup) -> str:
+    """The cells of one metric beside ours, one row for what chooses nothing."""
     header = ["Data", "Algorithm", "Chosen by", "Paper", "Ours", "Less the paper's", "Public code", "Less the code's"]
-    header += ["Differs"]
-    texts = []
-    for metric, cells in table.groupby("metric", sort=False):
-        said = (
-            f"{LOSSES[metric]}: mean ± standard error, and what ours is above (+) or below (-) the others; in "
-            "brackets the same in standard errors: ours for the paper, which prints none, joint ones for the public "
-            "code. Where nothing is chosen nothing stands under chosen by; what differs in data or protocol is below."
-        )
-        cells = cells.assign(selection=cells["selection"].where(~cells["algorithm"].isin(UNCHOSEN), ""))
-        cells = cells.drop_duplicates(["dataset", "algorithm", "selection"])
-        groups = cells.groupby(["dataset", "algorithm"], sort=False)
-        notes = _Notes()
-        rows = [_compared(row, notes, to) for _, group in groups for row in group.to_dict("records")]
-        texts.append(to.heading.format(said) + to.table(*_filled(header, rows)) + notes.text(to))
-    return "\n".join(texts)
+    said = (
+        f"{LOSSES[metric]}: mean ± standard error, and what ours is above (+) or below (−) the others; in "
+        "brackets the same in standard errors: ours for the paper, which prints none, joint ones for the public "
+        "code. Where nothing is chosen nothing stands under chosen by; what differs in data or protocol is below."
+    ).replace("−", to.minus)
+    cells = table[table["metric"] == metric]
+    cells = cells.assign(selection=cells["selection"].where(~cells["algorithm"].isin(UNCHOSEN), ""))
+    cells = cells.drop_duplicates(["dataset", "algorithm", "selection"])
+    groups = cells.groupby(["dataset", "algorithm"], sort=False)
+    notes = _Notes()
+    rows = [_compared(row, notes, to) for _, group in groups for row in group.to_dict("records")]
+    return to.heading.format(said) + to.table(*_filled([*header, "Differs"], rows)) + notes.text(to)
 
 
 def differences(table: pd.DataFrame, to: Markup) -> str:
@@ -185,14 +221,18 @@ def differences(table: pd.DataFrame, to: Markup) -> str:
             str(row.replay_count),
             SCORES[row.selection].label,
             to.algorithm(row.algorithm),
-            _with_error(_number(row.difference, "+.3f"), row.standard_error, to),
-            _number(row.p_larger, ".2g", absent=""),
-            _number(row.p_smaller, ".2g", absent=""),
+            _with_error(to.number(row.difference, "+.3f"), row.standard_error, to),
+            to.number(row.p_larger, ".2g", absent=""),
+            to.number(row.p_smaller, ".2g", absent=""),
             str(row.n_seeds),
         ]
         for row in table.itertuples()
     ]
-    return to.table(header, rows)
+    said = (
+        "Losses less POEM's on the same seed: mean ± standard error, and the p-values of one-tailed paired t-tests "
+        "that the difference is larger or smaller than 0."
+    )
+    return to.heading.format(said) + to.table(header, rows)
 
 
 def differences_by_count(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
@@ -214,9 +254,9 @@ def differences_by_count(table: pd.DataFrame, metric: str, selection: str, to: M
 
 
 def _difference(row: dict, to: Markup) -> str:
-    difference = _with_error(_number(row["difference"], "+.3f"), row["standard_error"], to)
+    difference = _with_error(to.number(row["difference"], "+.3f"), row["standard_error"], to)
     known = np.isfinite([row["difference"], row["p_smaller"]]).all()
-    return f"{difference} ({row['p_smaller']:.2g})" if known else difference
+    return f"{difference} ({to.number(row['p_smaller'], '.2g')})" if known else difference
 
 
 def _filled(header: Sequence[str], rows: Rows) -> tuple[list[str], list[list[str]]]:
@@ -243,7 +283,7 @@ class _Notes:
 
 
 def _loss(row, to: Markup) -> str:
-    mean = _number(row["mean"])
+    mean = to.number(row["mean"])
     return _with_error(to.bold.format(mean) if row["best"] else mean, row["standard_error"], to)
 
 
@@ -253,7 +293,7 @@ def _with_error(number: str, error: float, to: Markup) -> str:
 
 def _compared(row: dict, notes: _Notes, to: Markup) -> list[str]:
     def more(difference: float, in_errors: float) -> str:
-        return _number(difference, "+.3f") + ("" if np.isnan(in_errors) else f" ({in_errors:+.1f})")
+        return to.number(difference, "+.3f") + ("" if np.isnan(in_errors) else f" ({to.number(in_errors, '+.1f')})")
 
     known = not np.isnan(row["code"])
     return [
@@ -261,9 +301,9 @@ def _compared(row: dict, notes: _Notes, to: Markup) -> list[str]:
         to.algorithm(row["algorithm"]),
         SCORES[row["selection"]].label if row["selection"] in SCORES else "",
         f"{row['paper']:.3f}",
-        _with_error(_number(row["ours"]), row["standard_error"], to),
+        _with_error(to.number(row["ours"]), row["standard_error"], to),
         more(row["difference"], row["difference_in_errors"]),
-        _with_error(_number(row["code"]), row["code_standard_error"], to) if known else "",
+        _with_error(to.number(row["code"]), row["code_standard_error"], to) if known else "",
         more(row["ours"] - row["code"], row["code_difference_in_errors"]) if known else "",
         notes.numbers(row["differs"]),
     ]
@@ -274,20 +314,18 @@ def _detail(row: dict, to: Markup) -> list[str]:
     return [
         to.names.dataset(row["dataset"]),
         to.algorithm(row["algorithm"]),
-        to.bold.format(_number(row["mean"])) if row["best"] else _number(row["mean"]),
-        f"{row['ci_low']:.3f} … {row['ci_high']:.3f}" if known else "",
-        _number(row["p_value"], ".2g", absent=""),
-        _number(row["p_holm"], ".2g", absent=""),
+        to.bold.format(to.number(row["mean"])) if row["best"] else to.number(row["mean"]),
+        f"{to.number(row['ci_low'])} … {to.number(row['ci_high'])}" if known else "",
+        to.number(row["p_value"], ".2g", absent=""),
+        to.number(row["p_holm"], ".2g", absent=""),
         str(row["n_seeds"]),
-        to.text(_number(row["converged"], ".0%", absent="")),
+        to.text(to.number(row["converged"], ".0%", absent="")),
     ]
 
 
 def _power(value: float, to: Markup) -> str:
     """A value as a power of ten where its exponent is a whole or half number (3.16 counts as √10)."""
     exponent = round(2 * np.log10(value)) / 2
-    return to.power.format(f"{exponent:g}") if abs(np.log10(value) - exponent) < 1e-3 else f"{value:g}"
-
-
-def _number(value: float, form: str = ".3f", absent: str = "missing") -> str:
-    return absent if np.isnan(value) else format(value, form)
+    if abs(np.log10(value) - exponent) >= 1e-3:
+        return f"{value:g}"
+    return to.power.format(f"{exponent:g}".replace("-", to.minus.strip("$")))  # LaTeX's powers are mathematics already

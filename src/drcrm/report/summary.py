@@ -10,6 +10,7 @@ import pandas as pd
 from ..registry import LOGGING, ROLES, SCORES
 from .comparisons import LEVEL, compare
 from .figure_data import GREEDY, LOSS, DatasetResults, closed_gap
+from .markup import seeds_in_print
 
 
 def sentences(all_results: Sequence[DatasetResults]) -> list[str]:
@@ -25,6 +26,15 @@ def sentences(all_results: Sequence[DatasetResults]) -> list[str]:
         f"Significantly worse than it, by paired t-tests over seeds at {LEVEL:g} adjusted by Holm, are "
         f"{_listed(map(_worse, all_results, tables, best))}.",
     ]
+
+
+def what_was_run(all_results: Sequence[DatasetResults]) -> str:
+    """The algorithms, data sets, seeds and the replay count, in a sentence."""
+    first = all_results[0]
+    learned = [first.names.label(name) for name in first.learned]
+    data = _listed(results.names.dataset(results.dataset) for results in all_results)
+    runs = f"{seeds_in_print(first.seeds)}, at replay count {first.counts[0]}"
+    return f"{_listed(learned)} learned from logs of π0 on {data}: {runs}."
 
 
 def _compared(results: DatasetResults) -> pd.DataFrame:
@@ -51,7 +61,7 @@ def _greedy_share(results: DatasetResults) -> str:
 def _worse(results: DatasetResults, table: pd.DataFrame, best: str) -> str:
     others = [name for name in results.learned if name != best]
     worse = int((table.loc[others, "p_holm"] < LEVEL).sum())
-    few = "" if results.seeds > 5 else f" ({results.seeds} seeds have little power)"
+    few = "" if results.seeds > 5 else f" (little power: {seeds_in_print(results.seeds)})"
     return f"{worse} of {len(others)} others on {results.names.dataset(results.dataset)}{few}"
 
 
@@ -65,8 +75,9 @@ def restructured_text(title: str, all_results: Sequence[DatasetResults], picture
     results = all_results[0]
     caption = (
         f"0 % is CIPS, 100 % the greedy loss of a CRF that sees all labels; dotted lines are π0, dashed ones its most "
-        f"probable actions. Means over {results.seeds} seeds with 95 % intervals, at replay count {results.counts[0]}."
+        f"probable actions. Means over {seeds_in_print(results.seeds)} with 95 % intervals, at replay count "
+        f"{results.counts[0]}."
     )
-    text = "\n\n".join([f"{title}\n{'=' * len(title)}", *sentences(all_results)])
+    text = "\n\n".join([f"{title}\n{'=' * len(title)}", what_was_run(all_results), *sentences(all_results)])
     inside = indent(picture[picture.index("<svg") :], "   ")
     return f"{text}\n\n.. raw:: html\n\n{inside}\n\n{caption}\n"

@@ -1,9 +1,10 @@
 """Fetch a data set's files, check their content and store them as arrays.
 
 Reads   the files of --train and --test, from the mirror if it has them, else from --url; kept in --raw and not
-        fetched again. Or, with --embedded, a data set that ships with scikit-learn.
+        fetched again, unless a mirror that is a folder has another content. Or, with --embedded, a data set that ships
+        with scikit-learn.
 Writes  --output-train and --output-test: npz with X (dense, or the parts of a CSR matrix), scaled as --scale says, and
-        labels (0 and 1).
+        labels (0 and 1); --origin: JSON, where each file came from, and its digest.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +21,9 @@ from ...core.scales import largest_entries, unlike_scales
 from ...errors import InputError
 from ..dataset_formats import EMBEDDED, DatasetSpec, load
 from ..files import write_npz
+from ..origins import entry, read_record, write_record
 from ..scaling import SCALES, scaled
-from ..sources import Source
+from ..sources import Source, file_digest
 from . import assignment, require, whole
 
 
@@ -43,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--scale", choices=SCALES, default="none", help="of the features, learned on the training part")
     parser.add_argument("--embedded", choices=EMBEDDED, help="a data set that needs no files")
+    parser.add_argument("--origin", type=Path, help="file that says where the files came from")
     parser.add_argument("--output-train", type=Path, required=True)
     parser.add_argument("--output-test", type=Path, required=True)
 
@@ -63,6 +67,8 @@ def _embedded(options: argparse.Namespace):
     for name, value in found.items():
         asked = getattr(options, name)
         require(asked in (None, value), f"{options.embedded}: {name} is {value}, expected {asked}")
+    if options.origin:
+        write_record(options.origin, {options.embedded: {"from": f"scikit-learn {version('scikit-learn')}"}})
     return train, test
 
 
@@ -80,11 +86,21 @@ def _from_files(options: argparse.Namespace):
         drop_repeats=options.drop_repeats,
     )
     source = Source(options.url, options.mirror, dict(options.sha256))
-    had = set(options.raw.glob("*"))
-    train, test = ([source.fetch(name, options.raw) for name in names] for names in (options.train, options.test))
+    fetched = {name: source.fetch(name, options.raw) for name in [*options.train, *options.test]}
     try:
-        return load(spec, train, test)
+        parts = load(spec, *([fetched[name][0] for name in names] for names in (options.train, options.test)))
     except InputError:
-        for path in {*train, *test} - had:
-            path.unlink()
+        for path, place in fetched.values():
+            if place is not None:
+                path.unlink(missing_ok=True)
         raise
+    if options.origin:
+        known = read_record(options.origin)
+        write_record(
+            options.origin,
+            {
+                name: entry(known.get(name, {}), place, file_digest(path), source, name)
+                for name, (path, place) in fetched.items()
+            },
+        )
+    return parts

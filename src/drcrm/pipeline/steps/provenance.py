@@ -7,7 +7,6 @@ Writes  --output: JSON; of the configuration the experiment's options and a dige
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import platform
 import subprocess
@@ -19,6 +18,7 @@ import scipy.linalg  # noqa: F401  so is that of scipy
 from threadpoolctl import threadpool_info
 
 from ..files import write_text
+from ..records import digest
 from . import json_object, require
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "sklearn-crfsuite", "python-crfsuite")
@@ -36,13 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     missing = {"experiment", "datasets", "algorithms"} - set(options.config)
     require(not missing, f"--config has no {', '.join(sorted(missing))}")
-    canonical = json.dumps(options.config, sort_keys=True, separators=(",", ":"))
     changes = _git(options.project, "status", "--porcelain")
     found = {
         "commit": _git(options.project, "rev-parse", "HEAD"),
         "clean": None if changes is None else not changes,
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
-        "config": hashlib.sha256(canonical.encode()).hexdigest(),
+        "config": digest(options.config),
         "options": options.config["experiment"],
         "blas": _blas(),
         "machine": platform.machine(),

@@ -1,9 +1,9 @@
 """Turn an experiment's metrics into the paper's tables.
 
 Reads   --metrics: csv from collect.
-Writes  in the folder --output, as .csv, .md, .tex and .html: expected_loss, greedy_loss, hyperparameters and
+Writes  in the folder --output, as .csv, .md and .tex: expected_loss, greedy_loss, hyperparameters and
         paper_comparison, where only runs with --replay-count and seeds below --seeds enter, and differences_to_poem,
-        of all runs.
+        of all runs. In the folder --pages each table as an html page, but those that would be empty.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...errors import located
 from ...registry import SCORES
 from ...report import markup
 from ...report.comparisons import of_algorithms
-from ...report.experiment_tables import Plan, all_tables, in_print, require_runs
+from ...report.experiment_tables import Plan, all_tables, in_print, pages, require_runs
 from ...report.paper import Protocol
 from ...report.style import Names
 from ..columns import COLUMNS
@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--variance-penalty-scale", choices=("calibrated", "unit"), required=True, help="of POEM's grid"
     )
     parser.add_argument("--output", type=Path, required=True, help="folder")
+    parser.add_argument("--pages", type=Path, help="folder of the html pages")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -65,10 +66,15 @@ def run(options: argparse.Namespace) -> None:
     for name, frame in tables.items():
         with atomic(options.output / f"{name}.csv") as part:
             frame.to_csv(part, index=False, lineterminator="\n")
-    for suffix, plain in {"md": markup.MARKDOWN, "tex": markup.LATEX, "html": markup.HTML}.items():
-        to = replace(plain, names=Names(**options.names))
+    names = Names(**options.names)
+    for suffix, plain in {"md": markup.MARKDOWN, "tex": markup.LATEX}.items():
+        to = replace(plain, names=names)
         for name, text in in_print(tables, plan, to).items():
             write_text(options.output / f"{name}.{suffix}", to.document(text))
+    if options.pages:
+        to = replace(markup.HTML, names=names)
+        for number, (title, text) in enumerate(pages(tables, plan, to).items(), start=1):
+            write_text(options.pages / f"{number:02} {title}.html", to.document(text))
 
 
 def published() -> tuple[pd.DataFrame, pd.DataFrame]:
