@@ -35,7 +35,10 @@ def work(finished, tmp_path):
 
 @pytest.mark.parametrize(
     ("python", "message"),
-    [(KILLED_WHILE_WRITING, "Error in rule fit:"), (OUT_OF_MEMORY, "OpenBLAS error: Memory allocation still failed")],
+    [
+        (KILLED_WHILE_WRITING, "failed: my_dro on toy, seed 0"),
+        (OUT_OF_MEMORY, "OpenBLAS error: Memory allocation still failed"),
+    ],
     ids=["killed", "memory"],
 )
 def test_a_fit_that_ends_too_soon(work, config, finished, tmp_path, python, message):
