@@ -108,13 +108,15 @@ LIMITS = {
     "variance_penalty": 0.0,
     "temperature": 1e9,
     "radius": 0.0,
+    "alpha": 1.0,
     "smoothing": 1e-9,
 }  # at which the risk is the mean
 
 
 @pytest.mark.parametrize("name", sorted(name for name, each in ESTIMATORS.items() if not each.likelihood))
 def test_the_limit_of_the_hyper_parameter_is_cips(name, log):
-    settings = {parameter: LIMITS[parameter] for parameter in ESTIMATORS[name].names()[:1]}
+    parameter = ESTIMATORS[name].hyper_parameter()
+    settings = {parameter: LIMITS[parameter]} if parameter else {}
     found = fit(getattr(drcrm, name)(**settings), log).objective_
     assert found == pytest.approx(fit(CIPS(), log).objective_, rel=1e-3)  # L-BFGS amplifies rounding
 
@@ -249,7 +251,7 @@ def test_what_is_recommended_is_the_doubly_robust_ball_from_a_tilted_start(count
     spelt = fit(KLDRO(0.01, estimate="dr", start="model", tilt="auto"), counted, **known)
     assert np.array_equal(recommended.coef_, spelt.coef_)
     assert recommended.tilt_ == spelt.tilt_ > 0
-    assert set(recommended.get_params()) == {"radius", *SHARED}
+    assert set(recommended.get_params()) == {"radius", "confidence", *SHARED}
     assert np.array_equal(fit(clone(recommended), counted, **known).coef_, recommended.coef_)
     assert fit(DoublyRobustDRO(), counted).tilt_ > 0  # of an imitation
 

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from .core.divergences import Divergence
 from .core.log import BanditLog, clipping_constant
 from .core.optimiser import minimize_objectives
 from .core.policies import ExponentialPolicy
@@ -185,9 +186,14 @@ class AdaptiveKLCRM(CounterfactualEstimator):
 
 @dataclass(eq=False, repr=False)
 class KLDRO(CounterfactualEstimator):
-    """Minimises the worst case over {KL(Q‖P_n) ≤ ε}, ε the ``radius`` ≥ 0 in nats. Source: Lemma 4 of the paper."""
+    """Minimises the worst case over {KL(Q‖P_n) ≤ ε}, ε the ``radius`` ≥ 0 in nats. Source: Lemma 4 of the paper.
 
-    radius: float = 0.01
+    ``radius`` may be "auto", here and in the other balls: at n rows that at which the risk of one policy is an upper
+    bound of its cost with ``confidence``, as n → ∞: see :class:`drcrm.core.risks.Ball`.
+    """
+
+    radius: float | str = 0.01
+    confidence: float = 0.95
 
 
 @dataclass(eq=False, repr=False)
@@ -212,7 +218,27 @@ class DoublyRobustDRO(KLDRO):
 class Chi2DRO(CounterfactualEstimator):
     """Minimises the worst case over {(1/n) Σ (n q_i − 1)² ≤ ε}, ε the ``radius`` ≥ 0. Source: Lemma 3 of the paper."""
 
-    radius: float = 0.01
+    radius: float | str = 0.01
+    confidence: float = 0.95
+
+
+@dataclass(eq=False, repr=False)
+class PhiDRO(CounterfactualEstimator):
+    """Minimises the worst case over {D_φ(Q‖P_n) ≤ ε}, ε the ``radius`` ≥ 0. Source: section 3.2 of the paper.
+
+    ``divergence`` is one of :mod:`drcrm.divergences`, or its name: "squared_hellinger", {"cressie_read": 3}.
+    """
+
+    divergence: str | dict | Divergence = "kl"
+    radius: float | str | None = 0.01
+    confidence: float = 0.95
+
+
+@dataclass(eq=False, repr=False)
+class CVaRDRO(CounterfactualEstimator):
+    """Minimises the mean of the costs of the worst rows, a share ``alpha`` of them. Source: Rockafellar & Uryasev 2000."""
+
+    alpha: float = 0.9
 
 
 @dataclass(eq=False, repr=False)
