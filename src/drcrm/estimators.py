@@ -236,7 +236,10 @@ class PhiDRO(CounterfactualEstimator):
 
 @dataclass(eq=False, repr=False)
 class CVaRDRO(CounterfactualEstimator):
-    """Minimises the mean of the costs of the worst rows, a share ``alpha`` of them. Source: Rockafellar & Uryasev 2000."""
+    """Minimises the mean cost of the worst rows, a share ``alpha`` of them. Source: Rockafellar & Uryasev 2000.
+
+    It has a kink wherever costs tie at the edge of that share, where L-BFGS can be stuck: least so under "dr".
+    """
 
     alpha: float = 0.9
 

@@ -1,6 +1,6 @@
 """φ-divergences D(Q‖P) = E_P φ(dQ/dP), and what is worst within a radius of each.
 
-φ is convex on t ≥ 0, with φ(1) = 0 ≤ φ(t); φ*(s) = sup_{t ≥ 0} st − φ(t). No divergence has a ½ that is not written here.
+φ is convex on t ≥ 0, with φ(1) = 0 ≤ φ(t); φ*(s) = sup_{t ≥ 0} st − φ(t). A ½ is where it is written, and nowhere else.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Divergence(ABC):
     def worst(self, z: np.ndarray, share: np.ndarray, radius: float, start=None) -> Worst:
         """Return the worst case over D(Q‖share) ≤ radius, for z ≤ 0 whose largest is 0 and that are not all equal."""
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027, what has nothing to check
         """Raise InputError with the reason why φ is no coherent divergence, if it is none."""
 
     def __repr__(self) -> str:
@@ -112,6 +112,12 @@ class SmoothDivergence(Divergence):
             )
         if not abs(measured / curvature - 1) < 0.01:
             raise InputError(f"{name}: curvature is {curvature:.6g}, but φ''(1) is about {measured:.6g}")
+        near = np.array([0.5, 0.9, 1.0, 1.1, 2.0])
+        with np.errstate(all="ignore"):
+            measured = (self.phi(near + 1e-5) - self.phi(near - 1e-5)) / 2e-5
+            wrong = abs(measured - self.slope(near)) > 1e-4 * (1 + abs(measured))
+        if wrong.any():
+            raise InputError(f"{name}: slope is not that of phi at t = {near[np.argmax(wrong)]:g}")
         self._check_conjugate(name, t, values)
 
     def _check_conjugate(self, name: str, t: np.ndarray, values: np.ndarray) -> None:
@@ -163,7 +169,8 @@ class Chi2(SmoothDivergence):
         return 2 * (t - 1)
 
     def conjugate(self, s):
-        return np.where(np.asarray(s) > -2, s + np.square(s) / 4, -1)
+        s = np.maximum(s, -2)
+        return s + s**2 / 4
 
     def derivatives(self, s):
         density = np.maximum(1 + s / 2, 0)
@@ -229,7 +236,7 @@ class CressieRead(SmoothDivergence):
 
     def __init__(self, k: float):
         self.k = number(k)
-        if not abs(self.k) < 100 or min(abs(self.k), abs(self.k - 1)) < NARROW and self.k not in (0, 1):
+        if not abs(self.k) < 100 or (self.k not in (0, 1) and min(abs(self.k), abs(self.k - 1)) < NARROW):
             raise InputError(f"k is {k!r}, expected a number between −100 and 100, not within {NARROW:g} of 0 or 1")
         self._limit = {0.0: ReverseKL(), 1.0: KL()}.get(self.k)
 

@@ -1,8 +1,8 @@
 """The dual of a ball of a smooth φ-divergence: inf_{γ ≥ 0, c} γε + c + γ mean φ*((z − c)/γ).
 
 Its minimum has the density t_i = φ*'((z_i − c)/γ) with Σ share t = 1 and Σ share φ(t) = ε. With (z − c)/γ = a + bz and
-0 the largest z, the first holds at one a = φ'(t of the largest z) for every b, and the divergence then grows with b: two
-searches, one in the other.
+0 the largest z, the first holds at one a = φ'(t of the largest z) for every b, and the divergence then grows with b:
+two searches, one in the other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ NEAR = 1e-6  # a step of log b, relative, whose square is nothing
 
 
 def balance_at_radius(
-    divergence: SmoothDivergence, radius: float, z: np.ndarray, share: np.ndarray, start: tuple[float, float] | None = None
+    divergence: SmoothDivergence,
+    radius: float,
+    z: np.ndarray,
+    share: np.ndarray,
+    start: tuple[float, float] | None = None,
 ) -> tuple[np.ndarray, float, float, tuple[float, float]]:
     """Return t, a and b, and where a search with similar z may start.
 
@@ -64,7 +68,7 @@ def balance_at_radius(
         step = np.clip(miss * distance / growth, -4, 4)
         is_last = abs(step) < NEAR
         following = t + step
-        known = LOWEST < low and high < HIGHEST
+        known = low > LOWEST and high < HIGHEST
         if not is_last and (not low < following < high or (known and abs(miss) > abs(last) / 2) or rounds > PATIENCE):
             following = (low + high) / 2
         if following in (low, high) or not following > LOWEST:
