@@ -228,6 +228,7 @@ SCORES = {
     "dr": Look("DR", GREY, "v"),
     "dr_bound": Look("DR bound", GREY, "P"),
     "snips_bound": Look("SNIPS bound", GREY, "X"),
+    "ls_bound": Look("LS bound", GREY, "*"),
 }
 
 LOSSES = {"expected_loss": "Expected Hamming loss", "greedy_loss": "Greedy Hamming loss"}

@@ -28,7 +28,7 @@ from drcrm.report.figures import FIGURES
 
 SOURCE = Path(__file__).parents[2] / "src"
 GRID = (0.001, 0.01, 0.1, 1.0)
-SCORES = ("ips", "clipped_ips", "snips", "clipped_snips", "dr", "dr_bound", "snips_bound")
+SCORES = ("ips", "clipped_ips", "snips", "clipped_snips", "dr", "dr_bound", "snips_bound", "ls_bound")
 LEARNED = ("cips", "kl_dro", "dr")
 TILTED = {"estimate": "dr", "start": "model", "tilt": "auto"}
 

@@ -21,7 +21,6 @@ from .log import BanditLog
 from .phi_ball import PhiBall
 from .policies import ExponentialPolicy
 from .risks import checked_costs
-from .scores import log_weights
 from .validation import above_half, above_zero, check_integers, number, reject
 
 LARGEST_BET = 0.5  # of what a bet could lose at most
@@ -315,7 +314,7 @@ def _group_means(groups, weights, *values) -> tuple[np.ndarray, ...]:
 
 
 def _weights(policy: ExponentialPolicy, log: BanditLog, estimate: str, clip) -> np.ndarray:
-    weight = np.exp(log_weights(policy, log))
+    weight = np.exp(policy.log_prob(log.X, log.Y, log.context) - log.log_propensity)
     if clip is None:
         return weight
     if not 1 <= number(clip) < np.inf:
