@@ -16,7 +16,6 @@ from .weights import Clipped
 
 UNMODELLED = ("ips", "clipped_ips", "snips", "clipped_snips")
 SCORES = (*UNMODELLED, "dr", "dr_bound", "snips_bound", "ls_bound")
-QUANTILE = 1.6448536269514722  # of the standard normal distribution, at 0.95
 
 
 def log_weights(policy: ExponentialPolicy, log: BanditLog) -> np.ndarray:
@@ -80,7 +79,7 @@ class HeldoutScores:
 
     def __init__(self, log: BanditLog, clip: float, effects: np.ndarray | None = None):
         self._log, self._clip = log, clip
-        bound, weight = KLBall(QUANTILE**2 / (2 * log.size)), Clipped(clip)
+        bound, weight = KLBall("auto"), Clipped(clip)
         self._objectives = {"snips_bound": Objective(log, bound, weight, "snips")}
         if effects is not None:
             self._objectives["dr"] = Objective(log, MeanRisk(), weight, "dr", effects)
