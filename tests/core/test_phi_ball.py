@@ -14,7 +14,7 @@ from drcrm.core.phi_ball import CVaRRisk, PhiBall
 from drcrm.core.risks import Chi2Ball, KLBall
 from drcrm.core.selection import fit_grid
 from drcrm.core.terms import begin
-from drcrm.divergences import KL, Chi2, CVaR, ReverseKL, SquaredHellinger, TotalVariation
+from drcrm.divergences import KL, Chi2, CressieRead, CVaR, ReverseKL, SquaredHellinger, TotalVariation
 from drcrm.registry import find_estimator
 
 every_smooth = pytest.mark.parametrize("name", SMOOTH)
@@ -193,6 +193,17 @@ def test_costs_of_any_size_and_shift(name, unit, shift):
     found, weights = make(name, 0.3)(unit * z + shift)
     assert found == pytest.approx(unit * value + shift, rel=1e-12)
     assert weights == pytest.approx(worst, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("k", [-10, 3, 5, 10])
+@pytest.mark.parametrize("least", [1e-9, 1e-6, 1e-3, 0.03, 0.3])
+def test_two_costs_by_their_closed_form(k, least):
+    """Just short of saturation too, where φ* bends so much that no float in its argument gives the smaller density."""
+    divergence, share = CressieRead(k), np.array([0.4, 0.6])
+    density = np.array([(1 - 0.6 * least) / 0.4, least])
+    value, worst = PhiBall(divergence, share @ divergence.phi(density))([0.0, -1.0], share)
+    assert value == pytest.approx(-0.6 * least, abs=1e-12)
+    assert worst == pytest.approx(share * density, abs=1e-12)
 
 
 @every_smooth

@@ -66,7 +66,7 @@ def balance_at_radius(
             low = t
         last, miss = miss, np.log(radius / distance)
         step = np.clip(miss * distance / growth, -4, 4)
-        is_last = abs(step) < NEAR
+        is_last = abs(step) < NEAR and abs(miss) < NEAR
         following = t + step
         known = low > LOWEST and high < HIGHEST
         if not is_last and (not low < following < high or (known and abs(miss) > abs(last) / 2) or rounds > PATIENCE):
@@ -99,6 +99,12 @@ def _balance(
         following = top - excess * divergence.density(top, 0.0)[1] / (share @ slope)
         if not low < following < high or abs(excess) > abs(last) / 2 or rounds > PATIENCE:
             following = np.sqrt(low * high)
-        if abs(excess) <= EVEN or following in (low, high, top):
+        if abs(excess) <= EVEN:
             return top, density, slope
+        if following in (low, high, top):
+            # φ* bends so much that neighbouring floats lie to both sides: what is between them.
+            below, above = (divergence.density(each, drop)[0] for each in (low, high))
+            part = (1 - share @ below) / (share @ above - share @ below)
+            mixed = below + min(max(part, 0), 1) * (above - below)
+            return top, mixed if np.isfinite(mixed).all() else density, slope
         top = following
