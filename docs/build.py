@@ -49,7 +49,7 @@ from drcrm.report.style import RC, Names
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.S)
 ROWS = {"metrics": "every run, algorithm and selection", "grids": "every fit"}
-ADDED = ("tilt", "dr", "dr_bound", "snips_bound")  # columns that rows of before them lack
+ADDED = ("tilt", "dr", "dr_bound", "snips_bound", "ls_bound")  # columns that rows of before them lack
 IN_FULL = ("sample",)  # pages with all figures; others show the replay-count figure, if they have one
 WITH_OVERVIEW = ("beyond", "made")  # pages that open on the overview
 

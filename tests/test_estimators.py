@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -23,6 +25,7 @@ from drcrm import (
     Implicit,
     LogSmoothing,
     LogSumExp,
+    PhiDRO,
     Shrunk,
     Smoothed,
     WeightedLikelihood,
@@ -108,13 +111,15 @@ LIMITS = {
     "variance_penalty": 0.0,
     "temperature": 1e9,
     "radius": 0.0,
+    "alpha": 1.0,
     "smoothing": 1e-9,
 }  # at which the risk is the mean
 
 
 @pytest.mark.parametrize("name", sorted(name for name, each in ESTIMATORS.items() if not each.likelihood))
 def test_the_limit_of_the_hyper_parameter_is_cips(name, log):
-    settings = {parameter: LIMITS[parameter] for parameter in ESTIMATORS[name].names()[:1]}
+    parameter = ESTIMATORS[name].hyper_parameter()
+    settings = {parameter: LIMITS[parameter]} if parameter else {}
     found = fit(getattr(drcrm, name)(**settings), log).objective_
     assert found == pytest.approx(fit(CIPS(), log).objective_, rel=1e-3)  # L-BFGS amplifies rounding
 
@@ -243,13 +248,24 @@ def test_a_subclass_is_what_it_comes_from(log):
     assert np.array_equal(fit(clone(Cautious(clip=2.0)), log).coef_, fit(KLDRO(0.2, clip=2.0), log).coef_)
 
 
+@pytest.mark.parametrize(
+    ("estimator", "curvature"), [(KLDRO, 1), (Chi2DRO, 2), (partial(PhiDRO, "squared_hellinger"), 0.5)]
+)
+def test_a_radius_from_theory(estimator, curvature, counted):
+    """φ''(1) z²/(2n), n the rows as often as they occur."""
+    radius = curvature * 1.2815515655446004**2 / (2 * counted.count.sum())
+    found = fit(estimator(radius="auto", confidence=0.9, estimate="dr"), counted)
+    assert found.objective_ == pytest.approx(fit(estimator(radius=radius, estimate="dr"), counted).objective_, rel=1e-9)
+    assert clone(found).radius == "auto"
+
+
 def test_what_is_recommended_is_the_doubly_robust_ball_from_a_tilted_start(counted, random_policy):
     known = {"logging_policy": random_policy(0, scale=0.25)}
     recommended = fit(DoublyRobustDRO(), counted, **known)
     spelt = fit(KLDRO(0.01, estimate="dr", start="model", tilt="auto"), counted, **known)
     assert np.array_equal(recommended.coef_, spelt.coef_)
     assert recommended.tilt_ == spelt.tilt_ > 0
-    assert set(recommended.get_params()) == {"radius", *SHARED}
+    assert set(recommended.get_params()) == {"radius", "confidence", *SHARED}
     assert np.array_equal(fit(clone(recommended), counted, **known).coef_, recommended.coef_)
     assert fit(DoublyRobustDRO(), counted).tilt_ > 0  # of an imitation
 

@@ -15,6 +15,8 @@ _HOMES = {
     "AdaptiveKLCRM": "estimators",
     "KLDRO": "estimators",
     "Chi2DRO": "estimators",
+    "PhiDRO": "estimators",
+    "CVaRDRO": "estimators",
     "DoublyRobustDRO": "estimators",
     "LogSmoothing": "estimators",
     "LogSumExp": "estimators",
@@ -37,6 +39,6 @@ def __getattr__(name: str):
     """Import a public name when it is first used: a step must not pay for scikit-learn, which only estimators need."""
     if name in _HOMES:
         return getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    if name == "risks":
-        return import_module(".risks", __name__)
+    if name in ("risks", "divergences", "certificates"):
+        return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from .core.cost_model import label_effects
+from .core.divergences import Divergence
 from .core.log import BanditLog, clipping_constant
 from .core.optimiser import minimize_objectives
 from .core.policies import ExponentialPolicy
@@ -275,9 +276,14 @@ class AdaptiveKLCRM(CounterfactualEstimator):
 
 @dataclass(eq=False, repr=False)
 class KLDRO(CounterfactualEstimator):
-    """Minimises the worst case over {KL(Q‖P_n) ≤ ε}, ε the ``radius`` ≥ 0 in nats. Source: Lemma 4 of the paper."""
+    """Minimises the worst case over {KL(Q‖P_n) ≤ ε}, ε the ``radius`` ≥ 0 in nats. Source: Lemma 4 of the paper.
 
-    radius: float = 0.01
+    ``radius`` may be "auto", here and in the other balls: at n rows that at which the risk of one policy is an upper
+    bound of its cost with ``confidence``, as n → ∞: see :class:`drcrm.core.risks.Ball`.
+    """
+
+    radius: float | str = 0.01
+    confidence: float = 0.95
 
 
 @dataclass(eq=False, repr=False)
@@ -302,7 +308,30 @@ class DoublyRobustDRO(KLDRO):
 class Chi2DRO(CounterfactualEstimator):
     """Minimises the worst case over {(1/n) Σ (n q_i − 1)² ≤ ε}, ε the ``radius`` ≥ 0. Source: Lemma 3 of the paper."""
 
-    radius: float = 0.01
+    radius: float | str = 0.01
+    confidence: float = 0.95
+
+
+@dataclass(eq=False, repr=False)
+class PhiDRO(CounterfactualEstimator):
+    """Minimises the worst case over {D_φ(Q‖P_n) ≤ ε}, ε the ``radius`` ≥ 0. Source: section 3.2 of the paper.
+
+    ``divergence`` is one of :mod:`drcrm.divergences`, or its name: "squared_hellinger", {"cressie_read": 3}.
+    """
+
+    divergence: str | dict | Divergence = "kl"
+    radius: float | str | None = 0.01
+    confidence: float = 0.95
+
+
+@dataclass(eq=False, repr=False)
+class CVaRDRO(CounterfactualEstimator):
+    """Minimises the mean cost of the worst rows, a share ``alpha`` of them. Source: Rockafellar & Uryasev 2000.
+
+    It has a kink wherever costs tie at the edge of that share, where L-BFGS can be stuck: least so under "dr".
+    """
+
+    alpha: float = 0.9
 
 
 @dataclass(eq=False, repr=False)

@@ -52,7 +52,9 @@ class Estimator:
     risk : str
         Where the risk's class is, ``module:Class``: a subclass of ``drcrm.core.risks.Risk``.
     parameters : tuple of str, optional
-        Names of the risk's arguments in their order, the hyper-parameter first; by default those of its constructor.
+        Its names of the risk's arguments in their order; by default those of its constructor.
+    hyper : str, optional
+        Which of them is the hyper-parameter; by default the first.
     calibrated : bool
         Whether grids may be in units of ``drcrm.core.selection.calibrated_penalty``.
     likelihood : bool
@@ -64,6 +66,7 @@ class Estimator:
     name: str
     risk: str
     parameters: tuple[str, ...] | None = None
+    hyper: str | None = None
     calibrated: bool = False
     likelihood: bool = False
     estimates: tuple[str, ...] = tuple(ESTIMATES)
@@ -78,10 +81,14 @@ class Estimator:
         return found
 
     def names(self) -> tuple[str, ...]:
-        """The names of its parameters, the hyper-parameter first."""
+        """The names of its parameters, in their order."""
         if self.parameters is not None:
             return self.parameters
         return tuple(name for name in inspect.signature(self.risk_class()).parameters if name != "self")
+
+    def hyper_parameter(self) -> str | None:
+        """The name of its hyper-parameter; None where it has no parameters."""
+        return self.hyper or next(iter(self.names()), None)
 
     def make_terms(self, estimate: str = "ips", weight=CLIPPED, **values):
         """Build the terms of an objective, ``drcrm.core.terms.Terms``, from the estimator's parameters.
@@ -101,17 +108,21 @@ class Estimator:
         for name in values:
             if name not in names:
                 raise InputError(f"{self.name} has no parameter {name!r}, expected {', '.join(names) or 'none'}")
-        if names and names[0] not in values:
-            raise InputError(f"{self.name} needs {names[0]}")
+        hyper = self.hyper_parameter()
+        if hyper and hyper not in values:
+            raise InputError(f"{self.name} needs {hyper}")
         terms = import_module("drcrm.core.terms").Terms
         if self.calibrated or self.likelihood:  # the risk has another name for it, or has it not
-            values[names[0]] = import_module("drcrm.core.validation").at_least_zero(values[names[0]], names[0])
+            values[hyper] = import_module("drcrm.core.validation").at_least_zero(values[hyper], hyper)
         if self.likelihood:
             if weight is not None:
                 raise InputError(f"{self.name} has no weight: it is a likelihood of the actions")
-            return terms(self.risk_class()(), sharpness=values[names[0]])
-        risk = self.risk_class()(*(values[name] for name in names if name in values))
-        return terms(risk, weight, estimate)
+            return terms(self.risk_class()(), sharpness=values[hyper])
+        own = dict(zip(names, inspect.signature(self.risk_class()).parameters.values(), strict=True))
+        for name, argument in own.items():
+            if argument.default is argument.empty and name not in values:
+                raise InputError(f"{self.name} needs {name}")
+        return terms(self.risk_class()(**{own[name].name: value for name, value in values.items()}), weight, estimate)
 
     def along(self, parameter: str | None, grid: Sequence[float], options: Mapping[str, object]) -> list:
         """Build the terms along a grid of the hyper-parameter; one without. InputError says what does not fit."""
@@ -119,8 +130,8 @@ class Estimator:
             raise InputError(f"{parameter!r} is the hyper-parameter of {self.name}, no option")
         weight = options.get("weight", CLIPPED)
         _one_of([CLIPPED, *WEIGHTS], weight, "weight")
-        own, kind = self.names()[:1], WEIGHTS.get(weight)
-        allowed = [*own, *([f"weight.{kind.parameter}"] if kind else [])]
+        own, kind = self.hyper_parameter(), WEIGHTS.get(weight)
+        allowed = [*([own] if own else []), *([f"weight.{kind.parameter}"] if kind else [])]
         expected = f"{' or '.join(allowed)} and at least one value" if allowed else "none"
         found = f"{parameter} and {len(grid)} values" if parameter else "none"
         free = [name for name in allowed if name not in options]
@@ -147,8 +158,10 @@ ESTIMATORS = {
         Estimator("POEM", "drcrm.core.risks:VariancePenalizedRisk", ("variance_penalty",), calibrated=True),
         Estimator("KLCRM", "drcrm.core.risks:BoltzmannRisk", ("temperature",)),
         Estimator("AdaptiveKLCRM", "drcrm.core.risks:AdaptiveBoltzmannRisk", ("radius", "variance")),
-        Estimator("KLDRO", "drcrm.core.risks:KLBall", ("radius",)),
-        Estimator("Chi2DRO", "drcrm.core.risks:Chi2Ball", ("radius",)),
+        Estimator("KLDRO", "drcrm.core.risks:KLBall", ("radius", "confidence")),
+        Estimator("Chi2DRO", "drcrm.core.risks:Chi2Ball", ("radius", "confidence")),
+        Estimator("PhiDRO", "drcrm.core.phi_ball:PhiBall", ("divergence", "radius", "confidence"), hyper="radius"),
+        Estimator("CVaRDRO", "drcrm.core.phi_ball:CVaRRisk", ("alpha",)),
         Estimator("LogSmoothing", "drcrm.core.risks:LogSmoothingRisk", ("smoothing",), estimates=("ips", "dm")),
         Estimator("LogSumExp", "drcrm.core.risks:LogSumExpRisk", ("temperature",)),
         Estimator(
@@ -211,6 +224,7 @@ SCORES = {
     "dr": Look("DR", GREY, "v"),
     "dr_bound": Look("DR bound", GREY, "P"),
     "snips_bound": Look("SNIPS bound", GREY, "X"),
+    "ls_bound": Look("LS bound", GREY, "*"),
 }
 
 LOSSES = {"expected_loss": "Expected Hamming loss", "greedy_loss": "Greedy Hamming loss"}

@@ -34,7 +34,7 @@ def test_scores_of_four_rows():
     scores = off_policy_scores([1, 1.6, 7, 1.25], [1, 0, 1, 1], clip=2)
     assert scores == pytest.approx(expected)
     assert tuple(scores) == UNMODELLED
-    assert tuple(SCORES) == core_scores == (*UNMODELLED, "dr", "dr_bound", "snips_bound")
+    assert tuple(SCORES) == core_scores == (*UNMODELLED, "dr", "dr_bound", "snips_bound", "ls_bound")
 
 
 @every_unmodelled_score
@@ -177,6 +177,9 @@ def test_modelled_scores_and_bounds_are_their_formulas(seed, logged):
     assert scores["dr_bound"] == pytest.approx(kl_worst(z, log.count, radius), rel=1e-8)
     root = brentq(lambda v: kl_worst(weight * (log.cost - v), log.count, radius), -50, 50, xtol=1e-11)
     assert scores["snips_bound"] == pytest.approx(root, rel=1e-7)
+    smoothed = -np.sum(log.count * np.log(1 - pi / log.propensity * log.cost / np.sqrt(n))) / np.sqrt(n)
+    exponent = (smoothed + np.log(20) / np.sqrt(n)) / np.sqrt(n)
+    assert scores["ls_bound"] == pytest.approx((1 - np.exp(-exponent)) * np.sqrt(n), rel=1e-10)
     plain = off_policy_scores(pi / log.propensity, log.cost, clip, log.count)
     assert {name: scores[name] for name in UNMODELLED} == pytest.approx(plain, rel=1e-10)
 
@@ -188,7 +191,7 @@ def test_bounds_are_never_below_what_they_bound(logged, scale):
         log, coef = logged(seed), scale * np.random.default_rng(seed).normal(size=(4, 2))
         many = BanditLog(log.X, log.Y, log.propensity, log.cost, log.context, 10_000 * log.count)
         few, lots = (score_all(each, coef, 2.0, additive_model()) for each in (log, many))
-        for bound, plain in {"dr_bound": "dr", "snips_bound": "clipped_snips"}.items():
+        for bound, plain in {"dr_bound": "dr", "snips_bound": "clipped_snips", "ls_bound": "ips"}.items():
             assert lots[plain] == pytest.approx(few[plain], rel=1e-10)
             assert few[bound] >= lots[bound] >= lots[plain] - 1e-12
             assert lots[bound] - lots[plain] <= 0.05 * (few[bound] - few[plain]) + 1e-9
@@ -205,6 +208,14 @@ def test_modelled_scores_and_bounds_count_repetitions(logged):
 def test_without_a_cost_model_its_scores_are_not_there(logged):
     scores = score_all(logged(), np.zeros((4, 2)), 2.0)
     assert {name for name, value in scores.items() if np.isnan(value)} == MODELLED
+
+
+def test_logarithmic_smoothing_is_not_there_for_costs_above_0_or_beyond_the_range(logged):
+    log = logged()
+    for cost in (log.cost + 5, np.full(len(log.cost), -1e308)):
+        with np.errstate(over="ignore"):
+            scores = score_all(log.with_cost(cost), np.full((4, 2), 3.0), 2.0)
+        assert np.isnan(scores["ls_bound"])
 
 
 def test_without_any_weight_the_ratios_bound_is_not_there_and_never_chosen(logged, parts):

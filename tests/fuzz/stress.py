@@ -27,6 +27,7 @@ VALUES = {
     "variance_penalty": [0.0, 1e-6, 1.0, 1e300],
     "temperature": [5e-324, 1e-300, 1e-3, 1.0, 1e4, 1e300],
     "radius": [0.0, 1e-300, 1e-6, 0.1, 1.0, 1e300],
+    "alpha": [5e-324, 1e-3, 0.5, 1.0],
     "smoothing": [1e-300, 1e-6, 0.1, 1.0, 1e300],
     "sharpness": [0.0, 1e-2, 1.0, 3.16, 1e300],
     "exploration": [5e-324, 1e-5, 0.1, 1.0, 1e300],
@@ -108,7 +109,7 @@ def fitted(name: str, value: float | None, weight: str, weight_value: float | No
         options["start"], log["logging_policy"] = "logging", ExponentialPolicy(start)
     if weight != "clipped":
         options["weight"] = CLASSES[KINDS[weight]](weight_value)
-    own = {ESTIMATORS[name].names()[0]: value} if ESTIMATORS[name].names() else {}
+    own = {ESTIMATORS[name].hyper_parameter(): value} if ESTIMATORS[name].names() else {}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -125,8 +126,8 @@ def fitted(name: str, value: float | None, weight: str, weight_value: float | No
 
 
 def values(name: str) -> list:
-    parameters = ESTIMATORS[name].names()
-    return VALUES[parameters[0]] if parameters else [None]
+    parameter = ESTIMATORS[name].hyper_parameter()
+    return VALUES[parameter] if parameter else [None]
 
 
 def make(r: Random) -> tuple:

@@ -398,6 +398,13 @@ class TestFaults:
                 },
                 "WeightedLikelihood has no weight: it is a likelihood of the actions",
             ),
+            ({"estimator": "PhiDRO"}, "PhiDRO needs divergence"),
+            (
+                {"estimator": "PhiDRO", "options": {"divergence": "kull"}},
+                "divergence is 'kull', expected one of kl, chi2, squared_hellinger",
+            ),
+            ({"estimator": "CVaRDRO", "parameter": "alpha", "grid": [3]}, "alpha is 3, expected at most 1"),
+            ({"options": {"confidence": 0.5}}, "confidence is 0.5, expected a number above ½ and below 1"),
             ({"estimator": "KLDR"}, "unknown estimator 'KLDR'; did you mean 'KLDRO'? (allowed: CIPS, POEM, KLCRM, "),
             ({"estimator": "no.where:Risk"}, "estimator no.where:Risk: No module named 'no'"),
         ],
@@ -405,6 +412,21 @@ class TestFaults:
     def test_what_does_not_fit_its_estimator(self, change, message):
         algorithm = SMALL["algorithms"]["kl"] | change
         assert fault("algorithms.kl", algorithm).startswith(f"config: algorithms.kl: {message}")
+
+    @pytest.mark.parametrize(
+        "algorithm",
+        [
+            {"estimator": "KLDRO", "options": {"radius": "auto"}},
+            {"estimator": "Chi2DRO", "options": {"radius": "auto", "confidence": 0.9, "estimate": "dr"}},
+            {"estimator": "PhiDRO", "parameter": "radius", "grid": [0.1], "options": {"divergence": "reverse_kl"}},
+            {"estimator": "PhiDRO", "options": {"divergence": {"cressie_read": 3}, "radius": "auto"}},
+            {"estimator": "PhiDRO", "parameter": "radius", "grid": [0.1], "options": {"divergence": "total_variation"}},
+            {"estimator": "CVaRDRO", "parameter": "alpha", "grid": [0.5, 1], "options": {"estimate": "dr"}},
+        ],
+    )
+    def test_balls_of_divergences(self, algorithm):
+        config = {**SMALL, "algorithms": {**SMALL["algorithms"], "own": algorithm}}
+        assert complete(config, SCHEMA)["algorithms"]["own"]["options"] == algorithm["options"]
 
 
 class TestAblation:

@@ -28,7 +28,7 @@ from drcrm.report.figures import FIGURES
 
 SOURCE = Path(__file__).parents[2] / "src"
 GRID = (0.001, 0.01, 0.1, 1.0)
-SCORES = ("ips", "clipped_ips", "snips", "clipped_snips", "dr", "dr_bound", "snips_bound")
+SCORES = ("ips", "clipped_ips", "snips", "clipped_snips", "dr", "dr_bound", "snips_bound", "ls_bound")
 LEARNED = ("cips", "kl_dro", "dr")
 TILTED = {"estimate": "dr", "start": "model", "tilt": "auto"}
 
@@ -323,6 +323,24 @@ class TestChain:
             share = log["train"] / log["train"].sum()
             dual = gammas[:, 0] * radius + gammas[:, 0] * np.log(np.exp((z - z.max()) / gammas) @ share) + z.max()
             assert dual.min() == pytest.approx(objective, rel=1e-5)
+
+    @pytest.mark.parametrize(
+        ("ball", "options", "curvature"),
+        [("KLDRO", {}, 1), ("Chi2DRO", {}, 2), ("PhiDRO", {"divergence": "squared_hellinger"}, 0.5)],
+    )
+    def test_a_calibrated_ball_needs_no_grid(self, toy, tmp_path, ball, options, curvature):
+        """Its radius is φ''(1) z²/(2n), n the rows of the training part."""
+        log, fits = toy / "replay4/log.npz", {}
+        radius = curvature * 1.6448536269514722**2 / (2 * read_npz(log, LOG)["train"].sum())
+        for name, given, grid in (
+            ("auto", {"radius": "auto"}, ()),
+            ("given", {}, ("--parameter", "radius", "--grid", float(radius))),
+        ):
+            learn = "fit", "--log", log, "--estimator", ball, "--options", json.dumps({**options, **given})
+            assert run(*learn, *grid, "--output", tmp_path / f"{name}.npz") == 0
+            fits[name] = read_npz(tmp_path / f"{name}.npz", FIT)
+        np.testing.assert_allclose(fits["auto"]["coef"], fits["given"]["coef"], rtol=1e-12)
+        assert np.isnan(fits["auto"]["grid"]).all()
 
     def test_the_cost_model_is_ridge_regression(self, toy):
         """The gradient of the training rows' mean squared error + λ ‖B‖² is zero."""

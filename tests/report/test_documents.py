@@ -111,7 +111,7 @@ def test_rows_of_before_a_column_was_added_are_read(build, tmp_path):
     before = page(build)
     build.rows.cache_clear()
     build.experiment.cache_clear()
-    for kind, later in {"metrics": ["tilt"], "grids": ["dr", "dr_bound", "snips_bound"]}.items():
+    for kind, later in {"metrics": ["tilt"], "grids": ["dr", "dr_bound", "snips_bound", "ls_bound"]}.items():
         path = tmp_path / f"docs/results/small_{kind}.csv.gz"
         pd.read_csv(path).drop(columns=later).to_csv(path, index=False)
     assert page(build) == before

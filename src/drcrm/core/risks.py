@@ -14,11 +14,12 @@ from functools import wraps
 from typing import Literal
 
 import numpy as np
+from scipy.special import ndtri
 
 from ..errors import InputError
 from .numerics import shown
 from .tilt import exponential_weights, tilt_to
-from .validation import above_zero, at_least_zero, check_vector, reject
+from .validation import above_half, above_zero, at_least_zero, check_vector, reject
 
 Evaluation = tuple[float, np.ndarray, float | None]
 
@@ -74,13 +75,7 @@ class Risk(ABC):
     __repr__ = shown
 
     def __call__(self, z, weights=None) -> tuple[float, np.ndarray]:
-        z = check_vector(z, np.size(z), "z")
-        if weights is None:
-            weights = np.ones(len(z))
-        weights = check_vector(weights, len(z), "weights")
-        reject(weights < 0, weights, "weights", "0 or more")
-        if not weights.any():
-            raise InputError(f"the risk of {len(z)} costs, none of which occurs, is undefined")
+        z, weights = checked_costs(z, weights)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             n = weights.sum()
             support, share = weights > 0, weights / n
@@ -101,6 +96,18 @@ class Risk(ABC):
         A search inside begins at ``start``; the third result is where the next, with similar z, may begin. It moves
         last digits only. None where nothing is searched for.
         """
+
+
+def checked_costs(z, weights=None) -> tuple[np.ndarray, np.ndarray]:
+    """Return costs, and how often each occurs, as vectors of one length; InputError says what else they were."""
+    z = check_vector(z, np.size(z), "z")
+    if weights is None:
+        weights = np.ones(len(z))
+    weights = check_vector(weights, len(z), "weights")
+    reject(weights < 0, weights, "weights", "0 or more")
+    if not weights.any():
+        raise InputError(f"the risk of {len(z)} costs, none of which occurs, is undefined")
+    return z, weights
 
 
 class MeanRisk(Risk):
@@ -190,78 +197,95 @@ class AdaptiveBoltzmannRisk(Risk):
         return mean + value, gradient, None
 
 
-class KLBall(Risk):
+class Ball(Risk):
+    """What balls share: a radius, or "auto", that at which the value is an upper confidence bound of the mean.
+
+    Parameters
+    ----------
+    radius : float ≥ 0 or "auto"
+        ε; "auto" is φ''(1) z²/(2n), z the one-sided normal quantile at ``confidence``, as n → ∞ (Lemma 1 of the paper).
+    confidence : float in (½, 1)
+        At which "auto" is calibrated.
+    """
+
+    monotone = True
+    curvature: float | None  # φ''(1)
+
+    def __init__(self, radius: float | str, confidence: float = 0.95):
+        self.radius = radius if isinstance(radius, str) and radius == "auto" else at_least_zero(radius, "radius")
+        self.confidence = above_half(confidence, "confidence")
+
+    def radius_at(self, n: float) -> float:
+        """ε at n costs."""
+        return calibrated_radius(self.curvature, self.confidence, n) if self.radius == "auto" else self.radius
+
+
+def calibrated_radius(curvature: float, confidence: float, n: float) -> float:
+    """φ''(1) z²/(2n), z the one-sided normal quantile: Lemma 1 of the paper presupposes φ''(1) = 2, and two sides."""
+    return curvature * ndtri(confidence) ** 2 / (2 * n)
+
+
+class KLBall(Ball):
     """Exact KL ball: inf_{γ>0} γε + γ log mean e^{z/γ} = max {E_Q z : KL(Q‖P_n) ≤ ε}. Source: Lemma 4 of the paper.
 
     The gradient is the worst-case Q, the Boltzmann weights at the temperature where KL(Q‖P_n) = ε; for
     ε ≥ log(n/#argmax) Q is uniform on the largest z.
 
-    Parameters
-    ----------
-    radius : float ≥ 0
-        ε, in nats.
-
-    Where the search for the temperature starts moves KL(Q‖P_n) by a relative 1e-11 at most.
+    The radius is in nats, φ''(1) = 1. Where the search for the temperature starts moves KL(Q‖P_n) by a relative 1e-11
+    at most.
     """
 
-    monotone = True
-
-    def __init__(self, radius: float):
-        self.radius = at_least_zero(radius, "radius")
+    curvature = 1.0
 
     @homogeneous
     def evaluate(self, z, share, n, start=None):
+        radius = self.radius_at(n)
         largest = z.max()
         below = z - largest
         top = below == 0
-        if top.all() or self.radius >= -np.log(share[top].sum()):
+        if top.all() or radius >= -np.log(share[top].sum()):
             return *_largest(z, share, top), start
-        if self.radius == 0:
+        if radius == 0:
             return share @ z, share, start
         span = -below.min()
         below /= span
-        worst, following = tilt_to(self.radius, below, share, start)
+        worst, following = tilt_to(radius, below, share, start)
         return largest + span * (worst @ below), worst, following
 
 
-class Chi2Ball(Risk):
+class Chi2Ball(Ball):
     """Exact χ² ball: max {E_Q z : (1/n) Σ (n q_i − 1)² ≤ ε, q ≥ 0}. Source: Lemma 3 of the paper, without its proviso.
 
     Equals mean + √(ε V) while all weights stay ≥ 0. The gradient is the worst-case Q, q_i ∝ w_i (z_i − η)_+; for
     ε ≥ n/#argmax − 1 it is uniform on the largest z.
 
-    Parameters
-    ----------
-    radius : float ≥ 0
-        ε. No ½ in the divergence: φ(t) = (t − 1)², φ''(1) = 2.
+    No ½ in the divergence: φ(t) = (t − 1)², φ''(1) = 2.
     """
 
-    monotone = True
-
-    def __init__(self, radius: float):
-        self.radius = at_least_zero(radius, "radius")
+    curvature = 2.0
 
     @homogeneous
     def evaluate(self, z, share, n, start=None):
+        radius = self.radius_at(n)
         largest = z.max()
         below = z - largest
         top = below == 0
-        if self.radius >= 1 / share[top].sum() - 1:
+        if radius >= 1 / share[top].sum() - 1:
             return *_largest(z, share, top), None
-        if self.radius == 0:
+        if radius == 0:
             return share @ z, share, None
         # The threshold for a superset of the support never exceeds the true one, so shrinking the support to what
         # lies above it ends, in a few rounds, at the support itself: a row that is dropped stays dropped.
         active, size, unit = share, len(z), 1.0
         while True:
             mass = active.sum()
-            if size == len(z) and self.radius < TINY_RADIUS:
+            if size == len(z) and radius < TINY_RADIUS:
                 mass = 1.0
             mean = active @ below / mass
             centred = below - mean
             pull = active * centred
             spread = np.sqrt(pull @ centred / mass)
-            stretch = np.sqrt(max(self.radius + (mass - 1) * (1 + self.radius), 0))
+            stretch = np.sqrt(max(radius + (mass - 1) * (1 + radius), 0))
             if stretch > 0 and spread < SMALL and 0 < (extent := -below[active > 0].min()) < 1e10 * SMALL:
                 below = np.where(active > 0, below / extent, 0)  # its squares lose digits: on in units of its range
                 unit *= extent

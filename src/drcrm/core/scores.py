@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..errors import InputError
+from .certificates import upper_bound
 from .log import BanditLog
 from .objective import Objective
 from .policies import ExponentialPolicy
@@ -13,8 +15,7 @@ from .risks import KLBall, MeanRisk
 from .weights import Clipped
 
 UNMODELLED = ("ips", "clipped_ips", "snips", "clipped_snips")
-SCORES = (*UNMODELLED, "dr", "dr_bound", "snips_bound")
-QUANTILE = 1.6448536269514722  # of the standard normal distribution, at 0.95
+SCORES = (*UNMODELLED, "dr", "dr_bound", "snips_bound", "ls_bound")
 
 
 def log_weights(policy: ExponentialPolicy, log: BanditLog) -> np.ndarray:
@@ -63,7 +64,8 @@ class HeldoutScores:
 
     Beside the four of ``off_policy_scores``: dr, the doubly robust mean with min(M, w); dr_bound and snips_bound, the
     worst case of dr and of clipped_snips over the KL ball of radius z²/(2n), z the normal quantile at 0.95, so that a
-    choice by few effective rows is not believed.
+    choice by few effective rows is not believed; ls_bound, the bound of ips by logarithmic smoothing at δ = 0.05 and
+    λ = 1/√n, which holds for every n, and is for costs of at most 0.
 
     Parameters
     ----------
@@ -77,7 +79,7 @@ class HeldoutScores:
 
     def __init__(self, log: BanditLog, clip: float, effects: np.ndarray | None = None):
         self._log, self._clip = log, clip
-        bound, weight = KLBall(QUANTILE**2 / (2 * log.size)), Clipped(clip)
+        bound, weight = KLBall("auto"), Clipped(clip)
         self._objectives = {"snips_bound": Objective(log, bound, weight, "snips")}
         if effects is not None:
             self._objectives["dr"] = Objective(log, MeanRisk(), weight, "dr", effects)
@@ -91,9 +93,19 @@ class HeldoutScores:
 
     def __call__(self, coef: np.ndarray) -> list[float]:
         """Return all scores at Θ, (d, q), in the order of ``SCORES``."""
-        others = SCORES[len(UNMODELLED) :]
-        values = [self._objectives[name](coef)[0] if name in self._objectives else np.nan for name in others]
-        return [*self.unmodelled(coef), *(value if np.isfinite(value) else np.nan for value in values)]
+        values = dict.fromkeys(SCORES[len(UNMODELLED) :], np.nan)
+        values |= {name: objective(coef)[0] for name, objective in self._objectives.items()}
+        values["ls_bound"] = self._log_smoothing(coef)
+        return [*self.unmodelled(coef), *(value if np.isfinite(value) else np.nan for value in values.values())]
+
+    def _log_smoothing(self, coef: np.ndarray) -> float:
+        """The bound by logarithmic smoothing; NaN for costs above 0, or beyond the range of numbers."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            z = np.exp(log_weights(ExponentialPolicy(coef), self._log)) * self._log.cost
+        try:
+            return upper_bound(z, method="log_smoothing", weights=self._log.count)
+        except InputError:
+            return np.nan
 
 
 def choose(scores: Sequence[float], grid: Sequence[float], robust_end: str = "high") -> int | None:

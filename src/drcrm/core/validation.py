@@ -107,6 +107,14 @@ def above_zero(value: float, name: str) -> float:
     return found
 
 
+def above_half(value: float, name: str) -> float:
+    """Return ``value`` as a float; InputError unless it is a probability above one half and below 1."""
+    found = number(value)
+    if not 0.5 < found < 1:
+        raise InputError(f"{name} is {value!r}, expected a number above ½ and below 1")
+    return found
+
+
 def number(value: object) -> float:
     """A real number as a float; NaN for what is none, or is beyond the range of floats."""
     try:

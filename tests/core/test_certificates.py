@@ -1,0 +1,296 @@
+"""Certificates against their formulas, an independent betting, repetitions, and the truth in simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import brentq
+
+import drcrm
+from drcrm import BanditLog, CostModel
+from drcrm.certificates import policy_certificate, upper_bound
+from drcrm.core.phi_ball import PhiBall
+from drcrm.core.scores import log_weights
+from drcrm.divergences import CressieRead, CVaR, SquaredHellinger
+from drcrm.errors import InputError
+
+FINITE = ("empirical_bernstein", "log_smoothing", "betting")
+SMOOTH = ("kl", "chi2", "squared_hellinger", "reverse_kl")
+METHODS = (*SMOOTH, "student", *FINITE)
+every_method = pytest.mark.parametrize("method", METHODS)
+
+
+def ranged(method: str, low: float = -4.0, high: float = 0.0) -> dict:
+    return {"method": method, **({"low": low, "high": high} if method in FINITE and method != "log_smoothing" else {})}
+
+
+def costs(seed: int = 0, n: int = 40) -> np.ndarray:
+    return -4 * np.random.default_rng(seed).beta(1, 2, n)
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.8])
+def test_closed_formulas(confidence):
+    z, delta = costs(), 1 - confidence
+    n, mean, variance = 40, z.mean(), z.var(ddof=1)
+    term = np.log(2 / delta)
+    x = -np.sum(np.log(1 - 0.3 * z)) / (0.3 * n) + np.log(1 / delta) / (0.3 * n)
+    free = -np.sum(np.log(1 - z / np.sqrt(n))) / np.sqrt(n) + np.log(1 / delta) / np.sqrt(n)
+    expected = {
+        "student": mean + stats.t.ppf(confidence, n - 1) * np.sqrt(variance / n),
+        "empirical_bernstein": mean + np.sqrt(2 * variance * term / n) + 7 * 5 * term / (3 * (n - 1)),
+        "log_smoothing": (1 - np.exp(-0.3 * x)) / 0.3,
+        "chi2": mean + stats.norm.ppf(confidence) * np.sqrt(z.var() / n),
+    }
+    for method, value in expected.items():
+        settings = {"smoothing": 0.3} if method == "log_smoothing" else {}
+        assert upper_bound(z, confidence, **ranged(method, -4, 1), **settings) == pytest.approx(value, rel=0, abs=1e-12)
+    least = (1 - np.exp(-free / np.sqrt(n))) * np.sqrt(n)
+    assert upper_bound(z, confidence, "log_smoothing") == pytest.approx(least, abs=1e-12)
+
+
+@pytest.mark.parametrize("method", [*SMOOTH, CressieRead(3), SquaredHellinger(), {"cressie_read": 3}])
+@pytest.mark.parametrize("confidence", [0.95, 0.8])
+def test_a_divergence_is_its_calibrated_ball(method, confidence):
+    z = costs(1)
+    ball = PhiBall(method, 0)
+    radius = ball.curvature * stats.norm.ppf(confidence) ** 2 / 80
+    assert upper_bound(z, confidence, method) == pytest.approx(PhiBall(method, radius)(z)[0], abs=1e-12)
+    student = upper_bound(z, confidence, "student")
+    assert upper_bound(z, confidence, method) == pytest.approx(student, abs=0.03)
+
+
+def bet_by_bet(z, confidence: float, low: float, high: float) -> float:
+    """The hedged capital's upper side, after Waudby-Smith & Ramdas, one row at a time, on a grid that is halved."""
+    x = [(value - low) / (high - low) for value in np.asarray(z)[np.random.default_rng(0).permutation(len(z))]]
+    goal, n = 1 / (1 - confidence), len(z)
+
+    def largest_capital(m: float) -> float:
+        capital, best, total, squares = 1.0, 0.0, 0.5, 0.25
+        for t, value in enumerate(x, start=1):
+            bet = min(np.sqrt(2 * np.log(goal) / (n * squares / t)), 0.5 / (1 - m))
+            capital *= 1 - bet * (value - m)
+            best = max(best, capital)
+            total += value
+            squares += (value - total / (t + 1)) ** 2
+        return best
+
+    if largest_capital(1 - 1e-15) < goal:
+        return high
+    return low + (high - low) * brentq(lambda m: largest_capital(m) - goal, 0, 1 - 1e-15, xtol=1e-13, rtol=1e-13)
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.6])
+@pytest.mark.parametrize("n", [2, 3, 30, 300])
+def test_betting_is_a_capital_bet_by_bet(n, confidence):
+    for z in (costs(2, n), np.round(costs(3, n)), np.full(n, -4.0), np.full(n, -1.0)):
+        found = upper_bound(z, confidence, "betting", low=-4, high=0)
+        assert found == pytest.approx(bet_by_bet(z, confidence, -4, 0), abs=1e-9)
+        assert z.mean() < found <= 0
+
+
+@every_method
+def test_counts_are_repetitions(method):
+    z, counts = costs(4), np.random.default_rng(5).integers(0, 4, 40)
+    found = upper_bound(z, **ranged(method), weights=counts)
+    assert found == pytest.approx(upper_bound(np.repeat(z, counts), **ranged(method)), abs=1e-12)
+
+
+@every_method
+def test_a_bound_is_above_the_mean_falls_with_n_and_grows_with_confidence(method):
+    z = costs(6)
+    found = [upper_bound(z, confidence, **ranged(method)) for confidence in (0.6, 0.9, 0.99)]
+    assert z.mean() < found[0] < found[1] < found[2]
+    assert upper_bound(z, 0.9, weights=np.full(40, 30), **ranged(method)) < found[1]
+
+
+@every_method
+def test_a_bound_by_groups_is_of_their_means(method):
+    rng = np.random.default_rng(7)
+    z, groups, counts = costs(8, 60), rng.integers(0, 12, 60) * 5, rng.integers(0, 3, 60)
+    used = [each for each in np.unique(groups) if counts[groups == each].any()]
+    means = [np.average(z[groups == each], weights=counts[groups == each]) for each in used]
+    found = upper_bound(z, **ranged(method), weights=counts, groups=groups)
+    assert found == pytest.approx(upper_bound(means, **ranged(method)), abs=1e-12)
+
+
+@pytest.mark.parametrize("method", FINITE)
+@pytest.mark.parametrize(("a", "b"), [(0.2, 0.2), (0.05, 2.0), (2.0, 0.1)])
+def test_finite_bounds_cover(method, a, b):
+    rng = np.random.default_rng(9)
+    truth, missed = -4 * a / (a + b), 0
+    for _ in range(300):
+        missed += upper_bound(-4 * rng.beta(a, b, 60), 0.9, **ranged(method)) < truth
+    assert missed <= 30
+
+
+@pytest.mark.parametrize(
+    ("z", "settings", "reason"),
+    [
+        ([0.1, -1], {"method": "log_smoothing"}, "z is 0.1 in row 0, expected at most 0, which log_smoothing presumes"),
+        ([-1, -2], {"method": "betting"}, "low is None, high is None: betting presumes costs in a range that is known"),
+        ([-1, -2], {"method": "empirical_bernstein", "low": -2}, "high is None: empirical_bernstein presumes costs in"),
+        ([-1, -2], {"method": "betting", "low": 0, "high": -4}, "low is 0, high is -4: betting presumes"),
+        (
+            [-1, -5],
+            {"method": "betting", "low": -4, "high": 0},
+            "z is -5.0 in row 1, expected -4 to 0, the range",
+        ),
+        (
+            [-1, -2],
+            {"method": "betting", "low": -4, "high": 0, "weights": [1, 1.5]},
+            "weights is 1.5 in row 1",
+        ),
+        (
+            [-1, -2],
+            {"method": "student", "low": -4},
+            "low and high are of empirical_bernstein and betting, not",
+        ),
+        ([-1, -2], {"method": "kl", "smoothing": 1}, "smoothing is of log_smoothing, not of kl"),
+        ([-1, -2], {"method": "log_smoothing", "smoothing": 0}, "smoothing is 0, expected a finite number > 0"),
+        ([-1, -2], {"confidence": 0.5}, "confidence is 0.5, expected a number above ½ and below 1"),
+        ([-1, -2], {"confidence": 1}, "confidence is 1, expected"),
+        ([-1], {"method": "kl"}, "a bound by kl is of at least 2 costs; there is 1"),
+        ([-1], {"method": "student"}, "a bound by student is of at least 2 costs; there is 1"),
+        (
+            [-1, -2],
+            {"method": "total_variation"},
+            r"TotalVariation\(\) has no φ''\(1\) > 0, and so no asymp",
+        ),
+        ([-1, -2], {"method": CVaR(0.5)}, r"CVaR\(0.5\) has no φ''\(1\) > 0"),
+        (
+            [-1, -2],
+            {"method": "hoeffding"},
+            "method is 'hoeffding', expected one of student, empirical_b",
+        ),
+        ([-1, -2], {"method": 3}, "divergence is 3, expected one of"),
+        ([-1, np.nan], {}, "z is nan in row 1, expected a finite number"),
+        ([-1, -2], {"groups": [0]}, r"groups has shape \(1,\), expected \(2,\)"),
+        ([-1e308, 1e308], {"method": "student"}, "the bound of costs from -1e[+]308 to 1e[+]308 is beyond"),
+    ],
+)
+def test_what_a_bound_does_not_presume_is_an_error(z, settings, reason):
+    with pytest.raises(InputError, match=reason):
+        upper_bound(z, **settings)
+
+
+@pytest.fixture(scope="module")
+def held(logged, random_policy, parts):
+    """A policy, held-out rows with counts, and a cost model of others."""
+    log = logged(n=80)
+    train, heldout = parts(log)
+    count = np.random.default_rng(1).integers(0, 3, len(heldout.Y))
+    kept = heldout.X, heldout.Y, heldout.propensity, heldout.cost, heldout.context, count
+    return random_policy(3), BanditLog(*kept), CostModel(0.01).fit_log(train)
+
+
+def in_full(held, estimate: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """z, w, c and the context of every row, each as often as it occurs."""
+    policy, log, model = held
+    weight = np.exp(log_weights(policy, log))
+    z = weight * log.cost
+    if estimate == "dr":
+        X = log.X[log.context]
+        z = model.expectation(X, policy) + weight * (log.cost - model.predict(X, log.Y))
+    return [np.repeat(each, log.count) for each in (z, weight, log.cost, log.context)]
+
+
+@pytest.mark.parametrize("by", ["row", "context"])
+@pytest.mark.parametrize("method", ["kl", "student", CressieRead(3)])
+@pytest.mark.parametrize("estimate", ["ips", "dr"])
+def test_a_policys_certificate_is_the_bound_of_its_costs(held, estimate, method, by):
+    policy, log, model = held
+    z, weight, _, context = in_full(held, estimate)
+    found = policy_certificate(policy, log, estimate, 0.9, method, by, cost_model=model)
+    groups = context if by == "context" else None
+    assert found.bound == pytest.approx(upper_bound(z, 0.9, method, groups=groups), abs=1e-10)
+    assert found.n == (len(np.unique(context)) if by == "context" else len(z))
+    if by == "row":
+        assert found.value == pytest.approx(drcrm.off_policy_value(policy, log, estimate, cost_model=model), abs=1e-10)
+    assert found.effective_size == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
+    assert found.mean_weight == pytest.approx(weight.mean())
+    assert found.asymptotic
+
+
+@pytest.mark.parametrize("by", ["row", "context"])
+@pytest.mark.parametrize("method", ["kl", "chi2", "squared_hellinger"])
+def test_the_ratio_is_the_root_of_the_ball(held, method, by):
+    policy, log, _ = held
+    _, weight, cost, context = in_full(held, "snips")
+    groups = context if by == "context" else None
+    found = policy_certificate(policy, log, "snips", method=method, by=by)
+    excess = lambda v: upper_bound(weight * (cost - v), method=method, groups=groups)  # noqa: E731
+    assert found.bound == pytest.approx(brentq(excess, cost.min(), cost.max(), xtol=1e-13), abs=1e-9)
+    if by == "row":
+        assert found.value == pytest.approx(weight @ cost / weight.sum(), abs=1e-12)
+        ball = PhiBall(method, "auto")
+        assert found.bound == pytest.approx(drcrm.off_policy_value(policy, log, "snips", ball), abs=1e-10)
+
+
+def test_finite_bounds_of_a_policy(held):
+    policy, log, _ = held
+    z, weight, cost, _ = in_full(held, "ips")
+    found = policy_certificate(policy, log, method="log_smoothing")
+    assert found.bound == pytest.approx(upper_bound(z, method="log_smoothing"), abs=1e-12)
+    assert not found.asymptotic
+    clipped = policy_certificate(policy, log, method="betting", clip=2.0, low=-4, high=0)
+    expected = upper_bound(np.minimum(weight, 2) * cost, method="betting", low=-4, high=0)
+    assert clipped.bound == pytest.approx(expected, abs=0.05)  # the rows stand in another order
+    assert clipped.bound > found.value
+
+
+def test_each_of_k_choices_has_its_share_of_the_level_and_says_so(held):
+    policy, log, _ = held
+    found = policy_certificate(policy, log, confidence=0.9, choices=4)
+    assert found.bound == pytest.approx(policy_certificate(policy, log, confidence=0.975).bound, abs=1e-12)
+    assert (found.confidence, found.choices) == (0.9, 4)
+    said = repr(found)
+    assert said.startswith(
+        f"cost at most {found.bound:.6g} with probability 0.9, each of 4 choices with 0.975, as n → ∞ ("
+    )
+    assert f"(ips {found.value:.6g}; kl by row, n = {found.n}; effective size {found.effective_size:.6g} rows" in said
+    assert "choices" not in repr(policy_certificate(policy, log, method="log_smoothing"))
+    assert "∞" not in repr(policy_certificate(policy, log, method="log_smoothing"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"estimate": "dm"}, "estimate is 'dm', which has no certificate: none covers the error of a cost model"),
+        ({"estimate": "wis"}, "estimate is 'wis', expected one of 'ips', 'snips', 'dr'"),
+        ({"estimate": "dr"}, "the certificate of 'dr' needs cost_model=, fitted to other rows"),
+        ({"estimate": "snips", "method": "student"}, "the certificate of 'snips' is by a divergence, not by student"),
+        ({"estimate": "snips", "clip": 2.0}, "clip is for 'ips' and costs of at most 0"),
+        ({"clip": 0.5}, "clip is 0.5, expected a number ≥ 1, or None"),
+        ({"by": "day"}, "by is 'day', expected 'row' or 'context'"),
+        ({"choices": 0}, "choices is 0, expected a whole number ≥ 1"),
+        ({"choices": 2.5}, "choices is 2.5, expected a whole number ≥ 1"),
+        ({"confidence": 2}, "confidence is 2, expected a number above ½ and below 1"),
+    ],
+)
+def test_what_is_no_certificate_of_a_policy(held, settings, reason):
+    policy, log, _ = held
+    with pytest.raises(InputError, match=reason):
+        policy_certificate(policy, log, **settings)
+
+
+def test_clipping_is_refused_where_it_can_hide_costs(held):
+    policy, log, _ = held
+    with pytest.raises(InputError, match="clip is for 'ips' and costs of at most 0"):
+        policy_certificate(policy, log.with_cost(log.cost + 2), clip=2.0)
+
+
+def test_a_log_without_any_weight_says_nothing_of_a_ratio(held, random_policy):
+    _, log, _ = held
+    away = log.with_contexts(1e4 * np.ones_like(log.X))
+    never = drcrm.ExponentialPolicy(np.full((4, 2), -1.0))
+    away = BanditLog(away.X, np.ones_like(log.Y), log.propensity, log.cost, log.context, log.count)
+    with pytest.raises(InputError, match="no row of the log has a weight"):
+        policy_certificate(never, away, "snips")
+    assert policy_certificate(never, away).effective_size == 0
+
+
+def test_the_public_names():
+    assert drcrm.certificates.upper_bound is upper_bound
+    assert drcrm.divergences.CVaR is CVaR
+    assert drcrm.risks.PhiBall is PhiBall

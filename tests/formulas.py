@@ -1,0 +1,20 @@
+"""φ-divergences with their formulas written out, and φ''(1), None where there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from drcrm.divergences import KL, Chi2, CressieRead, CVaR, ReverseKL, SquaredHellinger, TotalVariation
+
+FORMULAS = {
+    "KL": (KL(), lambda t: t * np.log(t) - t + 1, 1),
+    "χ²": (Chi2(), lambda t: (t - 1) ** 2, 2),
+    "Hellinger": (SquaredHellinger(), lambda t: (np.sqrt(t) - 1) ** 2, 0.5),
+    "reverse KL": (ReverseKL(), lambda t: -np.log(t) + t - 1, 1),
+    "k = 3": (CressieRead(3), lambda t: (t**3 - 3 * t + 2) / 6, 1),
+    "k = 3/2": (CressieRead(1.5), lambda t: (t**1.5 - 1.5 * t + 0.5) / 0.75, 1),
+    "k = −1": (CressieRead(-1), lambda t: (1 / t + t - 2) / 2, 1),
+    "total variation": (TotalVariation(), lambda t: abs(t - 1), None),
+    "CVaR": (CVaR(0.4), lambda t: np.where(t <= 2.5, 0, np.inf), None),
+}
+SMOOTH = [name for name, (_, _, curvature) in FORMULAS.items() if curvature]
