@@ -221,7 +221,7 @@ def test_what_is_public_is_listed_and_shown(log):
     shown = {
         drcrm.risks.KLBall(0.1): "KLBall(radius=0.1)",
         drcrm.risks.MeanRisk(): "MeanRisk()",
-        drcrm.risks.AdaptiveBoltzmannRisk(0.1): "AdaptiveBoltzmannRisk(radius=0.1, variance='mean')",
+        drcrm.risks.AdaptiveBoltzmannRisk(0.1, "sum"): "AdaptiveBoltzmannRisk(radius=0.1, variance='sum')",
         Shrunk(2): "Shrunk(shrinkage=2.0)",
         Clipped(4.0): "Clipped(clip=4.0)",
         CostModel(0.1).fit_log(log): "CostModel(penalty=0.1)",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import numpy as np
 
 TINY = -200.0
@@ -21,6 +23,8 @@ def exp(x: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 
 def shown(self: object) -> str:
-    """A repr: the class with what its constructor stores, ``KLBall(radius=0.1)``; not what is private, or fitted."""
-    stored = (f"{name}={value!r}" for name, value in vars(self).items() if name.strip("_") == name)
-    return f"{type(self).__name__}({', '.join(stored)})"
+    """A repr: the class with what its constructor stores and is no default, ``KLBall(radius=0.1)``; nothing fitted."""
+    arguments = signature(type(self)).parameters
+    stored = {name: value for name, value in vars(self).items() if name in arguments}
+    given = (f"{name}={value!r}" for name, value in stored.items() if value != arguments[name].default)
+    return f"{type(self).__name__}({', '.join(given)})"
