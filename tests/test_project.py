@@ -114,6 +114,15 @@ def test_the_readmes_example_prints_what_it_says(capsys):
     assert float(capsys.readouterr().out) == pytest.approx(float(stated), abs=0.005)
 
 
+def test_the_readmes_certificate_is_what_it_says(capsys):
+    readme = (ROOT / "README.md").read_text()
+    [example], [*_, certificate] = (re.findall(rf"```{kind}\n(.*?)```", readme, re.S) for kind in ("python", "py"))
+    exec(example + certificate, {})
+    *_, said, own = capsys.readouterr().out.splitlines()
+    assert said.startswith(re.search(r"# (cost at most .*?) …", certificate)[1])
+    assert own == re.search(r"# (-[\d.]+), the logging", certificate)[1]
+
+
 def test_what_the_readme_says_of_costs_above_zero(capsys):
     """Errors of CIPS on its example, as the costs are translated; those of its other estimates stay small."""
     readme = " ".join((ROOT / "README.md").read_text().split())

@@ -145,7 +145,7 @@ def test_contexts_do_not_go_through_searches(routed, log):
 
 def test_the_readmes_search_chooses_what_it_says(capsys):
     [example] = re.findall(r"```python\n(.*?)```", README, re.S)
-    [search] = re.findall(r"```py\n(.*?)```", README, re.S)
+    search, _ = re.findall(r"```py\n(.*?)```", README, re.S)
     [stated] = re.findall(r"best_params_\)  # (.*)", search)
     with sklearn.config_context():
         exec(example + search, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from scipy.special import expit, log_expit
 
 from drcrm import ExponentialPolicy
 from drcrm.core.numerics import exp
-from drcrm.core.policies import partition
+from drcrm.core.policies import as_policy, partition
 from drcrm.errors import InputError
 
 ACTIONS = np.array(list(product([0, 1], repeat=3)))
@@ -103,3 +104,12 @@ def test_exponentials_that_vanish_are_zero():
     out = np.empty(5)
     assert np.array_equal(exp(x, out=out), expected)
     assert np.array_equal(exp(x, out=x), expected)
+
+
+def test_a_policy_is_itself_or_that_of_an_estimator(random_policy):
+    policy = random_policy(labels=3)
+    assert as_policy(policy) is policy
+    assert as_policy(SimpleNamespace(policy_=policy)) is policy
+    for other in (policy.coef, SimpleNamespace(), None):
+        with pytest.raises(InputError, match="expected an ExponentialPolicy or a fitted estimator"):
+            as_policy(other)

@@ -19,7 +19,7 @@ from .divergences import NAMED, as_divergence
 from .estimates import ESTIMATES, SelfNormalised
 from .log import BanditLog
 from .phi_ball import PhiBall
-from .policies import ExponentialPolicy
+from .policies import ExponentialPolicy, as_policy
 from .risks import checked_costs
 from .validation import above_half, above_zero, check_integers, number, reject
 
@@ -113,7 +113,7 @@ class Certificate:
 
 @np.errstate(over="ignore", invalid="ignore")  # what is not finite in the end is said
 def policy_certificate(
-    policy: ExponentialPolicy,
+    policy,
     log: BanditLog,
     estimate: str = "ips",
     confidence: float = 0.95,
@@ -130,7 +130,8 @@ def policy_certificate(
 
     Parameters
     ----------
-    policy : ExponentialPolicy
+    policy : ExponentialPolicy or a fitted estimator
+        It draws its actions: a certificate is not one of its most probable actions.
     log : BanditLog
         Rows that neither the policy nor the cost model was made from.
     estimate : "ips", "snips" or "dr"
@@ -163,7 +164,7 @@ def policy_certificate(
     if not (number(choices) >= 1 and choices == int(choices)):
         raise InputError(f"choices is {choices!r}, expected a whole number ≥ 1")
     bound = _Bound(1 - (1 - above_half(confidence, "confidence")) / choices, method, low, high, smoothing)
-    log = log.recount(log.count)
+    policy, log = as_policy(policy), log.recount(log.count)
     weight = _weights(policy, log, estimate, clip)
     if estimate == "snips":
         value, upper, n = _ratio(bound, weight, log, by)

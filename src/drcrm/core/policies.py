@@ -89,3 +89,14 @@ def partition(scores: np.ndarray, buffers: np.ndarray | None = None) -> tuple[np
     if large:
         log_partition += np.maximum(scores - LARGE, 0) @ ones
     return log_partition, marginals
+
+
+def as_policy(policy) -> ExponentialPolicy:
+    """Return an exponential policy, or that of a fitted estimator; InputError for anything else."""
+    found = policy if isinstance(policy, ExponentialPolicy) else getattr(policy, "policy_", None)
+    if not isinstance(found, ExponentialPolicy):
+        raise InputError(
+            f"policy is of type {type(policy).__name__}, expected an ExponentialPolicy or a fitted estimator; "
+            "of a pipeline, its last step, with X as the others make it"
+        )
+    return found

@@ -11,7 +11,7 @@ from .cost_model import CostModel, label_effects
 from .estimates import ESTIMATES
 from .log import BanditLog
 from .objective import Objective
-from .policies import ExponentialPolicy
+from .policies import ExponentialPolicy, as_policy
 from .risks import MeanRisk, Risk
 from .starts import start_coef
 from .weights import Clipped, Likelihood, Weight
@@ -82,7 +82,7 @@ def begin(
 
 
 def off_policy_value(
-    policy: ExponentialPolicy,
+    policy,
     log: BanditLog,
     estimate: str = "ips",
     risk: Risk | None = None,
@@ -94,7 +94,7 @@ def off_policy_value(
 
     Parameters
     ----------
-    policy : ExponentialPolicy
+    policy : ExponentialPolicy or a fitted estimator
     log : BanditLog
     estimate : "ips", "snips", "dr" or "dm"
         See :mod:`drcrm.core.estimates`.
@@ -114,7 +114,7 @@ def off_policy_value(
     log = log.recount(log.count)
     terms = Terms(risk or MeanRisk(), as_weight(weight), estimate)
     effects = begin(log, estimate, cost_model=cost_model).effects
-    return float(terms.objective(log, clip, effects)(policy.coef)[0])
+    return float(terms.objective(log, clip, effects)(as_policy(policy).coef)[0])
 
 
 def as_weight(weight) -> Weight | None:
