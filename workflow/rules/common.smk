@@ -21,7 +21,7 @@ from drcrm.errors import InputError
 from drcrm.locks import hold
 from drcrm.pipeline.dependencies import source_files
 from drcrm.registry import BASELINE, LOSSES, find_estimator
-from drcrm.report.style import FIGURE_TITLES
+from drcrm.report.style import FIGURE_TITLES, LEMMA_FIGURES
 
 SCHEMA = PROJECT / "workflow/schemas/config.schema.yaml"
 LOCK = ".snakemake/drcrm.lock"  # of a run and of its jobs, in the working folder
