@@ -14,6 +14,7 @@ from drcrm.pipeline.columns import LEMMA_COLUMNS
 from drcrm.simulation.population import Population
 from drcrm.simulation.theory import FEW, SAMPLE, TABLES, expansion
 
+REPETITIONS = 100
 SMOOTH = ("kl", "chi2", "squared_hellinger", "reverse_kl", "cressie_read_3")
 
 
@@ -46,16 +47,18 @@ def test_tables_have_their_columns_and_the_same_rows_by_seed(lemma, skewed):
     assert not found[0].equals(found[2])
 
 
-class TestLemma1:
-    @pytest.fixture(scope="class")
-    def found(self, coin) -> pd.DataFrame:
-        return table("lemma1", {"light": coin}, repetitions=400)
+@pytest.fixture(scope="module")
+def covered(coin) -> pd.DataFrame:
+    return table("lemma1", {"light": coin}, repetitions=REPETITIONS)
 
-    def test_coverage_is_that_of_the_binomial_law(self, found):
+
+class TestLemma1:
+    def test_coverage_is_that_of_the_binomial_law(self, covered):
         """A sample of a coin is its number of −1: bounds hold with probabilities that can be summed."""
         n = 50
         ones = np.arange(n + 1)
         probability = stats.binom.pmf(ones, n, 0.4)
+        shares = covered.set_index(["n", "method", "radius", "confidence"])["coverage"]
         for confidence in (0.95, 0.8):
             for method, options in {
                 "kl": {},
@@ -67,21 +70,20 @@ class TestLemma1:
                 samples = [np.repeat([-1.0, 0.0], [k, n - k]) for k in ones]
                 held = [upper_bound(z, confidence, method, **options) >= -0.4 for z in samples]
                 exact = probability @ held
-                radius = "one_sided" if method in SMOOTH else ""
-                row = found.query("n == @n and method == @method and radius == @radius and confidence == @confidence")
-                error = 4 * np.sqrt(exact * (1 - exact) / 400) + 1e-12
-                assert row["coverage"].item() == pytest.approx(exact, abs=error)
+                error = 4 * np.sqrt(exact * (1 - exact) / REPETITIONS) + 1e-12
+                share = shares[n, method, "one_sided" if method in SMOOTH else "", confidence]
+                assert share == pytest.approx(exact, abs=error)
 
-    def test_intervals_are_wilsons(self, found):
-        row = found.query("n == 4000 and method == 'kl' and radius == 'one_sided' and confidence == 0.8").iloc[0]
+    def test_intervals_are_wilsons(self, covered):
+        row = covered.query("n == 4000 and method == 'kl' and radius == 'one_sided' and confidence == 0.8").iloc[0]
         share, z = row["coverage"], stats.norm.ppf(0.975)
-        centre = (share + z**2 / 800) / (1 + z**2 / 400)
-        half = z / (1 + z**2 / 400) * np.sqrt(share * (1 - share) / 400 + (z / 800) ** 2)
+        centre = (share + z**2 / (2 * REPETITIONS)) / (1 + z**2 / REPETITIONS)
+        half = z / (1 + z**2 / REPETITIONS) * np.sqrt(share * (1 - share) / REPETITIONS + (z / (2 * REPETITIONS)) ** 2)
         assert (row["low"], row["high"]) == pytest.approx((centre - half, centre + half))
 
-    def test_limits_are_those_of_the_design(self, found):
+    def test_limits_are_those_of_the_design(self, covered):
         """At δ = 0.05 the printed radius has the one-sided level 1 − δ/2 for χ², 0.997 for KL."""
-        limits = found[found["confidence"] == 0.95].groupby(["method", "radius"])["limit"].first()
+        limits = covered[covered["confidence"] == 0.95].groupby(["method", "radius"])["limit"].first()
         assert limits["chi2", "printed"] == pytest.approx(0.975)
         assert limits["kl", "printed"] == pytest.approx(stats.norm.cdf(np.sqrt(2) * 1.959964), abs=1e-6)
         assert round(limits["kl", "printed"], 3) == 0.997
@@ -90,13 +92,13 @@ class TestLemma1:
             assert limits[name, "one_sided"] == pytest.approx(0.95)
         assert limits["mean", ""] == 0.5
 
-    def test_balls_come_near_their_limits(self, found):
-        at = found[(found["n"] == 4000) & (found["radius"] != "")]
-        error = np.sqrt(at["limit"] * (1 - at["limit"]) / 400)
+    def test_balls_come_near_their_limits(self, covered):
+        at = covered[(covered["n"] == 4000) & (covered["radius"] != "")]
+        error = np.sqrt(at["limit"] * (1 - at["limit"]) / REPETITIONS)
         assert ((at["coverage"] - at["limit"]).abs() < 4 * error + 0.01).all()
 
-    def test_widths_are_in_units_of_students(self, found):
-        width = found[found["n"] == 4000].set_index(["method", "radius", "confidence"])["width"]
+    def test_widths_are_in_units_of_students(self, covered):
+        width = covered[covered["n"] == 4000].set_index(["method", "radius", "confidence"])["width"]
         assert width["student", "", 0.95] == 1
         assert width["mean", "", 0.95] == 0
         assert width["kl", "one_sided", 0.95] == pytest.approx(1, abs=0.02)

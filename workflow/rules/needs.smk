@@ -138,4 +138,4 @@ def theory_megabytes(wildcards):
 
 def theory_seconds(wildcards):
     """Samples of every size, each judged by every bound."""
-    return 60 + 0.3 * config["theory"]["repetitions"] * (wildcards.lemma == "lemma1")
+    return 60 + 0.15 * config["theory"]["repetitions"] * (wildcards.lemma == "lemma1")
