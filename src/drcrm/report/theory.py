@@ -8,6 +8,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from ..registry import GREY
 from .style import BOUND_LOOKS, COLUMN, TAILS
@@ -89,6 +90,7 @@ def width(frame: pd.DataFrame) -> Figure:
         axes.set_xticks(sizes, [str(n) for n in sizes])
         axes.xaxis.minorticks_off()
         axes.set_xlabel("n")
+    _write_numbers(panels[0, 0])
     panels[0, 0].set_ylabel("width / Student's")
     _legend(figure, panels)
     return figure
@@ -142,9 +144,7 @@ def duality(frame: pd.DataFrame) -> Figure:
         curve = part[part["radius"] == radius]
         above.semilogx(curve["temperature"], curve["dual"], color="#0072B2", label="dual at γ")
         above.semilogx(curve["temperature"], curve["boltzmann"], color="#E69F00", label="Boltzmann at γ")
-        above.axhline(
-            curve["primal"].iloc[0], color="black", linestyle="--", label=f"primal, the ball of ε = {radius:.2g}"
-        )
+        above.axhline(curve["primal"].iloc[0], color="black", linestyle="--", label=f"primal at ε = {radius:.2g}")
         above.set_xlabel("γ / γ*")
         best = part[(part["temperature"] - 1).abs() < 1e-9]
         for name, label, colour, marker in (
@@ -164,7 +164,7 @@ def duality(frame: pd.DataFrame) -> Figure:
 
 def temperature(frame: pd.DataFrame) -> Figure:
     """Lemma 5: √(V/2ε) ÷ γ*, and aKL-CRM's premium over the mean ÷ that of the KL ball, against ε."""
-    figure, panels = _panels(2, 3.4, sharex=True, sharey="row")
+    figure, panels = _panels(2, 4.4, sharex=True, sharey="row")
     for (above, below), part in zip(panels.T, _by_tail(frame), strict=True):
         above.loglog(part["radius"], part["ratio"], color="black", label="√(V/2ε) / γ*")
         below.loglog(part["radius"], part["premium"], color="#0072B2", label="aKL-CRM's premium / the KL ball's")
@@ -173,7 +173,9 @@ def temperature(frame: pd.DataFrame) -> Figure:
             axes.axhline(1, color=GREY, linewidth=0.8, zorder=0)
             _mark_calibrated(axes, part)
         below.set_xlabel("ε")
-    panels[0, 0].set_ylim(0.1, 10)
+    panels[0, 0].set_ylim(0.15, 6)
+    for axes in panels[:, 0]:
+        _write_numbers(axes)
     panels[0, 0].set_ylabel("temperature / exact")
     panels[1, 0].set_ylabel("premium / exact")
     _legend(figure, panels)
@@ -203,6 +205,13 @@ def _panels(rows: int, height: float, **shared):
     for axes, title in zip(panels[0], TAILS.values(), strict=True):
         axes.set_title(title)
     return figure, panels
+
+
+def _write_numbers(axes: Axes) -> None:
+    """Numbers in place of powers on a logarithmic axis upwards."""
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.minorticks_off()
 
 
 def _mark_calibrated(axes: Axes, part: pd.DataFrame) -> None:
