@@ -1,13 +1,14 @@
 """Write the pages and pictures of finished experiments: `python docs/build.py [EXPERIMENT ...]`.
 
-Experiments that are named are first taken from results/: their rows and provenance are put into docs/results; of
-`theory`, its tables. Then all is made of docs/results: a page docs/experiments/EXPERIMENT.md for each, its figures in
+Experiments that are named, and `theory`, are first taken from results/: their rows and provenance are put into
+docs/results. Then all is made of docs/results: a page docs/experiments/EXPERIMENT.md for each, its figures in
 docs/figures, and in README.md and docs/theory.md what stands between <!-- KIND ARGUMENTS --> and <!-- end -->:
 
     losses EXPERIMENT METRIC SELECTION      the table of a loss
     figure EXPERIMENT FIGURE DATASET        a figure with its caption
     overview EXPERIMENT                     the overview with its caption
     theory FIGURE DATASET                   in docs/theory.md, a figure of the theory with its caption
+    provenance EXPERIMENT                   what code, packages and machine it comes from
 
 Options and names come from config.yaml, with docs/EXPERIMENT.yaml added where there is one; what an experiment is, from
 the table of README.md.
@@ -60,12 +61,13 @@ WITH_OVERVIEW = ("beyond", "made")  # pages that open on the overview
 def kept(name: str) -> list[str]:
     """The files in results/NAME that are kept."""
     if name == THEORY:
-        return [f"{lemma}_{dataset}.csv" for lemma in LEMMA_COLUMNS for dataset in shipped()["theory"]["datasets"]]
+        datasets = shipped()["theory"]["datasets"]
+        return [*(f"{lemma}_{dataset}.csv" for lemma in LEMMA_COLUMNS for dataset in datasets), "provenance.json"]
     return [*(f"{table}.csv" for table in ROWS), "provenance.json"]
 
 
 def take(name: str) -> None:
-    """Put the rows and the provenance of an experiment in results/, or the tables of the theory, into docs/results."""
+    """Put the rows and the provenance of an experiment, or of the theory, from results/ into docs/results."""
     found = {}
     for source in kept(name):
         target = f"{source}.gz" if source.endswith(".csv") else source
@@ -290,7 +292,17 @@ def write_theory_figures() -> None:
             write_figure(THEORY_FIGURES[shown](table), file)
 
 
-KINDS = {"losses": (losses, 3), "figure": (figure, 3), "overview": (overview_block, 1), "theory": (theory_block, 2)}
+def provenance_block(name: str) -> str:
+    return documents.provenance(provenance(name))
+
+
+KINDS = {
+    "losses": (losses, 3),
+    "figure": (figure, 3),
+    "overview": (overview_block, 1),
+    "theory": (theory_block, 2),
+    "provenance": (provenance_block, 1),
+}
 
 
 def filled(text: str) -> str:

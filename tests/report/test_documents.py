@@ -251,17 +251,20 @@ def test_the_theory_is_taken_and_drawn_where_it_is_shown(build, tmp_path):
     with pytest.raises(InputError, match=f"^{missing}$"):
         build.take("theory")
     for name in build.kept("theory"):
-        (tmp_path / "results/theory" / name).write_text("x\n")
+        (tmp_path / "results/theory" / name).write_text('{"machine": "x86_64"}\n')
     row = {"tail": "light", "radius": 0.1, "breaking": 1.0, "calibrated": 0.2, "ball": 1, "penalised": 1}
     table = pd.DataFrame([row, {**row, "radius": 1.0}]).assign(least_weight=0.5)
     tails = pd.concat([table.assign(tail=tail) for tail in ("light", "left", "right")])
     tails.to_csv(tmp_path / "results/theory/lemma3_digits.csv", index=False)
     build.take("theory")
     document = tmp_path / "docs/theory.md"
-    document.write_text("Before.\n\n<!-- theory penalty digits -->\n<!-- end -->\n")
+    document.write_text(
+        "Before.\n\n<!-- theory penalty digits -->\n<!-- end -->\n\n<!-- provenance theory -->\n<!-- end -->"
+    )
     text = build.texts()[document]
     assert text.startswith('Before.\n\n<!-- theory penalty digits -->\n\n<img src="figures/theory_penalty_digits.png"')
     assert "Lemma 3 on Digits, one sample of 500 losses" in text
+    assert text.endswith("- machine: x86_64\n\n<!-- end -->")
     build.write_theory_figures()
     assert [path.name for path in (tmp_path / "docs/figures").iterdir()] == ["theory_penalty_digits.png"]
 

@@ -3,6 +3,7 @@
 
 rule theory:
     input:
+        "results/theory/provenance.json",
         expand(
             "results/theory/figures/{shown}_{dataset}.{kind}",
             shown=LEMMA_FIGURES,
@@ -35,6 +36,36 @@ rule theory_table:
     shell:
         "{params.drcrm} theory {wildcards.lemma} --train {input.train} --repetitions {params.theory[repetitions]}"
         " --dataset {wildcards.dataset} --seed {params.theory[seed]} --output {output} 2> {log}"
+
+
+rule theory_provenance:
+    input:
+        code("provenance"),
+        expand(
+            "results/theory/{lemma}_{dataset}.csv",
+            lemma=sorted({each.lemma for each in LEMMA_FIGURES.values()}),
+            dataset=config["theory"]["datasets"],
+        ),
+    output:
+        "results/theory/provenance.json",
+    log:
+        "results/theory/logs/provenance.log",
+    benchmark:
+        "results/theory/benchmarks/provenance.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=asked_megabytes(interpreter(80)),
+        runtime=asked_minutes(moments),
+    params:
+        drcrm=drcrm,
+        project=lambda wildcards, output: str(PROJECT),
+        settings=theory_settings(),
+    message:
+        "provenance of the theory"
+    shell:
+        "{params.drcrm} provenance --project {params.project:q} --config {params.settings:q} --output {output} 2> {log}"
 
 
 rule theory_figure:
