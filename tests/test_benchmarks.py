@@ -85,3 +85,40 @@ def test_rows_of_other_sets_stay(imported, tmp_path):
     rows = replace_rows(tmp_path / "rows.csv", old[:1].assign(loss=3.0))
     assert rows.to_dict("list") == {"dataset": ["b", "a"], "loss": [2.0, 3.0]}
     assert pd.read_csv(tmp_path / "rows.csv").equals(rows)
+
+
+def test_the_truth_of_every_setting_is_the_mean_of_its_costs(imported):
+    coverage = imported("coverage")
+    for name, setting in coverage.settings().items():
+        rng = np.random.default_rng(1)
+        drawn = np.array([setting.draw(rng, 4000).mean() for _ in range(50)])
+        error = drawn.std() / np.sqrt(50)
+        assert abs(drawn.mean() - setting.truth(4000)) < 4 * error, name
+        z = setting.draw(rng, 400)
+        assert z.shape == (400,)
+        assert setting.low <= z.min() <= z.max() <= 0
+
+
+def test_coverage_counts_the_bounds_that_hold(imported):
+    coverage = imported("coverage")
+    setting = coverage.settings()["0 once in 20, else −1"]
+    found = coverage.bounds(setting, 50, 40)
+    rows = coverage.measure("a", setting, 50, 40).set_index("method")
+    assert set(rows.index) == set(found)
+    for method, values in found.items():
+        assert rows.loc[method, "coverage"] == np.mean(values >= -0.95)
+        assert rows.loc[method, "width"] == pytest.approx(values.mean() + 0.95)
+    assert rows.loc["student", "width_to_student"] == 1
+
+
+def test_certificates_hold_as_often_as_they_say(imported):
+    """In docs/results/coverage.csv: those of finite samples everywhere, the others where n is large and tails light."""
+    coverage = imported("coverage")
+    rows = pd.read_csv(Path(__file__).parents[1] / coverage.OUTPUT)
+    assert set(rows["setting"]) == set(coverage.settings())
+    assert len(rows) == len(coverage.settings()) * len(coverage.SIZES) * len(coverage.METHODS)
+    assert (rows["repetitions"] == 2000).all()
+    finite = rows["method"].isin(coverage.FINITE)
+    assert (rows["coverage"] >= rows["confidence"])[finite].all()
+    light = rows[~finite & (rows["tails"] == "light") & (rows["n"] == 4000)]
+    assert (abs(light["coverage"] - light["confidence"]) < 4 * light["standard_error"]).all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -23,6 +25,7 @@ from drcrm import (
     Implicit,
     LogSmoothing,
     LogSumExp,
+    PhiDRO,
     Shrunk,
     Smoothed,
     WeightedLikelihood,
@@ -243,6 +246,17 @@ def test_a_subclass_is_what_it_comes_from(log):
     assert np.array_equal(fit(Cautious(), log).coef_, fit(KLDRO(0.2), log).coef_)
     assert np.array_equal(fit(Renamed(0.3), log).coef_, fit(Chi2DRO(0.3), log).coef_)
     assert np.array_equal(fit(clone(Cautious(clip=2.0)), log).coef_, fit(KLDRO(0.2, clip=2.0), log).coef_)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "curvature"), [(KLDRO, 1), (Chi2DRO, 2), (partial(PhiDRO, "squared_hellinger"), 0.5)]
+)
+def test_a_radius_from_theory(estimator, curvature, counted):
+    """φ''(1) z²/(2n), n the rows as often as they occur."""
+    radius = curvature * 1.2815515655446004**2 / (2 * counted.count.sum())
+    found = fit(estimator(radius="auto", confidence=0.9, estimate="dr"), counted)
+    assert found.objective_ == pytest.approx(fit(estimator(radius=radius, estimate="dr"), counted).objective_, rel=1e-9)
+    assert clone(found).radius == "auto"
 
 
 def test_what_is_recommended_is_the_doubly_robust_ball_from_a_tilted_start(counted, random_policy):

@@ -135,7 +135,8 @@ def test_what_is_no_coherent_divergence_is_refused_with_the_reason(divergence, r
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: CressieRead("x"), "k is 'x', expected a number between −100 and 100"),
+        (lambda: CressieRead("x"), "k is 'x', expected a number from −10 to 10"),
+        (lambda: CressieRead(11), "k is 11, expected a number from −10 to 10"),
         (lambda: CressieRead(1 + 1e-9), "not within 0.0001 of 0 or 1"),
         (lambda: CVaR(0), "alpha is 0, expected a finite number > 0"),
         (lambda: CVaR(1.5), "alpha is 1.5, expected at most 1"),

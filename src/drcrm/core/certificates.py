@@ -140,7 +140,8 @@ def policy_certificate(
         As of :func:`upper_bound`, for the z above.
     by : "row" or "context"
         The rows of one context are not independent: bounds by row speak of the contexts that were logged, those by
-        context, which take the mean of its rows as one observation, of contexts like them.
+        context, which take the mean of its rows as one observation, of contexts like them, where none of these
+        contexts has rows among those that the policy and the cost model were made from.
     choices : int
         K, how many policies the one certified was chosen from by these rows: it is certified at level δ/K.
     clip : float ≥ 1, optional

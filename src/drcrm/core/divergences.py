@@ -228,7 +228,7 @@ class CressieRead(SmoothDivergence):
 
     Parameters
     ----------
-    k : float
+    k : float from −10 to 10
         1 is KL, 0 reverse KL, 2 half of Chi2, ½ twice SquaredHellinger.
     """
 
@@ -236,8 +236,8 @@ class CressieRead(SmoothDivergence):
 
     def __init__(self, k: float):
         self.k = number(k)
-        if not abs(self.k) < 100 or (self.k not in (0, 1) and min(abs(self.k), abs(self.k - 1)) < NARROW):
-            raise InputError(f"k is {k!r}, expected a number between −100 and 100, not within {NARROW:g} of 0 or 1")
+        if not abs(self.k) <= 10 or (self.k not in (0, 1) and min(abs(self.k), abs(self.k - 1)) < NARROW):
+            raise InputError(f"k is {k!r}, expected a number from −10 to 10, not within {NARROW:g} of 0 or 1")
         self._limit = {0.0: ReverseKL(), 1.0: KL()}.get(self.k)
 
     def phi(self, t):

@@ -29,7 +29,8 @@ def balance_at_radius(
 ) -> tuple[np.ndarray, float, float, tuple[float, float]]:
     """Return t, a and b, and where a search with similar z may start.
 
-    log D is nearly linear in log b while b is small: Newton's steps, inside a bracket.
+    log D is nearly linear in log b while b is small: Newton's steps, inside a bracket, which is halved where they do
+    not bring D nearer, or after 50.
 
     Parameters
     ----------
@@ -45,14 +46,14 @@ def balance_at_radius(
     mean = share @ z
     unit = 0.5 * np.log(share @ (z - mean) ** 2)
     most = 1 / share[z == 0].sum()  # t of the largest z where they have all mass
-    t, top = (0.5 * np.log(2 * divergence.curvature * radius), None) if start is None else start
-    low, high, miss, rounds, is_last = LOWEST, HIGHEST, np.inf, 0, False
-    t = np.clip(t - unit, low, high)
+    log_b, top = (0.5 * np.log(2 * divergence.curvature * radius), None) if start is None else start
+    log_b = np.clip(log_b - unit, LOWEST, HIGHEST)
     if top is None:
-        top = divergence.density(1.0, -np.exp(t) * mean)[0]
+        top = divergence.density(1.0, -np.exp(log_b) * mean)[0]
+    low, high, miss, rounds, is_last = LOWEST, HIGHEST, np.inf, 0, False
     while True:
         rounds += 1
-        b = np.exp(t)
+        b = np.exp(log_b)
         top, density, slope = _balance(divergence, top, b, z, share, most)
         if is_last:
             break
@@ -60,22 +61,19 @@ def balance_at_radius(
         centre = weight @ z / weight.sum()
         distance = share @ divergence.phi(density)
         growth = b * b * (weight @ (z - centre) ** 2)
-        if distance > radius:
-            high = t
-        else:
-            low = t
+        low, high = (low, log_b) if distance > radius else (log_b, high)
         last, miss = miss, np.log(radius / distance)
         step = np.clip(miss * distance / growth, -4, 4)
-        is_last = abs(step) < NEAR
-        following = t + step
-        known = low > LOWEST and high < HIGHEST
-        if not is_last and (not low < following < high or (known and abs(miss) > abs(last) / 2) or rounds > PATIENCE):
+        is_last = abs(step) < NEAR and abs(miss) < NEAR
+        following = log_b + step
+        slow = rounds > PATIENCE or (low > LOWEST and high < HIGHEST and abs(miss) > abs(last) / 2)
+        if not is_last and (slow or not low < following < high):
             following = (low + high) / 2
         if following in (low, high) or not following > LOWEST:
             break
         moved = divergence.density(top, 0.0)[1] * centre * (b - np.exp(following))
-        top, t = top + (moved if np.isfinite(moved) else 0), following
-    return density / (share @ density), divergence.slope(top), b, (t + unit, top)
+        top, log_b = top + (moved if np.isfinite(moved) else 0), following
+    return density / (share @ density), divergence.slope(top), b, (log_b + unit, top)
 
 
 def _balance(
@@ -83,7 +81,7 @@ def _balance(
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Return the t of the largest z, near a given one, at which Σ share t = 1, and all t, and their slopes φ*''.
 
-    The sum is nearly linear in that t: Newton's steps, inside a bracket.
+    The sum is nearly linear in that t: Newton's steps, in the same way.
     """
     low, high, excess, rounds = 1.0, most, np.inf, 0
     top = min(max(top, low), high)
@@ -99,6 +97,12 @@ def _balance(
         following = top - excess * divergence.density(top, 0.0)[1] / (share @ slope)
         if not low < following < high or abs(excess) > abs(last) / 2 or rounds > PATIENCE:
             following = np.sqrt(low * high)
-        if abs(excess) <= EVEN or following in (low, high, top):
+        if abs(excess) <= EVEN:
             return top, density, slope
+        if following in (low, high, top):
+            # φ* bends so much that neighbouring floats lie to both sides: what is between them.
+            below, above = (divergence.density(each, drop)[0] for each in (low, high))
+            part = (1 - share @ below) / (share @ above - share @ below)
+            mixed = below + min(max(part, 0), 1) * (above - below)
+            return top, mixed if np.isfinite(mixed).all() else density, slope
         top = following
