@@ -25,6 +25,8 @@ wildcard_constraints:
     replays=r"\d+",
     table="metrics|grids",
     figure="|".join(FIGURE_TITLES),
+    lemma="|".join(sorted({each.lemma for each in LEMMA_FIGURES.values()})),
+    shown="|".join(LEMMA_FIGURES),
 
 
 rule all:
@@ -46,3 +48,4 @@ for experiment in config["experiments"]:
 include: "workflow/rules/data.smk"
 include: "workflow/rules/learn.smk"
 include: "workflow/rules/results.smk"
+include: "workflow/rules/theory.smk"

@@ -1,12 +1,14 @@
 """Write the pages and pictures of finished experiments: `python docs/build.py [EXPERIMENT ...]`.
 
-Experiments that are named are first taken from results/: their rows and provenance are put into docs/results. Then all
-is made of docs/results: a page docs/experiments/EXPERIMENT.md for each, its figures in docs/figures, and in README.md
-what stands between <!-- KIND ARGUMENTS --> and <!-- end -->:
+Experiments that are named, and `theory`, are first taken from results/: their rows and provenance are put into
+docs/results. Then all is made of docs/results: a page docs/experiments/EXPERIMENT.md for each, its figures in
+docs/figures, and in README.md and docs/theory.md what stands between <!-- KIND ARGUMENTS --> and <!-- end -->:
 
     losses EXPERIMENT METRIC SELECTION      the table of a loss
     figure EXPERIMENT FIGURE DATASET        a figure with its caption
     overview EXPERIMENT                     the overview with its caption
+    theory FIGURE DATASET                   in docs/theory.md, a figure of the theory with its caption
+    provenance EXPERIMENT                   what code, packages and machine it comes from
 
 Options and names come from config.yaml, with docs/EXPERIMENT.yaml added where there is one; what an experiment is, from
 the table of README.md.
@@ -34,7 +36,7 @@ from snakemake.utils import update_config
 
 from drcrm.errors import InputError, located
 from drcrm.pipeline import lookups
-from drcrm.pipeline.columns import COLUMNS, GRID_COLUMNS
+from drcrm.pipeline.columns import COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
 from drcrm.pipeline.config import complete
 from drcrm.pipeline.files import atomic, read_csv, write_text
 from drcrm.pipeline.steps.tables import published
@@ -44,21 +46,31 @@ from drcrm.report.experiment_tables import Plan, ablation_table, all_tables
 from drcrm.report.figure_data import DatasetResults
 from drcrm.report.figures import FIGURES, overview
 from drcrm.report.paper import Protocol
-from drcrm.report.style import RC, Names
+from drcrm.report.style import LEMMA_FIGURES, RC, Names
+from drcrm.report.theory import FIGURES as THEORY_FIGURES
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.S)
 ROWS = {"metrics": "every run, algorithm and selection", "grids": "every fit"}
 ADDED = ("tilt", "dr", "dr_bound", "snips_bound", "ls_bound")  # columns that rows of before them lack
+THEORY = "theory"
 IN_FULL = ("sample",)  # pages with all figures; others show the replay-count figure, if they have one
 WITH_OVERVIEW = ("beyond", "made")  # pages that open on the overview
 
 
+def kept(name: str) -> list[str]:
+    """The files in results/NAME that are kept."""
+    if name == THEORY:
+        datasets = shipped()["theory"]["datasets"]
+        return [*(f"{lemma}_{dataset}.csv" for lemma in LEMMA_COLUMNS for dataset in datasets), "provenance.json"]
+    return [*(f"{table}.csv" for table in ROWS), "provenance.json"]
+
+
 def take(name: str) -> None:
-    """Put the rows and the provenance of an experiment in results/ into docs/results."""
-    files = {f"{table}.csv": f"{table}.csv.gz" for table in ROWS} | {"provenance.json": "provenance.json"}
+    """Put the rows and the provenance of an experiment, or of the theory, from results/ into docs/results."""
     found = {}
-    for source, target in files.items():
+    for source in kept(name):
+        target = f"{source}.gz" if source.endswith(".csv") else source
         path = ROOT / f"results/{name}/{source}"
         if not path.exists():
             added = f" --configfile docs/{name}.yaml" if own_configuration(name).exists() else ""
@@ -81,13 +93,19 @@ def own_configuration(name: str) -> Path:
     return ROOT / f"docs/{name}.yaml"
 
 
+def shipped(*added: Path) -> dict:
+    """The configuration with what files add to it, complete."""
+    paths = [ROOT / "workflow/schemas/config.schema.yaml", ROOT / "config.yaml", *added]
+    schema, config, *more = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths)
+    for each in more:
+        update_config(config, each)
+    return complete(config, schema)
+
+
 def configured(name: str) -> dict:
     """The configuration with an experiment, complete."""
-    paths = [ROOT / "workflow/schemas/config.schema.yaml", ROOT / "config.yaml", own_configuration(name)]
-    schema, config, *added = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths if path.exists())
-    for each in added:
-        update_config(config, each)
-    config = complete(config, schema)
+    own = own_configuration(name)
+    config = shipped(*([own] if own.exists() else []))
     if name not in config["experiments"]:
         raise InputError(f"no experiment {name!r} in config.yaml or docs/{name}.yaml")
     return config
@@ -244,7 +262,47 @@ def overview_block(name: str) -> str:
     return overview_in(configured(name), name, "docs/figures")
 
 
-KINDS = {"losses": (losses, 3), "figure": (figure, 3), "overview": (overview_block, 1)}
+def theory_block(shown: str, dataset: str) -> str:
+    """A figure of the theory with its caption."""
+    if shown not in LEMMA_FIGURES:
+        raise InputError(f"no figure {shown!r} of the theory, only {', '.join(LEMMA_FIGURES)}")
+    config = shipped()
+    if dataset not in config["theory"]["datasets"]:
+        raise InputError(f"the theory has no data set {dataset!r}")
+    template = Template((ROOT / "workflow/report/theory.rst").read_text(encoding="utf-8"))
+    params = {"data": lookups.label(config, dataset), "repetitions": config["theory"]["repetitions"]}
+    caption = " ".join(template.render(snakemake={"wildcards": {"shown": shown}, "params": params}).split())
+    title = LEMMA_FIGURES[shown].title
+    return f'<img src="figures/theory_{shown}_{dataset}.png" alt="{title}" width="700">\n\n{caption}\n'
+
+
+def theory_figures() -> dict[str, tuple[str, str]]:
+    """The figures that docs/theory.md shows, by their files."""
+    text = (ROOT / "docs/theory.md").read_text(encoding="utf-8")
+    shown = re.findall(r"<!-- theory (\w+) (\w+) -->", text)
+    return {f"theory_{figure}_{dataset}.png": (figure, dataset) for figure, dataset in shown}
+
+
+def write_theory_figures() -> None:
+    """Draw the figures of docs/theory.md."""
+    for file, (shown, dataset) in theory_figures().items():
+        lemma = LEMMA_FIGURES[shown].lemma
+        table = read_csv(ROOT / f"docs/results/theory_{lemma}_{dataset}.csv.gz", LEMMA_COLUMNS[lemma])
+        with matplotlib.rc_context(RC):
+            write_figure(THEORY_FIGURES[shown](table), file)
+
+
+def provenance_block(name: str) -> str:
+    return documents.provenance(provenance(name))
+
+
+KINDS = {
+    "losses": (losses, 3),
+    "figure": (figure, 3),
+    "overview": (overview_block, 1),
+    "theory": (theory_block, 2),
+    "provenance": (provenance_block, 1),
+}
 
 
 def filled(text: str) -> str:
@@ -264,9 +322,10 @@ def filled(text: str) -> str:
 def texts() -> dict[Path, str]:
     """All documents that are made of docs/results."""
     pages = {ROOT / f"docs/experiments/{name}.md": documents.page(experiment(name)) for name in finished()}
-    readme = ROOT / "README.md"
-    with located("README.md"):
-        return {**pages, readme: filled(readme.read_text(encoding="utf-8"))}
+    for name in ("README.md", "docs/theory.md"):
+        with located(name):
+            pages[ROOT / name] = filled((ROOT / name).read_text(encoding="utf-8"))
+    return pages
 
 
 def main(arguments: list[str]) -> None:
@@ -277,6 +336,7 @@ def main(arguments: list[str]) -> None:
     made = texts()
     for name in finished():
         write_figures(name)
+    write_theory_figures()
     for path, text in made.items():
         write_text(path, text)
 

@@ -571,6 +571,19 @@ def test_a_page_of_the_report_is_one_table_with_a_caption(finished):
             assert "2 seeds have too little power" in text
 
 
+def test_the_theory_has_a_table_for_each_lemma_and_its_figures(config, tmp_path):
+    """Made for a data set of the configuration, with samples and a seed from there; of nothing but its contexts."""
+    changed = yaml.safe_load(config.read_text())
+    changed["theory"] = {"datasets": ["toy"], "repetitions": 3, "seed": 7}
+    asked = write_config(tmp_path, changed)
+    output = snakemake(tmp_path, asked, "theory", "--dry-run", "--printshellcmds")
+    assert jobs(output) == {"fetch": 1, "theory": 1, "theory_table": 6, "theory_provenance": 1, "theory_figure": 8}
+    assert output.count("--repetitions 3 --dataset toy --seed 7 --output results/theory/") == 6
+    snakemake(tmp_path, asked, "results/theory/figures/weights_toy.svg")
+    assert {path.name for path in (tmp_path / "results/theory").glob("*.csv")} == {"weights_toy.csv"}
+    assert b"KL-CRM" in (tmp_path / "results/theory/figures/weights_toy.svg").read_bytes()
+
+
 def test_report_is_one_page_with_tables_and_figures(finished, config, tmp_path_factory):
     """It opens on what was run and found by the experiment that is asked for, whatever a bare snakemake builds."""
     work = copied(finished, tmp_path_factory.mktemp("report"))

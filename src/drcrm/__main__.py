@@ -25,6 +25,8 @@ STEPS = {
     "tables": "turn an experiment's metrics into the paper's tables",
     "overview": "draw how far each algorithm comes from CIPS to full supervision",
     "figures": "draw the figures of an experiment",
+    "theory": "tabulate what a lemma of the paper says of losses whose law is known",
+    "theory_figure": "draw such a table",
 }
 
 

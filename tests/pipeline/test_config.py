@@ -64,6 +64,7 @@ class TestDefaults:
         config = complete(SMALL, SCHEMA)
         assert config["mirror"] is None
         assert config["run"] == ["demo"]
+        assert config["theory"] == {"datasets": [], "repetitions": 2000, "seed": 0}
         assert config["datasets"]["toy"] == SMALL["datasets"]["toy"] | {
             "drop_repeats": False,
             "sha256": {},
@@ -307,7 +308,20 @@ class TestFaults:
         assert message.startswith("config: datasets.toy: has ")
         assert message.endswith("; expected either train and test or embedded")
 
-    @pytest.mark.parametrize("name", ["all", "fetch", "fit", "figure"])
+    @pytest.mark.parametrize(
+        ("theory", "message"),
+        [
+            ({"datasets": ["toi"]}, "theory.datasets: unknown data set 'toi'; did you mean 'toy'?"),
+            ({"datasets": ["toy", "toy"]}, "theory.datasets: ['toy', 'toy'] has non-unique elements"),
+            ({"repetitions": 0}, "theory.repetitions: 0 is less than the minimum of 1"),
+            ({"seed": -1}, "theory.seed: -1 is less than the minimum of 0"),
+            ({"seeds": 2}, "theory.seeds: unknown key; did you mean 'seed'?"),
+        ],
+    )
+    def test_of_the_theory(self, theory, message):
+        assert fault("theory", theory).startswith(f"config: {message}")
+
+    @pytest.mark.parametrize("name", ["all", "fetch", "fit", "figure", "theory", "theory_table"])
     def test_an_experiment_named_like_a_rule(self, name):
         message = fault(f"experiments.{name}", {"datasets": ["toy"]})
         assert message.startswith(f"config: experiments.{name}: this name is taken, one of all, fetch, ")

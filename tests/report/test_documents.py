@@ -45,6 +45,7 @@ def build(tmp_path, monkeypatch):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "docs/results").mkdir(parents=True)
     (tmp_path / "README.md").write_text("| `small` | three seeds of Yeast |\n")
+    (tmp_path / "docs/theory.md").write_text("")
     keep(tmp_path)
     return build_in(tmp_path, monkeypatch)
 
@@ -86,6 +87,7 @@ def test_the_committed_documents_are_those_that_the_committed_rows_make(monkeypa
     pictures = [picture for name in build.finished() for picture in build.experiment(name).pictures]
     drawn = {Path(link).name for picture in pictures for link in picture.links.values()}
     drawn |= {f"{name}_overview.png" for name in build.finished() if build.experiment(name).overview}
+    drawn |= set(build.theory_figures())
     assert drawn == {path.name for path in (ROOT / "docs/figures").iterdir()}
     assert max(path.stat().st_size for path in (ROOT / "docs/figures").iterdir()) <= 100_000
 
@@ -185,6 +187,12 @@ def test_blocks_of_the_readme_are_replaced_and_the_rest_stays(build, tmp_path):
         ),
         ("overview small", "the page of small has no overview"),
         ("figure small grid yeast", "the page of small has no figure grid of yeast"),
+        ("theory width", "no block 'theory width': expected losses with 3 arguments or figure with 3"),
+        (
+            "theory gone digits",
+            "no figure 'gone' of the theory, only coverage_95, coverage_80, width, expansion, penal",
+        ),
+        ("theory width yeast", "the theory has no data set 'yeast'"),
         ("losses gone greedy_loss ips", "no experiment 'gone' in config.yaml or docs/gone.yaml"),
         ("losses demo greedy_loss ips", "docs/results/demo_metrics.csv.gz: no such file"),
     ],
@@ -235,6 +243,30 @@ def test_a_finished_experiment_is_taken_whole_or_not_at_all(build, tmp_path):
     assert gzip.decompress(taken.read_bytes()) == b"grids.csv,x\n1,2.5\n"
     assert taken.read_bytes()[4:8] == bytes(4)  # no time of day: the same rows give the same file
     assert len(list(taken.parent.iterdir())) == 3
+
+
+def test_the_theory_is_taken_and_drawn_where_it_is_shown(build, tmp_path):
+    (tmp_path / "results/theory").mkdir(parents=True)
+    missing = "results/theory/lemma1_digits.csv: no such file; `snakemake theory` makes it"
+    with pytest.raises(InputError, match=f"^{missing}$"):
+        build.take("theory")
+    for name in build.kept("theory"):
+        (tmp_path / "results/theory" / name).write_text('{"machine": "x86_64"}\n')
+    row = {"tail": "light", "radius": 0.1, "breaking": 1.0, "calibrated": 0.2, "ball": 1, "penalised": 1}
+    table = pd.DataFrame([row, {**row, "radius": 1.0}]).assign(least_weight=0.5)
+    tails = pd.concat([table.assign(tail=tail) for tail in ("light", "left", "right")])
+    tails.to_csv(tmp_path / "results/theory/lemma3_digits.csv", index=False)
+    build.take("theory")
+    document = tmp_path / "docs/theory.md"
+    document.write_text(
+        "Before.\n\n<!-- theory penalty digits -->\n<!-- end -->\n\n<!-- provenance theory -->\n<!-- end -->"
+    )
+    text = build.texts()[document]
+    assert text.startswith('Before.\n\n<!-- theory penalty digits -->\n\n<img src="figures/theory_penalty_digits.png"')
+    assert "Lemma 3 on Digits, one sample of 500 losses" in text
+    assert text.endswith("- machine: x86_64\n\n<!-- end -->")
+    build.write_theory_figures()
+    assert [path.name for path in (tmp_path / "docs/figures").iterdir()] == ["theory_penalty_digits.png"]
 
 
 def test_figures_of_a_page_are_drawn(build, tmp_path):

@@ -26,7 +26,7 @@ from drcrm.pipeline.records import made_otherwise
 from drcrm.pipeline.screen import headline, install, unusable
 from drcrm.pipeline.sources import Source
 from drcrm.registry import BASELINE, LOSSES, find_estimator
-from drcrm.report.style import FIGURE_TITLES
+from drcrm.report.style import FIGURE_TITLES, LEMMA_FIGURES
 
 SCHEMA = PROJECT / "workflow/schemas/config.schema.yaml"
 LOCK = ".snakemake/drcrm.lock"  # of a run and of its jobs, in the working folder

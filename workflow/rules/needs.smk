@@ -129,3 +129,13 @@ def evaluate_seconds(wildcards):
     policies = sum(len(config["algorithms"][name].get("grid", [0])) for name in fits(wildcards))
     loss = 1e-9 * n_nonzeros(wildcards, 1) + 2e-8 * n_rows(wildcards, 1)
     return policies * n_labels(wildcards) * loss
+
+
+def theory_megabytes(wildcards):
+    """The contexts, and some vectors as long as there are pairs of a context and an action."""
+    return 150 + contexts_megabytes(wildcards) + 200e-6 * n_rows(wildcards, 0) * 2 ** n_labels(wildcards)
+
+
+def theory_seconds(wildcards):
+    """Samples of every size, each judged by every bound."""
+    return 60 + 0.15 * config["theory"]["repetitions"] * (wildcards.lemma == "lemma1")

@@ -119,6 +119,12 @@ def settings(wildcards):
     return json.dumps(lookups.settings(config, wildcards.experiment), sort_keys=True)
 
 
+def theory_settings():
+    """The options of the theory with its data sets, as provenance wants them."""
+    datasets = {name: config["datasets"][name] for name in config["theory"]["datasets"]}
+    return json.dumps({"experiment": config["theory"], "datasets": datasets, "algorithms": {}}, sort_keys=True)
+
+
 def protocol(wildcards):
     """What an experiment decides where the paper's text and the public code differ, as tables wants it."""
     options = lookups.protocol(config["experiments"][wildcards.experiment])

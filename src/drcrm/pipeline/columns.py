@@ -1,4 +1,4 @@
-"""The columns of the tables that runs leave."""
+"""The columns of the tables that runs and the theory leave."""
 
 from __future__ import annotations
 
@@ -29,3 +29,12 @@ GRID_COLUMNS = [
     "iterations",
     "converged",
 ]
+
+LEMMA_COLUMNS = {
+    "lemma1": ["tail", "n", "method", "radius", "confidence", "coverage", "low", "high", "limit", "width"],
+    "lemma2": ["tail", "divergence", "n", "printed", "rescaled", "limit"],
+    "lemma3": ["tail", "radius", "ball", "penalised", "least_weight", "breaking", "calibrated"],
+    "lemma4": ["tail", "radius", "temperature", "primal", "dual", "boltzmann", "divergence"],
+    "lemma5": ["tail", "radius", "ratio", "premium", "premium_sum", "reached", "calibrated"],
+    "weights": ["tail", "divergence", "z", "weight"],
+}

@@ -89,6 +89,8 @@ def complete(config: Mapping, schema: Mapping) -> dict:
         for start in experiment.get("ablation", {}).get("starts", []):
             _known(start, STARTS, f"{place}.ablation.starts", "start")
         _add_starts(config["algorithms"], experiment)
+    for dataset in config["theory"]["datasets"]:
+        _known(dataset, config["datasets"], "theory.datasets", "data set")
     for experiment in config["run"]:
         _known(experiment, config["experiments"], "run", "experiment")
     return config

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..registry import GREY, ROLES, Look
 
@@ -13,6 +14,44 @@ FIGURE_TITLES = {
     "surprise": "Post-decision surprise",
     "paired": "Paired differences to POEM",
     "ablation": "Estimate, start and risk",
+}
+
+
+class LemmaFigure(NamedTuple):
+    """The table that a figure of the theory is drawn from, and its title."""
+
+    lemma: str
+    title: str
+
+
+LEMMA_FIGURES = {
+    "coverage_95": LemmaFigure("lemma1", "Lemma 1: coverage at δ = 0.05"),
+    "coverage_80": LemmaFigure("lemma1", "Lemma 1: coverage at δ = 0.2"),
+    "width": LemmaFigure("lemma1", "Lemma 1: width"),
+    "expansion": LemmaFigure("lemma2", "Lemma 2: the variance expansion"),
+    "penalty": LemmaFigure("lemma3", "Lemma 3: χ² ball and variance penalty"),
+    "duality": LemmaFigure("lemma4", "Lemma 4: primal, dual and Boltzmann"),
+    "temperature": LemmaFigure("lemma5", "Lemma 5: temperature"),
+    "weights": LemmaFigure("weights", "Worst-case weights"),
+}
+
+TAILS = {"light": "clipped, z ≤ 0", "left": "unclipped, z ≤ 0", "right": "unclipped, z ≥ 0"}
+
+BOUND_LOOKS = {
+    "kl": Look("KL", "#009E73", "P"),
+    "chi2": Look("χ²", "#D55E00", "X"),
+    "squared_hellinger": Look("squared Hellinger", "#0072B2", "v"),
+    "reverse_kl": Look("reverse KL", "#CC79A7", "D"),
+    "cressie_read_3": Look("Cressie–Read, k = 3", "#E69F00", "s"),
+    "total_variation": Look("total variation", "#882255", "<"),
+    "cvar": Look("CVaR", "#000000", ">"),
+    "kl_crm": Look("KL-CRM", "#56B4E9", "^"),
+    "mean": Look("naive mean", GREY, "o"),
+    "student": Look("Student", "#000000", "o"),
+    "empirical_bernstein": Look("empirical Bernstein", "#882255", "^"),
+    "log_smoothing": Look("log smoothing, λ = 1/√n", "#44AA99", "<"),
+    "log_smoothing_best": Look("log smoothing, best λ", "#117733", "*"),
+    "betting": Look("betting", "#332288", ">"),
 }
 
 START_LOOKS = {

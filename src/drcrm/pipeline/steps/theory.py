@@ -1,0 +1,36 @@
+"""Tabulate what a lemma says of losses whose law is known: a data set's training contexts are the whole population.
+
+Reads   --train: labelled contexts.
+Writes  --output: csv; what is in it, src/drcrm/simulation/theory.py says.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ...errors import located
+from ...simulation.population import draw_policies, enumerate_losses
+from ...simulation.theory import TABLES
+from ..artifacts import read_contexts
+from ..columns import LEMMA_COLUMNS
+from ..files import write_csv
+from . import add_seed_arguments, generator, whole
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("lemma", choices=TABLES)
+    parser.add_argument("--train", type=Path, required=True, help="npz from fetch")
+    parser.add_argument("--repetitions", type=whole(1), required=True, help="samples of each size, of Lemmas 1 and 2")
+    add_seed_arguments(parser)
+    parser.add_argument("--output", type=Path, required=True)
+
+
+def run(options: argparse.Namespace) -> None:
+    X, labels = read_contexts(options.train)
+    with located(options.train):
+        policies = draw_policies(X, labels, generator(options.dataset, options.seed, "theory"))
+        populations = enumerate_losses(*policies, X, labels)
+        rng = generator(options.dataset, options.seed, options.lemma)
+        rows = list(TABLES[options.lemma](populations, options.repetitions, rng))
+    write_csv(options.output, LEMMA_COLUMNS[options.lemma], rows)

@@ -1,0 +1,31 @@
+"""Draw a lemma of the paper at work.
+
+Reads   --table: csv from theory.
+Writes  each --output, in the format of its suffix (pdf, svg, png).
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import matplotlib
+
+from ...report.style import LEMMA_FIGURES, RC
+from ...report.theory import FIGURES
+from ..columns import LEMMA_COLUMNS
+from ..files import read_csv
+from ..pictures import check_formats, save
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("figure", choices=FIGURES)
+    parser.add_argument("--table", type=Path, required=True, help="csv from theory, of the figure's lemma")
+    parser.add_argument("--output", nargs="+", type=Path, required=True)
+
+
+def run(options: argparse.Namespace) -> None:
+    check_formats(options.output)
+    table = read_csv(options.table, LEMMA_COLUMNS[LEMMA_FIGURES[options.figure].lemma])
+    with matplotlib.rc_context(RC):
+        save(FIGURES[options.figure](table), options.output)

@@ -1,0 +1,250 @@
+"""The paper's lemmas at work: tables of what each says, on losses whose law is known.
+
+Each table is a function (populations by tail, repetitions, generator) → rows. z are the losses of a sample, V = V_n
+their mean square about their mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
+from scipy.stats import binomtest
+
+from ..core.certificates import upper_bound
+from ..core.divergences import KL, Chi2, CressieRead, ReverseKL, SquaredHellinger, TotalVariation
+from ..core.phi_ball import CVaRRisk, PhiBall
+from ..core.risks import AdaptiveBoltzmannRisk, BoltzmannRisk, Chi2Ball, KLBall, Risk, calibrated_radius
+from ..errors import InputError
+from .population import Population
+
+SMOOTH = {
+    "kl": KL(),
+    "chi2": Chi2(),
+    "squared_hellinger": SquaredHellinger(),
+    "reverse_kl": ReverseKL(),
+    "cressie_read_3": CressieRead(3),
+}
+CONFIDENCE = 0.95
+COVERED = (0.95, 0.8)  # 1 − δ of Lemma 1
+SIZES = (50, 200, 1000, 4000)  # n of Lemma 1
+RADIUS = ndtri(1 - (1 - CONFIDENCE) / 2) ** 2  # ε of Lemma 2: n times that printed in Lemma 1
+EXPANDED = (100, 316, 1000, 3162, 10_000, 31_623, 100_000)  # n of Lemma 2
+AT_MOST = 50  # samples of each n in Lemma 2
+SAMPLE = 500  # n of Lemmas 3 to 5
+FEW = 60  # n of the worst-case weights
+GRID = np.geomspace(1e-5, 10, 121)  # ε of Lemmas 3 and 5
+TEMPERATURES = np.geomspace(0.1, 10, 41)  # γ ÷ γ* of Lemma 4
+
+Populations = Mapping[str, Population]
+Rows = Iterator[dict[str, object]]
+
+
+def coverage(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
+    """Lemma 1: how often bounds of E z hold, by balls of three radii and by other methods; ``limit`` is as n → ∞.
+
+    ``radius`` is that printed in the lemma, χ²_{1,1−δ}/n, that times φ''(1)/2, or the one-sided φ''(1) z²_{1−δ}/(2n).
+    ``low`` and ``high`` are a 95 % Monte Carlo interval (Wilson's); ``width`` is the mean of bound − sample mean, ÷
+    that of Student's bound. ``log_smoothing_best`` has λ by the true variance.
+    """
+    for tail, population in populations.items():
+        for n in SIZES:
+            bounds = _bounds(population, n)
+            samples = (population.sample(n, rng) for _ in range(repetitions))
+            found = np.array([[z.mean(), *(bound(z) for bound, _ in bounds.values())] for z in samples])
+            held = (found[:, 1:] >= population.mean).sum(axis=0)
+            widths = dict(zip(bounds, (found[:, 1:] - found[:, :1]).mean(axis=0), strict=True))
+            for (key, (_, limit)), times in zip(bounds.items(), held, strict=True):
+                interval = binomtest(int(times), repetitions).proportion_ci(method="wilson")
+                method, radius, confidence = key
+                student = widths["student", "", confidence]
+                yield {
+                    "tail": tail,
+                    "n": n,
+                    "method": method,
+                    "radius": radius,
+                    "confidence": confidence,
+                    "coverage": times / repetitions,
+                    "low": interval.low,
+                    "high": interval.high,
+                    "limit": limit,
+                    "width": widths[key] / student if student > 0 else None,
+                }
+
+
+def _bounds(population: Population, n: int) -> dict[tuple[str, str, float], tuple[Callable, float | None]]:
+    """The bounds of Lemma 1 by method, radius and confidence, each with the limit of its coverage."""
+    found = {}
+    known = {"low": population.z.min(), "high": population.z.max()}
+    for confidence in COVERED:
+        two_sided = (1 + confidence) / 2
+        for name, divergence in SMOOTH.items():
+            curvature = divergence.curvature
+            for kind, radius in {
+                "printed": calibrated_radius(2.0, two_sided, n),
+                "rescaled": calibrated_radius(curvature, two_sided, n),
+                "one_sided": calibrated_radius(curvature, confidence, n),
+            }.items():
+                ball = PhiBall(divergence, radius)
+                limit = ndtr(np.sqrt(2 * n * radius / curvature))
+                found[name, kind, confidence] = (lambda z, ball=ball: ball(z)[0]), limit
+        bound = partial(upper_bound, confidence=confidence)
+        found["mean", "", confidence] = np.mean, 0.5
+        found["student", "", confidence] = partial(bound, method="student"), confidence
+        for name in ("empirical_bernstein", "betting"):
+            found[name, "", confidence] = partial(bound, method=name, **known), None
+        if known["high"] <= 0:
+            smoothing = np.sqrt(-2 * np.log(1 - confidence) / n) / population.deviation
+            found["log_smoothing", "", confidence] = partial(bound, method="log_smoothing"), None
+            found["log_smoothing_best", "", confidence] = (
+                partial(bound, method="log_smoothing", smoothing=smoothing),
+                None,
+            )
+    return found
+
+
+def expansion(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
+    """Lemma 2: √n |α_n| ÷ the deviation of z, mean of at most 50 samples, α_n = ball of radius ε/n − mean − √(ε V/n).
+
+    ``rescaled`` has √(2ε V/(n φ''(1))) in place of √(ε V/n); ``limit`` is what ``printed`` tends to.
+    """
+    for tail, population in populations.items():
+        for n in EXPANDED:
+            balls = {name: PhiBall(each, RADIUS / n) for name, each in SMOOTH.items()}
+            samples = [population.sample(n, rng) for _ in range(min(repetitions, AT_MOST))]
+            for name, ball in balls.items():
+                stretch = np.sqrt(2 / ball.curvature)
+                premium = np.array([ball(z)[0] - z.mean() for z in samples])
+                penalty = np.array([np.sqrt(RADIUS / n) * z.std() for z in samples])
+                unit = np.sqrt(n) / population.deviation
+                yield {
+                    "tail": tail,
+                    "divergence": name,
+                    "n": n,
+                    "printed": unit * abs(premium - penalty).mean(),
+                    "rescaled": unit * abs(premium - stretch * penalty).mean(),
+                    "limit": abs(stretch - 1) * np.sqrt(RADIUS),
+                }
+
+
+def penalty(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
+    """Lemma 3, of one sample: the χ² ball beside mean + √(ε V), in units of √V above the mean; its least weight n q.
+
+    ``breaking`` is V/(mean − min z)², the ε at which the weight of the smallest z comes to 0; ``calibrated`` that
+    which Lemma 1 prints for δ = 0.05.
+    """
+    for tail, z in _samples(populations, SAMPLE, rng).items():
+        mean, deviation = z.mean(), z.std()
+        breaking = (deviation / (mean - z.min())) ** 2
+        for radius in GRID:
+            value, weights = Chi2Ball(radius)(z)
+            yield {
+                "tail": tail,
+                "radius": radius,
+                "ball": (value - mean) / deviation,
+                "penalised": np.sqrt(radius),
+                "least_weight": len(z) * weights.min(),
+                "breaking": breaking,
+                "calibrated": RADIUS / len(z),
+            }
+
+
+def duality(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
+    """Lemma 4, of one sample: E_Q z for a Q in the KL ball, γε + γ log mean e^{z/γ}, and the Boltzmann mean at γ.
+
+    Any Q in the ball gives less than any γ: where the two are equal, each is best. Values are in units of √V above the
+    mean, γ in units of γ*; ``divergence`` is KL(Q‖P_n) ÷ ε.
+    """
+    for tail, z in _samples(populations, SAMPLE, rng).items():
+        mean, deviation = z.mean(), z.std()
+        for radius in GRID[:-20:10]:
+            best = PhiBall(KL(), radius).worst_case(z).gamma
+            primal, weights = KLBall(radius)(z)
+            for ratio in TEMPERATURES if best > 0 else ():
+                gamma = ratio * best
+                scaled = (z - z.max()) / gamma
+                log_mass = np.log(np.exp(scaled).mean())
+                yield {
+                    "tail": tail,
+                    "radius": radius,
+                    "temperature": ratio,
+                    "primal": (primal - mean) / deviation,
+                    "dual": (gamma * (radius + log_mass) + z.max() - mean) / deviation,
+                    "boltzmann": (BoltzmannRisk(gamma)(z)[0] - mean) / deviation,
+                    "divergence": _kl(weights) / radius,
+                }
+
+
+def temperature(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
+    """Lemma 5, of one sample: √(V/2ε) ÷ the exact γ*, and the premium over the mean of aKL-CRM ÷ that of the KL ball.
+
+    ``premium_sum`` is with Algorithm 1's sum in place of V; ``reached`` the KL(Q‖P_n) of aKL-CRM's weights, ÷ ε.
+    """
+    for tail, z in _samples(populations, SAMPLE, rng).items():
+        mean = z.mean()
+        for radius in GRID:
+            found = PhiBall(KL(), radius).worst_case(z)
+            gamma = np.sqrt(z.var() / (2 * radius))
+            tilted = np.exp((z - z.max()) / gamma)
+            yield {
+                "tail": tail,
+                "radius": radius,
+                "ratio": gamma / found.gamma if found.gamma > 0 else None,
+                "premium": (AdaptiveBoltzmannRisk(radius)(z)[0] - mean) / (found.value - mean),
+                "premium_sum": (AdaptiveBoltzmannRisk(radius, "sum")(z)[0] - mean) / (found.value - mean),
+                "reached": _kl(tilted / tilted.sum()) / radius,
+                "calibrated": RADIUS / len(z),
+            }
+
+
+def worst_weights(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
+    """n q of each z of a small sample, as every ball weighs it, of a size to come to mean + z_{0.95} √(V/n) each.
+
+    ``kl_crm`` is n times the gradient of KL-CRM of that value, by which its fits weigh the rows.
+    """
+    risks: dict[str, Callable[[float], Risk]] = {
+        **{name: partial(PhiBall, divergence) for name, divergence in SMOOTH.items()},
+        "total_variation": partial(PhiBall, TotalVariation()),
+        "cvar": lambda size: CVaRRisk(1 / (1 + size)),
+        "kl_crm": lambda size: BoltzmannRisk(1 / size),
+    }
+    for tail, z in _samples(populations, FEW, rng).items():
+        z = np.sort(z)
+        target = min(z.mean() + ndtri(CONFIDENCE) * z.std() / np.sqrt(len(z)), (z.mean() + z.max()) / 2)
+        for name, risk in risks.items():
+            for cost, weight in zip(z, len(z) * _weights_at(target, risk, z), strict=True):
+                yield {"tail": tail, "divergence": name, "z": cost, "weight": weight}
+
+
+def _weights_at(target: float, risk: Callable[[float], Risk], z: np.ndarray) -> np.ndarray:
+    """The gradient of a risk of the size at which its value is the target."""
+    log_size = brentq(lambda t: risk(np.exp(t))(z)[0] - target, np.log(1e-9), np.log(1e3), xtol=1e-12)
+    return risk(np.exp(log_size))(z)[1]
+
+
+def _samples(populations: Populations, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """A sample of each population. InputError where all its losses are equal: no ball then differs from the mean."""
+    found = {tail: population.sample(n, rng) for tail, population in populations.items()}
+    for tail, z in found.items():
+        if z.min() == z.max():
+            raise InputError(f"{n} losses with {tail} tails are all {z[0]:.6g}: nothing to show")
+    return found
+
+
+def _kl(weights: np.ndarray) -> float:
+    """KL(Q‖P_n)."""
+    t = len(weights) * weights
+    return float(KL().phi(t).mean())
+
+
+TABLES: dict[str, Callable[..., Rows]] = {
+    "lemma1": coverage,
+    "lemma2": expansion,
+    "lemma3": penalty,
+    "lemma4": duality,
+    "lemma5": temperature,
+    "weights": worst_weights,
+}

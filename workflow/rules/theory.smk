@@ -1,0 +1,103 @@
+"""The paper's lemmas at work, on data sets whose training contexts are the whole population."""
+
+
+rule theory:
+    input:
+        "results/theory/provenance.json",
+        expand(
+            "results/theory/figures/{shown}_{dataset}.{kind}",
+            shown=LEMMA_FIGURES,
+            dataset=config["theory"]["datasets"],
+            kind=FIGURE_KINDS,
+        ),
+
+
+rule theory_table:
+    input:
+        code("theory"),
+        train="resources/{dataset}/train.npz",
+    output:
+        "results/theory/{lemma}_{dataset}.csv",
+    log:
+        "results/theory/logs/{lemma}_{dataset}.log",
+    benchmark:
+        "results/theory/benchmarks/{lemma}_{dataset}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=asked_megabytes(theory_megabytes),
+        runtime=asked_minutes(theory_seconds),
+    params:
+        drcrm=drcrm,
+        theory=config["theory"],
+    message:
+        "{wildcards.lemma} on {wildcards.dataset}"
+    shell:
+        "{params.drcrm} theory {wildcards.lemma} --train {input.train} --repetitions {params.theory[repetitions]}"
+        " --dataset {wildcards.dataset} --seed {params.theory[seed]} --output {output} 2> {log}"
+
+
+rule theory_provenance:
+    input:
+        code("provenance"),
+        expand(
+            "results/theory/{lemma}_{dataset}.csv",
+            lemma=sorted({each.lemma for each in LEMMA_FIGURES.values()}),
+            dataset=config["theory"]["datasets"],
+        ),
+    output:
+        "results/theory/provenance.json",
+    log:
+        "results/theory/logs/provenance.log",
+    benchmark:
+        "results/theory/benchmarks/provenance.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=asked_megabytes(interpreter(80)),
+        runtime=asked_minutes(moments),
+    params:
+        drcrm=drcrm,
+        project=lambda wildcards, output: str(PROJECT),
+        settings=theory_settings(),
+    message:
+        "provenance of the theory"
+    shell:
+        "{params.drcrm} provenance --project {params.project:q} --config {params.settings:q} --output {output} 2> {log}"
+
+
+rule theory_figure:
+    input:
+        code("theory_figure"),
+        table=lambda wildcards: f"results/theory/{LEMMA_FIGURES[wildcards.shown].lemma}_{wildcards.dataset}.csv",
+    output:
+        multiext("results/theory/figures/{shown}_{dataset}", ".pdf", ".png"),
+        report(
+            "results/theory/figures/{shown}_{dataset}.svg",
+            caption="../report/theory.rst",
+            category="Theory",
+            labels=lambda wildcards: {
+                "figure": LEMMA_FIGURES[wildcards.shown].title,
+                "data": dataset_label(wildcards.dataset),
+            },
+        ),
+    log:
+        "results/theory/logs/{shown}_{dataset}.log",
+    benchmark:
+        "results/theory/benchmarks/{shown}_{dataset}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=asked_megabytes(interpreter(200)),
+        runtime=asked_minutes(moments),
+    params:
+        drcrm=drcrm,
+        data=lambda wildcards: dataset_label(wildcards.dataset),
+        repetitions=config["theory"]["repetitions"],
+    message:
+        "{wildcards.shown} figure of the theory on {wildcards.dataset}"
+    shell:
+        "{params.drcrm} theory_figure {wildcards.shown} --table {input.table} --output {output} 2> {log}"
