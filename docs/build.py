@@ -36,7 +36,7 @@ from snakemake.utils import update_config
 
 from drcrm.errors import InputError, located
 from drcrm.pipeline import lookups
-from drcrm.pipeline.columns import COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
+from drcrm.pipeline.columns import CERTIFICATE, COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
 from drcrm.pipeline.config import complete
 from drcrm.pipeline.files import atomic, read_csv, write_text
 from drcrm.pipeline.steps.tables import published
@@ -52,7 +52,7 @@ from drcrm.report.theory import FIGURES as THEORY_FIGURES
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.S)
 ROWS = {"metrics": "every run, algorithm and selection", "grids": "every fit"}
-ADDED = ("tilt", "dr", "dr_bound", "snips_bound", "ls_bound")  # columns that rows of before them lack
+ADDED = ("tilt", *CERTIFICATE, "dr", "dr_bound", "snips_bound", "ls_bound")  # columns that rows of before them lack
 THEORY = "theory"
 IN_FULL = ("sample",)  # pages with all figures; others show the replay-count figure, if they have one
 WITH_OVERVIEW = ("beyond", "made")  # pages that open on the overview
@@ -167,7 +167,7 @@ def experiment(name: str) -> documents.Experiment:
         rows={ROWS[table]: f"../results/{name}_{table}.csv.gz" for table in kept},
         pictures=[
             picture(config, name, figure, datasets, "../figures")
-            for figure, datasets in pictured(name, options, "grids" in kept).items()
+            for figure, datasets in pictured(name, options).items()
         ],
         ablation=ablation(config, name, plan),
         overview=overview_in(config, name, "../figures") if name in WITH_OVERVIEW else "",
@@ -194,9 +194,11 @@ def overview_in(config: dict, name: str, folder: str) -> str:
     return f'<img src="{folder}/{name}_overview.png" alt="From CIPS to full supervision" width="700">\n\n{caption}\n'
 
 
-def pictured(name: str, options: dict, with_grids: bool) -> dict[str, list[str]]:
-    """The figures of a page, and their data sets."""
-    chosen = {"replay_count", "ablation", *(FIGURES if name in IN_FULL else ())} - (set() if with_grids else {"grid"})
+def pictured(name: str, options: dict) -> dict[str, list[str]]:
+    """The figures of a page, and their data sets: without those that its rows are not enough for."""
+    enough = {"grid": not rows(name, "grids").empty, "certificates": rows(name, "metrics")["bound"].notna().any()}
+    chosen = {"replay_count", "ablation", *(FIGURES if name in IN_FULL else ())}
+    chosen -= {figure for figure, drawn in enough.items() if not drawn}
     drawn = {figure: each for figure, each in lookups.figure_datasets(options).items() if figure in chosen and each}
     return {figure: [each for each in lookups.all_datasets(options) if each in of] for figure, of in drawn.items()}
 

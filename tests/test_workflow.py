@@ -72,7 +72,8 @@ CONFIG = {
 }
 KEYS = ["dataset", "replay_count", "seed", "algorithm", "selection"]
 COLUMNS = [*KEYS, "expected_loss", "greedy_loss", "hyperparameter", "score", "iterations", "converged", "tilt"]
-FIGURES = ["replay_count", "grid", "surprise", "paired", "ablation"]
+COLUMNS += ["estimate", "bound", "effective_size"]
+FIGURES = ["replay_count", "grid", "surprise", "certificates", "paired", "ablation"]
 DRAWN = ["overview", *(f"{name}_toy" for name in FIGURES)]
 TABLES = ["expected_loss", "greedy_loss", "hyperparameters", "paper_comparison", "differences_to_poem"]
 PAGES = [

@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 import drcrm
 from drcrm import BanditLog, CostModel
 from drcrm.certificates import policy_certificate, upper_bound
+from drcrm.core.certificates import _effective_size
 from drcrm.core.phi_ball import PhiBall
 from drcrm.core.scores import log_weights
 from drcrm.divergences import CressieRead, CVaR, SquaredHellinger
@@ -288,6 +289,21 @@ def test_a_log_without_any_weight_says_nothing_of_a_ratio(held, random_policy):
     with pytest.raises(InputError, match="no row of the log has a weight"):
         policy_certificate(never, away, "snips")
     assert policy_certificate(never, away).effective_size == 0
+
+
+@pytest.mark.parametrize("by", ["row", "context"])
+def test_weights_beyond_all_numbers_and_a_single_unit_are_refused_by_the_ratio_too(by):
+    policy = drcrm.ExponentialPolicy(np.zeros((1, 1)))
+    log = BanditLog(np.ones((2, 1)), np.ones((2, 1)), [5e-324, 0.5], [-1.0, -0.5])
+    with pytest.raises(InputError, match="the policy's weights are beyond the range of numbers"):
+        policy_certificate(policy, log, "snips", by=by)
+    with pytest.raises(InputError, match="a bound by kl is of at least 2 costs; there is 1"):
+        policy_certificate(policy, log.recount([0, 1]), "snips", by=by)
+
+
+@pytest.mark.parametrize("scale", [1e-250, 1e250])
+def test_the_effective_size_does_not_depend_on_the_scale_of_weights(scale):
+    assert _effective_size(scale * np.array([1.0, 2, 1]), np.array([1, 1, 2])) == pytest.approx(25 / 7)
 
 
 def test_the_public_names():

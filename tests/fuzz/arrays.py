@@ -65,8 +65,8 @@ def policy(r: Random, d: int | None = None, q: int | None = None) -> dict[str, n
     return {"coef": coef, "absent": np.array([r.random() < 0.3 for _ in range(q)])}
 
 
-def log(r: Random) -> dict[str, np.ndarray]:
-    m, d, q = r.randint(1, 4), r.randint(1, 3), r.randint(1, 3)
+def log(r: Random, d: int | None = None, q: int | None = None) -> dict[str, np.ndarray]:
+    m, d, q = r.randint(1, 4), d or r.randint(1, 3), q or r.randint(1, 3)
     n = r.randint(1, 12)
     costs = r.choice([[-1.0, -2.0, 0.0], [-1.0], [-0.5, -1.25, -1e-3], [1.0, -1.0]])
     return {

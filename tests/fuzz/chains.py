@@ -9,6 +9,8 @@ from random import Random
 
 import numpy as np
 
+from drcrm.registry import SCORES
+
 from . import arrays
 from .harness import Kind, expect, step
 from .mutations import mutated
@@ -30,21 +32,21 @@ def make(r: Random) -> tuple[str, dict[str, bytes], list[str]]:
             for name, part in (("logging", rows[:cut]), ("train", rows[:cut]), ("heldout", rows[cut:]))
         },
         "policy": {**arrays.policy(r, d + 1, q), "absent": np.array([r.random() < 0.3 for _ in range(q)])},
-        "log": arrays.log(r),
+        "log": arrays.log(r, d + 1, q),
         "fit": {
             "grid": np.array([10.0**i for i in range(k)]) if r.random() < 0.7 else np.full(k := 1, np.nan),
             "coef": np.array([arrays.policy(r, d + 1, q)["coef"] for _ in range(k)]),
             "objective": np.array([arrays.normal(r) for _ in range(k)]),
             "iterations": np.array([r.randrange(9) for _ in range(k)]),
             "converged": np.array([r.random() < 0.5 for _ in range(k)]),
-            "scores": np.array([[r.choice([arrays.normal(r), math.nan]) for _ in range(7)] for _ in range(k)]),
-            "chosen": np.array([r.randint(-1, k - 1) for _ in range(7)]),
+            "scores": np.array([[r.choice([arrays.normal(r), math.nan]) for _ in SCORES] for _ in range(k)]),
+            "chosen": np.array([r.randint(-1, k - 1) for _ in SCORES]),
             "tilt": np.array([r.choice([math.nan, 1.0])]),
         },
     }
     name = r.choice(STEPS)
     if r.random() < 0.6:
-        used = {"split": ["contexts"], "cost_model": ["log"], "evaluate": ["contexts", "policy", "fit", "fit"]}
+        used = {"split": ["contexts"], "cost_model": ["log"], "evaluate": ["contexts", "log", "policy", "fit", "fit"]}
         spoil = r.choice(used.get(name, ["contexts", "split", *(["policy"] if name == "replay" else [])]))
         made[spoil] = arrays.spoilt(r, made[spoil])
     files = {file: arrays.packed(r, content) for file, content in made.items()}
@@ -72,6 +74,8 @@ def make(r: Random) -> tuple[str, dict[str, bytes], list[str]]:
         "evaluate": [
             "--test",
             "contexts.npz",
+            "--log",
+            "log.npz",
             "--logging",
             "policy.npz",
             "--skyline",

@@ -18,7 +18,9 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
-import scipy
+import scipy.optimize
+import scipy.special
+import scipy.stats
 from scipy import sparse
 
 from drcrm.__main__ import STEPS, main
@@ -82,7 +84,7 @@ def chain(folder: Path, seed: int, unit: str = "row", counts: tuple[int, ...] = 
         assert run(*learn, here / "kl_dro.npz", *ball) == 0
         robust = "--estimator", "CIPS", "--options", json.dumps(TILTED), "--logging", at["logging"]
         assert run(*learn, here / "dr.npz", *robust) == 0
-        policies = "--test", test, "--logging", at["logging"], "--skyline", at["skyline"]
+        policies = "--test", test, "--log", here / "log.npz", "--logging", at["logging"], "--skyline", at["skyline"]
         fits = "--fit", *(f"{name}={here / name}.npz" for name in LEARNED)
         loss = "--absent-label-score", "logged", "--replay-count", count, *axes
         chosen_by = "--selection", *SCORES
@@ -385,7 +387,6 @@ class TestChain:
         assert np.isfinite(scores).all()
 
     def test_the_tilt_is_in_the_metrics(self, toy, metrics):
-        assert metrics.columns[-1] == "tilt"
         for count in (1, 4):
             at = metrics[metrics["replay_count"] == count]
             [tilt] = read_npz(toy / f"replay{count}/dr.npz", FIT)["tilt"]
@@ -420,6 +421,60 @@ class TestChain:
         assert seen == {(count, a, s) for count in (1, 4) for a in algorithms for s in SCORES}
         assert len(metrics) == len(seen)
 
+    def test_certificates(self, toy, metrics):
+        """The SNIPS ratio r, and by bisection the v at which the KL ball of w̄ (c̄ − v) is 0; contexts by their means."""
+        assert list(metrics.columns[-3:]) == ["estimate", "bound", "effective_size"]
+        certificate = metrics[metrics.columns[-3:]]
+        assert certificate[metrics["algorithm"].isin(["logging", "skyline"])].isna().all(axis=None)
+        assert certificate[metrics["algorithm"].isin(LEARNED)].notna().all(axis=None)
+        log = read_npz(toy / "replay4/log.npz", LOG)
+        n, cost = log["heldout"], log["cost"]
+        of_run = metrics[metrics["replay_count"] == 4].set_index(["algorithm", "selection"])
+        for algorithm, confidence in (("kl_dro", 1 - 0.05 / len(GRID)), ("cips", 0.95)):
+            row, fits = of_run.loc[(algorithm, "dr_bound")], read_npz(toy / f"replay4/{algorithm}.npz", FIT)
+            coef = fits["coef"][fits["scores"][:, SCORES.index("dr_bound")].argmin()]
+            marginals = sigmoid(log["X"] @ coef)[log["context"]]
+            weight = np.where(log["Y"] == 1, marginals, 1 - marginals).prod(axis=1) / log["propensity"]
+            assert row["effective_size"] == pytest.approx((n @ weight) ** 2 / (n @ weight**2))
+            held = [(log["context"] == each) & (n > 0) for each in np.unique(log["context"][n > 0])]
+            spent, mass = (np.array([n[k] @ z[k] / n[k].sum() for k in held]) for z in (weight * cost, weight))
+            assert row["estimate"] == pytest.approx(3 + spent.sum() / mass.sum())
+            radius = scipy.stats.norm.ppf(confidence) ** 2 / (2 * len(held))
+
+            def ball(v, spent=spent, mass=mass, radius=radius):
+                z = spent - v * mass
+
+                def dual(log_gamma):
+                    gamma = np.exp(log_gamma)
+                    return gamma * (radius + scipy.special.logsumexp(z / gamma, b=1 / len(z)))
+
+                return scipy.optimize.minimize_scalar(dual, bounds=(-9, 9), options={"xatol": 1e-9}).fun
+
+            assert row["bound"] == pytest.approx(3 + scipy.optimize.brentq(ball, -3, 0), abs=1e-6)
+            assert row["estimate"] < row["bound"] <= 3
+
+    @pytest.mark.parametrize("fault", ["one context", "no weight"])
+    def test_no_certificate_is_an_empty_cell(self, toy, tmp_path, fault):
+        log = read_npz(toy / "replay4/log.npz", LOG)
+        if fault == "one context":
+            [context] = log["context"][log["heldout"] > 0][:1]
+            log["heldout"] = log["heldout"] * (log["context"] == context)
+        else:
+            log["X"], log["Y"] = np.ones_like(log["X"]), np.ones_like(log["Y"])
+        write_npz(tmp_path / "log.npz", **log)
+        fits = read_npz(toy / "replay4/cips.npz", FIT)
+        if fault == "no weight":
+            fits["coef"] = np.full_like(fits["coef"], -500)
+        write_npz(tmp_path / "cips.npz", **fits)
+        policies = "--logging", toy / "logging.npz", "--skyline", toy / "skyline.npz", "--absent-label-score", "logged"
+        read = "--test", toy / "test.npz", "--log", tmp_path / "log.npz", "--fit", f"cips={tmp_path / 'cips.npz'}"
+        axes = "--selection", "ips", "--replay-count", 4, "--dataset", "toy", "--seed", 0
+        assert run("evaluate", *read, *policies, *axes, "--output", tmp_path / "metrics.csv") == 0
+        assert (tmp_path / "metrics.csv").read_text().splitlines()[2].endswith(",,,")
+        table = pd.read_csv(tmp_path / "metrics.csv").set_index("algorithm")
+        assert table.loc["cips", ["estimate", "bound", "effective_size"]].isna().all()
+        assert table["expected_loss"].notna().all()
+
     def test_an_absent_label_counts_as_logged_or_half(self, toy, tmp_path):
         """π0 logs such a label as 0: its loss is how often it is 1, or one half."""
         coef = read_npz(toy / "logging.npz", ["coef"])["coef"]
@@ -431,6 +486,7 @@ class TestChain:
         others = np.where(labels[:, [0, 2]] == 1, 1 - marginals, marginals).sum(axis=1).mean()
         for score, expected in {"logged": labels[:, 1].mean(), "half": 0.5}.items():
             policies = "--test", toy / "test.npz", "--logging", logging, "--skyline", toy / "skyline.npz"
+            policies += "--log", toy / "replay4/log.npz"
             fit = "--fit", f"cips={toy / 'replay4/cips.npz'}", "--selection", "ips", "--absent-label-score", score
             axes = "--replay-count", 4, "--dataset", "toy", "--seed", 0
             assert run("evaluate", *policies, *fit, *axes, "--output", tmp_path / "metrics.csv") == 0
@@ -652,6 +708,7 @@ class TestBadFiles:
         contexts = "--train", toy / "train.npz", "--split"
         unit = "--split-unit", "row", "--heldout-fraction", 0.25, *axes
         policies = "--logging", toy / "logging.npz", "--skyline", toy / "skyline.npz", "--fit", f"cips={broken}"
+        policies += "--log", toy / "replay4/log.npz"
         scores = "--selection", "ips", "--absent-label-score", "half"
         whole, *arguments = {
             "split": ("train.npz", "--train", broken, "--logging-fraction", 0.1, *unit),
@@ -668,6 +725,25 @@ class TestBadFiles:
         output.parent.mkdir()
         error = fails(capsys, output, step, *arguments)
         assert error.startswith(f"drcrm {step}: {broken}: {message}")
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (None, "python -m drcrm evaluate: the following arguments are required: --log"),
+            (lambda log: {"X": log["X"][:, 1:]}, "the log has 4 features and 3 labels, expected 5 and 3"),
+            (lambda log: {"Y": log["Y"][:, 1:]}, "the log has 5 features and 2 labels, expected 5 and 3"),
+        ],
+    )
+    def test_evaluate_wants_the_log(self, toy, tmp_path, capsys, change, message):
+        read = "--test", toy / "test.npz", "--logging", toy / "logging.npz", "--skyline", toy / "skyline.npz"
+        read += "--fit", f"cips={toy / 'replay4/cips.npz'}", "--selection", "ips", "--absent-label-score", "logged"
+        axes = "--replay-count", 4, "--dataset", "toy", "--seed", 0
+        if change:
+            log, path = read_npz(toy / "replay4/log.npz", LOG), tmp_path / "log.npz"
+            write_npz(path, **(log | change(log)))
+            read += "--log", path
+            message = f"drcrm evaluate: {path}: {message}"
+        assert fails(capsys, tmp_path / "metrics.csv", "evaluate", *read, *axes) == message
 
     def test_a_missing_array_is_named(self, toy, tmp_path, capsys):
         log = read_npz(toy / "replay4/log.npz", LOG)

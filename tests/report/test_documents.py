@@ -113,7 +113,10 @@ def test_rows_of_before_a_column_was_added_are_read(build, tmp_path):
     before = page(build)
     build.rows.cache_clear()
     build.experiment.cache_clear()
-    for kind, later in {"metrics": ["tilt"], "grids": ["dr", "dr_bound", "snips_bound", "ls_bound"]}.items():
+    for kind, later in {
+        "metrics": ["tilt", "estimate", "bound", "effective_size"],
+        "grids": ["dr", "dr_bound", "snips_bound", "ls_bound"],
+    }.items():
         path = tmp_path / f"docs/results/small_{kind}.csv.gz"
         pd.read_csv(path).drop(columns=later).to_csv(path, index=False)
     assert page(build) == before
@@ -137,6 +140,18 @@ def test_an_experiment_without_rows_of_its_fits(build, tmp_path, monkeypatch):
     assert "every fit" not in text
     assert "small_surprise_yeast.png" in text
     assert "small_grid_yeast.png" not in text
+
+
+def test_certificates_are_drawn_of_rows_that_have_them(build, tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "IN_FULL", ("small",))
+    assert "small_certificates_yeast.png" not in page(build)
+    build.rows.cache_clear()
+    build.experiment.cache_clear()
+    path = tmp_path / "docs/results/small_metrics.csv.gz"
+    pd.read_csv(path).assign(bound=2.5).to_csv(path, index=False)
+    text = page(build)
+    assert "small_certificates_yeast.png" in text
+    assert "Certified against true loss on Yeast: the expected Hamming loss on the test set" in text
 
 
 def test_an_experiment_without_hyper_parameters(build, tmp_path):

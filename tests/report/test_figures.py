@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drcrm.report.figure_data import DatasetResults
-from drcrm.report.figures import FIGURES, ablation, grid, paired, replay_count, surprise
+from drcrm.report.figure_data import DatasetResults, certified
+from drcrm.report.figures import FIGURES, ablation, certificates, grid, paired, replay_count, surprise
 from drcrm.report.style import Names
 
 ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
@@ -38,7 +38,7 @@ def make_results(names: Names, lost: tuple[str, int] | None = None, seeds: int =
                 loss = place + 1 + seed / 10
                 value = 0.1 if name in ("poem", "kl_dro") else None
                 row = {**key, "selection": "ips", "expected_loss": loss, "greedy_loss": loss, "hyperparameter": value}
-                rows.append({**row, "score": loss - 14 - 0.5 * (seed + 1)})
+                rows.append({**row, "score": loss - 14 - 0.5 * (seed + 1), "bound": loss + 1.1 - seed})
                 grids += [{**key, "hyperparameter": value, "expected_loss": loss + value} for value in GRID]
     frames = pd.DataFrame(rows), pd.DataFrame(grids).query("algorithm in ('poem', 'kl_dro')")
     shared = {"counts": [1, 4], "labels": 14, "names": replace(names, starts=STARTS)}
@@ -120,6 +120,40 @@ def test_surprise_is_estimated_less_true_risk(results):
     assert [float(container[0].get_xdata()[0]) for container in axes.containers] == pytest.approx([-1, -1, -1])
     texts = [text.get_text() for text in surprise(results(lost=("poem", 2))).axes[0].texts]
     assert texts == ["missing"]
+
+
+def test_certificates_show_the_bound_above_the_loss_and_how_often_it_holds(results):
+    """Bounds are the losses plus 1.1, 0.1, −0.9, losses c, c + 0.1, c + 0.2."""
+    [axes] = certificates(results()).axes
+    places = {container.get_label(): np.ravel(container[0].get_xydata()) for container in axes.containers}
+    assert {label: place.tolist() for label, place in places.items()} == {
+        f"{name}: 2 of 3": pytest.approx([loss, loss + 0.1])
+        for name, loss in {"CIPS": 2.1, "POEM": 3.1, "KL-DRO": 4.1}.items()
+    }
+    low, middle, high = (certified(results()).iloc[0][name] for name in ("low", "mean", "high"))
+    reach = 4.302652729911275 * 0.9 / np.sqrt(3)  # t of two degrees of freedom; the bounds are 3.1, 2.2, 1.3
+    assert (low, middle, high) == pytest.approx((2.2 - reach, 2.2, 2.2 + reach))
+
+
+def test_a_certificate_that_is_missing_or_huge_is_said_to_be(results):
+    runs = results()
+    algorithm, seed = runs.metrics["algorithm"], runs.metrics["seed"]
+    runs.metrics.loc[algorithm == "logging", "expected_loss"] = 2.0
+    runs.metrics.loc[(algorithm == "kl_dro") & (seed == 1), "bound"] = np.nan
+    runs.metrics.loc[(algorithm == "poem") & (seed == 1), "bound"] = np.inf
+    [axes] = certificates(runs).axes
+    labels = [container.get_label() for container in axes.containers]
+    assert labels == ["CIPS: 2 of 3", "POEM: 2 of 3", "KL-DRO: 1 of 2, mean missing"]
+    assert [text.get_text() for text in axes.texts] == ["POEM inf ↑"]
+    assert axes.get_ylim()[1] <= 3  # 1½ times π0's loss
+
+
+def test_certificates_of_which_there_are_none(results, tmp_path):
+    runs = results()
+    runs.metrics["bound"] = np.nan
+    certificates(runs).savefig(tmp_path / "figure.png")
+    nothing = replace(runs, metrics=runs.metrics[runs.metrics["seed"] == 0])
+    certificates(nothing).savefig(tmp_path / "figure.png")
 
 
 def test_paired_differences_are_to_poem_on_the_same_seed(results):

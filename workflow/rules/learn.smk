@@ -58,6 +58,7 @@ rule evaluate:
         unpack(fits),
         code=code("evaluate"),
         test="resources/{dataset}/test.npz",
+        log=f"{RUN}/replay{{replays}}/log.npz",
         logging=f"{RUN}/logging.npz",
         skyline=f"{RUN}/skyline.npz",
     output:
@@ -81,7 +82,7 @@ rule evaluate:
     message:
         "evaluate on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
     shell:
-        "{params.drcrm} evaluate --test {input.test} --logging {input.logging} --skyline {input.skyline}"
+        "{params.drcrm} evaluate --test {input.test} --log {input.log} --logging {input.logging} --skyline {input.skyline}"
         " --fit {params.fits} --selection {params.selection} --absent-label-score {params.absent}"
         " --replay-count {wildcards.replays} --dataset {wildcards.dataset} --seed {wildcards.seed}"
         " --output {output.metrics} --output-grids {output.grids} 2> {log}"

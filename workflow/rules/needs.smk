@@ -118,17 +118,19 @@ def fit_seconds(wildcards):
 
 
 def evaluate_megabytes(wildcards):
-    """The test contexts, the probabilities of their labels, and the fits of the largest grid."""
+    """The log, the test contexts, the probabilities of their labels, and the fits of the largest grid."""
     grid = max(len(config["algorithms"][name].get("grid", [0])) for name in fits(wildcards))
     labels = 24e-6 * n_rows(wildcards, 1) * n_labels(wildcards)
-    return 70 + 2 * contexts_megabytes(wildcards, 1) + labels + 12e-6 * grid * n_coefficients(wildcards)
+    test = 2 * contexts_megabytes(wildcards, 1) + labels
+    return 70 + log_megabytes(wildcards) + test + 12e-6 * grid * n_coefficients(wildcards)
 
 
 def evaluate_seconds(wildcards):
-    """Losses of all fits of a run."""
+    """Losses of all fits of a run, and certificates of at most all of them."""
     policies = sum(len(config["algorithms"][name].get("grid", [0])) for name in fits(wildcards))
     loss = 1e-9 * n_nonzeros(wildcards, 1) + 2e-8 * n_rows(wildcards, 1)
-    return policies * n_labels(wildcards) * loss
+    certificate = 1e-2 + 1e-9 * n_nonzeros(wildcards, 0) * n_labels(wildcards) + 4e-8 * n_logged(wildcards)
+    return policies * (n_labels(wildcards) * loss + certificate)
 
 
 def theory_megabytes(wildcards):

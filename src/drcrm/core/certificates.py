@@ -182,7 +182,7 @@ def policy_certificate(
         by=by,
         n=int(n),
         choices=int(choices),
-        effective_size=float(total * (total / (log.count @ weight**2))) if total > 0 else 0.0,
+        effective_size=_effective_size(weight, log.count),
         mean_weight=float(total / log.size),
         asymptotic=bound.asymptotic,
     )
@@ -326,6 +326,14 @@ def _weights(policy: ExponentialPolicy, log: BanditLog, estimate: str, clip) -> 
     return np.minimum(weight, clip)
 
 
+def _effective_size(weight: np.ndarray, count: np.ndarray) -> float:
+    """(Σ w)²/Σ w², whatever the scale of w; 0 where all are 0."""
+    if not weight.any():
+        return 0.0
+    share = weight / weight.max()
+    return float((count @ share) ** 2 / (count @ share**2))
+
+
 def _doubly_robust(policy: ExponentialPolicy, log: BanditLog, weight: np.ndarray, cost_model) -> np.ndarray:
     if cost_model is None:
         raise InputError("the certificate of 'dr' needs cost_model=, fitted to other rows than those of the log")
@@ -344,7 +352,11 @@ def _ratio(bound: _Bound, weight: np.ndarray, log: BanditLog, by: str) -> tuple[
         cost = np.divide(gain, weight, out=np.zeros_like(gain), where=weight > 0)
     if not weight.any():
         raise InputError("no row of the log has a weight: it says nothing about this policy")
+    if not np.isfinite(count @ weight * (1 + np.abs(cost).max())):
+        raise InputError("the policy's weights are beyond the range of numbers")
     n = count.sum()
+    if n < 2:
+        raise InputError(f"a bound by {bound.name} is of at least 2 costs; there is {n:g}")
     rows = SelfNormalised(SimpleNamespace(cost=cost, count=count, size=n))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         upper = rows.evaluate(bound.ball, weight, weight, None, None)[0]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ..registry import LOSSES, SCORES
 
+CERTIFICATE = ["estimate", "bound", "effective_size"]  # what the held-out part of the log says of a policy
+
 COLUMNS = [
     "dataset",
     "replay_count",
@@ -16,6 +18,7 @@ COLUMNS = [
     "iterations",
     "converged",
     "tilt",
+    *CERTIFICATE,
 ]
 
 GRID_COLUMNS = [

@@ -116,6 +116,25 @@ def surprises(results: DatasetResults) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["algorithm", "selection", "mean", "low", "high"])
 
 
+def certified(results: DatasetResults) -> pd.DataFrame:
+    """Certificate and true loss of what the headline score chose at the first replay count, a row for each algorithm.
+
+    (algorithm, mean, low, high, loss, loss_low, loss_high, held, given): the mean bound and the mean expected loss with
+    their intervals, and in how many of the seeds that have a bound it is not below the loss.
+    """
+    rows = []
+    for name in results.learned:
+        loss = results.losses(name)
+        bound = results.runs(name, results.selections[0], "bound")[results.counts[0]].to_numpy(dtype=float)
+        with np.errstate(invalid="ignore"):  # an infinite bound has no interval
+            of_bound, of_loss = _summary(bound), _summary(loss)
+        of_loss = {"loss": of_loss["mean"], "loss_low": of_loss["low"], "loss_high": of_loss["high"]}
+        counts = {"held": int((bound >= loss).sum()), "given": int((~np.isnan(bound - loss)).sum())}
+        rows.append({"algorithm": name, **of_bound, **of_loss, **counts})
+    columns = ["algorithm", "mean", "low", "high", "loss", "loss_low", "loss_high", "held", "given"]
+    return pd.DataFrame(rows, columns=columns)
+
+
 def closed_gap(results: DatasetResults) -> pd.DataFrame:
     """How far a policy comes from CIPS to full supervision, in percent: (algorithm, loss, mean, low, high).
 

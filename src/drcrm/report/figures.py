@@ -16,6 +16,7 @@ from .figure_data import (
     LOSS,
     DatasetResults,
     by_start,
+    certified,
     choices,
     closed_gap,
     differences,
@@ -27,6 +28,7 @@ from .style import COLUMN, START_LOOKS, Names
 
 LEAST = -45  # the left end of the overview, in percent
 LEVELS = (BASELINE, LOGGING)  # what other losses are seen beside
+FARTHEST = 1.5  # times π0's loss: the bound at which the axis ends
 
 
 def replay_count(results: DatasetResults) -> Figure:
@@ -44,7 +46,7 @@ def replay_count(results: DatasetResults) -> Figure:
     end = 1.1 * frame.loc[frame["algorithm"].isin(LEVELS), "mean"].max()
     end = end if np.isfinite(end) else np.inf
     _limit_to(axes, frame[frame["mean"] <= end], end)
-    _write_beyond(axes, frame[frame["mean"] > end], names)
+    _write_beyond(axes, frame[frame["mean"] > end], names, "replay_count")
     axes.set_xscale("log", base=2)
     axes.set_xticks(results.counts, [str(count) for count in results.counts])
     axes.minorticks_off()
@@ -100,6 +102,31 @@ def surprise(results: DatasetResults) -> Figure:
     axes.set_xlabel("Estimated − true risk")
     figure.suptitle(results.title, fontsize=8)
     figure.legend(handles=_score_handles(results), loc="outside lower center", ncols=2, fontsize=7)
+    return figure
+
+
+def certificates(results: DatasetResults) -> Figure:
+    """What the held-out log certifies against the true loss: means over seeds, with 95 % intervals of both.
+
+    Above the diagonal bounds hold; the legend says in how many seeds. The dotted line is π0's loss. A mean bound above
+    1½ times that is written at the end of the axis.
+    """
+    frame, names = certified(results), results.names
+    figure = Figure(figsize=(COLUMN, 2.9 + 0.07 * len(frame)))
+    axes = figure.subplots()
+    for row in frame.itertuples():
+        _draw_certificate(axes, row, names.look(row.algorithm))
+    level = results.losses(LOGGING).mean()
+    axes.axhline(level, color=GREY, linestyle=names.look(LOGGING).line, linewidth=0.8, zorder=0)
+    axes.axline([frame["loss"].min()] * 2, slope=1, color="black", linewidth=0.6, zorder=0)
+    end = FARTHEST * level if np.isfinite(level) else np.inf
+    _limit_to(axes, frame[frame["mean"] <= end], end)
+    _write_beyond(axes, frame[frame["mean"] > end], names, "loss")
+    axes.set_xlabel(LOSSES[LOSS])
+    axes.set_ylabel("Certified loss")
+    figure.suptitle(f"{results.title}, chosen by {SCORES[results.selections[0]].label}", fontsize=8)
+    title = {"title": "Seeds in which the bound holds", "title_fontsize": 7}
+    figure.legend(loc="outside lower center", ncols=2, fontsize=6, **title)
     return figure
 
 
@@ -213,12 +240,20 @@ def _limit_to(axes: Axes, frame: pd.DataFrame, end: float) -> None:
         axes.set_ylim(bounds.min() - margin, min(bounds.max() + margin, end))
 
 
-def _write_beyond(axes: Axes, frame: pd.DataFrame, names: Names) -> None:
-    """Write the means that are beyond the axis above their replay counts."""
-    for count, beyond in frame.groupby("replay_count"):
+def _write_beyond(axes: Axes, frame: pd.DataFrame, names: Names, along: str) -> None:
+    """Write the means that are beyond the axis above where they are ``along`` it."""
+    for place, beyond in frame.groupby(along):
         lines = [f"{names.label(row.algorithm)} {row.mean:.2f} ↑" for row in beyond.itertuples()]
-        place = axes.get_xaxis_transform()
-        axes.text(count, 1, "\n".join(lines), transform=place, ha="center", va="bottom", fontsize=6)
+        above = axes.get_xaxis_transform()
+        axes.text(place, 1, "\n".join(lines), transform=above, ha="center", va="bottom", fontsize=6)
+
+
+def _draw_certificate(axes: Axes, row, look: Look) -> None:
+    """A mean bound at a mean loss with both intervals, and in the legend how often the bound holds."""
+    held = f"{look.label}: {row.held} of {row.given}" + (", mean missing" if np.isnan(row.mean) else "")
+    reach = {"xerr": _half(row.loss, row.loss_high), "yerr": _half(row.mean, row.high)}
+    style = {"color": look.colour, "marker": look.marker, "linestyle": "", "elinewidth": 0.7}
+    axes.errorbar(row.loss, row.mean, **reach, **style, label=held)
 
 
 def _draw_grid(axes: Axes, frame: pd.DataFrame, name: str, levels: dict[str, float], names: Names) -> None:
@@ -256,8 +291,13 @@ def _across(axes: Axes, row, height: float, colour: str, marker: str) -> None:
     """A mean with its interval, lying; or that it is missing."""
     if np.isnan(row.mean):
         axes.text(0, height, "missing", color=GREY, ha="center", va="center", fontsize=6)
-    half = 0 if np.isnan(row.high) else row.high - row.mean
+    half = _half(row.mean, row.high)
     axes.errorbar(row.mean, height, xerr=half, color=colour, marker=marker, linestyle="", elinewidth=0.9)
+
+
+def _half(mean: float, high: float) -> float:
+    """Half of an interval; 0 where there is none."""
+    return 0 if np.isnan(high) else high - mean
 
 
 def _name_rows(axes: Axes, algorithms: Sequence[str], names: Names) -> None:
@@ -276,4 +316,11 @@ def _score_handles(results: DatasetResults) -> list[Line2D]:
     ]
 
 
-FIGURES = {"replay_count": replay_count, "grid": grid, "surprise": surprise, "paired": paired, "ablation": ablation}
+FIGURES = {
+    "replay_count": replay_count,
+    "grid": grid,
+    "surprise": surprise,
+    "certificates": certificates,
+    "paired": paired,
+    "ablation": ablation,
+}

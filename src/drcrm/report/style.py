@@ -12,6 +12,7 @@ FIGURE_TITLES = {
     "replay_count": "Loss and replay count",
     "grid": "Loss along the grids",
     "surprise": "Post-decision surprise",
+    "certificates": "Certified and true loss",
     "paired": "Paired differences to POEM",
     "ablation": "Estimate, start and risk",
 }

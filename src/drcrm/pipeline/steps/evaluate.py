@@ -1,8 +1,15 @@
 """Measure the Hamming losses of all policies of one run (data set, seed, replay count) on the test contexts.
 
-Reads   --test: labelled contexts; --logging: π0 from log_crf; --skyline; --fit: npz of each algorithm, NAME=FILE.
+Reads   --test: labelled contexts; --log: the log, whose held-out part certifies what is chosen; --logging: π0 from
+        log_crf; --skyline; --fit: npz of each algorithm, NAME=FILE.
 Writes  --output: csv with a row for each algorithm and selection; --output-grids, if given: csv with a row for each
         value of each algorithm's grid, its held-out scores beside its losses.
+
+A chosen policy's ``estimate`` and ``bound`` are in labels, as its losses: its self-normalised estimate, and the KL ball
+of that, which holds with probability 0.95 for all values of its grid together, as the number of contexts grows.
+``effective_size`` is in rows. They are empty where no held-out row has a weight, or all are of one context. A test loss
+is of contexts like those logged, so the bound is by context. Where replay has --split-unit row, the contexts of held-out
+rows were trained on as well: the bound then speaks of the contexts that were logged.
 """
 
 from __future__ import annotations
@@ -12,21 +19,25 @@ from pathlib import Path
 
 import numpy as np
 
+from ...core.certificates import policy_certificate
+from ...core.log import BanditLog
 from ...core.policies import ExponentialPolicy
 from ...core.validation import check_actions
-from ...errors import located
+from ...errors import InputError, located
 from ...registry import LOGGING, SCORES, SKYLINE
 from ...simulation.losses import hamming_losses
 from ..artifacts import read_contexts, read_policy
-from ..columns import COLUMNS, GRID_COLUMNS
+from ..columns import CERTIFICATE, COLUMNS, GRID_COLUMNS
 from ..files import read_npz, write_csv
 from ..fits import COLUMNS as FITTED
 from ..fits import read_fits
+from ..log_formats import read_log
 from . import add_seed_arguments, assignment, require, whole
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--test", type=Path, required=True, help="npz from fetch")
+    parser.add_argument("--log", type=Path, required=True, help="npz from replay")
     parser.add_argument("--logging", type=Path, required=True, help="npz from log_crf")
     parser.add_argument("--skyline", type=Path, required=True, help="npz from skyline")
     parser.add_argument("--fit", nargs="+", type=assignment, required=True, metavar="NAME=FILE", help="npz from fit")
@@ -47,7 +58,8 @@ def run(options: argparse.Namespace) -> None:
     X, labels = read_contexts(options.test)
     absent = _absent(options.logging, labels.shape[1]) if options.absent_label_score == "half" else None
     key = {"dataset": options.dataset, "replay_count": options.replay_count, "seed": options.seed}
-    grids = {algorithm: _grid(path, X, labels) for algorithm, path in options.fit}
+    heldout = _heldout(options.log, X.shape[1], labels.shape[1])
+    grids = {algorithm: _grid(path, X, labels, heldout, options.selection) for algorithm, path in options.fit}
     grid_rows = [{**key, "algorithm": algorithm, **row} for algorithm, (rows, _) in grids.items() for row in rows]
     chosen = {
         LOGGING: dict.fromkeys(options.selection, _losses(options.logging, X, labels, absent)),
@@ -79,8 +91,25 @@ def _losses(path: Path, X, labels: np.ndarray, absent: np.ndarray | None = None)
         return hamming_losses(policy, X, labels, absent)
 
 
-def _grid(path: str, X, labels: np.ndarray) -> tuple[list[dict], dict[str, int]]:
-    """The fits of a grid with their losses and held-out scores, a row each, and the row that each score chooses."""
+def _heldout(path: Path, n_features: int, n_labels: int) -> BanditLog:
+    """The held-out part of the log."""
+    _, heldout = read_log(path)
+    found = heldout.X.shape[1], heldout.Y.shape[1]
+    with located(path):
+        require(
+            found == (n_features, n_labels),
+            f"the log has {found[0]} features and {found[1]} labels, expected {n_features} and {n_labels}",
+        )
+    return heldout
+
+
+def _grid(
+    path: str, X, labels: np.ndarray, heldout: BanditLog, selections: list[str]
+) -> tuple[list[dict], dict[str, int]]:
+    """The fits of a grid with their losses and held-out scores, a row each, and the row that each score chooses.
+
+    The rows that the selections choose have a certificate.
+    """
     fits = read_fits(path, len(SCORES))
     with located(path):
         rows = [
@@ -95,7 +124,22 @@ def _grid(path: str, X, labels: np.ndarray) -> tuple[list[dict], dict[str, int]]
             for value, coef, iterations, converged, scores in zip(*(fits[name] for name in FITTED), strict=True)
         ]
     chosen = np.zeros(len(SCORES), dtype=int) if np.isnan(fits["grid"]).all() else fits["chosen"]
-    return rows, dict(zip(SCORES, map(int, chosen), strict=True))
+    chosen = dict(zip(SCORES, map(int, chosen), strict=True))
+    for index in {chosen[selection] for selection in selections} - {-1}:
+        rows[index] |= _certificate(ExponentialPolicy(fits["coef"][index]), heldout, len(rows))
+    return rows, chosen
+
+
+def _certificate(policy: ExponentialPolicy, heldout: BanditLog, choices: int) -> dict[str, float]:
+    """What the held-out rows say of one policy among some choices; nothing where there is no certificate."""
+    try:
+        found = policy_certificate(policy, heldout, "snips", 0.95, "kl", by="context", choices=choices)
+    except InputError:
+        return {}
+    untranslated = heldout.Y.shape[1]  # logged costs are Hamming losses less the number of labels
+    return dict(
+        zip(CERTIFICATE, (found.value + untranslated, found.bound + untranslated, found.effective_size), strict=True)
+    )
 
 
 def _chosen(rows: list[dict], chosen: dict[str, int], selections: list[str]) -> dict[str, dict]:
