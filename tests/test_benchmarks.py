@@ -122,3 +122,15 @@ def test_certificates_hold_as_often_as_they_say(imported):
     assert (rows["coverage"] >= rows["confidence"])[finite].all()
     light = rows[~finite & (rows["tails"] == "light") & (rows["n"] == 4000)]
     assert (abs(light["coverage"] - light["confidence"]) < 4 * light["standard_error"]).all()
+
+
+def test_choices_are_compared_by_run_and_counted_where_worse_than_the_logging_policy(imported):
+    losses = {"ls_bound": [2.0, 3.5], "clipped_snips": [1.5, 3.0]}
+    rows = [
+        {"dataset": "a", "seed": seed, "algorithm": "poem", "selection": by, "expected_loss": loss, "logging": 3.2}
+        for by, both in losses.items()
+        for seed, loss in enumerate(both)
+    ]
+    found = imported("pessimism").table(pd.DataFrame(rows)).loc[("a", "ls_bound")]
+    assert found["difference"] == 0.5
+    assert (found["loss"], found["worse than π0"], found["choices"]) == (2.75, 1, 2)

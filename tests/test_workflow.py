@@ -336,6 +336,13 @@ def test_results_that_were_made_with_other_options_are_noticed(finished, config,
     assert output.count("drcrm: results/tiny was made with other logging_c: ") == 1
 
 
+def test_an_experiment_that_there_is_not_is_answered_with_those_there_are(finished, config):
+    output = snakemake(finished, config, "tinny", "--dry-run", fails=True)
+    assert "drcrm: there is no experiment 'tinny'; did you mean 'tiny'?" in output
+    output = check(command(finished, None, "tiny", "--dry-run"), fails=True)
+    assert "drcrm: results/tiny is of an experiment that the configuration lacks: give its file, --configfile" in output
+
+
 def test_two_experiments_of_one_name_are_an_error(config, tmp_path):
     doubled = tmp_path / "doubled.yaml"
     doubled.write_text("experiments:\n  mine: {datasets: [toy]}\n  mine: {datasets: [toy], seeds: 2}\n")

@@ -1,6 +1,7 @@
 """What a run minds before it starts, and says while it goes on and when it has ended."""
 
 from contextlib import suppress
+from difflib import get_close_matches
 
 # The experiments that are asked for: Snakemake knows its targets only once it has read this.
 asked = [name for name in config["experiments"] if name in sys.argv[1:]] or config["run"]
@@ -16,6 +17,18 @@ if workflow.is_main_process:
             print(
                 f"drcrm: results/{name} was made with other {other}: what depends on that runs again, in its place. "
                 "Give the experiment another name to keep both; remove the folder if nothing runs again.",
+                file=sys.stderr,
+            )
+
+# Snakemake says of a target that it is none, not what there is.
+if workflow.is_main_process:
+    for word in set(sys.argv[1:]) - {*config["experiments"]}:
+        if near := get_close_matches(word, config["experiments"], n=1, cutoff=0.8):
+            print(f"drcrm: there is no experiment {word!r}; did you mean {near[0]!r}?", file=sys.stderr)
+        elif word.isidentifier() and os.path.exists(f"results/{word}/metrics.csv"):
+            print(
+                f"drcrm: results/{word} is of an experiment that the configuration lacks: give its file, "
+                "--configfile FILE (with make CONFIG=FILE)",
                 file=sys.stderr,
             )
 

@@ -1,0 +1,86 @@
+"""What each held-out score chooses, how often worse than π0: python benchmarks/pessimism.py RUNS RESOURCES [SET …]
+
+RUNS is the folder of the finished runs of an experiment (results/beyond/runs), RESOURCES that of its data sets. Every
+grid beside a log is scored again on the log's held-out part, and the value that each score chooses is judged on the
+test set.
+
+Writes docs/results/pessimism.csv, a row per run, algorithm and score; rows of data sets that were not asked for stay.
+Prints, per data set and score, the mean expected Hamming loss over runs and algorithms, its difference to that by
+clipped SNIPS, and the share of choices that are worse than π0.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import yaml
+from finished import Run, finished, replace_rows
+
+from drcrm.core.cost_model import label_effects
+from drcrm.core.log import clipping_constant
+from drcrm.core.scores import SCORES, HeldoutScores, choose
+from drcrm.pipeline.files import read_npz
+from drcrm.registry import find_estimator
+
+OUTPUT = Path("docs/results/pessimism.csv")
+SEEDS = {"scene": 20, "yeast": 20, "rcv1_subset": 20, "tmc2007_500": 20}  # at most
+BESIDE = "clipped_snips"  # the score that others are compared with
+
+
+def chosen(run: Run, configured: Mapping) -> Iterator[dict]:
+    """The losses of what each score chooses along the grid of each algorithm that has fits beside the log."""
+    effects = label_effects(run.model, run.heldout.X, run.heldout.Y.shape[1])
+    score = HeldoutScores(run.heldout, clipping_constant(run.train), effects)
+    logged = run.loss(run.logging.coef)
+    for name, algorithm in configured.items():
+        path = run.folder / f"{name}.npz"
+        if "grid" not in algorithm or not path.exists():
+            continue
+        fits = read_npz(path, ["grid", "coef"])
+        losses = [run.loss(coef) for coef in fits["coef"]]
+        end = find_estimator(algorithm["estimator"]).robust_end(algorithm["parameter"], algorithm.get("options", {}))
+        scores = np.array([score(coef) for coef in fits["coef"]])
+        for by, column in zip(SCORES, scores.T, strict=True):
+            index = choose(column, fits["grid"], end)
+            loss = np.nan if index is None else losses[index]
+            key = {"dataset": run.dataset, "seed": run.seed, "algorithm": name, "selection": by}
+            yield {**key, "expected_loss": loss, "least": min(losses), "logging": logged}
+
+
+def table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Per data set and score: mean loss, its paired difference to ``BESIDE``, and how often π0 is better."""
+    runs = rows.pivot_table(index=["dataset", "seed", "algorithm"], columns="selection", values="expected_loss")
+    difference = runs.sub(runs[BESIDE], axis=0).groupby(["dataset", "seed"]).mean()
+    worse = rows.assign(worse=rows["expected_loss"] > rows["logging"])
+    by = ["dataset", "selection"]
+    return pd.DataFrame(
+        {
+            "loss": rows.groupby(by)["expected_loss"].mean(),
+            "difference": difference.groupby("dataset").mean().stack(),
+            "±": difference.groupby("dataset").sem().stack(),
+            "worse than π0": worse.groupby(by)["worse"].sum(),
+            "choices": rows.groupby(by)["expected_loss"].count(),
+        }
+    )
+
+
+def main(folder: Path, resources: Path, datasets: list[str]) -> None:
+    configured = yaml.safe_load(Path("config.yaml").read_text(encoding="utf-8"))["algorithms"]
+    seeds = {dataset: SEEDS[dataset] for dataset in datasets or SEEDS}
+    rows = []
+    for run in finished(folder, resources, seeds):
+        rows += chosen(run, configured)
+        print(f"{run.dataset}, seed {run.seed}", flush=True)
+    if not rows:
+        sys.exit(f"{folder}: no finished runs of {', '.join(seeds)}")
+    print(table(replace_rows(OUTPUT, pd.DataFrame(rows))).to_string(float_format="%.3f"))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
