@@ -53,9 +53,9 @@ def test_a_number_beyond_floats(capsys, option):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("toy,4,0", "line 2 has not a cell for each of 12 columns"),
-        ("," * 12, "line 2 has not a cell for each of 12 columns"),
-        ("," * 11 + "x" * 200_000, "line 2: field larger than field limit (131072)"),
+        ("toy,4,0", f"line 2 has not a cell for each of {len(COLUMNS)} columns"),
+        ("," * len(COLUMNS), f"line 2 has not a cell for each of {len(COLUMNS)} columns"),
+        ("," * (len(COLUMNS) - 1) + "x" * 200_000, "line 2: field larger than field limit (131072)"),
     ],
 )
 def test_rows_of_metrics_that_are_cut_off(tmp_path, monkeypatch, capsys, line, message):

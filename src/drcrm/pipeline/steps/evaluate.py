@@ -7,9 +7,9 @@ Writes  --output: csv with a row for each algorithm and selection; --output-grid
 
 A chosen policy's ``estimate`` and ``bound`` are in labels, as its losses: its self-normalised estimate, and the KL ball
 of that, which holds with probability 0.95 for all values of its grid together, as the number of contexts grows.
-``effective_size`` is in rows. They are empty where no held-out row has a weight, or all are of one context. A test
-loss is of contexts like those logged, so the bound is by context. Where replay has --split-unit row, the contexts of
-held-out rows were trained on as well: the bound then speaks of the contexts that were logged.
+``effective_size`` is in rows. They are empty where no held-out row has a weight, or all are of one context. A test loss
+is of contexts like those logged, so the bound is by context. With replay's --split-unit row the contexts of held-out
+rows were trained on as well: the bound then speaks of the contexts that were logged.
 """
 
 from __future__ import annotations
