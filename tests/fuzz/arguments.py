@@ -101,7 +101,7 @@ def make(r: Random) -> tuple[int, list[str], list[str]]:
             words[at] = r.choice(TEXTS)
         elif change == 2:
             words.insert(at, r.choice(TEXTS))
-        elif change == 3 and "--grid" in words:
+        elif change == 3 and "--grid" in words[:-1]:
             words[words.index("--grid") + 1] = r.choice(NUMBERS)
         elif change == 4:
             some = {r.choice(OPTIONS): r.choice(VALUES) for _ in range(r.randint(1, 3))}

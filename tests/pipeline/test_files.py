@@ -43,6 +43,11 @@ def stored(array: np.ndarray) -> bytes:
 SPARSE = {"X.data": [1.0, 2.0], "X.indices": [0, 1], "X.indptr": [0, 1, 2], "X.shape": [2, 3], "labels": [[1], [0]]}
 
 
+def test_a_file_is_written_under_a_name_of_any_bytes(tmp_path):
+    write_npz(path := tmp_path / "\udcff.npz", a=np.ones(2))
+    assert read_npz(path, ["a"])["a"].sum() == 2
+
+
 class TestArrays:
     def test_bytes_after_an_array(self, tmp_path):
         """numpy alone would read two of the three numbers, and not the checksum."""

@@ -32,7 +32,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".part-{zlib.crc32(path.name.encode()):08x}-"  # a name as long as the file's could be too long
+    prefix = f".part-{zlib.crc32(os.fsencode(path.name)):08x}-"  # a name as long as the file's could be too long
     for left in path.parent.glob(f"{prefix}*"):
         shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=prefix) as folder:
