@@ -64,6 +64,7 @@ def test_a_job_that_fails_is_named_with_what_it_says(log, tmp_path):
 def test_jobs_that_a_stop_ends_have_not_failed(log):
     assert log("Terminating processes on user request, this might take some time.").startswith("stopped on request: ")
     assert log("x", "JOB_ERROR", jobid=7, rule_name="fit", log=[]) == ""
+    assert log("WorkflowError:\nAt least one job did not complete successfully.") == ""
     assert log("Complete log(s): x") == "plain: Complete log(s): x"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 HIDDEN = ("JOB_STARTED", "RESOURCES_INFO", "SHELLCMD", "WORKFLOW_STARTED")  # events of Snakemake
 ROUTINE = ("Building DAG", "Conda environments: ignored", "Execute ", "Select jobs", "Using shell")
 STOPPING = "Terminating processes on user request"
+STOPPED = "At least one job did not complete"  # which a stop is no news of
 CALLED = "CalledProcessError in file"  # what a job that fails has left in its log says more
 LEAST = 2**20  # bytes: with less, not even a log can be written
 
@@ -38,7 +39,7 @@ class Screen:
         elif event not in HIDDEN and not (event == "JOB_ERROR" and self.stopped):
             text = record.getMessage()
             self.stopped |= text.startswith(STOPPING)
-            return not text.startswith(ROUTINE) and CALLED not in text
+            return not (text.startswith(ROUTINE) or CALLED in text or (self.stopped and STOPPED in text))
         return False
 
     def format(self, record: logging.LogRecord) -> str:
