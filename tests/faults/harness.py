@@ -40,12 +40,19 @@ import os, resource, signal
 signal.signal(signal.SIGXFSZ, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
 resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
 """
-# It has what its imports took of memory, and a little more.
+# It asks for more memory than it may have.
 OUT_OF_MEMORY = """
 import resource
-import drcrm.pipeline.steps.fit
-held = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (held, held))
+import numpy as np
+import drcrm.pipeline.steps.fit as step
+
+def run(options, run=step.run):
+    held = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (held + 2**26, held + 2**26))
+    np.ones(2**27)
+    run(options)
+
+step.run = run
 """
 # As a job of its run, it waits until there is a file `go`.
 WAITING = """

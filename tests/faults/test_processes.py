@@ -37,7 +37,7 @@ def work(finished, tmp_path):
     ("python", "message"),
     [
         (KILLED_WHILE_WRITING, "failed: my_dro on toy, seed 0"),
-        (OUT_OF_MEMORY, "OpenBLAS error: Memory allocation still failed"),
+        (OUT_OF_MEMORY, "drcrm fit: Unable to allocate 1.00 GiB"),
     ],
     ids=["killed", "memory"],
 )
