@@ -35,7 +35,7 @@ report: .venv/installed
 	@echo "The report: results/$(EXPERIMENT)/report.html"
 
 test: .venv/installed
-	@echo "testing: 4 minutes on 2 cores"
+	@echo "testing: 6 minutes"
 	python -m pytest
 
 test-faults: .venv/installed
