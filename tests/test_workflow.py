@@ -466,6 +466,10 @@ def test_a_run_says_in_a_line_a_job_what_it_does_and_at_the_end_where_its_result
     assert "Job stats:" in log.read_text()
     assert "Reason: " in log.read_text()
 
+    remove(work, ["results/tiny/figures/overview.svg"])
+    other = snakemake(work, config, "results/tiny/figures/overview.svg")
+    assert "Tables and figures" not in other
+
 
 def test_a_data_set_that_fails_stops_no_other(config, tmp_path):
     """Here one whose training part is one context, repeated; a damaged file is called so."""

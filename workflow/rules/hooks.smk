@@ -22,10 +22,10 @@ if workflow.is_main_process:
 
 # Snakemake says of a target that it is none, not what there is.
 if workflow.is_main_process:
-    for word in set(sys.argv[1:]) - {*config["experiments"]}:
+    for word in filter(str.isidentifier, {*sys.argv[1:]} - {*config["experiments"]}):
         if near := get_close_matches(word, config["experiments"], n=1, cutoff=0.8):
             print(f"drcrm: there is no experiment {word!r}; did you mean {near[0]!r}?", file=sys.stderr)
-        elif word.isidentifier() and os.path.exists(f"results/{word}/metrics.csv"):
+        elif os.path.exists(f"results/{word}/metrics.csv"):
             print(
                 f"drcrm: results/{word} is of an experiment that the configuration lacks: give its file, "
                 "--configfile FILE (with make CONFIG=FILE)",
@@ -59,7 +59,8 @@ onstart:
 
 
 onsuccess:
-    for name in asked:
+    made = {*workflow.dag_settings.targets} - {"all"} or config["run"]
+    for name in [name for name in config["experiments"] if name in made]:
         table = f"results/{name}/tables/{next(iter(LOSSES))}.md"
         if os.path.exists(table):
             print(f"\n{headline(table)}\n\nTables and figures: results/{name}. Report: {report_command(name)}")
