@@ -12,14 +12,14 @@ over seeds; negative is better.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
-from finished import Run, finished, replace_rows
+from finished import Run, measure
 
 from drcrm.core import starts
 from drcrm.core.cost_model import FOLDS, CostModel, label_effects
@@ -163,20 +163,17 @@ def differences(rows: pd.DataFrame) -> pd.DataFrame:
     return (table["mean"] + " ± " + table["sem"]).unstack("dataset", fill_value="")
 
 
-def main(folder: Path, resources: Path, datasets: list[str]) -> None:
-    seeds = {dataset: SEEDS[dataset] for dataset in datasets or SEEDS}
-    rows = []
-    for run in finished(folder, resources, seeds, NEEDED):
-        start = time.perf_counter()
-        found = [("kl_dro_dr", *found) for found in Variants(run)] + list(by_radius(run))
-        rows += [dict(zip(COLUMNS, (run.dataset, run.seed, *each), strict=True)) for each in found]
-        print(f"{run.dataset}, seed {run.seed}: {time.perf_counter() - start:.0f} s", flush=True)
-    if not rows:
-        sys.exit(f"{folder}: no finished runs of {', '.join(seeds)}")
-    print(differences(replace_rows(OUTPUT, pd.DataFrame(rows))).to_string())
+def rows(run: Run) -> Iterator[dict]:
+    """The losses of all variants on one log."""
+    for each in chain((("kl_dro_dr", *found) for found in Variants(run)), by_radius(run)):
+        yield dict(zip(COLUMNS, (run.dataset, run.seed, *each), strict=True))
+
+
+def main(arguments: list[str]) -> None:
+    print(differences(measure(arguments, OUTPUT, rows, SEEDS, NEEDED)).to_string())
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
+    main(sys.argv[1:])

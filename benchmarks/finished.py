@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 
 # Before numpy is imported: one thread, as the pipeline's jobs have.
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from drcrm.core.cost_model import CostModel
 from drcrm.core.log import BanditLog
@@ -63,6 +66,34 @@ def finished(folder: Path, resources: Path, seeds: Mapping[str, int], needed: Se
                 read_cost_model(at / "cost_model.npz"),
                 *read_contexts(resources / dataset / "test.npz"),
             )
+
+
+def measure(
+    arguments: Sequence[str],
+    output: Path,
+    rows_of: Callable[[Run], Iterable[dict]],
+    most: Mapping[str, int],
+    needed: Sequence[str] = (),
+) -> pd.DataFrame:
+    """Write the rows of the finished runs that a command's arguments name, RUNS RESOURCES [SET …]; return all of them.
+
+    ``most`` says how many runs of a data set are measured at most; rows of sets that are not named stay as they are.
+    """
+    folder, resources, *datasets = arguments
+    seeds = {dataset: most[dataset] for dataset in datasets or most}
+    rows = []
+    for run in finished(Path(folder), Path(resources), seeds, needed):
+        start = time.perf_counter()
+        rows += rows_of(run)
+        print(f"{run.dataset}, seed {run.seed}: {time.perf_counter() - start:.0f} s", flush=True)
+    if not rows:
+        sys.exit(f"{folder}: no finished runs of {', '.join(seeds)}")
+    return replace_rows(output, pd.DataFrame(rows))
+
+
+def algorithms() -> dict[str, dict]:
+    """The algorithms of config.yaml."""
+    return yaml.safe_load(Path("config.yaml").read_text(encoding="utf-8"))["algorithms"]
 
 
 def replace_rows(path: Path, rows: pd.DataFrame) -> pd.DataFrame:

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import yaml
-from finished import Run, finished, replace_rows
+from finished import Run, algorithms, measure
 
 from drcrm.core.cost_model import label_effects
 from drcrm.core.log import clipping_constant
@@ -68,19 +68,12 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def main(folder: Path, resources: Path, datasets: list[str]) -> None:
-    configured = yaml.safe_load(Path("config.yaml").read_text(encoding="utf-8"))["algorithms"]
-    seeds = {dataset: SEEDS[dataset] for dataset in datasets or SEEDS}
-    rows = []
-    for run in finished(folder, resources, seeds):
-        rows += chosen(run, configured)
-        print(f"{run.dataset}, seed {run.seed}", flush=True)
-    if not rows:
-        sys.exit(f"{folder}: no finished runs of {', '.join(seeds)}")
-    print(table(replace_rows(OUTPUT, pd.DataFrame(rows))).to_string(float_format="%.3f"))
+def main(arguments: list[str]) -> None:
+    rows = measure(arguments, OUTPUT, partial(chosen, configured=algorithms()), SEEDS)
+    print(table(rows).to_string(float_format="%.3f"))
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
+    main(sys.argv[1:])

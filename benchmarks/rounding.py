@@ -14,15 +14,14 @@ chosen without noise.
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import yaml
-from finished import Run, finished, replace_rows
+from finished import Run, algorithms, measure
 
 from drcrm.core.objective import Objective
 from drcrm.core.risks import Evaluation
@@ -115,24 +114,20 @@ def spreads(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
-def main(folder: Path, resources: Path, datasets: list[str]) -> None:
-    configured = yaml.safe_load(Path("config.yaml").read_text(encoding="utf-8"))["algorithms"]
-    seeds = {dataset: SEEDS[dataset] for dataset in datasets or SEEDS}
-    rows, runs = [], dict.fromkeys(seeds, 0)
-    for run in finished(folder, resources, seeds):
-        start = time.perf_counter()
+def main(arguments: list[str]) -> None:
+    configured, runs = algorithms(), Counter()
+
+    def rows(run: Run) -> Iterator[dict]:
         repeats = REPEATS if runs[run.dataset] < NOISED[run.dataset] else 0
         runs[run.dataset] += 1
         for name in ALGORITHMS:
             key = {"dataset": run.dataset, "seed": run.seed, "algorithm": name}
-            rows += [{**key, **row} for row in measured(run, configured[name], repeats)]
-        print(f"{run.dataset}, seed {run.seed}: {time.perf_counter() - start:.0f} s", flush=True)
-    if not rows:
-        sys.exit(f"{folder}: no finished runs of {', '.join(seeds)}")
-    print(spreads(replace_rows(OUTPUT, pd.DataFrame(rows))).to_string(float_format="%.1e"))
+            yield from ({**key, **row} for row in measured(run, configured[name], repeats))
+
+    print(spreads(measure(arguments, OUTPUT, rows, SEEDS)).to_string(float_format="%.1e"))
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
+    main(sys.argv[1:])
