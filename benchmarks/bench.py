@@ -27,7 +27,7 @@ import numpy as np
 from naive import NaiveObjective
 from scipy import sparse
 
-from drcrm.core.certificates import FINITE, upper_bound
+from drcrm.core.bounds import FINITE, upper_bound
 from drcrm.core.cost_model import CostModel, label_effects
 from drcrm.core.log import BanditLog, clipping_constant
 from drcrm.core.objective import Objective

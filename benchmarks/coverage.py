@@ -25,7 +25,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.special import expit
 
-from drcrm.core.certificates import FINITE, upper_bound
+from drcrm.core.bounds import FINITE, upper_bound
 from drcrm.pipeline.files import atomic
 
 OUTPUT = Path("docs/results/coverage.csv")

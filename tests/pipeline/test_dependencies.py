@@ -196,7 +196,7 @@ def test_all_that_the_real_steps_import_is_found():
 
 
 # A doubly robust certificate has a cost model: what is certified depends on its code.
-@pytest.mark.parametrize("step", sorted(set(STEPS) - {"fit", "cost_model", "evaluate", "theory"}))
+@pytest.mark.parametrize("step", sorted(set(STEPS) - {"fit", "cost_model", "evaluate"}))
 def test_what_is_made_without_a_cost_model_does_not_depend_on_its_code(step):
     assert "cost_model" not in {path.stem for path in source_files(step)}
 

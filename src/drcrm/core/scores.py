@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import InputError
-from .certificates import upper_bound
+from .bounds import upper_bound
 from .log import BanditLog
 from .objective import Objective
 from .policies import ExponentialPolicy
@@ -87,21 +87,27 @@ class HeldoutScores:
 
     def unmodelled(self, coef: np.ndarray) -> list[float]:
         """Return the four scores of ``off_policy_scores`` at Θ, (d, q)."""
-        with np.errstate(over="ignore"):
-            weight = np.exp(log_weights(ExponentialPolicy(coef), self._log))
-        return list(off_policy_scores(weight, self._log.cost, self._clip, self._log.count).values())
+        return self._unmodelled(self._weight(coef))
 
     def __call__(self, coef: np.ndarray) -> list[float]:
         """Return all scores at Θ, (d, q), in the order of ``SCORES``."""
         values = dict.fromkeys(SCORES[len(UNMODELLED) :], np.nan)
         values |= {name: objective(coef)[0] for name, objective in self._objectives.items()}
-        values["ls_bound"] = self._log_smoothing(coef)
-        return [*self.unmodelled(coef), *(value if np.isfinite(value) else np.nan for value in values.values())]
+        weight = self._weight(coef)
+        values["ls_bound"] = self._log_smoothing(weight)
+        return [*self._unmodelled(weight), *(value if np.isfinite(value) else np.nan for value in values.values())]
 
-    def _log_smoothing(self, coef: np.ndarray) -> float:
+    def _weight(self, coef: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            return np.exp(log_weights(ExponentialPolicy(coef), self._log))
+
+    def _unmodelled(self, weight: np.ndarray) -> list[float]:
+        return list(off_policy_scores(weight, self._log.cost, self._clip, self._log.count).values())
+
+    def _log_smoothing(self, weight: np.ndarray) -> float:
         """The bound by logarithmic smoothing; NaN for costs above 0, or beyond the range of numbers."""
         with np.errstate(over="ignore", invalid="ignore"):
-            z = np.exp(log_weights(ExponentialPolicy(coef), self._log)) * self._log.cost
+            z = weight * self._log.cost
         try:
             return upper_bound(z, method="log_smoothing", weights=self._log.count)
         except InputError:

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 from scipy.stats import binomtest
 
-from ..core.certificates import upper_bound
+from ..core.bounds import upper_bound
 from ..core.divergences import KL, Chi2, CressieRead, ReverseKL, SquaredHellinger, TotalVariation
 from ..core.phi_ball import CVaRRisk, PhiBall
 from ..core.risks import AdaptiveBoltzmannRisk, BoltzmannRisk, Chi2Ball, KLBall, Risk, calibrated_radius

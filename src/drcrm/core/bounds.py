@@ -1,0 +1,200 @@
+"""Upper bounds of a mean that hold with a stated probability.
+
+A bound is of E z, for independent z.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import stdtrit
+
+from ..errors import InputError
+from .divergences import NAMED, as_divergence
+from .phi_ball import PhiBall
+from .risks import checked_costs
+from .validation import above_half, above_zero, check_integers, number, reject
+
+LARGEST_BET = 0.5  # of what a bet could lose at most
+HALVINGS = 45
+
+
+def upper_bound(
+    z,
+    confidence: float = 0.95,
+    method="kl",
+    weights=None,
+    low: float | None = None,
+    high: float | None = None,
+    smoothing: float | None = None,
+    groups=None,
+) -> float:
+    """Return an upper bound of E z that holds with probability ``confidence``; δ = 1 − confidence.
+
+    method
+        A divergence with φ''(1) > 0, by its name in :mod:`drcrm.divergences` or itself: the value of its ball of radius
+        φ''(1) z²/(2n), z the normal quantile at ``confidence``. Asymptotic. Source: Lemma 1 of the paper (Duchi, Glynn
+        & Namkoong), with its quantile corrected.
+        "student": mean + t √(V/n), t the quantile with n − 1 degrees of freedom. Exact for normal z, else asymptotic.
+        "empirical_bernstein": mean + √(2V ln(2/δ)/n) + 7 (high − low) ln(2/δ)/(3(n − 1)). Source: Maurer & Pontil 2009.
+        "log_smoothing", for z ≤ 0: (1 − e^{−λx})/λ, x = −(1/(λn)) Σ log(1 − λz) + ln(1/δ)/(λn). It is Markov's
+        inequality of Π (1 − λz), and needs no range. Source: Sakhi, Aouali, Alquier & Chopin 2024.
+        "betting": the m at which a capital that bets on z < m, and is fair at E z = m, comes to 1/δ. The bets are
+        √(2 ln(1/δ)/(nσ²)), σ² the variance of the z before, and ½/(1 − m) at most, in units of the range; the rows are
+        shuffled by a fixed seed. Source: Waudby-Smith & Ramdas 2024.
+
+        V is with n − 1. The last three hold for every n.
+
+    Parameters
+    ----------
+    z : array (n,)
+    confidence : float in (½, 1)
+    method : str or Divergence
+    weights : array (n,), optional
+        How often each z occurs.
+    low, high : float
+        For "empirical_bernstein" and "betting": bounds that are known of z, not the least and largest observed.
+    smoothing : float > 0, optional
+        λ of "log_smoothing", fixed before z is seen; by default 1/√n. Best is √(2 ln(1/δ)/(nV)).
+    groups : array (n,), optional
+        Which group each z is of, where those of one group depend on each other. The bound is then of the expected mean
+        of a group: each counts once, by the mean of its z, and n is the number of groups.
+
+    Raises
+    ------
+    InputError
+        Also where z is not what a method presumes.
+    """
+    z, weights = checked_costs(z, weights)
+    if groups is not None:
+        z, weights = group_means(groups, weights, z)
+    return Bound(confidence, method, low, high, smoothing)(z, weights)
+
+
+class Bound:
+    """A method with its settings: (z, weights) ↦ its bound. InputError for settings that are not the method's."""
+
+    def __init__(self, confidence, method, low, high, smoothing):
+        self.confidence = above_half(confidence, "confidence")
+        self.delta = 1 - self.confidence
+        self.low, self.high, self.smoothing = low, high, smoothing
+        named = isinstance(method, str) and method in METHODS
+        self.ball = None
+        self.name = method if isinstance(method, str) else repr(method)
+        self.asymptotic = not (named and method in FINITE)
+        if named:
+            self.of = METHODS[method]
+        else:
+            self.of, self.ball = _ball, _calibrated_ball(method, self.confidence)
+        if self.of not in (_empirical_bernstein, _betting) and not low is high is None:
+            raise InputError(f"low and high are of empirical_bernstein and betting, not of {self.name}")
+        if self.of is not _log_smoothing and smoothing is not None:
+            raise InputError(f"smoothing is of log_smoothing, not of {self.name}")
+
+    def __call__(self, z: np.ndarray, weights: np.ndarray) -> float:
+        if not weights.all():
+            z, weights = z[weights > 0], weights[weights > 0]
+        n = weights.sum()
+        if self.of is not _log_smoothing and n < 2:
+            raise InputError(f"a bound by {self.name} is of at least 2 costs; there is {n:g}")
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            found = float(self.of(self, z, weights, n))
+        if not np.isfinite(found):
+            raise InputError(f"the bound of costs from {z.min():.6g} to {z.max():.6g} is beyond the range of numbers")
+        return found
+
+    def range(self, z: np.ndarray) -> tuple[float, float]:
+        """The stated range of z. InputError where it is missing, or z is not in it."""
+        low, high = number(self.low), number(self.high)
+        if not -np.inf < low < high < np.inf:
+            raise InputError(
+                f"low is {self.low!r}, high is {self.high!r}: {self.name} presumes costs in a range that is known, "
+                "low < high"
+            )
+        reject((z < low) | (z > high), z, "z", f"{low:.6g} to {high:.6g}, the range that {self.name} presumes")
+        return low, high
+
+
+def _ball(bound: Bound, z, weights, n):
+    return bound.ball.evaluate(z, weights / n, n)[0]
+
+
+def _calibrated_ball(method, confidence: float) -> PhiBall:
+    if isinstance(method, str) and method not in NAMED:
+        smooth = [name for name, kind in NAMED.items() if kind.curvature]
+        raise InputError(f"method is {method!r}, expected one of {', '.join([*METHODS, *smooth])}, or a divergence")
+    divergence = as_divergence(method)
+    if divergence.curvature is None:
+        raise InputError(f"method is {method!r}: {divergence!r} has no φ''(1) > 0, and so no asymptotic radius")
+    return PhiBall(divergence, "auto", confidence)
+
+
+def _student(bound: Bound, z, weights, n):
+    mean, variance = _moments(z, weights, n)
+    return mean + stdtrit(n - 1, bound.confidence) * np.sqrt(variance / n)
+
+
+def _empirical_bernstein(bound: Bound, z, weights, n):
+    low, high = bound.range(z)
+    mean, variance = _moments(z, weights, n)
+    log_term = np.log(2 / bound.delta)
+    return mean + np.sqrt(2 * variance * log_term / n) + 7 * (high - low) * log_term / (3 * (n - 1))
+
+
+def _log_smoothing(bound: Bound, z, weights, n):
+    reject(z > 0, z, "z", "at most 0, which log_smoothing presumes")
+    smoothing = 1 / np.sqrt(n) if bound.smoothing is None else above_zero(bound.smoothing, "smoothing")
+    exponent = (weights @ np.log1p(-smoothing * z) + np.log(bound.delta)) / n  # −λx
+    return -np.expm1(exponent) / smoothing
+
+
+def _betting(bound: Bound, z, weights, n):
+    low, high = bound.range(z)
+    x = (np.repeat(z, check_integers(weights, len(z), "weights")) - low) / (high - low)
+    x = x[np.random.default_rng(0).permutation(len(x))]
+    goal, bets = np.log(1 / bound.delta), _bets(x, bound.delta)
+
+    def rejected(m: float) -> bool:
+        gains = np.minimum(bets, LARGEST_BET / (1 - m)) if m < 1 else bets.copy()
+        gains *= m - x
+        np.log1p(gains, out=gains)
+        return np.cumsum(gains, out=gains).max() >= goal
+
+    least, most = 0.0, 1.0
+    if not rejected(most):
+        return high
+    for _ in range(HALVINGS):
+        middle = (least + most) / 2
+        least, most = (least, middle) if rejected(middle) else (middle, most)
+    return low + (high - low) * most
+
+
+def _bets(x: np.ndarray, delta: float) -> np.ndarray:
+    """√(2 ln(1/δ)/(nσ²)) for each x in turn, σ² from those before it and one of variance ¼."""
+    seen = np.arange(2, len(x) + 2)
+    mean = (0.5 + np.cumsum(x)) / seen
+    variance = (0.25 + np.cumsum((x - mean) ** 2)) / seen
+    before = np.r_[0.25, variance[:-1]]
+    return np.sqrt(2 * np.log(1 / delta) / (len(x) * before))
+
+
+FINITE = {"empirical_bernstein": _empirical_bernstein, "log_smoothing": _log_smoothing, "betting": _betting}
+METHODS: dict[str, Callable] = {"student": _student, **FINITE}
+
+
+def _moments(z, weights, n) -> tuple[float, float]:
+    """The mean, and the variance with n − 1."""
+    mean = weights @ z / n
+    return mean, weights @ (z - mean) ** 2 / (n - 1)
+
+
+def group_means(groups, weights, *values) -> tuple[np.ndarray, ...]:
+    """Return the mean of each vector in each group, by weights, and how often each mean occurs, which is once."""
+    groups = np.asarray(groups)
+    if groups.shape != np.shape(weights):
+        raise InputError(f"groups has shape {groups.shape}, expected {np.shape(weights)}")
+    _, index = np.unique(groups[weights > 0], return_inverse=True)
+    weights, values = weights[weights > 0], [each[weights > 0] for each in values]
+    total = np.bincount(index, weights)
+    return *(np.bincount(index, weights * each) / total for each in values), np.ones(len(total))
