@@ -7,9 +7,13 @@ import re
 from copy import deepcopy
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
+from scipy.stats import norm
+from snakemake.utils import update_config
 
+from drcrm.core.divergences import NAMED
 from drcrm.errors import InputError
 from drcrm.pipeline.config import complete
 from drcrm.pipeline.lookups import all_algorithms, run_algorithms
@@ -34,6 +38,13 @@ SMALL = {
 MISSING = object()
 
 NAMES = "this name does not fit (Lower-case letters, digits and underscores, a letter first.)"
+
+
+def documented(path: Path) -> dict:
+    """The shipped configuration with what a file of docs/ adds."""
+    config = deepcopy(SHIPPED)
+    update_config(config, yaml.safe_load(path.read_text(encoding="utf-8")))
+    return complete(config, SCHEMA)
 
 
 def changed(key: str, value) -> dict:
@@ -125,10 +136,19 @@ class TestShipped:
         assert config["experiments"]["paper_text"]["variance_penalty_scale"] == "unit"
         assert config["experiments"]["reference_replay"]["logging_c"] == 10
 
-    def test_what_the_documents_add(self):
-        added = yaml.safe_load((ROOT / "docs/poem_grid.yaml").read_text(encoding="utf-8"))
-        config = {**SHIPPED, **{part: {**SHIPPED[part], **of} for part, of in added.items()}}
-        assert complete(config, SCHEMA)["experiments"]["poem_grid"]["algorithms"] == ["poem", "poem_fine", "chi2_dro"]
+    @pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.yaml")), ids=lambda path: path.stem)
+    def test_what_the_documents_add(self, path):
+        assert path.stem in documented(path)["experiments"]
+
+    def test_the_radii_of_divergences_compare(self):
+        """A ball of radius φ''(1) ε adds √(2εV) to the mean, whatever the divergence; a tail of normal costs too."""
+        algorithms = documented(ROOT / "docs/divergences.yaml")["algorithms"]
+        radii = np.array(algorithms["kl_dro_dr"]["grid"])
+        for name in ("kl", "chi2", "squared_hellinger", "reverse_kl"):
+            (of,) = [each for each in algorithms.values() if each["options"].get("divergence") == name]
+            assert of["grid"] == pytest.approx(NAMED[name]().curvature * radii, rel=1e-2)
+        shares = np.array(algorithms["dr_cvar"]["grid"])
+        assert norm.pdf(norm.ppf(shares)) / shares == pytest.approx(np.sqrt(2 * radii), rel=2e-2)
 
     def test_the_algorithms_and_their_grids(self):
         def decades(low, high, step=1.0):
@@ -166,6 +186,7 @@ class TestShipped:
             "weighted_likelihood": ("WeightedLikelihood", "sharpness", {}),
             **{name: ("CIPS", None, {"estimate": name, **modelled}) for name in ("snips", "dm", "dr")},
             **{f"kl_dro_{name}": ("KLDRO", "radius", {"estimate": name, **modelled}) for name in ("snips", "dr")},
+            "kl_dro_dr_auto": ("KLDRO", None, {"radius": "auto", "estimate": "dr", **modelled}),
             "chi2_dro_dr": ("Chi2DRO", "radius", {"estimate": "dr", **modelled}),
         }
         found = {name: algorithms[name] for name in SHIPPED["algorithms"] if name not in PAPERS}
