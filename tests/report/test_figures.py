@@ -74,6 +74,15 @@ def test_replay_count_shows_means_and_leaves_gaps(results):
     assert means["KL-DRO"] == pytest.approx([4.1, 4.1])
 
 
+def test_no_axis_of_losses_goes_far_below_0(results):
+    """The interval of two seeds that differ is 12.7 standard errors to each side."""
+    runs = results(seeds=2)
+    cips = runs.metrics["algorithm"] == "cips"
+    runs.metrics.loc[cips, "expected_loss"] = runs.metrics.loc[cips, "seed"].map({0: 0.2, 1: 1.8})
+    [axes] = replay_count(runs).axes
+    assert -0.6 < axes.get_ylim()[0] < 0
+
+
 def test_ablation_shows_each_start_and_writes_what_loses_more_than_the_logging_policy(results):
     runs = results()
     loss, algorithm = runs.metrics["expected_loss"], runs.metrics["algorithm"]

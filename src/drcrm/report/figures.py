@@ -232,9 +232,9 @@ def _draw_curve(axes: Axes, curve: pd.DataFrame, name: str, names: Names, shift:
 
 
 def _limit_to(axes: Axes, frame: pd.DataFrame, end: float) -> None:
-    """Let the axis hold the means and intervals of a frame, and end there."""
+    """Let the axis hold the means and intervals of a frame, and end there, or at 0: no loss is below."""
     bounds = frame[["low", "mean", "high"]].to_numpy().ravel()
-    bounds = bounds[np.isfinite(bounds)]
+    bounds = np.maximum(bounds[np.isfinite(bounds)], 0)
     if len(set(bounds)) > 1:
         margin = 0.05 * (bounds.max() - bounds.min())
         axes.set_ylim(bounds.min() - margin, min(bounds.max() + margin, end))
