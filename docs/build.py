@@ -54,7 +54,8 @@ BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.S)
 ROWS = {"metrics": "every run, algorithm and selection", "grids": "every fit"}
 ADDED = ("tilt", *CERTIFICATE, "dr", "dr_bound", "snips_bound", "ls_bound")  # columns that rows of before them lack
 THEORY = "theory"
-IN_FULL = ("sample",)  # pages with all figures; others show the replay-count figure, if they have one
+USUAL_FIGURES = ("replay_count", "ablation")  # of a page, where its experiment has them
+FIGURES_OF = {"sample": tuple(FIGURES), "certified": ("certificates",)}  # of pages that have others
 WITH_OVERVIEW = ("beyond", "made")  # pages that open on the overview
 
 
@@ -197,8 +198,7 @@ def overview_in(config: dict, name: str, folder: str) -> str:
 def pictured(name: str, options: dict) -> dict[str, list[str]]:
     """The figures of a page, and their data sets: without those that its rows are not enough for."""
     enough = {"grid": not rows(name, "grids").empty, "certificates": rows(name, "metrics")["bound"].notna().any()}
-    chosen = {"replay_count", "ablation", *(FIGURES if name in IN_FULL else ())}
-    chosen -= {figure for figure, drawn in enough.items() if not drawn}
+    chosen = set(FIGURES_OF.get(name, USUAL_FIGURES)) - {figure for figure, drawn in enough.items() if not drawn}
     drawn = {figure: each for figure, each in lookups.figure_datasets(options).items() if figure in chosen and each}
     return {figure: [each for each in lookups.all_datasets(options) if each in of] for figure, of in drawn.items()}
 

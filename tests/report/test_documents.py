@@ -135,7 +135,7 @@ def test_a_seed_that_is_missing_is_said_to_be(build, tmp_path):
 
 def test_an_experiment_without_rows_of_its_fits(build, tmp_path, monkeypatch):
     (tmp_path / "docs/results/small_grids.csv.gz").unlink()
-    monkeypatch.setattr(build, "IN_FULL", ("small",))
+    monkeypatch.setitem(build.FIGURES_OF, "small", tuple(build.FIGURES))
     text = page(build)
     assert "every fit" not in text
     assert "small_surprise_yeast.png" in text
@@ -143,7 +143,7 @@ def test_an_experiment_without_rows_of_its_fits(build, tmp_path, monkeypatch):
 
 
 def test_certificates_are_drawn_of_rows_that_have_them(build, tmp_path, monkeypatch):
-    monkeypatch.setattr(build, "IN_FULL", ("small",))
+    monkeypatch.setitem(build.FIGURES_OF, "small", tuple(build.FIGURES))
     assert "small_certificates_yeast.png" not in page(build)
     build.rows.cache_clear()
     build.experiment.cache_clear()
