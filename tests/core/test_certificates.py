@@ -247,7 +247,7 @@ def test_each_of_k_choices_has_its_share_of_the_level_and_says_so(held):
     assert (found.confidence, found.choices) == (0.9, 4)
     said = repr(found)
     assert said.startswith(
-        f"cost at most {found.bound:.6g} with probability 0.9, each of 4 choices with 0.975, as n → ∞ ("
+        f"cost at most {found.bound:.6g} with probability 0.9, each of 4 choices with 1 − 0.025, as n → ∞ ("
     )
     assert f"(ips {found.value:.6g}; kl by row, n = {found.n}; effective size {found.effective_size:.6g} rows" in said
     assert "choices" not in repr(policy_certificate(policy, log, method="log_smoothing"))
@@ -264,8 +264,10 @@ def test_each_of_k_choices_has_its_share_of_the_level_and_says_so(held):
         ({"estimate": "snips", "clip": 2.0}, "clip is for 'ips' and costs of at most 0"),
         ({"clip": 0.5}, "clip is 0.5, expected a number ≥ 1, or None"),
         ({"by": "day"}, "by is 'day', expected 'row' or 'context'"),
-        ({"choices": 0}, "choices is 0, expected a whole number ≥ 1"),
-        ({"choices": 2.5}, "choices is 2.5, expected a whole number ≥ 1"),
+        ({"choices": 0}, "choices is 0, expected a whole number from 1 to 1000000"),
+        ({"choices": 2.5}, "choices is 2.5, expected a whole number from 1 to 1000000"),
+        ({"choices": np.inf}, "choices is inf, expected a whole number from 1 to 1000000"),
+        ({"choices": 10**15}, "choices is 1000000000000000, expected a whole number from 1 to 1000000"),
         ({"confidence": 2}, "confidence is 2, expected a number above ½ and below 1"),
     ],
 )
@@ -281,24 +283,38 @@ def test_clipping_is_refused_where_it_can_hide_costs(held):
         policy_certificate(policy, log.with_cost(log.cost + 2), clip=2.0)
 
 
-def test_a_log_without_any_weight_says_nothing_of_a_ratio(held, random_policy):
+@pytest.mark.parametrize("estimate", ["ips", "snips", "dr"])
+def test_a_log_without_any_weight_says_nothing(held, estimate):
     _, log, _ = held
     away = log.with_contexts(1e4 * np.ones_like(log.X))
     never = drcrm.ExponentialPolicy(np.full((4, 2), -1.0))
     away = BanditLog(away.X, np.ones_like(log.Y), log.propensity, log.cost, log.context, log.count)
+    model = drcrm.CostModel().fit_log(away)
     with pytest.raises(InputError, match="no row of the log has a weight"):
-        policy_certificate(never, away, "snips")
-    assert policy_certificate(never, away).effective_size == 0
+        policy_certificate(never, away, estimate, cost_model=model if estimate == "dr" else None)
+
+
+def test_a_log_is_a_log(held):
+    policy, log, _ = held
+    with pytest.raises(InputError, match="log is of type tuple, expected a BanditLog"):
+        policy_certificate(policy, (log.X, log.Y, log.propensity, log.cost))
+
+
+def test_an_estimate_beyond_all_numbers_is_refused():
+    log = BanditLog(np.ones((9, 1)), np.eye(9, 1), np.full(9, 0.5), np.full(9, -1e308))
+    with pytest.raises(InputError, match="the policy's weights, or their costs, are beyond the range"):
+        policy_certificate(drcrm.ExponentialPolicy(np.zeros((1, 1))), log)
 
 
 @pytest.mark.parametrize("by", ["row", "context"])
-def test_weights_beyond_all_numbers_and_a_single_unit_are_refused_by_the_ratio_too(by):
+@pytest.mark.parametrize("estimate", ["ips", "snips"])
+def test_weights_beyond_all_numbers_and_a_single_unit_are_refused(by, estimate):
     policy = drcrm.ExponentialPolicy(np.zeros((1, 1)))
     log = BanditLog(np.ones((2, 1)), np.ones((2, 1)), [5e-324, 0.5], [-1.0, -0.5])
-    with pytest.raises(InputError, match="the policy's weights are beyond the range of numbers"):
-        policy_certificate(policy, log, "snips", by=by)
+    with pytest.raises(InputError, match="the policy's weights, or their costs, are beyond the range of numbers"):
+        policy_certificate(policy, log, estimate, by=by)
     with pytest.raises(InputError, match="a bound by kl is of at least 2 costs; there is 1"):
-        policy_certificate(policy, log.recount([0, 1]), "snips", by=by)
+        policy_certificate(policy, log.recount([0, 1]), estimate, by=by)
 
 
 @pytest.mark.parametrize("scale", [1e-250, 1e250])

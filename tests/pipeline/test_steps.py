@@ -89,7 +89,7 @@ def chain(folder: Path, seed: int, unit: str = "row", counts: tuple[int, ...] = 
         loss = "--absent-label-score", "logged", "--replay-count", count, *axes
         chosen_by = "--selection", *SCORES
         outputs = "--output", here / "metrics.csv", "--output-grids", here / "grids.csv"
-        assert run("evaluate", *policies, *fits, *chosen_by, *loss, *outputs) == 0
+        assert run("evaluate", *policies, *learn[3:5], *fits, *chosen_by, *loss, *outputs) == 0
     for name in ("metrics.csv", "grids.csv"):
         assert run("collect", *(folder / f"replay{count}/{name}" for count in counts), "--output", folder / name) == 0
     if drawn:
@@ -421,14 +421,35 @@ class TestChain:
         assert seen == {(count, a, s) for count in (1, 4) for a in algorithms for s in SCORES}
         assert len(metrics) == len(seen)
 
-    def test_certificates(self, toy, metrics):
-        """The SNIPS ratio r, and by bisection the v at which the KL ball of w̄ (c̄ − v) is 0; contexts by their means."""
+    @pytest.mark.parametrize("estimate", ["dr", "snips"])
+    def test_certificates(self, toy, metrics, estimate, tmp_path):
+        """With a cost model the mean of the z̄, and the KL ball of them; contexts by their means, z = m + w (c − ĉ).
+
+        Without one the ratio r, and by bisection the v at which the KL ball of w̄ (c̄ − v) is 0.
+        """
+        if estimate == "snips":
+            policies = (
+                "--logging",
+                toy / "logging.npz",
+                "--skyline",
+                toy / "skyline.npz",
+                "--log",
+                toy / "replay4/log.npz",
+            )
+            fits = "--fit", *(f"{name}={toy / 'replay4' / name}.npz" for name in LEARNED)
+            axes = "--replay-count", 4, "--dataset", "toy", "--seed", 0, "--absent-label-score", "logged"
+            chosen_by = "--selection", "dr_bound", "--output", tmp_path / "metrics.csv"
+            assert run("evaluate", "--test", toy / "test.npz", *policies, *fits, *axes, *chosen_by) == 0
+            metrics = pd.read_csv(tmp_path / "metrics.csv")
         assert list(metrics.columns[-3:]) == ["estimate", "bound", "effective_size"]
         certificate = metrics[metrics.columns[-3:]]
         assert certificate[metrics["algorithm"].isin(["logging", "skyline"])].isna().all(axis=None)
         assert certificate[metrics["algorithm"].isin(LEARNED)].notna().all(axis=None)
         log = read_npz(toy / "replay4/log.npz", LOG)
-        n, cost = log["heldout"], log["cost"]
+        n, cost, model = log["heldout"], log["cost"], read_npz(toy / "replay4/cost_model.npz", ["coef"])["coef"]
+        held = [(log["context"] == each) & (n > 0) for each in np.unique(log["context"][n > 0])]
+        effects = (log["X"] @ model)[log["context"]]
+        modelled = (log["Y"] * effects[:, :-1]).sum(axis=1) + effects[:, -1]
         of_run = metrics[metrics["replay_count"] == 4].set_index(["algorithm", "selection"])
         for algorithm, confidence in (("kl_dro", 1 - 0.05 / len(GRID)), ("cips", 0.95)):
             row, fits = of_run.loc[(algorithm, "dr_bound")], read_npz(toy / f"replay4/{algorithm}.npz", FIT)
@@ -436,21 +457,25 @@ class TestChain:
             marginals = sigmoid(log["X"] @ coef)[log["context"]]
             weight = np.where(log["Y"] == 1, marginals, 1 - marginals).prod(axis=1) / log["propensity"]
             assert row["effective_size"] == pytest.approx((n @ weight) ** 2 / (n @ weight**2))
-            held = [(log["context"] == each) & (n > 0) for each in np.unique(log["context"][n > 0])]
-            spent, mass = (np.array([n[k] @ z[k] / n[k].sum() for k in held]) for z in (weight * cost, weight))
-            assert row["estimate"] == pytest.approx(3 + spent.sum() / mass.sum())
+            expected = (marginals * effects[:, :-1]).sum(axis=1) + effects[:, -1]
+            of_rows = {"snips": weight * cost, "dr": expected + weight * (cost - modelled)}[estimate]
+            spent, mass = (np.array([n[k] @ z[k] / n[k].sum() for k in held]) for z in (of_rows, weight))
             radius = scipy.stats.norm.ppf(confidence) ** 2 / (2 * len(held))
 
-            def ball(v, spent=spent, mass=mass, radius=radius):
-                z = spent - v * mass
-
+            def ball(z, radius=radius):
                 def dual(log_gamma):
                     gamma = np.exp(log_gamma)
                     return gamma * (radius + scipy.special.logsumexp(z / gamma, b=1 / len(z)))
 
                 return scipy.optimize.minimize_scalar(dual, bounds=(-9, 9), options={"xatol": 1e-9}).fun
 
-            assert row["bound"] == pytest.approx(3 + scipy.optimize.brentq(ball, -3, 0), abs=1e-6)
+            if estimate == "snips":
+                value = spent.sum() / mass.sum()
+                bound = scipy.optimize.brentq(lambda v, spent=spent, mass=mass: ball(spent - v * mass), -3, 0)
+            else:
+                value, bound = spent.mean(), ball(spent)
+            assert row["estimate"] == pytest.approx(3 + value)
+            assert row["bound"] == pytest.approx(3 + bound, abs=1e-6)
             assert row["estimate"] < row["bound"] <= 3
 
     @pytest.mark.parametrize("fault", ["one context", "no weight"])
@@ -744,6 +769,15 @@ class TestBadFiles:
             read += "--log", path
             message = f"drcrm evaluate: {path}: {message}"
         assert fails(capsys, tmp_path / "metrics.csv", "evaluate", *read, *axes) == message
+
+    def test_evaluate_wants_a_cost_model_of_its_log(self, toy, tmp_path, capsys):
+        read = "--test", toy / "test.npz", "--logging", toy / "logging.npz", "--skyline", toy / "skyline.npz"
+        read += "--fit", f"cips={toy / 'replay4/cips.npz'}", "--selection", "ips", "--absent-label-score", "logged"
+        read += "--replay-count", 4, "--dataset", "toy", "--seed", 0, "--log", toy / "replay4/log.npz"
+        path = tmp_path / "cost_model.npz"
+        write_npz(path, coef=np.ones((4, 4)))
+        message = f"drcrm evaluate: {path}: the cost model's coef has shape (4, 4), expected (5, 4)"
+        assert fails(capsys, tmp_path / "metrics.csv", "evaluate", *read, "--cost-model", path) == message
 
     def test_a_missing_array_is_named(self, toy, tmp_path, capsys):
         log = read_npz(toy / "replay4/log.npz", LOG)

@@ -56,6 +56,7 @@ rule fit:
 rule evaluate:
     input:
         unpack(fits),
+        unpack(known_cost_model),
         code=code("evaluate"),
         test="resources/{dataset}/test.npz",
         log=f"{RUN}/replay{{replays}}/log.npz",
@@ -77,12 +78,13 @@ rule evaluate:
     params:
         drcrm=drcrm,
         fits=lambda wildcards, input: " ".join(f"{name}={input[name]}" for name in fits(wildcards)),
+        known=lambda wildcards, input: f"--cost-model {input.cost_model}" if known_cost_model(wildcards) else "",
         selection=option("selection"),
         absent=option("absent_label_score"),
     message:
         "evaluate on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
     shell:
         "{params.drcrm} evaluate --test {input.test} --log {input.log} --logging {input.logging} --skyline {input.skyline}"
-        " --fit {params.fits} --selection {params.selection} --absent-label-score {params.absent}"
+        " {params.known} --fit {params.fits} --selection {params.selection} --absent-label-score {params.absent}"
         " --replay-count {wildcards.replays} --dataset {wildcards.dataset} --seed {wildcards.seed}"
         " --output {output.metrics} --output-grids {output.grids} 2> {log}"

@@ -70,9 +70,13 @@ def known_to_fit(wildcards):
     found = {}
     if lookups.uses_logging_policy(config["algorithms"][wildcards.algorithm]):
         found["logging"] = f"{run}/logging.npz"
-    if lookups.uses_cost_model(config, wildcards.experiment):
-        found["cost_model"] = f"{run}/replay{wildcards.replays}/cost_model.npz"
-    return found
+    return found | known_cost_model(wildcards)
+
+
+def known_cost_model(wildcards):
+    """The cost model of a log, where the experiment has one."""
+    used = lookups.uses_cost_model(config, wildcards.experiment)
+    return {"cost_model": f"{RUN}/replay{{replays}}/cost_model.npz".format(**wildcards)} if used else {}
 
 
 def fits(wildcards):

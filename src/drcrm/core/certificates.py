@@ -20,6 +20,7 @@ from .scores import log_weights
 from .validation import above_half, number
 
 UNITS = ("row", "context")
+MOST_CHOICES = 10**6
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,11 @@ class Certificate:
     asymptotic: bool
 
     def __repr__(self) -> str:
-        each = f", each of {self.choices} choices with {1 - (1 - self.confidence) / self.choices:.6g}"
+        share = (1 - self.confidence) / self.choices
+        each = f", each of {self.choices} choices with 1 − {share:.4g}"
         how = (each if self.choices > 1 else "") + (", as n → ∞" if self.asymptotic else "")
         return (
-            f"cost at most {self.bound:.6g} with probability {self.confidence:g}{how} "
+            f"cost at most {self.bound:.6g} with probability {self.confidence!r}{how} "
             f"({self.estimate} {self.value:.6g}; {self.method} by {self.by}, n = {self.n}; "
             f"effective size {self.effective_size:.6g} rows, mean weight {self.mean_weight:.4g})"
         )
@@ -103,8 +105,10 @@ def policy_certificate(
         raise InputError("estimate is 'dm', which has no certificate: none covers the error of a cost model")
     if by not in UNITS:
         raise InputError(f"by is {by!r}, expected 'row' or 'context'")
-    if not (number(choices) >= 1 and choices == int(choices)):
-        raise InputError(f"choices is {choices!r}, expected a whole number ≥ 1")
+    if not (1 <= number(choices) <= MOST_CHOICES and choices == int(choices)):
+        raise InputError(f"choices is {choices!r}, expected a whole number from 1 to {MOST_CHOICES}")
+    if not isinstance(log, BanditLog):
+        raise InputError(f"log is of type {type(log).__name__}, expected a BanditLog")
     bound = Bound(1 - (1 - above_half(confidence, "confidence")) / choices, method, low, high, smoothing)
     policy, log = as_policy(policy), log.recount(log.count)
     weight = _weights(policy, log, estimate, clip)
@@ -113,7 +117,7 @@ def policy_certificate(
     else:
         z = weight * log.cost if estimate == "ips" else _doubly_robust(policy, log, weight, cost_model)
         units = (z, log.count.astype(float)) if by == "row" else group_means(log.context, log.count, z)
-        value, upper, n = np.average(units[0], weights=units[1]), bound(*units), units[1].sum()
+        upper, value, n = bound(*units), np.average(units[0], weights=units[1]), units[1].sum()
     total = log.count @ weight
     return Certificate(
         value=float(value),
@@ -132,19 +136,21 @@ def policy_certificate(
 
 def _weights(policy: ExponentialPolicy, log: BanditLog, estimate: str, clip) -> np.ndarray:
     weight = np.exp(log_weights(policy, log))
-    if clip is None:
-        return weight
-    if not 1 <= number(clip) < np.inf:
-        raise InputError(f"clip is {clip!r}, expected a number ≥ 1, or None")
-    if estimate != "ips" or (log.cost > 0).any():
-        raise InputError("clip is for 'ips' and costs of at most 0: elsewhere clipped weights can hide costs")
-    return np.minimum(weight, clip)
+    if clip is not None:
+        if not 1 <= number(clip) < np.inf:
+            raise InputError(f"clip is {clip!r}, expected a number ≥ 1, or None")
+        if estimate != "ips" or (log.cost > 0).any():
+            raise InputError("clip is for 'ips' and costs of at most 0: elsewhere clipped weights can hide costs")
+        weight = np.minimum(weight, clip)
+    if not weight.any():
+        raise InputError("no row of the log has a weight: it says nothing about this policy")
+    if not np.isfinite(log.count @ weight * (1 + np.abs(log.cost).max())):
+        raise InputError("the policy's weights, or their costs, are beyond the range of numbers")
+    return weight
 
 
 def _effective_size(weight: np.ndarray, count: np.ndarray) -> float:
-    """(Σ w)²/Σ w², whatever the scale of w; 0 where all are 0."""
-    if not weight.any():
-        return 0.0
+    """(Σ w)²/Σ w², whatever the scale of w."""
     share = weight / weight.max()
     return float((count @ share) ** 2 / (count @ share**2))
 
@@ -165,10 +171,6 @@ def _ratio(bound: Bound, weight: np.ndarray, log: BanditLog, by: str) -> tuple[f
     if by == "context":
         gain, weight, count = group_means(log.context, log.count, weight * cost, weight)
         cost = np.divide(gain, weight, out=np.zeros_like(gain), where=weight > 0)
-    if not weight.any():
-        raise InputError("no row of the log has a weight: it says nothing about this policy")
-    if not np.isfinite(count @ weight * (1 + np.abs(cost).max())):
-        raise InputError("the policy's weights are beyond the range of numbers")
     n = count.sum()
     if n < 2:
         raise InputError(f"a bound by {bound.name} is of at least 2 costs; there is {n:g}")

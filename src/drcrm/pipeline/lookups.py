@@ -101,10 +101,13 @@ def label(config: Mapping, dataset: str) -> str:
 
 
 def named(config: Mapping, name: str, datasets: Sequence[str]) -> dict[str, object]:
-    """What data sets and the selections of an experiment are called in a caption."""
+    """What data sets and selections of an experiment are called in a caption, and what was held out and certified."""
+    experiment = config["experiments"][name]
     return {
         "data": ", ".join(label(config, each) for each in datasets),
-        "selection": [SCORES[each].label for each in config["experiments"][name]["selection"]],
+        "selection": [SCORES[each].label for each in experiment["selection"]],
+        "held_out": experiment["split_unit"],
+        "certified": "the doubly robust estimate" if uses_cost_model(config, name) else "SNIPS",
     }
 
 

@@ -1,25 +1,30 @@
 """Measure the Hamming losses of all policies of one run (data set, seed, replay count) on the test contexts.
 
 Reads   --test: labelled contexts; --log: the log, whose held-out part certifies what is chosen; --logging: π0 from
-        log_crf; --skyline; --fit: npz of each algorithm, NAME=FILE.
+        log_crf; --skyline; --cost-model: npz from cost_model, of the part trained on, if there is one; --fit: npz of
+        each algorithm, NAME=FILE.
 Writes  --output: csv with a row for each algorithm and selection; --output-grids, if given: csv with a row for each
         value of each algorithm's grid, its held-out scores beside its losses.
 
-A chosen policy's ``estimate`` and ``bound`` are in labels, as its losses: its self-normalised estimate, and the KL ball
-of that, which holds with probability 0.95 for all values of its grid together, as the number of contexts grows.
-``effective_size`` is in rows. They are empty where no held-out row has a weight, or all are of one context. A test loss
-is of contexts like those logged, so the bound is by context. With replay's --split-unit row the contexts of held-out
-rows were trained on as well: the bound then speaks of the contexts that were logged.
+A chosen policy's ``estimate`` and ``bound`` are in labels, as its losses: its doubly robust estimate, or without a cost
+model its self-normalised one, and the KL ball of that, which holds with probability 0.95 for all values of its grid
+together, as the number of contexts grows. Self-normalised bounds are too low where the ``effective_size``, in rows, is
+below some ten. All are empty where no held-out row has a weight, or all are of one context. A test loss is of contexts
+like those logged, so the bound is by context. With replay's --split-unit row the contexts of held-out rows were trained
+on as well: the bound then speaks of the contexts that were logged.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from ...core.certificates import policy_certificate
+from ...core.cost_model import CostModel
 from ...core.log import BanditLog
 from ...core.policies import ExponentialPolicy
 from ...core.validation import check_actions
@@ -28,6 +33,7 @@ from ...registry import LOGGING, SCORES, SKYLINE
 from ...simulation.losses import hamming_losses
 from ..artifacts import read_contexts, read_policy
 from ..columns import CERTIFICATE, COLUMNS, GRID_COLUMNS
+from ..cost_models import read_cost_model
 from ..files import read_npz, write_csv
 from ..fits import COLUMNS as FITTED
 from ..fits import read_fits
@@ -40,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log", type=Path, required=True, help="npz from replay")
     parser.add_argument("--logging", type=Path, required=True, help="npz from log_crf")
     parser.add_argument("--skyline", type=Path, required=True, help="npz from skyline")
+    parser.add_argument("--cost-model", type=Path, help="npz from cost_model")
     parser.add_argument("--fit", nargs="+", type=assignment, required=True, metavar="NAME=FILE", help="npz from fit")
     parser.add_argument("--selection", nargs="+", choices=SCORES, required=True, help="scores that choose")
     parser.add_argument(
@@ -59,7 +66,9 @@ def run(options: argparse.Namespace) -> None:
     absent = _absent(options.logging, labels.shape[1]) if options.absent_label_score == "half" else None
     key = {"dataset": options.dataset, "replay_count": options.replay_count, "seed": options.seed}
     heldout = _heldout(options.log, X.shape[1], labels.shape[1])
-    grids = {algorithm: _grid(path, X, labels, heldout, options.selection) for algorithm, path in options.fit}
+    known = {"cost_model": _cost_model(options.cost_model, heldout)} if options.cost_model else {}
+    certify = partial(_certificate, heldout=heldout, estimate="dr" if known else "snips", **known)
+    grids = {algorithm: _grid(path, X, labels, certify, options.selection) for algorithm, path in options.fit}
     grid_rows = [{**key, "algorithm": algorithm, **row} for algorithm, (rows, _) in grids.items() for row in rows]
     chosen = {
         LOGGING: dict.fromkeys(options.selection, _losses(options.logging, X, labels, absent)),
@@ -103,8 +112,17 @@ def _heldout(path: Path, n_features: int, n_labels: int) -> BanditLog:
     return heldout
 
 
+def _cost_model(path: Path, heldout: BanditLog) -> CostModel:
+    """The cost model of the log's other part."""
+    model = read_cost_model(path)
+    found, expected = model.coef_.shape, (heldout.X.shape[1], heldout.Y.shape[1] + 1)
+    with located(path):
+        require(found == expected, f"the cost model's coef has shape {found}, expected {expected}")
+    return model
+
+
 def _grid(
-    path: str, X, labels: np.ndarray, heldout: BanditLog, selections: list[str]
+    path: str, X, labels: np.ndarray, certify: Callable[..., dict], selections: list[str]
 ) -> tuple[list[dict], dict[str, int]]:
     """The fits of a grid with their losses and held-out scores, a row each, and the row that each score chooses.
 
@@ -126,14 +144,14 @@ def _grid(
     chosen = np.zeros(len(SCORES), dtype=int) if np.isnan(fits["grid"]).all() else fits["chosen"]
     chosen = dict(zip(SCORES, map(int, chosen), strict=True))
     for index in {chosen[selection] for selection in selections} - {-1}:
-        rows[index] |= _certificate(ExponentialPolicy(fits["coef"][index]), heldout, len(rows))
+        rows[index] |= certify(ExponentialPolicy(fits["coef"][index]), choices=len(rows))
     return rows, chosen
 
 
-def _certificate(policy: ExponentialPolicy, heldout: BanditLog, choices: int) -> dict[str, float]:
+def _certificate(policy: ExponentialPolicy, heldout: BanditLog, **options) -> dict[str, float]:
     """What the held-out rows say of one policy among some choices; nothing where there is no certificate."""
     try:
-        found = policy_certificate(policy, heldout, "snips", 0.95, "kl", by="context", choices=choices)
+        found = policy_certificate(policy, heldout, confidence=0.95, method="kl", by="context", **options)
     except InputError:
         return {}
     untranslated = heldout.Y.shape[1]  # logged costs are Hamming losses less the number of labels
