@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from scipy.optimize import brentq
@@ -164,15 +165,42 @@ def test_finite_bounds_cover(method, a, b):
             {"method": "hoeffding"},
             "method is 'hoeffding', expected one of student, empirical_b",
         ),
-        ([-1, -2], {"method": 3}, "divergence is 3, expected one of"),
+        ([-1, -2], {"method": 3}, "method is 3, expected one of student, empirical_b"),
+        ([-1, -2], {"method": None}, "method is None, expected one of student, empirical_b"),
         ([-1, np.nan], {}, "z is nan in row 1, expected a finite number"),
         ([-1, -2], {"groups": [0]}, r"groups has shape \(1,\), expected \(2,\)"),
+        ([-1, -2], {"groups": [0, np.nan]}, "groups is nan in row 1, expected an id for each row"),
+        ([-1, -2], {"groups": ["a", None]}, "groups is None in row 1, expected an id for each row"),
+        ([-1, -2], {"groups": pd.array(["a", None])}, "groups is .* in row 1, expected an id for each row"),
+        ([-1, -2], {"weights": [1e308, 1e308]}, "the sum of weights is beyond the range of numbers"),
+        (
+            [-1, -2],
+            {"method": "betting", "low": -4, "high": 0, "weights": [1e7, 1]},
+            r"betting takes the costs one by one, and so at most 1e\+07; there are 1e\+07",
+        ),
         ([-1e308, 1e308], {"method": "student"}, "the bound of costs from -1e[+]308 to 1e[+]308 is beyond"),
     ],
 )
 def test_what_a_bound_does_not_presume_is_an_error(z, settings, reason):
     with pytest.raises(InputError, match=reason):
         upper_bound(z, **settings)
+
+
+@pytest.mark.parametrize("ids", [["a", "b", "a", 3], pd.array(["a", "b", "a", "c"]), [(1, 2), (2, 1), (1, 2), 0]])
+def test_groups_have_ids_of_any_kind(ids):
+    z, groups = np.array([-1.0, -2, -3, -5]), np.empty(4, dtype=object)
+    groups[:] = list(ids)
+    assert upper_bound(z, groups=groups) == upper_bound(z, groups=[0, 1, 0, 2])
+
+
+@pytest.mark.parametrize("method", ["student", "empirical_bernstein"])
+@pytest.mark.parametrize("scale", [1e-300, 1e-165, 1e290])
+def test_a_bound_has_the_units_of_the_costs(method, scale):
+    z, ranged = np.array([-1.0, -2, -3]), method == "empirical_bernstein"
+    low, high = (-4.0, 0.0) if ranged else (None, None)
+    expected = upper_bound(z, method=method, low=low, high=high)
+    scaled = {"low": scale * low, "high": high} if ranged else {}
+    assert upper_bound(scale * z, method=method, **scaled) / scale == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.fixture(scope="module")
@@ -292,6 +320,24 @@ def test_a_log_without_any_weight_says_nothing(held, estimate):
     model = drcrm.CostModel().fit_log(away)
     with pytest.raises(InputError, match="no row of the log has a weight"):
         policy_certificate(never, away, estimate, cost_model=model if estimate == "dr" else None)
+
+
+@pytest.mark.parametrize("method", ["kl", "chi2"])
+@pytest.mark.parametrize("by", ["row", "context"])
+@pytest.mark.parametrize("shift", [0.0, 1e6])
+def test_a_ratio_does_not_stop_where_one_row_has_nearly_all_the_weight(method, by, shift):
+    """The worst case leaves that row out: the bound is of the others, however small their weights, to 0."""
+    n = 1000
+    cost = np.r_[-2.0, np.tile([-1.0, 0.0], n)[: n - 1]]
+    log = BanditLog(np.ones((n, 1)), np.eye(n, 1), np.full(n, 0.5), cost + shift, np.arange(n))
+    bounds = [
+        policy_certificate(drcrm.ExponentialPolicy([[sharpness]]), log, "snips", method=method, by=by).bound - shift
+        for sharpness in (20, 28, 39, 46, 60, 200, 800)
+    ]
+    assert bounds == pytest.approx([bounds[0]] * len(bounds), abs=1e-6)
+    assert bounds[0] > -0.5
+    if method == "kl":
+        assert bounds[0] == pytest.approx(-0.4872295564, abs=1e-6)
 
 
 def test_a_log_is_a_log(held):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from formulas import FORMULAS, SMOOTH
 
+from drcrm.certificates import upper_bound
 from drcrm.core.phi_ball import PhiBall
 from drcrm.divergences import (
     KL,
@@ -96,6 +99,37 @@ def test_ones_own_is_a_ball_like_any_other():
     assert dual == pytest.approx(found.value, abs=1e-12)
 
 
+class Neyman(SmoothDivergence):
+    """5 (t − 1)²/t, whose φ*' has no value beyond 5, and whose repr has text."""
+
+    curvature = 10.0
+
+    def __init__(self, name: str = "Neyman's"):
+        self.name = name
+
+    def phi(self, t):
+        return 5 * (t - 1) ** 2 / t
+
+    def slope(self, t):
+        return 5 - 5 / t**2
+
+    def conjugate(self, s):
+        return 10 - 10 * np.sqrt(1 - s / 5)
+
+    def derivatives(self, s):
+        return (1 - s / 5) ** -0.5, 0.1 * (1 - s / 5) ** -1.5
+
+
+@pytest.mark.parametrize("n", [3, 200])
+def test_a_search_ends_where_derivatives_have_no_value(n):
+    """The worst case of two costs is that of one unknown; and it is a bound's, by its name."""
+    z = np.tile([0.0, -1], n)[:n]
+    found = PhiBall(Neyman(), 0.1).worst_case(z)
+    assert Neyman().phi(n * found.weights).mean() == pytest.approx(0.1, rel=1e-9)
+    assert repr(Neyman()) == 'Neyman("Neyman\'s")'
+    assert np.isfinite(upper_bound(z, method=Neyman()))
+
+
 def changed(**methods):
     return type("Own", (Own,), methods)()
 
@@ -125,6 +159,11 @@ def changed(**methods):
             changed(phi=lambda self, t: np.full(np.shape(t), np.nan)),
             "Own.phi of 0.001 to 1000 is not one number",
         ),
+        (changed(phi=lambda self, t: np.where(t > 3, np.inf, np.cosh(t - 1) - 1)), "Own: φ is infinite at t = 3.01995"),
+        (changed(phi=lambda self, t: math.cosh(t - 1) - 1), "Own: its methods are to take and return arrays, .* Type"),
+        (changed(derivatives=lambda self, s: (s, s, s)), "Own: its methods are to .* derivatives and density two of"),
+        (changed(conjugate=lambda self, s: "none"), "Own: its methods are to take and return arrays, .* ValueError"),
+        (changed(density=lambda self, top, drop: (1.0, 1.0)), "Own.density of -1 to -1 is not one number for each"),
     ],
 )
 def test_what_is_no_coherent_divergence_is_refused_with_the_reason(divergence, reason):

@@ -5,19 +5,20 @@ A bound is of E z, for independent z.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from scipy.special import stdtrit
 
 from ..errors import InputError
-from .divergences import NAMED, as_divergence
+from .divergences import NAMED, Divergence, as_divergence
 from .phi_ball import PhiBall
 from .risks import checked_costs
 from .validation import above_half, above_zero, check_integers, number, reject
 
 LARGEST_BET = 0.5  # of what a bet could lose at most
 HALVINGS = 45
+MOST_BETS = 10**7
 
 
 def upper_bound(
@@ -95,10 +96,12 @@ class Bound:
     def __call__(self, z: np.ndarray, weights: np.ndarray) -> float:
         if not weights.all():
             z, weights = z[weights > 0], weights[weights > 0]
-        n = weights.sum()
-        if self.of is not _log_smoothing and n < 2:
-            raise InputError(f"a bound by {self.name} is of at least 2 costs; there is {n:g}")
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            n = weights.sum()
+            if not np.isfinite(n):
+                raise InputError("the sum of weights is beyond the range of numbers")
+            if self.of is not _log_smoothing and n < 2:
+                raise InputError(f"a bound by {self.name} is of at least 2 costs; there is {n:g}")
             found = float(self.of(self, z, weights, n))
         if not np.isfinite(found):
             raise InputError(f"the bound of costs from {z.min():.6g} to {z.max():.6g} is beyond the range of numbers")
@@ -121,7 +124,7 @@ def _ball(bound: Bound, z, weights, n):
 
 
 def _calibrated_ball(method, confidence: float) -> PhiBall:
-    if isinstance(method, str) and method not in NAMED:
+    if not isinstance(method, str | Mapping | Divergence) or (isinstance(method, str) and method not in NAMED):
         smooth = [name for name, kind in NAMED.items() if kind.curvature]
         raise InputError(f"method is {method!r}, expected one of {', '.join([*METHODS, *smooth])}, or a divergence")
     divergence = as_divergence(method)
@@ -131,15 +134,15 @@ def _calibrated_ball(method, confidence: float) -> PhiBall:
 
 
 def _student(bound: Bound, z, weights, n):
-    mean, variance = _moments(z, weights, n)
-    return mean + stdtrit(n - 1, bound.confidence) * np.sqrt(variance / n)
+    mean, deviation = _moments(z, weights, n)
+    return mean + stdtrit(n - 1, bound.confidence) * (deviation / np.sqrt(n))
 
 
 def _empirical_bernstein(bound: Bound, z, weights, n):
     low, high = bound.range(z)
-    mean, variance = _moments(z, weights, n)
+    mean, deviation = _moments(z, weights, n)
     log_term = np.log(2 / bound.delta)
-    return mean + np.sqrt(2 * variance * log_term / n) + 7 * (high - low) * log_term / (3 * (n - 1))
+    return mean + deviation * np.sqrt(2 * log_term / n) + 7 * (high - low) * log_term / (3 * (n - 1))
 
 
 def _log_smoothing(bound: Bound, z, weights, n):
@@ -151,6 +154,8 @@ def _log_smoothing(bound: Bound, z, weights, n):
 
 def _betting(bound: Bound, z, weights, n):
     low, high = bound.range(z)
+    if n > MOST_BETS:
+        raise InputError(f"betting takes the costs one by one, and so at most {MOST_BETS:.0e}; there are {n:.6g}")
     x = (np.repeat(z, check_integers(weights, len(z), "weights")) - low) / (high - low)
     x = x[np.random.default_rng(0).permutation(len(x))]
     goal, bets = np.log(1 / bound.delta), _bets(x, bound.delta)
@@ -184,9 +189,11 @@ METHODS: dict[str, Callable] = {"student": _student, **FINITE}
 
 
 def _moments(z, weights, n) -> tuple[float, float]:
-    """The mean, and the variance with n − 1."""
+    """The mean, and the standard deviation with n − 1, whatever the units of z."""
     mean = weights @ z / n
-    return mean, weights @ (z - mean) ** 2 / (n - 1)
+    centred = z - mean
+    unit = abs(centred).max()
+    return mean, unit * np.sqrt(weights @ (centred / unit) ** 2 / (n - 1)) if unit > 0 else 0.0
 
 
 def group_means(groups, weights, *values) -> tuple[np.ndarray, ...]:
@@ -194,7 +201,20 @@ def group_means(groups, weights, *values) -> tuple[np.ndarray, ...]:
     groups = np.asarray(groups)
     if groups.shape != np.shape(weights):
         raise InputError(f"groups has shape {groups.shape}, expected {np.shape(weights)}")
+    if groups.dtype.kind in "fO":
+        reject(np.array([_is_missing(each) for each in groups], dtype=bool), groups, "groups", "an id for each row")
+    if groups.dtype.kind == "O":
+        places = {}
+        groups = np.array([places.setdefault(each, len(places)) for each in groups])
     _, index = np.unique(groups[weights > 0], return_inverse=True)
     weights, values = weights[weights > 0], [each[weights > 0] for each in values]
     total = np.bincount(index, weights)
     return *(np.bincount(index, weights * each) / total for each in values), np.ones(len(total))
+
+
+def _is_missing(value) -> bool:
+    """Whether a value is None, or like NaN does not equal itself, or like pandas' NA does not say."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True

@@ -21,6 +21,7 @@ from .validation import above_half, number
 
 UNITS = ("row", "context")
 MOST_CHOICES = 10**6
+LEAST_WEIGHT = 1e-30  # of the largest: an exponential policy gives every action some probability
 
 
 @dataclass(frozen=True)
@@ -168,9 +169,10 @@ def _ratio(bound: Bound, weight: np.ndarray, log: BanditLog, by: str) -> tuple[f
     if bound.ball is None:
         raise InputError(f"the certificate of 'snips' is by a divergence, not by {bound.name}")
     cost, count = log.cost, log.count.astype(float)
+    weight = np.maximum(weight, LEAST_WEIGHT * weight.max())
     if by == "context":
         gain, weight, count = group_means(log.context, log.count, weight * cost, weight)
-        cost = np.divide(gain, weight, out=np.zeros_like(gain), where=weight > 0)
+        cost = gain / weight
     n = count.sum()
     if n < 2:
         raise InputError(f"a bound by {bound.name} is of at least 2 costs; there is {n:g}")

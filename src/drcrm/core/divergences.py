@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from .dual import balance_at_radius
 from .validation import above_zero, number
 
 TINY = np.finfo(float).tiny
+FINITE_TO = 100  # t to which φ is to be finite; from there on it may overflow
 NARROW = 1e-4  # nearer to 0 or 1 than this, k of Cressie and Read loses digits
 
 
@@ -40,7 +42,7 @@ class Divergence(ABC):
 
     @abstractmethod
     def phi(self, t) -> np.ndarray:
-        """φ(t), for t ≥ 0; infinite where Q may not go."""
+        """φ(t), for t ≥ 0; infinite where Q may not go, which a smooth one of one's own may be at t = 0 alone."""
 
     @abstractmethod
     def conjugate(self, s) -> np.ndarray:
@@ -54,7 +56,7 @@ class Divergence(ABC):
         """Raise InputError with the reason why φ is no coherent divergence, if it is none."""
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{value:g}" for value in vars(self).values())
+        values = ", ".join(f"{each:g}" if isinstance(each, Real) else repr(each) for each in vars(self).values())
         return f"{type(self).__name__}({values})"
 
 
@@ -82,13 +84,24 @@ class SmoothDivergence(Divergence):
         top = z == 0
         mass = share[top].sum()
         with np.errstate(all="ignore"):
-            if radius >= mass * self.phi(1 / mass) + (1 - mass) * self.phi(0.0):
+            if radius >= mass * self.phi(1 / mass) + (1 - mass) * self.phi(np.float64(0)):
                 return Worst(top / mass, 0.0, 0.0, start)
             span = -z.min()
             density, a, b, start = balance_at_radius(self, radius, z / span, share, start)
             return Worst(density, span / b, -a * (span / b), start)
 
     def check(self):
+        try:
+            self._check()
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"{type(self).__name__}: its methods are to take and return arrays, derivatives and density two of "
+                f"them, but there is {type(error).__name__}: {error}"
+            ) from error
+
+    def _check(self):
         name, curvature = type(self).__name__, number(self.curvature)
         if not 0 < curvature < np.inf:
             raise InputError(f"{name}: φ''(1) is {self.curvature!r}, expected a finite number > 0")
@@ -96,11 +109,17 @@ class SmoothDivergence(Divergence):
         grid = np.unique(np.round(grid, 12))
         with np.errstate(all="ignore"):
             values = _numbers(self.phi(grid), grid, f"{name}.phi")
-            at_one, inside = float(self.phi(1.0)), np.isfinite(values)
+            at_one, inside = float(self.phi(np.float64(1))), np.isfinite(values)
+            _numbers(self.phi(np.zeros(1)), np.zeros(1), f"{name}.phi")
+            for each in self.density(1.0, -np.ones(3)):
+                _numbers(each, -np.ones(3), f"{name}.density")
             t, values = grid[inside], values[inside]
             slopes = np.diff(values) / np.diff(t)
             bent = np.diff(slopes) / (abs(slopes[1:]) + abs(slopes[:-1]) + 1e-6)
             measured = (self.phi(1 + 1e-3) - 2 * self.phi(1.0) + self.phi(1 - 1e-3)) / 1e-6
+        if not inside[grid <= FINITE_TO].all():
+            at = grid[np.argmin(inside)]
+            raise InputError(f"{name}: φ is infinite at t = {at:.6g}, expected a finite number for each t > 0")
         if not abs(at_one) <= 1e-12:
             raise InputError(f"{name}: φ(1) is {at_one:.6g}, expected 0")
         if len(bent) and bent.min() < -1e-6:
@@ -131,9 +150,15 @@ class SmoothDivergence(Divergence):
             least = (np.multiply.outer(s, t) - values).max(axis=1)
         wrong = (abs(attained - found) > 1e-8 * (1 + abs(found))) | (found < least - 1e-8 * (1 + abs(least)))
         wrong |= density < 0
-        if wrong.any() or not len(s):
-            at = f" at s = {s[np.argmax(wrong)]:.6g}" if len(s) else ""
-            raise InputError(f"{name}: conjugate and derivatives are not those of phi{at}")
+        if not len(s):
+            raise InputError(f"{name}: conjugate and derivatives are not finite for any s from -4 to 4")
+        if wrong.any():
+            at = np.argmax(wrong)
+            raise InputError(
+                f"{name}: conjugate and derivatives are not those of phi at s = {s[at]:.6g}: conjugate is "
+                f"{found[at]:.6g}; s t − φ(t) is {attained[at]:.6g} at the t = {density[at]:.6g} of derivatives, "
+                f"and {least[at]:.6g} at some t"
+            )
         if not abs(slope[40] * self.curvature - 1) < 1e-6:
             raise InputError(f"{name}: φ*''(0) is {slope[40]:.6g}, expected 1/φ''(1), {1 / self.curvature:.6g}")
 

@@ -84,7 +84,7 @@ def _balance(
     The sum is nearly linear in that t: Newton's steps, in the same way.
     """
     low, high, excess, rounds = 1.0, most, np.inf, 0
-    top = min(max(top, low), high)
+    top = low if np.isnan(top) else min(max(top, low), high)
     drop = b * z
     while True:
         rounds += 1

@@ -16,6 +16,7 @@ import numpy as np
 from .log import BanditLog
 from .risks import Risk
 
+KINK = 1e-3  # of Σ s |w (c − v)|, above which the rest of R is no rounding
 CLOSE = 1e-11  # a step of the ratio's search, in units of the range of costs, that is the last
 
 
@@ -82,7 +83,9 @@ class SelfNormalised(Estimate):
         """Return the smallest v with R(w (c − v)) ≤ 0, the weights ∂R/∂z there, and where a next search may start.
 
         R(w (c − v)) is convex in v and falls: Newton's steps from below never pass the root, and one from above ends
-        below it. They stay between the least and the largest cost; after 50 the bracket is halved.
+        below it. They stay between the least and the largest cost; after 50 the bracket is halved. Where few rows have
+        nearly all the weight and their costs pass v, the slope drops to that of the others: a step that is small by
+        their weight is not the last, unless costs above and below v have come to balance.
         """
         low, high = self.bounds
         close = CLOSE * max(high - low, abs(high), abs(low))
@@ -100,7 +103,9 @@ class SelfNormalised(Estimate):
             if not low <= following <= high or rounds > 50:
                 following = (low + high) / 2
             if abs(following - value) <= close:
-                return following, worst, None if inner is None else (following, inner)
+                if following + close >= high or excess <= KINK * (worst @ np.abs(weight * (self.cost - value))):
+                    return following, worst, None if inner is None else (following, inner)
+                following += close
             value = following
 
     def _about_the_ratio(self, risk: Risk, weight: np.ndarray, slope: np.ndarray, mean: float):
