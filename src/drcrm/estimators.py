@@ -306,7 +306,10 @@ class DoublyRobustDRO(KLDRO):
 
 @dataclass(eq=False, repr=False)
 class Chi2DRO(CounterfactualEstimator):
-    """Minimises the worst case over {(1/n) Σ (n q_i − 1)² ≤ ε}, ε the ``radius`` ≥ 0. Source: Lemma 3 of the paper."""
+    """Minimises the worst case over {(1/n) Σ (n q_i − 1)² ≤ ε}, ε the ``radius`` ≥ 0 or "auto", see KLDRO.
+
+    Source: Lemma 3 of the paper.
+    """
 
     radius: float | str = 0.01
     confidence: float = 0.95
@@ -314,9 +317,10 @@ class Chi2DRO(CounterfactualEstimator):
 
 @dataclass(eq=False, repr=False)
 class PhiDRO(CounterfactualEstimator):
-    """Minimises the worst case over {D_φ(Q‖P_n) ≤ ε}, ε the ``radius`` ≥ 0. Source: section 3.2 of the paper.
+    """Minimises the worst case over {D_φ(Q‖P_n) ≤ ε}, ε the ``radius`` ≥ 0 or "auto", see KLDRO.
 
-    ``divergence`` is one of :mod:`drcrm.divergences`, or its name: "squared_hellinger", {"cressie_read": 3}.
+    ``divergence`` is one of :mod:`drcrm.divergences`, or its name: "squared_hellinger", {"cressie_read": 3}; total
+    variation has no radius "auto". Source: section 3.2 of the paper.
     """
 
     divergence: str | dict | Divergence = "kl"

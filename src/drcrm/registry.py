@@ -136,7 +136,8 @@ class Estimator:
         found = f"{parameter} and {len(grid)} values" if parameter else "none"
         free = [name for name in allowed if name not in options]
         if (parameter not in free or not len(grid)) if parameter else (free or len(grid)):
-            raise InputError(f"the hyper-parameter of {self.name} is {found}, expected {expected}")
+            instead = "" if parameter or not free else f", or a value of {' or '.join(free)} among the options"
+            raise InputError(f"the hyper-parameter of {self.name} is {found}, expected {expected}{instead}")
         _one_of(STARTS, options.get("start", "zero"), "start")
         tilt = options.get("tilt", "auto")
         if not (tilt == "auto" or (isinstance(tilt, Real) and 0 <= tilt <= LARGEST)):

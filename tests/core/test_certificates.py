@@ -322,6 +322,7 @@ def test_a_log_without_any_weight_says_nothing(held, estimate):
         policy_certificate(never, away, estimate, cost_model=model if estimate == "dr" else None)
 
 
+@pytest.mark.filterwarnings("ignore:the effective size is")
 @pytest.mark.parametrize("method", ["kl", "chi2"])
 @pytest.mark.parametrize("by", ["row", "context"])
 @pytest.mark.parametrize("shift", [0.0, 1e6])
@@ -338,6 +339,19 @@ def test_a_ratio_does_not_stop_where_one_row_has_nearly_all_the_weight(method, b
     assert bounds[0] > -0.5
     if method == "kl":
         assert bounds[0] == pytest.approx(-0.4872295564, abs=1e-6)
+
+
+def test_few_effective_rows_are_warned_of(held):
+    """Where an asymptotic bound is too low: of the ratio, and of costs above 0."""
+    _, log, model = held
+    log = log.recount(log.count * (np.arange(len(log.count)) < 20))
+    few = drcrm.ExponentialPolicy(np.full((4, 2), 30.0))
+    assert policy_certificate(few, log).effective_size < 10
+    assert policy_certificate(few, log, "dr", cost_model=model).effective_size < 10
+    policy_certificate(few, log, method="log_smoothing")
+    for of, estimate in ((log, "snips"), (log.with_cost(log.cost + 5), "ips")):
+        with pytest.warns(UserWarning, match=r"the effective size is .* rows: below 10 an asymptotic bound by"):
+            policy_certificate(few, of, estimate)
 
 
 def test_a_log_is_a_log(held):

@@ -904,7 +904,11 @@ class TestBadArguments:
             (["nowhere:Risk"], "estimator nowhere:Risk: No module named 'nowhere'"),
             (["math:Risk"], "estimator math:Risk: module 'math' has no attribute 'Risk'"),
             (["math:sqrt"], "estimator math:sqrt: sqrt is no subclass of drcrm.core.risks.Risk"),
-            (["KLDRO"], "the hyper-parameter of KLDRO is none, expected radius and at least one value"),
+            (
+                ["KLDRO"],
+                "the hyper-parameter of KLDRO is none, expected radius and at least one value, or a value of radius "
+                "among the options",
+            ),
             (["KLDRO", "--parameter", "radius"], "the hyper-parameter of KLDRO is radius and 0 values, expected"),
             (["KLDRO", "--parameter", "gamma", "--grid", 1], "the hyper-parameter of KLDRO is gamma and 1 values"),
             (["CIPS", "--parameter", "radius", "--grid", 1], "the hyper-parameter of CIPS is radius and 1 values"),

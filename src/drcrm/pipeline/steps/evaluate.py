@@ -17,6 +17,7 @@ on as well: the bound then speaks of the contexts that were logged.
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -151,7 +152,8 @@ def _grid(
 def _certificate(policy: ExponentialPolicy, heldout: BanditLog, **options) -> dict[str, float]:
     """What the held-out rows say of one policy among some choices; nothing where there is no certificate."""
     try:
-        found = policy_certificate(policy, heldout, confidence=0.95, method="kl", by="context", **options)
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # the effective size stands beside
+            found = policy_certificate(policy, heldout, confidence=0.95, method="kl", by="context", **options)
     except InputError:
         return {}
     untranslated = heldout.Y.shape[1]  # logged costs are Hamming losses less the number of labels
