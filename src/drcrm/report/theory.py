@@ -130,7 +130,7 @@ def penalty(frame: pd.DataFrame) -> Figure:
             axes.axvline(part["breaking"].iloc[0], color=GREY, linewidth=1, label="a weight comes to 0")
             _mark_calibrated(axes, part)
         below.set_xlabel("ε")
-    panels[0, 0].set_ylabel("premium / √V")
+    panels[0, 0].set_ylabel("(value − mean) / √V")
     panels[1, 0].set_ylabel("difference / √V")
     _legend(figure, panels)
     return figure
@@ -156,18 +156,18 @@ def duality(frame: pd.DataFrame) -> Figure:
         below.set_ylim(EXACT / 2, 1e-8)
         below.set_xlabel("ε")
     panels[0, 0].set_ylim(0, 3 * frame.loc[frame["radius"] == radius, "primal"].min())
-    panels[0, 0].set_ylabel("premium / √V")
+    panels[0, 0].set_ylabel("(value − mean) / √V")
     panels[1, 0].set_ylabel("difference / √V")
     _legend(figure, panels)
     return figure
 
 
 def temperature(frame: pd.DataFrame) -> Figure:
-    """Lemma 5: √(V/2ε) ÷ γ*, and aKL-CRM's premium over the mean ÷ that of the KL ball, against ε."""
+    """Lemma 5: √(V/2ε) ÷ γ*, and what aKL-CRM adds to the mean ÷ what the KL ball adds, against ε."""
     figure, panels = _panels(2, 4.4, sharex=True, sharey="row")
     for (above, below), part in zip(panels.T, _by_tail(frame), strict=True):
         above.loglog(part["radius"], part["ratio"], color="black", label="√(V/2ε) / γ*")
-        below.loglog(part["radius"], part["premium"], color="#0072B2", label="aKL-CRM's premium / the KL ball's")
+        below.loglog(part["radius"], part["premium"], color="#0072B2", label="what aKL-CRM adds / what the KL ball adds")
         below.loglog(part["radius"], part["premium_sum"], color="#CC79A7", label="… with Algorithm 1's sum for V")
         for axes in (above, below):
             axes.axhline(1, color=GREY, linewidth=0.8, zorder=0)
@@ -177,7 +177,7 @@ def temperature(frame: pd.DataFrame) -> Figure:
     for axes in panels[:, 0]:
         _write_numbers(axes)
     panels[0, 0].set_ylabel("temperature / exact")
-    panels[1, 0].set_ylabel("premium / exact")
+    panels[1, 0].set_ylabel("added / exact")
     _legend(figure, panels)
     return figure
 
