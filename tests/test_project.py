@@ -120,7 +120,7 @@ def test_the_readmes_certificate_is_what_it_says(capsys):
     exec(example + certificate, {})
     *_, said, own = capsys.readouterr().out.splitlines()
     assert said.startswith(re.search(r"# (cost at most .*?) …", certificate)[1])
-    assert own == re.search(r"# (-[\d.]+), the logging", certificate)[1]
+    assert own == re.search(r"# (-[\d.]+): the logging", certificate)[1]
 
 
 def test_what_the_readme_says_of_costs_above_zero(capsys):

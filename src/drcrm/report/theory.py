@@ -167,7 +167,7 @@ def temperature(frame: pd.DataFrame) -> Figure:
     figure, panels = _panels(2, 4.4, sharex=True, sharey="row")
     for (above, below), part in zip(panels.T, _by_tail(frame), strict=True):
         above.loglog(part["radius"], part["ratio"], color="black", label="√(V/2ε) / γ*")
-        below.loglog(part["radius"], part["premium"], color="#0072B2", label="what aKL-CRM adds / what the KL ball adds")
+        below.loglog(part["radius"], part["premium"], color="#0072B2", label="added by aKL-CRM / by the KL ball")
         below.loglog(part["radius"], part["premium_sum"], color="#CC79A7", label="… with Algorithm 1's sum for V")
         for axes in (above, below):
             axes.axhline(1, color=GREY, linewidth=0.8, zorder=0)
