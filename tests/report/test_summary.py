@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from drcrm.report.figure_data import DatasetResults, closed_gap
-from drcrm.report.summary import restructured_text, sentences
+from drcrm.report.summary import restructured_text, sentences, what_was_run
 
 MEANS = {"logging": 3.0, "cips": 2.0, "poem": 1.5, "kl_dro": 1.0, "skyline": 0.9}
 GREEDY = {"logging": 1.2, "skyline": 0.5}
@@ -69,3 +71,10 @@ def test_a_page_takes_in_the_picture(results):
     assert text.startswith(f"beyond\n======\n\n{run}\n\nChosen by SNIPS")
     assert ".. raw:: html\n\n   <svg>\n   </svg>\n\n\n0 % is CIPS" in text
     assert text.endswith("Means over 8 seeds with 95 % intervals, at replay count 4.\n")
+
+
+def test_labels_with_commas_can_be_told_apart(results):
+    of = results("scene")
+    looks = {**of.names.algorithms, "kl_dro": {**of.names.algorithms["kl_dro"], "label": "KL-DRO, DR"}}
+    named = replace(of, names=replace(of.names, algorithms=looks))
+    assert what_was_run([named]).startswith("CIPS; POEM; and KL-DRO, DR learned from logs of π0 on scene: 8 seeds")

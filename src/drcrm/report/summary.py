@@ -66,7 +66,10 @@ def _worse(results: DatasetResults, table: pd.DataFrame, best: str) -> str:
 
 
 def _listed(parts) -> str:
-    *first, last = parts
+    """A, B and C; with semicolons where a part has commas of its own."""
+    *first, last = parts = list(parts)
+    if any("," in part for part in parts):
+        return "; ".join([*first, f"and {last}" if first else last])
     return f"{', '.join(first)} and {last}" if first else last
 
 
