@@ -28,6 +28,7 @@ from .style import COLUMN, START_LOOKS, Names
 
 LEAST = -45  # the left end of the overview, in percent
 LEVELS = (BASELINE, LOGGING)  # what other losses are seen beside
+TICKS = 8  # at most; where their number follows the height, the layout leaves too little room for wider labels
 FARTHEST = 1.5  # times π0's loss: the bound at which the axis ends
 
 
@@ -238,6 +239,7 @@ def _limit_to(axes: Axes, frame: pd.DataFrame, end: float) -> None:
     if len(set(bounds)) > 1:
         margin = 0.05 * (bounds.max() - bounds.min())
         axes.set_ylim(bounds.min() - margin, min(bounds.max() + margin, end))
+        axes.locator_params(axis="y", nbins=TICKS)
 
 
 def _write_beyond(axes: Axes, frame: pd.DataFrame, names: Names, along: str) -> None:
