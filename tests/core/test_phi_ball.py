@@ -256,6 +256,7 @@ def test_equal_costs_have_equal_parts_where_not_all_are_taken():
     z = np.array([0.0, -1, -1, -1, -2, -2])
     assert PhiBall(TotalVariation(), 2 / 6)(z)[1] == pytest.approx([2 / 6, *[1 / 6] * 3, *[0.5 / 6] * 2])
     assert CVaRRisk(0.5)(z)[1] == pytest.approx([1 / 3, *[2 / 9] * 3, 0, 0])
+    assert repr(CVaRRisk(0.5)) == "CVaRRisk(alpha=0.5)"
 
 
 @pytest.mark.parametrize(

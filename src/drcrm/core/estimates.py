@@ -73,14 +73,13 @@ class SelfNormalised(Estimate):
             return np.nan, np.zeros(len(weight)), None, None
         if not risk.monotone:
             return self._about_the_ratio(risk, weight, slope, mean)
-        value, worst, start = self._ratio(risk, weight, mean, start)
-        total = worst @ weight
+        value, worst, total, start = self._ratio(risk, weight, mean, start)
         worst = worst * (self.cost - value)
         worst *= slope
         return value, worst / total if total > 0 else np.zeros(len(weight)), None, start
 
-    def _ratio(self, risk: Risk, weight: np.ndarray, mean: float, start) -> tuple[float, np.ndarray, object]:
-        """Return the smallest v with R(w (c − v)) ≤ 0, the weights ∂R/∂z there, and where a next search may start.
+    def _ratio(self, risk: Risk, weight: np.ndarray, mean: float, start):
+        """Return the smallest v with R(w (c − v)) ≤ 0, s = ∂R/∂z there, Σ s w, and where a next search may start.
 
         R(w (c − v)) is convex in v and falls: Newton's steps from below never pass the root, and one from above ends
         below it. They stay between the least and the largest cost; after 50 the bracket is halved. Where few rows have
@@ -93,7 +92,9 @@ class SelfNormalised(Estimate):
         value, rounds = min(max(value, low), high), 0
         while True:
             rounds += 1
-            excess, worst, inner = risk.evaluate(weight * (self.cost - value), self.share, self.size, inner)
+            z = self.cost - value
+            z *= weight
+            excess, worst, inner = risk.evaluate(z, self.share, self.size, inner)
             total = worst @ weight
             if excess > 0:
                 low = value
@@ -103,8 +104,8 @@ class SelfNormalised(Estimate):
             if not low <= following <= high or rounds > 50:
                 following = (low + high) / 2
             if abs(following - value) <= close:
-                if following + close >= high or excess <= KINK * (worst @ np.abs(weight * (self.cost - value))):
-                    return following, worst, None if inner is None else (following, inner)
+                if following + close >= high or excess <= KINK * (worst @ np.abs(z)):
+                    return following, worst, total, None if inner is None else (following, inner)
                 following += close
             value = following
 

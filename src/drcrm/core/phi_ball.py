@@ -99,3 +99,4 @@ class CVaRRisk(PhiBall):
 
     def __init__(self, alpha: float):
         super().__init__(CVaR(alpha))
+        self.alpha = self.divergence.alpha
