@@ -53,9 +53,10 @@ def test_primal_and_dual_agree(name, costs, radius):
     with np.errstate(divide="ignore"):
         assert share @ phi(found.weights / share) <= radius + 1e-10 * (1 + radius)
     if found.gamma > 0:
-        level = (z - found.c) / found.gamma
-        if np.isinf(ball.divergence.conjugate(level.max())):  # the last digit of a pole
-            level -= 1e-12 * max(1, abs(level.max())) + 4e-16 * abs(z).max() / found.gamma
+        with np.errstate(over="ignore"):
+            level = (z - found.c) / found.gamma
+            if np.isinf(ball.divergence.conjugate(level.max())):  # the last digit of a pole
+                level -= 1e-12 * max(1, abs(level.max())) + 4e-16 * abs(z).max() / found.gamma
         dual = found.gamma * radius + found.c + found.gamma * (share @ ball.divergence.conjugate(level))
     elif name == "CVaR":
         dual = found.c + share @ np.maximum(z - found.c, 0) / ball.divergence.alpha
