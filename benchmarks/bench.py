@@ -27,7 +27,7 @@ import numpy as np
 from naive import NaiveObjective
 from scipy import sparse
 
-from drcrm.core.bounds import FINITE, upper_bound
+from drcrm.core.bounds import FINITE_SAMPLE, upper_bound
 from drcrm.core.cost_model import CostModel, label_effects
 from drcrm.core.log import BanditLog, clipping_constant
 from drcrm.core.objective import Objective
@@ -192,7 +192,7 @@ def search(report: Report, data: str, replays: int, log: BanditLog) -> None:
 def certificates(report: Report) -> None:
     """A bound of the mean of a million costs beside a sort of them."""
     z = -3 * np.random.default_rng(0).beta(1, 2, 10**6)
-    methods = ("kl", "chi2", "squared_hellinger", "reverse_kl", "student", *FINITE)
+    methods = ("kl", "chi2", "squared_hellinger", "reverse_kl", "student", *FINITE_SAMPLE)
 
     def bound(method: str) -> None:
         upper_bound(

@@ -25,7 +25,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.special import expit
 
-from drcrm.core.bounds import FINITE, upper_bound
+from drcrm.core.bounds import FINITE_SAMPLE, upper_bound
 from drcrm.pipeline.files import atomic
 
 OUTPUT = Path("docs/results/coverage.csv")
@@ -33,7 +33,7 @@ REPETITIONS = 2000
 CONFIDENCE = 0.95
 SIZES = (50, 200, 1000, 4000)
 ASYMPTOTIC = ("kl", "chi2", "squared_hellinger", "reverse_kl", "student")
-METHODS = (*ASYMPTOTIC, *FINITE)
+METHODS = (*ASYMPTOTIC, *FINITE_SAMPLE)
 PASSES = 4
 
 

@@ -31,17 +31,17 @@ _HOMES = {
 __all__ = [*_HOMES]
 
 
-_ROOMS = ("certificates", "divergences", "risks")
+_MODULES = ("certificates", "divergences", "risks")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_ROOMS, "__version__"]
+    return [*__all__, *_MODULES, "__version__"]
 
 
 def __getattr__(name: str):
     """Import a public name when it is first used: a step must not pay for scikit-learn, which only estimators need."""
     if name in _HOMES:
         return getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    if name in _ROOMS:
+    if name in _MODULES:
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

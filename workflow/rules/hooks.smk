@@ -22,7 +22,9 @@ if workflow.is_main_process:
 
 # Snakemake says of a target that it is none, not what there is.
 if workflow.is_main_process:
-    for word in filter(str.isidentifier, {*sys.argv[1:]} - {*config["experiments"]}):
+    for word in {*sys.argv[1:]} - {*config["experiments"]}:
+        if not word.replace("-", "_").isidentifier() or word.startswith("-"):
+            continue
         if near := get_close_matches(word, config["experiments"], n=1, cutoff=0.8):
             print(f"drcrm: there is no experiment {word!r}; did you mean {near[0]!r}?", file=sys.stderr)
         elif os.path.exists(f"results/{word}/metrics.csv"):
@@ -59,8 +61,8 @@ onstart:
 
 
 onsuccess:
-    made = {*workflow.dag_settings.targets} - {"all"} or config["run"]
-    for name in [name for name in config["experiments"] if name in made]:
+    targets = {*workflow.dag_settings.targets} - {"all"} or config["run"]  # which Snakemake knows by now
+    for name in [name for name in config["experiments"] if name in targets]:
         table = f"results/{name}/tables/{next(iter(LOSSES))}.md"
         if os.path.exists(table):
             print(f"\n{headline(table)}\n\nTables and figures: results/{name}. Report: {report_command(name)}")

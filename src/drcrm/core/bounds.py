@@ -35,7 +35,7 @@ def upper_bound(
 
     method
         A divergence with φ''(1) > 0, by its name in :mod:`drcrm.divergences` or itself: the value of its ball of radius
-        φ''(1) z²/(2n), z the normal quantile at ``confidence``. Asymptotic. Source: Lemma 1 of the paper (Duchi, Glynn
+        φ''(1) u²/(2n), u the normal quantile at ``confidence``. Asymptotic. Source: Lemma 1 of the paper (Duchi, Glynn
         & Namkoong), with its quantile corrected.
         "student": mean + t √(V/n), t the quantile with n − 1 degrees of freedom. Exact for normal z, else asymptotic.
         "empirical_bernstein": mean + √(2V ln(2/δ)/n) + 7 (high − low) ln(2/δ)/(3(n − 1)). Source: Maurer & Pontil 2009.
@@ -83,12 +83,12 @@ class Bound:
         named = isinstance(method, str) and method in METHODS
         self.ball = None
         self.name = method if isinstance(method, str) else repr(method)
-        self.asymptotic = not (named and method in FINITE)
+        self.asymptotic = not (named and method in FINITE_SAMPLE)
         if named:
             self.of = METHODS[method]
         else:
             self.of, self.ball = _ball, _calibrated_ball(method, self.confidence)
-        if self.of not in (_empirical_bernstein, _betting) and not low is high is None:
+        if self.of not in (_empirical_bernstein, _betting) and (low is not None or high is not None):
             raise InputError(f"low and high are of empirical_bernstein and betting, not of {self.name}")
         if self.of is not _log_smoothing and smoothing is not None:
             raise InputError(f"smoothing is of log_smoothing, not of {self.name}")
@@ -100,12 +100,16 @@ class Bound:
             n = weights.sum()
             if not np.isfinite(n):
                 raise InputError("the sum of weights is beyond the range of numbers")
-            if self.of is not _log_smoothing and n < 2:
-                raise InputError(f"a bound by {self.name} is of at least 2 costs; there is {n:g}")
+            self.check_size(n)
             found = float(self.of(self, z, weights, n))
         if not np.isfinite(found):
             raise InputError(f"the bound of costs from {z.min():.6g} to {z.max():.6g} is beyond the range of numbers")
         return found
+
+    def check_size(self, n: float) -> None:
+        """InputError for fewer than 2 costs, where the method needs 2."""
+        if self.of is not _log_smoothing and n < 2:
+            raise InputError(f"a bound by {self.name} is of at least 2 costs; there is {n:g}")
 
     def range(self, z: np.ndarray) -> tuple[float, float]:
         """The stated range of z. InputError where it is missing, or z is not in it."""
@@ -184,8 +188,8 @@ def _bets(x: np.ndarray, delta: float) -> np.ndarray:
     return np.sqrt(2 * np.log(1 / delta) / (len(x) * before))
 
 
-FINITE = {"empirical_bernstein": _empirical_bernstein, "log_smoothing": _log_smoothing, "betting": _betting}
-METHODS: dict[str, Callable] = {"student": _student, **FINITE}
+FINITE_SAMPLE = {"empirical_bernstein": _empirical_bernstein, "log_smoothing": _log_smoothing, "betting": _betting}
+METHODS: dict[str, Callable] = {"student": _student, **FINITE_SAMPLE}
 
 
 def _moments(z, weights, n) -> tuple[float, float]:

@@ -1,6 +1,6 @@
 """Certificates: what held-out rows of a log say of a policy's cost, with a bound that holds with a stated probability.
 
-A certificate is of one policy as long as it, and the cost model of a doubly robust estimate, were made from other rows.
+It holds if the policy, and the cost model of a doubly robust estimate, were made from other rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .validation import above_half, number
 
 UNITS = ("row", "context")
 MOST_CHOICES = 10**6
-FEW = 10  # effective rows, below which docs/results/policy_coverage.csv has bounds that hold too rarely
+FEW = {"snips": 10, "dr": 10, "ips": 25}  # effective rows, below which bounds were measured to hold too rarely
 LEAST_WEIGHT = 1e-30  # of the largest: an exponential policy gives every action some probability
 
 
@@ -84,8 +84,8 @@ def policy_certificate(
     estimate : "ips", "snips" or "dr"
         The z are w c, or m(x) + w (c − ĉ); "snips" has the ball of the ratio, the root of v ↦ ball(w (c − v)), and so
         is for divergences alone. "dm" has no certificate: none covers the error of a model. Where few rows carry the
-        weight, the asymptotic bounds of "snips", and of "ips" with costs above 0, are too low: a warning says so below
-        an effective size of 10. Those of "dr", and of "ips" with costs of at most 0, still held there.
+        weight asymptotic bounds can be too low: a warning says so below an effective size of 10, of 25 for "ips" with
+        costs above 0. Those of "ips" with costs of at most 0 are too high there.
     confidence, method, low, high, smoothing
         As of :func:`upper_bound`, for the z above.
     by : "row" or "context"
@@ -124,16 +124,8 @@ def policy_certificate(
         units = (z, log.count.astype(float)) if by == "row" else group_means(log.context, log.count, z)
         upper, value, n = bound(*units), np.average(units[0], weights=units[1]), units[1].sum()
     total, effective_size = log.count @ weight, _effective_size(weight, log.count)
-    if (
-        effective_size < FEW
-        and bound.asymptotic
-        and (estimate == "snips" or (estimate == "ips" and log.cost.max() > 0))
-    ):
-        warnings.warn(
-            f"the effective size is {effective_size:.3g} rows: below {FEW} an asymptotic bound by {estimate!r} is too "
-            "low, and holds less often than it says; one by 'dr' does not",
-            stacklevel=2,
-        )
+    if bound.asymptotic and not (estimate == "ips" and log.cost.max() <= 0):
+        _warn_of_few(effective_size, estimate)
     return Certificate(
         value=float(value),
         bound=float(upper),
@@ -164,6 +156,16 @@ def _weights(policy: ExponentialPolicy, log: BanditLog, estimate: str, clip) -> 
     return weight
 
 
+def _warn_of_few(effective_size: float, estimate: str) -> None:
+    least = FEW[estimate]
+    if effective_size < least:
+        warnings.warn(
+            f"the effective size is {effective_size:.3g} rows: below {least} an asymptotic bound by {estimate!r} can be "
+            "too low, and hold less often than it says",
+            stacklevel=3,
+        )
+
+
 def _effective_size(weight: np.ndarray, count: np.ndarray) -> float:
     """(Σ w)²/Σ w², whatever the scale of w."""
     share = weight / weight.max()
@@ -188,8 +190,7 @@ def _ratio(bound: Bound, weight: np.ndarray, log: BanditLog, by: str) -> tuple[f
         gain, weight, count = group_means(log.context, log.count, weight * cost, weight)
         cost = gain / weight
     n = count.sum()
-    if n < 2:
-        raise InputError(f"a bound by {bound.name} is of at least 2 costs; there is {n:g}")
+    bound.check_size(n)
     rows = SelfNormalised(SimpleNamespace(cost=cost, count=count, size=n))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         upper = rows.evaluate(bound.ball, weight, weight, None, None)[0]

@@ -16,7 +16,7 @@ import numpy as np
 from .log import BanditLog
 from .risks import Risk
 
-KINK = 1e-3  # of Σ s |w (c − v)|, above which the rest of R is no rounding
+KINK = 1e-3  # of Σ s |w (c − v)|: while R is more, the search is not over
 CLOSE = 1e-11  # a step of the ratio's search, in units of the range of costs, that is the last
 
 
@@ -78,7 +78,7 @@ class SelfNormalised(Estimate):
         worst *= slope
         return value, worst / total if total > 0 else np.zeros(len(weight)), None, start
 
-    def _ratio(self, risk: Risk, weight: np.ndarray, mean: float, start):
+    def _ratio(self, risk: Risk, weight: np.ndarray, mean: float, start) -> tuple[float, np.ndarray, float, object]:
         """Return the smallest v with R(w (c − v)) ≤ 0, s = ∂R/∂z there, Σ s w, and where a next search may start.
 
         R(w (c − v)) is convex in v and falls: Newton's steps from below never pass the root, and one from above ends
@@ -106,7 +106,7 @@ class SelfNormalised(Estimate):
             if abs(following - value) <= close:
                 if following + close >= high or excess <= KINK * (worst @ np.abs(z)):
                     return following, worst, total, None if inner is None else (following, inner)
-                following += close
+                following += close  # past the kink
             value = following
 
     def _about_the_ratio(self, risk: Risk, weight: np.ndarray, slope: np.ndarray, mean: float):

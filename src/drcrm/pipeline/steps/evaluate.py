@@ -8,8 +8,8 @@ Writes  --output: csv with a row for each algorithm and selection; --output-grid
 
 A chosen policy's ``estimate`` and ``bound`` are in labels, as its losses: its doubly robust estimate, or without a cost
 model its self-normalised one, and the KL ball of that, which holds with probability 0.95 for all values of its grid
-together, as the number of contexts grows. Self-normalised bounds are too low where the ``effective_size``, in rows, is
-below some ten. All are empty where no held-out row has a weight, or all are of one context. A test loss is of contexts
+together, as the number of contexts grows. Bounds can be too low where the ``effective_size``, in rows, is below some
+ten. All are empty where no held-out row has a weight, or all are of one context. A test loss is of contexts
 like those logged, so the bound is by context. With replay's --split-unit row the contexts of held-out rows were trained
 on as well: the bound then speaks of the contexts that were logged.
 """
@@ -67,8 +67,8 @@ def run(options: argparse.Namespace) -> None:
     absent = _absent(options.logging, labels.shape[1]) if options.absent_label_score == "half" else None
     key = {"dataset": options.dataset, "replay_count": options.replay_count, "seed": options.seed}
     heldout = _heldout(options.log, X.shape[1], labels.shape[1])
-    known = {"cost_model": _cost_model(options.cost_model, heldout)} if options.cost_model else {}
-    certify = partial(_certificate, heldout=heldout, estimate="dr" if known else "snips", **known)
+    model = _cost_model(options.cost_model, heldout) if options.cost_model else None
+    certify = partial(_certificate, heldout=heldout, estimate="dr" if model else "snips", cost_model=model)
     grids = {algorithm: _grid(path, X, labels, certify, options.selection) for algorithm, path in options.fit}
     grid_rows = [{**key, "algorithm": algorithm, **row} for algorithm, (rows, _) in grids.items() for row in rows]
     chosen = {
@@ -152,7 +152,8 @@ def _grid(
 def _certificate(policy: ExponentialPolicy, heldout: BanditLog, **options) -> dict[str, float]:
     """What the held-out rows say of one policy among some choices; nothing where there is no certificate."""
     try:
-        with warnings.catch_warnings(action="ignore", category=UserWarning):  # the effective size stands beside
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "the effective size is")  # it stands beside
             found = policy_certificate(policy, heldout, confidence=0.95, method="kl", by="context", **options)
     except InputError:
         return {}
