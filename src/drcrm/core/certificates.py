@@ -160,8 +160,8 @@ def _warn_of_few(effective_size: float, estimate: str) -> None:
     least = FEW[estimate]
     if effective_size < least:
         warnings.warn(
-            f"the effective size is {effective_size:.3g} rows: below {least} an asymptotic bound by {estimate!r} can be "
-            "too low, and hold less often than it says",
+            f"the effective size is {effective_size:.3g} rows: below {least} an asymptotic bound by {estimate!r} can "
+            "be too low, and hold less often than it says",
             stacklevel=3,
         )
 
