@@ -51,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--stopping",
         choices=STOPPING,
         default=next(iter(STOPPING)),
-        help="L-BFGS's tolerances in units of the logged costs' deviation and of each feature's largest value (the"
-        " default), or of the objective and the features as they are (the public code)",
+        help="L-BFGS's tolerances in units of the logged costs' deviation and of each feature's scale (the default), or"
+        " of the objective and the features as they are (the public code)",
     )
     parser.add_argument("--output", type=Path, required=True)
 
