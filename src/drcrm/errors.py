@@ -1,13 +1,25 @@
-"""The one exception for input that is wrong: a one-line message for whoever gave the input."""
+"""The one exception for input that is wrong, and warnings: one-line messages for whoever gave the input."""
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+INSIDE = (__name__.partition(".")[0], "numpy", "contextlib")  # numpy, and contextlib, call what np.errstate decorates
 
 
 class InputError(ValueError):
     """An input that cannot be used; the message says what was found, where, and what was expected."""
+
+
+def warn(message: str) -> None:
+    """Warn at the line that called the package, however deep inside the reason was found."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in INSIDE:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)
 
 
 def printable(message: object) -> str:

@@ -10,7 +10,8 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, off_policy_value
-from drcrm.core.cost_model import FOLDS, PENALTIES, label_effects
+from drcrm.core import cost_model
+from drcrm.core.cost_model import AFFORDABLE, FOLDS, PENALTIES, label_effects
 from drcrm.errors import InputError
 
 FEATURES, LABELS = 5, 3
@@ -27,6 +28,10 @@ def make_log(seed: int = 0, dense: bool = True, contexts: int = 20, n: int = 120
     return BanditLog(X if dense else sparse.csr_array(X), *rows)
 
 
+def without_constant(log: BanditLog) -> BanditLog:
+    return log.with_contexts(log.X[:, :-1])
+
+
 def planted(seed: int) -> np.ndarray:
     return np.random.default_rng([seed, 1]).normal(size=(FEATURES, LABELS + 1))
 
@@ -41,10 +46,20 @@ def joint_rows(log: BanditLog) -> np.ndarray:
     return joint(X[log.context], log.Y)
 
 
-def ridge(features: np.ndarray, cost: np.ndarray, count: np.ndarray, penalty: float) -> np.ndarray:
-    """B, (d, q + 1), by scikit-learn, whose penalty is on the sum of squares."""
-    found = Ridge(alpha=penalty * count.sum(), fit_intercept=False, solver="cholesky")
-    return found.fit(features, cost, sample_weight=count).coef_.reshape(LABELS + 1, FEATURES).T
+def ridge(log: BanditLog, penalty: float, count: np.ndarray | None = None) -> tuple[np.ndarray, float]:
+    """B, (d, q + 1), and the intercept, by scikit-learn, whose penalty is on the sum of squares, in units of |x|."""
+    features, count = joint_rows(log), log.count if count is None else count
+    d = log.X.shape[1]
+    scales = np.tile(abs(features[log.count > 0, -d:]).max(axis=0), LABELS + 1)
+    found = Ridge(alpha=penalty * count.sum(), solver="cholesky").fit(features / scales, log.cost, sample_weight=count)
+    return (found.coef_ / scales).reshape(-1, d).T, found.intercept_
+
+
+def with_constant(coef: np.ndarray, intercept: float) -> np.ndarray:
+    """Where the last feature is 1, its coefficient in b_0 is the intercept."""
+    coef = coef.copy()
+    coef[-1, -1] += intercept
+    return coef
 
 
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
@@ -54,9 +69,79 @@ def test_is_ridge_regression_on_joint_features(dense, penalty, seed):
     log = make_log(seed, dense)
     model = CostModel(penalty)
     assert model.fit(log.X, log.Y, cost=log.cost, context=log.context, count=log.count) is model
-    expected = ridge(joint_rows(log), log.cost, log.count, penalty)
-    assert model.coef_ == pytest.approx(expected, rel=1e-6, abs=1e-6)
+    assert model.coef_ == pytest.approx(with_constant(*ridge(log, penalty)), rel=1e-9, abs=1e-9)
+    assert model.intercept_ == 0
     assert model.penalty_ == penalty
+
+
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
+@pytest.mark.parametrize("penalty", [1e-4, 1.0])
+def test_without_a_constant_feature_it_has_an_intercept(dense, penalty):
+    log = without_constant(make_log(dense=dense))
+    model = CostModel(penalty).fit_log(log)
+    coef, intercept = ridge(log, penalty)
+    assert model.coef_ == pytest.approx(coef, rel=1e-9, abs=1e-9)
+    assert model.intercept_ == pytest.approx(intercept, rel=1e-9)
+    predicted = joint_rows(log) @ coef.T.ravel() + intercept
+    assert model.predict(log.X[log.context], log.Y) == pytest.approx(predicted, rel=1e-9)
+
+
+@pytest.mark.parametrize("affordable", [AFFORDABLE, 0], ids=["directly", "by gradients"])
+@pytest.mark.parametrize("penalty", [1e-4, "auto"])
+@pytest.mark.parametrize("constant", [True, False])
+def test_does_not_depend_on_units_or_where_the_costs_zero_is(monkeypatch, affordable, penalty, constant):
+    monkeypatch.setattr(cost_model, "AFFORDABLE", affordable)
+    log = make_log() if constant else without_constant(make_log())
+    here, units = CostModel(penalty).fit_log(log), np.geomspace(1e-6, 1e6, log.X.shape[1])
+    there = CostModel(penalty).fit_log(log.with_contexts(log.X * units).with_cost(1e12 * (log.cost - 7)))
+    assert there.penalty_ == here.penalty_
+    assert there.coef_[:, :-1] * units[:, None] / 1e12 == pytest.approx(here.coef_[:, :-1], rel=1e-6, abs=1e-8)
+    effects = there.effects(log.X * units) / 1e12
+    assert effects[:, -1] + 7 == pytest.approx(here.effects(log.X)[:, -1], rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("estimate", ["dr", "dm"])
+@pytest.mark.parametrize("constant", [True, False])
+def test_estimates_move_with_the_costs(estimate, constant):
+    """Whatever the policy: by the constant, times the mean weight less 1 for dr."""
+    log = make_log(1) if constant else without_constant(make_log(1))
+    policy = ExponentialPolicy(np.random.default_rng(2).normal(size=(log.X.shape[1], LABELS)))
+    here, there = (off_policy_value(policy, each, estimate) for each in (log, log.with_cost(log.cost + 50)))
+    assert there - here == pytest.approx(50, rel=1e-9)
+
+
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
+@pytest.mark.parametrize("ratio", [1.0, 300.0])
+def test_conjugate_gradients_find_the_direct_solution(monkeypatch, dense, ratio):
+    log = make_log(2, dense)
+    log = log.with_contexts(log.X * np.geomspace(1, ratio, FEATURES))
+    directly = CostModel(1e-4).fit_log(log)
+    monkeypatch.setattr(cost_model, "AFFORDABLE", 0)
+    assert CostModel(1e-4).fit_log(log).coef_ == pytest.approx(directly.coef_, rel=1e-6, abs=1e-8)
+
+
+def test_conjugate_gradients_that_do_not_converge_are_said(monkeypatch):
+    monkeypatch.setattr(cost_model, "AFFORDABLE", 0)
+    monkeypatch.setattr(cost_model, "STEPS", 3)
+    with pytest.warns(UserWarning, match="the cost model has not converged: after 3 steps .* a larger penalty") as seen:
+        CostModel(1e-4).fit_log(make_log())
+    assert [each.filename for each in seen] == [__file__]
+
+
+def test_a_penalty_that_rounding_swallows():
+    """Two equal features: their normal equations have no factors."""
+    log = without_constant(make_log(3))
+    log = log.with_contexts(np.column_stack([log.X, log.X]))
+    model = CostModel(1e-30).fit_log(log)
+    assert model.coef_[: FEATURES - 1] == pytest.approx(model.coef_[FEATURES - 1 :], rel=1e-6, abs=1e-8)
+
+
+def test_features_that_no_row_has_have_no_effect():
+    log = make_log(4)
+    X = np.column_stack([np.zeros(len(log.X)), log.X])
+    model = CostModel(0.01).fit_log(log.with_contexts(X))
+    assert not model.coef_[0].any()
+    assert model.coef_[1:] == pytest.approx(CostModel(0.01).fit_log(log).coef_, rel=1e-12)
 
 
 def test_counts_are_repetitions_and_contexts_rows_of_their_own():
@@ -81,12 +166,12 @@ def test_auto_is_the_penalty_of_least_error_on_folds_of_contexts(seed, noise):
     fold = np.random.default_rng(0).permutation(log.X.shape[0])[log.context] % FOLDS
     errors = dict.fromkeys(PENALTIES, 0.0)
     for penalty, held in product(PENALTIES, range(FOLDS)):
-        coef = ridge(features, log.cost, count * (fold != held), penalty)
-        residual = (log.cost - features @ coef.T.ravel())[fold == held]
+        coef, intercept = ridge(log, penalty, count * (fold != held))
+        residual = (log.cost - features @ coef.T.ravel() - intercept)[fold == held]
         errors[penalty] += count[fold == held] @ residual**2
     model = CostModel().fit_log(log)
     assert model.penalty_ == min(errors, key=errors.get)
-    assert model.coef_ == pytest.approx(ridge(features, log.cost, count, model.penalty_), rel=1e-6, abs=1e-6)
+    assert model.coef_ == pytest.approx(with_constant(*ridge(log, model.penalty_)), rel=1e-9, abs=1e-9)
 
 
 def test_auto_compares_penalties_at_their_solutions():
@@ -95,12 +180,13 @@ def test_auto_compares_penalties_at_their_solutions():
     m, d, n = 100, 20, 600
     X = rng.uniform(size=(m, d))
     Y, context = rng.integers(0, 2, (n, LABELS)), np.arange(n) % m
+    X /= X.max(axis=0)
     features = joint(X[context], Y)
     cost = features @ rng.normal(size=(d, LABELS + 1)).T.ravel() - 20 + rng.normal(size=n)
     fold = np.random.default_rng(0).permutation(m)[context] % FOLDS
     errors = dict.fromkeys(PENALTIES, 0.0)
     for penalty, held in product(PENALTIES, range(FOLDS)):
-        fitted = Ridge(alpha=penalty * (fold != held).sum(), fit_intercept=False, solver="cholesky")
+        fitted = Ridge(alpha=penalty * (fold != held).sum(), solver="cholesky")
         residual = cost - fitted.fit(features[fold != held], cost[fold != held]).predict(features)
         errors[penalty] += np.sum(residual[fold == held] ** 2)
     assert CostModel().fit(X, Y, cost=cost, context=context).penalty_ == min(errors, key=errors.get)
@@ -175,6 +261,22 @@ class Paired(Additive):
         return super().predict(X, Y) + np.asarray(Y)[:, 0] * np.asarray(Y)[:, 1]
 
 
+class Balanced(Additive):
+    """Not additive either, but it is where all labels are: two pairs cancel each other."""
+
+    def predict(self, X, Y):
+        Y = np.asarray(Y, dtype=float)
+        return super().predict(X, Y) + (Y[:, 0] * Y[:, 1] - Y[:, 1] * Y[:, 2])
+
+
+class Minute(Balanced):
+    """The same in a small unit."""
+
+    def predict(self, X, Y):
+        Y = np.asarray(Y, dtype=float)
+        return 1e-12 * (Y[:, 0] * Y[:, 1] - Y[:, 1] * Y[:, 2])
+
+
 class Short(Additive):
     """Says too little."""
 
@@ -229,7 +331,7 @@ ZERO = ExponentialPolicy(np.zeros((FEATURES, LABELS)))
             r"the cost model's coef_ has shape \(5, 3\), expected \(5, 4\)",
         ),
         (lambda: CostModel().fit(np.ones((2, 1)), None, cost=[1.0, 2]), r"Y is not an array|Y has shape \(\)"),
-        (lambda: CostModel().fit(np.full((2, 1), 1e200), [[0], [1]], cost=[1.0, 2]), "the cost model is not finite"),
+        (lambda: CostModel().fit(np.full((2, 1), 1e-320), [[0], [1]], cost=[1.0, 2]), "the cost model is not finite"),
         (lambda: CostModel().fit(np.ones((2, 1)), [[0], [1]], cost=[1e308, 1e308]), "the cost model is not finite"),
         (
             lambda: off_policy_value(ZERO, make_log(), "dr", cost_model=3),
@@ -246,6 +348,18 @@ ZERO = ExponentialPolicy(np.zeros((FEATURES, LABELS)))
         (
             lambda: off_policy_value(ZERO, make_log(), "dm", cost_model=Paired()),
             "the cost model is not additive over labels",
+        ),
+        *(
+            (
+                lambda model=model, m=m: off_policy_value(ZERO, make_log(contexts=m), "dm", cost_model=model()),
+                "the cost model is not additive over labels",
+            )
+            for model, m in product((Balanced, Minute), (2, 20))
+        ),
+        (lambda: fitted().expectation(np.ones((2, 5)), 3), "policy is of type int, expected an ExponentialPolicy or"),
+        (
+            lambda: fitted().expectation(np.ones((2, 5)), ExponentialPolicy(np.zeros((3, 5)))),
+            r"the policy's coef has shape \(3, 5\), expected \(5, 3\), as the cost model has",
         ),
     ],
 )

@@ -23,8 +23,10 @@ import scipy.special
 import scipy.stats
 from scipy import sparse
 
+from drcrm import CostModel
 from drcrm.__main__ import STEPS, main
 from drcrm.pipeline.artifacts import read_contexts
+from drcrm.pipeline.cost_models import read_cost_model
 from drcrm.pipeline.files import read_npz, write_npz
 from drcrm.report.figures import FIGURES
 
@@ -345,17 +347,31 @@ class TestChain:
         assert np.isnan(fits["auto"]["grid"]).all()
 
     def test_the_cost_model_is_ridge_regression(self, toy):
-        """The gradient of the training rows' mean squared error + λ ‖B‖² is zero."""
+        """The gradient of the training rows' mean squared error + λ Σ s² B² is zero; the intercept has no penalty."""
         log, model = (
             read_npz(toy / "replay4/log.npz", LOG),
-            read_npz(toy / "replay4/cost_model.npz", ["coef", "penalty"]),
+            read_npz(toy / "replay4/cost_model.npz", ["coef", "intercept", "penalty"]),
         )
         X, Y, n = log["X"][log["context"]], np.column_stack([log["Y"], np.ones(len(log["Y"]))]), log["train"]
         residual = (X @ model["coef"] * Y).sum(axis=1) - log["cost"]
-        gradient = X.T @ ((n * residual)[:, None] * Y) / n.sum() + model["penalty"] * model["coef"]
+        penalised = model["penalty"] * abs(X[n > 0]).max(axis=0)[:, None] ** 2 * model["coef"]
+        penalised[-1, -1] = 0
+        gradient = X.T @ ((n * residual)[:, None] * Y) / n.sum() + penalised
         assert model["coef"].shape == (5, 4)
-        np.testing.assert_allclose(gradient, 0, atol=1e-6)
+        np.testing.assert_allclose(gradient, 0, atol=1e-9)
         assert 1e-4 <= model["penalty"] <= 0.1
+        assert model["intercept"] == 0
+
+    def test_the_cost_model_of_a_log_without_a_constant_has_an_intercept(self, toy, tmp_path):
+        log = read_npz(toy / "replay4/log.npz", LOG)
+        write_npz(tmp_path / "log.npz", **log | {"X": log["X"][:, :-1]})
+        assert run("cost_model", "--log", tmp_path / "log.npz", "--output", tmp_path / "cost_model.npz") == 0
+        found, train = read_cost_model(tmp_path / "cost_model.npz"), log["train"] > 0
+        expected = CostModel().fit(
+            log["X"][:, :-1], log["Y"][train], log["cost"][train], log["context"][train], log["train"][train]
+        )
+        assert found.intercept_ == pytest.approx(expected.intercept_, rel=1e-12) != 0
+        np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9)
 
     def test_a_doubly_robust_fit_starts_from_the_tilted_logging_policy(self, toy):
         """Its tilt leaves a third of the training rows, its objective is below the start's, its scores by hand."""

@@ -1,29 +1,41 @@
 """A model of the cost: ridge regression on the policy's own joint features, linear in the action.
 
-ĉ(x, y) = x·b_0 + Σ_l y_l x·b_l,  so that the expectation under a policy, x·b_0 + Σ_l σ(u_l) x·b_l, is exact.
+ĉ(x, y) = a + x·b_0 + Σ_l y_l x·b_l, so that the expectation under a policy, a + x·b_0 + Σ_l σ(u_l) x·b_l, is exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import combinations, combinations_with_replacement
 
 import numpy as np
+from scipy import sparse
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 
-from ..errors import InputError
+from ..errors import InputError, warn
 from .log import BanditLog
 from .numerics import shown
-from .policies import ExponentialPolicy
-from .validation import above_zero, check_actions, check_coefficients, check_features, check_vector
+from .policies import ExponentialPolicy, as_policy
+from .scales import largest_entries
+from .validation import Features, above_zero, check_actions, check_coefficients, check_features, check_vector
 
 PENALTIES = tuple(10 ** (-k / 2) for k in range(2, 9))
 FOLDS = 4
-TOLERANCE = 1e-8  # of the normal equations, relative
-FOLD_TOLERANCE = 1e-5  # enough to compare penalties; far looser, small ones stop early and seem as good as larger ones
+AFFORDABLE = 5e10  # multiplications for a direct solution: some 3 s, and up to 0.2 GB
+STEPS = 2000  # of conjugate gradients
+TOLERANCE = 1e-10  # of the normal equations' residual, relative
+FOLD_TOLERANCE = 1e-4  # enough to compare penalties; far looser, small ones stop early and seem as good as larger ones
+PROBES = 8  # actions at random, and at least as many of each context, at which a model is asked if it is additive
 
 
 class CostModel:
-    """Ridge regression of the logged costs: minimises the mean squared error + λ ‖B‖².
+    """Ridge regression of the logged costs: minimises the mean squared error + λ Σ_j s_j² ‖B_j‖², s_j = max |x_j|.
+
+    The units of the features so do not matter. The penalty leaves the intercept a alone: a constant added to the costs
+    is added to a, and to nothing else. It does not leave all of b_0 alone, which with as many features as contexts
+    would interpolate their costs.
 
     Parameters
     ----------
@@ -34,9 +46,12 @@ class CostModel:
     ----------
     coef_ : array (d, q + 1)
         B: the q label columns, then b_0. May be set by hand, in place of ``fit``.
+    intercept_ : float
+        a; 0 where a feature is constant, whose b_0 then holds it, and where ``coef_`` was set by hand.
     penalty_ : float
     """
 
+    intercept_ = 0.0
     __repr__ = shown
 
     def __init__(self, penalty="auto"):
@@ -51,11 +66,26 @@ class CostModel:
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def fit_log(self, log: BanditLog) -> CostModel:
-        """Fit to a log; its propensities are not used. InputError where the coefficients are not finite."""
+        """Fit to a log; its propensities are not used. InputError where the coefficients are not finite.
+
+        The normal equations are solved directly up to some thousand coefficients, beyond by conjugate gradients. Warns
+        where these do not converge.
+        """
         log = log.recount(log.count)
+        scales = largest_entries(log.X)
+        scales[scales == 0] = 1
+        log = log.with_contexts(log.X / scales)
         penalty = _choose(log) if isinstance(self.penalty, str) and self.penalty == "auto" else self.penalty
         self.penalty_ = above_zero(penalty, "penalty")
-        self.coef_ = _ridge(log, log.count, [self.penalty_], TOLERANCE)[0]
+        coef = _solution(log, self.penalty_)
+        self.intercept_ = float(log.count @ (log.cost - modelled_cost(log, log.X @ coef)) / log.size)
+        constant = np.flatnonzero(_constant(log.X))
+        if constant.size:
+            at = constant[-1]
+            coef[at, -1] += self.intercept_ / log.X[0, at]
+            self.intercept_ = 0.0
+        self.coef_ = _finite(coef / scales[:, None])
+        _finite(self.intercept_)
         return self
 
     def predict(self, X, Y) -> np.ndarray:
@@ -67,17 +97,22 @@ class CostModel:
         return (Y * effects[:, :-1]).sum(axis=1) + effects[:, -1]
 
     def expectation(self, X, policy: ExponentialPolicy) -> np.ndarray:
-        """Return E_{y∼π} ĉ(x, y), shape (n,)."""
-        effects = self.effects(X)
+        """Return E_{y∼π} ĉ(x, y), shape (n,), of an exponential policy or a fitted estimator."""
+        effects, policy = self.effects(X), as_policy(policy)
+        found, expected = policy.coef.shape, (len(self.coef_), effects.shape[1] - 1)
+        if found != expected:
+            raise InputError(f"the policy's coef has shape {found}, expected {expected}, as the cost model has")
         return (policy.marginals(X) * effects[:, :-1]).sum(axis=1) + effects[:, -1]
 
     def effects(self, X) -> np.ndarray:
-        """Return x·B, shape (n, q + 1): what each label adds to the cost, and last the cost without any."""
+        """Return what each label adds to the cost, x·b_l, and last the cost of none, a + x·b_0, shape (n, q + 1)."""
         _require_coefficients(self)
         X = check_features(X)
         if X.shape[1] != len(self.coef_):
             raise InputError(f"X has {X.shape[1]} features, the cost model has {len(self.coef_)}")
-        return X @ self.coef_
+        effects = X @ self.coef_
+        effects[:, -1] += self.intercept_
+        return effects
 
 
 def label_effects(model, X, n_labels: int) -> np.ndarray:
@@ -96,16 +131,30 @@ def label_effects(model, X, n_labels: int) -> np.ndarray:
         raise InputError(f"cost_model is of type {type(model).__name__}, expected one with predict and expectation")
     m = X.shape[0]
 
-    def predicted(row: np.ndarray) -> np.ndarray:
-        return check_vector(model.predict(X, np.tile(row, (m, 1))), m, "the prediction of the cost model")
+    def predicted(actions: np.ndarray) -> np.ndarray:
+        return check_vector(model.predict(X, actions), m, "the prediction of the cost model")
 
-    without = predicted(np.zeros(n_labels, dtype=np.uint8))
-    columns = [predicted(row) - without for row in np.eye(n_labels, dtype=np.uint8)]
+    none = np.zeros((m, n_labels), dtype=np.uint8)
+    without = predicted(none)
+    columns = [predicted(none + row) - without for row in np.eye(n_labels, dtype=np.uint8)]
     effects = np.column_stack([*columns, without])
-    whole = predicted(np.ones(n_labels, dtype=np.uint8))
-    if not np.allclose(effects.sum(axis=1), whole, rtol=1e-6, atol=1e-9):
-        raise InputError("the cost model is not additive over labels, which the expectation of its cost needs")
+    close = 1e-6 * np.abs(effects).sum(axis=1)
+    for actions in _probes(m, n_labels):
+        if (abs((actions * effects[:, :-1]).sum(axis=1) + without - predicted(actions)) > close).any():
+            raise InputError("the cost model is not additive over labels, which the expectation of its cost needs")
     return effects
+
+
+def _probes(m: int, n_labels: int) -> Iterator[np.ndarray]:
+    """Actions (m, q) at which additive costs are to be sums: all labels, every pair of them and some at random.
+
+    Each context has other ones in turn, and each of these actions some context.
+    """
+    pairs = np.array([[label in pair for label in range(n_labels)] for pair in combinations(range(n_labels), 2)])
+    drawn = np.random.default_rng(0).random((PROBES, n_labels)) < 0.5
+    actions = np.vstack([np.ones((1, n_labels)), pairs.reshape(-1, n_labels), drawn]).astype(np.uint8)
+    for turn in range(max(PROBES, -(-len(actions) // m))):
+        yield actions[(np.arange(m) + turn * m) % len(actions)]
 
 
 def _require_coefficients(model: CostModel) -> None:
@@ -122,32 +171,94 @@ def _choose(log: BanditLog) -> float:
         rows = fold == held
         if rows.all():
             continue
-        for i, coef in enumerate(_ridge(log, log.count * ~rows, PENALTIES, FOLD_TOLERANCE)):
-            errors[i] += (log.count * rows) @ (log.cost - modelled_cost(log, log.X @ coef)) ** 2
+        equations = _NormalEquations(log, log.count * ~rows)
+        for i, coef in enumerate(equations.by_gradients(PENALTIES, FOLD_TOLERANCE)):
+            missed = log.cost - modelled_cost(log, log.X @ coef)
+            errors[i] += (log.count * rows) @ (missed - equations.share @ missed) ** 2
     return PENALTIES[int(np.argmin(errors))]
 
 
-def _ridge(log: BanditLog, count: np.ndarray, penalties: Sequence[float], tolerance: float) -> list[np.ndarray]:
-    """Solve the normal equations for falling penalties by conjugate gradients, each from the last solution."""
-    share = count / count.sum()
-    shape = log.X.shape[1], log.Y.shape[1] + 1
-
-    def gather(values: np.ndarray) -> np.ndarray:
-        by_label, by_context = log.action_map.sums_by_context(share * values)
-        return (np.column_stack([by_label, by_context]).T @ log.X).T.ravel()
-
-    coef, target, solutions = np.zeros(shape[0] * shape[1]), gather(log.cost), []
-    for penalty in penalties:
-        product = LinearOperator(
-            (len(coef), len(coef)),
-            lambda b, penalty=penalty: gather(modelled_cost(log, log.X @ b.reshape(shape))) + penalty * b,
-            dtype=float,
+def _solution(log: BanditLog, penalty: float) -> np.ndarray:
+    """B of the ridge regression with an intercept, (d, q + 1)."""
+    equations = _NormalEquations(log, log.count)
+    size = equations.target.size
+    if size**2 * (log.X.shape[0] / 2 + size / 3) <= AFFORDABLE:
+        with suppress(LinAlgError):  # rounding may swallow a penalty
+            return equations.directly(penalty)
+    [coef] = equations.by_gradients([penalty], TOLERANCE)
+    missed = np.linalg.norm(equations.target - equations.product(coef, penalty))
+    if missed > 10 * TOLERANCE * np.linalg.norm(equations.target):
+        warn(
+            f"the cost model has not converged: after {STEPS} steps of conjugate gradients its normal equations miss "
+            f"by {missed / np.linalg.norm(equations.target):.2g}; a larger penalty, or fewer features, would help"
         )
-        coef, _ = cg(product, target, x0=coef, rtol=tolerance, maxiter=2000)
-        if not np.isfinite(coef).all():
-            raise InputError("the cost model is not finite: features or costs this large need another unit")
-        solutions.append(coef.reshape(shape))
-    return solutions
+    return coef
+
+
+class _NormalEquations:
+    """Those of the ridge regression with an intercept, (Zᵀ S Z − z̄ z̄ᵀ + λ) B = Zᵀ S (c − c̄).
+
+    A row's z is x for each label that it has, and x once more; S are the rows' shares, and z̄ and c̄ the means by them.
+    """
+
+    def __init__(self, log: BanditLog, count: np.ndarray):
+        self.log, self.share = log, count / count.sum()
+        self.shape = log.X.shape[1], log.Y.shape[1] + 1
+        self.target = _finite(self._sums(self._centred(log.cost)))
+
+    def _centred(self, values: np.ndarray) -> np.ndarray:
+        """share (v − v̄) of values v of the rows."""
+        return self.share * (values - self.share @ values)
+
+    def _sums(self, values: np.ndarray) -> np.ndarray:
+        """Σ v z, (d, q + 1), of values v of the rows."""
+        by_label, by_context = self.log.action_map.sums_by_context(values)
+        return (np.column_stack([by_label, by_context]).T @ self.log.X).T
+
+    def product(self, coef: np.ndarray, penalty: float) -> np.ndarray:
+        """The left side at B, (d, q + 1)."""
+        return self._sums(self._centred(modelled_cost(self.log, self.log.X @ coef))) + penalty * coef
+
+    def by_gradients(self, penalties: Sequence[float], tolerance: float) -> list[np.ndarray]:
+        """B for falling penalties by conjugate gradients, each from the last."""
+        target, solution, found = self.target.ravel(), None, []
+        for penalty in penalties:
+            product = LinearOperator(
+                2 * (len(target),), lambda b, penalty=penalty: self.product(b.reshape(self.shape), penalty).ravel()
+            )
+            solution, _ = cg(product, target, x0=solution, rtol=tolerance, maxiter=STEPS)
+            found.append(_finite(solution).reshape(self.shape))
+        return found
+
+    def directly(self, penalty: float) -> np.ndarray:
+        """B by Cholesky's factors; LinAlgError where rounding leaves none."""
+        log, (d, columns) = self.log, self.shape
+        Y = np.column_stack([log.Y, np.ones(len(log.Y))])
+        gram = np.empty((columns, d, columns, d))
+        for one, other in combinations_with_replacement(range(columns), 2):
+            weight = np.bincount(log.context, self.share * Y[:, one] * Y[:, other], log.X.shape[0])
+            block = log.X.T @ (log.X * weight[:, None])
+            gram[one, :, other] = gram[other, :, one] = block.toarray() if sparse.issparse(block) else block
+        mean = self._sums(self.share).T.ravel()
+        gram = gram.reshape(2 * (len(mean),))
+        gram -= np.outer(mean, mean)
+        gram.ravel()[:: len(mean) + 1] += penalty
+        factors = cho_factor(gram.T, lower=True, overwrite_a=True, check_finite=False)
+        return cho_solve(factors, self.target.T.ravel()).reshape(columns, d).T
+
+
+def _constant(X: Features) -> np.ndarray:
+    """Which features are the same in all contexts, and not 0, a mask (d,)."""
+    least, most = X.min(axis=0), X.max(axis=0)
+    if sparse.issparse(X):
+        least, most = least.toarray().ravel(), most.toarray().ravel()
+    return (least == most) & (least != 0)
+
+
+def _finite(values):
+    if not np.isfinite(values).all():
+        raise InputError("the cost model is not finite: features or costs this large need another unit")
+    return values
 
 
 def modelled_cost(log: BanditLog, effects: np.ndarray) -> np.ndarray:

@@ -7,20 +7,21 @@ from pathlib import Path
 import numpy as np
 
 from ..core.cost_model import CostModel
-from ..core.validation import check_coefficients
+from ..core.validation import check_coefficients, check_vector
 from ..errors import located
 from .files import read_npz, write_npz
 
 
 def write_cost_model(path: str | Path, model: CostModel) -> None:
-    """Write a cost model's coefficients and its penalty."""
-    write_npz(path, coef=model.coef_, penalty=np.array(model.penalty_))
+    """Write a cost model's coefficients, its intercept and its penalty."""
+    write_npz(path, coef=model.coef_, intercept=np.array(model.intercept_), penalty=np.array(model.penalty_))
 
 
 def read_cost_model(path: str | Path) -> CostModel:
-    """Read a cost model's coefficients."""
-    model = CostModel()
-    coef = read_npz(path, ["coef"])["coef"]
+    """Read a cost model's coefficients and its intercept, 0 where there is none."""
+    model, arrays = CostModel(), read_npz(path, ["coef"], optional=["intercept"])
     with located(path):
-        model.coef_ = check_coefficients(coef)
+        model.coef_ = check_coefficients(arrays["coef"])
+        if "intercept" in arrays:
+            model.intercept_ = float(check_vector(np.ravel(arrays["intercept"]), 1, "intercept")[0])
     return model

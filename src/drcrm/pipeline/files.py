@@ -60,12 +60,17 @@ def write_npz(path: str | Path, **arrays) -> None:
         np.savez(stream, **flat)
 
 
-def read_npz(path: str | Path, names: Iterable[str]) -> dict[str, np.ndarray | sparse.csr_array]:
-    """Read the named arrays; InputError says what is wrong with the file, or which array it lacks."""
+def read_npz(
+    path: str | Path, names: Iterable[str], optional: Iterable[str] = ()
+) -> dict[str, np.ndarray | sparse.csr_array]:
+    """Read the named arrays, the ``optional`` ones if they are there.
+
+    InputError says what is wrong with the file, or which array it lacks.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             held = {name.removesuffix(".npy") for name in archive.namelist()}
-            return {name: _stored(archive, held, name) for name in names}
+            return {name: _stored(archive, held, name) for name in (*names, *held.intersection(optional))}
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except InputError as error:

@@ -1,8 +1,8 @@
 """Fit a model of the cost to the training part of a log.
 
 Reads   --log: npz from replay.
-Writes  --output: npz with coef (features + 1, labels + 1), the label columns and then that of no label, and the
-        penalty chosen.
+Writes  --output: npz with coef (features + 1, labels + 1), the label columns and then that of no label, the
+        intercept, which is 0 as one feature is constant, and the penalty chosen.
 """
 
 from __future__ import annotations
