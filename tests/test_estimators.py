@@ -333,8 +333,7 @@ def test_a_penalty_that_cannot_be_calibrated_is_an_error(cost):
         (CIPS(), {"X": np.ma.masked_less([[1.0], [2.0]], 2)}, "X has masked values, expected numbers in their place"),
         (CIPS(), {"count": [10**18, 1]}, "count is 1e.18 in row 0, expected a whole number of less than 16 digits"),
         (CIPS(), {"count": [6e14, 6e14]}, r"count adds up to 1.2e\+15, expected less than 1e\+15"),
-        (CIPS(), {"cost": [-1e300, -2e300]}, r"not finite .* costs reach 2e\+300; give them in another unit"),
-        (CIPS(), {"X": [[1e200], [2e200]]}, r"not finite .* features reach 2e\+200; scale the features"),
+        (CIPS(), {"cost": [-9e307, -1.7e308]}, r"not finite .* costs reach 1.7e\+308; give them in another unit"),
         (
             POEM(1e308),
             {"cost": [-1.0, -1e3]},
@@ -420,11 +419,6 @@ def test_not_converging_is_said(log):
 @pytest.mark.parametrize("estimator", [POEM, WeightedLikelihood])
 def test_a_hyper_parameter_may_have_another_precision(estimator, log):
     assert np.array_equal(fit(estimator(np.float32(0.5)), log).coef_, fit(estimator(0.5), log).coef_)
-
-
-def test_a_fit_that_cannot_begin_says_what_is_in_its_way(log):
-    with pytest.warns(ConvergenceWarning, match=r"did not converge in 0 .* \(features reach .*; scale the features\)"):
-        fit(CIPS(), log, 1e100 * log.X)
 
 
 def test_input_errors_are_value_errors():

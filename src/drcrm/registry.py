@@ -39,6 +39,7 @@ STARTS = {
     "model": "the logging policy tilted by the cost model",
     "imitation": "an imitation of the log",
 }
+STOPPING = ("scaled", "public_code")  # the units of L-BFGS's tolerances: those of the log, or none
 BEGINNING = ("start", "tilt")  # options of a fit that are no term of its objective
 
 

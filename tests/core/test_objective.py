@@ -16,6 +16,7 @@ from drcrm.core.objective import Objective
 from drcrm.core.optimiser import Fit, minimize_objectives
 from drcrm.core.phi_ball import CVaRRisk
 from drcrm.core.risks import BoltzmannRisk, KLBall, MeanRisk, VariancePenalizedRisk
+from drcrm.core.scales import feature_scales
 from drcrm.core.weights import Clipped
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data/objective_values.json").read_text())
@@ -180,6 +181,21 @@ def test_the_objective_is_that_of_the_coefficients_where_a_line_search_fails():
     assert fit.objective == objective(fit.coef)[0]
 
 
+@pytest.mark.parametrize(
+    ("seed", "risk", "max_iter"), [(43, CVaRRisk(0.5), 2), (184, KLBall(0.1), 5), (282, KLBall(0.1), 1)]
+)
+def test_the_objective_is_that_of_the_coefficients_at_the_iteration_limit(seed, risk, max_iter):
+    """In a line search that has used up all evaluations scipy gives the value of another Θ as well."""
+    rng = np.random.default_rng(seed)
+    n, d, q = rng.integers(1, 12), rng.integers(1, 4), rng.integers(1, 3)
+    X = rng.normal(size=(n, d)) * 10 ** rng.uniform(-3, 5)
+    log = BanditLog(X, rng.integers(0, 2, (n, q)), rng.uniform(1e-3, 1, n), -rng.integers(0, 4, n))
+    objective = Objective(log, risk, Clipped(3.0), "snips")
+    [fit] = minimize_objectives([objective], np.zeros((d, q)), max_iter=max_iter, stopping="public_code")
+    assert not fit.converged
+    assert fit.objective == objective(fit.coef)[0]
+
+
 def test_stopping_at_the_iteration_limit_is_said():
     found = fit(make_log(11), MeanRisk(), max_iter=2)
     assert not found.converged
@@ -219,5 +235,6 @@ def test_a_ridge_keeps_a_fit_near_its_start():
     moved = [np.abs(fit.coef - start).max() for fit in fits]
     assert moved == sorted(moved, reverse=True)
     assert moved[-1] < 1e-3
-    gradient = objective(fits[2].coef)[1] + 1.0 * (fits[2].coef - start).ravel()
+    unit = feature_scales(objective.log.X)[:, None]  # in which the ridge measures coefficients
+    gradient = objective(fits[2].coef)[1] + 1.0 * (unit**2 * (fits[2].coef - start)).ravel()
     assert np.abs(gradient).max() < 1e-3

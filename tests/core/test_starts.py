@@ -11,6 +11,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy
+from drcrm.core.scales import feature_scales, spread
 from drcrm.core.starts import LARGEST, RIDGE, TILTS, automatic_tilt, effective_size, imitation, start_coef, tilted
 from drcrm.core.terms import begin
 from drcrm.errors import InputError
@@ -74,7 +75,9 @@ def test_an_imitation_is_logistic_regression_of_the_logged_labels(counted, dense
     log = counted(seed)
     given = log if dense else log.with_contexts(sparse.csr_array(log.X))
     found, n = imitation(given), log.count.sum()
-    X = log.X[log.context]
+    unit = feature_scales(log.X)
+    X = log.X[log.context] / unit
+    found = found * unit[:, None]
     for label in range(LABELS):
         fit = LogisticRegression(C=1 / (n * RIDGE), fit_intercept=False, tol=1e-10, max_iter=10_000)
         expected = fit.fit(X, log.Y[:, label], sample_weight=log.count).coef_[0]
@@ -121,24 +124,26 @@ def test_an_automatic_tilt_keeps_a_third_of_the_rows(counted, random_policy, see
     size = effective_size(ExponentialPolicy(tilted(base, model.coef_, tilt)), log)
     assert size == pytest.approx(log.size / 3, rel=5e-3)
     # In another unit costs are tilted as much: κ is in the inverse unit.
-    assert automatic_tilt(log, base, 10 * model.coef_) == pytest.approx(tilt / 10, rel=3e-3)
+    assert automatic_tilt(log, base, 10 * model.coef_) == pytest.approx(tilt / 10, rel=1e-9)
+    assert automatic_tilt(log.with_cost(1e7 * log.cost), base, 1e7 * model.coef_) == pytest.approx(tilt / 1e7, rel=1e-9)
 
 
 def test_an_automatic_tilt_has_ends(counted, random_policy):
     """Where even the base has fewer effective rows, and where no tilt has as few."""
     log, model = counted(11, passes=20, **MANY), random_model(11, **MANY).coef_
     far, near = (random_policy(12, scale=scale, **MANY).coef for scale in (9.0, 0.1))
-    assert automatic_tilt(log, far, model) == TILTS[0] == 1e-3
-    assert automatic_tilt(log, near, np.zeros_like(model)) == TILTS[1] == 1e3
+    assert automatic_tilt(log, far, model) == pytest.approx(1e-3 / spread(log))
+    assert automatic_tilt(log, near, np.zeros_like(model)) == pytest.approx(1e3 / spread(log))
 
 
 def test_every_start(counted, random_policy):
     log, policy, model = counted(14), random_policy(15, scale=40), random_model()
     assert np.abs(policy.coef).max() > LARGEST
-    clipped = np.clip(policy.coef, -30, 30)
+    unit = feature_scales(log.X)[:, None]
+    clipped = np.clip(policy.coef * unit, -30, 30) / unit
     with_policy = {start: start_coef(start, log, policy, model.coef_, 2.0) for start in ("zero", "logging", "model")}
     assert not with_policy["zero"][0].any()
-    assert np.array_equal(with_policy["logging"][0], clipped)
+    assert with_policy["logging"][0] == pytest.approx(clipped, rel=1e-12)
     assert with_policy["model"][0] == pytest.approx(clipped - 2 * model.coef_[:, :-1], rel=1e-12)
     assert [tilt for _, tilt in with_policy.values()] == [None, None, 2.0]
     imitated = imitation(log)

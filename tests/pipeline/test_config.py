@@ -96,6 +96,7 @@ class TestDefaults:
             "heldout_fraction": 0.25,
             "absent_label_score": "logged",
             "variance_penalty_scale": "calibrated",
+            "stopping": "scaled",
             "algorithms": ["cips"],  # of the paper's seven, those that are there
         }
 
@@ -135,6 +136,7 @@ class TestShipped:
         assert config["experiments"]["paper"]["split_unit"] == "context"
         assert config["experiments"]["paper_text"]["variance_penalty_scale"] == "unit"
         assert config["experiments"]["reference_replay"]["logging_c"] == 10
+        assert all(config["experiments"][name]["stopping"] == "public_code" for name in {*expected, "beyond"})
 
     @pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.yaml")), ids=lambda path: path.stem)
     def test_what_the_documents_add(self, path):

@@ -46,13 +46,15 @@ def held_out(wildcards):
 def learner(wildcards):
     """The options of fit: the estimator, its hyper-parameter and grid, its other parameters; for POEM its grid's unit."""
     algorithm = config["algorithms"][wildcards.algorithm]
-    scale = config["experiments"][wildcards.experiment]["variance_penalty_scale"]
+    experiment = config["experiments"][wildcards.experiment]
+    scale = experiment["variance_penalty_scale"]
     parts = [
         f"--estimator {quote(algorithm['estimator'])}",
         f"--parameter {algorithm['parameter']}" if "parameter" in algorithm else "",
         f"--grid {' '.join(map(str, algorithm['grid']))}" if "grid" in algorithm else "",
         f"--options {quote(json.dumps(algorithm['options']))}" if algorithm["options"] else "",
         f"--variance-penalty-scale {scale}" if find_estimator(algorithm["estimator"]).calibrated else "",
+        f"--stopping {experiment['stopping']}",
     ]
     return " ".join(filter(None, parts))
 

@@ -13,10 +13,10 @@ from scipy.optimize import minimize
 from ..errors import InputError
 from .log import BanditLog
 from .objective import Objective
-from .scales import beyond_reason
+from .scales import beyond_reason, feature_scales, spread
 
 PATIENCE = 200  # iterations after which a fit may be given up
-FAILED = 2  # scipy's status of a line search that found nothing
+STOPPING = ("scaled", "public_code")
 MEMORY = 10  # pairs of vectors; 50 reach much the same objectives, and cost up to six times as much
 
 
@@ -30,6 +30,26 @@ class Fit:
     converged: bool
 
 
+@dataclass(frozen=True)
+class Units:
+    """What L-BFGS sees in place of an objective R of Θ: (R − R(start))/``cost`` of Θ · ``features``.
+
+    So what it tolerates, and its first step, do not depend on the units of costs and features, nor, where R moves with
+    the costs, on where their zero is.
+    """
+
+    features: np.ndarray  # (d, 1)
+    cost: float
+    centred: bool = True
+
+    @classmethod
+    def of(cls, log: BanditLog, stopping: str) -> Units:
+        """Those of a log: the scale of each feature, and the deviation of the logged costs; or all 1."""
+        if stopping == "public_code":
+            return cls(np.ones((log.X.shape[1], 1)), 1.0, centred=False)
+        return cls(feature_scales(log.X)[:, None], spread(log))
+
+
 def minimize_objectives(
     objectives: Iterable[Objective],
     start: np.ndarray,
@@ -37,54 +57,66 @@ def minimize_objectives(
     tol: float = 1e-6,
     ridge: float = 0.0,
     hopeless: Callable[[np.ndarray], bool] | None = None,
+    stopping: str = "scaled",
 ) -> Iterator[Fit]:
     """Minimise objectives of one log by L-BFGS-B from Θ = ``start``, (d, q), one after the other.
 
-    Stops when the relative decrease of the objective or the largest gradient entry is at most ``tol``, or after
-    ``max_iter`` iterations, or where ``hopeless``, asked of Θ after 200 iterations, says so; the latter two are said in
-    the result. A feature that no context has gets no gradient: its coefficients stay, and are not carried along. With
-    a ``ridge`` λ, (λ/2) ‖Θ − start‖² is added.
+    Stops when the decrease of the objective, relative to what it has come to or absolute, or the largest gradient entry
+    is at most ``tol``, or after ``max_iter`` iterations, or where ``hopeless``, asked of Θ after 200 iterations, says
+    so; the latter two are said in the result. ``stopping`` says in which ``Units``: "scaled", those of the log, or as
+    the "public_code" of POEM, none. A feature that no context has gets no gradient: its coefficients stay, and are not
+    carried along. With a ``ridge`` λ, (λ/2) ‖Θ − start‖² is added, Θ in these units.
     """
     options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": tol, "maxcor": MEMORY}
     for objective in objectives:
         seen = _seen_features(objective.log.X)
+        narrow = objective if seen.all() else objective.with_features(np.flatnonzero(seen))
+        units = Units.of(narrow.log, stopping)
 
-        def widened(x: np.ndarray, seen: np.ndarray = seen) -> np.ndarray:
+        def widened(x: np.ndarray, seen: np.ndarray = seen, units: Units = units) -> np.ndarray:
             coef = start.copy()
-            coef[seen] = x.reshape(-1, start.shape[1])
+            coef[seen] = x.reshape(-1, start.shape[1]) / units.features
             return coef
 
-        narrow = objective if seen.all() else objective.with_features(np.flatnonzero(seen))
-        origin = start[seen].ravel()
-        evaluate = _followed(narrow, origin, ridge)
-        callback = _stopping(hopeless, widened)
+        origin = (start[seen] * units.features).ravel()
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            evaluate = _followed(narrow, origin, ridge, units)
             _require_finite(narrow.log, *evaluate(origin), "where the fit starts")
+            callback = _stopping(hopeless, widened)
             found = minimize(evaluate, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)
             _require_finite(narrow.log, found.fun, found.x, f"after {found.nit} iterations")
-            # Where a line search fails, scipy gives the last Θ accepted with the value of the last Θ tried.
-            value = evaluate(found.x)[0] if found.status == FAILED else found.fun
-        yield Fit(widened(found.x), float(value), int(found.nit), bool(found.success))
+            coef = widened(found.x)
+            value = _defined(narrow, *narrow(coef[seen])[:2])
+        yield Fit(coef, value + ridge / 2 * _squared(found.x - origin), int(found.nit), bool(found.success))
 
 
-def _followed(objective: Objective, origin: np.ndarray, ridge: float) -> Callable:
-    """The objective as L-BFGS calls it: searches inside start where the last ones ended.
+def _followed(objective: Objective, origin: np.ndarray, ridge: float, units: Units) -> Callable:
+    """The objective as L-BFGS calls it, in its units: searches inside start where the last ones ended."""
+    start, level = None, 0.0
+    scales = np.repeat(units.features, objective.shape[1])
+    slopes = scales * units.cost
 
-    With the ridge added; what is undefined for want of weights is the largest cost.
-    """
-    start, largest = None, objective.log.cost.max()
-
-    def call(coef: np.ndarray) -> tuple[float, np.ndarray]:
+    def call(x: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal start
-        value, gradient, start = objective.evaluate(coef, start)
-        if np.isnan(value) and not gradient.any():
-            value = largest
+        value, gradient, start = objective.evaluate(x / scales, start)
+        value, gradient = (_defined(objective, value, gradient) - level) / units.cost, gradient / slopes
         if ridge:
-            moved = coef - origin
-            value, gradient = value + ridge / 2 * (moved @ moved), gradient + ridge * moved
+            moved = x - origin
+            value, gradient = value + ridge / units.cost / 2 * _squared(moved), gradient + ridge / units.cost * moved
         return value, gradient
 
+    if units.centred:
+        level = call(origin)[0] * units.cost
     return call
+
+
+def _defined(objective: Objective, value: float, gradient: np.ndarray) -> float:
+    """A value; the largest cost where it is undefined for want of weights."""
+    return float(objective.log.cost.max() if np.isnan(value) and not gradient.any() else value)
+
+
+def _squared(vector: np.ndarray) -> float:
+    return float(vector @ vector)
 
 
 def _require_finite(log: BanditLog, value: float, array: np.ndarray, where: str) -> None:

@@ -12,6 +12,7 @@ from .validation import Features
 
 LIKE = 1e3  # times that one feature's scale may be another's
 REASON = 1e6  # features, costs and 1/p up to here are not what takes an objective beyond the range of numbers
+HUGE = 1e150  # squares of what is larger overflow
 SHOWN = 5  # columns that are named
 
 
@@ -24,6 +25,33 @@ def largest_entries(X: Features) -> np.ndarray:
     if sparse.issparse(X):
         high, low = high.toarray().ravel(), low.toarray().ravel()
     return np.maximum(high, -low)
+
+
+def feature_scales(X: Features) -> np.ndarray:
+    """Return the unit of each feature, the root mean square of its values other than 0, shape (d,); 1 where all are 0.
+
+    Of those other than 0, since a rare word's entries are like those of other words.
+    """
+    largest = largest_entries(X)
+    unit = np.where(largest > 0, largest, 1)
+    if largest.max() < HUGE and unit.min() > 1 / HUGE:
+        unit = np.ones(X.shape[1])
+    else:  # squares of what is larger or smaller are beyond the range of numbers
+        X = X @ sparse.diags_array(1 / unit) if sparse.issparse(X) else X / unit
+    if sparse.issparse(X):
+        squares, present = X.power(2).sum(axis=0), X.astype(bool).sum(axis=0)
+    else:
+        squares, present = np.einsum("kd,kd->d", X, X), np.count_nonzero(X, axis=0)
+    return np.where(largest > 0, unit * np.sqrt(squares / np.maximum(present, 1)), 1)
+
+
+def spread(log: BanditLog) -> float:
+    """Return the deviation of the logged costs, the unit of an objective; where all are equal their size, or 1."""
+    least, most = log.cost.min(), log.cost.max()
+    if least == most:
+        return abs(float(least)) or 1.0
+    share, place = log.count / log.size, (log.cost - least) / (most - least)
+    return float((most - least) * np.sqrt(share @ (place - share @ place) ** 2))
 
 
 def unlike_scales(scales: np.ndarray, names: Sequence[int | str] | None = None) -> str:

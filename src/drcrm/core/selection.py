@@ -43,6 +43,7 @@ def fit_grid(
     robust_end: str = "high",
     beginning: Beginning | None = None,
     cost_model=None,
+    stopping: str = "scaled",
 ) -> GridFit:
     """Minimise objectives that differ in the value of a hyper-parameter, and score the fits on the held-out part.
 
@@ -63,6 +64,8 @@ def fit_grid(
         Where fits start; by default at Θ = 0.
     cost_model : optional
         That of the training part, for the held-out scores that use one; without it they are NaN.
+    stopping : "scaled" or "public_code"
+        When L-BFGS stops: see :func:`drcrm.core.optimiser.minimize_objectives`.
     """
     clip = clipping_constant(train)
     beginning = beginning or Beginning(np.zeros((train.X.shape[1], train.Y.shape[1])))
@@ -80,7 +83,7 @@ def fit_grid(
 
     fits = [None] * len(grid)
     objectives = (terms[index].objective(train, clip, beginning.effects) for index in order)
-    found = minimize_objectives(objectives, beginning.coef, hopeless=hopeless)
+    found = minimize_objectives(objectives, beginning.coef, hopeless=hopeless, stopping=stopping)
     for index, fit in zip(order, found, strict=True):
         fits[index], scores[index] = fit, score(fit.coef)
     chosen = [choose(column, grid, robust_end) for column in scores.T]

@@ -11,18 +11,22 @@ from .objective import Objective
 from .optimiser import minimize_objectives
 from .policies import ExponentialPolicy
 from .risks import MeanRisk
+from .scales import feature_scales, spread
 from .validation import number
 from .weights import Likelihood
 
 STARTS = ("zero", "logging", "model", "imitation")
-LARGEST = 30.0  # a coefficient of the logging policy, from which certainty is left
+LARGEST = 30.0  # a coefficient of the logging policy times its feature's scale, from which certainty is left
 RIDGE = 1e-4  # of the imitation
 EFFECTIVE = 1 / 3  # share of the rows that the effective sample size keeps under an automatic tilt
-TILTS = 1e-3, 1e3
+TILTS = 1e-3, 1e3  # between which an automatic tilt is, over the deviation of the logged costs
 
 
 def imitation(log: BanditLog) -> np.ndarray:
-    """Return Θ of the largest mean log π_Θ(y_i|x_i) − (λ/2) ‖Θ‖², λ = 10⁻⁴, shape (d, q)."""
+    """Return Θ of the largest mean log π_Θ(y_i|x_i) − (λ/2) ‖Θ‖², λ = 10⁻⁴, shape (d, q); Θ in units of the features.
+
+    A coefficient counts times the scale of its feature, so that the policy does not depend on units.
+    """
     objective = Objective(log.with_cost(np.full(len(log.Y), -1.0)), MeanRisk(), Likelihood())
     [fit] = minimize_objectives([objective], np.zeros(objective.shape), ridge=RIDGE)
     return fit.coef
@@ -46,12 +50,18 @@ def automatic_tilt(log: BanditLog, base: np.ndarray, model: np.ndarray) -> float
     def above(log_tilt: float) -> float:
         return effective_size(ExponentialPolicy(tilted(base, model, np.exp(log_tilt))), log) - EFFECTIVE * log.size
 
-    low, high = np.log(TILTS)
+    low, high = np.log(TILTS) - np.log(spread(log))
     if above(low) <= 0:
-        return TILTS[0]
+        return float(np.exp(low))
     if above(high) >= 0:
-        return TILTS[1]
-    return float(np.exp(brentq(above, low, high, xtol=1e-3)))
+        return float(np.exp(high))
+    return float(np.exp(brentq(above, low, high, xtol=1e-12)))
+
+
+def _with_a_doubt(coef: np.ndarray, log: BanditLog) -> np.ndarray:
+    """Return coefficients (d, q) clipped to ±30, in units of the features: no action is certain."""
+    largest = LARGEST / feature_scales(log.X)[:, None]
+    return np.clip(coef, -largest, largest)
 
 
 def start_coef(
@@ -90,7 +100,7 @@ def start_coef(
     if logging_policy is not None and logging_policy.coef.shape != shape:
         raise InputError(f"the logging policy's coef has shape {logging_policy.coef.shape}, expected {shape}")
     known = start != "imitation" and logging_policy is not None
-    base = np.clip(logging_policy.coef, -LARGEST, LARGEST) if known else imitation(log)
+    base = _with_a_doubt(logging_policy.coef, log) if known else imitation(log)
     if start != "model":
         return base, None
     if model is None:

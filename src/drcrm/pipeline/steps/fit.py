@@ -19,7 +19,7 @@ import numpy as np
 from ...core.selection import calibrated_penalty, fit_grid
 from ...core.terms import begin
 from ...errors import located
-from ...registry import ESTIMATORS, find_estimator
+from ...registry import ESTIMATORS, STOPPING, find_estimator
 from ..artifacts import read_policy
 from ..cost_models import read_cost_model
 from ..files import write_npz
@@ -47,6 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="for POEM alone: its grid in units of λ0 = −mean cost ÷ its standard error (the public code, the default),"
         " or as it is (the paper)",
     )
+    parser.add_argument(
+        "--stopping",
+        choices=STOPPING,
+        default=next(iter(STOPPING)),
+        help="L-BFGS's tolerances in units of the logged costs' deviation and of each feature's scale (the default), or"
+        " of the objective and the features as they are (the public code)",
+    )
     parser.add_argument("--output", type=Path, required=True)
 
 
@@ -66,7 +73,8 @@ def run(options: argparse.Namespace) -> None:
     start, tilt = others.get("start", "zero"), others.get("tilt", 1.0)
     beginning = begin(train, terms[0].estimate, start, tilt, logging_policy, cost_model)
     grid = options.grid if parameter else [np.nan]
-    fits = fit_grid(train, heldout, terms, grid, estimator.robust_end(parameter, others), beginning, cost_model)
+    robust_end = estimator.robust_end(parameter, others)
+    fits = fit_grid(train, heldout, terms, grid, robust_end, beginning, cost_model, options.stopping)
     write_npz(options.output, **asdict(fits))
     failed = [f"{parameter} {value:g}" if parameter else "all" for value in fits.grid[~fits.converged]]
     if failed:
