@@ -14,12 +14,12 @@ from threadpoolctl import threadpool_limits
 
 from .core.cost_model import label_effects
 from .core.divergences import Divergence
-from .core.log import BanditLog, clipping_constant
+from .core.log import BanditLog
 from .core.optimiser import minimize_objectives
 from .core.policies import ExponentialPolicy
 from .core.scales import beyond_reason, largest_entries, unlike_scales
 from .core.scores import SCORES, HeldoutScores
-from .core.terms import as_weight, begin
+from .core.terms import as_clip, as_weight, begin
 from .core.validation import Features, check_features, number
 from .core.weights import Weight
 from .errors import InputError
@@ -132,7 +132,7 @@ class CounterfactualEstimator(BaseEstimator):
         self._warn_of_unlike_scales(log.X)
         own = {name: getattr(self, name) for name in estimator.names()}
         terms = estimator.make_terms(estimate=self.estimate, weight=as_weight(self.weight), **own)
-        self.clip_ = _clip(self.clip, log)
+        self.clip_ = as_clip(self.clip, log)
         with threadpool_limits(1, "blas"):  # with more threads small products take many times as long
             beginning = begin(log, self.estimate, self.start, self.tilt, logging_policy, cost_model)
             objective = terms.objective(log, self.clip_, beginning.effects)
@@ -366,14 +366,3 @@ class WeightedLikelihood(CounterfactualEstimator):
     """
 
     sharpness: float = 1.0
-
-
-def _clip(clip, log: BanditLog) -> float | None:
-    if clip is None:
-        return None
-    if isinstance(clip, str):
-        if clip == "auto":
-            return clipping_constant(log)
-    elif number(clip) >= 1:
-        return float(clip)
-    raise InputError(f"clip is {clip!r}, expected 'auto', a number ≥ 1, or None")

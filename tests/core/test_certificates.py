@@ -235,7 +235,9 @@ def test_a_policys_certificate_is_the_bound_of_its_costs(held, estimate, method,
     assert found.bound == pytest.approx(upper_bound(z, 0.9, method, groups=groups), abs=1e-10)
     assert found.n == (len(np.unique(context)) if by == "context" else len(z))
     if by == "row":
-        assert found.value == pytest.approx(drcrm.off_policy_value(policy, log, estimate, cost_model=model), abs=1e-10)
+        assert found.value == pytest.approx(
+            drcrm.off_policy_value(policy, log, estimate, clip=None, cost_model=model), abs=1e-10
+        )
     assert found.effective_size == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
     assert found.mean_weight == pytest.approx(weight.mean())
     assert found.asymptotic
@@ -253,7 +255,7 @@ def test_the_ratio_is_the_root_of_the_ball(held, method, by):
     if by == "row":
         assert found.value == pytest.approx(weight @ cost / weight.sum(), abs=1e-12)
         ball = PhiBall(method, "auto")
-        assert found.bound == pytest.approx(drcrm.off_policy_value(policy, log, "snips", ball), abs=1e-10)
+        assert found.bound == pytest.approx(drcrm.off_policy_value(policy, log, "snips", ball, clip=None), abs=1e-10)
 
 
 def test_finite_bounds_of_a_policy(held):
@@ -349,8 +351,20 @@ def test_few_effective_rows_are_warned_of(held):
     assert policy_certificate(few, log).effective_size < 10
     policy_certificate(few, log, method="log_smoothing")
     for of, estimate, least in ((log, "snips", 10), (log, "dr", 10), (log.with_cost(log.cost + 5), "ips", 25)):
-        with pytest.warns(UserWarning, match=rf"the effective size is .* rows: below {least} an asymptotic bound by"):
+        with pytest.warns(UserWarning, match=rf"the effective size is .* rows: below {least} an asymptotic") as seen:
             policy_certificate(few, of, estimate, cost_model=model)
+        assert [each.filename for each in seen] == [__file__]
+
+
+@pytest.mark.parametrize("estimate", ["snips", "dr"])
+def test_actions_that_are_missing_in_the_log_are_warned_of(estimate):
+    """The policy always takes an action that no row has, and the weights of others are all alike."""
+    rng = np.random.default_rng(11)
+    Y = np.column_stack([np.zeros(300), rng.integers(0, 2, 300)])
+    log, model = BanditLog(np.ones((300, 1)), Y, np.full(300, 0.5), -1.0 - Y[:, 1]), CostModel()
+    model.coef_ = np.zeros((1, 3))
+    with pytest.warns(UserWarning, match="^the mean weight is .*, far below 1: the log has few of the actions"):
+        policy_certificate(drcrm.ExponentialPolicy([[4.0, 0.0]]), log, estimate, cost_model=model)
 
 
 def test_a_log_is_a_log(held):

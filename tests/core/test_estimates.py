@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from drcrm import CostModel, ExponentialPolicy, off_policy_value
 from drcrm.core.cost_model import label_effects
 from drcrm.core.estimates import ESTIMATES
-from drcrm.core.log import BanditLog
+from drcrm.core.log import BanditLog, clipping_constant
 from drcrm.core.objective import Objective
 from drcrm.core.risks import (
     AdaptiveBoltzmannRisk,
@@ -60,6 +60,10 @@ def make_log(seed: int = 0, dense: bool = True) -> BanditLog:
     return BanditLog(X if dense else sparse.csr_array(X), *rows, rng.integers(0, 12, 50), rng.integers(0, 4, 50))
 
 
+def policy_of(d: int = 5, q: int = 3) -> ExponentialPolicy:
+    return ExponentialPolicy(np.zeros((d, q)))
+
+
 def make_model(seed: int = 1, d: int = 5, q: int = 3) -> CostModel:
     model = CostModel()
     model.coef_ = np.random.default_rng(seed).normal(size=(d, q + 1))
@@ -74,6 +78,7 @@ def weights_of(log: BanditLog, coef: np.ndarray, weight) -> np.ndarray:
     return weight(ExponentialPolicy(coef).log_prob(log.X, log.Y, log.context), log.log_propensity)[0]
 
 
+@pytest.mark.filterwarnings("ignore:the estimate by")
 @pytest.mark.parametrize("entry", range(len(REFERENCE)))
 @pytest.mark.parametrize("make", [np.array, sparse.csr_array], ids=["dense", "csr"])
 def test_agrees_with_50_digits(entry, make):
@@ -209,8 +214,38 @@ def test_doubly_robust_is_right_where_one_of_both_is():
 def test_snips_without_weights_is_undefined():
     log = BanditLog([[1.0]], [[1]], [0.5], [-1.0])
     policy = ExponentialPolicy([[-1000.0]])
-    assert np.isnan(off_policy_value(policy, log, "snips"))
-    assert off_policy_value(policy, log, "ips") == 0
+    with pytest.warns(UserWarning, match="the mean weight is 0, far below 1: .*; the estimate by 'snips' is nan"):
+        assert np.isnan(off_policy_value(policy, log, "snips"))
+    with pytest.warns(UserWarning, match="the estimate by 'ips' is 0, which is not among the logged costs, -1 to -1"):
+        assert off_policy_value(policy, log, "ips") == 0
+
+
+def test_an_estimate_is_clipped_as_a_fit_is():
+    log = make_log(22)
+    policy = ExponentialPolicy(2 * np.random.default_rng(23).normal(size=(5, 3)))
+    clip = clipping_constant(log.recount(log.count))
+    assert weights_of(log, policy.coef, Clipped(None)).max() > clip
+    for estimate in ("ips", "snips"):
+        auto, given, none = (off_policy_value(policy, log, estimate, clip=each) for each in ("auto", clip, None))
+        assert off_policy_value(policy, log, estimate) == auto == given != none
+        assert none == objective(log, MeanRisk(), Clipped(None), estimate)(policy.coef)[0]
+
+
+def test_doubtful_estimates_are_warned_of():
+    """Where the log has few of a policy's actions, and where no policy costs as much or as little."""
+    rng = np.random.default_rng(24)
+    Y, X = rng.integers(0, 2, (400, 3)), np.ones((400, 1))
+    log = BanditLog(X, Y, np.full(400, 1 / 8), Y.sum(axis=1) - 3.0)
+    for sharpness in (0.0, 1.0, 5.0, 30.0):  # the last takes one action, which an eighth of the rows have
+        for estimate in ESTIMATES:
+            off_policy_value(ExponentialPolicy(np.full((1, 3), -sharpness)), log, estimate, MeanRisk(), clip=None)
+    always = ExponentialPolicy([[30.0, 30, 30]])
+    seldom = log.recount(~Y.all(axis=1))
+    with pytest.warns(UserWarning, match="^the mean weight is .*, far below 1: the log has few of the actions") as seen:
+        off_policy_value(always, seldom, "dr")
+    assert [each.filename for each in seen] == [__file__]
+    with pytest.warns(UserWarning, match="^the estimate by 'ips' is .*, which is not among the logged costs, 7 to 10$"):
+        off_policy_value(always, log.with_cost(log.cost + 10).recount(1 + 9 * Y.all(axis=1)), "ips", clip=None)
 
 
 @pytest.mark.parametrize("ball", [KLBall(50.0), Chi2Ball(50.0), KLBall(2.0)])
@@ -270,6 +305,19 @@ def test_limits_of_the_weights_are_plain_importance_weights():
         (lambda: Smoothed(1.5), "exponent is 1.5, expected at most 1"),
         (lambda: Shrunk(-1), "shrinkage is -1, expected a finite number > 0"),
         (lambda: off_policy_value(ExponentialPolicy([[0.0]]), make_log(), "sips"), "estimate is 'sips', expected one"),
+        *(
+            (
+                lambda clip=clip: off_policy_value(policy_of(), make_log(), clip=clip),
+                "clip is .*, expected 'auto', a num",
+            )
+            for clip in (0.5, np.nan, "none", [2.0])
+        ),
+        (
+            lambda: off_policy_value(ExponentialPolicy(np.zeros((3, 5))), make_log()),
+            r"the policy's coef has shape \(3, 5\), expected \(5, 3\), as the log has",
+        ),
+        (lambda: off_policy_value(policy_of(), make_log(), risk="kl"), "risk is 'kl', expected a risk such as KLBall"),
+        (lambda: off_policy_value(policy_of(), (1, 2)), "log is of type tuple, expected a BanditLog"),
         (lambda: Objective(make_log(), MeanRisk(), None, "dr"), "the estimate 'dr' needs a cost model"),
         (lambda: LogSmoothingRisk(0.5)([1.0, 3.0]), "is of costs below 1/λ; the largest is 3"),
     ],

@@ -5,19 +5,18 @@ It holds if the policy, and the cost model of a doubly robust estimate, were mad
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, warn
 from .bounds import Bound, group_means
 from .cost_model import label_effects, modelled_cost
 from .estimates import ESTIMATES, SelfNormalised
-from .log import BanditLog
+from .log import BanditLog, as_log
 from .policies import ExponentialPolicy, as_policy
-from .scores import log_weights
+from .scores import importance_weights, low_weights
 from .validation import above_half, number
 
 UNITS = ("row", "context")
@@ -85,7 +84,9 @@ def policy_certificate(
         The z are w c, or m(x) + w (c − ĉ); "snips" has the ball of the ratio, the root of v ↦ ball(w (c − v)), and so
         is for divergences alone. "dm" has no certificate: none covers the error of a model. Where few rows carry the
         weight asymptotic bounds can be too low: a warning says so below an effective size of 10, of 25 for "ips" with
-        costs above 0. Those of "ips" with costs of at most 0 are too high there.
+        costs above 0; and where actions of the policy are missing in the log, any bound can: another says so where the
+        mean weight is less than a tenth, and by 5 standard errors less than 1. Those of "ips" with costs of at most 0
+        are too high there.
     confidence, method, low, high, smoothing
         As of :func:`upper_bound`, for the z above.
     by : "row" or "context"
@@ -112,8 +113,7 @@ def policy_certificate(
         raise InputError(f"by is {by!r}, expected 'row' or 'context'")
     if not (1 <= number(choices) <= MOST_CHOICES and choices == int(choices)):
         raise InputError(f"choices is {choices!r}, expected a whole number from 1 to {MOST_CHOICES}")
-    if not isinstance(log, BanditLog):
-        raise InputError(f"log is of type {type(log).__name__}, expected a BanditLog")
+    log = as_log(log)
     bound = Bound(1 - (1 - above_half(confidence, "confidence")) / choices, method, low, high, smoothing)
     policy, log = as_policy(policy), log.recount(log.count)
     weight = _weights(policy, log, estimate, clip)
@@ -124,8 +124,10 @@ def policy_certificate(
         units = (z, log.count.astype(float)) if by == "row" else group_means(log.context, log.count, z)
         upper, value, n = bound(*units), np.average(units[0], weights=units[1]), units[1].sum()
     total, effective_size = log.count @ weight, _effective_size(weight, log.count)
-    if bound.asymptotic and not (estimate == "ips" and log.cost.max() <= 0):
-        _warn_of_few(effective_size, estimate)
+    if not (estimate == "ips" and log.cost.max() <= 0):  # which is too high where weights are missing
+        reasons = [_few(effective_size, estimate) if bound.asymptotic else "", low_weights(weight, log)]
+        if any(reasons):
+            warn("; ".join(filter(None, reasons)))
     return Certificate(
         value=float(value),
         bound=float(upper),
@@ -142,7 +144,7 @@ def policy_certificate(
 
 
 def _weights(policy: ExponentialPolicy, log: BanditLog, estimate: str, clip) -> np.ndarray:
-    weight = np.exp(log_weights(policy, log))
+    weight = importance_weights(policy, log)
     if clip is not None:
         if not 1 <= number(clip) < np.inf:
             raise InputError(f"clip is {clip!r}, expected a number ≥ 1, or None")
@@ -156,14 +158,15 @@ def _weights(policy: ExponentialPolicy, log: BanditLog, estimate: str, clip) -> 
     return weight
 
 
-def _warn_of_few(effective_size: float, estimate: str) -> None:
+def _few(effective_size: float, estimate: str) -> str:
+    """Say where an asymptotic bound has too few rows."""
     least = FEW[estimate]
-    if effective_size < least:
-        warnings.warn(
-            f"the effective size is {effective_size:.3g} rows: below {least} an asymptotic bound by {estimate!r} can "
-            "be too low, and hold less often than it says",
-            stacklevel=3,
-        )
+    if effective_size >= least:
+        return ""
+    return (
+        f"the effective size is {effective_size:.3g} rows: below {least} an asymptotic bound by {estimate!r} can "
+        "be too low, and hold less often than it says"
+    )
 
 
 def _effective_size(weight: np.ndarray, count: np.ndarray) -> float:

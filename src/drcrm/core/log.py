@@ -105,6 +105,13 @@ class BanditLog:
         return BanditLog(self.X, *rows), group
 
 
+def as_log(log) -> BanditLog:
+    """Return a log; InputError for anything else."""
+    if not isinstance(log, BanditLog):
+        raise InputError(f"log is of type {type(log).__name__}, expected a BanditLog")
+    return log
+
+
 def clipping_constant(log: BanditLog) -> float:
     """Return M, the 90th over the 10th percentile of the logged propensities, never below e.
 

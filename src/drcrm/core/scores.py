@@ -15,12 +15,36 @@ from .risks import KLBall, MeanRisk
 from .weights import Clipped
 
 UNMODELLED = ("ips", "clipped_ips", "snips", "clipped_snips")
+LOW_WEIGHT, SURE = 0.1, 5  # a mean weight, and standard errors from 1
 SCORES = (*UNMODELLED, "dr", "dr_bound", "snips_bound", "ls_bound")
 
 
 def log_weights(policy: ExponentialPolicy, log: BanditLog) -> np.ndarray:
     """Return log(π(y_i|x_i)/p_i), shape (n,)."""
     return policy.log_prob(log.X, log.Y, log.context) - log.log_propensity
+
+
+def importance_weights(policy: ExponentialPolicy, log: BanditLog) -> np.ndarray:
+    """Return π(y_i|x_i)/p_i, shape (n,), infinite beyond the range of numbers."""
+    with np.errstate(over="ignore"):
+        return np.exp(log_weights(policy, log))
+
+
+def low_weights(weight: np.ndarray, log: BanditLog) -> str:
+    """Say where the mean weight is less than a tenth, and by 5 standard errors less than 1; nothing elsewhere.
+
+    The expectation of π/p is 1 where the log could show every action of the policy.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        share = log.count / log.size
+        mean = share @ weight
+        error = np.sqrt(share @ (weight - mean) ** 2 / log.size)
+    if not (mean < LOW_WEIGHT and mean + SURE * error < 1):
+        return ""
+    return (
+        f"the mean weight is {mean:.3g}, far below 1: the log has few of the actions that this policy takes, and says "
+        "little about their costs"
+    )
 
 
 def off_policy_scores(weight, cost, clip: float, count=None) -> dict[str, float]:
@@ -98,8 +122,7 @@ class HeldoutScores:
         return [*self._unmodelled(weight), *(value if np.isfinite(value) else np.nan for value in values.values())]
 
     def _weight(self, coef: np.ndarray) -> np.ndarray:
-        with np.errstate(over="ignore"):
-            return np.exp(log_weights(ExponentialPolicy(coef), self._log))
+        return importance_weights(ExponentialPolicy(coef), self._log)
 
     def _unmodelled(self, weight: np.ndarray) -> list[float]:
         return list(off_policy_scores(weight, self._log.cost, self._clip, self._log.count).values())

@@ -6,15 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, warn
 from .cost_model import CostModel, label_effects
 from .estimates import ESTIMATES
-from .log import BanditLog
+from .log import BanditLog, as_log, clipping_constant
 from .objective import Objective
 from .policies import ExponentialPolicy, as_policy
 from .risks import MeanRisk, Risk
+from .scores import importance_weights, low_weights
 from .starts import start_coef
+from .validation import number
 from .weights import Clipped, Likelihood, Weight
+
+ROUNDING = 1e-9  # of the largest cost, by which an estimate may miss the range of costs
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ def off_policy_value(
     estimate: str = "ips",
     risk: Risk | None = None,
     weight: Weight | str = "clipped",
-    clip: float | None = None,
+    clip: float | str | None = "auto",
     cost_model=None,
 ) -> float:
     """Return the estimate of a policy's risk from a log: the training objective, at any policy.
@@ -102,19 +106,58 @@ def off_policy_value(
         By default the mean.
     weight : Weight or "clipped"
         "clipped" is min(M, π/p).
-    clip : float ≥ 1 or None
-        M; None does not clip.
+    clip : "auto", float ≥ 1 or None
+        M: by default that of the log, as in the estimators; None does not clip.
     cost_model : optional
         For "dr" and "dm": an object with ``predict`` and ``expectation``; by default one is fitted to this log.
 
     Returns
     -------
     float, in the units of the cost; NaN for "snips" where every weight is 0.
+
+    Raises
+    ------
+    InputError
+        A policy of another shape, or an argument that is none of the above.
+
+    Warns
+    -----
+    UserWarning
+        If a monotone risk is NaN or outside the range of the logged costs, or the mean weight is far below 1: less than
+        a tenth, and by 5 standard errors less than 1.
     """
+    policy, log = as_policy(policy), as_log(log)
+    if not isinstance(risk, Risk | None):
+        raise InputError(f"risk is {risk!r}, expected a risk such as KLBall(0.1), or None")
     log = log.recount(log.count)
-    terms = Terms(risk or MeanRisk(), as_weight(weight), estimate)
+    terms, clip = Terms(risk or MeanRisk(), as_weight(weight), estimate), as_clip(clip, log)
     effects = begin(log, estimate, cost_model=cost_model).effects
-    return float(terms.objective(log, clip, effects)(as_policy(policy).coef)[0])
+    found, expected = policy.coef.shape, (log.X.shape[1], log.Y.shape[1])
+    if found != expected:
+        raise InputError(f"the policy's coef has shape {found}, expected {expected}, as the log has")
+    value = float(terms.objective(log, clip, effects)(policy.coef)[0])
+    low, high = log.cost.min(), log.cost.max()
+    room = ROUNDING * max(abs(low), abs(high))
+    reasons = [low_weights(importance_weights(policy, log), log)] if ESTIMATES[estimate].uses_weights else []
+    if terms.risk.monotone and not low - room <= value <= high + room:
+        reasons.append(
+            f"the estimate by {estimate!r} is {value:.6g}, which is not among the logged costs, {low:.6g} to {high:.6g}"
+        )
+    if any(reasons):
+        warn("; ".join(filter(None, reasons)))
+    return value
+
+
+def as_clip(clip, log: BanditLog) -> float | None:
+    """Return M, that of the log for "auto", None for no clipping; InputError for anything else."""
+    if clip is None:
+        return None
+    if isinstance(clip, str):
+        if clip == "auto":
+            return clipping_constant(log)
+    elif number(clip) >= 1:
+        return float(clip)
+    raise InputError(f"clip is {clip!r}, expected 'auto', a number ≥ 1, or None")
 
 
 def as_weight(weight) -> Weight | None:

@@ -153,7 +153,7 @@ def _certificate(policy: ExponentialPolicy, heldout: BanditLog, **options) -> di
     """What the held-out rows say of one policy among some choices; nothing where there is no certificate."""
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "the effective size is")  # it stands beside
+            warnings.filterwarnings("ignore", "the effective size is|the mean weight is")  # the former stands beside
             found = policy_certificate(policy, heldout, confidence=0.95, method="kl", by="context", **options)
     except InputError:
         return {}
