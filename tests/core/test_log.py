@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from drcrm import BanditLog
+from drcrm import BanditLog, CostModel
 from drcrm.core.log import clipping_constant
+from drcrm.core.validation import check_not_one_hot
 from drcrm.errors import InputError
 
 
@@ -22,6 +23,25 @@ def test_clipping_constant_is_numpys_percentile(n):
     high = np.percentile(np.log(propensity), 90, method="lower")
     low = np.percentile(np.log(propensity), 10, method="higher")
     assert clipping_constant(log_of(propensity)) == pytest.approx(np.exp(max(high - low, 1)), rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64])
+def test_costs_that_wrapped_around_are_refused(kind):
+    costs = np.array([1, 0, 2], dtype=kind)
+    assert BanditLog(np.ones((3, 1)), np.eye(3), np.full(3, 0.5), costs).cost.tolist() == [1, 0, 2]
+    with pytest.raises(InputError, match=r"cost is .* in row 0, expected less in the unsigned type uint.*; give a sig"):
+        BanditLog(np.ones((3, 1)), np.eye(3), np.full(3, 0.5), 0 - costs)
+
+
+def test_one_hot_actions_are_a_single_choice():
+    rng = np.random.default_rng(0)
+    Y = np.eye(4, dtype=np.uint8)[rng.integers(0, 4, 30)]
+    with pytest.raises(InputError, match="every row of Y has exactly one 1: that is a single choice among 4 actions"):
+        check_not_one_hot(Y)
+    with pytest.raises(InputError, match="that is a single choice among 4 actions, which is not supported"):
+        CostModel().fit(np.ones((30, 1)), Y, cost=np.arange(30))
+    for labels in (Y[:9], np.vstack([Y, np.ones((1, 4))]), Y[:1].repeat(30, axis=0), np.eye(2)[Y[:, 0]]):
+        check_not_one_hot(labels)  # few, not all, all the same, two labels
 
 
 def test_clipping_constant_beyond_the_range_of_numbers():

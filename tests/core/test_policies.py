@@ -54,6 +54,15 @@ def test_greedy_takes_a_label_on_the_boundary():
     assert ExponentialPolicy([[0.0, -1.0, 1.0]]).greedy([[1.0]]).tolist() == [[1, 0, 1]]
 
 
+def test_actions_are_signed_integers(random_policy):
+    """So that minus how many labels they have is what it says."""
+    policy = random_policy(5)
+    X = np.ones((20, 4))
+    for actions in (policy.greedy(X), policy.sample(X, random_state=0)):
+        assert actions.dtype == np.int64
+        assert -2 <= (-actions.sum(axis=1)).min() <= (-actions.sum(axis=1)).max() <= 0
+
+
 def test_samples_have_the_marginals(labelled, random_policy):
     policy, (X, _) = random_policy(2, labels=3), labelled(2, n=6)
     many = np.repeat(X[:2], 20000, axis=0)

@@ -19,7 +19,15 @@ from .log import BanditLog
 from .numerics import shown
 from .policies import ExponentialPolicy, as_policy
 from .scales import largest_entries
-from .validation import Features, above_zero, check_actions, check_coefficients, check_features, check_vector
+from .validation import (
+    Features,
+    above_zero,
+    check_actions,
+    check_coefficients,
+    check_features,
+    check_not_one_hot,
+    check_vector,
+)
 
 PENALTIES = tuple(10 ** (-k / 2) for k in range(2, 9))
 FOLDS = 4
@@ -65,6 +73,7 @@ class CostModel:
         if cost is None:
             raise InputError("CostModel.fit needs cost=, one for each logged row")
         Y = check_actions(Y)
+        check_not_one_hot(Y)
         return self.fit_log(BanditLog(X, Y, np.ones(len(Y)), cost, context, count))
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -137,9 +146,9 @@ def label_effects(model, X, n_labels: int) -> np.ndarray:
     def predicted(actions: np.ndarray) -> np.ndarray:
         return check_vector(model.predict(X, actions), m, "the prediction of the cost model")
 
-    none = np.zeros((m, n_labels), dtype=np.uint8)
+    none = np.zeros((m, n_labels), dtype=np.int64)
     without = predicted(none)
-    columns = [predicted(none + row) - without for row in np.eye(n_labels, dtype=np.uint8)]
+    columns = [predicted(none + row) - without for row in np.eye(n_labels, dtype=np.int64)]
     effects = np.column_stack([*columns, without])
     close = 1e-6 * np.abs(effects).sum(axis=1)
     for actions in _probes(m, n_labels):
@@ -155,7 +164,7 @@ def _probes(m: int, n_labels: int) -> Iterator[np.ndarray]:
     """
     pairs = np.array([[label in pair for label in range(n_labels)] for pair in combinations(range(n_labels), 2)])
     drawn = np.random.default_rng(0).random((PROBES, n_labels)) < 0.5
-    actions = np.vstack([np.ones((1, n_labels)), pairs.reshape(-1, n_labels), drawn]).astype(np.uint8)
+    actions = np.vstack([np.ones((1, n_labels)), pairs.reshape(-1, n_labels), drawn]).astype(np.int64)
     for turn in range(max(PROBES, -(-len(actions) // m))):
         yield actions[(np.arange(m) + turn * m) % len(actions)]
 

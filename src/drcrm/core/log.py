@@ -8,7 +8,16 @@ import numpy as np
 
 from ..errors import InputError
 from .action_map import SparseActions, TabledActions, action_map
-from .validation import WHOLE, check_actions, check_context, check_features, check_integers, check_vector, reject
+from .validation import (
+    WHOLE,
+    check_actions,
+    check_context,
+    check_costs,
+    check_features,
+    check_integers,
+    check_vector,
+    reject,
+)
 
 
 class BanditLog:
@@ -42,7 +51,7 @@ class BanditLog:
         n = len(self.Y)
         self.propensity = check_vector(propensity, n, "propensity")
         reject((self.propensity <= 0) | (self.propensity > 1), self.propensity, "propensity", "a value in (0, 1]")
-        self.cost = check_vector(cost, n, "cost")
+        self.cost = check_costs(cost, n)
         self.context = np.arange(n) if context is None else check_context(context, n, m)
         self.count = np.ones(n, dtype=np.intp) if count is None else check_integers(count, n, "count")
         reject(self.count < 0, self.count, "count", "0 or more")

@@ -54,7 +54,7 @@ class ExponentialPolicy:
 
     def greedy(self, X) -> np.ndarray:
         """Return the most probable action, y_l = 1[u_l ≥ 0], shape (n, q)."""
-        return (self.decision_function(X) >= 0).astype(np.uint8)
+        return (self.decision_function(X) >= 0).astype(np.int64)
 
     def log_prob(self, X, Y, context=None) -> np.ndarray:
         """Return log π(y_i | x_{context_i}) ≤ 0, shape (n,); without ``context``, row i of Y belongs to row i of X."""
@@ -70,7 +70,7 @@ class ExponentialPolicy:
     def sample(self, X, random_state=None) -> np.ndarray:
         """Draw one action for each row of X, shape (n, q); ``random_state`` is a seed or a numpy Generator."""
         marginals = self.marginals(X)
-        return (np.random.default_rng(random_state).random(marginals.shape) < marginals).astype(np.uint8)
+        return (np.random.default_rng(random_state).random(marginals.shape) < marginals).astype(np.int64)
 
 
 def partition(scores: np.ndarray, buffers: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ from ..errors import InputError
 
 Features = np.ndarray | sparse.csr_array
 
+MANY = 10  # actions that are not all one-hot by chance
 WHOLE = 1e15  # floats tell whole numbers apart up to 2^53
 
 
@@ -67,6 +68,28 @@ def check_vector(values, rows: int, name: str) -> np.ndarray:
         raise InputError(f"{name} has shape {values.shape}, expected ({rows},)")
     reject(~np.isfinite(values), values, name, "a finite number")
     return values
+
+
+def check_costs(cost, rows: int) -> np.ndarray:
+    """Return ``cost`` as :func:`check_vector` does; InputError where an unsigned type seems to have wrapped around."""
+    checked, given = check_vector(cost, rows, "cost"), np.asarray(cost).dtype
+    if given.kind == "u":
+        wrapped = f"less in the unsigned type {given.name}, in which −1 is {np.iinfo(given).max}; give a signed type"
+        reject(checked > np.iinfo(given).max // 2, checked, "cost", wrapped)
+    return checked
+
+
+def check_not_one_hot(Y: np.ndarray) -> None:
+    """Raise InputError where all of at least 10 actions (n, q), q > 2, have exactly one 1, and not all the same.
+
+    Fewer may have so by chance: of independent labels less than a half of the actions has one 1.
+    """
+    n, q = Y.shape
+    if q > 2 and n >= MANY and (Y.sum(axis=1) == 1).all() and (Y[0] != Y).any():
+        raise InputError(
+            f"every row of Y has exactly one 1: that is a single choice among {q} actions, which is not supported; "
+            f"expected {q} labels, each of which is 0 or 1 whatever the others are"
+        )
 
 
 def check_integers(values, rows: int, name: str) -> np.ndarray:
