@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -515,3 +516,58 @@ def test_constant_costs_in_a_ball_that_rounding_swallows():
         assert value == pytest.approx(-3, rel=1e-14)
         assert worst == pytest.approx(np.full(100, 0.01))
     assert KLBall(1e-17)([-1, 0], [1, 1e-300])[0] == pytest.approx(-1)
+
+
+@pytest.mark.parametrize("temperature", [1e3, 1e6, 1e12, 1e15, 1e300])
+def test_log_sum_exp_at_high_temperatures_is_the_mean_and_half_the_variance(temperature):
+    """Its series, in fractions: mean + V/(2γ) + third moment/(6γ²), beyond which nothing is left."""
+    z, weights = costs(5), np.random.default_rng(6).integers(1, 5, 25)
+    exact, n = [Fraction(each) for each in z], int(weights.sum())
+    mean = sum(int(w) * each for w, each in zip(weights, exact, strict=True)) / n
+    second, third = (
+        sum(int(w) * (each - mean) ** power for w, each in zip(weights, exact, strict=True)) / n for power in (2, 3)
+    )
+    gamma = Fraction(temperature)
+    value, gradient = LogSumExpRisk(temperature)(z, weights)
+    expected = float(mean + second / (2 * gamma) + third / (6 * gamma**2))
+    assert value == pytest.approx(expected, rel=1e-9 if temperature < 1e6 else 1e-14)
+    slopes = weights / n * np.array([float(1 + (each - mean) / gamma) for each in exact])
+    assert gradient == pytest.approx(slopes, rel=1e-3 if temperature < 1e6 else 1e-9)
+
+
+def worst_chi2(z: np.ndarray, weights: np.ndarray, radius: float) -> tuple[Decimal, list[Decimal]]:
+    """The worst case in the χ² ball and its value, in 60 digits, by trying each support of the largest z."""
+    with localcontext() as context:
+        context.prec = 60
+        z, weights, radius = ([Decimal(float(each)) for each in values] for values in (z, weights, [radius]))
+        share = [each / sum(weights) for each in weights]
+        for least in sorted(set(z)):
+            on = [i for i in range(len(z)) if z[i] >= least]
+            mass = sum(share[i] for i in on)
+            mean = sum(share[i] * z[i] for i in on) / mass
+            variance = sum(share[i] * (z[i] - mean) ** 2 for i in on) / mass
+            stretch = (1 + radius[0]) * mass - 1
+            if variance == 0:
+                density = [1 / mass if i in on else Decimal(0) for i in range(len(z))]
+            elif stretch < 0:
+                continue
+            else:
+                slope = (stretch / variance).sqrt()
+                density = [(1 + slope * (z[i] - mean)) / mass if i in on else Decimal(0) for i in range(len(z))]
+            if min(density) >= 0:
+                worst = [p * each for p, each in zip(share, density, strict=True)]
+                return sum(q * each for q, each in zip(worst, z, strict=True)), worst
+    raise AssertionError
+
+
+@pytest.mark.parametrize("mass", [1e-3, 1e-6, 1e-9, 1e-12, 1e-15])
+@pytest.mark.parametrize("part", [1e-9, 1e-3, 0.5, 0.99, 0.999999, 1.01])
+@pytest.mark.parametrize("at", [0.0, 1000.0])
+def test_chi2_ball_where_the_largest_cost_is_rare_and_the_radius_large(mass, part, at):
+    """The radius is a part of that at which all weight goes to the largest cost; up to 10¹⁵."""
+    z = at - np.r_[0.0, np.random.default_rng(7).exponential(size=6)]
+    weights, radius = np.r_[mass / (1 - mass), np.full(6, 1 / 6)], part / mass
+    expected, worst = worst_chi2(z, weights, radius)
+    value, gradient = Chi2Ball(radius)(z, weights)
+    assert value == pytest.approx(float(expected), rel=0, abs=1e-9)
+    assert gradient == pytest.approx(np.array([float(each) for each in worst]), rel=0, abs=1e-9)

@@ -28,6 +28,8 @@ SMALL = 1e-130  # squares of what is smaller lose digits
 FAR = 1e3  # temperatures from 0 at which z less its mean under the tilt begins to lose digits
 DISTANT = 1e6  # times as far from the largest z as the value, the mean is too far to measure the value from
 UNEVEN = 5e-13  # by which worst-case weights may miss the sum 1
+FLAT = 1e-4  # times the temperature, the range of costs from which log mean e^{z/γ} begins to lose digits
+LARGE_RADIUS = 1e3  # at which weights beside the largest begin to lose digits
 TINY_RADIUS = 1e-8  # at which the rounding of Σ share shows in a radius
 
 
@@ -283,6 +285,10 @@ class Chi2Ball(Ball):
                 mass = 1.0
             mean = active @ below / mass
             centred = below - mean
+            if radius > LARGE_RADIUS:
+                # Nearly all mass may be on one z, from which the mean differs in its last digits alone: from there on.
+                centred = below - below[np.argmin(np.where(active > 0, abs(centred), np.inf))]
+                centred -= active @ centred / mass
             pull = active * centred
             spread = np.sqrt(pull @ centred / mass)
             stretch = np.sqrt(max(radius + (mass - 1) * (1 + radius), 0))
@@ -347,7 +353,14 @@ class LogSumExpRisk(Risk):
 
     def evaluate(self, z, share, n, start=None):
         largest = z.max()
-        below = np.maximum(z - largest, -HUGE * self.temperature)
+        below = z - largest
+        if -below.min() < FLAT * self.temperature:
+            # e^{z/γ} is nearly 1: its difference from 1, of z less their mean, has no term of first order.
+            mean = share @ below
+            excess = np.expm1((below - mean) / self.temperature)
+            log_mass = np.log1p(share @ excess)
+            return largest + mean + self.temperature * log_mass, share * (1 + excess) / np.exp(log_mass), None
+        np.maximum(below, -HUGE * self.temperature, out=below)
         tilted, log_mass = exponential_weights(below, share, 1 / self.temperature)
         return largest + self.temperature * log_mass, tilted, None
 
