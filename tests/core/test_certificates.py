@@ -171,6 +171,13 @@ def test_finite_bounds_cover(method, a, b):
         ([-1, -2], {"groups": [0]}, r"groups has shape \(1,\), expected \(2,\)"),
         ([-1, -2], {"groups": [0, np.nan]}, "groups is nan in row 1, expected an id for each row"),
         ([-1, -2], {"groups": ["a", None]}, "groups is None in row 1, expected an id for each row"),
+        (
+            [-1, -2],
+            {"groups": pd.to_datetime(["2024-01-01", None])},
+            "groups is .* in row 1, expected an id for each row",
+        ),
+        ([-1, -2], {"groups": np.array([3, "NaT"], "m8[s]")}, "groups is NaT in row 1, expected an id for each row"),
+        ([-1, -2], {"groups": np.array([1, complex(0, np.nan)])}, "groups is .* in row 1, expected an id for each row"),
         ([-1, -2], {"groups": pd.array(["a", None])}, "groups is .* in row 1, expected an id for each row"),
         ([-1, -2], {"weights": [1e308, 1e308]}, "the sum of weights is beyond the range of numbers"),
         (
@@ -191,6 +198,8 @@ def test_groups_have_ids_of_any_kind(ids):
     z, groups = np.array([-1.0, -2, -3, -5]), np.empty(4, dtype=object)
     groups[:] = list(ids)
     assert upper_bound(z, groups=groups) == upper_bound(z, groups=[0, 1, 0, 2])
+    days = np.array(["2024-01-02", "2024-01-01", "2024-01-02", "2023-01-01"], "M8[D]")
+    assert upper_bound(z, groups=days) == upper_bound(z, groups=[0, 1, 0, 2])
 
 
 @pytest.mark.parametrize("method", ["student", "empirical_bernstein"])

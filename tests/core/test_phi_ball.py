@@ -295,3 +295,37 @@ def test_an_entry_of_the_config_learns(estimator, parameter, grid, options, esti
     assert len(fits.objective) == len(start)
     assert not parameter or found.robust_end(parameter, options) == ("low" if parameter == "alpha" else "high")
     assert not parameter or fits.objective[0] <= fits.objective[1] + 1e-9  # towards the more robust end
+
+
+class Counted(ReverseKL):
+    """Reverse KL that counts how often it is asked for the density of all costs."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def density(self, top, drop):
+        self.asked += np.size(drop) > 1
+        return super().density(top, drop)
+
+
+@pytest.mark.parametrize("radius", [1.0, 9.0])
+def test_a_search_among_many_costs_ends_where_rounding_does(radius):
+    """The sum of a million t is never 1 to the last digits; half the costs are the largest."""
+    z = np.minimum(0, 3 * np.random.default_rng(1).normal(size=10**6))
+    divergence = Counted()
+    value, worst = PhiBall(divergence, radius)(z)
+    assert divergence.asked <= 40
+    assert worst.sum() == pytest.approx(1, abs=1e-12)
+    assert -np.log(worst * len(z)).mean() == pytest.approx(radius, rel=1e-9)
+    assert value == pytest.approx(worst @ z, rel=1e-9)
+
+
+@pytest.mark.parametrize("part", [0.9, 0.999999, 1 - 1e-12, 1.0])
+@pytest.mark.parametrize("mass", [1e-6, 1e-12])
+def test_a_radius_at_which_nearly_all_weight_goes_to_a_rare_largest_cost(mass, part):
+    """That of χ², whose divergence has a kink where the others have none left."""
+    z, weights = np.array([0.0, -1.0, -2.5]), [mass, 0.5, 0.5]
+    ball = Chi2Ball(part / mass)
+    expected, _ = ball(z, weights)
+    assert PhiBall("chi2", part / mass)(z, weights)[0] == pytest.approx(expected, abs=1e-11)
+    assert expected <= 0

@@ -112,6 +112,19 @@ def test_effective_size_is_of_counted_rows(counted, random_policy):
     assert np.isfinite(effective_size(random_policy(10, scale=1e4), log))
 
 
+def test_rows_that_do_not_occur_have_no_part_in_an_effective_size(counted, random_policy):
+    """One of them has such a weight that those of all others would vanish beside it."""
+    log, policy, model = counted(11), random_policy(12), random_model(12)
+    present = log.recount(log.count)
+    propensity = np.where(log.count > 0, log.propensity, 5e-324)
+    log = BanditLog(log.X, log.Y, propensity, log.cost, log.context, log.count)
+    for scale in (1.0, 300.0):
+        many = ExponentialPolicy(scale * policy.coef)
+        assert effective_size(many, log) == pytest.approx(effective_size(many, present), rel=1e-12)
+    tilts = [automatic_tilt(each, policy.coef, model.coef_) for each in (log, present)]
+    assert tilts[0] == pytest.approx(tilts[1], rel=1e-9)
+
+
 MANY = {"labels": 4}  # of which a policy that always does the same has few effective rows
 
 

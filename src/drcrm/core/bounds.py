@@ -205,7 +205,7 @@ def group_means(groups, weights, *values) -> tuple[np.ndarray, ...]:
     groups = np.asarray(groups)
     if groups.shape != np.shape(weights):
         raise InputError(f"groups has shape {groups.shape}, expected {np.shape(weights)}")
-    if groups.dtype.kind in "fO":
+    if groups.dtype.kind in "fcOmM":
         reject(np.array([_is_missing(each) for each in groups], dtype=bool), groups, "groups", "an id for each row")
     if groups.dtype.kind == "O":
         places = {}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 LOWEST, HIGHEST = -700.0, 690.0  # log b
 PATIENCE = 50  # rounds after which a bracket is halved
 EVEN = 1e-13  # by which Σ share t may miss 1 before it is divided by
+ROUNDED = 1e-17  # times the number of t, by which more it may where no step brings it nearer: the sum's rounding
 NEAR = 1e-6  # a step of log b, relative, whose square is nothing
 
 
@@ -69,7 +70,7 @@ def balance_at_radius(
         slow = rounds > PATIENCE or (low > LOWEST and high < HIGHEST and abs(miss) > abs(last) / 2)
         if not is_last and (slow or not low < following < high):
             following = (low + high) / 2
-        if following in (low, high) or not following > LOWEST:
+        if (not is_last and following in (low, high)) or not following > LOWEST:
             break
         moved = divergence.density(top, 0.0)[1] * centre * (b - np.exp(following))
         top, log_b = top + (moved if np.isfinite(moved) else 0), following
@@ -97,7 +98,7 @@ def _balance(
         following = top - excess * divergence.density(top, 0.0)[1] / (share @ slope)
         if not low < following < high or abs(excess) > abs(last) / 2 or rounds > PATIENCE:
             following = np.sqrt(low * high)
-        if abs(excess) <= EVEN:
+        if abs(excess) <= EVEN or abs(last) / 2 < abs(excess) <= EVEN + ROUNDED * len(z):
             return top, density, slope
         if following in (low, high, top):
             # φ* bends so much that neighbouring floats lie to both sides: what is between them.

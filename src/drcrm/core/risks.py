@@ -312,7 +312,7 @@ class Chi2Ball(Ball):
                     worst -= active * (excess / mass)
                     np.maximum(worst, 0, out=worst)
                     worst /= worst.sum()
-                return largest + unit * mean + unit * (spread * stretch), worst, None
+                return min(largest + unit * mean + unit * (spread * stretch), largest), worst, None
             active, size = share * above, remaining
 
 

@@ -12,6 +12,7 @@ from .optimiser import minimize_objectives
 from .policies import ExponentialPolicy
 from .risks import MeanRisk
 from .scales import feature_scales, spread
+from .scores import log_weights
 from .validation import number
 from .weights import Likelihood
 
@@ -39,8 +40,8 @@ def tilted(base: np.ndarray, model: np.ndarray, tilt: float) -> np.ndarray:
 
 def effective_size(policy: ExponentialPolicy, log: BanditLog) -> float:
     """Return (Σ w)² / Σ w² over the rows, w = π/p."""
-    log_weight = policy.log_prob(log.X, log.Y, log.context) - log.log_propensity
-    weight = np.exp(log_weight - log_weight.max())
+    weight = log_weights(policy, log)
+    weight = np.exp(np.where(log.count > 0, weight - weight[log.count > 0].max(), -np.inf))
     return float((log.count @ weight) ** 2 / (log.count @ weight**2))
 
 
