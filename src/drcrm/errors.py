@@ -1,4 +1,4 @@
-"""The one exception for input that is wrong: a one-line message for whoever gave the input."""
+"""The one exception for input that is wrong: a message for whoever gave the input, of one line for each error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from contextlib import contextmanager
 
 
 class InputError(ValueError):
-    """An input that cannot be used; the message says what was found, where, and what was expected."""
+    """An input that cannot be used; the message says what was found, where, and what was expected.
+
+    Given several messages, those of a configuration with as many errors, it has each in a line.
+    """
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.args))
 
 
 def printable(message: object) -> str:
@@ -21,4 +27,4 @@ def located(place: object) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(printable(f"{place}: {error}")) from error
+        raise InputError(*(printable(f"{place}: {each}") for each in error.args)) from error
