@@ -29,8 +29,8 @@ def said(path: Path, text: str) -> list[str]:
             "line 3: experiments.mine is there twice, first in line 2",
         ),
         (
-            "experiments: {mine: {datasets: [digits],\n replay_curve: {counts: [1], datasets: [digits],\n counts: [2]}}}",
-            "line 3: experiments.mine.replay_curve.counts is there twice, first in line 2",
+            "experiments:\n  demo: {replay_curve: {\n    counts: [1],\n    counts: [2]}}",
+            "line 4: experiments.demo.replay_curve.counts is there twice, first in line 3",
         ),
         ('{"mirror": "a",\n "mirror": "b"}', "line 2: mirror is there twice, first in line 1"),
     ],
