@@ -13,10 +13,10 @@ sys.path.insert(0, str(SOURCE))
 sys.path.insert(0, os.getcwd())  # one's own risks, as `python -m` finds them in a job
 
 from drcrm.pipeline import lookups
-from drcrm.pipeline.config import left_out, unknown_experiment
-from drcrm.pipeline.config_files import completed
 from drcrm.errors import InputError
 from drcrm.locks import hold
+from drcrm.pipeline.config import left_out, unknown_experiment
+from drcrm.pipeline.config_files import completed
 from drcrm.pipeline.dependencies import source_files
 from drcrm.pipeline.origins import local_contents, read_record
 from drcrm.pipeline.records import made_otherwise
@@ -58,7 +58,7 @@ def local_path(path):
 
 def drcrm_anew(wildcards, output):
     """The command of a step that changes what an experiment's report shows: an old report does not stay beside it."""
-    return f"rm -f {REPORT.format(experiment=wildcards.experiment)} && {drcrm(wildcards, output)}"
+    return f"rm -f {quote(REPORT.format(experiment=wildcards.experiment))} && {drcrm(wildcards, output)}"
 
 
 def code(step):

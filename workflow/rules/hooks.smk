@@ -5,7 +5,8 @@ from contextlib import suppress
 from snakemake.cli import get_argument_parser
 
 # What the command asks for, which Snakemake keeps to itself until it has read this.
-command, _ = get_argument_parser().parse_known_args(sys.argv[1:] if workflow.is_main_process else [])
+is_command = workflow.is_main_process and "snakemake" in Path(sys.argv[0]).parts[-2:]
+command, _ = get_argument_parser().parse_known_args(sys.argv[1:] if is_command else [])
 asked = [name for name in config["experiments"] if name in command.targets] or config["run"]
 
 # Of a target that is none Snakemake does not say which there are.
