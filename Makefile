@@ -29,7 +29,7 @@ demo: .venv/installed
 	@$(MAKE) --no-print-directory report EXPERIMENT=demo CONFIG=
 
 report: .venv/installed
-	@for file in $(CONFIG); do test -f "$$file" || { echo "CONFIG=$$file: no such file" >&2; exit 1; }; done
+	@python -m drcrm check $(EXPERIMENT) $(WITH_CONFIG)
 	@$(SNAKEMAKE) $(EXPERIMENT) $(WITH_CONFIG)
 	@$(SNAKEMAKE) $(EXPERIMENT) --report results/$(EXPERIMENT)/report.html $(WITH_CONFIG)
 	@echo "The report: results/$(EXPERIMENT)/report.html"

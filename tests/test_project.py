@@ -205,9 +205,32 @@ def test_make_says_what_it_does_and_how_long_it_takes():
 
 def test_a_report_of_ones_own_experiment_takes_ones_own_configuration(tmp_path):
     installed = "--old-file", ".venv/installed"
-    (mine := tmp_path / "mine.yaml").write_text("")
+    (mine := tmp_path / "mine.yaml").write_text("experiments: {mine: {datasets: [digits]}}")
     said = make("--dry-run", *installed, "report", "EXPERIMENT=mine", f"CONFIG={mine}").stdout
     assert f"snakemake --cores 2 mine --report results/mine/report.html --configfile {mine}" in said
-    done = make(*installed, "report", f"CONFIG={tmp_path}/none.yaml")
-    assert done.returncode
-    assert done.stderr.splitlines()[0] == f"CONFIG={tmp_path}/none.yaml: no such file"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["EXPERIMENT=dmo"], "there is no experiment 'dmo'; did you mean 'demo'? (allowed: demo, "),
+        (["CONFIG=none.yaml"], "none.yaml: no such file or directory"),
+        (["CONFIG=empty.yaml"], "empty.yaml: nothing in it, expected those of a configuration"),
+        (["CONFIG=broken.yaml"], "broken.yaml, line 2: not YAML: expected ',' or ']', but got ':'"),
+        (["EXPERIMENT=mine", "CONFIG=apart.yaml"], "there is no experiment 'mine' (allowed: demo, "),
+        (["CONFIG=apart.yaml empty.yaml"], "empty.yaml: nothing in it, "),
+    ],
+)
+def test_a_report_that_cannot_be_is_one_line(tmp_path, given, said):
+    for name, text in {
+        "empty": "",
+        "broken": "a: [b\nc: d\n",
+        "apart": "experiments: {other: {datasets: [digits]}}",
+    }.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    given = [re.sub(r"(\w+\.yaml)", rf"{tmp_path}/\1", each) for each in given]
+    done = make("--old-file", ".venv/installed", "report", *given)
+    assert done.stdout == ""
+    first, last = done.stderr.splitlines()
+    assert first.replace(f"{tmp_path}/", "").startswith(f"drcrm check: {said}")
+    assert last.startswith("make: ")

@@ -23,7 +23,7 @@ rule collect:
         mem_mb=asked_megabytes(interpreter(80)),
         runtime=asked_minutes(moments),
     params:
-        drcrm=drcrm,
+        drcrm=drcrm_anew,
     message:
         "{wildcards.table} of {wildcards.experiment}"
     shell:
@@ -81,7 +81,7 @@ rule tables:
         mem_mb=asked_megabytes(interpreter(150)),
         runtime=asked_minutes(moments),
     params:
-        drcrm=drcrm,
+        drcrm=drcrm_anew,
         folder=lambda wildcards, output: Path(output[0]).parent,
         datasets=option("datasets"),
         algorithms=option("algorithms"),
@@ -126,7 +126,7 @@ rule overview:
         mem_mb=asked_megabytes(interpreter(200)),
         runtime=asked_minutes(moments),
     params:
-        drcrm=drcrm,
+        drcrm=drcrm_anew,
         datasets=option("datasets"),
         algorithms=option("algorithms"),
         selection=lambda wildcards: config["experiments"][wildcards.experiment]["selection"][0],
@@ -170,7 +170,7 @@ rule figure:
         mem_mb=asked_megabytes(interpreter(200)),
         runtime=asked_minutes(moments),
     params:
-        drcrm=drcrm,
+        drcrm=drcrm_anew,
         selection=option("selection"),
         shown=shown,
         named=named,
