@@ -31,7 +31,8 @@ demo: .venv/installed
 report: .venv/installed
 	@for file in $(CONFIG); do test -f "$$file" || { echo "CONFIG=$$file: no such file" >&2; exit 1; }; done
 	@$(SNAKEMAKE) $(EXPERIMENT) $(WITH_CONFIG)
-	@$(SNAKEMAKE) $(EXPERIMENT) --report results/$(EXPERIMENT)/report.html $(WITH_CONFIG)
+	@$(SNAKEMAKE) $(EXPERIMENT) --report results/$(EXPERIMENT)/report.html $(WITH_CONFIG) \
+		--report-stylesheet workflow/report/style.css
 	@echo "The report: results/$(EXPERIMENT)/report.html"
 
 test: .venv/installed

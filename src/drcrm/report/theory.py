@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from ..registry import GREY
-from .style import BOUND_LOOKS, COLUMN, TAILS
+from .style import BOUND_LOOKS, TAILS
 
-WIDE = 2 * COLUMN + 0.2  # inches
+WIDE = 7.0  # inches: three panels side by side
 EXACT = 1e-16  # what is drawn for a difference of 0 on a logarithmic axis
 NEGLIGIBLE = 1e-3  # what is drawn for an α_n below it
 
