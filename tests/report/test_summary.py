@@ -60,6 +60,9 @@ def test_what_is_no_gain_is_said_to_be_none(results):
     greedy = of.metrics["greedy_loss"].where(of.metrics["algorithm"] != "logging", 0.8)
     way = findings(replace(of, metrics=of.metrics.assign(greedy_loss=greedy)))[1]
     assert "and no gain: taking π0's most probable actions" in way
+    greedy = of.metrics["greedy_loss"].where(of.metrics["algorithm"] != "logging", 2.5)
+    way = findings(replace(of, metrics=of.metrics.assign(greedy_loss=greedy)))[1]
+    assert way.endswith("supervision; π0's most probable actions, without learning, are no better than CIPS.")
 
 
 def test_a_missing_seed_is_said_to_be(results):

@@ -89,7 +89,7 @@ def grid(results: DatasetResults) -> Figure:
     shown = [name for name in (BASELINE, LOGGING) if name in results.algorithms]
     levels = {(name, LOSS): results.losses(name).mean() for name in shown}
     rows = max(-(-len(algorithms) // 2), 1)
-    figure = Figure(figsize=(WIDTH, 1.2 + 1.5 * rows))
+    figure = Figure(figsize=(WIDTH, 1.2 + 1.6 * rows))
     panels = figure.subplots(rows, 2, sharey=True, squeeze=False).ravel()
     for axes, name in zip(panels, algorithms, strict=False):
         _draw_grid(axes, frame[frame["algorithm"] == name], results.names.look(name))
@@ -150,7 +150,8 @@ def certificates(results: DatasetResults) -> Figure:
     axes.set_ylabel(f"Bound of the loss on {'new' if promised else 'logged'} contexts")
     figure.suptitle(f"{results.title}, chosen by {SCORES[results.selections[0]].label}{said}")
     title = "In how many seeds the bound holds: those are above the line" if promised else None
-    handles = [*_line_handles([(LOGGING, LOSS)]), *axes.get_legend_handles_labels()[0]]
+    levels = [(LOGGING, LOSS)] if level <= axes.get_ylim()[1] else []
+    handles = [*_line_handles(levels), *axes.get_legend_handles_labels()[0]]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, title=title)
     return figure
 
@@ -231,6 +232,7 @@ def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
         axes.set_axis_off()
     for axes in panels[:, 0]:
         _name_rows(axes, lines, names)
+        axes.grid(axis="y", visible=True)
     highest = max(frame.loc[frame["algorithm"].isin(lines), ["mean", "high"]].max(axis=None) for frame in frames)
     panels[0, 0].set_xlim(LEAST, np.clip(np.nan_to_num(highest) + 3, 105, MOST))
     panels[0, 0].set_xticks([0, 50, 100], ["0", "50", "100 %"])

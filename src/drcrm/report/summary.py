@@ -56,10 +56,11 @@ def _way(results: DatasetResults, best: str) -> str:
     learned, unlearned = gap[best, LOSS], gap[LOGGING, GREEDY]
     if np.isnan([learned, unlearned]).any():
         return "How far that is from CIPS to full supervision cannot be said: a seed is missing."
-    beside = f"taking π0's most probable actions, without learning, comes {_percent(unlearned)} of the way"
-    if learned > unlearned:
-        return f"That is {_percent(learned)} of the way from CIPS to full supervision; {beside}."
-    return f"That is {_percent(learned)} of the way from CIPS to full supervision, and no gain: {beside}."
+    beside = "π0's most probable actions, without learning, are no better than CIPS"
+    if unlearned > 0:
+        beside = f"taking π0's most probable actions, without learning, comes {_percent(unlearned)} of the way"
+    gain = ";" if learned > unlearned else ", and no gain:"
+    return f"That is {_percent(learned)} of the way from CIPS to full supervision{gain} {beside}."
 
 
 def _worse(results: DatasetResults, table: pd.DataFrame, best: str) -> str:
