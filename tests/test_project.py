@@ -27,6 +27,7 @@ from drcrm.registry import (
     ESTIMATES,
     ESTIMATORS,
     LOGGING,
+    LOSSES,
     PAPERS,
     REFERENCE,
     ROLES,
@@ -96,6 +97,17 @@ def test_the_registry_is_what_others_take_their_names_from():
         assert set(estimator.estimates) <= set(ESTIMATES)
         face = list(signature(getattr(drcrm, name)).parameters)
         assert tuple(face[: len(estimator.names())]) == estimator.names()
+
+
+def test_titles_of_tables_can_stand_in_a_data_uri():
+    """As file names, in whose place a report would show base64 after a comma."""
+    assert all(re.fullmatch(r"[A-Za-z -]+", title) for title in (*LOSSES.values(), *(k.label for k in SCORES.values())))
+
+
+def test_every_algorithm_is_in_a_group_and_the_papers_in_its_own():
+    groups = {name: algorithm["group"] for name, algorithm in CONFIG["algorithms"].items()}
+    assert {name for name, group in groups.items() if group == "The paper's"} == set(PAPERS)
+    assert set(groups.values()) == {"The paper's", "Other people's", "This project's"}
 
 
 def test_grids_are_the_designs():

@@ -86,7 +86,7 @@ class TestDefaults:
             "sha256": {},
             "label": "toy",
         }
-        look = {"label": "cips", "colour": "#882255", "marker": "*"}
+        look = {"label": "cips", "group": "Yours", "colour": "#882255", "marker": "*"}
         assert config["algorithms"]["cips"] == {"estimator": "CIPS", "options": {}, **look}
 
     def test_of_an_experiment(self):

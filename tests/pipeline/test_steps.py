@@ -577,11 +577,7 @@ class TestChain:
         options = "--metrics", toy / "metrics.csv", "--datasets", "toy", "--selection", "ips", "--seeds", 1
         options += "--replay-count", 4, *PROTOCOL, "--output", tmp_path / "tables", "--pages", tmp_path
         assert run("tables", *options) == 0
-        losses = [
-            f"{loss} Hamming loss{what}"
-            for loss in ("Expected", "Greedy")
-            for what in (", chosen by IPS", " in detail")
-        ]
+        losses = [f"{loss} Hamming loss{what}" for loss in ("Expected", "Greedy") for what in (" by IPS", " in detail")]
         assert sorted(path.stem for path in tmp_path.glob("*.html")) == [
             f"{number:02} {title}" for number, title in enumerate(losses, start=1)
         ]

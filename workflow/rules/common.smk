@@ -47,8 +47,12 @@ RUN = "results/{experiment}/runs/{dataset}/seed{seed}"
 
 
 def drcrm(wildcards, output):
-    """The command before a step's name. What asks for the output is not compared between runs: the mirror may change."""
-    return " ".join([*(f"{name}={value}" for name, value in environment.items()), "python -m drcrm"])
+    """The command before a step's name. What asks for the output is not compared between runs: the mirror may change.
+
+    A report has it beside each caption, as a person would write it.
+    """
+    given = {} if "--report" in sys.argv else environment
+    return " ".join([*(f"{name}={value}" for name, value in given.items()), "python -m drcrm"])
 
 
 def local_path(path):
