@@ -342,7 +342,8 @@ class CVaRDRO(CounterfactualEstimator):
 class LogSmoothing(CounterfactualEstimator):
     """Minimises −(1/λ) mean log(1 − λz), λ the ``smoothing`` > 0. Source: Sakhi et al. 2024.
 
-    It is of costs below 1/λ, and so not under the estimates "snips" and "dr".
+    It is of costs below 1/λ, and so not under the estimates "snips" and "dr". Its authors' code starts at the logging
+    policy (``start="logging"`` here) and also penalises the KL divergence from it (which is not here).
     """
 
     smoothing: float = 0.1

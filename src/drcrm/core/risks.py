@@ -318,6 +318,8 @@ class Chi2Ball(Ball):
 class LogSmoothingRisk(Risk):
     """Logarithmic smoothing: −(1/λ) mean log(1 − λz), for z < 1/λ. Source: Sakhi, Aouali, Alquier & Chopin 2024.
 
+    The risk alone: its authors' code starts at the logging policy and penalises the KL divergence from it.
+
     Parameters
     ----------
     smoothing : float > 0
