@@ -78,6 +78,8 @@ def table(path: str, label: str) -> list[float]:
         ("dr", "expected_loss", 20, "the same start and costs, no ball", "without the ball: DR"),
         ("dm", "expected_loss", 20, "the same start, the cost model alone", "the cost model alone: DM"),
         ("kl_dro_dr_from_zero", "expected_loss", 3, "the ball on doubly robust costs from Θ = 0", "the ball without"),
+        ("dr_from_zero", "expected_loss", 3, None, "neither ball nor start"),
+        ("norm_poem_from_model", "expected_loss", 3, None, "a competitor from the tilted start"),
         ("kl_dro_dr_from_logging", "expected_loss", 3, None, "the ball from π0 as it is"),
         ("logging", "greedy_loss", 20, "nothing learned", "nothing learned"),
     ],
