@@ -278,8 +278,9 @@ class AdaptiveKLCRM(CounterfactualEstimator):
 class KLDRO(CounterfactualEstimator):
     """Minimises the worst case over {KL(Q‖P_n) ≤ ε}, ε the ``radius`` ≥ 0 in nats. Source: Lemma 4 of the paper.
 
-    With ``radius`` "auto", here and in the other balls, ε is set by n, the number of rows: the risk of one policy is
-    then an upper bound of its cost with probability ``confidence``, as n → ∞. See :class:`drcrm.core.risks.Ball`.
+    With ``radius`` "auto", here and in the other balls, ε is set by n, the number of rows: the risk of a fixed policy,
+    not of the one learned, is then an upper bound of its cost with probability ``confidence``, as n → ∞. See
+    :class:`drcrm.core.risks.Ball`.
     """
 
     radius: float | str = 0.01
