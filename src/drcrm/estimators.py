@@ -311,8 +311,9 @@ class AdaptiveKLCRM(CounterfactualEstimator):
 class KLDRO(CounterfactualEstimator):
     """Minimises the worst case over {KL(Q‖P_n) ≤ ε}, ε the ``radius`` ≥ 0 in nats. Source: Lemma 4 of the paper.
 
-    With ``radius`` "auto", here and in the other balls, ε is set by n, the number of rows: the risk of one policy is
-    then an upper bound of its cost with probability ``confidence``, as n → ∞. See :class:`drcrm.core.risks.Ball`.
+    With ``radius`` "auto", here and in the other balls, ε is set by n, the number of rows: the risk of a fixed policy,
+    not of the one learned, is then an upper bound of its cost with probability ``confidence``, as n → ∞. See
+    :class:`drcrm.core.risks.Ball`.
     """
 
     radius: float | str = 0.01
@@ -375,7 +376,8 @@ class CVaRDRO(CounterfactualEstimator):
 class LogSmoothing(CounterfactualEstimator):
     """Minimises −(1/λ) mean log(1 − λz), λ the ``smoothing`` > 0. Source: Sakhi et al. 2024.
 
-    It is of costs below 1/λ, and so not under the estimates "snips" and "dr".
+    It is of costs below 1/λ, and so not under the estimates "snips" and "dr". Its authors' code starts at the logging
+    policy (``start="logging"`` here) and also penalises the KL divergence from it (which is not here).
     """
 
     smoothing: float = 0.1

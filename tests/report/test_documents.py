@@ -271,7 +271,8 @@ def test_the_theory_is_taken_and_drawn_where_it_is_shown(build, tmp_path):
         build.take("theory")
     for name in build.kept("theory"):
         (tmp_path / "results/theory" / name).write_text('{"machine": "x86_64"}\n')
-    row = {"tail": "light", "radius": 0.1, "breaking": 1.0, "calibrated": 0.2, "ball": 1, "penalised": 1}
+    values = dict.fromkeys(("ball", "primal", "dual", "penalised"), 1)
+    row = {"tail": "light", "radius": 0.1, "breaking": 1.0, "calibrated": 0.2, **values}
     table = pd.DataFrame([row, {**row, "radius": 1.0}]).assign(least_weight=0.5)
     tails = pd.concat([table.assign(tail=tail) for tail in ("light", "left", "right")])
     tails.to_csv(tmp_path / "results/theory/lemma3_digits.csv", index=False)

@@ -120,12 +120,15 @@ def expansion(frame: pd.DataFrame) -> Figure:
 
 
 def penalty(frame: pd.DataFrame) -> Figure:
-    """Lemma 3: the χ² ball and mean + √(εV) against ε, and below their difference; a line where a weight comes to 0."""
+    """Lemma 3: the χ² ball and mean + √(εV) against ε, and below their difference; a line where a weight comes to 0.
+
+    The ball is the primal, which is found without a variance.
+    """
     figure, panels = _panels(2, 4.2, sharex=True, sharey="row")
     for (above, below), part in zip(panels.T, _by_tail(frame), strict=True):
         above.loglog(part["radius"], part["penalised"], color="#E69F00", label="variance penalty √(εV)")
-        above.loglog(part["radius"], part["ball"], "--", color="#D55E00", label="χ² ball − mean")
-        gap = (part["penalised"] - part["ball"]).abs().clip(lower=EXACT)
+        above.loglog(part["radius"], part["primal"], "--", color="#D55E00", label="χ² ball − mean")
+        gap = (part["penalised"] - part["primal"]).abs().clip(lower=EXACT)
         below.loglog(part["radius"], gap, color="black", label="their difference")
         for axes in (above, below):
             axes.axvline(part["breaking"].iloc[0], color=GREY, linewidth=1, label="a weight comes to 0")
