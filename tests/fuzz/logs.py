@@ -49,6 +49,9 @@ def good(content: dict) -> bool:
     )
     if any(part is None or len(part) != (0 if Y is None else len(Y)) for part in (p, c, context, train, heldout)):
         return False
+    given = np.asarray(content["cost"]).dtype
+    if given.kind == "u" and (c > np.iinfo(given).max // 2).any():  # what was below 0 has wrapped around
+        return False
     counts = all((part % 1 == 0).all() and (part >= 0).all() and 0 < part.sum() < 2**53 for part in (train, heldout))
     return (
         X is not None
