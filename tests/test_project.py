@@ -147,9 +147,11 @@ def test_what_the_readme_says_of_costs_above_zero(capsys):
         fitted = CIPS(estimate=estimate).fit(X, Y, propensity=p, cost=c + translation)
         return (fitted.predict(X) != labels).mean()
 
-    assert [error("ips", by) for by in (0, 3, 4)] == pytest.approx([float(each) for each in stated], abs=0.02)
+    with pytest.warns(UserWarning, match="no cost is below 0"):
+        found = [error("ips", by) for by in (0, 3, 4)]
+    assert found == pytest.approx([float(each) for each in stated], abs=0.02)
     for estimate in ("snips", "dr"):
-        assert max(error(estimate, by) for by in (0, 3, 4)) < 0.06
+        assert len({error(estimate, by) for by in (0, 3, 4)}) == 1
 
 
 def test_what_the_readme_says_of_fleeing_the_log():
@@ -165,7 +167,8 @@ def test_what_the_readme_says_of_fleeing_the_log():
         weight = np.exp(fitted.log_prob(log.X, log.Y)) / log.propensity
         return greedy_hamming(fitted.policy_, X_test, labels_test), weight.mean()
 
-    fled, kept = wrong("ips", 10), wrong("ips", 0)
+    with pytest.warns(UserWarning, match="no cost is below 0"):
+        fled, kept = wrong("ips", 10), wrong("ips", 0)
     assert (fled[0], kept[0]) == pytest.approx([float(each) for each in stated], abs=0.1)
     assert fled[1] < 1e-3 < 0.5 < kept[1]
     assert wrong("dr", 10)[0] == pytest.approx(wrong("dr", 0)[0], abs=0.1)

@@ -76,6 +76,10 @@ def run(options: argparse.Namespace) -> None:
     robust_end = estimator.robust_end(parameter, others)
     fits = fit_grid(train, heldout, terms, grid, robust_end, beginning, cost_model, options.stopping)
     write_npz(options.output, **asdict(fits))
-    failed = [f"{parameter} {value:g}" if parameter else "all" for value in fits.grid[~fits.converged]]
-    if failed:
-        print(f"{estimator.name}: no convergence: {', '.join(failed)}", file=sys.stderr)
+    for what, which in {
+        "no convergence": ~fits.converged,
+        "ends where it began, on a flat objective": fits.converged & (fits.iterations == 0),
+    }.items():
+        values = [f"{parameter} {value:g}" if parameter else "all" for value in fits.grid[which]]
+        if values:
+            print(f"{estimator.name}: {what}: {', '.join(values)}", file=sys.stderr)
