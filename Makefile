@@ -1,6 +1,7 @@
 # make demo    the default experiment, installed and run from nothing; results in results/demo
 # make test    the whole test suite
 # make test-faults    processes killed, disks full, files damaged, servers that fail, each for real: runs go on and end the same
+# make test-browser    the demo's report in Chromium, as wide as a screen and as a phone: every table, every figure
 # make test-slurm    the demo on a throw-away Slurm: its tables are the local ones, its jobs ask for what they use
 # make test-slurm-faults    jobs too long or too large, cancelled, on a node that dies; runs that are interrupted
 # make fuzz CASES=100000    inputs by generation: each works or is one line; SEED=N repeats a run
@@ -22,16 +23,17 @@ SNAKEMAKE = snakemake --cores $(CORES)
 WITH_CONFIG = $(if $(CONFIG),--configfile $(CONFIG))
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: demo test test-faults test-slurm test-slurm-faults fuzz report bench docs lint pins clean
+.PHONY: demo test test-faults test-browser test-slurm test-slurm-faults fuzz report bench docs lint pins clean
 
 demo: .venv/installed
 	@echo "demo: every algorithm of the paper, and one beyond, on scikit-learn's digits; about 2 minutes on 2 cores"
 	@$(MAKE) --no-print-directory report EXPERIMENT=demo CONFIG=
 
 report: .venv/installed
-	@for file in $(CONFIG); do test -f "$$file" || { echo "CONFIG=$$file: no such file" >&2; exit 1; }; done
+	@python -m drcrm check $(EXPERIMENT) $(WITH_CONFIG)
 	@$(SNAKEMAKE) $(EXPERIMENT) $(WITH_CONFIG)
-	@$(SNAKEMAKE) $(EXPERIMENT) --report results/$(EXPERIMENT)/report.html $(WITH_CONFIG)
+	@$(SNAKEMAKE) $(EXPERIMENT) --report results/$(EXPERIMENT)/report.html $(WITH_CONFIG) \
+		--report-stylesheet workflow/report/style.css
 	@echo "The report: results/$(EXPERIMENT)/report.html"
 
 test: .venv/installed
@@ -40,6 +42,9 @@ test: .venv/installed
 
 test-faults: .venv/installed
 	python -m pytest tests/faults
+
+test-browser: .venv/installed
+	python -m pytest tests/browser
 
 test-slurm: .venv/slurm
 	python -m pytest tests/slurm/test_demo.py

@@ -11,12 +11,6 @@ include: "workflow/rules/needs.smk"
 include: "workflow/rules/targets.smk"
 
 
-# In a module, what a run minds and says is the other workflow's.
-if PROJECT == Path(os.path.abspath(workflow.basedir)):
-
-    include: "workflow/rules/hooks.smk"
-
-
 wildcard_constraints:
     experiment="|".join(config["experiments"]),
     dataset="|".join(config["datasets"]),
@@ -49,3 +43,9 @@ include: "workflow/rules/data.smk"
 include: "workflow/rules/learn.smk"
 include: "workflow/rules/results.smk"
 include: "workflow/rules/theory.smk"
+
+
+# In a module, what a run minds and says is the other workflow's.
+if PROJECT == Path(os.path.abspath(workflow.basedir)):
+
+    include: "workflow/rules/hooks.smk"

@@ -244,6 +244,7 @@ def results(name: str, figure: str, dataset: str) -> DatasetResults:
         counts=sorted(shown["counts"]),
         labels=lookups.n_labels(config, dataset),
         names=of.names,
+        held_out=of.options["split_unit"],
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ from drcrm.errors import InputError
 from drcrm.registry import ESTIMATES, ESTIMATORS, STARTS
 
 every_estimator = pytest.mark.parametrize("name", sorted(set(ESTIMATORS) & set(drcrm.__all__)))
-SHARED = {"estimate", "weight", "start", "tilt", "clip", "max_iter", "tol"}  # parameters of all estimators
+SHARED = {"estimate", "weight", "start", "tilt", "clip", "fit_intercept", "max_iter", "tol"}  # of all estimators
 
 
 @pytest.fixture(scope="module")
@@ -391,7 +392,10 @@ def test_unclipped_weights_without_bound_are_an_error():
     log = {"propensity": np.full(4, 1e-160), "cost": [-1.0, -2.0, -1.0, 0.0]}
     with pytest.raises(InputError, match=r"the risk is not finite after .* propensities this small need clipped"):
         CIPS(clip=None).fit(np.ones((4, 1)), [[0], [1], [1], [0]], **log)
-    assert np.isfinite(CIPS().fit(np.ones((4, 1)), [[0], [1], [1], [0]], **log).objective_)
+    with pytest.warns(
+        ConvergenceWarning, match="CIPS ends where it began: no row's weight changes there: all are clipped"
+    ):
+        assert np.isfinite(CIPS().fit(np.ones((4, 1)), [[0], [1], [1], [0]], **log).objective_)
 
 
 def test_what_a_policy_says_of_its_own_actions_can_be_learned_from(log):
@@ -406,8 +410,108 @@ def test_integer_costs_under_a_uniform_logger_end():
     """All costs on the threshold of the χ² ball at Θ = 0."""
     Y = [[0, 0], *[[0, 1]] * 3, *[[1, 0]] * 3, [1, 1]]
     cost = [0, -1, -1, -1, -1, -1, -1, -2]
-    fitted = Chi2DRO(0.25).fit(np.ones((8, 1)), Y, propensity=np.full(8, 0.25), cost=cost)
+    with pytest.warns(ConvergenceWarning, match="Chi2DRO ends where it began: its gradient there is 0"):
+        fitted = Chi2DRO(0.25).fit(np.ones((8, 1)), Y, propensity=np.full(8, 0.25), cost=cost)
     assert fitted.objective_ <= -0.75
+
+
+CLICKS = {"X": np.ones((1000, 1)), "Y": np.arange(1000)[:, None] % 2, "propensity": np.full(1000, 0.5)}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "arguments", "reason"),
+    [
+        (
+            KLDRO(),
+            {"cost": -1.0 * (np.arange(1000) < 5)},
+            r"the worst case of KLBall\(radius=0.01\) is the rows of the largest cost alone, 99.5 % of all, and no "
+            "policy changes that; take a smaller ball, less than 0.00501",
+        ),
+        (Chi2DRO(), {"cost": -1.0 * (np.arange(1000) < 5)}, r"the worst case of Chi2Ball\(radius=0.01\) is the rows"),
+        (KLDRO(estimate="snips"), {"cost": np.r_[-1.0, np.zeros(999)]}, r"the worst case of KLBall\(radius=0.01\) is"),
+        (CIPS(), {"cost": np.zeros(1000)}, "all costs are equal"),
+        (CIPS(estimate="snips"), {"cost": np.full(1000, -2.0)}, "all costs are equal"),
+        (
+            CIPS(clip=2.0),
+            {"cost": -np.ones(1000) - np.arange(1000), "propensity": np.full(1000, 1e-3)},
+            "no row's weight",
+        ),
+        (CIPS(tol=1e3), {"cost": -np.arange(1000.0)}, "its gradient there is within tol of 0"),
+    ],
+)
+def test_a_fit_that_ends_where_it_began_says_so_once(estimator, arguments, reason):
+    with pytest.warns(ConvergenceWarning, match=f"{type(estimator).__name__} ends where it began: {reason}") as warned:
+        estimator.fit(**{**CLICKS, **arguments})
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+    assert estimator.n_iter_ == 0
+    assert not estimator.coef_.any()
+    if "smaller ball, less" in reason:
+        assert KLDRO(0.005).fit(**{**CLICKS, **arguments}).n_iter_ > 0
+
+
+def test_costs_that_are_fled_from_are_warned_of(log):
+    rows = {"propensity": log.propensity, "context": log.context}
+    with pytest.warns(UserWarning, match="no cost is below 0, the least is 3: under 'ips'") as warned:
+        CIPS().fit(log.X, log.Y, cost=log.cost + 5, **rows)
+    assert warned[0].filename == __file__
+    CIPS(estimate="snips").fit(log.X, log.Y, cost=log.cost + 5, **rows)
+    WeightedLikelihood().fit(log.X, log.Y, cost=log.cost + 5, **rows)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_contexts_without_a_constant_are_warned_of(log, form):
+    X = log.X[:, :-1]
+    with pytest.warns(UserWarning, match="no constant column, and the policy no intercept: set fit_intercept=True"):
+        fit(KLDRO(), log, form(X))
+    groups = np.arange(len(X)) % 3
+    one_hot = np.column_stack([X, groups[:, None] == np.arange(3)])
+    for whole in (np.column_stack([X, np.full(len(X), 3.0)]), one_hot, 1e9 * one_hot):
+        fit(KLDRO(), log, form(whole))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("name", [*sorted(set(ESTIMATORS) & set(drcrm.__all__)), "DoublyRobustDRO"])
+def test_an_intercept_is_a_constant_column(name, form, log, random_policy):
+    """The logging policy and the cost model are of contexts without it, and so is everything that is fitted."""
+    policy, without = random_policy(0, scale=0.25), log.X[:, :-1]
+    known = {"logging_policy": ExponentialPolicy(policy.coef[:-1], policy.coef[-1])}
+    estimator = fit(getattr(drcrm, name)(fit_intercept=True), log, form(without), **known)
+    spelt = fit(getattr(drcrm, name)(), log, logging_policy=policy)
+    assert (*estimator.coef_.shape, *estimator.intercept_.shape) == (3, 2, 2)
+    assert estimator.n_features_in_ == 3
+    assert np.vstack([estimator.coef_, estimator.intercept_]) == pytest.approx(spelt.coef_, rel=1e-6, abs=1e-8)
+    assert not spelt.intercept_.any()
+    X = form(without)
+    assert estimator.predict_proba(X) == pytest.approx(spelt.predict_proba(log.X), rel=1e-6)
+    assert estimator.log_prob(X[log.context], log.Y) == pytest.approx(
+        spelt.log_prob(log.X[log.context], log.Y), rel=1e-6
+    )
+    rows = {"propensity": log.propensity, "cost": log.cost, "context": log.context}
+    for by in ["clipped_snips"] + ["dr_bound"] * (name == "DoublyRobustDRO"):
+        score = estimator.score(X, log.Y, by=by, **rows)
+        assert score == pytest.approx(spelt.score(log.X, log.Y, by=by, **rows), rel=1e-6)
+    narrow = BanditLog(X, log.Y, log.propensity, log.cost, log.context)
+    estimate, model = ("dr", estimator.cost_model_) if name == "DoublyRobustDRO" else ("ips", None)
+    found = off_policy_value(estimator, narrow, estimate, cost_model=model)
+    assert found == pytest.approx(off_policy_value(spelt, log, estimate, cost_model=spelt.cost_model_), rel=1e-6)
+
+
+def test_a_cost_model_of_contexts_without_a_constant_serves_a_fit_with_an_intercept(log):
+    """One of ours, and one of the user's."""
+    X = log.X[:, :-1]
+    model = CostModel(0.01).fit(X, log.Y, cost=log.cost, context=log.context)
+    fits = [
+        fit(KLDRO(estimate="dr", fit_intercept=True), log, X, cost_model=each)
+        for each in (model, SimpleNamespace(predict=model.predict, expectation=model.expectation))
+    ]
+    assert fits[0].cost_model_ is model
+    assert fits[0].coef_ == pytest.approx(fits[1].coef_, rel=1e-6, abs=1e-8)
+    wide = CostModel()
+    wide.coef_ = np.vstack([model.coef_, model.intercept_])
+    assert fit(KLDRO(estimate="dr"), log, cost_model=wide).coef_[:-1] == pytest.approx(
+        fits[0].coef_, rel=1e-6, abs=1e-8
+    )
 
 
 def test_not_converging_is_said(log):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import runpy
 import sys
+from pathlib import Path
 
 import pytest
 
+from drcrm import __version__
 from drcrm.__main__ import main
 from drcrm.errors import InputError, located, printable
 from drcrm.pipeline.columns import COLUMNS
 from drcrm.pipeline.files import write_npz
+
+ROOT = Path(__file__).parent.parent
 
 
 def said(capsys, *arguments: str) -> str:
@@ -77,6 +81,45 @@ def test_a_place_that_cannot_be_written(tmp_path, monkeypatch, capsys, output):
     error = said(capsys, "split", "--train", "contexts.npz", *shares, *axes, "--output", output)
     assert error.startswith("drcrm split: [Errno ")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert (end.value.code, capsys.readouterr().out) == (0, f"drcrm {__version__}\n")
+
+
+class TestCheck:
+    """A configuration and an experiment's name, before anything runs."""
+
+    def test_of_what_is_right_nothing_is_said(self, tmp_path, capsys):
+        (mine := tmp_path / "mine.yaml").write_text("experiments: {mine: {datasets: [digits]}}")
+        for arguments in ([], ["demo"], ["theory"], ["mine", "--configfile", str(mine)]):
+            assert main(["check", *arguments, "--project", str(ROOT)]) == 0
+            assert capsys.readouterr() == ("", "")
+
+    def test_an_experiment_that_there_is_not(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        error = said(capsys, "check", "dmeo", "--project", str(ROOT))
+        assert error.startswith(
+            "drcrm check: there is no experiment 'dmeo'; did you mean 'demo'? (allowed: demo, sample, "
+        )
+        (tmp_path / "results/mine").mkdir(parents=True)
+        (tmp_path / "results/mine/metrics.csv").write_text("")
+        error = said(capsys, "check", "mine", "--project", str(ROOT))
+        assert error.startswith("drcrm check: results/mine is of an experiment that the configuration lacks: give its ")
+
+    def test_each_error_is_a_line(self, tmp_path, capsys):
+        (mine := tmp_path / "mine.yaml").write_text("run: [dmo]\nexperiments: {demo: {sedes: 3, selection: [snip]}}")
+        assert main(["check", "demo", "--configfile", str(mine), "--project", str(ROOT)]) == 1
+        lines = capsys.readouterr().err.splitlines()
+        places = (
+            "run: unknown experiment",
+            "experiments.demo.sedes: unknown key",
+            "experiments.demo.selection: unknown",
+        )
+        assert len(lines) == len(places)
+        assert all(line.startswith(f"drcrm check: config: {place}") for line, place in zip(lines, places, strict=True))
 
 
 def test_out_of_memory_is_said(monkeypatch, capsys):

@@ -27,6 +27,7 @@ from drcrm.registry import (
     ESTIMATES,
     ESTIMATORS,
     LOGGING,
+    LOSSES,
     PAPERS,
     REFERENCE,
     ROLES,
@@ -96,6 +97,17 @@ def test_the_registry_is_what_others_take_their_names_from():
         assert set(estimator.estimates) <= set(ESTIMATES)
         face = list(signature(getattr(drcrm, name)).parameters)
         assert tuple(face[: len(estimator.names())]) == estimator.names()
+
+
+def test_titles_of_tables_can_stand_in_a_data_uri():
+    """As file names, in whose place a report would show base64 after a comma."""
+    assert all(re.fullmatch(r"[A-Za-z -]+", title) for title in (*LOSSES.values(), *(k.label for k in SCORES.values())))
+
+
+def test_every_algorithm_is_in_a_group_and_the_papers_in_its_own():
+    groups = {name: algorithm["group"] for name, algorithm in CONFIG["algorithms"].items()}
+    assert {name for name, group in groups.items() if group == "The paper's"} == set(PAPERS)
+    assert set(groups.values()) == {"The paper's", "Other people's", "This project's"}
 
 
 def test_grids_are_the_designs():
@@ -178,7 +190,7 @@ def test_the_protocol_says_which_options_experiments_combine():
 
 
 def test_where_to_add_something_exists_and_is_two_places_at_most():
-    table = (ROOT / "README.md").read_text().split("## Where do I add …")[1].split("##")[0]
+    table = (ROOT / "docs/extending.md").read_text()
     rows = [line for line in table.splitlines() if line.startswith("|")][2:]
     for row in rows:
         paths = re.findall(r"`([\w./]+/[\w./]*|[\w.]+\.(?:py|yaml))`", row)
@@ -205,9 +217,32 @@ def test_make_says_what_it_does_and_how_long_it_takes():
 
 def test_a_report_of_ones_own_experiment_takes_ones_own_configuration(tmp_path):
     installed = "--old-file", ".venv/installed"
-    (mine := tmp_path / "mine.yaml").write_text("")
+    (mine := tmp_path / "mine.yaml").write_text("experiments: {mine: {datasets: [digits]}}")
     said = make("--dry-run", *installed, "report", "EXPERIMENT=mine", f"CONFIG={mine}").stdout
     assert f"snakemake --cores 2 mine --report results/mine/report.html --configfile {mine}" in said
-    done = make(*installed, "report", f"CONFIG={tmp_path}/none.yaml")
-    assert done.returncode
-    assert done.stderr.splitlines()[0] == f"CONFIG={tmp_path}/none.yaml: no such file"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["EXPERIMENT=dmo"], "there is no experiment 'dmo'; did you mean 'demo'? (allowed: demo, "),
+        (["CONFIG=none.yaml"], "none.yaml: no such file or directory"),
+        (["CONFIG=empty.yaml"], "empty.yaml: nothing in it, expected those of a configuration"),
+        (["CONFIG=broken.yaml"], "broken.yaml, line 2: not YAML: expected ',' or ']', but got ':'"),
+        (["EXPERIMENT=mine", "CONFIG=apart.yaml"], "there is no experiment 'mine' (allowed: demo, "),
+        (["CONFIG=apart.yaml empty.yaml"], "empty.yaml: nothing in it, "),
+    ],
+)
+def test_a_report_that_cannot_be_is_one_line(tmp_path, given, said):
+    for name, text in {
+        "empty": "",
+        "broken": "a: [b\nc: d\n",
+        "apart": "experiments: {other: {datasets: [digits]}}",
+    }.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    given = [re.sub(r"(\w+\.yaml)", rf"{tmp_path}/\1", each) for each in given]
+    done = make("--old-file", ".venv/installed", "report", *given)
+    assert done.stdout == ""
+    first, last = done.stderr.splitlines()
+    assert first.replace(f"{tmp_path}/", "").startswith(f"drcrm check: {said}")
+    assert last.startswith("make: ")

@@ -32,6 +32,8 @@ from workflows import (
     write_data,
 )
 
+from drcrm.report.style import FIGURE_TITLES
+
 CODE = ["Snakefile", "config.yaml", "environment.yml", "profiles", "src", "workflow"]
 
 SELECTIONS = ["snips", "ips"]
@@ -77,17 +79,17 @@ FIGURES = ["replay_count", "grid", "surprise", "certificates", "paired", "ablati
 DRAWN = ["overview", *(f"{name}_toy" for name in FIGURES)]
 TABLES = ["expected_loss", "greedy_loss", "hyperparameters", "paper_comparison", "differences_to_poem"]
 PAGES = [
-    "Expected Hamming loss, chosen by SNIPS",
-    "Expected Hamming loss, chosen by IPS",
+    "Expected Hamming loss by SNIPS",
+    "Expected Hamming loss by IPS",
     "Expected Hamming loss in detail",
-    "Greedy Hamming loss, chosen by SNIPS",
-    "Greedy Hamming loss, chosen by IPS",
+    "Greedy Hamming loss by SNIPS",
+    "Greedy Hamming loss by IPS",
     "Greedy Hamming loss in detail",
     "Chosen hyper-parameters",
-    "Beside the paper, expected loss",
-    "Beside the paper, greedy loss",
-    "Differences to POEM, expected loss",
-    "Differences to POEM, greedy loss",
+    "Expected Hamming loss beside the paper",
+    "Greedy Hamming loss beside the paper",
+    "Expected Hamming loss beside POEM",
+    "Greedy Hamming loss beside POEM",
 ]
 RESULTS = {
     "metrics.csv",
@@ -297,6 +299,8 @@ def test_provenance_has_the_options_with_their_defaults(finished):
     assert {key: found["options"][key] for key in given} == given
     assert found["options"]["split_unit"] == "row"
     assert found["versions"]["numpy"] == np.__version__
+    if {"avx2", "fma"} <= {*Path("/proc/cpuinfo").read_text().split()}:  # the same kernels on all of these
+        assert {each["architecture"] for each in found["blas"]} == {"Haswell"}
 
 
 def test_another_mirror_reruns_nothing(finished, config):
@@ -337,10 +341,15 @@ def test_results_that_were_made_with_other_options_are_noticed(finished, config,
 
 
 def test_an_experiment_that_there_is_not_is_answered_with_those_there_are(finished, config):
+    """In one line, after Snakemake's own of its profile; a word that is no target is none."""
     output = snakemake(finished, config, "tinny", "--dry-run", fails=True)
-    assert "drcrm: there is no experiment 'tinny'; did you mean 'tiny'?" in output
+    assert re.fullmatch(
+        r"Using .*\ndrcrm: there is no experiment 'tinny'; did you mean 'tiny'\? \(allowed: .*\)\n", output
+    )
     output = check(command(finished, None, "tiny", "--dry-run"), fails=True)
     assert "drcrm: results/tiny is of an experiment that the configuration lacks: give its file, --configfile" in output
+    for given in (["tiny", "--until", "tables"], ["results/tiny/metrics.csv"], ["tiny", "--config", "mirror=tinny"]):
+        assert "Nothing to be done" in snakemake(finished, config, *given, "--dry-run")
 
 
 def test_two_experiments_of_one_name_are_an_error(config, tmp_path):
@@ -526,8 +535,40 @@ def test_a_fault_in_the_config_is_one_message(config, tmp_path, key, value, mess
     assert not list((tmp_path / "work").rglob("*.npz"))
 
 
-def test_an_unknown_experiment_is_named(config, tmp_path):
-    assert "No rule to produce smaple" in snakemake(tmp_path, config, "smaple", fails=True)
+def test_all_faults_in_the_config_are_said_at_once(config, tmp_path):
+    changed = yaml.safe_load(config.read_text())
+    changed["experiments"]["tiny"] |= {"sedes": 2, "datasets": ["toi"]}
+    changed["algorithms"]["my_dro"]["options"] = {"estimate": "sips"}
+    path = write_config(tmp_path, changed)
+    path.write_text(path.read_text() + "run: [tiny]\n")
+    lines = snakemake(tmp_path, path, "tiny", fails=True).splitlines()
+    assert [line.partition(": ")[0] for line in lines if "config" in line] == [
+        f"{path}, line {len(path.read_text().splitlines())}"
+    ] + ["config"] * 3
+
+
+def test_an_experiment_with_other_algorithms_says_what_it_leaves_out(config, tmp_path):
+    other = "--config", "experiments={tiny: {algorithms: [cips, my_dro]}}"
+    output = snakemake(tmp_path, config, "tiny", "--dry-run", *other)
+    said = "not among its algorithms, and left out: poem, my_robust of its replay_curve, which shows all it has; "
+    assert [line for line in output.splitlines() if line.startswith("drcrm: ")] == [
+        f"drcrm: tiny: {said}my_robust of its ablation"
+    ]
+    assert jobs(output)["fit"] == 7  # two algorithms in three runs, and one of them from its other start
+    snakemake(tmp_path, config, "results/tiny/metrics.csv", "--until", "replay", *other)
+
+
+@pytest.mark.parametrize(
+    "lost", ["metrics.csv", "grids.csv", "tables/expected_loss.csv", "figures/overview.svg", "figures/grid_toy.svg"]
+)
+def test_an_old_report_does_not_stay_beside_what_is_made_anew(finished, config, tmp_path, lost):
+    work = copied(finished, tmp_path)
+    (report := work / "results/tiny/report.html").write_text("old")
+    snakemake(work, config, "tiny")
+    assert report.exists()
+    remove(work, [f"results/tiny/{lost}"])
+    snakemake(work, config, f"results/tiny/{lost}")
+    assert not report.exists()
 
 
 @pytest.mark.parametrize(
@@ -538,7 +579,7 @@ def test_an_unknown_experiment_is_named(config, tmp_path):
         ("core/cost_model.py", {"cost_model"}),
         ("simulation/losses.py", {"replay"}),
         ("pipeline/dataset_formats.py", {"fetch"}),
-        ("report/tables.py", {"tables"}),
+        ("report/tables.py", {"tables", "overview"}),
         ("report/figures.py", {"figure", "overview"}),
     ],
 )
@@ -579,7 +620,7 @@ def test_a_page_of_the_report_is_one_table_with_a_caption(finished):
         assert text.count("<table>") == 1
         assert re.search(r"<p>[^<]{60,}</p>\n<table>", text)
         assert not re.search(r">[^<]*(?<!\w)-\d[^<]*</td>", text)  # but minus signs
-        if "loss, chosen by" in page.name or "in detail" in page.name:
+        if "loss by" in page.name or "in detail" in page.name:
             assert "2 seeds have too little power" in text
 
 
@@ -605,12 +646,19 @@ def test_report_is_one_page_with_tables_and_figures(finished, config, tmp_path_f
     for name in [name for name in RESULTS if name.endswith((".html", ".svg"))]:
         assert base64.b64encode((work / "results/tiny" / name).read_bytes()).decode() in page
     text = re.sub(r"\\n|\s+", " ", html.unescape(page))
-    assert "on toy: 2 seeds, at replay count 2." in text
-    assert "Of the way from CIPS to full supervision that is" in text
+    assert "algorithms learned a policy from the log of another policy, " in text
+    assert "A log has what " in text
+    assert "of the way from CIPS to full supervision" in text
     assert "2 seeds at replay count 2, hyper-parameters chosen by SNIPS, IPS" in text
     labels = set(re.findall(r"\"table\": \"([^\"]*)\"", page))
-    assert labels == {*PAGES}
-    assert "Post-decision surprise on toy: the held-out score (SNIPS, IPS)" in text
+    assert labels == {f"{number:02} {title}" for number, title in enumerate(PAGES, start=1)}
+    titles = sorted(set(re.findall(r"\"figure\": \"(\d [^\"]*)\"", page)))
+    assert [title.partition(" ")[2] for title in titles] == [FIGURE_TITLES[name] for name in FIGURES]
+    heads = re.findall(r"data:text/html;charset=utf8;filename=([^;]*);base64,", page)
+    assert len(heads) == len(PAGES) == page.count("data:text/html")
+    assert not [head for head in heads if re.search(r"[^\w. -]", head)]
+    assert "PYTHONPATH" not in page
+    assert "Post-decision surprise on toy: the held-out score (SNIPS, IPS) by which a policy was chosen" in text
     assert "Expected Hamming loss on toy against the replay count" in text
 
 

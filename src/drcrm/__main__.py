@@ -8,10 +8,13 @@ import sys
 from importlib import import_module
 from typing import NoReturn
 
+from drcrm import __version__
 from drcrm.errors import InputError, printable
+from drcrm.kernels import choose_kernels
 from drcrm.locks import hold
 
 STEPS = {
+    "check": "check a configuration, and that it has an experiment",
     "fetch": "fetch a data set's files, check their content and store them as arrays",
     "split": "draw the contexts that train π0, and those held out",
     "log_crf": "train the logging policy π0, a CRF, on its share of the contexts",
@@ -50,10 +53,11 @@ def parser(step: str) -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str]) -> int:
-    """Run a step; an input that cannot be used is one line on stderr and exit status 1 (2 for wrong arguments)."""
+    """Run a step; each input that cannot be used is a line on stderr, the exit status 1 (2 for wrong arguments)."""
     # Before numpy is imported: with two threads of BLAS a small fit takes several times as long as with one.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
+    choose_kernels(os.environ)
     width = max(map(len, STEPS))
     chooser = Parser(
         prog="python -m drcrm",
@@ -63,6 +67,7 @@ def main(arguments: list[str]) -> int:
         usage="python -m drcrm STEP --option …",
     )
     chooser.add_argument("step", metavar="STEP", choices=STEPS, help="one of those below")
+    chooser.add_argument("--version", action="version", version=f"drcrm {__version__}")
     step = chooser.parse_args(arguments[:1]).step
     options = parser(step).parse_args(arguments[1:])
     if lock := os.environ.get("DRCRM_LOCK"):  # of the run that this is a job of
@@ -70,8 +75,8 @@ def main(arguments: list[str]) -> int:
     try:
         import_module(f"drcrm.pipeline.steps.{step}").run(options)
     except (InputError, OSError, MemoryError) as error:
-        message = printable(error) or "out of memory"
-        print(f"drcrm {step}: {message}", file=sys.stderr)
+        for each in error.args if isinstance(error, InputError) else [error]:
+            print(f"drcrm {step}: {printable(each) or 'out of memory'}", file=sys.stderr)
         return 1
     return 0
 

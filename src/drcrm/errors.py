@@ -1,4 +1,4 @@
-"""The one exception for input that is wrong, and warnings: one-line messages for whoever gave the input."""
+"""The one exception for input that is wrong, and warnings: messages for who gave the input, a line for each error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ INSIDE = (__name__.partition(".")[0], "numpy", "contextlib")  # numpy, and conte
 
 
 class InputError(ValueError):
-    """An input that cannot be used; the message says what was found, where, and what was expected."""
+    """An input that cannot be used; the message says what was found, where, and what was expected.
+
+    Given several messages, those of a configuration with as many errors, it has each in a line.
+    """
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.args))
 
 
 def warn(message: str) -> None:
@@ -33,4 +39,4 @@ def located(place: object) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(printable(f"{place}: {error}")) from error
+        raise InputError(*(printable(f"{place}: {each}") for each in error.args)) from error

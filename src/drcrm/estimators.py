@@ -12,18 +12,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from .core.cost_model import label_effects
+from .core.cost_model import appended, label_effects, parted
 from .core.divergences import Divergence
+from .core.estimates import ESTIMATES
 from .core.log import BanditLog
 from .core.optimiser import minimize_objectives
 from .core.policies import ExponentialPolicy
-from .core.scales import beyond_reason, largest_entries, unlike_scales
+from .core.scales import beyond_reason, has_constant, why_flat
 from .core.scores import SCORES, HeldoutScores
 from .core.terms import as_clip, as_weight, begin
-from .core.validation import Features, check_features, number
+from .core.validation import Features, check_features, check_not_one_hot, number, with_constant
 from .core.weights import Weight
-from .errors import InputError
+from .errors import InputError, warn
 from .registry import ESTIMATORS, Estimator
+from .scorers import require_routing
 
 
 @dataclass(eq=False, repr=False)
@@ -45,15 +47,20 @@ class CounterfactualEstimator(BaseEstimator):
     clip : "auto", float ≥ 1, or None
         M, at which weights are clipped where they are "clipped": by default the 90th over the 10th percentile of the
         logged propensities and at least e; None does not clip.
+    fit_intercept : bool
+        Whether scores of labels have an intercept: by default not, as X is taken to have a constant column.
     max_iter : int
         L-BFGS iterations at most.
     tol : float
-        Relative decrease of the objective, and largest gradient entry, at which L-BFGS stops.
+        Decrease of the objective, relative or over the deviation of the logged costs, and largest entry of its gradient
+        in these units and those of the features, at which L-BFGS stops.
 
     Attributes
     ----------
     coef_ : array (d, q)
         Θ.
+    intercept_ : array (q,)
+        0 without ``fit_intercept``.
     objective_ : float
         The minimised risk.
     clip_ : float or None
@@ -81,19 +88,21 @@ class CounterfactualEstimator(BaseEstimator):
     start: str = "zero"
     tilt: float | str = 1.0
     clip: float | str | None = "auto"
+    fit_intercept: bool = False
     max_iter: int = 1000
     tol: float = 1e-6
 
     def fit(self, X, Y, propensity=None, cost=None, context=None, count=None, logging_policy=None, cost_model=None):
         """Fit to the quadruplets (x, y, p, c); features and costs are taken as given.
 
-        Nothing is added to X (append a constant feature for intercepts), and costs are not translated: where none is
-        below 0, the estimate "ips" is smallest for a policy that flees every logged action, if Θ can express one.
+        Costs are not translated: where none is below 0, the estimate "ips" is smallest for a policy that flees every
+        logged action, if Θ can express one. The units of the costs and of each feature do not matter, nor under "snips"
+        and "dr" where the costs' zero is.
 
         Parameters
         ----------
         X : array, DataFrame or CSR (m, d)
-            Standardise X, all but its constant: features of unlike scale ruin a fit.
+            With a constant column, unless ``fit_intercept`` is set.
         Y : array (n, q) of 0 and 1
         propensity : array (n,) in (0, 1]
         cost : array (n,), the lower the better
@@ -116,9 +125,10 @@ class CounterfactualEstimator(BaseEstimator):
         Warns
         -----
         ConvergenceWarning
-            If L-BFGS stopped at ``max_iter``, or at once.
+            If L-BFGS stopped at ``max_iter``, or the fit ends where it began.
         UserWarning
-            If the largest |x| of one feature is more than 1000 times that of another; it names the columns.
+            If X has no constant column, nor ones that add up to one, and ``fit_intercept`` is not set; or if no cost is
+            below 0 under "ips".
         """
         if not (isinstance(self.max_iter, Integral) and 1 <= number(self.max_iter) < np.inf):
             raise InputError(f"max_iter is {self.max_iter!r}, expected a whole number of at least 1")
@@ -126,27 +136,43 @@ class CounterfactualEstimator(BaseEstimator):
             raise InputError(f"tol is {self.tol!r}, expected a finite number above 0")
         estimator = self._registered()
         self._require("fit", Y=Y, propensity=propensity, cost=cost)
-        log, _ = BanditLog(X, Y, propensity, cost, context, count).merged()
-        log = log.recount(log.count)
-        validate_data(self, X, skip_check_array=True)
-        self._warn_of_unlike_scales(log.X)
         own = {name: getattr(self, name) for name in estimator.names()}
         terms = estimator.make_terms(estimate=self.estimate, weight=as_weight(self.weight), **own)
+        log = BanditLog(X, Y, propensity, cost, context, count)
+        check_not_one_hot(log.Y)
+        log, _ = log.merged()
+        log = log.recount(log.count)
+        validate_data(self, X, skip_check_array=True)
         self.clip_ = as_clip(self.clip, log)
+        # The fit is of costs less the least, where no estimate minds: far from 0 they would lose digits.
+        origin = log.cost.min() if ESTIMATES[self.estimate].moves_with_costs else 0.0
+        moved = log.with_cost(log.cost - origin)
+        if self.fit_intercept:
+            moved, logging_policy = moved.with_contexts(with_constant(log.X)), _stacked(logging_policy)
+        given = None if cost_model is None else appended(cost_model, self.fit_intercept, origin)
         with threadpool_limits(1, "blas"):  # with more threads small products take many times as long
-            beginning = begin(log, self.estimate, self.start, self.tilt, logging_policy, cost_model)
-            objective = terms.objective(log, self.clip_, beginning.effects)
+            beginning = begin(moved, self.estimate, self.start, self.tilt, logging_policy, given)
+            objective = terms.objective(moved, self.clip_, beginning.effects)
             [found] = minimize_objectives([objective], beginning.coef, self.max_iter, self.tol)
+        self.cost_model_ = cost_model
+        if cost_model is None and beginning.cost_model is not None:
+            self.cost_model_ = parted(beginning.cost_model) if self.fit_intercept else beginning.cost_model
+            self.cost_model_.add(origin, log.X)
         self.tilt_ = beginning.tilt
-        self.cost_model_ = beginning.cost_model
-        self.coef_ = found.coef
-        self.objective_ = found.objective
+        self.coef_, self.intercept_ = found.coef, np.zeros(log.Y.shape[1])
+        if self.fit_intercept:
+            self.coef_, self.intercept_ = found.coef[:-1], found.coef[-1]
+        self.objective_ = origin + found.objective
         self.n_iter_ = found.iterations
         self.converged_ = found.converged
+        self._warn_of(log, estimator)
         if not found.converged:
             message = f"{type(self).__name__} did not converge in {found.iterations} iterations; see converged_"
             hint = "" if found.iterations else f" ({beyond_reason(log)})"
             warnings.warn(message + hint, ConvergenceWarning, stacklevel=2)
+        elif not found.iterations:
+            message = f"{type(self).__name__} ends where it began: {why_flat(objective, beginning.coef)}"
+            warnings.warn(message, ConvergenceWarning, stacklevel=2)
         return self
 
     def score(self, X, Y, propensity=None, cost=None, context=None, count=None, by="clipped_snips") -> float:
@@ -177,16 +203,17 @@ class CounterfactualEstimator(BaseEstimator):
         if modelled and self.cost_model_ is None:
             raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")
         effects = label_effects(self.cost_model_, log.X, log.Y.shape[1]) if modelled else None
+        log, coef = self.policy_.without_intercept(log)
         clip = np.inf if self.clip_ is None else self.clip_
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            scores = HeldoutScores(log, clip, effects)(self.coef_)
+            scores = HeldoutScores(log, clip, effects)(coef)
         return -scores[SCORES.index(by)]
 
     @property
     def policy_(self) -> ExponentialPolicy:
         """The learned policy."""
         check_is_fitted(self)
-        return ExponentialPolicy(self.coef_)
+        return ExponentialPolicy(self.coef_, self.intercept_)
 
     def predict_proba(self, X) -> np.ndarray:
         """Return the marginals P(y_l = 1 | x), shape (n, q)."""
@@ -205,6 +232,7 @@ class CounterfactualEstimator(BaseEstimator):
         return self.policy_.sample(self._features(X), random_state)
 
     def __sklearn_tags__(self):
+        require_routing(self)
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True
@@ -235,10 +263,15 @@ class CounterfactualEstimator(BaseEstimator):
         validate_data(self, X, skip_check_array=True, reset=False)
         return checked
 
-    def _warn_of_unlike_scales(self, X: Features) -> None:
-        found = unlike_scales(largest_entries(X), getattr(self, "feature_names_in_", None))
-        if found:
-            warnings.warn(f"{found}; standardise X, all but its constant", UserWarning, stacklevel=3)
+    def _warn_of(self, log: BanditLog, estimator: Estimator) -> None:
+        """Warn of what lets a fit go wrong without a sign of it."""
+        if not self.fit_intercept and not has_constant(log.X):
+            warn("X has no constant column, and the policy no intercept: set fit_intercept=True, or append a constant")
+        if self.estimate == "ips" and not estimator.likelihood and 0 <= log.cost.min() < log.cost.max():
+            warn(
+                f"no cost is below 0, the least is {log.cost.min():.6g}: under 'ips' the policy that flees all logged "
+                "actions has the least risk; subtract the largest cost from all, or take estimate='snips' or 'dr'"
+            )
 
 
 @dataclass(eq=False, repr=False)
@@ -278,8 +311,9 @@ class AdaptiveKLCRM(CounterfactualEstimator):
 class KLDRO(CounterfactualEstimator):
     """Minimises the worst case over {KL(Q‖P_n) ≤ ε}, ε the ``radius`` ≥ 0 in nats. Source: Lemma 4 of the paper.
 
-    With ``radius`` "auto", here and in the other balls, ε is set by n, the number of rows: the risk of one policy is
-    then an upper bound of its cost with probability ``confidence``, as n → ∞. See :class:`drcrm.core.risks.Ball`.
+    With ``radius`` "auto", here and in the other balls, ε is set by n, the number of rows: the risk of a fixed policy,
+    not of the one learned, is then an upper bound of its cost with probability ``confidence``, as n → ∞. See
+    :class:`drcrm.core.risks.Ball`.
     """
 
     radius: float | str = 0.01
@@ -342,7 +376,8 @@ class CVaRDRO(CounterfactualEstimator):
 class LogSmoothing(CounterfactualEstimator):
     """Minimises −(1/λ) mean log(1 − λz), λ the ``smoothing`` > 0. Source: Sakhi et al. 2024.
 
-    It is of costs below 1/λ, and so not under the estimates "snips" and "dr".
+    It is of costs below 1/λ, and so not under the estimates "snips" and "dr". Its authors' code starts at the logging
+    policy (``start="logging"`` here) and also penalises the KL divergence from it (which is not here).
     """
 
     smoothing: float = 0.1
@@ -366,3 +401,10 @@ class WeightedLikelihood(CounterfactualEstimator):
     """
 
     sharpness: float = 1.0
+
+
+def _stacked(policy):
+    """A logging policy as that of contexts with a constant appended."""
+    if not isinstance(policy, ExponentialPolicy):
+        return policy
+    return ExponentialPolicy(np.vstack([policy.coef, policy.intercept]))

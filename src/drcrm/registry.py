@@ -200,12 +200,13 @@ def _one_of(allowed, name: object, kind: str) -> None:
 
 @dataclass(frozen=True)
 class Look:
-    """A label, a colour the colour-blind can tell apart, a marker and a line."""
+    """A label, a colour the colour-blind can tell apart, a marker, a line, and under which heading it is listed."""
 
     label: str
     colour: str
     marker: str = ""
     line: str = "-"
+    group: str = ""
 
 
 GREY = "#666666"

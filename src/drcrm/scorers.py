@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from traceback import walk_stack
+
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
+
+from .errors import InputError
 
 
 class HeldoutScorer(BaseEstimator):
@@ -29,3 +34,24 @@ class HeldoutScorer(BaseEstimator):
         return estimator.score(X, Y, by=self.by, **{name: each for name, each in rows.items() if each is not None})
 
     __call__ = score
+
+
+def require_routing(estimator: BaseEstimator) -> None:
+    """Raise InputError inside a search of scikit-learn's whose scores would lack the propensities and costs.
+
+    Searches ask for an estimator's tags before they begin. Raised by a score the error would be swallowed, printed once
+    for each fit, and a NaN put in its place.
+    """
+    if get_config()["enable_metadata_routing"]:
+        return
+    for frame, _ in walk_stack(None):
+        found = frame.f_locals
+        searches = frame.f_globals.get("__name__", "").startswith("sklearn.model_selection.")
+        if searches and ("scoring" in found or hasattr(found.get("self"), "scoring")):
+            scoring = found["scoring"] if "scoring" in found else found["self"].scoring
+            if scoring is None or isinstance(scoring, HeldoutScorer):
+                raise InputError(
+                    f"{type(estimator).__name__} is scored on rows held out, by their propensities and costs, which "
+                    "searches hand on after sklearn.set_config(enable_metadata_routing=True) alone"
+                )
+            return

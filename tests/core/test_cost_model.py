@@ -76,7 +76,7 @@ def test_is_ridge_regression_on_joint_features(dense, penalty, seed):
     model = CostModel(penalty)
     assert model.fit(log.X, log.Y, cost=log.cost, context=log.context, count=log.count) is model
     assert model.coef_ == pytest.approx(with_constant(*ridge(log, penalty)), rel=1e-9, abs=1e-9)
-    assert model.intercept_ == 0
+    assert not model.intercept_.any()
     assert model.penalty_ == penalty
 
 
@@ -87,7 +87,7 @@ def test_without_a_constant_feature_it_has_an_intercept(dense, penalty):
     model = CostModel(penalty).fit_log(log)
     coef, intercept = ridge(log, penalty)
     assert model.coef_ == pytest.approx(coef, rel=1e-9, abs=1e-9)
-    assert model.intercept_ == pytest.approx(intercept, rel=1e-9)
+    assert model.intercept_ == pytest.approx([0] * LABELS + [intercept], rel=1e-9)
     predicted = joint_rows(log) @ coef.T.ravel() + intercept
     assert model.predict(log.X[log.context], log.Y) == pytest.approx(predicted, rel=1e-9)
 

@@ -16,7 +16,7 @@ import yaml
 from drcrm.pipeline import lookups
 from drcrm.pipeline.config import complete
 
-from .harness import Kind, expect, in_one_line
+from .harness import Kind, expect, in_lines
 
 ROOT = Path(__file__).parents[2]
 NAMES = [
@@ -144,10 +144,11 @@ def nodes(value):
 
 def check(case: dict, folder: Path) -> bool:
     before = repr(case)
-    config, message = in_one_line(complete, case, schema())
+    config, lines = in_lines(complete, case, schema())
     expect(repr(case) == before, "the document given is changed")
     if config is None:
-        expect(message.startswith("config: "), f"no place in: {message}")
+        expect(all(line.startswith("config: ") for line in lines), f"no place in: {lines}")
+        expect(len(set(lines)) == len(lines), f"said twice: {lines}")
         return False
     text = json.dumps(config, allow_nan=False)
     expect(json.dumps(complete(json.loads(text), schema())) == text, "completing what is complete changes it")

@@ -102,12 +102,19 @@ def expect(condition: bool, message: str) -> None:
 
 def in_one_line(call: Callable, *arguments, **named) -> tuple[object, str | None]:
     """Return what a call gives, or the message of its InputError, which is one line."""
+    found, lines = in_lines(call, *arguments, **named)
+    expect(len(lines) <= 1, f"not one line: {lines!r}")
+    return found, lines[0] if lines else None
+
+
+def in_lines(call: Callable, *arguments, **named) -> tuple[object, list[str]]:
+    """Return what a call gives, and the lines of its InputError, one for each error."""
     try:
-        return call(*arguments, **named), None
+        return call(*arguments, **named), []
     except InputError as error:
-        message = str(error)
-        expect(message.strip() != "" and message.isprintable(), f"not one line: {message!r}")
-        return None, message
+        lines = str(error).split("\n")
+        expect(all(line.strip() != "" and line.isprintable() for line in lines), f"not lines: {lines!r}")
+        return None, lines
 
 
 def step(*arguments: object, kept: str = "") -> tuple[bool, str]:

@@ -15,8 +15,8 @@ from snakemake.utils import update_config
 
 from drcrm.core.divergences import NAMED
 from drcrm.errors import InputError
-from drcrm.pipeline.config import complete
-from drcrm.pipeline.lookups import all_algorithms, run_algorithms
+from drcrm.pipeline.config import complete, left_out
+from drcrm.pipeline.lookups import all_algorithms, run_algorithms, shown_algorithms
 from drcrm.registry import PAPERS
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +37,11 @@ SMALL = {
 }
 MISSING = object()
 
+SOUND = {
+    "datasets": SMALL["datasets"]["toy"],
+    "algorithms": {"estimator": "CIPS"},
+    "experiments": {"datasets": ["toy"]},
+}
 NAMES = "this name does not fit (Lower-case letters, digits and underscores, a letter first.)"
 
 
@@ -47,9 +52,9 @@ def documented(path: Path) -> dict:
     return complete(config, SCHEMA)
 
 
-def changed(key: str, value) -> dict:
-    """The small configuration with the value of a dotted key set, or removed."""
-    config = deepcopy(SMALL)
+def changed(key: str, value, config: dict = SMALL) -> dict:
+    """A configuration, the small one, with the value of a dotted key set, or removed."""
+    config = deepcopy(config)
     *folders, last = key.split(".")
     at = config
     for folder in folders:
@@ -81,7 +86,7 @@ class TestDefaults:
             "sha256": {},
             "label": "toy",
         }
-        look = {"label": "cips", "colour": "#882255", "marker": "*"}
+        look = {"label": "cips", "group": "Yours", "colour": "#882255", "marker": "*"}
         assert config["algorithms"]["cips"] == {"estimator": "CIPS", "options": {}, **look}
 
     def test_of_an_experiment(self):
@@ -233,8 +238,8 @@ class TestFaults:
             ("experiments.demo.replay_curve.datasets", ["x"], "unknown data set 'x' (allowed: toy, digits)"),
             (
                 "experiments.demo.replay_curve.algorithms",
-                ["kl"],
-                "unknown algorithm 'kl' (allowed: cips)",
+                ["kll"],
+                "unknown algorithm 'kll'; did you mean 'kl'? (allowed: cips, kl, akl)",
             ),
             ("run", ["dmo"], "unknown experiment 'dmo'; did you mean 'demo'? (allowed: demo)"),
             ("datasets.toy.sha256", {"c.bz2": "0" * 64}, "unknown file 'c.bz2' (allowed: a.svm, b.svm)"),
@@ -361,13 +366,13 @@ class TestFaults:
 
     @pytest.mark.parametrize("section", ["datasets", "algorithms", "experiments"])
     def test_a_name_ends_where_its_pattern_does(self, section):
-        assert fault(f"{section}.a\n", {}) == f"config: {section}.a\\n: {NAMES}"
+        assert fault(f"{section}.a\n", SOUND[section]) == f"config: {section}.a\\n: {NAMES}"
 
     @pytest.mark.parametrize("key", [1, None, True, (1, 2)])
     def test_a_key_that_is_no_text(self, key):
-        for place in ("datasets.toy", "algorithms.kl.options"):
-            message = fault(place, {key: 1})
-            assert message == f"config: {place}: the key {key!r} is not text"
+        for place, around in (("datasets.toy", SMALL["datasets"]["toy"]), ("algorithms.kl.options", {})):
+            message = fault(place, {**around, key: 1})
+            assert message == f"config: {place}.{key}: the key {key!r} is not text"
 
     def test_lists_without_end(self):
         endless = []
@@ -376,7 +381,7 @@ class TestFaults:
 
     @pytest.mark.parametrize("section", ["datasets", "algorithms", "experiments"])
     def test_names_that_no_file_should_have(self, section):
-        assert fault(f"{section}.A b", {}) == f"config: {section}.A b: {NAMES}"
+        assert fault(f"{section}.A b", SOUND[section]) == f"config: {section}.A b: {NAMES}"
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -464,6 +469,139 @@ class TestFaults:
     def test_balls_of_divergences(self, algorithm):
         config = {**SMALL, "algorithms": {**SMALL["algorithms"], "own": algorithm}}
         assert complete(config, SCHEMA)["algorithms"]["own"]["options"] == algorithm["options"]
+
+
+class TestSeveralFaults:
+    def test_each_has_a_line_in_the_order_of_the_configuration(self):
+        config = {
+            "mirror": 3,
+            "run": ["demo", "dmo"],
+            "datasets": {
+                **SMALL["datasets"],
+                "A b": SMALL["datasets"]["toy"],
+                "odd": {**SMALL["datasets"]["toy"], "train": ["-x", "c.svm"], "labels": 0, "sha256": {"c": "0" * 64}},
+            },
+            "algorithms": {
+                **SMALL["algorithms"],
+                "near": {"estimator": "KLDR", "parameter": "radius", "grids": [1]},
+                "other": {"estimator": "CIPS", "colour": "red", "options": {"estimate": "sips"}},
+            },
+            "experiments": {
+                "demo": {
+                    "datasets": ["toi", "toi"],
+                    "seeds": 0,
+                    "algorithms": ["cips", 3, "kll"],
+                    "selection": ["snip"],
+                    "replay_curve": {"datasets": ["x"], "counts": [0, 1]},
+                    "ablation": {"algorithms": ["akll"], "starts": ["nought"]},
+                    "sedes": 2,
+                },
+                "empty": {"algorithms": ["poem"]},
+            },
+            "theory": {"datasets": ["toi"]},
+        }
+        with pytest.raises(InputError) as error:
+            complete(config, SCHEMA)
+        lines = str(error.value).split("\n")
+        assert [re.match(r"config: (.*?): ", line)[1] for line in lines] == [
+            "mirror",
+            "run",
+            "datasets.A b",
+            "datasets.odd.train",
+            "datasets.odd.labels",
+            "datasets.odd.sha256",
+            "algorithms.near",
+            "algorithms.near.grids",
+            "algorithms.other",
+            "algorithms.other.colour",
+            "experiments.demo.datasets",
+            "experiments.demo.datasets",
+            "experiments.demo.seeds",
+            "experiments.demo.algorithms",
+            "experiments.demo.algorithms.1",
+            "experiments.demo.selection",
+            "experiments.demo.replay_curve.datasets",
+            "experiments.demo.replay_curve.counts.0",
+            "experiments.demo.ablation.algorithms",
+            "experiments.demo.ablation.starts",
+            "experiments.demo.sedes",
+            "experiments.empty",
+            "experiments.empty.algorithms",
+            "theory.datasets",
+        ]
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("datasets", {}),
+            ("datasets", MISSING),
+            ("datasets", 3),
+            ("datasets.toy", None),
+            ("datasets.toy.train", ["../a.svm"]),
+            ("algorithms", {}),
+            ("algorithms.kl", None),
+            ("algorithms.kl.grid", [0]),
+            ("algorithms.kl.estimater", "KLDRO"),
+            ("experiments", MISSING),
+            ("experiments", []),
+            ("experiments.demo", []),
+            ("experiments.demo.datasets", "toy"),
+            ("experiments.demo.ablation", {"algorithms": ["cips"]}),
+            ("run", []),
+            ("theory", 3),
+        ],
+    )
+    def test_what_follows_from_a_fault_is_none(self, key, value):
+        config = deepcopy(SMALL)
+        config["experiments"]["demo"]["algorithms"] = ["cips", "kl"]
+        config["datasets"]["toy"]["sha256"] = {"a.svm": "0" * 64}
+        config = changed(key, value, config)
+        if key.endswith("estimater"):
+            del config["algorithms"]["kl"]["estimator"]
+        with pytest.raises(InputError) as error:
+            complete(config, SCHEMA)
+        assert len(error.value.args) == 1
+
+
+class TestOtherAlgorithms:
+    """An experiment that is given other algorithms keeps of its curve and ablation what it has."""
+
+    @staticmethod
+    def given(algorithms: list[str]) -> tuple[dict, dict]:
+        """The shipped configuration with other algorithms of beyond, as it is given and completed."""
+        config = deepcopy(SHIPPED)
+        config["experiments"]["beyond"]["algorithms"] = algorithms
+        return config, complete(config, SCHEMA)
+
+    def test_are_kept_where_they_are_left(self):
+        given, config = self.given(["cips", "poem", "kl_dro", "dr", "kl_dro_dr"])
+        beyond = config["experiments"]["beyond"]
+        assert beyond["replay_curve"]["algorithms"] == ["poem", "kl_dro", "kl_dro_dr"]
+        assert beyond["ablation"]["algorithms"] == ["cips", "kl_dro", "dr", "kl_dro_dr"]
+        assert left_out(given, config, "beyond") == (
+            "not among its algorithms, and left out: akl_crm of its replay_curve; snips, kl_dro_snips, dm, "
+            "norm_poem, log_smoothing, implicit_exploration, exponential_smoothing, log_sum_exp, weighted_likelihood "
+            "of its ablation"
+        )
+        assert left_out(given, config, "demo") == ""
+        assert not {"norm_poem_from_zero", "dm_from_zero"} & set(config["algorithms"])
+
+    def test_without_any_the_curve_shows_all_and_there_is_no_ablation(self):
+        given, config = self.given(["kl_crm", "chi2_dro"])
+        beyond = config["experiments"]["beyond"]
+        assert shown_algorithms(config, "beyond", "replay_count") == ["kl_crm", "chi2_dro"]
+        assert "ablation" not in beyond
+        said = left_out(given, config, "beyond")
+        assert "poem, akl_crm, kl_dro, kl_dro_dr of its replay_curve, which shows all it has; cips, " in said
+        assert said.endswith(" of its ablation, which falls away")
+
+    def test_that_there_are_not_are_errors(self):
+        config = deepcopy(SHIPPED)
+        config["experiments"]["beyond"]["replay_curve"]["algorithms"] = ["poem", "peom"]
+        with pytest.raises(
+            InputError, match=r"^config: experiments\.beyond\.replay_curve\.algorithms: unknown algorithm"
+        ):
+            complete(config, SCHEMA)
 
 
 class TestAblation:

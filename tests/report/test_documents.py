@@ -106,7 +106,10 @@ def test_a_page(build):
     lines = [line for line in parts["Differences to POEM"].splitlines() if line.startswith("| Yeast")]
     assert lines[:2] == [f"| Yeast | {count} | 3 | +1.000 ± 0.000 (1) | +0.500 ± 0.000 (1) |" for count in (1, 4)]
     assert re.findall(r'src="(.*?)"', parts["Figures"]) == ["../figures/small_replay_count_yeast.png"]
-    assert "on Yeast against the replay count Δ (the paper's Figure 1): means over 3 seeds" in parts["Figures"]
+    assert "on Yeast against the replay count Δ, the number of π0's passes" in parts["Figures"]
+    assert (
+        "Points are means over 3 seeds with 95 % intervals; hyper-parameters are chosen by SNIPS." in parts["Figures"]
+    )
 
 
 def test_rows_of_before_a_column_was_added_are_read(build, tmp_path):
@@ -151,7 +154,8 @@ def test_certificates_are_drawn_of_rows_that_have_them(build, tmp_path, monkeypa
     pd.read_csv(path).assign(bound=2.5).to_csv(path, index=False)
     text = page(build)
     assert "small_certificates_yeast.png" in text
-    assert "Certified against true loss on Yeast: the expected Hamming loss on the test set" in text
+    assert "Certified and true loss on Yeast. The true loss is the expected Hamming loss on the test set." in text
+    assert "Rows were held out, not contexts: a bound speaks of the contexts that were logged" in text
 
 
 def test_an_experiment_without_hyper_parameters(build, tmp_path):
@@ -267,7 +271,8 @@ def test_the_theory_is_taken_and_drawn_where_it_is_shown(build, tmp_path):
         build.take("theory")
     for name in build.kept("theory"):
         (tmp_path / "results/theory" / name).write_text('{"machine": "x86_64"}\n')
-    row = {"tail": "light", "radius": 0.1, "breaking": 1.0, "calibrated": 0.2, "ball": 1, "penalised": 1}
+    values = dict.fromkeys(("ball", "primal", "dual", "penalised"), 1)
+    row = {"tail": "light", "radius": 0.1, "breaking": 1.0, "calibrated": 0.2, **values}
     table = pd.DataFrame([row, {**row, "radius": 1.0}]).assign(least_weight=0.5)
     tails = pd.concat([table.assign(tail=tail) for tail in ("light", "left", "right")])
     tails.to_csv(tmp_path / "results/theory/lemma3_digits.csv", index=False)

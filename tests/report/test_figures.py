@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 
-from drcrm.report.figure_data import DatasetResults, certified
-from drcrm.report.figures import FIGURES, ablation, certificates, grid, paired, replay_count, surprise
-from drcrm.report.style import Names
+from drcrm.report.figure_data import DatasetResults, by_start, certified, closed_gap
+from drcrm.report.figures import FIGURES, ablation, certificates, grid, overview, paired, replay_count, surprise
+from drcrm.report.style import RC, SMALL, WIDTH, Names
 
 ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
 GRID = [0.01, 0.1, 1.0]
@@ -74,6 +76,49 @@ def test_replay_count_shows_means_and_leaves_gaps(results):
     assert means["KL-DRO"] == pytest.approx([4.1, 4.1])
 
 
+def test_levels_are_the_same_losses_in_every_figure(results):
+    """π0's expected and greedy loss, and full supervision's greedy loss; the greedy ones are half the expected ones."""
+    runs = results()
+    runs.metrics["greedy_loss"] /= 2
+    [axes] = replay_count(runs).axes
+    shown = {name: lines(axes)[name][0] for name in ("π0", "π0, greedy", "full supervision, greedy")}
+    assert shown == pytest.approx({"π0": 1.1, "π0, greedy": 0.55, "full supervision, greedy": 2.55})
+    across = [line.get_xdata()[0] for line in ablation(runs).axes[0].get_lines() if len({*line.get_xdata()}) == 1]
+    assert set(np.round(across, 3)) >= {1.1, 0.55, 2.55}
+    gap = closed_gap(runs).set_index(["algorithm", "loss"])["mean"]  # CIPS has 2.1
+    assert gap["logging", "greedy_loss"] == pytest.approx(100 * (2.1 - 0.55) / (2.1 - 2.55))
+
+
+def test_algorithms_stand_under_their_groups(results):
+    """In the order of the groups in the configuration, wherever they are listed; with one group without its name."""
+    runs = results()
+    looks = {"poem": {"label": "POEM", "group": "Theirs"}, "cips": {"label": "CIPS", "group": "Theirs"}}
+    names = replace(runs.names, algorithms={**looks, "kl_dro": {"label": "KL-DRO", "group": "Ours"}})
+    runs = replace(runs, names=names)
+    for draw, listed in {
+        surprise: ["Theirs", "CIPS", "POEM", "Ours", "KL-DRO"],
+        paired: ["Theirs", "CIPS", "Ours", "KL-DRO"],
+        ablation: ["Theirs", "CIPS", "Ours", "KL-DRO"],
+        lambda of: overview([of, of]): ["Theirs", "POEM", "Ours", "KL-DRO"],
+    }.items():
+        assert [label.get_text() for label in draw(runs).axes[0].get_yticklabels()] == listed
+    last = replace(runs, names=replace(names, algorithms=dict(reversed(names.algorithms.items()))))
+    assert last.learned == ["kl_dro", "cips", "poem"]
+    [axes] = surprise(last).axes
+    assert [label.get_text() for label in axes.get_yticklabels()][:2] == ["Ours", "KL-DRO"]
+    assert axes.containers[0][0].get_ydata()[0] == 1
+    assert [label.get_text() for label in surprise(results()).axes[0].get_yticklabels()] == ["CIPS", "POEM", "KL-DRO"]
+
+
+@pytest.mark.parametrize("draw", [*FIGURES.values(), lambda of: overview([of, of, of])], ids=[*FIGURES, "overview"])
+def test_text_is_readable_where_a_figure_is_as_wide_as_a_phone(draw, results):
+    """366 pixels for at most 4.8 inches: 9 points are 10 pixels then."""
+    with matplotlib.rc_context(RC):
+        figure = draw(results())
+        assert figure.get_figwidth() <= WIDTH
+        assert min(text.get_fontsize() for text in figure.findobj(Text) if text.get_text()) >= SMALL
+
+
 def test_no_axis_of_losses_goes_far_below_0(results):
     """The interval of two seeds that differ is 12.7 standard errors to each side."""
     runs = results(seeds=2)
@@ -92,6 +137,18 @@ def test_ablation_shows_each_start_and_writes_what_loses_more_than_the_logging_p
     assert [pytest.approx(place) for place in means] == [(2.1, -0.125), (3.1, 0.125), (3.1, 1.125)]
     assert [text.get_text() for text in axes.texts] == ["4.10 ▸"]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["CIPS", "KL-DRO"]
+
+
+def test_intervals_of_an_ablation_are_whole(results):
+    """Two seeds that differ: their interval ends far beyond π0's loss."""
+    runs = results(seeds=2)
+    algorithm, seed = runs.metrics["algorithm"], runs.metrics["seed"]
+    runs.metrics.loc[algorithm == "logging", "expected_loss"] = 3.0
+    runs.metrics.loc[algorithm == "cips", "expected_loss"] = seed[algorithm == "cips"].map({0: 1.5, 1: 2.5})
+    [axes] = ablation(runs).axes
+    frame = by_start(runs).set_index(["algorithm", "start"])
+    assert frame["high"]["cips", "zero"] > 8
+    assert axes.get_xlim()[1] > frame["high"]["cips", "zero"]
 
 
 def test_replay_count_writes_means_far_above_cips_at_the_end_of_the_axis(results):
@@ -142,6 +199,19 @@ def test_certificates_show_the_bound_above_the_loss_and_how_often_it_holds(resul
     low, middle, high = (certified(results()).iloc[0][name] for name in ("low", "mean", "high"))
     reach = 4.302652729911275 * 0.9 / np.sqrt(3)  # t of two degrees of freedom; the bounds are 3.1, 2.2, 1.3
     assert (low, middle, high) == pytest.approx((2.2 - reach, 2.2, 2.2 + reach))
+
+
+def test_bounds_of_logged_contexts_are_not_counted_against_new_ones(results):
+    """Where rows were held out the picture says of what bounds speak."""
+    figure = certificates(replace(results(), held_out="row"))
+    [axes] = figure.axes
+    assert [container.get_label() for container in axes.containers] == ["CIPS", "POEM", "KL-DRO"]
+    said = " ".join(figure.get_suptitle().split())
+    assert "a bound speaks of the contexts that were logged, not of the new ones of the test set" in said
+    assert axes.get_ylabel() == "Bound of the loss on logged contexts"
+    held = certificates(results())
+    assert "logged" not in held.get_suptitle() + held.axes[0].get_ylabel()
+    assert held.legends[0].get_title().get_text().startswith("In how many seeds the bound holds")
 
 
 def test_a_certificate_that_is_missing_or_huge_is_said_to_be(results):

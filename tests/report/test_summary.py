@@ -1,7 +1,8 @@
-"""The first page of a report: three sentences that the rows bear out."""
+"""The first page of a report: plain sentences that the rows bear out."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 import pytest
 
 from drcrm.report.figure_data import DatasetResults, closed_gap
-from drcrm.report.summary import restructured_text, sentences, what_was_run
+from drcrm.report.summary import findings, restructured_text, what_was_compared
 
 MEANS = {"logging": 3.0, "cips": 2.0, "poem": 1.5, "kl_dro": 1.0, "skyline": 0.9}
 GREEDY = {"logging": 1.2, "skyline": 0.5}
@@ -41,16 +42,38 @@ def results(names):
     return make
 
 
-def test_sentences_name_the_best_the_way_it_comes_and_whom_it_beats(results):
-    first, second, third = sentences([results("scene"), results("yeast", better=0.6)])
-    assert first.startswith(
-        "Chosen by SNIPS, the smallest expected Hamming loss of what is learned from the logs is 1.0"
+def test_findings_name_the_best_what_is_beside_it_the_way_it_comes_and_whom_it_beats(results):
+    beside, way, worse = findings(results("scene"))
+    assert re.match(r"On scene \*\*KL-DRO\*\* is best: (0.99|1.00)\d ± 0.00\d labels are wrong per context of", beside)
+    numbers = [float(each) for each in re.findall(r"\d\.\d{3}", beside)]
+    assert numbers[:1] + numbers[2:] == pytest.approx([1.0, 3.0, 1.2, 2.0, 0.5], abs=0.02)
+    assert way == (
+        "That is 67 % of the way from CIPS to full supervision; taking π0's most probable actions, without learning, "
+        "comes 53 % of the way."
     )
-    assert "on scene (KL-DRO) and 0.88" in first
-    assert first.endswith("on Yeast (POEM).")
-    assert "that is 67 % and 7" in second
-    assert second.endswith("actions come to 53 % and 53 %.")
-    assert third.endswith("are 2 of 2 others on scene and 2 of 2 others on Yeast.")
+    assert worse == "All two others are significantly worse (paired t-tests over seeds at 0.05, adjusted by Holm)."
+    assert findings(results("yeast", better=0.6))[0].startswith("On Yeast **POEM** is best: 0.8")
+
+
+def test_what_is_no_gain_is_said_to_be_none(results):
+    of = results("scene")
+    greedy = of.metrics["greedy_loss"].where(of.metrics["algorithm"] != "logging", 0.8)
+    way = findings(replace(of, metrics=of.metrics.assign(greedy_loss=greedy)))[1]
+    assert "and no gain: taking π0's most probable actions" in way
+    greedy = of.metrics["greedy_loss"].where(of.metrics["algorithm"] != "logging", 2.5)
+    way = findings(replace(of, metrics=of.metrics.assign(greedy_loss=greedy)))[1]
+    assert way.endswith("supervision; π0's most probable actions, without learning, are no better than CIPS.")
+
+
+def test_a_missing_seed_is_said_to_be(results):
+    of = results("scene")
+    lost = of.metrics[~((of.metrics["algorithm"] == "skyline") & (of.metrics["seed"] == 1))]
+    beside, way, _ = findings(replace(of, metrics=lost))
+    assert "has missing" not in beside
+    assert beside.endswith("sees all labels, lacks a seed.")
+    assert way.endswith("cannot be said: a seed is missing.")
+    none = of.metrics[(of.metrics["seed"] != 1) | of.metrics["algorithm"].isin(["logging", "skyline"])]
+    assert findings(replace(of, metrics=none)) == ["On scene every algorithm lacks a seed: nothing can be compared."]
 
 
 def test_the_gap_is_measured_from_cips_to_the_greedy_skyline(results):
@@ -61,20 +84,31 @@ def test_the_gap_is_measured_from_cips_to_the_greedy_skyline(results):
     assert gap["logging", "greedy_loss"] == pytest.approx(100 * 0.8 / 1.5, abs=0.5)
 
 
-def test_few_seeds_are_said_to_have_little_power(results):
-    assert "(little power: 3 seeds)" in sentences([results("scene", seeds=3)])[2]
+@pytest.mark.parametrize(("better", "worse"), [(0.0, 2), (0.5, 1)])
+def test_little_power_is_said_where_something_is_not_significant(results, better, worse):
+    """POEM is as good as KL-DRO where it is better by 0.5."""
+    said = findings(results("scene", better=better, seeds=4))[2]
+    assert said.startswith("All two others are" if worse == 2 else "Of the two others one is significantly worse")
+    assert ("4 seeds show only large differences" in said) == (worse < 2)
+    assert "seeds show" not in findings(results("scene", better=better, seeds=8))[2]
 
 
-def test_a_page_takes_in_the_picture(results):
-    text = restructured_text("beyond", [results("scene")], "<?xml?>\n<svg>\n</svg>\n")
-    run = "CIPS, POEM and KL-DRO learned from logs of π0 on scene: 8 seeds, at replay count 4."
-    assert text.startswith(f"beyond\n======\n\n{run}\n\nChosen by SNIPS")
-    assert ".. raw:: html\n\n   <svg>\n   </svg>\n\n\n0 % is CIPS" in text
-    assert text.endswith("Means over 8 seeds with 95 % intervals, at replay count 4.\n")
+def test_a_page_takes_in_the_table_and_the_picture(results):
+    text = restructured_text("beyond", [results("scene")], "<table></table>\n", "<?xml?>\n<svg>\n</svg>\n")
+    run = "Three algorithms learned a policy from the log of another policy, π0, on scene: CIPS, POEM and KL-DRO."
+    assert text.startswith(f"beyond\n======\n\n{run} A log has what π0 did in 4 passes over the training contexts")
+    assert (
+        '.. raw:: html\n\n   <div class="beside">\n   <div>\n   <table></table>\n   </div>\n   <div>\n   <svg>' in text
+    )
+    assert "means over 8 seeds with 95 % intervals." in text
+    several = restructured_text("beyond", [results("scene"), results("yeast")], "", "<svg/>")
+    assert "\n\n- On scene **KL-DRO** is" in several
+    assert "\n\n- On Yeast **KL-DRO** is" in several
 
 
-def test_labels_with_commas_can_be_told_apart(results):
+def test_names_with_commas_can_be_told_apart_and_marks_are_none(results):
     of = results("scene")
-    looks = {**of.names.algorithms, "kl_dro": {**of.names.algorithms["kl_dro"], "label": "KL-DRO, DR"}}
+    looks = {**of.names.algorithms, "kl_dro": {**of.names.algorithms["kl_dro"], "label": "KL-DRO, DR*_"}}
     named = replace(of, names=replace(of.names, algorithms=looks))
-    assert what_was_run([named]).startswith("CIPS; POEM; and KL-DRO, DR learned from logs of π0 on scene: 8 seeds")
+    assert "on scene: CIPS; POEM; and KL-DRO, DR\\*\\_. A log" in what_was_compared([named])
+    assert "**KL-DRO, DR\\*\\_**" in findings(named)[0]

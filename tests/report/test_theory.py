@@ -62,6 +62,13 @@ def test_an_expansion_that_is_exact_stands_at_the_edge(tables):
     np.testing.assert_array_equal(shown["KL"], kl["printed"])
 
 
+def test_the_penalty_is_drawn_beside_the_primal(tables):
+    axes = penalty(tables["lemma3"]).axes[len(TAILS)]
+    [gap] = [each for each in axes.get_lines() if each.get_label() == "their difference"]
+    part = tables["lemma3"].query("tail == 'light'")
+    np.testing.assert_array_equal(gap.get_ydata(), (part["penalised"] - part["primal"]).abs().clip(lower=1e-16))
+
+
 def test_the_breaking_point_is_marked(tables):
     figure = penalty(tables["lemma3"])
     breaking = tables["lemma3"].groupby("tail")["breaking"].first()

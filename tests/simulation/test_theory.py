@@ -6,13 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 
 from drcrm.certificates import upper_bound
+from drcrm.core.phi_ball import PhiBall
+from drcrm.divergences import Chi2
 from drcrm.errors import InputError
 from drcrm.pipeline.columns import LEMMA_COLUMNS
 from drcrm.simulation.population import Population
-from drcrm.simulation.theory import FEW, SAMPLE, TABLES, expansion
+from drcrm.simulation.theory import FEW, SAMPLE, TABLES, _chi2_bracket, expansion
 
 REPETITIONS = 100
 SMOOTH = ("kl", "chi2", "squared_hellinger", "reverse_kl", "cressie_read_3")
@@ -109,6 +111,36 @@ class TestLemma1:
         assert not {"log_smoothing", "log_smoothing_best"} & set(found["method"])
 
 
+class Fourfold(Chi2):
+    """φ(t) = 4 (t − 1)², coherent as the paper's Assumption 1 has it: φ''(1) = 8."""
+
+    curvature = 8.0
+
+    def phi(self, t):
+        return 4 * super().phi(t)
+
+    def slope(self, t):
+        return 4 * super().slope(t)
+
+    def conjugate(self, s):
+        return 4 * super().conjugate(s / 4)
+
+    def derivatives(self, s):
+        density, steepness = super().derivatives(s / 4)
+        return density, steepness / 4
+
+
+def test_lemma_1_as_printed_fails_above_a_curvature_of_2():
+    """The printed radius covers Φ(√(2 χ²/φ''(1))) in the limit, 0.836 for φ''(1) = 8; that with φ''(1) covers 0.95."""
+    n, repetitions = 400, 4000
+    samples = np.random.default_rng(0).normal(size=(repetitions, n))
+    for radius, limit in ((stats.chi2.ppf(0.95, 1) / n, 0.8365), ("auto", 0.95)):
+        ball = PhiBall(Fourfold(), radius)
+        share = np.mean([ball(z)[0] >= 0 for z in samples])
+        assert share == pytest.approx(limit, abs=3 * np.sqrt(limit * (1 - limit) / repetitions))
+    assert stats.norm.cdf(np.sqrt(2 * stats.chi2.ppf(0.95, 1) / 8)) == pytest.approx(0.8365, abs=5e-5)
+
+
 def test_lemma_2_in_the_next_order(skewed):
     """For KL, √n α_n σ⁻¹ rescaled is ε γ/(3 √n) in the next order, γ the skewness; as printed it has a limit."""
     rows = pd.DataFrame(list(expansion({"left": skewed}, 4, np.random.default_rng(0))))
@@ -137,6 +169,25 @@ def test_lemma_3_breaks_where_a_weight_touches_0(skewed):
     assert (found.loc[~before, "least_weight"] == 0).all()
     least = 1 - np.sqrt(found["radius"] / z.var()) * (z.mean() - z.min())
     np.testing.assert_allclose(found.loc[before, "least_weight"], least[before], atol=1e-9)
+
+
+def test_lemma_3_is_compared_with_what_knows_no_variance(skewed, coin):
+    """Before the break the penalty is between the primal and the dual; at each radius the library's ball is."""
+    for population in (skewed, coin):
+        found = table("lemma3", {"left": population})
+        before = found["radius"] < found["breaking"]
+        gap = found["penalised"] - found["primal"]
+        assert gap[before].abs().max() < 1e-12
+        assert (gap[~before] > 1e-9).all()
+        assert (found["dual"] - found["primal"]).between(-1e-12, 1e-12).all()
+        np.testing.assert_allclose(found["ball"], found["primal"], atol=1e-12)
+    z = sample(skewed, 8)
+    for radius in (0.01, 0.3, 2.0, 10.0):
+        inside = {"type": "ineq", "fun": lambda t, e=radius: e - ((t - 1) ** 2).mean()}
+        sums = {"type": "eq", "fun": lambda t: t.mean() - 1}
+        options = {"bounds": [(0, None)] * 8, "constraints": [inside, sums], "options": {"ftol": 1e-14, "maxiter": 500}}
+        best = minimize(lambda t: -(t * z).mean(), np.ones(8) + 1e-3 * z, method="SLSQP", **options)
+        assert _chi2_bracket(z, radius) == pytest.approx((-best.fun, -best.fun), abs=1e-6)
 
 
 def test_lemma_4_has_no_gap(skewed):

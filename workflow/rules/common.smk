@@ -6,9 +6,6 @@ import subprocess
 import sys
 from shlex import quote
 
-import yaml
-from snakemake.utils import update_config
-
 # As a module of another workflow, the project is not where workflow.basedir says.
 PROJECT = Path(os.path.abspath(str(workflow.current_basedir))).parents[1]
 SOURCE = PROJECT / "src"
@@ -16,10 +13,10 @@ sys.path.insert(0, str(SOURCE))
 sys.path.insert(0, os.getcwd())  # one's own risks, as `python -m` finds them in a job
 
 from drcrm.pipeline import lookups
-from drcrm.pipeline.config import complete
-from drcrm.pipeline.config_files import check_names
 from drcrm.errors import InputError
 from drcrm.locks import hold
+from drcrm.pipeline.config import left_out, unknown_experiment
+from drcrm.pipeline.config_files import completed
 from drcrm.pipeline.dependencies import source_files
 from drcrm.pipeline.origins import local_contents, read_record
 from drcrm.pipeline.records import made_otherwise
@@ -28,16 +25,11 @@ from drcrm.pipeline.sources import Source
 from drcrm.registry import BASELINE, LOSSES, find_estimator
 from drcrm.report.style import FIGURE_TITLES, LEMMA_FIGURES
 
-SCHEMA = PROJECT / "workflow/schemas/config.schema.yaml"
 LOCK = ".snakemake/drcrm.lock"  # of a run and of its jobs, in the working folder
 
 # Not by configfile, which is passed over in a module that is given its config.
-shipped = yaml.safe_load((PROJECT / "config.yaml").read_text())
-update_config(shipped, config)
 try:
-    for path in [PROJECT / "config.yaml", *workflow.overwrite_configfiles]:
-        check_names(path)
-    config = complete(shipped, yaml.safe_load(SCHEMA.read_text()))
+    merged, config = completed(PROJECT, config, workflow.overwrite_configfiles)
 except InputError as error:
     sys.exit(str(error))
 
@@ -50,17 +42,27 @@ environment = {
     "MALLOC_TRIM_THRESHOLD_": 2**30,
 }
 ORIGIN = str(workflow.modifier.modify_path("resources/{dataset}/origin.json"))  # in a module, under its prefix
+REPORT = str(workflow.modifier.modify_path("results/{experiment}/report.html"))
 RUN = "results/{experiment}/runs/{dataset}/seed{seed}"
 
 
 def drcrm(wildcards, output):
-    """The command before a step's name. What asks for the output is not compared between runs: the mirror may change."""
-    return " ".join([*(f"{name}={value}" for name, value in environment.items()), "python -m drcrm"])
+    """The command before a step's name. What asks for the output is not compared between runs: the mirror may change.
+
+    A report has it beside each caption, as a person would write it.
+    """
+    given = {} if "--report" in sys.argv else environment
+    return " ".join([*(f"{name}={value}" for name, value in given.items()), "python -m drcrm"])
 
 
 def local_path(path):
     """A file of the project as an input, from the working folder: where both move, nothing is run again."""
     return local(os.path.relpath(path))
+
+
+def drcrm_anew(wildcards, output):
+    """The command of a step that changes what an experiment's report shows: an old report does not stay beside it."""
+    return f"rm -f {quote(REPORT.format(experiment=wildcards.experiment))} && {drcrm(wildcards, output)}"
 
 
 def code(step):

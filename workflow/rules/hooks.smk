@@ -1,10 +1,18 @@
 """What a run minds before it starts, and says while it goes on and when it has ended."""
 
 from contextlib import suppress
-from difflib import get_close_matches
 
-# The experiments that are asked for: Snakemake knows its targets only once it has read this.
-asked = [name for name in config["experiments"] if name in sys.argv[1:]] or config["run"]
+from snakemake.cli import get_argument_parser
+
+# What the command asks for, which Snakemake keeps to itself until it has read this.
+is_command = workflow.is_main_process and "snakemake" in Path(sys.argv[0]).parts[-2:]
+command, _ = get_argument_parser().parse_known_args(sys.argv[1:] if is_command else [])
+asked = [name for name in config["experiments"] if name in command.targets] or config["run"]
+
+# Of a target that is none Snakemake does not say which there are.
+for name in {*command.targets} - {rule.name for rule in workflow.rules}:
+    if "/" not in name and not os.path.exists(name):
+        sys.exit(f"drcrm: {unknown_experiment(name, config)}")
 
 if workflow.is_main_process and not workflow.output_settings.dryrun:
     for folder in (".", "resources", "results"):
@@ -13,24 +21,12 @@ if workflow.is_main_process and not workflow.output_settings.dryrun:
 
 if workflow.is_main_process:
     for name in asked:
+        if not command.report and (gone := left_out(merged, config, name)):
+            print(f"drcrm: {name}: {gone}", file=sys.stderr)
         if other := made_otherwise(f"results/{name}/provenance.json", lookups.settings(config, name)):
             print(
                 f"drcrm: results/{name} was made with other {other}: what depends on that runs again, in its place. "
                 "Give the experiment another name to keep both; remove the folder if nothing runs again.",
-                file=sys.stderr,
-            )
-
-# Snakemake says of a target that it is none, not what there is.
-if workflow.is_main_process:
-    for word in {*sys.argv[1:]} - {*config["experiments"]}:
-        if not word.replace("-", "_").isidentifier() or word.startswith("-"):
-            continue
-        if near := get_close_matches(word, config["experiments"], n=1, cutoff=0.8):
-            print(f"drcrm: there is no experiment {word!r}; did you mean {near[0]!r}?", file=sys.stderr)
-        elif os.path.exists(f"results/{word}/metrics.csv"):
-            print(
-                f"drcrm: results/{word} is of an experiment that the configuration lacks: give its file, "
-                "--configfile FILE (with make CONFIG=FILE)",
                 file=sys.stderr,
             )
 

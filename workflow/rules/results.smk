@@ -23,7 +23,7 @@ rule collect:
         mem_mb=asked_megabytes(interpreter(80)),
         runtime=asked_minutes(moments),
     params:
-        drcrm=drcrm,
+        drcrm=drcrm_anew,
     message:
         "{wildcards.table} of {wildcards.experiment}"
     shell:
@@ -65,9 +65,9 @@ rule tables:
         expand("results/{{experiment}}/tables/{table}.{kind}", table=TABLES, kind=TABLE_KINDS),
         pages=report(
             directory("results/{experiment}/pages"),
-            patterns=[r"{number,[0-9]+} {title}.html"],
+            patterns=["{title}.html"],
             caption="../report/tables.rst",
-            category="Tables",
+            category="2 Tables",
             labels={"table": "{title}"},
         ),
     log:
@@ -81,7 +81,7 @@ rule tables:
         mem_mb=asked_megabytes(interpreter(150)),
         runtime=asked_minutes(moments),
     params:
-        drcrm=drcrm,
+        drcrm=drcrm_anew,
         folder=lambda wildcards, output: Path(output[0]).parent,
         datasets=option("datasets"),
         algorithms=option("algorithms"),
@@ -111,7 +111,7 @@ rule overview:
         report(
             "results/{experiment}/figures/overview.svg",
             caption="../report/overview.rst",
-            category="Overview",
+            category="1 Overview",
             labels={"figure": "From CIPS to full supervision"},
         ),
         summary="results/{experiment}/summary.rst",
@@ -126,7 +126,7 @@ rule overview:
         mem_mb=asked_megabytes(interpreter(200)),
         runtime=asked_minutes(moments),
     params:
-        drcrm=drcrm,
+        drcrm=drcrm_anew,
         datasets=option("datasets"),
         algorithms=option("algorithms"),
         selection=lambda wildcards: config["experiments"][wildcards.experiment]["selection"][0],
@@ -153,9 +153,9 @@ rule figure:
         report(
             "results/{experiment}/figures/{figure}_{dataset}.svg",
             caption="../report/figures.rst",
-            category=lambda wildcards: "Figures" if wildcards.figure == "replay_count" else "Diagnostics",
+            category="3 Figures",
             labels=lambda wildcards: {
-                "figure": FIGURE_TITLES[wildcards.figure],
+                "figure": figure_title(wildcards.figure),
                 "data": dataset_label(wildcards.dataset),
             },
         ),
@@ -170,18 +170,19 @@ rule figure:
         mem_mb=asked_megabytes(interpreter(200)),
         runtime=asked_minutes(moments),
     params:
-        drcrm=drcrm,
+        drcrm=drcrm_anew,
         selection=option("selection"),
         shown=shown,
         named=named,
         names=names,
         labels=n_labels,
         algorithms=lambda wildcards: lookups.shown_algorithms(config, wildcards.experiment, wildcards.figure),
+        held_out=option("split_unit"),
     message:
         "{wildcards.figure} figure of {wildcards.experiment} on {wildcards.dataset}"
     shell:
         "{params.drcrm} figures {wildcards.figure} --metrics {input.metrics} --grids {input.grids}"
         " --dataset {wildcards.dataset} --labels {params.labels} --selection {params.selection}"
         " --seeds {params.shown[seeds]} --replay-counts {params.shown[counts]}"
-        " --algorithms {params.algorithms}"
+        " --algorithms {params.algorithms} --split-unit {params.held_out}"
         " --names {params.names:q} --output {output} 2> {log}"

@@ -1,6 +1,6 @@
 """Upper bounds of a mean that hold with a stated probability.
 
-A bound is of E z, for independent z.
+A bound is of E z, for independent z: of a policy that was fixed before, not learned from the same rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def upper_bound(
     method
         A divergence with φ''(1) > 0, by its name in :mod:`drcrm.divergences` or itself: the value of its ball of radius
         φ''(1) u²/(2n), u the normal quantile at ``confidence``. Asymptotic. Source: Lemma 1 of the paper (Duchi, Glynn
-        & Namkoong), with its quantile corrected.
+        & Namkoong), with its quantile and its missing φ''(1) corrected.
         "student": mean + t √(V/n), t the quantile with n − 1 degrees of freedom. Exact for normal z, else asymptotic.
         "empirical_bernstein": mean + √(2V ln(2/δ)/n) + 7 (high − low) ln(2/δ)/(3(n − 1)). Source: Maurer & Pontil 2009.
         "log_smoothing", for z ≤ 0: (1 − e^{−λx})/λ, x = −(1/(λn)) Σ log(1 − λz) + ln(1/δ)/(λn). It is Markov's

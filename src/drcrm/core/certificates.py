@@ -1,6 +1,7 @@
 """Certificates: what held-out rows of a log say of a policy's cost, with a bound that holds with a stated probability.
 
-It holds if the policy, and the cost model of a doubly robust estimate, were made from other rows.
+It holds if the policy, and the cost model of a doubly robust estimate, were made from other rows: they are fixed. By a
+ball, the default, it holds as n → ∞ only.
 """
 
 from __future__ import annotations
@@ -72,12 +73,12 @@ def policy_certificate(
     high: float | None = None,
     smoothing: float | None = None,
 ) -> Certificate:
-    """Return a certificate of a policy's expected cost, in the units of the cost, from rows it was not learned from.
+    """Return a certificate of a fixed policy's expected cost, in the units of the cost; by default as n → ∞.
 
     Parameters
     ----------
     policy : ExponentialPolicy or a fitted estimator
-        It draws its actions: a certificate is not one of its most probable actions.
+        The certificate is of actions drawn from it, as its propensities say, not of its most probable actions.
     log : BanditLog
         Rows that neither the policy nor the cost model was made from.
     estimate : "ips", "snips" or "dr"

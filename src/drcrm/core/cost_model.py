@@ -1,6 +1,6 @@
 """A model of the cost: ridge regression on the policy's own joint features, linear in the action.
 
-ĉ(x, y) = a + x·b_0 + Σ_l y_l x·b_l, so that the expectation under a policy, a + x·b_0 + Σ_l σ(u_l) x·b_l, is exact.
+ĉ(x, y) = e_0 + Σ_l y_l e_l, e_l = a_l + x·b_l, so that the expectation under a policy, e_0 + Σ_l σ(u_l) e_l, is exact.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ..errors import InputError, warn
 from .log import BanditLog
 from .numerics import shown
 from .policies import ExponentialPolicy, as_policy
-from .scales import largest_entries
+from .scales import feature_scales
 from .validation import (
-    Features,
     above_zero,
     check_actions,
     check_coefficients,
     check_features,
     check_not_one_hot,
     check_vector,
+    constant_features,
 )
 
 PENALTIES = tuple(10 ** (-k / 2) for k in range(2, 9))
@@ -41,9 +41,9 @@ PROBES = 8  # actions at random, and at least as many of each context, at which 
 class CostModel:
     """Ridge regression of the logged costs: minimises the mean squared error + λ Σ_j s_j² ‖B_j‖², s_j = max |x_j|.
 
-    The units of the features so do not matter. The penalty leaves the intercept a alone: a constant added to the costs
-    is added to a, and to nothing else. It does not leave all of b_0 alone, which with as many features as contexts
-    would interpolate their costs.
+    The units of the features so do not matter. The penalty leaves the intercept a_0 alone: a constant added to the
+    costs is added to a_0, and to nothing else. It does not leave all of b_0 alone, which with as many features as
+    contexts would interpolate their costs.
 
     Parameters
     ----------
@@ -56,8 +56,9 @@ class CostModel:
     ----------
     coef_ : array (d, q + 1)
         B: the q label columns, then b_0. May be set by hand, in place of ``fit``.
-    intercept_ : float
-        a; 0 where a feature is constant, whose b_0 then holds it, and where ``coef_`` was set by hand.
+    intercept_ : array (q + 1,), or 0
+        a: those of the labels, then a_0. A fit finds a_0 alone, 0 where a feature is constant, whose b_0 then holds it;
+        0 where ``coef_`` was set by hand.
     penalty_ : float
     """
 
@@ -83,21 +84,23 @@ class CostModel:
         where these do not converge.
         """
         log = log.recount(log.count)
-        scales = largest_entries(log.X)
-        scales[scales == 0] = 1
+        scales = feature_scales(log.X)
         log = log.with_contexts(log.X / scales)
         penalty = _choose(log) if isinstance(self.penalty, str) and self.penalty == "auto" else self.penalty
         self.penalty_ = above_zero(penalty, "penalty")
         coef = _solution(log, self.penalty_)
-        self.intercept_ = float(log.count @ (log.cost - modelled_cost(log, log.X @ coef)) / log.size)
-        constant = np.flatnonzero(_constant(log.X))
-        if constant.size:
-            at = constant[-1]
-            coef[at, -1] += self.intercept_ / log.X[0, at]
-            self.intercept_ = 0.0
-        self.coef_ = _finite(coef / scales[:, None])
-        _finite(self.intercept_)
+        self.coef_, self.intercept_ = coef, np.zeros(coef.shape[1])
+        self.add(log.count @ (log.cost - modelled_cost(log, log.X @ coef)) / log.size, log.X)
+        self.coef_, self.intercept_ = _finite(coef / scales[:, None]), _finite(self.intercept_)
         return self
+
+    def add(self, constant: float, X) -> None:
+        """Add a constant to all costs: to b_0 of a feature that is constant in X, (m, d), or to the intercept."""
+        features = np.flatnonzero(constant_features(X))
+        if features.size:
+            self.coef_[features[-1], -1] += constant / X[0, features[-1]]
+        else:
+            self.intercept_[-1] += constant
 
     def predict(self, X, Y) -> np.ndarray:
         """Return ĉ(x_i, y_i), shape (n,), from X (n, d) and Y (n, q)."""
@@ -116,14 +119,47 @@ class CostModel:
         return (policy.marginals(X) * effects[:, :-1]).sum(axis=1) + effects[:, -1]
 
     def effects(self, X) -> np.ndarray:
-        """Return what each label adds to the cost, x·b_l, and last the cost of none, a + x·b_0, shape (n, q + 1)."""
+        """Return what each label adds to the cost, and last the cost of none: e_1 … e_q, e_0, shape (n, q + 1)."""
         _require_coefficients(self)
         X = check_features(X)
         if X.shape[1] != len(self.coef_):
             raise InputError(f"X has {X.shape[1]} features, the cost model has {len(self.coef_)}")
-        effects = X @ self.coef_
-        effects[:, -1] += self.intercept_
-        return effects
+        return X @ self.coef_ + self.intercept_
+
+
+def appended(model, constant: bool, origin: float):
+    """Return a cost model for costs less an origin, and for contexts with a constant appended where that is true."""
+    if not isinstance(model, CostModel):
+        return _Appended(model, constant, origin) if hasattr(model, "predict") else model
+    _require_coefficients(model)
+    other, coef = CostModel(model.penalty), check_coefficients(model.coef_)
+    other.coef_, other.intercept_ = coef, np.zeros(coef.shape[1]) + model.intercept_
+    other.intercept_[-1] -= origin
+    if constant:
+        other.coef_, other.intercept_ = np.vstack([coef, other.intercept_]), 0.0
+    return other
+
+
+def parted(model: CostModel) -> CostModel:
+    """Return a model of contexts without the constant that the given one's have appended."""
+    other = CostModel(model.penalty)
+    other.penalty_, other.coef_ = model.penalty_, model.coef_[:-1]
+    other.intercept_ = model.intercept_ + model.coef_[-1]
+    return other
+
+
+class _Appended:
+    """A user's model as ``appended`` says."""
+
+    def __init__(self, model, constant: bool, origin: float):
+        self.model, self.constant, self.origin = model, constant, origin
+
+    def predict(self, X, Y) -> np.ndarray:
+        found = self.model.predict(X[:, :-1] if self.constant else X, Y)
+        return check_vector(found, X.shape[0], "the prediction of the cost model") - self.origin
+
+    def expectation(self, X, policy) -> np.ndarray:
+        return self.model.expectation(X[:, :-1] if self.constant else X, policy) - self.origin
 
 
 def label_effects(model, X, n_labels: int) -> np.ndarray:
@@ -281,14 +317,6 @@ class _NormalEquations:
         gram.ravel()[:: len(mean) + 1] += penalty
         factors = cho_factor(gram.T, lower=True, overwrite_a=True, check_finite=False)
         return cho_solve(factors, self.target.T.ravel()).reshape(columns, d).T
-
-
-def _constant(X: Features) -> np.ndarray:
-    """Which features are the same in all contexts, and not 0, a mask (d,)."""
-    least, most = X.min(axis=0), X.max(axis=0)
-    if sparse.issparse(X):
-        least, most = least.toarray().ravel(), most.toarray().ravel()
-    return (least == most) & (least != 0)
 
 
 def _finite(values):

@@ -18,7 +18,6 @@ from .risks import Risk
 
 KINK = 1e-3  # of Σ s |w (c − v)|: while R is more, the search is not over
 CLOSE = 1e-11  # a step of the ratio's search, in units of the range of costs, that is the last
-FAR = 1e3  # times the range of costs, the distance from 0 at which they are taken from the least
 
 
 class Estimate(ABC):
@@ -33,6 +32,9 @@ class Estimate(ABC):
 
     uses_weights = True
     uses_model = False
+    moves_with_costs = (
+        False  # whether a constant added to all costs is added to every risk's value, and changes no slope
+    )
 
     def __init__(self, log: BanditLog, modelled: np.ndarray | None = None):
         self.cost = log.cost
@@ -64,12 +66,11 @@ class InversePropensity(Estimate):
 class SelfNormalised(Estimate):
     """snips. Without a row of positive weight the value is NaN, and the slope 0."""
 
+    moves_with_costs = True
+
     def __init__(self, log, modelled=None):
         super().__init__(log)
-        low, high = self.cost.min(), self.cost.max()
-        self.origin = low if max(abs(low), abs(high)) > FAR * (high - low) else 0.0
-        self.cost = self.cost - self.origin
-        self.bounds = low - self.origin, high - self.origin
+        self.bounds = self.cost.min(), self.cost.max()
 
     def evaluate(self, risk, weight, slope, expected, start):
         mean = self.share @ weight
@@ -80,7 +81,7 @@ class SelfNormalised(Estimate):
         value, worst, total, start = self._ratio(risk, weight, mean, start)
         worst = worst * (self.cost - value)
         worst *= slope
-        return self.origin + value, worst / total if total > 0 else np.zeros(len(weight)), None, start
+        return value, worst / total if total > 0 else np.zeros(len(weight)), None, start
 
     def _ratio(self, risk: Risk, weight: np.ndarray, mean: float, start) -> tuple[float, np.ndarray, float, object]:
         """Return the smallest v with R(w (c − v)) ≤ 0, s = ∂R/∂z there, Σ s w, and where a next search may start.
@@ -120,13 +121,13 @@ class SelfNormalised(Estimate):
         through_ratio = worst.sum() - worst @ weight / mean
         through_mean = worst @ (weight * centred) / mean
         in_weight = (worst * centred + self.share * (centred * through_ratio - through_mean)) / mean
-        return self.origin + value, in_weight * slope, None, None
+        return value, in_weight * slope, None, None
 
 
 class DoublyRobust(Estimate):
     """dr."""
 
-    uses_model = True
+    uses_model = moves_with_costs = True
 
     def __init__(self, log, modelled=None):
         super().__init__(log)

@@ -7,12 +7,17 @@ Source: sections 2.3 and 4 of the paper (exponential models, multi-label actions
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ..errors import InputError
 from .action_map import action_map
 from .numerics import exp
-from .validation import as_float, check_actions, check_context, check_features
+from .validation import as_float, check_actions, check_context, check_features, check_vector, with_constant
+
+if TYPE_CHECKING:
+    from .log import BanditLog
 
 LARGE = 700.0  # e^u does not overflow up to here, and 1 + e^u = e^u from far below
 
@@ -24,26 +29,37 @@ class ExponentialPolicy:
     ----------
     coef : array (d, q)
         Θ: one column per label. A constant feature of x, where there is one, makes its row the intercepts.
+    intercept : array (q,), optional
+        What is added to the scores of the labels; 0 by default.
     """
 
-    def __init__(self, coef: np.ndarray):
+    def __init__(self, coef: np.ndarray, intercept: np.ndarray | None = None):
         coef = as_float(coef, "coef")
         if coef.ndim != 2:
             raise InputError(f"coef has shape {coef.shape}, expected (features, labels)")
         if not np.isfinite(coef).all():
             raise InputError("coef has a NaN or infinite entry, expected finite coefficients")
         self.coef = coef
+        self.intercept = (
+            np.zeros(coef.shape[1]) if intercept is None else check_vector(intercept, coef.shape[1], "intercept")
+        )
 
     def __repr__(self) -> str:
         return f"ExponentialPolicy({self.coef.shape[0]} features, {self.coef.shape[1]} labels)"
 
+    def without_intercept(self, log: BanditLog) -> tuple[BanditLog, np.ndarray]:
+        """Return a log and Θ of this policy on its contexts: with a constant appended, if there is an intercept."""
+        if not self.intercept.any():
+            return log, self.coef
+        return log.with_contexts(with_constant(log.X)), np.vstack([self.coef, self.intercept])
+
     def decision_function(self, X) -> np.ndarray:
-        """Return the label scores u = XΘ, shape (n, q)."""
+        """Return the label scores u = XΘ, and the intercept, shape (n, q)."""
         X = check_features(X)
         if X.shape[1] != self.coef.shape[0]:
             raise InputError(f"X has {X.shape[1]} features, the policy has {self.coef.shape[0]}")
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = X @ self.coef
+            scores = X @ self.coef + self.intercept
         if not np.isfinite(scores).all():
             raise InputError("X times coef is beyond the range of floating-point numbers")
         return scores

@@ -200,12 +200,14 @@ class AdaptiveBoltzmannRisk(Risk):
 
 
 class Ball(Risk):
-    """What balls share: a radius, or "auto", that at which the value is an upper confidence bound of the mean.
+    """What balls share: a radius, or "auto", that at which the value is an upper confidence bound of the mean as n → ∞.
+
+    That bound is of z fixed beforehand: of one policy that was not learned from the same rows.
 
     Parameters
     ----------
     radius : float ≥ 0 or "auto"
-        ε; "auto" is φ''(1) z²/(2n), z the one-sided normal quantile at ``confidence``, as n → ∞ (Lemma 1 of the paper).
+        ε; "auto" is φ''(1) z²/(2n), z the one-sided normal quantile at ``confidence``: Lemma 1 of the paper, corrected.
     confidence : float in (½, 1)
         At which "auto" is calibrated.
     """
@@ -223,7 +225,10 @@ class Ball(Risk):
 
 
 def calibrated_radius(curvature: float, confidence: float, n: float) -> float:
-    """φ''(1) z²/(2n), z the one-sided normal quantile: Lemma 1 of the paper presupposes φ''(1) = 2, and two sides."""
+    """φ''(1) z²/(2n), z the one-sided normal quantile.
+
+    Lemma 1 of the paper prints the two-sided quantile at φ''(1) = 2 for every φ: too little where φ''(1) is larger.
+    """
     return curvature * ndtri(confidence) ** 2 / (2 * n)
 
 
@@ -318,6 +323,8 @@ class Chi2Ball(Ball):
 
 class LogSmoothingRisk(Risk):
     """Logarithmic smoothing: −(1/λ) mean log(1 − λz), for z < 1/λ. Source: Sakhi, Aouali, Alquier & Chopin 2024.
+
+    The risk alone: its authors' code starts at the logging policy and penalises the KL divergence from it.
 
     Parameters
     ----------

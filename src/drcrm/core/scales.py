@@ -1,18 +1,25 @@
-"""The sizes of what is learned from: features of unlike scale, and numbers beyond reason, in words with the remedy."""
+"""The sizes of what is learned from, and what stands in the way of a fit, in words with the remedy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.linalg import lsqr
 
 from .log import BanditLog
-from .validation import Features
+from .policies import ExponentialPolicy
+from .risks import KLBall
+from .validation import Features, constant_features
+
+if TYPE_CHECKING:
+    from .objective import Objective
 
 LIKE = 1e3  # times that one feature's scale may be another's
 REASON = 1e6  # features, costs and 1/p up to here are not what takes an objective beyond the range of numbers
-HUGE = 1e150  # squares of what is larger overflow
+SPAN = 10_000  # rows on which columns are taken to add up to a constant, if they do
 SHOWN = 5  # columns that are named
 
 
@@ -28,21 +35,9 @@ def largest_entries(X: Features) -> np.ndarray:
 
 
 def feature_scales(X: Features) -> np.ndarray:
-    """Return the unit of each feature, the root mean square of its values other than 0, shape (d,); 1 where all are 0.
-
-    Of those other than 0, since a rare word's entries are like those of other words.
-    """
+    """Return the unit of each feature, its largest |x|, shape (d,); 1 where all are 0."""
     largest = largest_entries(X)
-    unit = np.where(largest > 0, largest, 1)
-    if largest.max() < HUGE and unit.min() > 1 / HUGE:
-        unit = np.ones(X.shape[1])
-    else:  # squares of what is larger or smaller are beyond the range of numbers
-        X = X @ sparse.diags_array(1 / unit) if sparse.issparse(X) else X / unit
-    if sparse.issparse(X):
-        squares, present = X.power(2).sum(axis=0), X.astype(bool).sum(axis=0)
-    else:
-        squares, present = np.einsum("kd,kd->d", X, X), np.count_nonzero(X, axis=0)
-    return np.where(largest > 0, unit * np.sqrt(squares / np.maximum(present, 1)), 1)
+    return np.where(largest > 0, largest, 1)
 
 
 def spread(log: BanditLog) -> float:
@@ -52,6 +47,37 @@ def spread(log: BanditLog) -> float:
         return abs(float(least)) or 1.0
     share, place = log.count / log.size, (log.cost - least) / (most - least)
     return float((most - least) * np.sqrt(share @ (place - share @ place) ** 2))
+
+
+def has_constant(X: Features) -> bool:
+    """Whether a column of X is constant, or some add up to a constant, as one-hot columns do."""
+    if constant_features(X).any():
+        return True
+    some = X[:SPAN] / feature_scales(X[:SPAN])
+    sums = some @ lsqr(some, np.ones(some.shape[0]), atol=1e-12, btol=1e-12, iter_lim=100)[0]
+    return bool(np.abs(sums - 1).max() < 1e-6)
+
+
+def why_flat(objective: Objective, start: np.ndarray) -> str:
+    """Say why L-BFGS has not moved from where it started, (d, q)."""
+    log, risk, largest = objective.log, objective.risk, objective.log.cost.max()
+    if log.cost.min() == largest:
+        return "all costs are equal"
+    value, gradient = objective(start)
+    weight, slope = objective.weight(ExponentialPolicy(start).log_prob(log.X, log.Y, log.context), log.log_propensity)
+    if not slope.any():
+        return "no row's weight changes there: all are clipped, or vanish"
+    if gradient.any():
+        return "its gradient there is within tol of 0"
+    _, worst = risk(weight * (log.cost - value * objective.estimate.moves_with_costs), log.count)
+    if not worst[log.cost < largest].any():
+        share = log.count @ (log.cost == largest) / log.size
+        least = f", less than {-np.log(share):.3g}" if isinstance(risk, KLBall) else ""
+        return (
+            f"the worst case of {risk!r} is the rows of the largest cost alone, {100 * share:.3g} % of all, and no "
+            f"policy changes that; take a smaller ball{least}"
+        )
+    return "its gradient there is 0"
 
 
 def unlike_scales(scales: np.ndarray, names: Sequence[int | str] | None = None) -> str:

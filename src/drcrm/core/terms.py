@@ -135,7 +135,8 @@ def off_policy_value(
     found, expected = policy.coef.shape, (log.X.shape[1], log.Y.shape[1])
     if found != expected:
         raise InputError(f"the policy's coef has shape {found}, expected {expected}, as the log has")
-    value = float(terms.objective(log, clip, effects)(policy.coef)[0])
+    stacked, coef = policy.without_intercept(log)
+    value = float(terms.objective(stacked, clip, effects)(coef)[0])
     low, high = log.cost.min(), log.cost.max()
     room = ROUNDING * max(abs(low), abs(high))
     reasons = [low_weights(importance_weights(policy, log), log)] if ESTIMATES[estimate].uses_weights else []

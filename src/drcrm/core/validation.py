@@ -40,6 +40,20 @@ def check_features(X, name: str = "X") -> Features:
     return X
 
 
+def with_constant(X: Features) -> Features:
+    """Return X with a last column of ones."""
+    ones = np.ones((X.shape[0], 1))
+    return sparse.hstack([X, ones], format="csr") if sparse.issparse(X) else np.hstack([X, ones])
+
+
+def constant_features(X: Features) -> np.ndarray:
+    """Return which features are the same in all contexts, and not 0, a mask (d,)."""
+    least, most = X.min(axis=0), X.max(axis=0)
+    if sparse.issparse(X):
+        least, most = least.toarray().ravel(), most.toarray().ravel()
+    return (least == most) & (least != 0)
+
+
 def check_coefficients(coef) -> np.ndarray:
     """Return ``coef`` as a finite array (features, columns), with at least one of each; it is dense."""
     return check_features(as_float(coef, "coef"), "coef")

@@ -58,6 +58,9 @@ class Clipped(Weight):
 class Implicit(Weight):
     """π/(p + λ), implicit exploration. Source: Neu 2015; Gabbianelli, Neu & Papini 2023.
 
+    The weight alone. Public code that learns with it (of Sakhi et al. 2024) starts at the logging policy and penalises
+    the KL divergence from it.
+
     Parameters
     ----------
     exploration : float > 0
@@ -75,6 +78,9 @@ class Implicit(Weight):
 
 class Smoothed(Weight):
     """π/p^α, exponential smoothing. Source: Aouali, Brunel, Rohde & Korba 2023.
+
+    The weight alone. Public code that learns with it (of Sakhi et al. 2024) starts at the logging policy and penalises
+    the KL divergence from it.
 
     Parameters
     ----------

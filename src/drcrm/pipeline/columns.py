@@ -36,7 +36,7 @@ GRID_COLUMNS = [
 LEMMA_COLUMNS = {
     "lemma1": ["tail", "n", "method", "radius", "confidence", "coverage", "low", "high", "limit", "width"],
     "lemma2": ["tail", "divergence", "n", "printed", "rescaled", "limit"],
-    "lemma3": ["tail", "radius", "ball", "penalised", "least_weight", "breaking", "calibrated"],
+    "lemma3": ["tail", "radius", "ball", "primal", "dual", "penalised", "least_weight", "breaking", "calibrated"],
     "lemma4": ["tail", "radius", "temperature", "primal", "dual", "boltzmann", "divergence"],
     "lemma5": ["tail", "radius", "ratio", "premium", "premium_sum", "reached", "calibrated"],
     "weights": ["tail", "divergence", "z", "weight"],

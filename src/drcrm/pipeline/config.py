@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from difflib import get_close_matches
 from itertools import product
+from pathlib import Path
+from typing import NamedTuple
 
 import jsonschema
 
-from ..errors import InputError, located, printable
+from ..errors import InputError, printable
 from ..registry import PAPERS, SCORES, STARTS, find_estimator
 from .lookups import all_starts
 from .names import check_file_name
 
+NAMED = {"datasets": "data set", "algorithms": "algorithm", "experiments": "experiment"}
 SPARE_COLOURS = ("#882255", "#44AA99", "#999933", "#332288")
 DEEPEST = 20  # keys over one another in a configuration
 SPARE_MARKERS = "*hpd<>HX"
+
+# Of the schema's keywords: what they refuse can be looked at further.
+_OF_MISSING_KEYS = ("required", "dependentRequired", "oneOf")
+_OF_A_WHOLE = (*_OF_MISSING_KEYS, "minProperties", "minItems", "maxItems", "uniqueItems", "not")
 
 _TYPES = {
     "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
@@ -40,63 +47,99 @@ _Validator = jsonschema.validators.extend(
 )
 
 
+class Fault(NamedTuple):
+    """What is wrong at a key: its path, what is said of it, and whether what stands there can be looked at further."""
+
+    path: tuple
+    said: str
+    usable: bool = True
+
+
 def complete(config: Mapping, schema: Mapping) -> dict:
-    """Return a configuration with every default filled in; InputError names the key that is wrong and what is allowed.
+    """Return a configuration with every default filled in.
 
     Text counts as the number or truth value that it spells where the schema wants one: Snakemake's --config gives
     nested values as text, and YAML reads 1e-5 as text.
 
-    An experiment's ablation adds its algorithms from other starts.
+    An experiment's replay curve and ablation keep of their algorithms those that the experiment has; ``left_out`` says
+    which go. Its ablation adds its algorithms from other starts. Algorithms without a colour or marker get a pair of
+    their own.
 
-    Beyond the schema it checks that the data sets, algorithms, experiments and scores that are named exist, and that an
-    algorithm's parameters are its estimator's. Algorithms without a colour or marker get a pair of their own.
+    Raises
+    ------
+    InputError
+        A line for each error, in the order of the configuration, with the key and what is allowed: what the schema
+        refuses; data sets, algorithms, experiments, scores and starts that there are not; parameters of an algorithm
+        that are not its estimator's.
     """
-    _check_keys(config)
-    config = _typed(config, schema, schema)
-    error = jsonschema.exceptions.best_match(_Validator(schema).iter_errors(config))
-    if error is not None:
-        raise InputError(printable(_explain(error)))
+    given = config
+    odd = list(_odd_keys(config))
+    config = _typed(_without_unusable(config, odd), schema, schema)
+    names = {kind: list(each) if isinstance(each := config.get(kind), Mapping) and each else None for kind in NAMED}
+    refused = [*odd, *_refused(config, schema)]
+    config = _without_unusable(config, refused)
     _fill(config, schema, schema)
-    for name, algorithm in config["algorithms"].items():
-        with located(f"config: algorithms.{name}"):
-            estimator = find_estimator(algorithm["estimator"])
-            estimator.along(algorithm.get("parameter"), algorithm.get("grid", []), algorithm["options"])
+    for kind in NAMED:
+        config.setdefault(kind, {})
     _name(config["datasets"])
     _name(config["algorithms"])
-    _tell_apart(config["algorithms"])
-    for name, dataset in config["datasets"].items():
-        for part in ("train", "test"):
-            with located(f"config: datasets.{name}.{part}"):
-                for file in dataset.get(part, []):
-                    check_file_name(file)
-        for file in dataset["sha256"]:
-            _known(file, dataset.get("train", []) + dataset.get("test", []), f"datasets.{name}.sha256", "file")
-    for name, experiment in config["experiments"].items():
+    for experiment in config["experiments"].values():
         experiment.setdefault("algorithms", [each for each in PAPERS if each in config["algorithms"]])
-        place = f"experiments.{name}"
-        for dataset in experiment["datasets"]:
-            _known(dataset, config["datasets"], f"{place}.datasets", "data set")
-        for dataset in experiment.get("replay_curve", {}).get("datasets", []):
-            _known(dataset, config["datasets"], f"{place}.replay_curve.datasets", "data set")
-        for algorithm in experiment["algorithms"]:
-            _known(algorithm, config["algorithms"], f"{place}.algorithms", "algorithm")
-        for algorithm in experiment.get("replay_curve", {}).get("algorithms", []):
-            _known(algorithm, experiment["algorithms"], f"{place}.replay_curve.algorithms", "algorithm")
-        for algorithm in experiment.get("ablation", {}).get("algorithms", []):
-            _known(algorithm, experiment["algorithms"], f"{place}.ablation.algorithms", "algorithm")
-        for selection in experiment["selection"]:
-            _known(selection, SCORES, f"{place}.selection", "held-out score")
-        for start in experiment.get("ablation", {}).get("starts", []):
-            _known(start, STARTS, f"{place}.ablation.starts", "start")
-        _add_starts(config["algorithms"], experiment)
-    for dataset in config["theory"]["datasets"]:
-        _known(dataset, config["datasets"], "theory.datasets", "data set")
-    for experiment in config["run"]:
-        _known(experiment, config["experiments"], "run", "experiment")
+    unfit = [*_unfit_algorithms(config["algorithms"], refused), *_unfit_files(config["datasets"], refused)]
+    faults = [*refused, *unfit, *_unknown_names(config, names)]
+    if not faults:
+        _tell_apart(config["algorithms"])
+        for experiment in config["experiments"].values():
+            _keep_own(experiment)
+            faults += _add_starts(config["algorithms"], experiment)
+    if faults:
+        faults.sort(key=lambda fault: _position(fault.path, given))
+        raise InputError(*dict.fromkeys(printable(f"{_place(fault.path)}: {fault.said}") for fault in faults))
     return config
 
 
-def _add_starts(algorithms: dict[str, dict], experiment: Mapping) -> None:
+def left_out(given: Mapping, config: Mapping, name: str) -> str:
+    """Which algorithms of its replay curve and ablation an experiment has not, and what follows, in words.
+
+    From the configuration as it was given to ``complete``, and as it came back; nothing where it has all.
+    """
+    before, after = (each["experiments"][name] for each in (given, config))
+    said = []
+    for part, without_any in (("replay_curve", "which shows all it has"), ("ablation", "which falls away")):
+        gone = [each for each in before.get(part, {}).get("algorithms", []) if each not in after["algorithms"]]
+        if gone:
+            follows = "" if "algorithms" in after.get(part, {}) else f", {without_any}"
+            said.append(f"{', '.join(gone)} of its {part}{follows}")
+    return f"not among its algorithms, and left out: {'; '.join(said)}" if said else ""
+
+
+def unknown_experiment(name: str, config: Mapping) -> str:
+    """What to say of an experiment that a configuration has not; nothing of one that it has."""
+    targets = [*config["experiments"], "theory"]
+    if name in targets:
+        return ""
+    if Path(f"results/{name}/metrics.csv").exists():
+        return (
+            f"results/{name} is of an experiment that the configuration lacks: give its file, --configfile FILE, "
+            "with make CONFIG=FILE"
+        )
+    return f"there is no experiment {name!r}{_allowed(name, targets)}"
+
+
+def _keep_own(experiment: dict) -> None:
+    """Leave an experiment's curve and ablation its own algorithms: without any, all are shown, and nothing ablated."""
+    for part in ("replay_curve", "ablation"):
+        shown = experiment.get(part, {})
+        left = [each for each in shown.get("algorithms", []) if each in experiment["algorithms"]]
+        if left:
+            shown["algorithms"] = left
+        elif part == "ablation":
+            experiment.pop(part, None)
+        else:
+            shown.pop("algorithms", None)
+
+
+def _add_starts(algorithms: dict[str, dict], experiment: Mapping) -> Iterator[Fault]:
     """Add the algorithms of an experiment's ablation as they start elsewhere than where they are configured to."""
     for name, by_start in all_starts(algorithms, experiment).items():
         for start, key in by_start.items():
@@ -105,7 +148,104 @@ def _add_starts(algorithms: dict[str, dict], experiment: Mapping) -> None:
                 options = {**algorithms[name]["options"], "start": start}
                 added = {**algorithms[name], "label": label, "options": options}
                 if algorithms.setdefault(key, added) != added:
-                    raise InputError(f"config: algorithms.{key}: this name is that of {name} in an ablation")
+                    yield Fault(("algorithms", key), f"this name is that of {name} in an ablation")
+
+
+def _refused(config: Mapping, schema: Mapping) -> Iterator[Fault]:
+    """What the schema refuses; no missing key where an unknown one is like it, nor what only follows from a type."""
+    errors = [jsonschema.exceptions.best_match([error]) for error in _Validator(schema).iter_errors(config)]
+    other_types = [error.absolute_path for error in errors if error.validator == "type"]
+    misspelt = []
+    for error in errors:
+        path, kind = error.absolute_path, error.validator
+        if kind == "additionalProperties":
+            allowed = error.schema["properties"]
+            for key in error.instance.keys() - allowed.keys():
+                misspelt += [path] if _near(key, allowed) else []
+                yield Fault((*path, key), f"unknown key{_allowed(key, allowed)}")
+        elif not (kind in _OF_MISSING_KEYS and path in misspelt) and (kind == "type" or path not in other_types):
+            name = [error.instance] if "propertyNames" in error.absolute_schema_path else []
+            yield Fault((*path, *name), _explain(error), kind in _OF_A_WHOLE)
+
+
+def _unfit_algorithms(algorithms: Mapping, faults: Iterable[Fault]) -> Iterator[Fault]:
+    """What does not fit its estimator; where more is wrong with an algorithm, the estimator's name alone."""
+    for name, algorithm in algorithms.items():
+        wrong = _wrong_keys(faults, "algorithms", name)
+        try:
+            if "estimator" in algorithm:
+                estimator = find_estimator(algorithm["estimator"])
+                if wrong <= {"label", "colour", "marker"}:
+                    estimator.along(algorithm.get("parameter"), algorithm.get("grid", []), algorithm["options"])
+        except InputError as error:
+            yield Fault(("algorithms", name), str(error))
+
+
+def _unfit_files(datasets: Mapping, faults: Iterable[Fault]) -> Iterator[Fault]:
+    """Names that no file can have, and digests of files that a data set has not."""
+    for name, dataset in datasets.items():
+        files = []
+        for part in ("train", "test"):
+            for file in dataset.get(part, []):
+                files.append(file)
+                try:
+                    check_file_name(file)
+                except InputError as error:
+                    yield Fault(("datasets", name, part), str(error))
+        if not {"train", "test"} & _wrong_keys(faults, "datasets", name):
+            yield from _unknown(("datasets", name, "sha256"), dataset["sha256"], files, "file")
+
+
+def _unknown_names(config: Mapping, names: Mapping) -> Iterator[Fault]:
+    """Names of what there is not; ``names`` has what there is, be it right or wrong, or None where it is not known."""
+    for name, experiment in config["experiments"].items():
+        path = "experiments", name
+        for part in ((), ("replay_curve",), ("ablation",)):
+            options = experiment.get(part[0], {}) if part else experiment
+            for kind in ("datasets", "algorithms"):
+                yield from _unknown((*path, *part, kind), options.get(kind, []), names[kind], NAMED[kind])
+        yield from _unknown((*path, "selection"), experiment["selection"], SCORES, "held-out score")
+        starts = experiment.get("ablation", {}).get("starts", [])
+        yield from _unknown((*path, "ablation", "starts"), starts, STARTS, "start")
+    yield from _unknown(("theory", "datasets"), config["theory"]["datasets"], names["datasets"], "data set")
+    yield from _unknown(("run",), config["run"], names["experiments"], "experiment")
+
+
+def _unknown(path: tuple, found: Iterable[str], allowed: Collection[str] | None, kind: str) -> Iterator[Fault]:
+    """Those of the names found that are not allowed; none, where what is allowed is not known."""
+    for name in found if allowed is not None else ():
+        if name not in allowed:
+            yield Fault(path, f"unknown {kind} {name!r}{_allowed(name, allowed)}")
+
+
+def _wrong_keys(faults: Iterable[Fault], *path: str) -> set[str | None]:
+    """The keys of an object at which there are faults; None stands for the object itself."""
+    below = (fault.path[len(path) :] for fault in faults if fault.path[: len(path)] == path)
+    return {rest[0] if rest else None for rest in below}
+
+
+def _without_unusable(value: object, faults: Iterable[Fault]) -> object:
+    """A configuration without what cannot be looked at further: the rest is checked all the same."""
+    paths = {fault.path for fault in faults if not fault.usable}
+
+    def kept(value: object, *path: object) -> object:
+        if isinstance(value, Mapping):
+            return {key: kept(each, *path, key) for key, each in value.items() if (*path, key) not in paths}
+        if isinstance(value, list):
+            return [kept(each, *path, index) for index, each in enumerate(value) if (*path, index) not in paths]
+        return value
+
+    return kept(value)
+
+
+def _position(path: Sequence, value: object) -> list[int]:
+    """Where a path leads in a configuration: each key's number among those beside it, −1 where it is not there."""
+    position = []
+    for key in path:
+        keys = list(value) if isinstance(value, Mapping) else list(range(len(value))) if isinstance(value, list) else []
+        position.append(keys.index(key) if key in keys else -1)
+        value = value[key] if key in keys else None
+    return position
 
 
 def _name(entries: Mapping[str, dict]) -> None:
@@ -126,42 +266,38 @@ def _tell_apart(algorithms: Mapping[str, dict]) -> None:
             taken.add((each["marker"], each["colour"]))
 
 
-def _known(name: str, allowed, place: str, kind: str) -> None:
-    if name not in allowed:
-        raise InputError(f"config: {place}: unknown {kind} {name!r}{_allowed(name, allowed)}")
+def _near(name: object, allowed: Iterable) -> list[str]:
+    """The closest of the names allowed, if one is close."""
+    return get_close_matches(str(name), list(map(str, allowed)), n=1)
 
 
-def _allowed(name: str, allowed) -> str:
-    close = get_close_matches(str(name), list(map(str, allowed)), n=1)
-    return (f"; did you mean {close[0]!r}?" if close else "") + f" (allowed: {', '.join(map(str, allowed)) or 'none'})"
+def _allowed(name: object, allowed: Iterable) -> str:
+    hint = "".join(f"; did you mean {each!r}?" for each in _near(name, allowed))
+    return f"{hint} (allowed: {', '.join(map(str, allowed)) or 'none'})"
 
 
 def _explain(error: jsonschema.ValidationError) -> str:
-    """One line: the key's path, what it has, and what the schema allows."""
-    path, where = list(error.absolute_path), error.schema.get("description", "")
-    if error.validator == "additionalProperties":
-        path.append(sorted(set(error.instance) - set(error.schema["properties"]))[0])
-        return f"{_place(path)}: unknown key{_allowed(path[-1], error.schema['properties'])}"
+    """What a key has, and what the schema allows."""
+    where = error.schema.get("description", "")
     if "propertyNames" in error.absolute_schema_path:
         taken = f"is taken, one of {', '.join(error.validator_value['enum'])}" if error.validator == "not" else ""
-        return f"{_place([*path, error.instance])}: this name {taken or f'does not fit ({where})'}"
-    place = _place(path)
+        return f"this name {taken or f'does not fit ({where})'}"
     if error.validator == "oneOf" and all("required" in choice for choice in error.validator_value):
         choices = " or ".join(" and ".join(choice["required"]) for choice in error.validator_value)
-        return f"{place}: has {', '.join(error.instance)}; expected either {choices}"
-    return f"{place}: {error.message}" + (f" ({where})" if where else "")
+        return f"has {', '.join(error.instance) or 'nothing'}; expected either {choices}"
+    return error.message + (f" ({where})" if where else "")
 
 
-def _check_keys(value: object, *path: object) -> None:
-    """Raise InputError for a key that is no text, or for maps and lists without end, as YAML can have them."""
+def _odd_keys(value: object, *path: object) -> Iterator[Fault]:
+    """Keys that are no text, as YAML can have them; InputError for maps and lists without end."""
     if len(path) > DEEPEST:
-        raise InputError(f"{_place(path[:4])}: more than {DEEPEST} keys deep")
+        raise InputError(printable(f"{_place(path[:4])}: more than {DEEPEST} keys deep"))
     for key, each in (
         value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
     ):
         if isinstance(value, Mapping) and not isinstance(key, str):
-            raise InputError(printable(f"{_place(path)}: the key {key!r} is not text"))
-        _check_keys(each, *path, key)
+            yield Fault((*path, key), f"the key {key!r} is not text", usable=False)
+        yield from _odd_keys(each, *path, key)
 
 
 def _place(path) -> str:

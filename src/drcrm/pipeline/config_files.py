@@ -1,24 +1,79 @@
-"""Configuration files as they are written: YAML keeps the last of two keys with one name, and says nothing."""
+"""Configuration files as they are written: what is in them, and what YAML passes over in silence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import yaml
+from snakemake.utils import update_config
 
 from ..errors import InputError, printable
+from .config import complete
 
 
-def check_names(path: str | Path) -> None:
-    """Raise an InputError with the key and both lines if a map of a YAML or JSON file has two keys with one name."""
-    with open(path, encoding="utf-8") as stream:
+def completed(project: Path, given: Mapping, files: Sequence[str | Path]) -> tuple[dict, dict]:
+    """Return the project's configuration with what is given over it, as it is merged, and complete.
+
+    Maps merge, lists replace. Of what is given, ``files`` is where it comes from.
+
+    Raises
+    ------
+    InputError
+        A line for each key that a file has twice, and for each error of ``complete``.
+    """
+    shipped = project / "config.yaml"
+    schema = read_config(project / "workflow/schemas/config.schema.yaml")
+    faults = [line for path in (shipped, *files) for line in _repeated(path)]
+    update_config(merged := read_config(shipped), given)
+    try:
+        config = complete(merged, schema)
+    except InputError as error:
+        faults += error.args
+    if faults:
+        raise InputError(*faults)
+    return merged, config
+
+
+def read_configs(paths: Sequence[str | Path]) -> dict:
+    """Return what configuration files have together; InputError has a line for each that cannot be read."""
+    found, faults = {}, []
+    for path in paths:
         try:
-            root = yaml.compose(stream, Loader=yaml.SafeLoader)
-        except yaml.YAMLError as error:
-            raise InputError(printable(f"{path}: not YAML: {' '.join(str(error).split())}")) from None
-    for place, first, again in _doubles(root, [], set()):
-        raise InputError(printable(f"{path}, line {again}: {place} is there twice, first in line {first}"))
+            update_config(found, read_config(path))
+        except InputError as error:
+            faults += error.args
+    if faults:
+        raise InputError(*faults)
+    return found
+
+
+def read_config(path: str | Path) -> dict:
+    """Return what a configuration file has; InputError says in a line why it is none, with the file's line."""
+    found = _parsed(path, yaml.load)
+    if not isinstance(found, dict):
+        what = "nothing" if found is None else "no keys"
+        raise InputError(printable(f"{path}: {what} in it, expected those of a configuration"))
+    return found
+
+
+def _repeated(path: str | Path) -> Iterator[str]:
+    """What to say of a YAML or JSON file with a map that has two keys of one name, a line for each."""
+    for place, first, again in _doubles(_parsed(path, yaml.compose), [], set()):
+        yield printable(f"{path}, line {again}: {place} is there twice, first in line {first}")
+
+
+def _parsed(path: str | Path, parse: Callable) -> object:
+    """What one of PyYAML's parsers makes of a file."""
+    try:
+        return parse(Path(path).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except OSError as error:
+        raise InputError(printable(f"{path}: {(error.strerror or str(error)).lower()}")) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise InputError(printable(f"{path}{where}: not YAML: {problem}")) from None
 
 
 def _doubles(node: yaml.Node | None, path: list[str], seen: set[int]) -> Iterator[tuple[str, int, int]]:

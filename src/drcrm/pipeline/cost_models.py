@@ -14,7 +14,7 @@ from .files import read_npz, write_npz
 
 def write_cost_model(path: str | Path, model: CostModel) -> None:
     """Write a cost model's coefficients, its intercept and its penalty."""
-    write_npz(path, coef=model.coef_, intercept=np.array(model.intercept_), penalty=np.array(model.penalty_))
+    write_npz(path, coef=model.coef_, intercept=model.intercept_, penalty=np.array(model.penalty_))
 
 
 def read_cost_model(path: str | Path) -> CostModel:
@@ -23,5 +23,5 @@ def read_cost_model(path: str | Path) -> CostModel:
     with located(path):
         model.coef_ = check_coefficients(arrays["coef"])
         if "intercept" in arrays:
-            model.intercept_ = float(check_vector(np.ravel(arrays["intercept"]), 1, "intercept")[0])
+            model.intercept_ = check_vector(arrays["intercept"], model.coef_.shape[1], "intercept")
     return model

@@ -83,7 +83,8 @@ def names(config: Mapping, name: str) -> dict[str, dict]:
     """How an experiment's algorithms and data sets are named and drawn, as ``drcrm.report.style.Names`` has it."""
     experiment = config["experiments"][name]
     algorithms = {each: config["algorithms"][each] for each in all_algorithms(config, name)}
-    looks = {key: {part: each[part] for part in ("label", "colour", "marker")} for key, each in algorithms.items()}
+    parts = ("label", "colour", "marker", "group")
+    looks = {key: {part: each[part] for part in parts} for key, each in algorithms.items()}
     datasets = {each: label(config, each) for each in all_datasets(experiment)}
     return {"algorithms": looks, "datasets": datasets, "starts": all_starts(config["algorithms"], experiment)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from ..core.scales import largest_entries
+from ..core.scales import feature_scales
 from ..core.validation import Features, check_features
 from ..errors import InputError
 
@@ -26,8 +26,7 @@ def scaled(kind: str, X: Features, X_test: Features) -> tuple[Features, Features
         return X, X_test
     if kind == "standard" and sparse.issparse(X):
         raise InputError("scale is standard, which leaves no zeros of a sparse data set, expected max_abs or none")
-    largest = largest_entries(X)
-    largest[largest == 0] = 1
+    largest = feature_scales(X)
     with np.errstate(over="ignore"):
         train, test = _divided(X, largest), check_features(_divided(X_test, largest))
         if kind == "max_abs":

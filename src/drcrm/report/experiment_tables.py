@@ -99,23 +99,24 @@ def in_print(tables: Mapping[str, pd.DataFrame], plan: Plan, to: markup.Markup) 
 def pages(tables: Mapping[str, pd.DataFrame], plan: Plan, to: markup.Markup) -> dict[str, str]:
     """The tables of ``all_tables`` one by one, by title: those by each selection, and of the headline all the rest.
 
-    What is empty is left out: no grids, no data set that stands for one of the paper's, nothing beside POEM.
+    What is empty is left out: no grids, no data set that stands for one of the paper's, nothing beside POEM. Titles are
+    of letters, hyphens and spaces: the report has them in data URIs, whose head a comma would end.
     """
     headline, found = plan.selections[0], {}
     for metric, title in LOSSES.items():
         for by in plan.selections:
-            found[f"{title}, chosen by {SCORES[by].label}"] = markup.losses(tables[metric], metric, by, to)
+            found[f"{title} by {SCORES[by].label}"] = markup.losses(tables[metric], metric, by, to)
         found[f"{title} in detail"] = markup.details(tables[metric], metric, headline, to)
     if len(tables["hyperparameters"]):
         found["Chosen hyper-parameters"] = markup.hyperparameters(tables["hyperparameters"], plan.datasets, to)
     for name, title, part in (
-        ("paper_comparison", "Beside the paper", lambda table, metric: markup.comparison_of(table, metric, to)),
+        ("paper_comparison", "beside the paper", lambda table, metric: markup.comparison_of(table, metric, to)),
         (
             "differences_to_poem",
-            "Differences to POEM",
+            "beside POEM",
             lambda table, metric: markup.differences_by_count(table, metric, headline, to),
         ),
     ):
         for metric in dict.fromkeys(tables[name]["metric"]):
-            found[f"{title}, {LOSSES[metric].split()[0].lower()} loss"] = part(tables[name], metric)
+            found[f"{LOSSES[metric]} {title}"] = part(tables[name], metric)
     return found

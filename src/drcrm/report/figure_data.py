@@ -13,6 +13,7 @@ from .comparisons import interval
 from .style import Names
 
 LOSS, GREEDY = "expected_loss", "greedy_loss"
+LEVELS = ((LOGGING, LOSS), (LOGGING, GREEDY), (SKYLINE, GREEDY))  # what algorithms are seen beside, in every figure
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class DatasetResults:
     counts: Sequence[int]  # replay counts; figures of a single one take the first
     labels: int  # q: translated costs are Hamming losses less q
     names: Names = field(default_factory=Names)
+    held_out: str = "context"  # what was held out, a row or a context: of those certificates speak
 
     @classmethod
     def of(cls, metrics: pd.DataFrame, grids: pd.DataFrame, dataset: str, *, seeds: int, **others) -> DatasetResults:
@@ -43,9 +45,9 @@ class DatasetResults:
         table = at.pivot(index="seed", columns="replay_count", values=column)
         return table.reindex(index=range(self.seeds), columns=self.counts)
 
-    def losses(self, algorithm: str, selection: str | None = None) -> np.ndarray:
-        """Expected losses at the first replay count, for each seed."""
-        return self.runs(algorithm, selection or self.selections[0], LOSS)[self.counts[0]].to_numpy(dtype=float)
+    def losses(self, algorithm: str, selection: str | None = None, loss: str = LOSS) -> np.ndarray:
+        """Losses at the first replay count, for each seed."""
+        return self.runs(algorithm, selection or self.selections[0], loss)[self.counts[0]].to_numpy(dtype=float)
 
     @property
     def algorithms(self) -> list[str]:
@@ -54,7 +56,9 @@ class DatasetResults:
 
     @property
     def learned(self) -> list[str]:
-        return [name for name in self.algorithms if name not in ROLES]
+        """All but π0 and the skyline, by their groups."""
+        groups = self.names.grouped(name for name in self.algorithms if name not in ROLES)
+        return [name for members in groups.values() for name in members]
 
     @property
     def title(self) -> str:
@@ -62,13 +66,16 @@ class DatasetResults:
 
 
 def loss_by_count(results: DatasetResults) -> pd.DataFrame:
-    """The loss at each replay count, chosen by the headline score: (algorithm, replay_count, mean, low, high)."""
+    """The loss at each replay count, chosen by the headline score: (algorithm, loss, replay_count, mean, low, high).
+
+    The expected loss of each learned algorithm, and the losses of ``LEVELS``.
+    """
     rows = [
-        {"algorithm": name, "replay_count": count, **_summary(losses)}
-        for name in results.algorithms
-        for count, losses in results.runs(name, results.selections[0], LOSS).items()
+        {"algorithm": name, "loss": loss, "replay_count": count, **_summary(losses)}
+        for name, loss in [*((name, LOSS) for name in results.learned), *LEVELS]
+        for count, losses in results.runs(name, results.selections[0], loss).items()
     ]
-    return pd.DataFrame(rows, columns=["algorithm", "replay_count", "mean", "low", "high"])
+    return pd.DataFrame(rows, columns=["algorithm", "loss", "replay_count", "mean", "low", "high"])
 
 
 def loss_along_grids(results: DatasetResults) -> pd.DataFrame:
@@ -141,15 +148,10 @@ def closed_gap(results: DatasetResults) -> pd.DataFrame:
     0 is the mean expected loss of CIPS, 100 the mean greedy loss of the skyline, both at the first replay count; a row
     for the expected loss of each learned algorithm and of π0, and one for the greedy loss of π0.
     """
-    headline, count = results.selections[0], results.counts[0]
-
-    def losses(name: str, loss: str) -> np.ndarray:
-        return results.runs(name, headline, loss)[count].to_numpy(dtype=float)
-
-    bottom, top = losses(BASELINE, LOSS).mean(), losses(SKYLINE, GREEDY).mean()
+    bottom, top = results.losses(BASELINE).mean(), results.losses(SKYLINE, loss=GREEDY).mean()
     shown = [(name, LOSS) for name in [LOGGING, *results.learned]]
     rows = [
-        {"algorithm": name, "loss": loss, **_summary(100 * (bottom - losses(name, loss)) / (bottom - top))}
+        {"algorithm": name, "loss": loss, **_summary(100 * (bottom - results.losses(name, loss=loss)) / (bottom - top))}
         for name, loss in [*shown, (LOGGING, GREEDY)]
     ]
     return pd.DataFrame(rows, columns=["algorithm", "loss", "mean", "low", "high"])

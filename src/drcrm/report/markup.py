@@ -9,7 +9,7 @@ from html import escape
 import numpy as np
 import pandas as pd
 
-from ..registry import LOSSES, ROLES, SCORES, UNCHOSEN
+from ..registry import LOGGING, LOSSES, ROLES, SCORES, SKYLINE, UNCHOSEN
 from .style import Names
 
 ENOUGH_SEEDS = 5  # with fewer, nearly nothing is significantly worse than the best
@@ -25,6 +25,7 @@ class Markup:
     table: Callable[[Sequence[str], Rows], str]  # from a header of plain text, and rows in this markup
     text: Callable[[str], str]  # plain text in this markup
     bold: str
+    italic: str
     error: str
     power: str
     minus: str
@@ -65,11 +66,12 @@ def _html_table(header: Sequence[str], rows: Rows) -> str:
 
 def _html_page(body: str) -> str:
     style = (
-        "body { font: 14px/1.4 sans-serif; margin: 1.5em } table { border-collapse: collapse; margin-bottom: 2em } "
-        "th, td { padding: .2em .8em; text-align: left } tr:first-child { border-block: 1px solid } "
-        "tr:last-child { border-bottom: 1px solid } p { max-width: 60em }"
+        "body { font: 16px/1.4 sans-serif; margin: 1em } table { border-collapse: collapse; display: block; "
+        "margin-bottom: 2em; overflow-x: auto } th, td { padding: .2em .8em; text-align: left; white-space: nowrap } "
+        "tr:first-child { border-block: 1px solid } tr:last-child { border-bottom: 1px solid } p { max-width: 45em }"
     )
-    return f'<!doctype html>\n<meta charset="utf-8">\n<style>{style}</style>\n{body}'
+    view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    return f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n{view}\n<style>{style}</style>\n{body}'
 
 
 MARKDOWN = Markup(
@@ -78,6 +80,7 @@ MARKDOWN = Markup(
     table=_markdown_table,
     text=lambda text: text.replace("|", r"\|"),
     bold="**{}**",
+    italic="*{}*",
     error=" ± {:.3f}",
     power="10^{}",
     minus="−",
@@ -88,6 +91,7 @@ LATEX = Markup(
     table=_latex_table,
     text=_latex_text,
     bold=r"\textbf{{{}}}",
+    italic=r"\textit{{{}}}",
     error=r" {{\scriptsize $\pm$ {:.3f}}}",
     power="$10^{{{}}}$",
     minus="$-$",
@@ -98,6 +102,7 @@ HTML = Markup(
     table=_html_table,
     text=escape,
     bold="<b>{}</b>",
+    italic="<i>{}</i>",
     error=" ± {:.3f}",
     power="10<sup>{}</sup>",
     minus="−",
@@ -107,17 +112,22 @@ HTML = Markup(
 def losses(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
     """Algorithms × data sets, as one selection has them: mean ± standard error, the best bold.
 
-    ``table`` is a loss table of ``drcrm.report.tables``. With few seeds only the smallest mean is bold, of the learned.
+    ``table`` is a loss table of ``drcrm.report.tables``. Several groups of algorithms stand under their names, π0
+    before and the skyline after them. With few seeds only the smallest mean is bold, of the learned.
     """
     at = _printed(table, selection).set_index(["dataset", "algorithm"])
     datasets, algorithms = (list(dict.fromkeys(at.index.get_level_values(level))) for level in (0, 1))
-    rows = [
-        [
-            to.algorithm(algorithm),
-            *(_loss(at.loc[data, algorithm], to) if (data, algorithm) in at.index else "" for data in datasets),
-        ]
-        for algorithm in algorithms
-    ]
+    groups = to.names.grouped(name for name in algorithms if name not in ROLES)
+
+    def row(algorithm: str) -> list[str]:
+        cells = (_loss(at.loc[data, algorithm], to) if (data, algorithm) in at.index else "" for data in datasets)
+        return [to.algorithm(algorithm), *cells]
+
+    rows = [row(LOGGING)] if LOGGING in algorithms else []
+    for group, members in groups.items():
+        heading = [to.italic.format(to.text(group)), *[""] * len(datasets)]
+        rows += [*([heading] if len(groups) > 1 else []), *map(row, members)]
+    rows += [row(SKYLINE)] if SKYLINE in algorithms else []
     said = (
         f"{LOSSES[metric]} on the test set, hyper-parameters chosen by {SCORES[selection].label}: mean ± standard "
         f"error over {seeds_in_print(table['n_seeds'].max())}. {_meaning_of_bold(table)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -62,19 +62,24 @@ START_LOOKS = {
     "imitation": Look("imitation", "#CC79A7", "D"),
 }
 
-COLUMN = 3.4  # inches: the width of a paper's column
+WIDTH = 4.8  # inches: with text of 9 and 10 points, readable as wide as a phone, a page, or a paper's column
+SMALL = 9  # points: of legends and of what is written into the axes
 
 RC = {
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "axes.titlesize": 8,
+    "axes.titlesize": 10,
     "figure.constrained_layout.use": True,
-    "font.size": 8,
+    "figure.labelsize": 10,
+    "figure.titlesize": 10,
+    "font.size": 10,
     "grid.alpha": 0.3,
+    "legend.fontsize": SMALL,
     "legend.frameon": False,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 4,
+    "legend.title_fontsize": SMALL,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 5,
     "pdf.fonttype": 42,
     "savefig.dpi": 200,
     "svg.fonttype": "none",
@@ -88,7 +93,7 @@ class Names:
 
     Parameters
     ----------
-    algorithms : mapping from a name to label, colour and marker
+    algorithms : mapping from a name to label, colour, marker and group
     datasets : mapping from a name to a label
     starts : mapping from an algorithm to its names by start
         Of an ablation.
@@ -108,6 +113,12 @@ class Names:
     def label(self, algorithm: str) -> str:
         """The name of an algorithm in print."""
         return self.look(algorithm).label
+
+    def grouped(self, algorithms: Iterable[str]) -> dict[str, list[str]]:
+        """Algorithms by their groups: these in the order in which all algorithms have them, those as they are given."""
+        group = {name: self.look(name).group for name in algorithms}
+        order = dict.fromkeys([*(self.look(name).group for name in self.algorithms), *group.values()])
+        return {each: found for each in order if (found := [name for name in group if group[name] == each])}
 
     def dataset(self, dataset: str) -> str:
         """The name of a data set in print."""

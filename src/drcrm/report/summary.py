@@ -1,68 +1,101 @@
-"""What an experiment found, in three sentences."""
+"""The first page of a report: what was compared, what was found, and what that means."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from textwrap import indent
 
+import numpy as np
 import pandas as pd
 
-from ..registry import LOGGING, ROLES, SCORES
+from ..registry import BASELINE, LOGGING, ROLES, SKYLINE
 from .comparisons import LEVEL, compare
 from .figure_data import GREEDY, LOSS, DatasetResults, closed_gap
 from .markup import seeds_in_print
 
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
-def sentences(all_results: Sequence[DatasetResults]) -> list[str]:
-    """The best algorithm on each data set, how far it comes to full supervision, and which others it beats."""
-    tables = [_compared(results) for results in all_results]
-    best = [table["mean"].drop(list(ROLES), errors="ignore").idxmin() for table in tables]
-    headline = SCORES[all_results[0].selections[0]].label
+
+def what_was_compared(all_results: Sequence[DatasetResults]) -> str:
+    """The algorithms, and what they learned from: on which data, how much of it, and how often."""
+    first = all_results[0]
+    learned = [_plain(first.names.label(name)) for name in first.learned]
+    data = _listed(_plain(results.names.dataset(results.dataset)) for results in all_results)
+    passes = "one pass" if first.counts[0] == 1 else f"{first.counts[0]} passes"
+    return (
+        f"{_number(len(learned)).capitalize()} algorithm{'s' * (len(learned) > 1)} learned a policy from the log of "
+        f"another policy, π0, on {data}: {_listed(learned)}. A log has what π0 did in {passes} over the training "
+        f"contexts, and what that cost. All is repeated with {seeds_in_print(first.seeds)}."
+    )
+
+
+def findings(results: DatasetResults) -> list[str]:
+    """How good the best algorithm on a data set is, beside what, how far that is, and which others it beats."""
+    table = compare(pd.DataFrame({name: results.losses(name) for name in results.algorithms}))
+    known = table["mean"].drop(list(ROLES), errors="ignore").dropna()
+    data = _plain(results.names.dataset(results.dataset))
+    if known.empty:
+        return [f"On {data} every algorithm lacks a seed: nothing can be compared."]
+    best = known.idxmin()
+    error, label = table["standard_error"][best], _plain(results.names.label(best))
     return [
-        f"Chosen by {headline}, the smallest expected Hamming loss of what is learned from the logs is "
-        f"{_listed(map(_loss, all_results, tables, best))}.",
-        f"Of the way from CIPS to full supervision that is {_listed(map(_share, all_results, best))}; π0's most "
-        f"probable actions come to {_listed(map(_greedy_share, all_results))}.",
-        f"Significantly worse than it, by paired t-tests over seeds at {LEVEL:g} adjusted by Holm, are "
-        f"{_listed(map(_worse, all_results, tables, best))}.",
+        f"On {data} **{label}** is best: {known[best]:.3f}{'' if np.isnan(error) else f' ± {error:.3f}'} labels are "
+        f"wrong per context of the test set. Beside it, π0 {_has(table['mean'].get(LOGGING, np.nan))}, and "
+        f"its most probable actions {_has(results.losses(LOGGING, loss=GREEDY).mean(), 'have')}; CIPS, the plain "
+        f"estimate, {_has(table['mean'].get(BASELINE, np.nan))}; full supervision, the most probable actions of a CRF "
+        f"that sees all labels, {_has(results.losses(SKYLINE, loss=GREEDY).mean())}.",
+        _way(results, best),
+        _worse(results, table, best),
     ]
 
 
-def what_was_run(all_results: Sequence[DatasetResults]) -> str:
-    """The algorithms, data sets, seeds and the replay count, in a sentence."""
-    first = all_results[0]
-    learned = [first.names.label(name) for name in first.learned]
-    data = _listed(results.names.dataset(results.dataset) for results in all_results)
-    runs = f"{seeds_in_print(first.seeds)}, at replay count {first.counts[0]}"
-    return f"{_listed(learned)} learned from logs of π0 on {data}: {runs}."
-
-
-def _compared(results: DatasetResults) -> pd.DataFrame:
-    losses = {name: results.losses(name) for name in results.algorithms}
-    return compare(pd.DataFrame(losses))
-
-
-def _loss(results: DatasetResults, table: pd.DataFrame, best: str) -> str:
-    at = table.loc[best]
-    error = "" if pd.isna(at["standard_error"]) else f" ± {at['standard_error']:.3f}"
-    return f"{at['mean']:.3f}{error} on {results.names.dataset(results.dataset)} ({results.names.label(best)})"
-
-
-def _share(results: DatasetResults, best: str) -> str:
-    gap = closed_gap(results)
-    return f"{gap.loc[(gap['algorithm'] == best) & (gap['loss'] == LOSS), 'mean'].iloc[0]:.0f} %"
-
-
-def _greedy_share(results: DatasetResults) -> str:
-    gap = closed_gap(results)
-    return f"{gap.loc[(gap['algorithm'] == LOGGING) & (gap['loss'] == GREEDY), 'mean'].iloc[0]:.0f} %"
+def _way(results: DatasetResults, best: str) -> str:
+    """How far the best algorithm comes, and what that is worth beside π0's most probable actions."""
+    gap = closed_gap(results).set_index(["algorithm", "loss"])["mean"]
+    learned, unlearned = gap[best, LOSS], gap[LOGGING, GREEDY]
+    if np.isnan([learned, unlearned]).any():
+        return "How far that is from CIPS to full supervision cannot be said: a seed is missing."
+    beside = "π0's most probable actions, without learning, are no better than CIPS"
+    if unlearned > 0:
+        beside = f"taking π0's most probable actions, without learning, comes {_percent(unlearned)} of the way"
+    gain = ";" if learned > unlearned else ", and no gain:"
+    return f"That is {_percent(learned)} of the way from CIPS to full supervision{gain} {beside}."
 
 
 def _worse(results: DatasetResults, table: pd.DataFrame, best: str) -> str:
+    """How many others the best is significantly better than; where it is not all, that few seeds show little."""
     others = [name for name in results.learned if name != best]
     worse = int((table.loc[others, "p_holm"] < LEVEL).sum())
-    few = "" if results.seeds > 5 else f" (little power: {seeds_in_print(results.seeds)})"
-    return f"{worse} of {len(others)} others on {results.names.dataset(results.dataset)}{few}"
+    if not others:
+        return "There is no other algorithm to compare it with."
+    if len(others) == 1:
+        said = f"The other algorithm is{'' if worse else ' not'} significantly worse"
+    elif worse == len(others):
+        said = f"All {_number(worse)} others are significantly worse"
+    else:
+        verb = "is" if worse == 1 else "are"
+        said = f"Of the {_number(len(others))} others {_number(worse)} {verb} significantly worse"
+    few = results.seeds <= 5 and worse < len(others)
+    power = f"; {seeds_in_print(results.seeds)} show only large differences" if few else ""
+    return f"{said} (paired t-tests over seeds at {LEVEL:g}, adjusted by Holm){power}."
+
+
+def _plain(text: str) -> str:
+    """A name in reStructuredText, where some of its characters would be marks."""
+    return re.sub(r"([\\*`|_])", r"\\\1", text)
+
+
+def _has(loss: float, verb: str = "has") -> str:
+    return "lacks a seed" if np.isnan(loss) else f"{verb} {loss:.3f}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0f} %".replace("-", "−")
+
+
+def _number(number: int) -> str:
+    return NUMBERS[number] if number < len(NUMBERS) else str(number)
 
 
 def _listed(parts) -> str:
@@ -73,14 +106,20 @@ def _listed(parts) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def restructured_text(title: str, all_results: Sequence[DatasetResults], picture: str) -> str:
-    """A page in reStructuredText: the title, the sentences, and the overview, the text of an svg, with a caption."""
+def restructured_text(title: str, all_results: Sequence[DatasetResults], table: str, picture: str) -> str:
+    """A page in reStructuredText: the title, what was run and found, the headline's table, in html, and the overview.
+
+    The overview is the text of an svg, its caption beneath it. What was found on several data sets is a list.
+    """
     results = all_results[0]
     caption = (
-        f"0 % is CIPS, 100 % the greedy loss of a CRF that sees all labels; dotted lines are π0, dashed ones its most "
-        f"probable actions. Means over {seeds_in_print(results.seeds)} with 95 % intervals, at replay count "
-        f"{results.counts[0]}."
+        "How far each algorithm comes from CIPS (0 %) to full supervision (100 %), and how far π0 does, as it logs and "
+        f"by its most probable (greedy) actions: means over {seeds_in_print(results.seeds)} with 95 % intervals."
     )
-    text = "\n\n".join([f"{title}\n{'=' * len(title)}", what_was_run(all_results), *sentences(all_results)])
-    inside = indent(picture[picture.index("<svg") :], "   ")
-    return f"{text}\n\n.. raw:: html\n\n{inside}\n\n{caption}\n"
+    found = [" ".join(findings(each)) for each in all_results]
+    texts = findings(results) if len(found) == 1 else [f"- {each}" for each in found]
+    columns = table, f"{picture[picture.index('<svg') :]}<p>{caption}</p>\n"
+    beside = "".join(f"<div>\n{column}</div>\n" for column in columns)
+    raw = indent(f'<div class="beside">\n{beside}</div>\n', "   ")
+    parts = [f"{title}\n{'=' * len(title)}", what_was_compared(all_results), *texts]
+    return "\n\n".join([*parts, f".. raw:: html\n\n{raw}"])

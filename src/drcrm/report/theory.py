@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from ..registry import GREY
-from .style import BOUND_LOOKS, COLUMN, TAILS
+from .style import BOUND_LOOKS, SMALL, TAILS
 
-WIDE = 2 * COLUMN + 0.2  # inches
+WIDE = 8.0  # inches: three or four panels side by side
 EXACT = 1e-16  # what is drawn for a difference of 0 on a logarithmic axis
 NEGLIGIBLE = 1e-3  # what is drawn for an α_n below it
 
@@ -42,24 +42,25 @@ def _coverage(frame: pd.DataFrame, confidence: float) -> Figure:
     Bounds stand side by side at each n. The naive mean is beyond the axis, and written there.
     """
     frame = frame.assign(radius=frame["radius"].fillna(""))
-    figure = Figure(figsize=(WIDE, 5.2))
+    figure = Figure(figsize=(WIDE, 6.4))
     panels = figure.subplots(len(TAILS), len(RADII), sharex=True, sharey="row")
     for row, (tail, title) in zip(panels, TAILS.items(), strict=True):
         for axes, radius in zip(row, RADII, strict=True):
             part = frame[(frame["tail"] == tail) & (frame["radius"] == radius)]
             naive = part.loc[part["method"] == "mean", "coverage"]
             if len(naive):
-                text = f"naive mean {naive.min():.2f} … {naive.max():.2f} ↓"
-                axes.text(0.97, 0.04, text, transform=axes.transAxes, ha="right", color=GREY, fontsize=7)
+                text = f"naive mean\n{naive.min():.2f} … {naive.max():.2f} ↓"
+                axes.text(0.97, 0.04, text, transform=axes.transAxes, ha="right", color=GREY, fontsize=SMALL)
             _draw_coverage(axes, part[part["method"] != "mean"])
             axes.axhline(confidence, color="black", linewidth=0.8, zorder=0)
-        row[0].set_ylabel(f"coverage\n{title}")
+        row[0].set_ylabel(title)
         of_row = frame[(frame["tail"] == tail) & (frame["method"] != "mean")]
         row[0].set_ylim(min(of_row["low"].min(), confidence) - (1 - confidence) / 4, 1 + (1 - confidence) / 10)
     for axes, title in zip(panels[0], RADII.values(), strict=True):
         axes.set_title(title)
     for axes in panels[-1]:
         axes.set_xlabel("n")
+    figure.supylabel("Coverage")
     _legend(figure, panels)
     return figure
 
@@ -81,7 +82,7 @@ def _draw_coverage(axes: Axes, part: pd.DataFrame) -> None:
 def width(frame: pd.DataFrame) -> Figure:
     """Lemma 1: the mean width of each bound ÷ that of Student's, against n, at δ = 0.05; balls of one-sided radii."""
     frame = frame[(frame["confidence"] == 0.95) & frame["radius"].fillna("one_sided").eq("one_sided")]
-    figure, panels = _panels(1, 2.8, sharey=True)
+    figure, panels = _panels(1, 3.2, sharey=True)
     for axes, part in zip(panels[0], _by_tail(frame), strict=True):
         for name, curve in part[part["method"] != "mean"].groupby("method", sort=False):
             look = BOUND_LOOKS[name]
@@ -101,7 +102,7 @@ def expansion(frame: pd.DataFrame) -> Figure:
 
     What is negligible stands at the edge.
     """
-    figure, panels = _panels(2, 3.6, sharex=True, sharey=True)
+    figure, panels = _panels(2, 4.6, sharex=True, sharey=True)
     for row, kind in zip(panels, ("printed", "rescaled"), strict=True):
         for axes, part in zip(row, _by_tail(frame), strict=True):
             for name, curve in part.groupby("divergence", sort=False):
@@ -119,12 +120,15 @@ def expansion(frame: pd.DataFrame) -> Figure:
 
 
 def penalty(frame: pd.DataFrame) -> Figure:
-    """Lemma 3: the χ² ball and mean + √(εV) against ε, and below their difference; a line where a weight comes to 0."""
-    figure, panels = _panels(2, 3.4, sharex=True, sharey="row")
+    """Lemma 3: the χ² ball and mean + √(εV) against ε, and below their difference; a line where a weight comes to 0.
+
+    The ball is the primal, which is found without a variance.
+    """
+    figure, panels = _panels(2, 4.2, sharex=True, sharey="row")
     for (above, below), part in zip(panels.T, _by_tail(frame), strict=True):
         above.loglog(part["radius"], part["penalised"], color="#E69F00", label="variance penalty √(εV)")
-        above.loglog(part["radius"], part["ball"], "--", color="#D55E00", label="χ² ball − mean")
-        gap = (part["penalised"] - part["ball"]).abs().clip(lower=EXACT)
+        above.loglog(part["radius"], part["primal"], "--", color="#D55E00", label="χ² ball − mean")
+        gap = (part["penalised"] - part["primal"]).abs().clip(lower=EXACT)
         below.loglog(part["radius"], gap, color="black", label="their difference")
         for axes in (above, below):
             axes.axvline(part["breaking"].iloc[0], color=GREY, linewidth=1, label="a weight comes to 0")
@@ -138,7 +142,7 @@ def penalty(frame: pd.DataFrame) -> Figure:
 
 def duality(frame: pd.DataFrame) -> Figure:
     """Lemma 4: the dual and the Boltzmann mean against γ, which meet at γ*; there their distance from the primal."""
-    figure, panels = _panels(2, 3.8, sharex="row", sharey="row")
+    figure, panels = _panels(2, 4.6, sharex="row", sharey="row")
     radius = frame["radius"].median()
     for (above, below), part in zip(panels.T, _by_tail(frame), strict=True):
         curve = part[part["radius"] == radius]
@@ -164,7 +168,7 @@ def duality(frame: pd.DataFrame) -> Figure:
 
 def temperature(frame: pd.DataFrame) -> Figure:
     """Lemma 5: √(V/2ε) ÷ γ*, and what aKL-CRM adds to the mean ÷ what the KL ball adds, against ε."""
-    figure, panels = _panels(2, 4.4, sharex=True, sharey="row")
+    figure, panels = _panels(2, 5.0, sharex=True, sharey="row")
     for (above, below), part in zip(panels.T, _by_tail(frame), strict=True):
         above.loglog(part["radius"], part["ratio"], color="black", label="√(V/2ε) / γ*")
         below.loglog(part["radius"], part["premium"], color="#0072B2", label="added by aKL-CRM / by the KL ball")
@@ -184,7 +188,7 @@ def temperature(frame: pd.DataFrame) -> Figure:
 
 def weights(frame: pd.DataFrame) -> Figure:
     """The worst-case weights n q against z of a small sample, for balls of the same value; dashed KL-CRM's gradient."""
-    figure, panels = _panels(1, 2.6)
+    figure, panels = _panels(1, 3.2)
     for axes, part in zip(panels[0], _by_tail(frame), strict=True):
         for name, curve in part.groupby("divergence", sort=False):
             look = BOUND_LOOKS[name]
@@ -230,7 +234,7 @@ def _legend(figure: Figure, panels) -> None:
     for axes in panels.ravel():
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    figure.legend(handles.values(), handles, loc="outside lower center", ncols=5, fontsize=7)
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=4)
 
 
 FIGURES = {

@@ -37,6 +37,7 @@ AT_MOST = 50  # samples of each n in Lemma 2
 SAMPLE = 500  # n of Lemmas 3 to 5
 FEW = 60  # n of the worst-case weights
 GRID = np.geomspace(1e-5, 10, 121)  # ε of Lemmas 3 and 5
+DEPTHS = np.array([1e-6, 1e6])  # of the χ² ball's threshold below the largest z, in units of the range of z
 TEMPERATURES = np.geomspace(0.1, 10, 41)  # γ ÷ γ* of Lemma 4
 
 Populations = Mapping[str, Population]
@@ -133,23 +134,49 @@ def expansion(populations: Populations, repetitions: int, rng: np.random.Generat
 def penalty(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
     """Lemma 3, of one sample: the χ² ball beside mean + √(ε V), in units of √V above the mean; its least weight n q.
 
-    ``breaking`` is V/(mean − min z)², the ε at which the weight of the smallest z comes to 0; ``calibrated`` that
-    which Lemma 1 prints for δ = 0.05.
+    ``ball`` is that of the library. ``primal`` and ``dual`` are found without it, and without a variance, by
+    ``_chi2_bracket``: the ball's value is between them. ``breaking`` is V/(mean − min z)², the ε at which the weight of
+    the smallest z comes to 0; ``calibrated`` that which Lemma 1 prints for δ = 0.05.
     """
     for tail, z in _samples(populations, SAMPLE, rng).items():
         mean, deviation = z.mean(), z.std()
         breaking = (deviation / (mean - z.min())) ** 2
         for radius in GRID:
             value, weights = Chi2Ball(radius)(z)
+            primal, dual = _chi2_bracket(z - mean, radius)
             yield {
                 "tail": tail,
                 "radius": radius,
                 "ball": (value - mean) / deviation,
+                "primal": primal / deviation,
+                "dual": dual / deviation,
                 "penalised": np.sqrt(radius),
                 "least_weight": len(z) * weights.min(),
                 "breaking": breaking,
                 "calibrated": RADIUS / len(z),
             }
+
+
+def _chi2_bracket(z: np.ndarray, radius: float) -> tuple[float, float]:
+    """Two values that the χ² ball's is between: E_Q z of a Q in it, and the dual at a γ and a c.
+
+    Q ∝ (z − η)_+ with the η, found by bisection, at which its divergence is ε; γ = mean (z − η)_+/2, c = η + 2γ, and
+    the dual is γε + c + γ mean φ*((z − c)/γ), φ*(s) = s + s²/4 for s ≥ −2 and −1 below. By weak duality no Q in the
+    ball has more than any γ and c. Where all mass on the largest z is in the ball, both are the largest z.
+    """
+    if radius >= 1 / (z == z.max()).mean() - 1:
+        return z.max(), z.max()
+
+    def density(log_depth: float) -> np.ndarray:
+        above = np.maximum(z - z.max() + np.exp(log_depth), 0)
+        return above / above.mean()
+
+    log_depth = brentq(lambda t: ((density(t) - 1) ** 2).mean() - radius, *np.log(np.ptp(z) * DEPTHS), xtol=1e-14)
+    threshold = z.max() - np.exp(log_depth)
+    gamma = np.maximum(z - threshold, 0).mean() / 2
+    c = threshold + 2 * gamma
+    level = np.maximum((z - c) / gamma, -2)
+    return (density(log_depth) * z).mean(), gamma * radius + c + gamma * (level + level**2 / 4).mean()
 
 
 def duality(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:

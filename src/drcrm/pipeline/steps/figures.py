@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=whole(1), required=True, help="number of seeds that each point must have")
     parser.add_argument("--algorithms", nargs="+", help="those shown, beside π0 and the skyline; by default all")
     parser.add_argument("--replay-counts", nargs="+", type=whole(1), required=True, help="those shown")
+    parser.add_argument("--split-unit", choices=("row", "context"), default="context", help="what was held out")
     parser.add_argument("--names", type=json_object, default={}, metavar="JSON", help="labels, colours and markers")
     parser.add_argument("--output", nargs="+", type=Path, required=True)
 
@@ -54,6 +55,7 @@ def run(options: argparse.Namespace) -> None:
         counts=sorted(options.replay_counts),
         labels=options.labels,
         names=Names(**options.names),
+        held_out=options.split_unit,
     )
     with matplotlib.rc_context(RC):
         save(FIGURES[options.figure](results), options.output)

@@ -2,22 +2,25 @@
 
 Reads   --metrics: csv from collect.
 Writes  each --output, in the format of its suffix (pdf, svg, png); --output-summary: the first page of the report, in
-        reStructuredText, which takes in the svg.
+        reStructuredText, which takes in the svg and the table of the expected loss.
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
 
 from ...registry import BASELINE, SCORES
+from ...report import markup
 from ...report.comparisons import of_algorithms
 from ...report.figure_data import DatasetResults
 from ...report.figures import overview
 from ...report.style import RC, Names
 from ...report.summary import restructured_text
+from ...report.tables import loss_table
 from ..columns import COLUMNS
 from ..files import read_csv, write_text
 from ..pictures import check_formats, save
@@ -54,6 +57,9 @@ def run(options: argparse.Namespace) -> None:
     if options.output_summary:
         picture = next((path for path in options.output if path.suffix == ".svg"), None)
         require(picture is not None, "--output-summary needs an svg among the --output")
-        write_text(
-            options.output_summary, restructured_text(options.title, results, picture.read_text(encoding="utf-8"))
-        )
+        asked = options.datasets, [options.selection], options.seeds
+        at = metrics[(metrics["replay_count"] == options.replay_count) & (metrics["seed"] < options.seeds)]
+        to = replace(markup.HTML, names=names)
+        table = markup.losses(loss_table(at, "expected_loss", *asked), "expected_loss", options.selection, to)
+        text = restructured_text(options.title, results, table, picture.read_text(encoding="utf-8"))
+        write_text(options.output_summary, text)

@@ -1,0 +1,28 @@
+"""Check a configuration, and that it has an experiment: all that is wrong, a line each, before anything runs.
+
+Reads   config.yaml of --project, and --configfile: what is added to it, as Snakemake reads them.
+Writes  nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..config import unknown_experiment
+from ..config_files import completed, read_configs
+from . import require
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("experiment", nargs="?", help="its name")
+    parser.add_argument("--configfile", nargs="*", default=[], metavar="FILE", help="YAML or JSON, the last one wins")
+    parser.add_argument("--project", type=Path, default=Path(), help="folder of the code, by default this one")
+
+
+def run(options: argparse.Namespace) -> None:
+    given = read_configs(options.configfile)
+    _, config = completed(options.project, given, options.configfile)
+    if options.experiment:
+        fault = unknown_experiment(options.experiment, config)
+        require(not fault, fault)
