@@ -17,7 +17,7 @@ from ..errors import InputError, warn
 from .log import BanditLog
 from .numerics import shown
 from .policies import ExponentialPolicy, as_policy
-from .scales import feature_scales
+from .scales import feature_scales, spread
 from .validation import (
     above_zero,
     check_actions,
@@ -84,14 +84,14 @@ class CostModel:
         where these do not converge.
         """
         log = log.recount(log.count)
-        scales = feature_scales(log.X)
-        log = log.with_contexts(log.X / scales)
+        scales, mean, unit = feature_scales(log.X), _finite(log.count @ log.cost / log.size), _finite(spread(log))
+        log = log.with_contexts(log.X / scales).with_cost((log.cost - mean) / unit)
         penalty = _choose(log) if isinstance(self.penalty, str) and self.penalty == "auto" else self.penalty
         self.penalty_ = above_zero(penalty, "penalty")
         coef = _solution(log, self.penalty_)
         self.coef_, self.intercept_ = coef, np.zeros(coef.shape[1])
-        self.add(log.count @ (log.cost - modelled_cost(log, log.X @ coef)) / log.size, log.X)
-        self.coef_, self.intercept_ = _finite(coef / scales[:, None]), _finite(self.intercept_)
+        self.add(mean / unit + log.count @ (log.cost - modelled_cost(log, log.X @ coef)) / log.size, log.X)
+        self.coef_, self.intercept_ = _finite(unit * self.coef_ / scales[:, None]), _finite(unit * self.intercept_)
         return self
 
     def add(self, constant: float, X) -> None:
