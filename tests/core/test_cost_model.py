@@ -95,14 +95,15 @@ def test_without_a_constant_feature_it_has_an_intercept(dense, penalty):
 @pytest.mark.parametrize("affordable", [AFFORDABLE, 0], ids=["directly", "by gradients"])
 @pytest.mark.parametrize("penalty", [1e-4, "auto"])
 @pytest.mark.parametrize("constant", [True, False])
-def test_does_not_depend_on_units_or_where_the_costs_zero_is(monkeypatch, affordable, penalty, constant):
+@pytest.mark.parametrize("unit", [1e-12, 1e12, 1e300])
+def test_does_not_depend_on_units_or_where_the_costs_zero_is(monkeypatch, affordable, penalty, constant, unit):
     monkeypatch.setattr(cost_model, "AFFORDABLE", affordable)
     log = make_log() if constant else without_constant(make_log())
     here, units = CostModel(penalty).fit_log(log), np.geomspace(1e-6, 1e6, log.X.shape[1])
-    there = CostModel(penalty).fit_log(log.with_contexts(log.X * units).with_cost(1e12 * (log.cost - 7)))
+    there = CostModel(penalty).fit_log(log.with_contexts(log.X * units).with_cost(unit * (log.cost - 7)))
     assert there.penalty_ == here.penalty_
-    assert there.coef_[:, :-1] * units[:, None] / 1e12 == pytest.approx(here.coef_[:, :-1], rel=1e-6, abs=1e-8)
-    effects = there.effects(log.X * units) / 1e12
+    assert there.coef_[:, :-1] * units[:, None] / unit == pytest.approx(here.coef_[:, :-1], rel=1e-6, abs=1e-8)
+    effects = there.effects(log.X * units) / unit
     assert effects[:, -1] + 7 == pytest.approx(here.effects(log.X)[:, -1], rel=1e-6, abs=1e-6)
 
 

@@ -12,13 +12,12 @@ from itertools import combinations, combinations_with_replacement
 import numpy as np
 from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.sparse.linalg import LinearOperator, cg
 
 from ..errors import InputError, warn
 from .log import BanditLog
 from .numerics import shown
 from .policies import ExponentialPolicy, as_policy
-from .scales import feature_scales
+from .scales import feature_scales, spread
 from .validation import (
     above_zero,
     check_actions,
@@ -85,14 +84,14 @@ class CostModel:
         where these do not converge.
         """
         log = log.recount(log.count)
-        scales = feature_scales(log.X)
-        log = log.with_contexts(log.X / scales)
+        scales, mean, unit = feature_scales(log.X), _finite(log.count @ log.cost / log.size), _finite(spread(log))
+        log = log.with_contexts(log.X / scales).with_cost((log.cost - mean) / unit)
         penalty = _choose(log) if isinstance(self.penalty, str) and self.penalty == "auto" else self.penalty
         self.penalty_ = above_zero(penalty, "penalty")
         coef = _solution(log, self.penalty_)
         self.coef_, self.intercept_ = coef, np.zeros(coef.shape[1])
-        self.add(log.count @ (log.cost - modelled_cost(log, log.X @ coef)) / log.size, log.X)
-        self.coef_, self.intercept_ = _finite(coef / scales[:, None]), _finite(self.intercept_)
+        self.add(mean / unit + log.count @ (log.cost - modelled_cost(log, log.X @ coef)) / log.size, log.X)
+        self.coef_, self.intercept_ = _finite(unit * self.coef_ / scales[:, None]), _finite(unit * self.intercept_)
         return self
 
     def add(self, constant: float, X) -> None:
@@ -273,16 +272,35 @@ class _NormalEquations:
         """The left side at B, (d, q + 1)."""
         return self._sums(self._centred(modelled_cost(self.log, self.log.X @ coef))) + penalty * coef
 
-    def by_gradients(self, penalties: Sequence[float], tolerance: float) -> list[np.ndarray]:
-        """B for falling penalties by conjugate gradients, each from the last."""
-        target, solution, found = self.target.ravel(), None, []
-        for penalty in penalties:
-            product = LinearOperator(
-                2 * (len(target),), lambda b, penalty=penalty: self.product(b.reshape(self.shape), penalty).ravel()
-            )
-            solution, _ = cg(product, target, x0=solution, rtol=tolerance, maxiter=STEPS)
-            found.append(_finite(solution).reshape(self.shape))
-        return found
+    def by_gradients(self, penalties: Sequence[float], tolerance: float) -> np.ndarray:
+        """B for falling penalties by conjugate gradients, (k, d, q + 1), until each residual is relatively so small.
+
+        They are those of the last penalty: the other systems have the same Krylov space, and residuals that are a
+        ``part`` of its own. Source: Jegerlehner 1996, on systems that differ by a multiple of the identity.
+        """
+        above = np.subtract(penalties, penalties[-1])
+        residual = direction = self.target
+        coef, directions = np.zeros((len(above), *self.shape)), np.tile(residual, (len(above), 1, 1))
+        part = former = np.ones(len(above))
+        squared = float(np.vdot(residual, residual))
+        enough, last_step, turn = tolerance**2 * squared, 1.0, 0.0
+        for _ in range(STEPS):
+            if not squared > enough:
+                break
+            product = self.product(direction, penalties[-1])
+            step = squared / np.vdot(direction, product)
+            slowed = last_step * former * (1 + step * above) + step * turn * (former - part)
+            part, former = part * former * last_step / slowed, part
+            residual = residual - step * product
+            last_step, last, squared = step, squared, float(np.vdot(residual, residual))
+            turn = squared / last
+            for i in np.flatnonzero(former > 0):  # those of large penalties end in 0
+                ratio = part[i] / former[i]
+                coef[i] += (step * ratio) * directions[i]
+                directions[i] *= turn * ratio**2
+                directions[i] += part[i] * residual
+            direction = directions[-1]
+        return _finite(coef)
 
     def directly(self, penalty: float) -> np.ndarray:
         """B by Cholesky's factors; LinAlgError where rounding leaves none."""
