@@ -353,6 +353,7 @@ def test_a_penalty_that_cannot_be_calibrated_is_an_error(cost):
             "the risk is not finite where the fit starts",
         ),
         (KLCRM(temperature=0), {}, "temperature is 0"),
+        (CIPS(fit_intercept="no"), {}, "fit_intercept is 'no', expected True or False"),
         (AdaptiveKLCRM(variance="median"), {}, "variance is 'median'"),
         (KLDRO(), {"propensity": [0.5, 2.0]}, "propensity is 2.0 in row 1"),
         (KLDRO(estimate="sips"), {}, "estimate is 'sips', expected one of 'ips', 'snips', 'dr', 'dm'"),
@@ -385,6 +386,12 @@ def test_errors_say_what_is_wrong(estimator, arguments, message):
     with pytest.raises(InputError, match=message) as error:
         estimator.fit(**{"X": [[1.0], [2.0]], "Y": [[0], [1]], **good, **arguments})
     assert "\n" not in str(error.value)
+
+
+def test_one_hot_actions_are_no_labels():
+    Y, rows = np.eye(3)[np.arange(12) % 3], {"propensity": np.full(12, 1 / 3), "cost": -np.arange(12.0)}
+    with pytest.raises(InputError, match="every row of Y has exactly one 1: that is a single choice among 3 actions"):
+        CIPS().fit(np.ones((12, 1)), Y, **rows)
 
 
 def test_unclipped_weights_without_bound_are_an_error():

@@ -1,4 +1,4 @@
-"""A policy does not depend on the units of costs and features, nor, under snips and dr, on where costs have their zero."""
+"""A policy does not depend on the units of costs and features, nor, under snips and dr, on where costs have their 0."""
 
 from __future__ import annotations
 

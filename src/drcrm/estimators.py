@@ -134,6 +134,8 @@ class CounterfactualEstimator(BaseEstimator):
             raise InputError(f"max_iter is {self.max_iter!r}, expected a whole number of at least 1")
         if not 0 < number(self.tol) < np.inf:
             raise InputError(f"tol is {self.tol!r}, expected a finite number above 0")
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise InputError(f"fit_intercept is {self.fit_intercept!r}, expected True or False")
         estimator = self._registered()
         self._require("fit", Y=Y, propensity=propensity, cost=cost)
         own = {name: getattr(self, name) for name in estimator.names()}

@@ -58,6 +58,7 @@ def has_constant(X: Features) -> bool:
     return bool(np.abs(sums - 1).max() < 1e-6)
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def why_flat(objective: Objective, start: np.ndarray) -> str:
     """Say why L-BFGS has not moved from where it started, (d, q)."""
     log, risk, largest = objective.log, objective.risk, objective.log.cost.max()
