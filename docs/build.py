@@ -218,8 +218,8 @@ def write_figures(name: str) -> None:
             for dataset, link in each.links.items():
                 write_figure(FIGURES[each.figure](results(name, each.figure, dataset)), Path(link).name)
         if name in WITH_OVERVIEW:
-            datasets = experiment(name).plan.datasets
-            write_figure(overview([results(name, "overview", each) for each in datasets]), f"{name}_overview.png")
+            of = [results(name, "overview", each) for each in experiment(name).plan.datasets]
+            write_figure(overview(of, across=len(of)), f"{name}_overview.png")
 
 
 def write_figure(figure: Figure, file: str) -> None:

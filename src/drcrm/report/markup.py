@@ -68,7 +68,8 @@ def _html_page(body: str) -> str:
     style = (
         "body { font: 16px/1.4 sans-serif; margin: 1em } table { border-collapse: collapse; display: block; "
         "margin-bottom: 2em; overflow-x: auto } th, td { padding: .2em .8em; text-align: left; white-space: nowrap } "
-        "tr:first-child { border-block: 1px solid } tr:last-child { border-bottom: 1px solid } p { max-width: 45em }"
+        "tr:first-child { border-block: 1px solid } tr:last-child { border-bottom: 1px solid } p { max-width: 45em } "
+        "@media (min-width: 40em) { td { white-space: normal } }"
     )
     view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
     return f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n{view}\n<style>{style}</style>\n{body}'
