@@ -6,6 +6,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -21,6 +22,7 @@ from drcrm import (
     BanditLog,
     Chi2DRO,
     CostModel,
+    CVaRDRO,
     DoublyRobustDRO,
     ExponentialPolicy,
     Implicit,
@@ -432,9 +434,16 @@ CLICKS = {"X": np.ones((1000, 1)), "Y": np.arange(1000)[:, None] % 2, "propensit
             KLDRO(),
             {"cost": -1.0 * (np.arange(1000) < 5)},
             r"the worst case of KLBall\(radius=0.01\) is the rows of the largest cost alone, 99.5 % of all, and no "
-            "policy changes that; take a smaller ball, less than 0.00501",
+            "policy changes that; take a smaller radius, less than 0.00501",
         ),
         (Chi2DRO(), {"cost": -1.0 * (np.arange(1000) < 5)}, r"the worst case of Chi2Ball\(radius=0.01\) is the rows"),
+        (CVaRDRO(), {"cost": -1.0 * (np.arange(1000) < 5)}, ".* and no policy changes that; take a larger alpha"),
+        (LogSumExp(1e-9), {"cost": -1.0 * (np.arange(1000) < 5)}, ".* and no policy changes that; take a larger temp"),
+        (
+            WeightedLikelihood(),
+            {"cost": np.arange(1000.0) + 800},
+            r"e\^\(−βc\) is 0 for each cost c; subtract a constant",
+        ),
         (KLDRO(estimate="snips"), {"cost": np.r_[-1.0, np.zeros(999)]}, r"the worst case of KLBall\(radius=0.01\) is"),
         (CIPS(), {"cost": np.zeros(1000)}, "all costs are equal"),
         (CIPS(estimate="snips"), {"cost": np.full(1000, -2.0)}, "all costs are equal"),
@@ -453,7 +462,7 @@ def test_a_fit_that_ends_where_it_began_says_so_once(estimator, arguments, reaso
     assert warned[0].filename == __file__
     assert estimator.n_iter_ == 0
     assert not estimator.coef_.any()
-    if "smaller ball, less" in reason:
+    if "smaller radius, less" in reason:
         assert KLDRO(0.005).fit(**{**CLICKS, **arguments}).n_iter_ > 0
 
 
@@ -502,6 +511,46 @@ def test_an_intercept_is_a_constant_column(name, form, log, random_policy):
     estimate, model = ("dr", estimator.cost_model_) if name == "DoublyRobustDRO" else ("ips", None)
     found = off_policy_value(estimator, narrow, estimate, cost_model=model)
     assert found == pytest.approx(off_policy_value(spelt, log, estimate, cost_model=spelt.cost_model_), rel=1e-6)
+
+
+def test_an_intercept_of_the_logging_policy_is_not_dropped(log):
+    policy = ExponentialPolicy(np.zeros((4, 2)), [1.0, -1.0])
+    with pytest.raises(InputError, match="the logging policy has an intercept, which a fit has with fit_int"):
+        fit(CIPS(start="logging"), log, logging_policy=policy)
+
+
+def test_the_objective_of_a_fit_with_an_intercept_is_its_off_policy_value(log):
+    X = log.X[:, :-1]
+    estimator = fit(KLDRO(0.05, estimate="dr", fit_intercept=True), log, X)
+    narrow = BanditLog(X, log.Y, log.propensity, log.cost, log.context)
+    for model in (None, estimator.cost_model_):
+        found = off_policy_value(estimator, narrow, "dr", drcrm.risks.KLBall(0.05), cost_model=model)
+        assert found == pytest.approx(estimator.objective_, rel=1e-9)
+
+
+def test_a_users_model_is_taken_as_it_is(log):
+    """With coefficients from which a fit may start; one that is not additive is refused wherever costs lie."""
+    fitted = CostModel(0.01).fit_log(log)
+    own = SimpleNamespace(predict=fitted.predict, expectation=fitted.expectation, coef_=fitted.coef_)
+    found = fit(KLDRO(estimate="dr", start="model"), log, cost_model=own)
+    assert found.cost_model_ is own
+    expected = fit(KLDRO(estimate="dr", start="model"), log, cost_model=fitted)
+    assert found.coef_ == pytest.approx(expected.coef_, rel=1e-6)
+    odd = SimpleNamespace(predict=lambda X, Y: 1e6 + 0.3 * (Y.sum(axis=1) == 2), expectation=lambda X, policy: None)
+    with pytest.raises(InputError, match="not additive"):
+        KLDRO(estimate="dr").fit(
+            log.X[log.context], log.Y, propensity=log.propensity, cost=log.cost + 1e6, cost_model=odd
+        )
+
+
+def test_features_far_from_zero_are_warned_of_by_name(log):
+    frame = pd.DataFrame(log.X, columns=["age", "year", "size", "one"])
+    frame["year"] = 2000 + 3 * frame["year"]
+    with pytest.warns(UserWarning, match="^column 'year' lies more than 10 times as far from 0 as") as warned:
+        fit(KLDRO(), log, frame)
+    assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match="^column 1 lies more than 10 times"):
+        fit(KLDRO(), log, sparse.csr_array(frame.to_numpy()))
 
 
 def test_a_cost_model_of_contexts_without_a_constant_serves_a_fit_with_an_intercept(log):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import subprocess
 import tomllib
@@ -17,6 +18,7 @@ import drcrm
 from drcrm import CIPS
 from drcrm.__main__ import STEPS
 from drcrm.core.estimates import ESTIMATES as core_estimates
+from drcrm.core.optimiser import STOPPING as core_stopping
 from drcrm.core.scores import SCORES as core_scores
 from drcrm.core.starts import STARTS as core_starts
 from drcrm.core.weights import WEIGHTS as core_weights
@@ -33,6 +35,7 @@ from drcrm.registry import (
     ROLES,
     SCORES,
     STARTS,
+    STOPPING,
     WEIGHTS,
 )
 from drcrm.report.figures import FIGURES
@@ -85,7 +88,7 @@ def test_the_registry_is_what_others_take_their_names_from():
     assert {BASELINE, REFERENCE} <= set(CONFIG["algorithms"])
     assert {each["estimator"] for each in CONFIG["algorithms"].values()} <= set(ESTIMATORS)
     assert list(CONFIG["algorithms"])[: len(PAPERS)] == list(PAPERS)
-    assert (tuple(ESTIMATES), tuple(STARTS)) == (tuple(core_estimates), core_starts)
+    assert (tuple(ESTIMATES), tuple(STARTS), STOPPING) == (tuple(core_estimates), core_starts, core_stopping)
     assert LOGGING in STARTS
     assert list(WEIGHTS) == list(core_weights)
     for name, kind in WEIGHTS.items():
@@ -209,7 +212,8 @@ def test_the_readme_lists_every_experiment():
 
 def make(*arguments: str) -> subprocess.CompletedProcess:
     """What make does or would do where the environment is installed, or is not."""
-    return subprocess.run(["make", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    outside = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
+    return subprocess.run(["make", *arguments], cwd=ROOT, env=outside, capture_output=True, text=True, check=False)
 
 
 def test_make_says_what_it_does_and_how_long_it_takes():

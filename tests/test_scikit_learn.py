@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -117,6 +117,17 @@ def test_a_search_chooses_the_radius_with_the_best_score(routed, log):
     assert np.array_equal(search.best_estimator_.coef_, fit(KLDRO(**search.best_params_), log).coef_)
 
 
+class Wrapped(BaseEstimator):
+    """A user's own estimator, which has one of ours inside and a score of its own."""
+
+    def fit(self, X, Y, propensity, cost):
+        self.inside_ = KLDRO().fit(X, Y, propensity=propensity, cost=cost)
+        return self
+
+    def score(self, X, Y):
+        return 1.0
+
+
 def test_without_routing_a_search_ends_in_one_clear_line(log):
     """And before it begins; one with a score of the user's own, which may know more than the log, is let be."""
     line = r"^KLDRO is scored on rows held out, .* sklearn.set_config\(enable_metadata_routing=True\)"
@@ -125,6 +136,11 @@ def test_without_routing_a_search_ends_in_one_clear_line(log):
             fit(GridSearchCV(KLDRO(), {"radius": RADII}, scoring=scoring), log)
         with pytest.raises(InputError, match=line):
             cross_validate(KLDRO(), log.X, log.Y, params=rows(log), scoring=scoring)
+    pipeline = make_pipeline(StandardScaler(), KLDRO(fit_intercept=True))
+    known = {f"kldro__{name}": values for name, values in rows(log).items()}
+    with pytest.raises(RuntimeError, match=line):
+        GridSearchCV(pipeline, {"kldro__radius": RADII}).fit(log.X, log.Y, **known)
+    assert GridSearchCV(Wrapped(), {}, cv=3).fit(log.X, log.Y, **rows(log)).best_score_ == 1.0
     own = GridSearchCV(KLDRO(), {"radius": RADII}, scoring=lambda estimator, X, Y: -estimator.predict_proba(X).sum())
     assert fit(own, log).best_params_["radius"] in RADII
     assert fit(KLDRO(), log).score(log.X, log.Y, **rows(log)) > 0

@@ -20,12 +20,12 @@ class InputError(ValueError):
         return "\n".join(map(str, self.args))
 
 
-def warn(message: str) -> None:
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line that called the package, however deep inside the reason was found."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in INSIDE:
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
 
 
 def printable(message: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 
@@ -12,13 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from .core.cost_model import appended, label_effects, parted
+from .core.cost_model import label_effects, parted
 from .core.divergences import Divergence
 from .core.estimates import ESTIMATES
 from .core.log import BanditLog
-from .core.optimiser import minimize_objectives
+from .core.optimiser import minimize_objectives, why_flat
 from .core.policies import ExponentialPolicy
-from .core.scales import beyond_reason, has_constant, why_flat
+from .core.scales import beyond_reason, far_from_zero, has_constant
 from .core.scores import SCORES, HeldoutScores
 from .core.terms import as_clip, as_weight, begin
 from .core.validation import Features, check_features, check_not_one_hot, number, with_constant
@@ -127,8 +126,8 @@ class CounterfactualEstimator(BaseEstimator):
         ConvergenceWarning
             If L-BFGS stopped at ``max_iter``, or the fit ends where it began.
         UserWarning
-            If X has no constant column, nor ones that add up to one, and ``fit_intercept`` is not set; or if no cost is
-            below 0 under "ips".
+            If X has no constant column, nor ones that add up to one, and ``fit_intercept`` is not set; if a feature
+            lies far from 0 beside its deviation, as years do; or if no cost is below 0 under "ips".
         """
         if not (isinstance(self.max_iter, Integral) and 1 <= number(self.max_iter) < np.inf):
             raise InputError(f"max_iter is {self.max_iter!r}, expected a whole number of at least 1")
@@ -141,9 +140,9 @@ class CounterfactualEstimator(BaseEstimator):
         own = {name: getattr(self, name) for name in estimator.names()}
         terms = estimator.make_terms(estimate=self.estimate, weight=as_weight(self.weight), **own)
         log = BanditLog(X, Y, propensity, cost, context, count)
+        log = log.recount(log.count)
         check_not_one_hot(log.Y)
         log, _ = log.merged()
-        log = log.recount(log.count)
         validate_data(self, X, skip_check_array=True)
         self.clip_ = as_clip(self.clip, log)
         # The fit is of costs less the least, where no estimate minds: far from 0 they would lose digits.
@@ -151,9 +150,10 @@ class CounterfactualEstimator(BaseEstimator):
         moved = log.with_cost(log.cost - origin)
         if self.fit_intercept:
             moved, logging_policy = moved.with_contexts(with_constant(log.X)), _stacked(logging_policy)
-        given = None if cost_model is None else appended(cost_model, self.fit_intercept, origin)
         with threadpool_limits(1, "blas"):  # with more threads small products take many times as long
-            beginning = begin(moved, self.estimate, self.start, self.tilt, logging_policy, given)
+            X = log.X if self.fit_intercept else None
+            known = logging_policy, cost_model, X, origin
+            beginning = begin(moved, self.estimate, self.start, self.tilt, *known)
             objective = terms.objective(moved, self.clip_, beginning.effects)
             [found] = minimize_objectives([objective], beginning.coef, self.max_iter, self.tol)
         self.cost_model_ = cost_model
@@ -168,13 +168,12 @@ class CounterfactualEstimator(BaseEstimator):
         self.n_iter_ = found.iterations
         self.converged_ = found.converged
         self._warn_of(log, estimator)
+        name = type(self).__name__
         if not found.converged:
-            message = f"{type(self).__name__} did not converge in {found.iterations} iterations; see converged_"
             hint = "" if found.iterations else f" ({beyond_reason(log)})"
-            warnings.warn(message + hint, ConvergenceWarning, stacklevel=2)
+            warn(f"{name} did not converge in {found.iterations} iterations; see converged_{hint}", ConvergenceWarning)
         elif not found.iterations:
-            message = f"{type(self).__name__} ends where it began: {why_flat(objective, beginning.coef)}"
-            warnings.warn(message, ConvergenceWarning, stacklevel=2)
+            warn(f"{name} ends where it began: {why_flat(objective, beginning.coef)}", ConvergenceWarning)
         return self
 
     def score(self, X, Y, propensity=None, cost=None, context=None, count=None, by="clipped_snips") -> float:
@@ -269,7 +268,9 @@ class CounterfactualEstimator(BaseEstimator):
         """Warn of what lets a fit go wrong without a sign of it."""
         if not self.fit_intercept and not has_constant(log.X):
             warn("X has no constant column, and the policy no intercept: set fit_intercept=True, or append a constant")
-        if self.estimate == "ips" and not estimator.likelihood and 0 <= log.cost.min() < log.cost.max():
+        if found := far_from_zero(log.X, getattr(self, "feature_names_in_", None)):
+            warn(f"{found}: standardise X, all but its constant")
+        if self.estimate == "ips" and not estimator.likelihood and log.cost.min() >= 0 < log.cost.max():
             warn(
                 f"no cost is below 0, the least is {log.cost.min():.6g}: under 'ips' the policy that flees all logged "
                 "actions has the least risk; subtract the largest cost from all, or take estimate='snips' or 'dr'"

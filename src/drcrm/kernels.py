@@ -11,7 +11,7 @@ from pathlib import Path
 
 KERNELS = {
     "OPENBLAS_CORETYPE": "Haswell",
-    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",  # what numpy has beyond X86_V3
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",  # what numpy 2.4 has beyond X86_V3
 }
 
 

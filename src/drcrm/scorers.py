@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from traceback import walk_stack
+from types import SimpleNamespace
 
 from sklearn import get_config
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import UNUSED
 
 from .errors import InputError
@@ -37,10 +39,11 @@ class HeldoutScorer(BaseEstimator):
 
 
 def require_routing(estimator: BaseEstimator) -> None:
-    """Raise InputError inside a search of scikit-learn's whose scores would lack the propensities and costs.
+    """Raise an error in a search of scikit-learn's whose scores would lack the propensities and costs.
 
-    Searches ask for an estimator's tags before they begin. Raised by a score the error would be swallowed, printed once
-    for each fit, and a NaN put in its place.
+    It is an InputError, or for a pipeline, which swallows a ValueError, a RuntimeError. Searches ask for an estimator's
+    tags before they begin. Raised by a score the error would be swallowed, printed once for each fit, and a NaN put in
+    its place.
     """
     if get_config()["enable_metadata_routing"]:
         return
@@ -48,9 +51,14 @@ def require_routing(estimator: BaseEstimator) -> None:
         found = frame.f_locals
         searches = frame.f_globals.get("__name__", "").startswith("sklearn.model_selection.")
         if searches and ("scoring" in found or hasattr(found.get("self"), "scoring")):
-            scoring = found["scoring"] if "scoring" in found else found["self"].scoring
-            if scoring is None or isinstance(scoring, HeldoutScorer):
-                raise InputError(
+            search = SimpleNamespace(**found) if "scoring" in found else found["self"]
+            searched = getattr(search, "estimator", None)
+            last = searched.steps[-1][1] if isinstance(searched, Pipeline) else searched
+            if isinstance(last, type(estimator)) and (
+                search.scoring is None or isinstance(search.scoring, HeldoutScorer)
+            ):
+                kind = InputError if last is searched else RuntimeError
+                raise kind(
                     f"{type(estimator).__name__} is scored on rows held out, by their propensities and costs, which "
                     "searches hand on after sklearn.set_config(enable_metadata_routing=True) alone"
                 )

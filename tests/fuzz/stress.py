@@ -113,7 +113,7 @@ def fitted(name: str, value: float | None, weight: str, weight_value: float | No
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ConvergenceWarning)
-        for said in ("X has no constant column", "no cost is below 0"):
+        for said in ("X has no constant column", "no cost is below 0", "columns? .* far from 0"):
             warnings.filterwarnings("ignore", said)
         found, _ = in_one_line(getattr(drcrm, name)(**own, **options).fit, **log)
         if found is None:

@@ -108,6 +108,21 @@ def test_algorithms_stand_under_their_groups(results):
     assert [label.get_text() for label in axes.get_yticklabels()][:2] == ["Ours", "KL-DRO"]
     assert axes.containers[0][0].get_ydata()[0] == 1
     assert [label.get_text() for label in surprise(results()).axes[0].get_yticklabels()] == ["CIPS", "POEM", "KL-DRO"]
+    likewise = {**names.algorithms, "kl_dro": {"label": "KL-DRO", "group": "poem"}}
+    [axes] = surprise(replace(runs, names=replace(names, algorithms=likewise))).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["Theirs", "CIPS", "POEM", "poem", "KL-DRO"]
+
+
+def test_what_is_beyond_the_overview_is_written_at_its_edge(results):
+    """A policy that is far beyond full supervision, which loses more than CIPS here, beside a set that lacks a seed."""
+    runs = results()
+    beyond = runs.metrics["expected_loss"].where(runs.metrics["algorithm"] != "kl_dro", 12.0)
+    far = replace(runs, metrics=runs.metrics.assign(expected_loss=beyond))
+    missing = replace(runs, metrics=runs.metrics[(runs.metrics["seed"] > 0) | (runs.metrics["algorithm"] != "kl_dro")])
+    for order in ([far, missing], [missing, far]):
+        figure = overview(order)
+        assert any(text.get_text().endswith("% ▸") for axes in figure.axes for text in axes.texts)
+        assert figure.axes[0].get_xlim()[1] == 160
 
 
 @pytest.mark.parametrize("draw", [*FIGURES.values(), lambda of: overview([of, of, of])], ids=[*FIGURES, "overview"])

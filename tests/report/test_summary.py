@@ -51,8 +51,16 @@ def test_findings_name_the_best_what_is_beside_it_the_way_it_comes_and_whom_it_b
         "That is 67 % of the way from CIPS to full supervision; taking π0's most probable actions, without learning, "
         "comes 53 % of the way."
     )
-    assert worse == "All two others are significantly worse (paired t-tests over seeds at 0.05, adjusted by Holm)."
+    assert worse == "Both others are significantly worse (paired t-tests over seeds at 0.05, adjusted by Holm)."
     assert findings(results("yeast", better=0.6))[0].startswith("On Yeast **POEM** is best: 0.8")
+
+
+def test_without_a_way_to_full_supervision_none_is_measured(results):
+    """Where CIPS loses no more than full supervision."""
+    of = results("scene")
+    skyline = of.metrics["greedy_loss"].where(of.metrics["algorithm"] != "skyline", 2.5)
+    _, way, _ = findings(replace(of, metrics=of.metrics.assign(greedy_loss=skyline)))
+    assert way == "CIPS loses no more than full supervision: there is no way between them to measure."
 
 
 def test_what_is_no_gain_is_said_to_be_none(results):
@@ -88,7 +96,7 @@ def test_the_gap_is_measured_from_cips_to_the_greedy_skyline(results):
 def test_little_power_is_said_where_something_is_not_significant(results, better, worse):
     """POEM is as good as KL-DRO where it is better by 0.5."""
     said = findings(results("scene", better=better, seeds=4))[2]
-    assert said.startswith("All two others are" if worse == 2 else "Of the two others one is significantly worse")
+    assert said.startswith("Both others are" if worse == 2 else "Of the two others one is significantly worse")
     assert ("4 seeds show only large differences" in said) == (worse < 2)
     assert "seeds show" not in findings(results("scene", better=better, seeds=8))[2]
 

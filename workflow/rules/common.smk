@@ -43,6 +43,7 @@ environment = {
 }
 ORIGIN = str(workflow.modifier.modify_path("resources/{dataset}/origin.json"))  # in a module, under its prefix
 REPORT = str(workflow.modifier.modify_path("results/{experiment}/report.html"))
+FOR_REPORT = any(each.partition("=")[0] == "--report" for each in sys.argv)
 RUN = "results/{experiment}/runs/{dataset}/seed{seed}"
 
 
@@ -51,7 +52,7 @@ def drcrm(wildcards, output):
 
     A report has it beside each caption, as a person would write it.
     """
-    given = {} if "--report" in sys.argv else environment
+    given = {} if FOR_REPORT else environment
     return " ".join([*(f"{name}={value}" for name, value in given.items()), "python -m drcrm"])
 
 
@@ -62,7 +63,8 @@ def local_path(path):
 
 def drcrm_anew(wildcards, output):
     """The command of a step that changes what an experiment's report shows: an old report does not stay beside it."""
-    return f"rm -f {quote(REPORT.format(experiment=wildcards.experiment))} && {drcrm(wildcards, output)}"
+    removal = "" if FOR_REPORT else f"rm -f {quote(REPORT.format(experiment=wildcards.experiment))} && "
+    return removal + drcrm(wildcards, output)
 
 
 def code(step):

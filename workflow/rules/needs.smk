@@ -10,6 +10,7 @@ AROUND = 350  # MB of the two Snakemakes around a step on a cluster, and some mo
 RESERVE = 1.5  # what is asked for each MB and second that a step is expected to take
 ROWS = [20_000, 20_000]  # of a training and a test part of which the configuration does not say it
 NONZEROS = 100  # RCV1 has 76 on average, TMC2007 with 500 words 23
+DIRECT = 5500  # coefficients of a cost model up to which it may be solved directly
 ITERATIONS = 400  # of L-BFGS, on average over a grid
 
 
@@ -96,8 +97,9 @@ def replay_megabytes(wildcards):
 
 
 def cost_model_megabytes(wildcards):
-    """The log, and the vectors of conjugate gradients."""
-    return 75 + log_megabytes(wildcards) + 80e-6 * n_coefficients(wildcards)
+    """The log, and the matrix of a direct solution with a copy, or the systems and vectors of conjugate gradients."""
+    size = n_coefficients(wildcards)
+    return 75 + log_megabytes(wildcards) + (16e-6 * size**2 if size < DIRECT else 220e-6 * size)
 
 
 def cost_model_seconds(wildcards):

@@ -31,7 +31,7 @@ from .validation import (
 PENALTIES = tuple(10 ** (-k / 2) for k in range(2, 9))
 FOLDS = 4
 NEARLY = 0.1  # times R², by which the squared error may be above the least, relative
-AFFORDABLE = 5e10  # multiplications for a direct solution: some 3 s, and up to 0.2 GB
+AFFORDABLE = 5e10  # multiplications for a direct solution: some 3 s, and up to 0.5 GB
 STEPS = 2000  # of conjugate gradients
 TOLERANCE = 1e-10  # of the normal equations' residual, relative
 FOLD_TOLERANCE = 1e-4  # enough to compare penalties; far looser, small ones stop early and seem as good as larger ones
@@ -58,7 +58,7 @@ class CostModel:
         B: the q label columns, then b_0. May be set by hand, in place of ``fit``.
     intercept_ : array (q + 1,), or 0
         a: those of the labels, then a_0. A fit finds a_0 alone, 0 where a feature is constant, whose b_0 then holds it;
-        0 where ``coef_`` was set by hand.
+        0 until a fit: set it with ``coef_``.
     penalty_ : float
     """
 
@@ -127,39 +127,12 @@ class CostModel:
         return X @ self.coef_ + self.intercept_
 
 
-def appended(model, constant: bool, origin: float):
-    """Return a cost model for costs less an origin, and for contexts with a constant appended where that is true."""
-    if not isinstance(model, CostModel):
-        return _Appended(model, constant, origin) if hasattr(model, "predict") else model
-    _require_coefficients(model)
-    other, coef = CostModel(model.penalty), check_coefficients(model.coef_)
-    other.coef_, other.intercept_ = coef, np.zeros(coef.shape[1]) + model.intercept_
-    other.intercept_[-1] -= origin
-    if constant:
-        other.coef_, other.intercept_ = np.vstack([coef, other.intercept_]), 0.0
-    return other
-
-
 def parted(model: CostModel) -> CostModel:
     """Return a model of contexts without the constant that the given one's have appended."""
     other = CostModel(model.penalty)
     other.penalty_, other.coef_ = model.penalty_, model.coef_[:-1]
     other.intercept_ = model.intercept_ + model.coef_[-1]
     return other
-
-
-class _Appended:
-    """A user's model as ``appended`` says."""
-
-    def __init__(self, model, constant: bool, origin: float):
-        self.model, self.constant, self.origin = model, constant, origin
-
-    def predict(self, X, Y) -> np.ndarray:
-        found = self.model.predict(X[:, :-1] if self.constant else X, Y)
-        return check_vector(found, X.shape[0], "the prediction of the cost model") - self.origin
-
-    def expectation(self, X, policy) -> np.ndarray:
-        return self.model.expectation(X[:, :-1] if self.constant else X, policy) - self.origin
 
 
 def label_effects(model, X, n_labels: int) -> np.ndarray:
@@ -185,7 +158,7 @@ def label_effects(model, X, n_labels: int) -> np.ndarray:
     without = predicted(none)
     columns = [predicted(none + row) - without for row in np.eye(n_labels, dtype=np.int64)]
     effects = np.column_stack([*columns, without])
-    close = 1e-6 * np.abs(effects).sum(axis=1)
+    close = 1e-6 * np.abs(effects[:, :-1]).sum(axis=1) + 1e-9 * np.abs(without)
     for actions in _probes(m, n_labels):
         if (abs((actions * effects[:, :-1]).sum(axis=1) + without - predicted(actions)) > close).any():
             raise InputError("the cost model is not additive over labels, which the expectation of its cost needs")
@@ -207,6 +180,9 @@ def _probes(m: int, n_labels: int) -> Iterator[np.ndarray]:
 def _require_coefficients(model: CostModel) -> None:
     if not hasattr(model, "coef_"):
         raise InputError("the cost model has no coef_ yet: fit it, or set them")
+    shape, allowed = np.shape(model.intercept_), ((), np.shape(model.coef_)[1:])
+    if shape not in allowed or not np.isfinite(model.intercept_).all():
+        raise InputError(f"the cost model's intercept_ is {model.intercept_!r}, expected finite, of shape {allowed[1]}")
 
 
 def _choose(log: BanditLog) -> float:

@@ -23,6 +23,9 @@ CLOSE = 1e-11  # a step of the ratio's search, in units of the range of costs, t
 class Estimate(ABC):
     """What all estimates share, bound to a log in which every row occurs.
 
+    ``moves_with_costs`` says whether a constant added to all costs, and to the cost model's, is added to the value of
+    every risk that it may be under, and changes no slope.
+
     Parameters
     ----------
     log : BanditLog
@@ -32,9 +35,7 @@ class Estimate(ABC):
 
     uses_weights = True
     uses_model = False
-    moves_with_costs = (
-        False  # whether a constant added to all costs is added to every risk's value, and changes no slope
-    )
+    moves_with_costs = False
 
     def __init__(self, log: BanditLog, modelled: np.ndarray | None = None):
         self.cost = log.cost

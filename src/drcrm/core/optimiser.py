@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from inspect import signature
 from itertools import count
 
 import numpy as np
@@ -13,7 +14,10 @@ from scipy.optimize import minimize
 from ..errors import InputError
 from .log import BanditLog
 from .objective import Objective
+from .policies import ExponentialPolicy
+from .risks import KLBall
 from .scales import beyond_reason, feature_scales, spread
+from .weights import Likelihood
 
 PATIENCE = 200  # iterations after which a fit may be given up
 STOPPING = ("scaled", "public_code")
@@ -45,6 +49,8 @@ class Units:
     @classmethod
     def of(cls, log: BanditLog, stopping: str) -> Units:
         """Those of a log: the scale of each feature, and the deviation of the logged costs; or all 1."""
+        if stopping not in STOPPING:
+            raise InputError(f"stopping is {stopping!r}, expected one of {', '.join(map(repr, STOPPING))}")
         if stopping == "public_code":
             return cls(np.ones((log.X.shape[1], 1)), 1.0, centred=False)
         return cls(feature_scales(log.X)[:, None], spread(log))
@@ -82,12 +88,40 @@ def minimize_objectives(
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             evaluate = _followed(narrow, origin, ridge, units)
             _require_finite(narrow.log, *evaluate(origin), "where the fit starts")
-            callback = _stopping(hopeless, widened)
+            callback = _giving_up(hopeless, widened)
             found = minimize(evaluate, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)
             _require_finite(narrow.log, found.fun, found.x, f"after {found.nit} iterations")
             coef = widened(found.x)
             value = _defined(narrow, *narrow(coef[seen])[:2])
         yield Fit(coef, value + ridge / 2 * _squared(found.x - origin), int(found.nit), bool(found.success))
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def why_flat(objective: Objective, start: np.ndarray) -> str:
+    """Say why L-BFGS has not moved from where it started, (d, q)."""
+    log, risk, largest = objective.log, objective.risk, objective.log.cost.max()
+    value, gradient = objective(start)
+    if gradient.any():
+        return "its gradient there is within tol of 0"
+    if isinstance(objective.weight, Likelihood) and not log.cost.any():
+        return "e^(−βc) is 0 for each cost c; subtract a constant from all costs"
+    if log.cost.min() == largest:
+        return "all costs are equal"
+    if objective.estimate.uses_model:
+        return "its gradient there is 0"
+    weight, slope = objective.weight(ExponentialPolicy(start).log_prob(log.X, log.Y, log.context), log.log_propensity)
+    if not slope.any():
+        return "no row's weight changes there: all are clipped, or vanish"
+    _, worst = risk(weight * (log.cost - value * objective.estimate.moves_with_costs), log.count)
+    if worst[log.cost < largest].any():
+        return "its gradient there is 0"
+    share = log.count @ (log.cost == largest) / log.size
+    parameter = "radius" if getattr(risk, "radius", None) is not None else next(iter(signature(type(risk)).parameters))
+    least = f", less than {-np.log(share):.3g}" if isinstance(risk, KLBall) else ""
+    return (
+        f"the worst case of {risk!r} is the rows of the largest cost alone, {100 * share:.3g} % of all, and no policy "
+        f"changes that; take a {'smaller' if risk.robust_end == 'high' else 'larger'} {parameter}{least}"
+    )
 
 
 def _followed(objective: Objective, origin: np.ndarray, ridge: float, units: Units) -> Callable:
@@ -125,7 +159,7 @@ def _require_finite(log: BanditLog, value: float, array: np.ndarray, where: str)
         raise InputError(f"the risk is not finite {where}: {beyond_reason(log)}")
 
 
-def _stopping(hopeless: Callable[[np.ndarray], bool] | None, widened: Callable) -> Callable[[np.ndarray], None] | None:
+def _giving_up(hopeless: Callable[[np.ndarray], bool] | None, widened: Callable) -> Callable[[np.ndarray], None] | None:
     """What L-BFGS calls after each iteration: it stops where, after ``PATIENCE`` of them, Θ is hopeless."""
     iterations = count(1)
 

@@ -1,25 +1,20 @@
-"""The sizes of what is learned from, and what stands in the way of a fit, in words with the remedy."""
+"""The sizes of what is learned from: units, a constant, features of unlike scale, numbers beyond reason."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
 from .log import BanditLog
-from .policies import ExponentialPolicy
-from .risks import KLBall
 from .validation import Features, constant_features
-
-if TYPE_CHECKING:
-    from .objective import Objective
 
 LIKE = 1e3  # times that one feature's scale may be another's
 REASON = 1e6  # features, costs and 1/p up to here are not what takes an objective beyond the range of numbers
 SPAN = 10_000  # rows on which columns are taken to add up to a constant, if they do
+FAR = 10  # deviations from 0 at which a feature begins to slow a fit
 SHOWN = 5  # columns that are named
 
 
@@ -53,32 +48,21 @@ def has_constant(X: Features) -> bool:
     """Whether a column of X is constant, or some add up to a constant, as one-hot columns do."""
     if constant_features(X).any():
         return True
-    some = X[:SPAN] / feature_scales(X[:SPAN])
+    some = X[:: -(-X.shape[0] // SPAN)]
+    some = some / feature_scales(some)
     sums = some @ lsqr(some, np.ones(some.shape[0]), atol=1e-12, btol=1e-12, iter_lim=100)[0]
     return bool(np.abs(sums - 1).max() < 1e-6)
 
 
-@np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def why_flat(objective: Objective, start: np.ndarray) -> str:
-    """Say why L-BFGS has not moved from where it started, (d, q)."""
-    log, risk, largest = objective.log, objective.risk, objective.log.cost.max()
-    if log.cost.min() == largest:
-        return "all costs are equal"
-    value, gradient = objective(start)
-    weight, slope = objective.weight(ExponentialPolicy(start).log_prob(log.X, log.Y, log.context), log.log_propensity)
-    if not slope.any():
-        return "no row's weight changes there: all are clipped, or vanish"
-    if gradient.any():
-        return "its gradient there is within tol of 0"
-    _, worst = risk(weight * (log.cost - value * objective.estimate.moves_with_costs), log.count)
-    if not worst[log.cost < largest].any():
-        share = log.count @ (log.cost == largest) / log.size
-        least = f", less than {-np.log(share):.3g}" if isinstance(risk, KLBall) else ""
-        return (
-            f"the worst case of {risk!r} is the rows of the largest cost alone, {100 * share:.3g} % of all, and no "
-            f"policy changes that; take a smaller ball{least}"
-        )
-    return "its gradient there is 0"
+def far_from_zero(X: Features, names: Sequence[int | str] | None = None) -> str:
+    """Say which features vary little beside their distance from 0, as years do; nothing where there are none."""
+    scaled = X / feature_scales(X)
+    mean, square = (np.asarray(each.mean(axis=0)).ravel() for each in (scaled, scaled**2))
+    odd = np.flatnonzero((abs(mean) > FAR * np.sqrt(np.maximum(square - mean**2, 0))) & ~constant_features(X))
+    if not odd.size:
+        return ""
+    verb = "column {} lies" if len(odd) == 1 else "columns {} lie"
+    return f"{verb.format(_listed(odd, names))} more than {FAR} times as far from 0 as deviations are large"
 
 
 def unlike_scales(scales: np.ndarray, names: Sequence[int | str] | None = None) -> str:
@@ -92,12 +76,16 @@ def unlike_scales(scales: np.ndarray, names: Sequence[int | str] | None = None) 
         return ""
     large, small = seen[scales[seen] / LIKE > least], seen[scales[seen] < most / LIKE]
     odd = large if len(large) <= len(small) else small
-    names = range(len(scales)) if names is None else names
-    shown = [repr(names[each]) for each in odd[:SHOWN]]
-    listed = ", ".join([*shown, "…"] if len(odd) > SHOWN else shown)
+    listed = _listed(odd, names)
     verb = "column {} reaches" if len(odd) == 1 else "columns {} reach"
     reach = f"{verb.format(listed)} {'' if odd is large else 'only '}{scales[odd].max():.3g}"
     return f"the scales of features differ by more than {LIKE:g}: {reach}, others {least if odd is large else most:.3g}"
+
+
+def _listed(columns: np.ndarray, names: Sequence[int | str] | None) -> str:
+    """Columns by their names, or their numbers from 0; of many the first."""
+    shown = [repr(each.item() if names is None else names[each]) for each in columns[:SHOWN]]
+    return ", ".join([*shown, "…"] if len(columns) > SHOWN else shown)
 
 
 def beyond_reason(log: BanditLog) -> str:

@@ -100,6 +100,8 @@ def start_coef(
         raise InputError(f"logging_policy is of type {type(logging_policy).__name__}, expected an ExponentialPolicy")
     if logging_policy is not None and logging_policy.coef.shape != shape:
         raise InputError(f"the logging policy's coef has shape {logging_policy.coef.shape}, expected {shape}")
+    if logging_policy is not None and logging_policy.intercept.any():
+        raise InputError("the logging policy has an intercept, which a fit has with fit_intercept=True alone")
     known = start != "imitation" and logging_policy is not None
     base = _with_a_doubt(logging_policy.coef, log) if known else imitation(log)
     if start != "model":

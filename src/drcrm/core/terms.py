@@ -15,7 +15,7 @@ from .policies import ExponentialPolicy, as_policy
 from .risks import MeanRisk, Risk
 from .scores import importance_weights, low_weights
 from .starts import start_coef
-from .validation import number
+from .validation import Features, number
 from .weights import Clipped, Likelihood, Weight
 
 ROUNDING = 1e-9  # of the largest cost, by which an estimate may miss the range of costs
@@ -69,19 +69,27 @@ def begin(
     tilt: float | str = 1.0,
     logging_policy: ExponentialPolicy | None = None,
     cost_model=None,
+    X: Features | None = None,
+    origin: float = 0.0,
 ) -> Beginning:
     """Return where a fit starts, and the effects of the cost model, which is fitted to the log where none is given.
 
-    InputError for a name that is unknown, a policy or a model of another shape, or a model without coefficients from
-    which a fit is to start.
+    A given one is of the features X, (m, d − 1), where the log has a constant appended to them, and of the log's costs
+    plus an origin. InputError for a name that is unknown, a policy or a model of another shape, or a model without
+    coefficients from which a fit is to start.
     """
     if not (isinstance(estimate, str) and estimate in ESTIMATES):
         raise InputError(f"estimate is {estimate!r}, expected one of {', '.join(map(repr, ESTIMATES))}")
     models = ESTIMATES[estimate].uses_model
     if cost_model is None and (models or (isinstance(start, str) and start == "model")):
-        cost_model = CostModel().fit_log(log)
-    effects = None if cost_model is None else label_effects(cost_model, log.X, log.Y.shape[1])
-    coef, tilt = start_coef(start, log, logging_policy, getattr(cost_model, "coef_", None), tilt)
+        cost_model, X, origin = CostModel().fit_log(log), None, 0.0
+    effects, model = None, getattr(cost_model, "coef_", None)
+    if cost_model is not None:
+        moved = np.append(np.zeros(log.Y.shape[1]), origin)
+        effects = label_effects(cost_model, log.X if X is None else X, log.Y.shape[1]) - moved
+        if X is not None and model is not None:
+            model = np.vstack([model, getattr(cost_model, "intercept_", 0.0) - moved])
+    coef, tilt = start_coef(start, log, logging_policy, model, tilt)
     return Beginning(coef, tilt, effects if models else None, cost_model)
 
 
@@ -131,11 +139,11 @@ def off_policy_value(
         raise InputError(f"risk is {risk!r}, expected a risk such as KLBall(0.1), or None")
     log = log.recount(log.count)
     terms, clip = Terms(risk or MeanRisk(), as_weight(weight), estimate), as_clip(clip, log)
-    effects = begin(log, estimate, cost_model=cost_model).effects
+    stacked, coef = policy.without_intercept(log)
+    effects = begin(stacked, estimate, cost_model=cost_model, X=None if stacked is log else log.X).effects
     found, expected = policy.coef.shape, (log.X.shape[1], log.Y.shape[1])
     if found != expected:
         raise InputError(f"the policy's coef has shape {found}, expected {expected}, as the log has")
-    stacked, coef = policy.without_intercept(log)
     value = float(terms.objective(stacked, clip, effects)(coef)[0])
     low, high = log.cost.min(), log.cost.max()
     room = ROUNDING * max(abs(low), abs(high))

@@ -96,7 +96,7 @@ def check_costs(cost, rows: int) -> np.ndarray:
 def check_not_one_hot(Y: np.ndarray) -> None:
     """Raise InputError where all of at least 10 actions (n, q), q > 2, have exactly one 1, and not all the same.
 
-    Fewer may have so by chance: of independent labels less than a half of the actions has one 1.
+    Fewer may have so by chance. All the same action are a policy that always does the same.
     """
     n, q = Y.shape
     if q > 2 and n >= MANY and (Y.sum(axis=1) == 1).all() and (Y[0] != Y).any():

@@ -175,7 +175,7 @@ def _unfit_algorithms(algorithms: Mapping, faults: Iterable[Fault]) -> Iterator[
         try:
             if "estimator" in algorithm:
                 estimator = find_estimator(algorithm["estimator"])
-                if wrong <= {"label", "colour", "marker"}:
+                if wrong <= {"label", "colour", "marker", "group"}:
                     estimator.along(algorithm.get("parameter"), algorithm.get("grid", []), algorithm["options"])
         except InputError as error:
             yield Fault(("algorithms", name), str(error))

@@ -38,6 +38,7 @@ LINES = {
     (BASELINE, LOSS): Look("CIPS", "#000000", line="-."),
 }
 LEAST, MOST = -45, 160  # the ends of the overview, in percent: it begins at the first, and ends at the second at most
+HEADING = "# "  # before a group among the keys of algorithms, of which none begins so
 TICKS = 8  # at most; where their number follows the height, the layout leaves too little room for wider labels
 FARTHEST = 1.5  # times π0's loss: the bound at which the axis ends
 LOGGED = (
@@ -233,7 +234,7 @@ def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
     for axes in panels[:, 0]:
         _name_rows(axes, lines, names)
         axes.grid(axis="y", visible=True)
-    highest = max(frame.loc[frame["algorithm"].isin(lines), ["mean", "high"]].max(axis=None) for frame in frames)
+    highest = pd.concat(frames).query("algorithm in @lines")[["mean", "high"]].max().max()
     panels[0, 0].set_xlim(LEAST, np.clip(np.nan_to_num(highest) + 3, 105, MOST))
     panels[0, 0].set_xticks([0, 50, 100], ["0", "50", "100 %"])
     shown = [key for key in LEVELS if key[0] == LOGGING]
@@ -244,9 +245,12 @@ def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
 
 def _place(axes: Axes, row, height: float, look: Look) -> None:
     """A mean with its interval in a panel of the overview, at the edge where it is beyond."""
+    style = {"color": look.colour, "va": "center", "fontsize": SMALL}
     if row.mean < LEAST:
-        text = f"◂ −{-row.mean:.0f} %"
-        axes.text(LEAST + 2, height, text, color=look.colour, va="center", fontsize=SMALL)
+        axes.text(LEAST + 2, height, f"◂ −{-row.mean:.0f} %", **style)
+        return
+    if row.mean > MOST:
+        axes.text(MOST - 2, height, f"{row.mean:.0f} % ▸", ha="right", **style)
         return
     _across(axes, row, height, look.colour, look.marker)
 
@@ -339,17 +343,21 @@ def _half(mean: float, high: float) -> float:
 
 
 def _rows(algorithms: Iterable[str], names: Names) -> list[str]:
-    """Algorithms from above, by their groups; where there are several, each under its name."""
+    """Algorithms from above, by their groups; where there are several, each under its name, a ``HEADING``."""
     groups = names.grouped(algorithms)
-    return [line for group, members in groups.items() for line in ([group] if len(groups) > 1 else []) + members]
+    headed = len(groups) > 1
+    return [line for group, members in groups.items() for line in [HEADING + group] * headed + members]
 
 
 def _name_rows(axes: Axes, lines: Sequence[str], names: Names) -> None:
     """What ``_rows`` has, down the side."""
-    groups = {names.look(line).group for line in lines}
-    axes.set_yticks(range(len(lines)), [line if line in groups else names.label(line) for line in lines])
-    for line, label in zip(lines, axes.get_yticklabels(), strict=True):
-        label.set(**({"style": "italic", "color": GREY} if line in groups else {}))
+    is_heading = [line.startswith(HEADING) for line in lines]
+    said = [
+        line.removeprefix(HEADING) if head else names.label(line) for line, head in zip(lines, is_heading, strict=True)
+    ]
+    axes.set_yticks(range(len(lines)), said)
+    for head, label in zip(is_heading, axes.get_yticklabels(), strict=True):
+        label.set(**({"style": "italic", "color": GREY} if head else {}))
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(max(len(lines), 1) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)

@@ -12,7 +12,7 @@ import pandas as pd
 from ..registry import BASELINE, LOGGING, ROLES, SKYLINE
 from .comparisons import LEVEL, compare
 from .figure_data import GREEDY, LOSS, DatasetResults, closed_gap
-from .markup import seeds_in_print
+from .markup import ENOUGH_SEEDS, seeds_in_print
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -52,6 +52,8 @@ def findings(results: DatasetResults) -> list[str]:
 
 def _way(results: DatasetResults, best: str) -> str:
     """How far the best algorithm comes, and what that is worth beside π0's most probable actions."""
+    if results.losses(BASELINE).mean() <= results.losses(SKYLINE, loss=GREEDY).mean():
+        return "CIPS loses no more than full supervision: there is no way between them to measure."
     gap = closed_gap(results).set_index(["algorithm", "loss"])["mean"]
     learned, unlearned = gap[best, LOSS], gap[LOGGING, GREEDY]
     if np.isnan([learned, unlearned]).any():
@@ -72,11 +74,11 @@ def _worse(results: DatasetResults, table: pd.DataFrame, best: str) -> str:
     if len(others) == 1:
         said = f"The other algorithm is{'' if worse else ' not'} significantly worse"
     elif worse == len(others):
-        said = f"All {_number(worse)} others are significantly worse"
+        said = f"{'Both' if worse == 2 else f'All {_number(worse)}'} others are significantly worse"
     else:
         verb = "is" if worse == 1 else "are"
         said = f"Of the {_number(len(others))} others {_number(worse)} {verb} significantly worse"
-    few = results.seeds <= 5 and worse < len(others)
+    few = results.seeds <= ENOUGH_SEEDS and worse < len(others)
     power = f"; {seeds_in_print(results.seeds)} show only large differences" if few else ""
     return f"{said} (paired t-tests over seeds at {LEVEL:g}, adjusted by Holm){power}."
 

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stopping",
         choices=STOPPING,
-        default=next(iter(STOPPING)),
+        default=STOPPING[0],
         help="L-BFGS's tolerances in units of the logged costs' deviation and of each feature's scale (the default), or"
         " of the objective and the features as they are (the public code)",
     )
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> None:
     write_npz(options.output, **asdict(fits))
     for what, which in {
         "no convergence": ~fits.converged,
-        "ends where it began, on a flat objective": fits.converged & (fits.iterations == 0),
+        "ends where it began": fits.converged & (fits.iterations == 0),
     }.items():
         values = [f"{parameter} {value:g}" if parameter else "all" for value in fits.grid[which]]
         if values:
