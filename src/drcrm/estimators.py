@@ -15,6 +15,7 @@ from .core.cost_model import label_effects, parted
 from .core.divergences import Divergence
 from .core.estimates import ESTIMATES
 from .core.log import BanditLog
+from .core.objective import Objective
 from .core.optimiser import minimize_objectives, why_flat
 from .core.policies import ExponentialPolicy
 from .core.scales import beyond_reason, far_from_zero, has_constant
@@ -129,12 +130,7 @@ class CounterfactualEstimator(BaseEstimator):
             If X has no constant column, nor ones that add up to one, and ``fit_intercept`` is not set; if a feature
             lies far from 0 beside its deviation, as years do; or if no cost is below 0 under "ips".
         """
-        if not (isinstance(self.max_iter, Integral) and 1 <= number(self.max_iter) < np.inf):
-            raise InputError(f"max_iter is {self.max_iter!r}, expected a whole number of at least 1")
-        if not 0 < number(self.tol) < np.inf:
-            raise InputError(f"tol is {self.tol!r}, expected a finite number above 0")
-        if not isinstance(self.fit_intercept, bool | np.bool_):
-            raise InputError(f"fit_intercept is {self.fit_intercept!r}, expected True or False")
+        self._check_parameters()
         estimator = self._registered()
         self._require("fit", Y=Y, propensity=propensity, cost=cost)
         own = {name: getattr(self, name) for name in estimator.names()}
@@ -150,9 +146,8 @@ class CounterfactualEstimator(BaseEstimator):
         moved = log.with_cost(log.cost - origin)
         if self.fit_intercept:
             moved, logging_policy = moved.with_contexts(with_constant(log.X)), _stacked(logging_policy)
+        known = logging_policy, cost_model, log.X if self.fit_intercept else None, origin
         with threadpool_limits(1, "blas"):  # with more threads small products take many times as long
-            X = log.X if self.fit_intercept else None
-            known = logging_policy, cost_model, X, origin
             beginning = begin(moved, self.estimate, self.start, self.tilt, *known)
             objective = terms.objective(moved, self.clip_, beginning.effects)
             [found] = minimize_objectives([objective], beginning.coef, self.max_iter, self.tol)
@@ -167,13 +162,8 @@ class CounterfactualEstimator(BaseEstimator):
         self.objective_ = origin + found.objective
         self.n_iter_ = found.iterations
         self.converged_ = found.converged
-        self._warn_of(log, estimator)
-        name = type(self).__name__
-        if not found.converged:
-            hint = "" if found.iterations else f" ({beyond_reason(log)})"
-            warn(f"{name} did not converge in {found.iterations} iterations; see converged_{hint}", ConvergenceWarning)
-        elif not found.iterations:
-            warn(f"{name} ends where it began: {why_flat(objective, beginning.coef)}", ConvergenceWarning)
+        self._warn_of_what_it_saw(log, estimator)
+        self._warn_of_how_it_ended(log, objective, beginning.coef)
         return self
 
     def score(self, X, Y, propensity=None, cost=None, context=None, count=None, by="clipped_snips") -> float:
@@ -264,7 +254,25 @@ class CounterfactualEstimator(BaseEstimator):
         validate_data(self, X, skip_check_array=True, reset=False)
         return checked
 
-    def _warn_of(self, log: BanditLog, estimator: Estimator) -> None:
+    def _check_parameters(self) -> None:
+        """Raise InputError for a parameter that the log has no part in."""
+        if not (isinstance(self.max_iter, Integral) and 1 <= number(self.max_iter) < np.inf):
+            raise InputError(f"max_iter is {self.max_iter!r}, expected a whole number of at least 1")
+        if not 0 < number(self.tol) < np.inf:
+            raise InputError(f"tol is {self.tol!r}, expected a finite number above 0")
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise InputError(f"fit_intercept is {self.fit_intercept!r}, expected True or False")
+
+    def _warn_of_how_it_ended(self, log: BanditLog, objective: Objective, start: np.ndarray) -> None:
+        """Warn of a fit that did not converge, or did not move."""
+        name = type(self).__name__
+        if not self.converged_:
+            hint = "" if self.n_iter_ else f" ({beyond_reason(log)})"
+            warn(f"{name} did not converge in {self.n_iter_} iterations; see converged_{hint}", ConvergenceWarning)
+        elif not self.n_iter_:
+            warn(f"{name} ends where it began: {why_flat(objective, start)}", ConvergenceWarning)
+
+    def _warn_of_what_it_saw(self, log: BanditLog, estimator: Estimator) -> None:
         """Warn of what lets a fit go wrong without a sign of it."""
         if not self.fit_intercept and not has_constant(log.X):
             warn("X has no constant column, and the policy no intercept: set fit_intercept=True, or append a constant")
