@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
-from hypothesis import settings
+import os
 
-from drcrm import BanditLog, ExponentialPolicy
-from drcrm.report.style import Names
-from drcrm.simulation.replay import replay
+from drcrm.kernels import choose_kernels
+
+choose_kernels(os.environ)  # as a step has them: before numpy is imported
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+from drcrm import BanditLog, ExponentialPolicy  # noqa: E402
+from drcrm.report.style import Names  # noqa: E402
+from drcrm.simulation.replay import replay  # noqa: E402
 
 # The same code has the same examples; `pytest --hypothesis-profile=explore` draws others.
 settings.register_profile("same", deadline=None, derandomize=True)  # by default an example that takes 0.2 s fails
