@@ -24,6 +24,7 @@ from finished import Run, measure
 from drcrm.core import starts
 from drcrm.core.cost_model import FOLDS, CostModel, label_effects
 from drcrm.core.log import BanditLog, clipping_constant
+from drcrm.core.design import Design
 from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_objectives
 from drcrm.core.policies import ExponentialPolicy
@@ -68,7 +69,7 @@ class Variants:
         """Return Θ of a fit, by default with the effects of the run's cost model."""
         weight = Clipped(self.clip if clip else None)
         effects = self.effects if effects is None else effects
-        objective = Objective(self.run.train, KLBall(RADIUS), weight, "dr", effects)
+        objective = Objective(Design(self.run.train, trains=True), KLBall(RADIUS), weight, "dr", effects)
         [found] = minimize_objectives([objective], self.start(tilt), **options)
         return found.coef
 

@@ -45,7 +45,8 @@ from drcrm.core.terms import begin
 from drcrm.pipeline.artifacts import read_contexts, read_policy
 from drcrm.pipeline.files import atomic, read_npz
 from drcrm.pipeline.steps import generator
-from drcrm.registry import LOGGING, SKYLINE, find_estimator
+from drcrm.core.algorithms import find_estimator
+from drcrm.registry import LOGGING, SKYLINE
 from drcrm.report.comparisons import interval
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -24,7 +24,7 @@ from drcrm.core.cost_model import label_effects
 from drcrm.core.log import clipping_constant
 from drcrm.core.scores import SCORES, HeldoutScores, choose
 from drcrm.pipeline.files import read_npz
-from drcrm.registry import find_estimator
+from drcrm.core.algorithms import find_estimator
 
 OUTPUT = Path("docs/results/pessimism.csv")
 SEEDS = {"scene": 20, "yeast": 20, "rcv1_subset": 20, "tmc2007_500": 20}  # at most

@@ -28,7 +28,8 @@ from drcrm.core.risks import Evaluation
 from drcrm.core.scores import SCORES
 from drcrm.core.selection import GridFit, calibrated_penalty, fit_grid
 from drcrm.core.terms import Terms, begin
-from drcrm.registry import PAPERS, find_estimator
+from drcrm.core.algorithms import find_estimator
+from drcrm.registry import PAPERS
 
 OUTPUT = Path("docs/results/rounding.csv")
 ALGORITHMS = (*PAPERS, "norm_poem", "snips", "dr", "kl_dro_snips", "kl_dro_dr", "chi2_dro_dr")

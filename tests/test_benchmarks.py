@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from drcrm.core.design import Design
 from drcrm.core.objective import Objective
 from drcrm.core.risks import KLBall
 
@@ -53,7 +54,9 @@ def test_differences_are_paired_over_seeds(imported):
 
 
 def test_noise_is_the_last_bit_of_half_of_the_gradient(imported, logged):
-    shaken = imported("rounding").Shaken(Objective(logged(), KLBall(0.1)), np.random.default_rng(0))
+    shaken = imported("rounding").Shaken(
+        Objective(Design(logged(), trains=True), KLBall(0.1)), np.random.default_rng(0)
+    )
     coef, moved = np.full(8, 0.1), []
     value, gradient, _ = shaken.objective.evaluate(coef)
     for _ in range(100):

@@ -14,8 +14,10 @@ from typing import NamedTuple
 
 import jsonschema
 
+from ..core.algorithms import find_estimator
+from ..core.starts import STARTS
 from ..errors import InputError, printable
-from ..registry import PAPERS, SCORES, STARTS, find_estimator
+from ..registry import PAPERS, SCORES
 from .lookups import all_starts
 from .names import check_file_name
 
