@@ -16,8 +16,8 @@ from drcrm.core.risks import KLBall
 
 @pytest.fixture(scope="module")
 def imported():
-    """A module of benchmarks/ by its name."""
-    folder = str(Path(__file__).parents[1] / "benchmarks")
+    """A module of studies/ by its name."""
+    folder = str(Path(__file__).parents[1] / "studies")
     sys.path.insert(0, folder)
     yield import_module
     sys.path.remove(folder)
