@@ -1,24 +1,19 @@
-"""What each held-out score chooses, how often worse than π0: python benchmarks/pessimism.py RUNS RESOURCES [SET …]
+"""What each held-out score chooses, and how often it is worse than π0.
 
-RUNS is the folder of the finished runs of an experiment (results/beyond/runs), RESOURCES that of its data sets. Every
-grid beside a log is scored again on the log's held-out part, and the value that each score chooses is judged on the
+The fits of a run are scored again on the log's held-out part, and the value that each score chooses is judged on the
 test set.
 
-Writes docs/results/pessimism.csv, a row per run, algorithm and score; rows of data sets that were not asked for stay.
-Prints, per data set and score, the mean expected Hamming loss over runs and algorithms, its difference to that by
-clipped SNIPS, and the share of choices that are worse than π0.
+There is a row per run, algorithm and score; the summary has, per data set and score, the mean expected Hamming loss over
+runs and algorithms, its difference to that by clipped SNIPS, and how many choices are worse than π0.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from finished import Run, algorithms, measure
+from finished import Run
 
 from drcrm.core.cost_model import label_effects
 from drcrm.core.log import clipping_constant
@@ -26,21 +21,16 @@ from drcrm.core.scores import SCORES, HeldoutScores, choose
 from drcrm.pipeline.files import read_npz
 from drcrm.registry import find_estimator
 
-OUTPUT = Path("docs/results/pessimism.csv")
-SEEDS = {"scene": 20, "yeast": 20, "rcv1_subset": 20, "tmc2007_500": 20}  # at most
 BESIDE = "clipped_snips"  # the score that others are compared with
 
 
-def chosen(run: Run, configured: Mapping) -> Iterator[dict]:
-    """The losses of what each score chooses along the grid of each algorithm that has fits beside the log."""
+def rows(run: Run, algorithms: Mapping) -> Iterator[dict]:
+    """The losses of what each score chooses along the grid of each algorithm."""
     effects = label_effects(run.model, run.heldout.X, run.heldout.Y.shape[1])
     score = HeldoutScores(run.heldout, clipping_constant(run.train), effects)
     logged = run.loss(run.logging.coef)
-    for name, algorithm in configured.items():
-        path = run.folder / f"{name}.npz"
-        if "grid" not in algorithm or not path.exists():
-            continue
-        fits = read_npz(path, ["grid", "coef"])
+    for name, algorithm in algorithms.items():
+        fits = read_npz(run.folder / f"{name}.npz", ["grid", "coef"])
         losses = [run.loss(coef) for coef in fits["coef"]]
         end = find_estimator(algorithm["estimator"]).robust_end(algorithm["parameter"], algorithm.get("options", {}))
         scores = np.array([score(coef) for coef in fits["coef"]])
@@ -68,12 +58,5 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def main(arguments: list[str]) -> None:
-    rows = measure(arguments, OUTPUT, partial(chosen, configured=algorithms()), SEEDS)
-    print(table(rows).to_string(float_format="%.3f"))
-
-
-if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    main(sys.argv[1:])
+def summary(rows: pd.DataFrame) -> str:
+    return table(rows).to_string(float_format="%.3f")

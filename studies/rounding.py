@@ -1,40 +1,31 @@
-"""How much of a result is rounding: python benchmarks/rounding.py RUNS RESOURCES [SET …]
+"""How much of a result is rounding.
 
-RUNS is the folder of an experiment's finished runs (results/beyond/runs, results/demo/runs), RESOURCES that of its data
-sets. Each algorithm is fitted along its grid in config.yaml, as the pipeline does, and eight times more with the last
-bit of a random half of the gradient's entries flipped in each evaluation.
+Each algorithm is fitted along its grid, as the pipeline does, and ``repetitions`` times more with the last bit of a
+random half of the gradient's entries flipped in each evaluation; the latter for the first seeds of a data set only.
 
-Writes docs/results/rounding.csv, the expected Hamming loss on the test set of each fit at a fixed value, the one that
-clipped SNIPS chooses without noise, and at the value it chooses then, and the farthest that any fit of the grid moved;
-rows of data sets that were not asked for stay. Prints for each algorithm the standard deviation under noise, pooled
-over seeds, and the widest range of a seed, of both; the farthest move; and the standard deviation over seeds of what is
-chosen without noise.
+A row has the expected Hamming loss on the test set of a fit at a fixed value, the one that clipped SNIPS chooses without
+noise, and at the value it chooses then, and the farthest that any fit of the grid moved. The summary has for each
+algorithm the standard deviation under noise, pooled over seeds, and the widest range of a seed, of both; the farthest
+move; and the standard deviation over seeds of what is chosen without noise.
 """
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from finished import Run, algorithms, measure
+from finished import Run
 
 from drcrm.core.objective import Objective
 from drcrm.core.risks import Evaluation
 from drcrm.core.scores import SCORES
 from drcrm.core.selection import GridFit, calibrated_penalty, fit_grid
 from drcrm.core.terms import Terms, begin
-from drcrm.registry import PAPERS, find_estimator
+from drcrm.registry import find_estimator
 
-OUTPUT = Path("docs/results/rounding.csv")
-ALGORITHMS = (*PAPERS, "norm_poem", "snips", "dr", "kl_dro_snips", "kl_dro_dr", "chi2_dro_dr")
-SEEDS = {"digits": 5, "scene": 10, "yeast": 10}  # at most
-NOISED = {"digits": 3, "scene": 3, "yeast": 2}  # of them
-REPEATS = 8
+NOISED = {"digits": 3, "scene": 3, "yeast": 2}  # seeds that are fitted under noise
 HEADLINE = SCORES.index("clipped_snips")
 
 
@@ -114,20 +105,12 @@ def spreads(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
-def main(arguments: list[str]) -> None:
-    configured, runs = algorithms(), Counter()
-
-    def rows(run: Run) -> Iterator[dict]:
-        repeats = REPEATS if runs[run.dataset] < NOISED[run.dataset] else 0
-        runs[run.dataset] += 1
-        for name in ALGORITHMS:
-            key = {"dataset": run.dataset, "seed": run.seed, "algorithm": name}
-            yield from ({**key, **row} for row in measured(run, configured[name], repeats))
-
-    print(spreads(measure(arguments, OUTPUT, rows, SEEDS)).to_string(float_format="%.1e"))
+def summary(rows: pd.DataFrame) -> str:
+    return spreads(rows).to_string(float_format="%.1e")
 
 
-if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    main(sys.argv[1:])
+def rows(run: Run, algorithms: Mapping, repetitions: int) -> Iterator[dict]:
+    repeats = repetitions if run.seed < NOISED.get(run.dataset, 0) else 0
+    for name, algorithm in algorithms.items():
+        key = {"dataset": run.dataset, "seed": run.seed, "algorithm": name}
+        yield from ({**key, **row} for row in measured(run, algorithm, repeats))
