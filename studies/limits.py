@@ -13,9 +13,9 @@ chosen as in `beyond`, along the grids of config.yaml, by clipped SNIPS on the c
     imitated p     the propensities are those of that imitation too
 
 Costs are translated to be at most 0, as the pipeline does. Losses of policies are exact: labels are independent under
-them. There is a row for each log, seed and algorithm: the loss that the costs are (`own`), what was chosen, what held-out
-scores promise of it, and all three losses on the test part, expected and of the most probable actions. The summary has
-means ± standard errors, and paired differences to what the log as logged gives by the same loss.
+them. There is a row for each log, seed and algorithm: the loss that the costs are (`own`), what was chosen, what
+held-out scores promise of it, and all three losses on the test part, expected and of the most probable actions. The
+summary has means ± standard errors, and paired differences to what the log as logged gives by the same loss.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The fits of a run are scored again on the log's held-out part, and the value that each score chooses is judged on the
 test set.
 
-There is a row per run, algorithm and score; the summary has, per data set and score, the mean expected Hamming loss over
-runs and algorithms, its difference to that by clipped SNIPS, and how many choices are worse than π0.
+There is a row per run, algorithm and score. The summary has, per data set and score, the mean expected Hamming loss
+over runs and algorithms, its difference to that by clipped SNIPS, and how many choices are worse than π0.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 Each algorithm is fitted along its grid, as the pipeline does, and ``repetitions`` times more with the last bit of a
 random half of the gradient's entries flipped in each evaluation; the latter for the first seeds of a data set only.
 
-A row has the expected Hamming loss on the test set of a fit at a fixed value, the one that clipped SNIPS chooses without
-noise, and at the value it chooses then, and the farthest that any fit of the grid moved. The summary has for each
-algorithm the standard deviation under noise, pooled over seeds, and the widest range of a seed, of both; the farthest
-move; and the standard deviation over seeds of what is chosen without noise.
+A row has the expected Hamming loss on the test set of a fit at a fixed value, the one that clipped SNIPS chooses
+without noise, and at the value it chooses then, and the farthest that any fit of the grid moved. The summary has for
+each algorithm the standard deviation under noise, pooled over seeds, and the widest range of a seed, of both; the
+farthest move; and the standard deviation over seeds of what is chosen without noise.
 """
 
 from __future__ import annotations

@@ -19,7 +19,10 @@ def study_algorithms(wildcards):
     """The algorithms of a study, without what they look like."""
     names = config["studies"][wildcards.study].get("algorithms", [])
     keys = ("estimator", "parameter", "grid", "options")
-    return {name: {key: config["algorithms"][name][key] for key in keys if key in config["algorithms"][name]} for name in names}
+    return {
+        name: {key: config["algorithms"][name][key] for key in keys if key in config["algorithms"][name]}
+        for name in names
+    }
 
 
 def study_options(wildcards):
