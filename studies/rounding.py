@@ -36,14 +36,16 @@ def flipped(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Shaken:
-    """An objective with rounding noise in its gradient."""
+    """An objective with rounding noise in its gradient where a fit follows it; all else is the objective's."""
 
     objective: Objective
     random: np.random.Generator
 
-    @property
-    def log(self):
-        return self.objective.log
+    def __getattr__(self, name: str):
+        return getattr(self.objective, name)
+
+    def __call__(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
+        return self.objective(coef)
 
     def with_features(self, features: np.ndarray) -> Shaken:
         return Shaken(self.objective.with_features(features), self.random)

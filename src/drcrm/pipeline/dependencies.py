@@ -83,7 +83,7 @@ def _executed(module: str, name: str | None, modules: Mapping[str, Path]) -> lis
         module = f"{module}.{name}"
     elif module not in modules:
         raise ImportError(f"there is no module {module}")
-    elif name is None and "." not in module:
+    elif name is None and "." not in module and modules[module].name == "__init__.py":
         raise ImportError(f"it does not say which module of {module}")
     elif name is not None and modules[module].name == "__init__.py" and name not in _defined(modules[module]):
         raise ImportError(f"{module} neither has a module {name} nor defines it")
