@@ -44,6 +44,7 @@ include: "workflow/rules/data.smk"
 include: "workflow/rules/learn.smk"
 include: "workflow/rules/results.smk"
 include: "workflow/rules/theory.smk"
+include: "workflow/rules/study_options.smk"
 include: "workflow/rules/studies.smk"
 
 

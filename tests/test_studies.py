@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from workflows import jobs, snakemake, write_config
 
 from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_objectives
@@ -121,6 +122,18 @@ def test_the_studies_of_the_configuration_have_tables_of_the_runs_it_names():
             seeds = {dataset: count for of in options["runs"].values() for dataset, count in of.items()}
             assert rows.groupby("dataset")["seed"].nunique().to_dict() == seeds
             assert set(rows["algorithm"]) - set(options["algorithms"]) <= {"logging", "skyline", "kl_dro_snips_logging"}
+
+
+def test_a_study_makes_the_runs_that_it_reads_and_has_its_options(tmp_path):
+    none = dict.fromkeys(("scene", "yeast", "rcv1_subset", "tmc2007_500"), 0)
+    pessimism = {"runs": {"beyond": none, "demo": {"digits": 1}}, "algorithms": ["poem"]}
+    config = write_config(tmp_path, {"studies": {"pessimism": pessimism, "coverage": {"repetitions": 3}}})
+    asked = "pessimism_study", "coverage_study"
+    output = snakemake(tmp_path, config, *asked, "--dry-run", "--printshellcmds")
+    once = ("fetch", "split", "log_crf", "skyline", "replay", "cost_model", "fit", "study_run", *asked)
+    assert jobs(output) == {**dict.fromkeys(once, 1), "study_table": 2, "study_provenance": 2}
+    assert """--options '{"repetitions": 3}' --output results/studies/coverage.csv""" in output
+    assert '"poem": {"estimator": "POEM", "parameter": "variance_penalty", "grid": [' in output
 
 
 def test_the_truth_of_every_setting_is_the_mean_of_its_costs(imported):
