@@ -29,8 +29,8 @@ from scipy import sparse
 
 from drcrm.core.bounds import FINITE_SAMPLE, upper_bound
 from drcrm.core.cost_model import CostModel, label_effects
-from drcrm.core.log import BanditLog, clipping_constant
 from drcrm.core.design import Design
+from drcrm.core.log import BanditLog, clipping_constant
 from drcrm.core.objective import Objective
 from drcrm.core.optimiser import Fit, minimize_objectives
 from drcrm.core.policies import ExponentialPolicy
@@ -105,7 +105,8 @@ def floor(log: BanditLog, lower: bool = False) -> Callable[[], None]:
 
 
 def evaluation(log: BanditLog) -> Callable[[], object]:
-    objective, coef = Objective(Design(log, trains=True), MeanRisk(), Clipped(clipping_constant(log))), coefficients(log)
+    objective = Objective(Design(log, trains=True), MeanRisk(), Clipped(clipping_constant(log)))
+    coef = coefficients(log)
     return lambda: objective(coef)
 
 
@@ -137,9 +138,9 @@ class Recorded(Risk):
     def __init__(self, risk: Risk):
         self.risk, self.calls = risk, []
 
-    def evaluate(self, z, share, n, start=None):
-        self.calls.append((z.copy(), share, n, start))
-        return self.risk.evaluate(z, share, n, start)
+    def evaluate(self, z, share, n, guess=None):
+        self.calls.append((z.copy(), share, n, guess))
+        return self.risk.evaluate(z, share, n, guess)
 
 
 def over_evaluations(report: Report, data: str, log: BanditLog) -> None:
@@ -158,11 +159,12 @@ def estimates(report: Report, data: str, log: BanditLog) -> None:
     path = [fit(log, KLBall(0.01), iterations).coef for iterations in range(1, 31)]
 
     def follow(objective: Objective) -> None:
-        start = None
+        guess = None
         for coef in path:
-            *_, start = objective.evaluate(coef, start)
+            *_, guess = objective.evaluate(coef, guess)
 
-    others = {name: Objective(Design(log, trains=True), KLBall(0.01), weight, name, effects) for name in ("snips", "dr")}
+    design = Design(log, effects, trains=True)
+    others = {name: Objective(design, KLBall(0.01), weight, name) for name in ("snips", "dr")}
     least, *times = in_turns(*(lambda each=each: follow(each) for each in (ips, *others.values())), seconds=6)
     for name, ours in zip(others, times, strict=True):
         ours, ratio = ours / len(path), ours / least
@@ -226,6 +228,7 @@ def memory(report: Report, data: str, path: str | Path, reach: float) -> None:
 import sys
 import numpy as np
 from drcrm.core.log import clipping_constant
+from drcrm.core.design import Design
 from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_objectives
 from drcrm.core.risks import KLBall

@@ -17,7 +17,7 @@ from drcrm.errors import InputError
 from drcrm.locks import hold
 from drcrm.pipeline.config import left_out, unknown_experiment
 from drcrm.pipeline.config_files import completed
-from drcrm.pipeline.dependencies import source_files
+from drcrm.pipeline.dependencies import script_files, source_files
 from drcrm.pipeline.origins import local_contents, read_record
 from drcrm.pipeline.records import made_otherwise
 from drcrm.pipeline.screen import headline, install, unusable
