@@ -89,9 +89,9 @@ def test_spreads_are_pooled_over_seeds(imported):
 
 
 def test_a_fit_under_noise_ends_near_that_without(imported, logged):
-    objective = Objective(logged(), KLBall(0.1))
+    objective = Objective(Design(logged(), trains=True), KLBall(0.1))
     shaken = imported("rounding").Shaken(objective, np.random.default_rng(0))
-    plain, noisy = minimize_objectives([objective, shaken], np.zeros(objective.shape))
+    plain, noisy = minimize_objectives([objective, shaken], np.zeros(objective.design.shape))
     assert noisy.objective == pytest.approx(plain.objective, abs=1e-4)
     assert (noisy.coef != plain.coef).any()
 

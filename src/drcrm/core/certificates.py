@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InputError, warn_of
-from .bounds import Bound, group_means
+from .bounds import BallBound, Bound, as_bound, group_means
 from .cost_model import label_effects
 from .design import importance_weights, judged
 from .estimates import SelfNormalised
@@ -113,7 +113,8 @@ def policy_certificate(
     if not (1 <= number(choices) <= MOST_CHOICES and choices == int(choices)):
         raise InputError(f"choices is {choices!r}, expected a whole number from 1 to {MOST_CHOICES}")
     log = as_log(log)
-    bound = Bound(1 - (1 - above_half(confidence, "confidence")) / choices, method, low, high, smoothing)
+    each = 1 - (1 - above_half(confidence, "confidence")) / choices
+    bound = as_bound(each, method, low, high, smoothing)
     effects = None
     if estimate == "dr":
         if cost_model is None:
@@ -174,7 +175,7 @@ def _few(effective_size: float, estimate: str) -> str:
 
 def _ratio(bound: Bound, weight: np.ndarray, log: BanditLog, by: str) -> tuple[float, float, float]:
     """Return Σ wc/Σ w, the root of v ↦ ball(w (c − v)), and n."""
-    if bound.ball is None:
+    if not isinstance(bound, BallBound):
         raise InputError(f"the certificate of 'snips' is by a divergence, not by {bound.name}")
     cost, count = log.cost, log.count.astype(float)
     weight = np.maximum(weight, LEAST_WEIGHT * weight.max())
