@@ -198,36 +198,23 @@ def _one_of(allowed, name: object, kind: str) -> None:
         raise InputError(f"{kind} is {name!r}, expected one of {', '.join(map(repr, allowed))}")
 
 
-@dataclass(frozen=True)
-class Look:
-    """A label, a colour the colour-blind can tell apart, a marker, a line, and under which heading it is listed."""
-
-    label: str
-    colour: str
-    marker: str = ""
-    line: str = "-"
-    group: str = ""
-
-
-GREY = "#666666"
-
 # The parts that are played beside the algorithms of the configuration, and by some of those.
 LOGGING, SKYLINE = "logging", "skyline"
-ROLES = {LOGGING: Look("π0", GREY, line=":"), SKYLINE: Look("CRF", GREY, line="--")}
+ROLES = (LOGGING, SKYLINE)
 BASELINE = "cips"  # the plain estimate, beside which figures are scaled
 REFERENCE = "poem"  # the one that others are compared with, seed by seed
 PAPERS = ("cips", "poem", "kl_crm", "akl_crm", "akl_crm_sum", "kl_dro", "chi2_dro")  # what an experiment has by default
 UNCHOSEN = (*ROLES, BASELINE)  # without a hyper-parameter that a held-out score would choose
 
 SCORES = {
-    "ips": Look("IPS", GREY, "s"),
-    "clipped_ips": Look("clipped IPS", GREY, "D"),
-    "snips": Look("SNIPS", GREY, "o"),
-    "clipped_snips": Look("clipped SNIPS", GREY, "^"),
-    "dr": Look("DR", GREY, "v"),
-    "dr_bound": Look("DR bound", GREY, "P"),
-    "snips_bound": Look("SNIPS bound", GREY, "X"),
-    "ls_bound": Look("LS bound", GREY, "*"),
+    "ips": "IPS",
+    "clipped_ips": "clipped IPS",
+    "snips": "SNIPS",
+    "clipped_snips": "clipped SNIPS",
+    "dr": "DR",
+    "dr_bound": "DR bound",
+    "snips_bound": "SNIPS bound",
+    "ls_bound": "LS bound",
 }
 
 LOSSES = {"expected_loss": "Expected Hamming loss", "greedy_loss": "Greedy Hamming loss"}

@@ -106,7 +106,7 @@ def named(config: Mapping, name: str, datasets: Sequence[str]) -> dict[str, obje
     experiment = config["experiments"][name]
     return {
         "data": ", ".join(label(config, each) for each in datasets),
-        "selection": [SCORES[each].label for each in experiment["selection"]],
+        "selection": [SCORES[each] for each in experiment["selection"]],
         "held_out": experiment["split_unit"],
         "certified": "the doubly robust estimate" if uses_cost_model(config, name) else "SNIPS",
     }

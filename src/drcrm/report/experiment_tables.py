@@ -105,7 +105,7 @@ def pages(tables: Mapping[str, pd.DataFrame], plan: Plan, to: markup.Markup) -> 
     headline, found = plan.selections[0], {}
     for metric, title in LOSSES.items():
         for by in plan.selections:
-            found[f"{title} by {SCORES[by].label}"] = markup.losses(tables[metric], metric, by, to)
+            found[f"{title} by {SCORES[by]}"] = markup.losses(tables[metric], metric, by, to)
         found[f"{title} in detail"] = markup.details(tables[metric], metric, headline, to)
     if len(tables["hyperparameters"]):
         found["Chosen hyper-parameters"] = markup.hyperparameters(tables["hyperparameters"], plan.datasets, to)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from ..registry import BASELINE, LOGGING, ROLES, SKYLINE
+from ..registry import BASELINE, LOGGING, ROLES, SCORES, SKYLINE
 from .comparisons import interval
 from .style import Names
 
@@ -63,6 +63,11 @@ class DatasetResults:
     @property
     def title(self) -> str:
         return f"{self.names.dataset(self.dataset)}: {self.seeds} seed{'s' * (self.seeds > 1)}"
+
+    @property
+    def title_of_chosen(self) -> str:
+        """The title of a figure of what the headline score chose."""
+        return f"{self.title}, chosen by {SCORES[self.selections[0]]}"
 
 
 def loss_by_count(results: DatasetResults) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ..registry import BASELINE, GREY, LOGGING, LOSSES, REFERENCE, SCORES, SKYLINE, Look
+from ..registry import BASELINE, LOGGING, LOSSES, REFERENCE, SCORES, SKYLINE
 from .figure_data import (
     GREEDY,
     LEVELS,
@@ -29,7 +29,7 @@ from .figure_data import (
     loss_by_count,
     surprises,
 )
-from .style import SMALL, START_LOOKS, WIDTH, Names
+from .style import GREY, SCORE_MARKERS, SMALL, START_LOOKS, WIDTH, Look, Names
 
 LINES = {
     (LOGGING, LOSS): Look("π0", GREY, line=":"),
@@ -74,7 +74,7 @@ def replay_count(results: DatasetResults) -> Figure:
     axes.minorticks_off()
     axes.set_xlabel("Replay count Δ")
     axes.set_ylabel(LOSSES[LOSS])
-    figure.suptitle(f"{results.title}, chosen by {SCORES[results.selections[0]].label}")
+    figure.suptitle(results.title_of_chosen)
     figure.legend(loc="outside lower center", ncols=2)
     return figure
 
@@ -119,7 +119,7 @@ def surprise(results: DatasetResults) -> Figure:
     shifts = 0.24 * (np.arange(len(results.selections)) - (len(results.selections) - 1) / 2)
     for row in frame.itertuples():
         height = lines.index(row.algorithm) + shifts[results.selections.index(row.selection)]
-        _across(axes, row, height, results.names.look(row.algorithm).colour, SCORES[row.selection].marker)
+        _across(axes, row, height, results.names.look(row.algorithm).colour, SCORE_MARKERS[row.selection])
     axes.axvline(0, color=GREY, linewidth=0.8)
     _name_rows(axes, lines, results.names)
     axes.set_xlabel("Held-out score − true risk, in labels")
@@ -149,7 +149,7 @@ def certificates(results: DatasetResults) -> Figure:
     _write_beyond(axes, frame[frame["mean"] > end], names, "loss")
     axes.set_xlabel(f"{LOSSES[LOSS]} on new contexts (test set)")
     axes.set_ylabel(f"Bound of the loss on {'new' if promised else 'logged'} contexts")
-    figure.suptitle(f"{results.title}, chosen by {SCORES[results.selections[0]].label}{said}")
+    figure.suptitle(f"{results.title_of_chosen}{said}")
     title = "In how many seeds the bound holds: those are above the line" if promised else None
     levels = [(LOGGING, LOSS)] if level <= axes.get_ylim()[1] else []
     handles = [*_line_handles(levels), *axes.get_legend_handles_labels()[0]]
@@ -170,7 +170,7 @@ def paired(results: DatasetResults) -> Figure:
     axes.axvline(0, color=GREY, linewidth=0.8)
     _name_rows(axes, lines, results.names)
     axes.set_xlabel(f"{LOSSES[LOSS]} − {results.names.label(REFERENCE)}'s, by seed")
-    figure.suptitle(f"{results.title}, chosen by {SCORES[results.selections[0]].label}")
+    figure.suptitle(results.title_of_chosen)
     return figure
 
 
@@ -203,7 +203,7 @@ def ablation(results: DatasetResults) -> Figure:
     looks = [START_LOOKS[start] for start in starts]
     handles = [Line2D([], [], color=k.colour, marker=k.marker, linestyle="", label=f"from {k.label}") for k in looks]
     figure.legend(handles=[*handles, *_line_handles(levels)], loc="outside lower center", ncols=2)
-    figure.suptitle(f"{results.title}, chosen by {SCORES[results.selections[0]].label}")
+    figure.suptitle(results.title_of_chosen)
     return figure
 
 
@@ -314,7 +314,7 @@ def _mark_choices(axes: Axes, chosen: pd.DataFrame, selections: Sequence[str]) -
     for row, selection in enumerate(selections):
         at = chosen[chosen["selection"] == selection]
         height = np.full(len(at), 0.08 + 0.1 * row)
-        marks = {"marker": SCORES[selection].marker, "color": GREY, "linewidths": 0, "zorder": 3}
+        marks = {"marker": SCORE_MARKERS[selection], "color": GREY, "linewidths": 0, "zorder": 3}
         axes.scatter(at["value"], height, 40 * at["share"], transform=axes.get_xaxis_transform(), **marks)
 
 
@@ -366,7 +366,7 @@ def _name_rows(axes: Axes, lines: Sequence[str], names: Names) -> None:
 def _score_handles(results: DatasetResults) -> list[Line2D]:
     """What the marks of the scores mean, for a legend."""
     return [
-        Line2D([], [], color=GREY, marker=SCORES[name].marker, linestyle="", label=f"chosen by {SCORES[name].label}")
+        Line2D([], [], color=GREY, marker=SCORE_MARKERS[name], linestyle="", label=f"chosen by {SCORES[name]}")
         for name in results.selections
     ]
 

@@ -130,7 +130,7 @@ def losses(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
         rows += [*([heading] if len(groups) > 1 else []), *map(row, members)]
     rows += [row(SKYLINE)] if SKYLINE in algorithms else []
     said = (
-        f"{LOSSES[metric]} on the test set, hyper-parameters chosen by {SCORES[selection].label}: mean ± standard "
+        f"{LOSSES[metric]} on the test set, hyper-parameters chosen by {SCORES[selection]}: mean ± standard "
         f"error over {seeds_in_print(table['n_seeds'].max())}. {_meaning_of_bold(table)}"
     )
     return to.heading.format(said) + to.table(["", *map(to.names.dataset, datasets)], rows)
@@ -139,7 +139,7 @@ def losses(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
 def details(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
     """All that a loss table knows of one selection, a row per data set and algorithm."""
     said = (
-        f"{LOSSES[metric]}, chosen by {SCORES[selection].label}: 95 % intervals (Student t), p-values of a larger "
+        f"{LOSSES[metric]}, chosen by {SCORES[selection]}: 95 % intervals (Student t), p-values of a larger "
         "mean than that of the best learned algorithm, the same adjusted by Holm over a data set, seeds, and the "
         f"share of the chosen fits that converged. {_meaning_of_bold(table)}"
     )
@@ -183,7 +183,7 @@ def hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Markup) ->
         counts = [group[group["dataset"] == data].set_index("value")["times_chosen"] for data in datasets]
         cells = [" ".join(str(count[value]) for value in grid) if len(count) else "" for count in counts]
         ends = f"{_power(grid[0], to)} … {_power(grid[-1], to)}"
-        rows.append([to.algorithm(algorithm), ends, SCORES[selection].label, *cells])
+        rows.append([to.algorithm(algorithm), ends, SCORES[selection], *cells])
     said = "How often each value of a grid was chosen, from its low end to its high."
     return to.heading.format(said) + to.table(header, rows)
 
@@ -230,7 +230,7 @@ def differences(table: pd.DataFrame, to: Markup) -> str:
             LOSSES[row.metric],
             to.names.dataset(row.dataset),
             str(row.replay_count),
-            SCORES[row.selection].label,
+            SCORES[row.selection],
             to.algorithm(row.algorithm),
             _with_error(to.number(row.difference, "+.3f"), row.standard_error, to),
             to.number(row.p_larger, ".2g", absent=""),
@@ -258,7 +258,7 @@ def differences_by_count(table: pd.DataFrame, metric: str, selection: str, to: M
         cells = [_difference(of[name], to) if name in of else "" for name in names]
         rows.append([to.names.dataset(data), str(count), seeds, *cells])
     said = (
-        f"{LOSSES[metric]} less POEM's on the same seed, chosen by {SCORES[selection].label}: mean ± standard error; "
+        f"{LOSSES[metric]} less POEM's on the same seed, chosen by {SCORES[selection]}: mean ± standard error; "
         "in brackets the p-value of a one-tailed paired t-test that it is smaller."
     )
     return to.heading.format(said) + to.table(["Data", "Δ", "Seeds", *map(to.names.label, names)], rows)
@@ -310,7 +310,7 @@ def _compared(row: dict, notes: _Notes, to: Markup) -> list[str]:
     return [
         to.names.dataset(row["dataset"]),
         to.algorithm(row["algorithm"]),
-        SCORES[row["selection"]].label if row["selection"] in SCORES else "",
+        SCORES.get(row["selection"], ""),
         f"{row['paper']:.3f}",
         _with_error(to.number(row["ours"]), row["standard_error"], to),
         more(row["difference"], row["difference_in_errors"]),

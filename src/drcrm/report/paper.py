@@ -57,7 +57,7 @@ class Protocol:
             ),
             (
                 selection != by and algorithm not in UNCHOSEN,
-                f"chosen by {SCORES[selection].label}, {whose}: {SCORES[by].label}",
+                f"chosen by {SCORES[selection]}, {whose}: {SCORES[by]}",
             ),
             (
                 self.absent_label_score != other.absent_label_score and algorithm == LOGGING,

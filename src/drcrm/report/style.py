@@ -6,7 +6,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..registry import GREY, ROLES, Look
+from ..registry import LOGGING, SCORES, SKYLINE
+
+
+@dataclass(frozen=True)
+class Look:
+    """A label, a colour the colour-blind can tell apart, a marker, a line, and under which heading it is listed."""
+
+    label: str
+    colour: str
+    marker: str = ""
+    line: str = "-"
+    group: str = ""
+
+
+GREY = "#666666"
+ROLE_LOOKS = {LOGGING: Look("π0", GREY, line=":"), SKYLINE: Look("CRF", GREY, line="--")}
+SCORE_MARKERS = dict(zip(SCORES, "sDo^vPX*", strict=True))
 
 FIGURE_TITLES = {
     "replay_count": "Loss and replay count",
@@ -105,8 +121,8 @@ class Names:
 
     def look(self, algorithm: str) -> Look:
         """The look of an algorithm, or of π0 and the skyline."""
-        if algorithm in ROLES:
-            return ROLES[algorithm]
+        if algorithm in ROLE_LOOKS:
+            return ROLE_LOOKS[algorithm]
         known = {"label": algorithm.replace("_", " "), "colour": GREY, "marker": "*"}
         return Look(**{**known, **self.algorithms.get(algorithm, {})})
 
