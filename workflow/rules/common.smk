@@ -15,8 +15,7 @@ sys.path.insert(0, os.getcwd())  # one's own risks, as `python -m` finds them in
 from drcrm.pipeline import lookups
 from drcrm.errors import InputError
 from drcrm.locks import hold
-from drcrm.pipeline.config import left_out, unknown_experiment
-from drcrm.pipeline.config_files import completed
+from drcrm.pipeline.config import left_out, project_config, unknown_experiment
 from drcrm.pipeline.dependencies import source_files
 from drcrm.pipeline.origins import local_contents, read_record
 from drcrm.pipeline.records import made_otherwise
@@ -29,7 +28,7 @@ LOCK = ".snakemake/drcrm.lock"  # of a run and of its jobs, in the working folde
 
 # Not by configfile, which is passed over in a module that is given its config.
 try:
-    merged, config = completed(PROJECT, config, workflow.overwrite_configfiles)
+    merged, config = project_config(PROJECT, config, workflow.overwrite_configfiles)
 except InputError as error:
     sys.exit(str(error))
 
