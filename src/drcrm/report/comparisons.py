@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,8 +22,7 @@ def of_algorithms(metrics: pd.DataFrame, algorithms: Sequence[str] | None) -> pd
     return metrics[metrics["algorithm"].isin([*algorithms, *ROLES])] if algorithms else metrics
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """A mean over seeds, its standard error, and its 95 % interval by Student's t; NaN where seeds are too few."""
 
     mean: float
@@ -84,12 +83,8 @@ def compare(losses: pd.DataFrame) -> pd.DataFrame:
         skyline. ``best`` is 1 for the best, and for a learned algorithm that is not significantly worse at 0.05 (one
         seed allows no test: for the best alone). ``p_holm`` is adjusted over the column.
     """
-    table = pd.DataFrame(index=losses.columns)
-    intervals = [interval(losses[name]) for name in losses]
-    table["mean"] = [i.mean for i in intervals]
-    table["standard_error"] = [i.standard_error for i in intervals]
-    table["ci_low"] = [i.low for i in intervals]
-    table["ci_high"] = [i.high for i in intervals]
+    columns = ["mean", "standard_error", "ci_low", "ci_high"]
+    table = pd.DataFrame([interval(losses[name]) for name in losses], losses.columns, columns, dtype=float)
     means = table["mean"].drop(list(ROLES), errors="ignore").dropna()
     best = means.idxmin() if len(means) else None
     tested = [name for name in losses if name not in (best, SKYLINE) and not np.isnan(table["mean"][name])]
@@ -101,4 +96,4 @@ def compare(losses: pd.DataFrame) -> pd.DataFrame:
     if known.any():
         table.loc[known, "p_holm"] = holm(table.loc[known, "p_value"])
     table["n_seeds"] = losses.notna().sum()
-    return table[["mean", "standard_error", "ci_low", "ci_high", "best", "p_value", "p_holm", "n_seeds"]]
+    return table[[*columns, "best", "p_value", "p_holm", "n_seeds"]]

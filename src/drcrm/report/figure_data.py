@@ -154,10 +154,10 @@ def closed_gap(results: DatasetResults) -> pd.DataFrame:
     for the expected loss of each learned algorithm and of π0, and one for the greedy loss of π0.
     """
     bottom, top = results.losses(BASELINE).mean(), results.losses(SKYLINE, loss=GREEDY).mean()
-    shown = [(name, LOSS) for name in [LOGGING, *results.learned]]
+    policies = [(name, LOSS) for name in [LOGGING, *results.learned]]
     rows = [
         {"algorithm": name, "loss": loss, **_summary(100 * (bottom - results.losses(name, loss=loss)) / (bottom - top))}
-        for name, loss in [*shown, (LOGGING, GREEDY)]
+        for name, loss in [*policies, (LOGGING, GREEDY)]
     ]
     return pd.DataFrame(rows, columns=["algorithm", "loss", "mean", "low", "high"])
 

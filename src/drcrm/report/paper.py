@@ -10,23 +10,9 @@ import pandas as pd
 
 from ..registry import LOGGING, REFERENCE, SCORES, SKYLINE, UNCHOSEN
 
-COMPARISON = [
-    "metric",
-    "dataset",
-    "algorithm",
-    "selection",
-    "paper_dataset",
-    "paper",
-    "ours",
-    "difference",
-    "standard_error",
-    "difference_in_errors",
-    "n_seeds",
-    "code",
-    "code_standard_error",
-    "code_difference_in_errors",
-    "differs",
-]
+COMPARISON = ["metric", "dataset", "algorithm", "selection", "paper_dataset", "paper", "ours", "difference"]
+COMPARISON += ["standard_error", "difference_in_errors", "n_seeds", "code", "code_standard_error"]
+COMPARISON += ["code_difference_in_errors", "differs"]
 
 
 @dataclass(frozen=True)

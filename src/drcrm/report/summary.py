@@ -12,7 +12,7 @@ import pandas as pd
 from ..registry import BASELINE, LOGGING, ROLES, SKYLINE
 from .comparisons import LEVEL, compare
 from .figure_data import GREEDY, LOSS, DatasetResults, closed_gap
-from .markup import ENOUGH_SEEDS, seeds_in_print
+from .printed_tables import ENOUGH_SEEDS, seeds_in_print
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -118,8 +118,7 @@ def restructured_text(title: str, all_results: Sequence[DatasetResults], table: 
         "How far each algorithm comes from CIPS (0 %) to full supervision (100 %), and how far π0 does, as it logs and "
         f"by its most probable (greedy) actions: means over {seeds_in_print(results.seeds)} with 95 % intervals."
     )
-    found = [" ".join(findings(each)) for each in all_results]
-    texts = findings(results) if len(found) == 1 else [f"- {each}" for each in found]
+    texts = [f"- {' '.join(findings(each))}" for each in all_results] if len(all_results) > 1 else findings(results)
     columns = table, f"{picture[picture.index('<svg') :]}<p>{caption}</p>\n"
     beside = "".join(f"<div>\n{column}</div>\n" for column in columns)
     raw = indent(f'<div class="beside">\n{beside}</div>\n', "   ")

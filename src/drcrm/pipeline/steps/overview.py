@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ...registry import BASELINE, SCORES
 from ...report import markup
+from ...report import printed_tables as printed
 from ...report.comparisons import of_algorithms
 from ...report.figure_data import DatasetResults
 from ...report.figures import overview
@@ -58,6 +59,6 @@ def run(options: argparse.Namespace) -> None:
         asked = options.datasets, [options.selection], options.seeds
         at = metrics[(metrics["replay_count"] == options.replay_count) & (metrics["seed"] < options.seeds)]
         to = replace(markup.HTML, names=names)
-        table = markup.losses(loss_table(at, "expected_loss", *asked), "expected_loss", options.selection, to)
+        table = printed.losses(loss_table(at, "expected_loss", *asked), "expected_loss", options.selection, to)
         text = restructured_text(options.title, results, table, picture.read_text(encoding="utf-8"))
         write_text(options.output_summary, text)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...report.pictures import check_formats, pictures
 from ...report.style import LEMMA_FIGURES
-from ...report.theory import FIGURES
+from ...report.theory_figures import FIGURES
 from ..columns import LEMMA_COLUMNS
 from ..files import read_csv, write_bytes
 

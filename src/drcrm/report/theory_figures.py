@@ -237,12 +237,5 @@ def _legend(figure: Figure, panels) -> None:
 
 
 FIGURES = {
-    "coverage_95": coverage_95,
-    "coverage_80": coverage_80,
-    "width": width,
-    "expansion": expansion,
-    "penalty": penalty,
-    "duality": duality,
-    "temperature": temperature,
-    "weights": weights,
+    draw.__name__: draw for draw in (coverage_95, coverage_80, width, expansion, penalty, duality, temperature, weights)
 }
