@@ -45,12 +45,12 @@ def findings(results: DatasetResults) -> list[str]:
         f"its most probable actions {_has(results.losses(LOGGING, loss=GREEDY).mean(), 'have')}; CIPS, the plain "
         f"estimate, {_has(table['mean'].get(BASELINE, np.nan))}; full supervision, the most probable actions of a CRF "
         f"that sees all labels, {_has(results.losses(SKYLINE, loss=GREEDY).mean())}.",
-        _way(results, best),
-        _worse(results, table, best),
+        _way_covered(results, best),
+        _others_beaten(results, table, best),
     ]
 
 
-def _way(results: DatasetResults, best: str) -> str:
+def _way_covered(results: DatasetResults, best: str) -> str:
     """How far the best algorithm comes, and what that is worth beside π0's most probable actions."""
     if results.losses(BASELINE).mean() <= results.losses(SKYLINE, loss=GREEDY).mean():
         return "CIPS loses no more than full supervision: there is no way between them to measure."
@@ -65,7 +65,7 @@ def _way(results: DatasetResults, best: str) -> str:
     return f"That is {_percent(learned)} of the way from CIPS to full supervision{gain} {beside}."
 
 
-def _worse(results: DatasetResults, table: pd.DataFrame, best: str) -> str:
+def _others_beaten(results: DatasetResults, table: pd.DataFrame, best: str) -> str:
     """How many others the best is significantly better than; where it is not all, that few seeds show little."""
     others = [name for name in results.learned if name != best]
     worse = int((table.loc[others, "p_holm"] < LEVEL).sum())
