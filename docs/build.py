@@ -48,7 +48,7 @@ from drcrm.report.figure_data import DatasetResults
 from drcrm.report.figures import FIGURES, overview
 from drcrm.report.paper import Protocol
 from drcrm.report.style import LEMMA_FIGURES, RC, Names
-from drcrm.report.theory import FIGURES as THEORY_FIGURES
+from drcrm.report.theory_figures import FIGURES as THEORY_FIGURES
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.S)

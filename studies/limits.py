@@ -38,8 +38,8 @@ from drcrm.core.starts import imitation
 from drcrm.pipeline.artifacts import read_contexts, read_policy
 from drcrm.pipeline.files import read_npz
 from drcrm.pipeline.steps import generator
-from drcrm.registry import LOGGING, SKYLINE
 from drcrm.report.comparisons import interval
+from drcrm.roles import LOGGING, SKYLINE
 
 WITHOUT_MODEL = "kl_dro_snips_logging"  # kl_dro_snips from π0 itself: no cost model has a part in it
 FROM_ZERO = "cips", "kl_dro"  # they do not need π0

@@ -17,7 +17,7 @@ from drcrm.core.divergences import NAMED
 from drcrm.errors import InputError
 from drcrm.pipeline.config import complete, left_out
 from drcrm.pipeline.lookups import all_algorithms, run_algorithms, shown_algorithms
-from drcrm.registry import PAPERS
+from drcrm.roles import PAPERS
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text(encoding="utf-8"))

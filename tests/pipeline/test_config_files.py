@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from drcrm.errors import InputError
-from drcrm.pipeline.config_files import completed, read_config, read_configs
+from drcrm.pipeline.config import project_config, read_config, read_configs
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,7 +16,7 @@ def said(path: Path, text: str) -> list[str]:
     """What is said of the project's configuration with a file beside it, line by line."""
     path.write_text(text)
     with pytest.raises(InputError) as error:
-        completed(ROOT, read_config(path), [path])
+        project_config(ROOT, read_config(path), [path])
     return str(error.value).split("\n")
 
 
@@ -55,7 +55,7 @@ def test_one_name_in_two_maps_is_none(tmp_path):
     path.write_text(
         "datasets: {digits: &d {label: a}}\nalgorithms: {cips: {label: a}}\nexperiments: {demo: {seeds: 2}}\n"
     )
-    merged, config = completed(ROOT, read_config(path), [path])
+    merged, config = project_config(ROOT, read_config(path), [path])
     assert merged["experiments"]["demo"]["seeds"] == config["experiments"]["demo"]["seeds"] == 2
     assert "split_unit" not in merged["experiments"]["demo"]
     assert config["experiments"]["demo"]["split_unit"] == "row"

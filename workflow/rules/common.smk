@@ -15,22 +15,21 @@ sys.path.insert(0, os.getcwd())  # one's own risks, as `python -m` finds them in
 from drcrm.pipeline import lookups
 from drcrm.errors import InputError
 from drcrm.locks import hold
-from drcrm.pipeline.config import left_out, unknown_experiment
-from drcrm.pipeline.config_files import completed
+from drcrm.pipeline.config import left_out, project_config, unknown_experiment
 from drcrm.pipeline.dependencies import script_files, source_files
 from drcrm.pipeline.origins import local_contents, read_record
 from drcrm.pipeline.records import made_otherwise
 from drcrm.pipeline.screen import headline, install, unusable
 from drcrm.pipeline.sources import Source
 from drcrm.core.algorithms import find_estimator
-from drcrm.registry import BASELINE, LOSSES
+from drcrm.roles import BASELINE, LOSSES
 from drcrm.report.style import FIGURE_TITLES, LEMMA_FIGURES
 
 LOCK = ".snakemake/drcrm.lock"  # of a run and of its jobs, in the working folder
 
 # Not by configfile, which is passed over in a module that is given its config.
 try:
-    merged, config = completed(PROJECT, config, workflow.overwrite_configfiles)
+    merged, config = project_config(PROJECT, config, workflow.overwrite_configfiles)
 except InputError as error:
     sys.exit(str(error))
 

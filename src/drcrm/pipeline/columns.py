@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..registry import LOSSES, SCORES
+from ..core.scores import SCORES
+from ..roles import LOSSES
 
 CERTIFICATE = ["estimate", "bound", "effective_size"]  # what the held-out part of the log says of a policy
 

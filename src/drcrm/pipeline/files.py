@@ -140,6 +140,11 @@ def write_text(path: str | Path, text: str) -> None:
         part.write_text(text, encoding="utf-8")
 
 
+def write_bytes(path: str | Path, content: bytes) -> None:
+    with atomic(path) as part:
+        part.write_bytes(content)
+
+
 def _cell(value) -> str:
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..registry import REFERENCE, SCORES
+from ..core.scores import SCORES
 from ..report.style import FIGURE_TITLES
+from ..roles import REFERENCE
 
 
 def all_datasets(experiment: Mapping) -> list[str]:
@@ -106,7 +107,7 @@ def named(config: Mapping, name: str, datasets: Sequence[str]) -> dict[str, obje
     experiment = config["experiments"][name]
     return {
         "data": ", ".join(label(config, each) for each in datasets),
-        "selection": [SCORES[each].label for each in experiment["selection"]],
+        "selection": [SCORES[each] for each in experiment["selection"]],
         "held_out": experiment["split_unit"],
         "certified": "the doubly robust estimate" if uses_cost_model(config, name) else "SNIPS",
     }

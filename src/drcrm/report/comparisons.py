@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from ..registry import ROLES, SKYLINE
+from ..roles import ROLES, SKYLINE
 
 LEVEL = 0.05
 EQUAL = 1e-12  # the relative difference of two losses that is rounding
@@ -21,8 +22,7 @@ def of_algorithms(metrics: pd.DataFrame, algorithms: Sequence[str] | None) -> pd
     return metrics[metrics["algorithm"].isin([*algorithms, *ROLES])] if algorithms else metrics
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """A mean over seeds, its standard error, and its 95 % interval by Student's t; NaN where seeds are too few."""
 
     mean: float
@@ -59,6 +59,15 @@ def larger_p_value(values: np.ndarray, best: np.ndarray) -> float:
     return float(stats.t.sf(difference.mean() / (spread / np.sqrt(len(difference))), len(difference) - 1))
 
 
+def holm(p_values: Sequence[float]) -> np.ndarray:
+    """Return p-values adjusted by Holm for being one family."""
+    gc.freeze()  # statsmodels collects garbage each time, which takes 0.1 s or more where there are many objects
+    try:
+        return multipletests(p_values, method="holm")[1]
+    finally:
+        gc.unfreeze()
+
+
 def compare(losses: pd.DataFrame) -> pd.DataFrame:
     """Summarise and compare algorithms on one (data set, metric, selection).
 
@@ -74,12 +83,8 @@ def compare(losses: pd.DataFrame) -> pd.DataFrame:
         skyline. ``best`` is 1 for the best, and for a learned algorithm that is not significantly worse at 0.05 (one
         seed allows no test: for the best alone). ``p_holm`` is adjusted over the column.
     """
-    table = pd.DataFrame(index=losses.columns)
-    intervals = [interval(losses[name]) for name in losses]
-    table["mean"] = [i.mean for i in intervals]
-    table["standard_error"] = [i.standard_error for i in intervals]
-    table["ci_low"] = [i.low for i in intervals]
-    table["ci_high"] = [i.high for i in intervals]
+    columns = ["mean", "standard_error", "ci_low", "ci_high"]
+    table = pd.DataFrame([interval(losses[name]) for name in losses], losses.columns, columns, dtype=float)
     means = table["mean"].drop(list(ROLES), errors="ignore").dropna()
     best = means.idxmin() if len(means) else None
     tested = [name for name in losses if name not in (best, SKYLINE) and not np.isnan(table["mean"][name])]
@@ -89,6 +94,6 @@ def compare(losses: pd.DataFrame) -> pd.DataFrame:
     table["p_holm"] = np.nan
     known = table["p_value"].notna()
     if known.any():
-        table.loc[known, "p_holm"] = multipletests(table.loc[known, "p_value"], method="holm")[1]
+        table.loc[known, "p_holm"] = holm(table.loc[known, "p_value"])
     table["n_seeds"] = losses.notna().sum()
-    return table[["mean", "standard_error", "ci_low", "ci_high", "best", "p_value", "p_holm", "n_seeds"]]
+    return table[[*columns, "best", "p_value", "p_holm", "n_seeds"]]

@@ -10,8 +10,9 @@ import yaml
 from jinja2 import Template
 
 from ..errors import InputError
-from ..registry import LOSSES
+from ..roles import LOSSES
 from . import markup
+from . import printed_tables as printed
 from .experiment_tables import Plan
 from .style import FIGURE_TITLES, Names
 
@@ -70,7 +71,7 @@ class Experiment:
 def page(experiment: Experiment) -> str:
     """The page of an experiment."""
     sections = {
-        "What was run": run(experiment),
+        "What was run": what_was_run(experiment),
         **{f"{LOSSES[metric].split()[0]} loss": losses(experiment, metric) for metric in LOSSES},
         "Estimate, start and risk": ablation(experiment),
         "Hyper-parameters": hyperparameters(experiment),
@@ -82,7 +83,7 @@ def page(experiment: Experiment) -> str:
     return "\n".join(filter(None, [f"# {experiment.name}\n\n{experiment.about}\n", experiment.overview, *texts]))
 
 
-def run(experiment: Experiment) -> str:
+def what_was_run(experiment: Experiment) -> str:
     """What was run: options, what is known of the code and the machine, and where the rows are."""
     options = {experiment.name: _agreed(experiment.options, experiment.provenance.get("options"))}
     text = yaml.safe_dump(options, default_flow_style=None, sort_keys=False, allow_unicode=True, width=110)
@@ -91,24 +92,24 @@ def run(experiment: Experiment) -> str:
     return f"```yaml\n{text}```\n\n{provenance(experiment.provenance)}\n{made}"
 
 
-def provenance(found: Mapping) -> str:
+def provenance(record: Mapping) -> str:
     """What is known of the code, the packages and the machine, in a list, and what is not."""
-    versions = {name: version for name, version in (found.get("versions") or {}).items() if version}
+    versions = {name: version for name, version in (record.get("versions") or {}).items() if version}
     known = {
-        "commit": _commit(found),
+        "commit": _commit(record),
         "packages": ", ".join(map(" ".join, versions.items())),
-        "BLAS": ", ".join(" ".join(filter(None, each.values())) for each in found.get("blas") or []),
-        "machine": found.get("machine"),
+        "BLAS": ", ".join(" ".join(filter(None, each.values())) for each in record.get("blas") or []),
+        "machine": record.get("machine"),
     }
     lines = [f"- {what}: {text or 'not recorded'}\n" for what, text in known.items()]
-    return "".join([f"{found['note']}\n\n" if found.get("note") else "", *lines])
+    return "".join([f"{record['note']}\n\n" if record.get("note") else "", *lines])
 
 
 def losses(experiment: Experiment, metric: str) -> str:
     """A loss by each selection, the headline's first, and the details of that."""
     table, selections, to = experiment.tables[metric], experiment.plan.selections, experiment.markdown
-    headlines = [markup.losses(table, metric, by, to) for by in selections]
-    return "\n".join([*headlines, markup.details(table, metric, selections[0], to)])
+    headlines = [printed.losses(table, metric, by, to) for by in selections]
+    return "\n".join([*headlines, printed.details(table, metric, selections[0], to)])
 
 
 def ablation(experiment: Experiment) -> str:
@@ -116,19 +117,19 @@ def ablation(experiment: Experiment) -> str:
     if experiment.ablation is None:
         return ""
     chosen = "expected_loss", experiment.plan.selections[0], experiment.markdown
-    return "\n".join(part(experiment.ablation, *chosen) for part in (markup.losses, markup.details))
+    return "\n".join(part(experiment.ablation, *chosen) for part in (printed.losses, printed.details))
 
 
 def hyperparameters(experiment: Experiment) -> str:
     """How often each value was chosen; nothing where no algorithm has a grid."""
     table = experiment.tables["hyperparameters"]
-    return "" if table.empty else markup.hyperparameters(table, experiment.plan.datasets, experiment.markdown)
+    return "" if table.empty else printed.hyperparameters(table, experiment.plan.datasets, experiment.markdown)
 
 
 def beside_the_paper(experiment: Experiment) -> str:
     """The paper's cells beside the experiment's; nothing where no data set stands for one of the paper's."""
     table = experiment.tables["paper_comparison"]
-    return "" if table.empty else markup.comparison(table, experiment.markdown)
+    return "" if table.empty else printed.comparison(table, experiment.markdown)
 
 
 def differences(experiment: Experiment) -> str:
@@ -136,7 +137,7 @@ def differences(experiment: Experiment) -> str:
     table, headline = experiment.tables["differences_to_poem"], experiment.plan.selections[0]
     if table.empty:
         return ""
-    return "\n".join(markup.differences_by_count(table, metric, headline, experiment.markdown) for metric in LOSSES)
+    return "\n".join(printed.differences_by_count(table, metric, headline, experiment.markdown) for metric in LOSSES)
 
 
 def picture(each: Picture, names: Names) -> str:
@@ -159,15 +160,15 @@ def headline(experiment: Experiment, metric: str, selection: str) -> str:
     if metric not in LOSSES or selection not in experiment.plan.selections:
         known = f"{', '.join(LOSSES)} by {', '.join(experiment.plan.selections)}"
         raise InputError(f"{experiment.name} has no table of {metric} by {selection}, only of {known}")
-    return markup.losses(experiment.tables[metric], metric, selection, experiment.markdown)
+    return printed.losses(experiment.tables[metric], metric, selection, experiment.markdown)
 
 
-def _commit(found: Mapping) -> str:
+def _commit(record: Mapping) -> str:
     """The commit, and whether the code was as committed."""
-    if not found.get("commit"):
+    if not record.get("commit"):
         return ""
     state = {True: ", clean", False: ", with changes", None: ""}
-    return f"`{found['commit'][:7]}`{state[found.get('clean')]}"
+    return f"`{record['commit'][:7]}`{state[record.get('clean')]}"
 
 
 def _agreed(options: Mapping, recorded: Mapping | None) -> Mapping:

@@ -8,9 +8,11 @@ from itertools import product
 
 import pandas as pd
 
+from ..core.scores import SCORES
 from ..errors import InputError
-from ..registry import LOSSES, REFERENCE, ROLES, SCORES
+from ..roles import LOSSES, REFERENCE, ROLES
 from . import markup
+from . import printed_tables as printed
 from .paper import Protocol, paper_comparison
 from .tables import hyperparameter_table, loss_table, paired_differences
 
@@ -86,13 +88,13 @@ def in_print(tables: Mapping[str, pd.DataFrame], plan: Plan, to: markup.Markup) 
     """The tables of ``all_tables`` in a markup, by name."""
     texts = {
         metric: "\n".join(
-            part(tables[metric], metric, by, to) for part in (markup.losses, markup.details) for by in plan.selections
+            part(tables[metric], metric, by, to) for part in (printed.losses, printed.details) for by in plan.selections
         )
         for metric in LOSSES
     }
-    texts["hyperparameters"] = markup.hyperparameters(tables["hyperparameters"], plan.datasets, to)
-    texts["paper_comparison"] = markup.comparison(tables["paper_comparison"], to)
-    texts["differences_to_poem"] = markup.differences(tables["differences_to_poem"], to)
+    texts["hyperparameters"] = printed.hyperparameters(tables["hyperparameters"], plan.datasets, to)
+    texts["paper_comparison"] = printed.comparison(tables["paper_comparison"], to)
+    texts["differences_to_poem"] = printed.differences(tables["differences_to_poem"], to)
     return texts
 
 
@@ -102,21 +104,16 @@ def pages(tables: Mapping[str, pd.DataFrame], plan: Plan, to: markup.Markup) -> 
     What is empty is left out: no grids, no data set that stands for one of the paper's, nothing beside POEM. Titles are
     of letters, hyphens and spaces: the report has them in data URIs, whose head a comma would end.
     """
-    headline, found = plan.selections[0], {}
+    headline, texts = plan.selections[0], {}
     for metric, title in LOSSES.items():
         for by in plan.selections:
-            found[f"{title} by {SCORES[by].label}"] = markup.losses(tables[metric], metric, by, to)
-        found[f"{title} in detail"] = markup.details(tables[metric], metric, headline, to)
+            texts[f"{title} by {SCORES[by]}"] = printed.losses(tables[metric], metric, by, to)
+        texts[f"{title} in detail"] = printed.details(tables[metric], metric, headline, to)
     if len(tables["hyperparameters"]):
-        found["Chosen hyper-parameters"] = markup.hyperparameters(tables["hyperparameters"], plan.datasets, to)
-    for name, title, part in (
-        ("paper_comparison", "beside the paper", lambda table, metric: markup.comparison_of(table, metric, to)),
-        (
-            "differences_to_poem",
-            "beside POEM",
-            lambda table, metric: markup.differences_by_count(table, metric, headline, to),
-        ),
-    ):
-        for metric in dict.fromkeys(tables[name]["metric"]):
-            found[f"{LOSSES[metric]} {title}"] = part(tables[name], metric)
-    return found
+        texts["Chosen hyper-parameters"] = printed.hyperparameters(tables["hyperparameters"], plan.datasets, to)
+    for metric in dict.fromkeys(tables["paper_comparison"]["metric"]):
+        texts[f"{LOSSES[metric]} beside the paper"] = printed.comparison_of(tables["paper_comparison"], metric, to)
+    to_poem = tables["differences_to_poem"]
+    for metric in dict.fromkeys(to_poem["metric"]):
+        texts[f"{LOSSES[metric]} beside POEM"] = printed.differences_by_count(to_poem, metric, headline, to)
+    return texts

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from ..registry import BASELINE, LOGGING, ROLES, SKYLINE
+from ..core.scores import SCORES
+from ..roles import BASELINE, LOGGING, ROLES, SKYLINE
 from .comparisons import interval
 from .style import Names
 
@@ -63,6 +64,11 @@ class DatasetResults:
     @property
     def title(self) -> str:
         return f"{self.names.dataset(self.dataset)}: {self.seeds} seed{'s' * (self.seeds > 1)}"
+
+    @property
+    def title_of_chosen(self) -> str:
+        """The title of a figure of what the headline score chose."""
+        return f"{self.title}, chosen by {SCORES[self.selections[0]]}"
 
 
 def loss_by_count(results: DatasetResults) -> pd.DataFrame:
@@ -149,10 +155,10 @@ def closed_gap(results: DatasetResults) -> pd.DataFrame:
     for the expected loss of each learned algorithm and of π0, and one for the greedy loss of π0.
     """
     bottom, top = results.losses(BASELINE).mean(), results.losses(SKYLINE, loss=GREEDY).mean()
-    shown = [(name, LOSS) for name in [LOGGING, *results.learned]]
+    policies = [(name, LOSS) for name in [LOGGING, *results.learned]]
     rows = [
         {"algorithm": name, "loss": loss, **_summary(100 * (bottom - results.losses(name, loss=loss)) / (bottom - top))}
-        for name, loss in [*shown, (LOGGING, GREEDY)]
+        for name, loss in [*policies, (LOGGING, GREEDY)]
     ]
     return pd.DataFrame(rows, columns=["algorithm", "loss", "mean", "low", "high"])
 

@@ -1,4 +1,4 @@
-"""The tables in print: the same cells as Markdown, LaTeX (booktabs) and HTML."""
+"""The languages that tables are printed in: Markdown, LaTeX (booktabs) and HTML."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from dataclasses import dataclass, field
 from html import escape
 
 import numpy as np
-import pandas as pd
 
-from ..registry import LOGGING, LOSSES, ROLES, SCORES, SKYLINE, UNCHOSEN
 from .style import Names
 
-ENOUGH_SEEDS = 5  # with fewer, nearly nothing is significantly worse than the best
 Rows = Sequence[Sequence[str]]
 
 
@@ -38,6 +35,21 @@ class Markup:
     def number(self, value: float, form: str = ".3f", absent: str = "missing") -> str:
         """A number with a minus sign in place of a hyphen; ``absent`` for NaN."""
         return absent if np.isnan(value) else format(value, form).replace("-", self.minus)
+
+    def power_of_ten(self, value: float) -> str:
+        """A value as a power of ten where its exponent is a whole or half number (3.16 counts as √10)."""
+        exponent = round(2 * np.log10(value)) / 2
+        if abs(np.log10(value) - exponent) >= 1e-3:
+            return f"{value:g}"
+        return self.power.format(f"{exponent:g}".replace("-", self.minus.strip("$")))  # LaTeX's powers are mathematics
+
+    def with_error(self, number: str, error: float) -> str:
+        """A number as it is printed, with its standard error if that is known."""
+        return number if np.isnan(error) else number + self.error.format(error)
+
+    def titled(self, title: str, header: Sequence[str], rows: Rows) -> str:
+        """A table under what is said of it."""
+        return self.heading.format(title) + self.table(header, rows)
 
 
 def _markdown_table(header: Sequence[str], rows: Rows) -> str:
@@ -108,235 +120,3 @@ HTML = Markup(
     power="10<sup>{}</sup>",
     minus="−",
 )
-
-
-def losses(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
-    """Algorithms × data sets, as one selection has them: mean ± standard error, the best bold.
-
-    ``table`` is a loss table of ``drcrm.report.tables``. Several groups of algorithms stand under their names, π0
-    before and the skyline after them. With few seeds only the smallest mean is bold, of the learned.
-    """
-    at = _printed(table, selection).set_index(["dataset", "algorithm"])
-    datasets, algorithms = (list(dict.fromkeys(at.index.get_level_values(level))) for level in (0, 1))
-    groups = to.names.grouped(name for name in algorithms if name not in ROLES)
-
-    def row(algorithm: str) -> list[str]:
-        cells = (_loss(at.loc[data, algorithm], to) if (data, algorithm) in at.index else "" for data in datasets)
-        return [to.algorithm(algorithm), *cells]
-
-    rows = [row(LOGGING)] if LOGGING in algorithms else []
-    for group, members in groups.items():
-        heading = [to.italic.format(to.text(group)), *[""] * len(datasets)]
-        rows += [*([heading] if len(groups) > 1 else []), *map(row, members)]
-    rows += [row(SKYLINE)] if SKYLINE in algorithms else []
-    said = (
-        f"{LOSSES[metric]} on the test set, hyper-parameters chosen by {SCORES[selection].label}: mean ± standard "
-        f"error over {seeds_in_print(table['n_seeds'].max())}. {_meaning_of_bold(table)}"
-    )
-    return to.heading.format(said) + to.table(["", *map(to.names.dataset, datasets)], rows)
-
-
-def details(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
-    """All that a loss table knows of one selection, a row per data set and algorithm."""
-    said = (
-        f"{LOSSES[metric]}, chosen by {SCORES[selection].label}: 95 % intervals (Student t), p-values of a larger "
-        "mean than that of the best learned algorithm, the same adjusted by Holm over a data set, seeds, and the "
-        f"share of the chosen fits that converged. {_meaning_of_bold(table)}"
-    )
-    header = ["Data", "Algorithm", "Mean", "95 % interval", "p", "p (Holm)", "Seeds", "Converged"]
-    rows = [_detail(row, to) for row in _printed(table, selection).to_dict("records")]
-    return to.heading.format(said) + to.table(header, rows)
-
-
-def seeds_in_print(number: int) -> str:
-    """How many seeds, in words."""
-    return f"{number} seed" if number == 1 else f"{number} seeds"
-
-
-def _printed(table: pd.DataFrame, selection: str) -> pd.DataFrame:
-    """The rows of a loss table that one selection has, with ``best`` as it is printed."""
-    at = table[table["selection"] == selection]
-    if _enough_seeds(table):
-        return at
-    smallest = at["mean"].where(~at["algorithm"].isin(ROLES)).groupby(at["dataset"]).transform("min")
-    return at.assign(best=(at["mean"] == smallest) & ~at["algorithm"].isin(ROLES))
-
-
-def _enough_seeds(table: pd.DataFrame) -> bool:
-    return table["n_seeds"].max() >= ENOUGH_SEEDS
-
-
-def _meaning_of_bold(table: pd.DataFrame) -> str:
-    if _enough_seeds(table):
-        return "Bold: not significantly worse than the best learned algorithm (one-tailed paired t-test at 0.05)."
-    few = seeds_in_print(table["n_seeds"].max())
-    has = "has" if few == "1 seed" else "have"
-    return f"Bold: the smallest mean of what is learned; {few} {has} too little power to tell which are worse."
-
-
-def hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Markup) -> str:
-    """The range of each grid, and how often each of its values was chosen on each data set, from low to high."""
-    header = ["Algorithm", "Range", "Chosen by", *map(to.names.dataset, datasets)]
-    rows = []
-    for (algorithm, selection), group in table.groupby(["algorithm", "selection"], sort=False):
-        grid = sorted(set(group["value"]))
-        counts = [group[group["dataset"] == data].set_index("value")["times_chosen"] for data in datasets]
-        cells = [" ".join(str(count[value]) for value in grid) if len(count) else "" for count in counts]
-        ends = f"{_power(grid[0], to)} … {_power(grid[-1], to)}"
-        rows.append([to.algorithm(algorithm), ends, SCORES[selection].label, *cells])
-    said = "How often each value of a grid was chosen, from its low end to its high."
-    return to.heading.format(said) + to.table(header, rows)
-
-
-def comparison(table: pd.DataFrame, to: Markup) -> str:
-    """The paper's and the public code's cells beside ours: a table per metric."""
-    if table.empty:
-        return to.heading.format("None of this experiment's data sets stands for one of the paper's.")
-    return "\n".join(comparison_of(table, metric, to) for metric in dict.fromkeys(table["metric"]))
-
-
-def comparison_of(table: pd.DataFrame, metric: str, to: Markup) -> str:
-    """The cells of one metric beside ours, one row for what chooses nothing."""
-    header = ["Data", "Algorithm", "Chosen by", "Paper", "Ours", "Less the paper's", "Public code", "Less the code's"]
-    said = (
-        f"{LOSSES[metric]}: mean ± standard error, and what ours is above (+) or below (−) the others; in "
-        "brackets the same in standard errors: ours for the paper, which prints none, joint ones for the public "
-        "code. Where nothing is chosen nothing stands under chosen by; what differs in data or protocol is below."
-    ).replace("−", to.minus)
-    cells = table[table["metric"] == metric]
-    cells = cells.assign(selection=cells["selection"].where(~cells["algorithm"].isin(UNCHOSEN), ""))
-    cells = cells.drop_duplicates(["dataset", "algorithm", "selection"])
-    groups = cells.groupby(["dataset", "algorithm"], sort=False)
-    notes = _Notes()
-    rows = [_compared(row, notes, to) for _, group in groups for row in group.to_dict("records")]
-    return to.heading.format(said) + to.table(*_filled([*header, "Differs"], rows)) + notes.text(to)
-
-
-def differences(table: pd.DataFrame, to: Markup) -> str:
-    """Paired differences to POEM, a row each."""
-    header = [
-        "Metric",
-        "Data",
-        "Δ",
-        "Chosen by",
-        "Algorithm",
-        "Difference to POEM",
-        "p (larger)",
-        "p (smaller)",
-        "Seeds",
-    ]
-    rows = [
-        [
-            LOSSES[row.metric],
-            to.names.dataset(row.dataset),
-            str(row.replay_count),
-            SCORES[row.selection].label,
-            to.algorithm(row.algorithm),
-            _with_error(to.number(row.difference, "+.3f"), row.standard_error, to),
-            to.number(row.p_larger, ".2g", absent=""),
-            to.number(row.p_smaller, ".2g", absent=""),
-            str(row.n_seeds),
-        ]
-        for row in table.itertuples()
-    ]
-    said = (
-        "Losses less POEM's on the same seed: mean ± standard error, and the p-values of one-tailed paired t-tests "
-        "that the difference is larger or smaller than 0."
-    )
-    return to.heading.format(said) + to.table(header, rows)
-
-
-def differences_by_count(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
-    """Paired differences to POEM in one loss and by one selection: data sets and replay counts × algorithms."""
-    chosen = table[(table["metric"] == metric) & (table["selection"] == selection)]
-    names = list(dict.fromkeys(chosen["algorithm"]))
-    rows = []
-    for (data, count), group in chosen.groupby(["dataset", "replay_count"], sort=False):
-        of = group.set_index("algorithm").to_dict("index")
-        ends = min(group["n_seeds"]), max(group["n_seeds"])
-        seeds = " … ".join(map(str, dict.fromkeys(ends)))
-        cells = [_difference(of[name], to) if name in of else "" for name in names]
-        rows.append([to.names.dataset(data), str(count), seeds, *cells])
-    said = (
-        f"{LOSSES[metric]} less POEM's on the same seed, chosen by {SCORES[selection].label}: mean ± standard error; "
-        "in brackets the p-value of a one-tailed paired t-test that it is smaller."
-    )
-    return to.heading.format(said) + to.table(["Data", "Δ", "Seeds", *map(to.names.label, names)], rows)
-
-
-def _difference(row: dict, to: Markup) -> str:
-    difference = _with_error(to.number(row["difference"], "+.3f"), row["standard_error"], to)
-    known = np.isfinite([row["difference"], row["p_smaller"]]).all()
-    return f"{difference} ({to.number(row['p_smaller'], '.2g')})" if known else difference
-
-
-def _filled(header: Sequence[str], rows: Rows) -> tuple[list[str], list[list[str]]]:
-    """A table without the columns in which nothing stands."""
-    kept = [i for i in range(len(header)) if any(row[i] for row in rows)]
-    return [header[i] for i in kept], [[row[i] for i in kept] for row in rows]
-
-
-class _Notes:
-    """Notes to the cells of a table, numbered as they come."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def numbers(self, notes: str) -> str:
-        """The numbers of notes that are parted by semicolons."""
-        known = [self._numbers.setdefault(note, len(self._numbers) + 1) for note in notes.split("; ") if note]
-        return ", ".join(map(str, sorted(known)))
-
-    def text(self, to: Markup) -> str:
-        """All notes with their numbers; nothing if there are none."""
-        notes = "; ".join(f"({number}) {to.text(note)}" for note, number in self._numbers.items())
-        return "\n" + to.heading.format(f"Differs: {notes}.").rstrip("\n") + "\n" if notes else ""
-
-
-def _loss(row, to: Markup) -> str:
-    mean = to.number(row["mean"])
-    return _with_error(to.bold.format(mean) if row["best"] else mean, row["standard_error"], to)
-
-
-def _with_error(number: str, error: float, to: Markup) -> str:
-    return number if np.isnan(error) else number + to.error.format(error)
-
-
-def _compared(row: dict, notes: _Notes, to: Markup) -> list[str]:
-    def more(difference: float, in_errors: float) -> str:
-        return to.number(difference, "+.3f") + ("" if np.isnan(in_errors) else f" ({to.number(in_errors, '+.1f')})")
-
-    known = not np.isnan(row["code"])
-    return [
-        to.names.dataset(row["dataset"]),
-        to.algorithm(row["algorithm"]),
-        SCORES[row["selection"]].label if row["selection"] in SCORES else "",
-        f"{row['paper']:.3f}",
-        _with_error(to.number(row["ours"]), row["standard_error"], to),
-        more(row["difference"], row["difference_in_errors"]),
-        _with_error(to.number(row["code"]), row["code_standard_error"], to) if known else "",
-        more(row["ours"] - row["code"], row["code_difference_in_errors"]) if known else "",
-        notes.numbers(row["differs"]),
-    ]
-
-
-def _detail(row: dict, to: Markup) -> list[str]:
-    known = not np.isnan(row["ci_low"])
-    return [
-        to.names.dataset(row["dataset"]),
-        to.algorithm(row["algorithm"]),
-        to.bold.format(to.number(row["mean"])) if row["best"] else to.number(row["mean"]),
-        f"{to.number(row['ci_low'])} … {to.number(row['ci_high'])}" if known else "",
-        to.number(row["p_value"], ".2g", absent=""),
-        to.number(row["p_holm"], ".2g", absent=""),
-        str(row["n_seeds"]),
-        to.text(to.number(row["converged"], ".0%", absent="")),
-    ]
-
-
-def _power(value: float, to: Markup) -> str:
-    """A value as a power of ten where its exponent is a whole or half number (3.16 counts as √10)."""
-    exponent = round(2 * np.log10(value)) / 2
-    if abs(np.log10(value) - exponent) >= 1e-3:
-        return f"{value:g}"
-    return to.power.format(f"{exponent:g}".replace("-", to.minus.strip("$")))  # LaTeX's powers are mathematics already

@@ -8,25 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ..registry import LOGGING, REFERENCE, SCORES, SKYLINE, UNCHOSEN
+from ..core.scores import SCORES
+from ..roles import LOGGING, REFERENCE, SKYLINE, UNCHOSEN
 
-COMPARISON = [
-    "metric",
-    "dataset",
-    "algorithm",
-    "selection",
-    "paper_dataset",
-    "paper",
-    "ours",
-    "difference",
-    "standard_error",
-    "difference_in_errors",
-    "n_seeds",
-    "code",
-    "code_standard_error",
-    "code_difference_in_errors",
-    "differs",
-]
+COMPARISON = ["metric", "dataset", "algorithm", "selection", "paper_dataset", "paper", "ours", "difference"]
+COMPARISON += ["standard_error", "difference_in_errors", "n_seeds", "code", "code_standard_error"]
+COMPARISON += ["code_difference_in_errors", "differs"]
 
 
 @dataclass(frozen=True)
@@ -41,34 +28,28 @@ class Protocol:
 
     def differences(self, data: str, algorithm: str, selection: str, other: Protocol, by: str, whose: str) -> list[str]:
         """Say in words where a cell's data or protocol differ from another's: its protocol, selection and name."""
-        said = [
-            (data, data),
-            (
-                self.replay_count != other.replay_count,
-                f"replay count {self.replay_count}, {whose}: {other.replay_count}",
+        pairs = {  # in words: ours, theirs, and whether they concern the algorithm
+            "replay count {}, {}: {}": (self.replay_count, other.replay_count, True),
+            "π0 with C = {:g}, {}: {:g}": (self.logging_c, other.logging_c, algorithm != SKYLINE),
+            "held out by {}, {}: by {}": (self.split_unit, other.split_unit, algorithm != SKYLINE),
+            "chosen by {}, {}: {}": (SCORES[selection], SCORES[by], algorithm not in UNCHOSEN),
+            "labels absent from π0's contexts: {}, {}: {}": (
+                self.absent_label_score,
+                other.absent_label_score,
+                algorithm == LOGGING,
             ),
-            (
-                self.logging_c != other.logging_c and algorithm != SKYLINE,
-                f"π0 with C = {self.logging_c:g}, {whose}: {other.logging_c:g}",
+            "scale of λ: {}, {}: {}": (
+                self.variance_penalty_scale,
+                other.variance_penalty_scale,
+                algorithm == REFERENCE,
             ),
-            (
-                self.split_unit != other.split_unit and algorithm != SKYLINE,
-                f"held out by {self.split_unit}, {whose}: by {other.split_unit}",
-            ),
-            (
-                selection != by and algorithm not in UNCHOSEN,
-                f"chosen by {SCORES[selection].label}, {whose}: {SCORES[by].label}",
-            ),
-            (
-                self.absent_label_score != other.absent_label_score and algorithm == LOGGING,
-                f"labels absent from π0's contexts: {self.absent_label_score}, {whose}: {other.absent_label_score}",
-            ),
-            (
-                self.variance_penalty_scale != other.variance_penalty_scale and algorithm == REFERENCE,
-                f"scale of λ: {self.variance_penalty_scale}, {whose}: {other.variance_penalty_scale}",
-            ),
+        }
+        differing = [
+            words.format(ours, whose, theirs)
+            for words, (ours, theirs, concerned) in pairs.items()
+            if concerned and ours != theirs
         ]
-        return [words for differs, words in said if differs]
+        return [data, *differing] if data else differing
 
 
 TEXT = {"split_unit": "context", "absent_label_score": "logged", "variance_penalty_scale": "unit"}

@@ -4,9 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import NamedTuple
 
-from ..registry import GREY, ROLES, Look
+from ..core.scores import SCORES
+from ..roles import LOGGING, SKYLINE
+
+
+@dataclass(frozen=True)
+class Look:
+    """A label, a colour the colour-blind can tell apart, a marker, a line, and under which heading it is listed."""
+
+    label: str
+    colour: str
+    marker: str = ""
+    line: str = "-"
+    group: str = ""
+
+
+GREY = "#666666"
+ROLE_LOOKS = {LOGGING: Look("π0", GREY, line=":"), SKYLINE: Look("CRF", GREY, line="--")}
+SPARE_COLOURS = ("#882255", "#44AA99", "#999933", "#332288")
+SPARE_MARKERS = "*hpd<>HX"
+SCORE_MARKERS = dict(zip(SCORES, "sDo^vPX*", strict=True))
 
 FIGURE_TITLES = {
     "replay_count": "Loss and replay count",
@@ -105,8 +125,8 @@ class Names:
 
     def look(self, algorithm: str) -> Look:
         """The look of an algorithm, or of π0 and the skyline."""
-        if algorithm in ROLES:
-            return ROLES[algorithm]
+        if algorithm in ROLE_LOOKS:
+            return ROLE_LOOKS[algorithm]
         known = {"label": algorithm.replace("_", " "), "colour": GREY, "marker": "*"}
         return Look(**{**known, **self.algorithms.get(algorithm, {})})
 
@@ -123,3 +143,15 @@ class Names:
     def dataset(self, dataset: str) -> str:
         """The name of a data set in print."""
         return self.datasets.get(dataset, dataset.replace("_", " "))
+
+
+def tell_apart(algorithms: Mapping[str, dict]) -> None:
+    """Give the algorithms without a colour or a marker one, so that no two algorithms share both."""
+    taken = {(each.get("marker"), each.get("colour")) for each in algorithms.values()}
+    for each in algorithms.values():
+        if not {"colour", "marker"} <= each.keys():
+            markers = [each["marker"]] if "marker" in each else SPARE_MARKERS
+            colours = [each["colour"]] if "colour" in each else SPARE_COLOURS
+            pairs = list(product(markers, colours))
+            each["marker"], each["colour"] = next((pair for pair in pairs if pair not in taken), pairs[0])
+            taken.add((each["marker"], each["colour"]))

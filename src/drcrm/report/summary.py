@@ -9,10 +9,10 @@ from textwrap import indent
 import numpy as np
 import pandas as pd
 
-from ..registry import BASELINE, LOGGING, ROLES, SKYLINE
+from ..roles import BASELINE, LOGGING, ROLES, SKYLINE
 from .comparisons import LEVEL, compare
 from .figure_data import GREEDY, LOSS, DatasetResults, closed_gap
-from .markup import ENOUGH_SEEDS, seeds_in_print
+from .printed_tables import ENOUGH_SEEDS, seeds_in_print
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -45,12 +45,12 @@ def findings(results: DatasetResults) -> list[str]:
         f"its most probable actions {_has(results.losses(LOGGING, loss=GREEDY).mean(), 'have')}; CIPS, the plain "
         f"estimate, {_has(table['mean'].get(BASELINE, np.nan))}; full supervision, the most probable actions of a CRF "
         f"that sees all labels, {_has(results.losses(SKYLINE, loss=GREEDY).mean())}.",
-        _way(results, best),
-        _worse(results, table, best),
+        _way_covered(results, best),
+        _others_beaten(results, table, best),
     ]
 
 
-def _way(results: DatasetResults, best: str) -> str:
+def _way_covered(results: DatasetResults, best: str) -> str:
     """How far the best algorithm comes, and what that is worth beside π0's most probable actions."""
     if results.losses(BASELINE).mean() <= results.losses(SKYLINE, loss=GREEDY).mean():
         return "CIPS loses no more than full supervision: there is no way between them to measure."
@@ -65,7 +65,7 @@ def _way(results: DatasetResults, best: str) -> str:
     return f"That is {_percent(learned)} of the way from CIPS to full supervision{gain} {beside}."
 
 
-def _worse(results: DatasetResults, table: pd.DataFrame, best: str) -> str:
+def _others_beaten(results: DatasetResults, table: pd.DataFrame, best: str) -> str:
     """How many others the best is significantly better than; where it is not all, that few seeds show little."""
     others = [name for name in results.learned if name != best]
     worse = int((table.loc[others, "p_holm"] < LEVEL).sum())
@@ -118,8 +118,7 @@ def restructured_text(title: str, all_results: Sequence[DatasetResults], table: 
         "How far each algorithm comes from CIPS (0 %) to full supervision (100 %), and how far π0 does, as it logs and "
         f"by its most probable (greedy) actions: means over {seeds_in_print(results.seeds)} with 95 % intervals."
     )
-    found = [" ".join(findings(each)) for each in all_results]
-    texts = findings(results) if len(found) == 1 else [f"- {each}" for each in found]
+    texts = [f"- {' '.join(findings(each))}" for each in all_results] if len(all_results) > 1 else findings(results)
     columns = table, f"{picture[picture.index('<svg') :]}<p>{caption}</p>\n"
     beside = "".join(f"<div>\n{column}</div>\n" for column in columns)
     raw = indent(f'<div class="beside">\n{beside}</div>\n', "   ")

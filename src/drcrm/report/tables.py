@@ -1,13 +1,14 @@
-"""The paper's tables from an experiment's metrics, as tidy frames; ``markup`` prints them."""
+"""The paper's tables from an experiment's metrics, as tidy frames; ``printed_tables`` prints them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 import pandas as pd
 
-from ..registry import LOSSES, ROLES
+from ..roles import LOSSES, ROLES
 from .comparisons import compare, interval, larger_p_value
 
 
@@ -18,15 +19,14 @@ def loss_table(metrics: pd.DataFrame, metric: str, datasets: Sequence[str], sele
     of the chosen fits that converged.
     """
     frames = []
-    for dataset in datasets:
-        for selection in selections:
-            cell = metrics[(metrics["dataset"] == dataset) & (metrics["selection"] == selection)]
-            losses = cell.pivot(index="seed", columns="algorithm", values=metric).reindex(range(seeds))
-            compared = compare(losses[list(dict.fromkeys(cell["algorithm"]))])
-            compared["converged"] = cell.groupby("algorithm")["converged"].mean()
-            compared.insert(0, "dataset", dataset)
-            compared.insert(1, "selection", selection)
-            frames.append(compared.rename_axis("algorithm").reset_index())
+    for dataset, selection in product(datasets, selections):
+        cell = metrics[(metrics["dataset"] == dataset) & (metrics["selection"] == selection)]
+        losses = cell.pivot(index="seed", columns="algorithm", values=metric).reindex(range(seeds))
+        compared = compare(losses[list(dict.fromkeys(cell["algorithm"]))])
+        compared["converged"] = cell.groupby("algorithm")["converged"].mean()
+        compared.insert(0, "dataset", dataset)
+        compared.insert(1, "selection", selection)
+        frames.append(compared.rename_axis("algorithm").reset_index())
     table = pd.concat(frames, ignore_index=True)
     return table[["dataset", "algorithm", "selection", *table.columns[3:]]]
 
@@ -34,16 +34,10 @@ def loss_table(metrics: pd.DataFrame, metric: str, datasets: Sequence[str], sele
 def hyperparameter_table(metrics: pd.DataFrame, grids: Mapping[str, Sequence[float]], datasets, selections):
     """Count how often each value of each grid was chosen: a row per (dataset, algorithm, selection, value)."""
     rows = []
-    for dataset in datasets:
-        for algorithm, grid in grids.items():
-            for selection in selections:
-                at = [
-                    metrics[name] == value
-                    for name, value in {"dataset": dataset, "algorithm": algorithm, "selection": selection}.items()
-                ]
-                chosen = metrics.loc[np.logical_and.reduce(at), "hyperparameter"]
-                key = {"dataset": dataset, "algorithm": algorithm, "selection": selection}
-                rows += [{**key, "value": value, "times_chosen": int((chosen == value).sum())} for value in grid]
+    for dataset, (algorithm, grid), selection in product(datasets, grids.items(), selections):
+        key = {"dataset": dataset, "algorithm": algorithm, "selection": selection}
+        chosen = metrics.loc[np.logical_and.reduce([metrics[name] == key[name] for name in key]), "hyperparameter"]
+        rows += [{**key, "value": value, "times_chosen": int((chosen == value).sum())} for value in grid]
     return pd.DataFrame(rows, columns=["dataset", "algorithm", "selection", "value", "times_chosen"])
 
 
@@ -54,32 +48,17 @@ def paired_differences(metrics: pd.DataFrame, reference: str, selections: Sequen
     t-tests. A seed that lacks one of the two makes the row missing. Empty where the reference was not run.
     """
     rows = []
+    runs = metrics[metrics["selection"].isin(selections)]
     for metric in LOSSES:
-        cells = metrics[metrics["selection"].isin(selections)].groupby(
-            ["dataset", "replay_count", "selection"], sort=False
-        )
-        for (dataset, count, selection), cell in cells:
+        for key, cell in runs.groupby(["dataset", "replay_count", "selection"], sort=False):
             losses = cell.pivot(index="seed", columns="algorithm", values=metric)
             for algorithm in dict.fromkeys(cell["algorithm"]):
                 if reference not in losses or algorithm in (reference, *ROLES):
                     continue
-                summary = interval(losses[algorithm] - losses[reference])
-                rows.append(
-                    {
-                        "metric": metric,
-                        "dataset": dataset,
-                        "replay_count": count,
-                        "selection": selection,
-                        "algorithm": algorithm,
-                        "difference": summary.mean,
-                        "standard_error": summary.standard_error,
-                        "ci_low": summary.low,
-                        "ci_high": summary.high,
-                        "p_larger": larger_p_value(losses[algorithm], losses[reference]),
-                        "p_smaller": larger_p_value(losses[reference], losses[algorithm]),
-                        "n_seeds": int((losses[algorithm] - losses[reference]).notna().sum()),
-                    }
-                )
+                ours, theirs = losses[algorithm], losses[reference]
+                p_values = larger_p_value(ours, theirs), larger_p_value(theirs, ours)
+                n_seeds = int((ours - theirs).notna().sum())
+                rows.append((metric, *key, algorithm, *interval(ours - theirs), *p_values, n_seeds))
     return pd.DataFrame(rows, columns=PAIRED)
 
 

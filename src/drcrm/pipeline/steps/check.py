@@ -9,8 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..config import unknown_experiment
-from ..config_files import completed, read_configs
+from ..config import project_config, read_configs, unknown_experiment
 from . import require
 
 
@@ -22,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     given = read_configs(options.configfile)
-    _, config = completed(options.project, given, options.configfile)
+    _, config = project_config(options.project, given, options.configfile)
     if options.experiment:
         fault = unknown_experiment(options.experiment, config)
         require(not fault, fault)

@@ -28,9 +28,10 @@ from ...core.certificates import policy_certificate
 from ...core.cost_model import CostModel
 from ...core.log import BanditLog
 from ...core.policies import ExponentialPolicy
+from ...core.scores import SCORES
 from ...core.validation import check_actions
 from ...errors import InputError, located
-from ...registry import LOGGING, SCORES, SKYLINE
+from ...roles import LOGGING, SKYLINE
 from ...simulation.losses import hamming_losses
 from ..artifacts import read_contexts, read_policy
 from ..columns import CERTIFICATE, COLUMNS, GRID_COLUMNS

@@ -9,16 +9,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import matplotlib
-
-from ...registry import SCORES
+from ...core.scores import SCORES
 from ...report.comparisons import of_algorithms
 from ...report.figure_data import DatasetResults
 from ...report.figures import FIGURES
-from ...report.style import RC, Names
+from ...report.pictures import check_formats, pictures
+from ...report.style import Names
 from ..columns import COLUMNS, GRID_COLUMNS
-from ..files import read_csv
-from ..pictures import check_formats, save
+from ..files import read_csv, write_bytes
 from . import json_object, require, whole
 
 
@@ -57,5 +55,5 @@ def run(options: argparse.Namespace) -> None:
         names=Names(**options.names),
         held_out=options.split_unit,
     )
-    with matplotlib.rc_context(RC):
-        save(FIGURES[options.figure](results), options.output)
+    for path, content in pictures(FIGURES[options.figure], results, options.output).items():
+        write_bytes(path, content)

@@ -11,19 +11,19 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-import matplotlib
-
-from ...registry import BASELINE, SCORES
+from ...core.scores import SCORES
 from ...report import markup
+from ...report import printed_tables as printed
 from ...report.comparisons import of_algorithms
 from ...report.figure_data import DatasetResults
 from ...report.figures import overview
-from ...report.style import RC, Names
+from ...report.pictures import check_formats, pictures
+from ...report.style import Names
 from ...report.summary import restructured_text
 from ...report.tables import loss_table
+from ...roles import BASELINE
 from ..columns import COLUMNS
-from ..files import read_csv, write_text
-from ..pictures import check_formats, save
+from ..files import read_csv, write_bytes, write_text
 from . import json_object, require, whole
 
 
@@ -52,14 +52,14 @@ def run(options: argparse.Namespace) -> None:
         DatasetResults.of(metrics, metrics.iloc[:0], dataset, labels=0, names=names, **shared)
         for dataset in options.datasets
     ]
-    with matplotlib.rc_context(RC):
-        save(overview(results), options.output)
+    for path, content in pictures(overview, results, options.output).items():
+        write_bytes(path, content)
     if options.output_summary:
         picture = next((path for path in options.output if path.suffix == ".svg"), None)
         require(picture is not None, "--output-summary needs an svg among the --output")
         asked = options.datasets, [options.selection], options.seeds
         at = metrics[(metrics["replay_count"] == options.replay_count) & (metrics["seed"] < options.seeds)]
         to = replace(markup.HTML, names=names)
-        table = markup.losses(loss_table(at, "expected_loss", *asked), "expected_loss", options.selection, to)
+        table = printed.losses(loss_table(at, "expected_loss", *asked), "expected_loss", options.selection, to)
         text = restructured_text(options.title, results, table, picture.read_text(encoding="utf-8"))
         write_text(options.output_summary, text)

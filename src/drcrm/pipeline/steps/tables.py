@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from ...core.scores import SCORES
 from ...errors import located
-from ...registry import SCORES
 from ...report import markup
 from ...report.comparisons import of_algorithms
 from ...report.experiment_tables import Plan, all_tables, in_print, pages, require_runs

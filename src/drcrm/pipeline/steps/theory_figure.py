@@ -9,13 +9,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import matplotlib
-
-from ...report.style import LEMMA_FIGURES, RC
-from ...report.theory import FIGURES
+from ...report.pictures import check_formats, pictures
+from ...report.style import LEMMA_FIGURES
+from ...report.theory_figures import FIGURES
 from ..columns import LEMMA_COLUMNS
-from ..files import read_csv
-from ..pictures import check_formats, save
+from ..files import read_csv, write_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,5 +25,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     check_formats(options.output)
     table = read_csv(options.table, LEMMA_COLUMNS[LEMMA_FIGURES[options.figure].lemma])
-    with matplotlib.rc_context(RC):
-        save(FIGURES[options.figure](table), options.output)
+    for path, content in pictures(FIGURES[options.figure], table, options.output).items():
+        write_bytes(path, content)

@@ -8,7 +8,7 @@ import pytest
 
 from drcrm.pipeline.columns import LEMMA_COLUMNS
 from drcrm.report.style import BOUND_LOOKS, LEMMA_FIGURES, TAILS
-from drcrm.report.theory import FIGURES, RADII, coverage_95, expansion, penalty
+from drcrm.report.theory_figures import FIGURES, RADII, coverage_95, expansion, penalty
 from drcrm.simulation.population import Population
 from drcrm.simulation.theory import TABLES
 

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drcrm.report.markup import HTML, LATEX, MARKDOWN, Markup, comparison, details, hyperparameters, losses
+from drcrm.report.markup import HTML, LATEX, MARKDOWN, Markup
 from drcrm.report.paper import COMPARISON
+from drcrm.report.printed_tables import comparison, details, hyperparameters, losses
 from drcrm.report.tables import hyperparameter_table, loss_table
 
 MARKUPS = {"md": MARKDOWN, "tex": LATEX, "html": HTML}

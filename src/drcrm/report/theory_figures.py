@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from ..registry import GREY
-from .style import BOUND_LOOKS, SMALL, TAILS
+from .style import BOUND_LOOKS, GREY, SMALL, TAILS
 
 WIDE = 8.0  # inches: three or four panels side by side
 EXACT = 1e-16  # what is drawn for a difference of 0 on a logarithmic axis
@@ -238,12 +237,5 @@ def _legend(figure: Figure, panels) -> None:
 
 
 FIGURES = {
-    "coverage_95": coverage_95,
-    "coverage_80": coverage_80,
-    "width": width,
-    "expansion": expansion,
-    "penalty": penalty,
-    "duality": duality,
-    "temperature": temperature,
-    "weights": weights,
+    draw.__name__: draw for draw in (coverage_95, coverage_80, width, expansion, penalty, duality, temperature, weights)
 }

@@ -1,0 +1,12 @@
+"""The parts that algorithms play in an experiment, and the losses that they are judged by."""
+
+from __future__ import annotations
+
+LOGGING, SKYLINE = "logging", "skyline"  # π0 and full supervision
+ROLES = (LOGGING, SKYLINE)  # played beside the algorithms of the configuration
+BASELINE = "cips"  # the plain estimate, beside which figures are scaled
+REFERENCE = "poem"  # the one that others are compared with, seed by seed
+PAPERS = ("cips", "poem", "kl_crm", "akl_crm", "akl_crm_sum", "kl_dro", "chi2_dro")  # what an experiment has by default
+UNCHOSEN = (*ROLES, BASELINE)  # without a hyper-parameter that a held-out score would choose
+
+LOSSES = {"expected_loss": "Expected Hamming loss", "greedy_loss": "Greedy Hamming loss"}
