@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from inspect import signature
 from pathlib import Path
@@ -24,6 +26,7 @@ from drcrm.core.starts import STARTS as core_starts
 from drcrm.core.weights import WEIGHTS as core_weights
 from drcrm.pipeline.config import complete
 from drcrm.pipeline.dataset_formats import load_digits
+from drcrm.pipeline.dependencies import imports
 from drcrm.registry import (
     BASELINE,
     ESTIMATES,
@@ -61,10 +64,31 @@ def test_conda_users_get_the_same_pins():
 
 def test_every_dependency_is_pinned():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    named = [re.split("[>=]", each)[0] for each in project["dependencies"] + project["optional-dependencies"]["dev"]]
+    extras = project["optional-dependencies"]
+    assert "drcrm[pipeline]" in extras["dev"]
+    wanted = {re.split("[>=]", each)[0] for each in project["dependencies"] + extras["pipeline"] + extras["dev"]}
     pinned = {line.split("==")[0] for line in (ROOT / "requirements.txt").read_text().split()}
-    assert set(named) <= pinned
-    assert {"numpy", "snakemake", "pytest"} <= set(named)
+    assert wanted - {"drcrm[pipeline]"} <= pinned
+    assert {"numpy", "snakemake", "pytest"} <= wanted
+
+
+def test_the_library_imports_only_what_the_bare_package_installs():
+    """Whatever its modules import, and the core as a whole: no pipeline, no report, nothing of their packages."""
+    package = ROOT / "src/drcrm"
+    modules = [home.replace(".", "/") for home in {*drcrm._HOMES.values(), *drcrm._MODULES}]
+    queue, files = [*(package / f"{module}.py" for module in modules), *(package / "core").glob("*.py")], set()
+    while queue:
+        if (path := queue.pop()) not in files:
+            files.add(path)
+            queue.extend(imports(package)[path])
+    trees = [ast.parse(path.read_bytes()) for path in files]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+    packages = {name.partition(".")[0] for name in names} - sys.stdlib_module_names
+    assert {"numpy", "scipy", "sklearn"} <= packages
+    assert packages <= {"numpy", "scipy", "pandas", "sklearn", "threadpoolctl"}  # the last comes with scikit-learn
+    assert not [path for path in files if {"pipeline", "report"} & set(path.relative_to(package).parts)]
 
 
 def test_every_step_is_a_module_and_every_module_a_step():
