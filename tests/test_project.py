@@ -153,19 +153,19 @@ def test_the_readmes_example_prints_what_it_says(capsys):
     assert float(capsys.readouterr().out) == pytest.approx(float(stated), abs=0.005)
 
 
-def test_the_readmes_certificate_is_what_it_says(capsys):
-    readme = (ROOT / "README.md").read_text()
-    [example], [*_, certificate] = (re.findall(rf"```{kind}\n(.*?)```", readme, re.S) for kind in ("python", "py"))
+def test_the_librarys_certificate_is_what_it_says(capsys):
+    [example] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    [*_, certificate] = re.findall(r"```py\n(.*?)```", (ROOT / "docs/library.md").read_text(), re.S)
     exec(example + certificate, {})
     *_, said, own = capsys.readouterr().out.splitlines()
     assert said.startswith(re.search(r"# (cost at most .*?) …", certificate)[1])
     assert own == re.search(r"# (-[\d.]+): the logging", certificate)[1]
 
 
-def test_what_the_readme_says_of_costs_above_zero(capsys):
+def test_what_the_library_says_of_costs_above_zero(capsys):
     """Errors of CIPS on its example, as the costs are translated; those of its other estimates stay small."""
-    readme = " ".join((ROOT / "README.md").read_text().split())
-    stated = re.search(r"CIPS goes from ([\d.]+) to ([\d.]+) with `c \+ 3`, to ([\d.]+) with `c \+ 4`", readme).groups()
+    page = " ".join((ROOT / "docs/library.md").read_text().split())
+    stated = re.search(r"CIPS goes from ([\d.]+) to ([\d.]+) with `c \+ 3`, to ([\d.]+) with `c \+ 4`", page).groups()
     known = {}
     exec(re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[0], known)
     X, Y, p, c, labels = (known[name] for name in ("X", "Y", "p", "c", "labels"))
@@ -181,10 +181,10 @@ def test_what_the_readme_says_of_costs_above_zero(capsys):
         assert len({error(estimate, by) for by in (0, 3, 4)}) == 1
 
 
-def test_what_the_readme_says_of_fleeing_the_log():
+def test_what_the_library_says_of_fleeing_the_log():
     """On the digits, logged once by a CRF of 67 of them: labels wrong under CIPS, whose weights all end at 0."""
-    readme = " ".join((ROOT / "README.md").read_text().split())
-    stated = re.search(r"\(`CIPS` on the digits: ([\d.]+) of 10 labels wrong, in place of ([\d.]+)\)", readme).groups()
+    page = " ".join((ROOT / "docs/library.md").read_text().split())
+    stated = re.search(r"\(`CIPS` on the digits: ([\d.]+) of 10 labels wrong, in place of ([\d.]+)\)", page).groups()
     (X, labels), (X_test, labels_test) = ((np.column_stack([X, np.ones(len(X))]), y) for X, y in load_digits())
     log = replay(fit_crf(X[:67], labels[:67], 1.0), X, labels, 1, np.random.default_rng(0))
 
@@ -203,8 +203,10 @@ def test_what_the_readme_says_of_fleeing_the_log():
 
 def test_every_option_is_documented():
     schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
-    protocol = (ROOT / "docs/protocol.md").read_text()
-    assert not [option for option in schema["$defs"]["experiment"]["properties"] if f"| `{option}` |" not in protocol]
+    page = (ROOT / "docs/configuration.md").read_text()
+    documented = {name for cell in re.findall(r"^\| (`.*?) \|", page, re.M) for name in re.findall(r"`(\w+)`", cell)}
+    for kind in ("dataset", "algorithm", "experiment"):
+        assert not set(schema["$defs"][kind]["properties"]) - documented - {"embedded"}
 
 
 def test_the_protocol_says_which_options_experiments_combine():
@@ -220,8 +222,9 @@ def test_the_protocol_says_which_options_experiments_combine():
 
 
 def test_where_to_add_something_exists_and_is_two_places_at_most():
-    table = (ROOT / "docs/extending.md").read_text()
-    rows = [line for line in table.splitlines() if line.startswith("|")][2:]
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    [table] = re.findall(r"^\| what \| where \|\n(.*?)\n\n", text, re.M | re.S)
+    rows = table.splitlines()[1:]
     for row in rows:
         paths = re.findall(r"`([\w./]+/[\w./]*|[\w.]+\.(?:py|yaml))`", row)
         assert not [path for path in paths if not (ROOT / path).exists()]
@@ -229,9 +232,21 @@ def test_where_to_add_something_exists_and_is_two_places_at_most():
         assert paths or "module:Class" in row
 
 
-def test_the_readme_lists_every_experiment():
-    readme = (ROOT / "README.md").read_text()
-    assert not [experiment for experiment in CONFIG["experiments"] if f"| `{experiment}` |" not in readme]
+def test_every_experiment_is_listed():
+    page = (ROOT / "docs/configuration.md").read_text()
+    assert not [experiment for experiment in CONFIG["experiments"] if f"| `{experiment}` |" not in page]
+
+
+def test_the_catalog_of_workflows_has_keys_that_there_are():
+    schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+    cells = re.findall(r"^\| (`.*?) \|", (ROOT / "config/README.md").read_text(), re.M)
+    named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    known = {key for kind in ("dataset", "algorithm", "experiment") for key in schema["$defs"][kind]["properties"]}
+    assert named <= known | set(schema["properties"])
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess:
