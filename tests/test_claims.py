@@ -163,19 +163,19 @@ def holm(data: str) -> dict[str, float]:
 def test_the_adjusted_tests_of_the_ablation():
     found = {data: holm(data) for data in SETS}
     above = {data: {name: p for name, p in each.items() if p >= 0.05} for data, each in found.items()}
-    [most] = said("docs/beyond.md", r"on the RCV1 subset \(at most #\)")
+    [most] = said("docs/trials.md", r"on the RCV1 subset \(at most #\)")
     assert max(found["rcv1_subset"].values()) == pytest.approx(most, abs=5e-4)
-    yeast = said("docs/beyond.md", r"On Yeast Norm-POEM is not \(# from π0, # from the tilted π0\)")
+    yeast = said("docs/trials.md", r"On Yeast Norm-POEM is not \(# from π0, # from the tilted π0\)")
     assert list(above["yeast"].values()) == pytest.approx(yeast, abs=5e-4)
     assert list(above["yeast"]) == ["norm_poem_from_logging", "norm_poem_from_model"]
-    [each] = said("docs/beyond.md", r"log-sum-exp from the tilted π0 \(# each\)")
+    [each] = said("docs/trials.md", r"log-sum-exp from the tilted π0 \(# each\)")
     assert above["tmc2007_500"] == pytest.approx(
         dict.fromkeys(["norm_poem_from_model", "log_sum_exp_from_model"], each), abs=5e-4
     )
     assert {name.partition("_from_")[0] for name in set(found["scene"]) - set(above["scene"])} == {
         "weighted_likelihood"
     }
-    least, most = said("docs/beyond.md", r"weighted likelihood alone is \(the others: # to #\)")
+    least, most = said("docs/trials.md", r"weighted likelihood alone is \(the others: # to #\)")
     assert (min(above["scene"].values()), max(above["scene"].values())) == pytest.approx((least, most), abs=5e-3)
 
 
