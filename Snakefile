@@ -21,6 +21,7 @@ wildcard_constraints:
     figure="|".join(FIGURE_TITLES),
     lemma="|".join(sorted({each.lemma for each in LEMMA_FIGURES.values()})),
     shown="|".join(LEMMA_FIGURES),
+    study="|".join(config["studies"]),
 
 
 rule all:
@@ -43,6 +44,8 @@ include: "workflow/rules/data.smk"
 include: "workflow/rules/learn.smk"
 include: "workflow/rules/results.smk"
 include: "workflow/rules/theory.smk"
+include: "workflow/rules/study_options.smk"
+include: "workflow/rules/studies.smk"
 
 
 # In a module, what a run minds and says is the other workflow's.

@@ -29,6 +29,7 @@ from scipy import sparse
 
 from drcrm.core.bounds import FINITE_SAMPLE, upper_bound
 from drcrm.core.cost_model import CostModel, label_effects
+from drcrm.core.design import Design
 from drcrm.core.log import BanditLog, clipping_constant
 from drcrm.core.objective import Objective
 from drcrm.core.optimiser import Fit, minimize_objectives
@@ -104,14 +105,15 @@ def floor(log: BanditLog, lower: bool = False) -> Callable[[], None]:
 
 
 def evaluation(log: BanditLog) -> Callable[[], object]:
-    objective, coef = Objective(log, MeanRisk(), Clipped(clipping_constant(log))), coefficients(log)
+    objective = Objective(Design(log, trains=True), MeanRisk(), Clipped(clipping_constant(log)))
+    coef = coefficients(log)
     return lambda: objective(coef)
 
 
 def fit(log: BanditLog, risk: Risk, max_iter: int) -> Fit:
     """A fit of ips from Θ = 0."""
-    objective = Objective(log, risk, Clipped(clipping_constant(log)))
-    [found] = minimize_objectives([objective], np.zeros(objective.shape), max_iter=max_iter)
+    objective = Objective(Design(log, trains=True), risk, Clipped(clipping_constant(log)))
+    [found] = minimize_objectives([objective], np.zeros(objective.design.shape), max_iter=max_iter)
     return found
 
 
@@ -136,9 +138,9 @@ class Recorded(Risk):
     def __init__(self, risk: Risk):
         self.risk, self.calls = risk, []
 
-    def evaluate(self, z, share, n, start=None):
-        self.calls.append((z.copy(), share, n, start))
-        return self.risk.evaluate(z, share, n, start)
+    def evaluate(self, z, share, n, guess=None):
+        self.calls.append((z.copy(), share, n, guess))
+        return self.risk.evaluate(z, share, n, guess)
 
 
 def over_evaluations(report: Report, data: str, log: BanditLog) -> None:
@@ -153,15 +155,16 @@ def estimates(report: Report, data: str, log: BanditLog) -> None:
     """What the other estimates cost beside ips: KL ball, along the same Θs, those of a fit's first 30 iterations."""
     effects = label_effects(CostModel().fit_log(log), log.X, log.Y.shape[1])
     weight = Clipped(clipping_constant(log))
-    ips = Objective(log, KLBall(0.01), weight)
+    ips = Objective(Design(log, trains=True), KLBall(0.01), weight)
     path = [fit(log, KLBall(0.01), iterations).coef for iterations in range(1, 31)]
 
     def follow(objective: Objective) -> None:
-        start = None
+        guess = None
         for coef in path:
-            *_, start = objective.evaluate(coef, start)
+            *_, guess = objective.evaluate(coef, guess)
 
-    others = {name: Objective(log, KLBall(0.01), weight, name, effects) for name in ("snips", "dr")}
+    design = Design(log, effects, trains=True)
+    others = {name: Objective(design, KLBall(0.01), weight, name) for name in ("snips", "dr")}
     least, *times = in_turns(*(lambda each=each: follow(each) for each in (ips, *others.values())), seconds=6)
     for name, ours in zip(others, times, strict=True):
         ours, ratio = ours / len(path), ours / least
@@ -225,14 +228,15 @@ def memory(report: Report, data: str, path: str | Path, reach: float) -> None:
 import sys
 import numpy as np
 from drcrm.core.log import clipping_constant
+from drcrm.core.design import Design
 from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_objectives
 from drcrm.core.risks import KLBall
 from drcrm.core.weights import Clipped
 from drcrm.pipeline.log_formats import read_log
 log, _ = read_log(sys.argv[1])
-objective = Objective(log, KLBall(0.01), Clipped(clipping_constant(log)))
-list(minimize_objectives([objective], np.zeros(objective.shape), max_iter=40))
+objective = Objective(Design(log, trains=True), KLBall(0.01), Clipped(clipping_constant(log)))
+list(minimize_objectives([objective], np.zeros(objective.design.shape), max_iter=40))
 print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
 """
     job = subprocess.run([sys.executable, "-c", code, path], check=True, capture_output=True, text=True)

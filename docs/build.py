@@ -1,9 +1,9 @@
 """Write the pages and pictures of finished experiments: `python docs/build.py [EXPERIMENT ...]`.
 
-Experiments that are named, and `theory`, are first taken from results/: their rows and provenance are put into
-docs/results. Then all is made of docs/results: a page docs/experiments/EXPERIMENT.md for each, its figures in
-docs/figures, and in README.md, docs/findings.md and docs/theory.md what stands between <!-- KIND ARGUMENTS --> and
-<!-- end -->:
+Experiments that are named, `theory`, `studies` or one of them, NAME_study, are first taken from results/: their rows
+and provenance are put into docs/results. Then all is made of docs/results: a page docs/experiments/EXPERIMENT.md for
+each, its figures in docs/figures, and in README.md, docs/findings.md and docs/theory.md what stands between
+<!-- KIND ARGUMENTS --> and <!-- end -->:
 
     losses EXPERIMENT METRIC SELECTION      the table of a loss
     figure EXPERIMENT FIGURE DATASET        a figure with its caption
@@ -60,27 +60,30 @@ FIGURES_OF = {"sample": tuple(FIGURES), "certified": ("certificates",)}  # of pa
 WITH_OVERVIEW = ("beyond", "made")  # pages that open on the overview
 
 
-def kept(name: str) -> list[str]:
-    """The files in results/NAME that are kept."""
-    if name == THEORY:
-        datasets = shipped()["theory"]["datasets"]
-        return [*(f"{lemma}_{dataset}.csv" for lemma in LEMMA_COLUMNS for dataset in datasets), "provenance.json"]
-    return [*(f"{table}.csv" for table in ROWS), "provenance.json"]
+def kept(name: str) -> dict[str, str]:
+    """The files in results/ that are kept, by what they are called in docs/results."""
+    if name == "studies":
+        return {target: source for each in shipped()[name] for target, source in kept(f"{each}_study").items()}
+    if name.endswith("_study"):
+        study = name.removesuffix("_study")
+        return {f"{study}{end}": f"studies/{study}{end}" for end in (".csv", "_provenance.json")}
+    tables = [f"{lemma}_{of}" for of in shipped()[THEORY]["datasets"] for lemma in LEMMA_COLUMNS]
+    rows = {f"{name}_{table}.csv.gz": f"{name}/{table}.csv" for table in (tables if name == THEORY else ROWS)}
+    return {**rows, f"{name}_provenance.json": f"{name}/provenance.json"}
 
 
 def take(name: str) -> None:
-    """Put the rows and the provenance of an experiment, or of the theory, from results/ into docs/results."""
+    """Put the rows and the provenance of an experiment, the theory or studies from results/ into docs/results."""
     found = {}
-    for source in kept(name):
-        target = f"{source}.gz" if source.endswith(".csv") else source
-        path = ROOT / f"results/{name}/{source}"
+    for target, source in kept(name).items():
+        path = ROOT / f"results/{source}"
         if not path.exists():
             added = f" --configfile docs/{name}.yaml" if own_configuration(name).exists() else ""
             raise InputError(f"{path.relative_to(ROOT)}: no such file; `snakemake {name}{added}` makes it")
         content = path.read_bytes()
         found[target] = gzip.compress(content, mtime=0) if target.endswith(".gz") else content
     for target, content in found.items():
-        with atomic(ROOT / f"docs/results/{name}_{target}") as part:
+        with atomic(ROOT / f"docs/results/{target}") as part:
             part.write_bytes(content)
 
 

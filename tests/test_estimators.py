@@ -34,12 +34,13 @@ from drcrm import (
     WeightedLikelihood,
     off_policy_value,
 )
+from drcrm.core.algorithms import ESTIMATORS
+from drcrm.core.design import Design
+from drcrm.core.estimates import ESTIMATES
+from drcrm.core.learning import calibrated_penalty
 from drcrm.core.log import clipping_constant
-from drcrm.core.selection import calibrated_penalty
-from drcrm.core.starts import imitation
-from drcrm.core.terms import begin
+from drcrm.core.starts import STARTS, imitation, start_coef
 from drcrm.errors import InputError
-from drcrm.registry import ESTIMATES, ESTIMATORS, STARTS
 
 every_estimator = pytest.mark.parametrize("name", sorted(set(ESTIMATORS) & set(drcrm.__all__)))
 SHARED = {"estimate", "weight", "start", "tilt", "clip", "fit_intercept", "max_iter", "tol"}  # of all estimators
@@ -65,7 +66,7 @@ def fit(estimator, log: BanditLog, X=None, **known):
 @every_estimator
 def test_conforms(name, log):
     estimator = getattr(drcrm, name)()
-    assert set(ESTIMATORS[name].names()) == set(estimator.get_params()) - SHARED
+    assert set(ESTIMATORS[name].parameters) == set(estimator.get_params()) - SHARED
     assert set(estimator.get_params()) >= SHARED
     with pytest.raises(NotFittedError):
         estimator.predict(log.X)
@@ -92,9 +93,9 @@ def risk_of(name: str, estimator, log: BanditLog, policy: ExponentialPolicy) -> 
     log_prob = policy.log_prob(log.X[log.context], log.Y)
     if ESTIMATORS[name].likelihood:
         return -np.average(np.exp(-estimator.sharpness * log.cost) * log_prob, weights=log.count)
-    values = {key: getattr(estimator, key) for key in ESTIMATORS[name].names()}
+    values = {key: getattr(estimator, key) for key in ESTIMATORS[name].parameters}
     weight = np.minimum(np.exp(log_prob) / log.propensity, estimator.clip_)
-    return ESTIMATORS[name].make_terms(**values).risk(log.cost * weight, log.count)[0]
+    return ESTIMATORS[name].criterion(**values).risk(log.cost * weight, log.count)[0]
 
 
 @every_estimator
@@ -121,7 +122,7 @@ LIMITS = {
 
 @pytest.mark.parametrize("name", sorted(name for name, each in ESTIMATORS.items() if not each.likelihood))
 def test_the_limit_of_the_hyper_parameter_is_cips(name, log):
-    parameter = ESTIMATORS[name].hyper_parameter()
+    parameter = ESTIMATORS[name].hyper_parameter
     settings = {parameter: LIMITS[parameter]} if parameter else {}
     found = fit(getattr(drcrm, name)(**settings), log).objective_
     assert found == pytest.approx(fit(CIPS(), log).objective_, rel=1e-3)  # L-BFGS amplifies rounding
@@ -129,9 +130,9 @@ def test_the_limit_of_the_hyper_parameter_is_cips(name, log):
 
 def test_the_limit_of_weighted_likelihood_is_an_imitation(log):
     blunt = fit(WeightedLikelihood(sharpness=0.0), log)
-    likelihood = -ExponentialPolicy(imitation(log)).log_prob(log.X[log.context], log.Y).mean()
+    likelihood = -ExponentialPolicy(imitation(Design(log, trains=True))).log_prob(log.X[log.context], log.Y).mean()
     assert blunt.objective_ == pytest.approx(likelihood, rel=1e-4)
-    assert blunt.coef_ == pytest.approx(imitation(log), abs=0.02)
+    assert blunt.coef_ == pytest.approx(imitation(Design(log, trains=True)), abs=0.02)
 
 
 @pytest.mark.parametrize("start", STARTS)
@@ -144,16 +145,17 @@ def test_every_estimate_is_lowered_from_every_start(name, estimate, start, count
     model = CostModel(0.01).fit_log(log)
     estimator = getattr(drcrm, name)(estimate=estimate, start=start, tilt="auto", clip=4.0)
     fit(estimator, log, logging_policy=logging_policy, cost_model=model)
-    beginning = begin(log, estimate, start, "auto", logging_policy, model)
-    assert estimator.tilt_ == pytest.approx(beginning.tilt)
+    design = Design(log, trains=True)
+    begun, tilt = start_coef(start, design, logging_policy, model.coef_, "auto")
+    assert estimator.tilt_ == pytest.approx(tilt)
     if ESTIMATORS[name].likelihood:
         value = lambda policy: risk_of(name, estimator, log, policy)  # noqa: E731
     else:
-        values = {key: getattr(estimator, key) for key in ESTIMATORS[name].names()}
-        risk = ESTIMATORS[name].make_terms(**values).risk
+        values = {key: getattr(estimator, key) for key in ESTIMATORS[name].parameters}
+        risk = ESTIMATORS[name].criterion(**values).risk
         value = lambda policy: off_policy_value(policy, log, estimate, risk, "clipped", 4.0, model)  # noqa: E731
     assert estimator.objective_ == pytest.approx(value(estimator.policy_), rel=1e-9)
-    assert estimator.objective_ < value(ExponentialPolicy(beginning.coef)) - 1e-4
+    assert estimator.objective_ < value(ExponentialPolicy(begun)) - 1e-4
 
 
 @pytest.mark.parametrize("weight", [Implicit(0.3), Smoothed(0.5), Shrunk(4.0)], ids=lambda each: type(each).__name__)
@@ -212,8 +214,8 @@ def test_other_peoples_objectives_are_their_formulas(name, counted):
 
 
 def test_weighted_likelihood_is_convex_and_without_propensities(counted):
-    terms = ESTIMATORS["WeightedLikelihood"].make_terms(sharpness=1.5)
-    objective, rng = terms.objective(counted, 3.0), np.random.default_rng(6)
+    criterion = ESTIMATORS["WeightedLikelihood"].criterion(sharpness=1.5)
+    objective, rng = criterion.objective(Design(counted, trains=True), 3.0), np.random.default_rng(6)
     for _ in range(100):
         here, there = 3 * rng.normal(size=(2, 8))
         assert objective((here + there) / 2)[0] <= (objective(here)[0] + objective(there)[0]) / 2
@@ -317,14 +319,14 @@ def test_a_penalty_that_cannot_be_calibrated_is_an_error(cost):
         (CIPS(clip=0.5), {}, "clip is 0.5, expected 'auto', a number ≥ 1, or None"),
         (CIPS(clip="often"), {}, "clip is 'often'"),
         (CIPS(clip=[2]), {}, r"clip is \[2\]"),
-        (CIPS(tol=-1), {}, "tol is -1, expected a finite number above 0"),
+        (CIPS(tol=-1), {}, "tol is -1, expected a finite number > 0"),
         (CIPS(max_iter=0), {}, "max_iter is 0"),
         (CIPS(max_iter="x"), {}, "max_iter is 'x'"),
         (CIPS(max_iter=10**400), {}, "max_iter is 1000"),
         (CIPS(max_iter=None), {}, "max_iter is None, expected a whole number of at least 1"),
         (CIPS(max_iter=2.5), {}, "max_iter is 2.5, expected a whole number"),
         (CIPS(tol=None), {}, "tol is None"),
-        (CIPS(tol="a"), {}, "tol is 'a', expected a finite number above 0"),
+        (CIPS(tol="a"), {}, "tol is 'a', expected a finite number > 0"),
         (POEM(variance_penalty=-1), {}, "^variance_penalty is -1, expected a finite number ≥ 0"),
         (POEM("large"), {}, "^variance_penalty is 'large'"),
         (CIPS(), {"Y": None}, "CIPS.fit needs Y=, one for each logged row"),

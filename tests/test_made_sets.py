@@ -14,7 +14,7 @@ from drcrm.pipeline.dataset_formats import DatasetSpec, load
 
 ROOT = Path(__file__).parent.parent
 DATASETS = yaml.safe_load((ROOT / "docs/made.yaml").read_text())["datasets"]
-MADE = runpy.run_path(str(ROOT / "benchmarks/made_sets.py"))
+MADE = runpy.run_path(str(ROOT / "studies/made_sets.py"))
 
 
 @pytest.fixture(scope="module")

@@ -120,10 +120,10 @@ def test_the_registry_is_what_others_take_their_names_from():
         assert list(signature(core_weights[name]).parameters) == [kind.parameter]
     for name, estimator in ESTIMATORS.items():
         own = signature(estimator.risk_class()).parameters
-        assert len(estimator.names()) == (1 if estimator.likelihood else len(own))
+        assert len(estimator.parameters) == (1 if estimator.likelihood else len(own))
         assert set(estimator.estimates) <= set(ESTIMATES)
         face = list(signature(getattr(drcrm, name)).parameters)
-        assert tuple(face[: len(estimator.names())]) == estimator.names()
+        assert tuple(face[: len(estimator.parameters)]) == estimator.parameters
 
 
 def test_titles_of_tables_can_stand_in_a_data_uri():

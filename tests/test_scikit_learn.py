@@ -59,7 +59,7 @@ def fit(estimator, log: BanditLog, **known):
 def by_hand(name: str, estimator, log: BanditLog) -> float:
     """A held-out score of a fitted estimator, from the core."""
     effects = label_effects(estimator.cost_model_, log.X, 2) if name.startswith("dr") else None
-    return dict(zip(SCORES, HeldoutScores(log, estimator.clip_, effects)(estimator.coef_), strict=True))[name]
+    return HeldoutScores(log, estimator.clip_, effects)(estimator.coef_)[name]
 
 
 def test_score_is_minus_clipped_snips(log, other):
@@ -246,7 +246,7 @@ def test_what_is_public_is_listed_and_shown(log):
         Shrunk(2): "Shrunk(shrinkage=2.0)",
         Clipped(4.0): "Clipped(clip=4.0)",
         CostModel(0.1).fit_log(log): "CostModel(penalty=0.1)",
-        DoublyRobust(log, log.cost): "DoublyRobust(120 rows)",
+        DoublyRobust(log.cost, log.count, log.cost): "DoublyRobust(120 rows)",
         ExponentialPolicy(np.zeros((4, 2))): "ExponentialPolicy(4 features, 2 labels)",
         log: "BanditLog(120 rows, 120 contexts, 4 features, 2 labels)",
         KLDRO(weight=Shrunk(2)): "KLDRO(weight=Shrunk(shrinkage=2.0))",

@@ -23,7 +23,7 @@ _HOMES = {
     "WeightedLikelihood": "estimators",
     "HeldoutScorer": "scorers",
     "CostModel": "core.cost_model",
-    "off_policy_value": "core.terms",
+    "off_policy_value": "core.evaluation",
     "Implicit": "core.weights",
     "Smoothed": "core.weights",
     "Shrunk": "core.weights",

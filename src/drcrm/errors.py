@@ -28,6 +28,12 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
+def warn_of(*reasons: str) -> None:
+    """Warn once of all reasons that are not empty, if any."""
+    if any(reasons):
+        warn("; ".join(filter(None, reasons)))
+
+
 def printable(message: object) -> str:
     """Return a message in one line: what cannot be printed, as it is escaped in Python."""
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(message))

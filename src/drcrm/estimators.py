@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
+from functools import partial
+from inspect import cleandoc
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -11,20 +13,21 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from .core.cost_model import label_effects, parted
+from .core.actions import check_not_one_hot
+from .core.algorithms import ESTIMATORS, Algorithm
+from .core.cost_model import label_effects
 from .core.divergences import Divergence
 from .core.estimates import ESTIMATES
+from .core.learning import Learned, learn
 from .core.log import BanditLog
-from .core.objective import Objective
-from .core.optimiser import minimize_objectives, why_flat
+from .core.optimiser import why_flat
 from .core.policies import ExponentialPolicy
 from .core.scales import beyond_reason, far_from_zero, has_constant
 from .core.scores import SCORES, HeldoutScores
-from .core.terms import as_clip, as_weight, begin
-from .core.validation import Features, check_features, check_not_one_hot, number, with_constant
-from .core.weights import Weight
+from .core.starts import STARTS, as_tilt
+from .core.validation import Features, above_zero, check_features, one_of, truth_value, whole_number
+from .core.weights import CLIPPED, Weight, as_weight
 from .errors import InputError, warn
-from .registry import ESTIMATORS, Estimator
 from .scorers import require_routing
 
 
@@ -32,8 +35,8 @@ from .scorers import require_routing
 class CounterfactualEstimator(BaseEstimator):
     """Learns an exponential policy from a bandit log by minimising a counterfactual risk with L-BFGS.
 
-    Parameters of all estimators
-    ----------------------------
+    Parameters
+    ----------
     estimate : "ips", "snips", "dr" or "dm"
         How the risk is estimated from the log: see :mod:`drcrm.core.estimates`.
     weight : "clipped", or a weight
@@ -92,6 +95,24 @@ class CounterfactualEstimator(BaseEstimator):
     max_iter: int = 1000
     tol: float = 1e-6
 
+    _CHECKS: ClassVar = {
+        "estimate": partial(one_of, ESTIMATES),
+        "weight": as_weight,
+        "start": partial(one_of, STARTS),
+        "tilt": as_tilt,
+        "fit_intercept": truth_value,
+        "max_iter": whole_number,
+        "tol": above_zero,
+    }
+
+    def __init_subclass__(cls):
+        """Add the parameters and attributes of all estimators to what a docstring says of its own."""
+        super().__init_subclass__()
+        shared = cleandoc(CounterfactualEstimator.__doc__).partition("----------\n")[2]
+        own = cleandoc(cls.__doc__ or "")
+        heading = "" if "\nParameters\n" in own else "\n\nParameters\n----------"
+        cls.__doc__ = f"{own}{heading}\n{shared}"
+
     def fit(self, X, Y, propensity=None, cost=None, context=None, count=None, logging_policy=None, cost_model=None):
         """Fit to the quadruplets (x, y, p, c); features and costs are taken as given.
 
@@ -130,40 +151,22 @@ class CounterfactualEstimator(BaseEstimator):
             If X has no constant column, nor ones that add up to one, and ``fit_intercept`` is not set; if a feature
             lies far from 0 beside its deviation, as years do; or if no cost is below 0 under "ips".
         """
-        self._check_parameters()
-        estimator = self._registered()
+        algorithm = self._algorithm()
         self._require("fit", Y=Y, propensity=propensity, cost=cost)
-        own = {name: getattr(self, name) for name in estimator.names()}
-        terms = estimator.make_terms(estimate=self.estimate, weight=as_weight(self.weight), **own)
+        algorithm.criteria()  # what is wrong with the parameters is said before the log is read
         log = BanditLog(X, Y, propensity, cost, context, count)
         log = log.recount(log.count)
         check_not_one_hot(log.Y)
         log, _ = log.merged()
         validate_data(self, X, skip_check_array=True)
-        self.clip_ = as_clip(self.clip, log)
-        # The fit is of costs less the least, where no estimate minds: far from 0 they would lose digits.
-        origin = log.cost.min() if ESTIMATES[self.estimate].moves_with_costs else 0.0
-        moved = log.with_cost(log.cost - origin)
-        if self.fit_intercept:
-            moved, logging_policy = moved.with_contexts(with_constant(log.X)), _stacked(logging_policy)
-        known = logging_policy, cost_model, log.X if self.fit_intercept else None, origin
+        limits = {"clip": self.clip, "max_iter": self.max_iter, "tol": self.tol}
         with threadpool_limits(1, "blas"):  # with more threads small products take many times as long
-            beginning = begin(moved, self.estimate, self.start, self.tilt, *known)
-            objective = terms.objective(moved, self.clip_, beginning.effects)
-            [found] = minimize_objectives([objective], beginning.coef, self.max_iter, self.tol)
-        self.cost_model_ = cost_model
-        if cost_model is None and beginning.cost_model is not None:
-            self.cost_model_ = parted(beginning.cost_model) if self.fit_intercept else beginning.cost_model
-            self.cost_model_.add(origin, log.X)
-        self.tilt_ = beginning.tilt
-        self.coef_, self.intercept_ = found.coef, np.zeros(log.Y.shape[1])
-        if self.fit_intercept:
-            self.coef_, self.intercept_ = found.coef[:-1], found.coef[-1]
-        self.objective_ = origin + found.objective
-        self.n_iter_ = found.iterations
-        self.converged_ = found.converged
-        self._warn_of_what_it_saw(log, estimator)
-        self._warn_of_how_it_ended(log, objective, beginning.coef)
+            learned = learn(
+                log, algorithm, None, logging_policy, cost_model, intercept=bool(self.fit_intercept), **limits
+            )
+        self._keep(learned)
+        self._warn_of_what_it_saw(log)
+        self._warn_of_how_it_ended(log, learned)
         return self
 
     def score(self, X, Y, propensity=None, cost=None, context=None, count=None, by="clipped_snips") -> float:
@@ -184,8 +187,7 @@ class CounterfactualEstimator(BaseEstimator):
         float, in the units of the cost; NaN where no row has a weight.
         """
         X = self._features(X)
-        if not (isinstance(by, str) and by in SCORES):
-            raise InputError(f"by is {by!r}, expected one of {', '.join(map(repr, SCORES))}")
+        one_of(SCORES, by, "by")
         self._require("score", propensity=propensity, cost=cost)
         log = BanditLog(X, Y, propensity, cost, context, count)
         if log.Y.shape[1] != self.coef_.shape[1]:
@@ -194,11 +196,9 @@ class CounterfactualEstimator(BaseEstimator):
         if modelled and self.cost_model_ is None:
             raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")
         effects = label_effects(self.cost_model_, log.X, log.Y.shape[1]) if modelled else None
-        log, coef = self.policy_.without_intercept(log)
         clip = np.inf if self.clip_ is None else self.clip_
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            scores = HeldoutScores(log, clip, effects)(coef)
-        return -scores[SCORES.index(by)]
+            return -HeldoutScores(log, clip, effects, intercept=True)(self.policy_.stacked)[by]
 
     @property
     def policy_(self) -> ExponentialPolicy:
@@ -231,13 +231,16 @@ class CounterfactualEstimator(BaseEstimator):
         tags.target_tags.multi_output = tags.target_tags.two_d_labels = True
         return tags
 
-    def _registered(self) -> Estimator:
-        """The estimator that this class is, or comes from."""
-        for each in type(self).__mro__:
-            if each.__name__ in ESTIMATORS:
-                return ESTIMATORS[each.__name__]
-        expected = ", ".join(ESTIMATORS)
-        raise InputError(f"{type(self).__name__} has no risk of its own, expected one of {expected}, or a subclass")
+    def _algorithm(self) -> Algorithm:
+        """What is asked for, its parameters checked; InputError for a class that is, and comes from, no estimator."""
+        name = next((each.__name__ for each in type(self).__mro__ if each.__name__ in ESTIMATORS), None)
+        if name is None:
+            expected = f"one of {', '.join(ESTIMATORS)}, or a subclass"
+            raise InputError(f"{type(self).__name__} has no risk of its own, expected {expected}")
+        for parameter, check in self._CHECKS.items():
+            check(getattr(self, parameter), parameter)
+        options = {each: getattr(self, each) for each in (*ESTIMATORS[name].parameters, "estimate", "start", "tilt")}
+        return Algorithm(name, options={**options, "weight": as_weight(self.weight) or CLIPPED})
 
     def _require(self, method: str, **rows) -> None:
         """Raise InputError for what a method needs of each row, and was not given."""
@@ -254,31 +257,36 @@ class CounterfactualEstimator(BaseEstimator):
         validate_data(self, X, skip_check_array=True, reset=False)
         return checked
 
-    def _check_parameters(self) -> None:
-        """Raise InputError for a parameter that the log has no part in."""
-        if not (isinstance(self.max_iter, Integral) and 1 <= number(self.max_iter) < np.inf):
-            raise InputError(f"max_iter is {self.max_iter!r}, expected a whole number of at least 1")
-        if not 0 < number(self.tol) < np.inf:
-            raise InputError(f"tol is {self.tol!r}, expected a finite number above 0")
-        if not isinstance(self.fit_intercept, bool | np.bool_):
-            raise InputError(f"fit_intercept is {self.fit_intercept!r}, expected True or False")
+    def _keep(self, learned: Learned) -> None:
+        """Set the fitted attributes."""
+        fits = learned.fits
+        self.coef_, self.intercept_ = fits.coef[0], np.zeros(fits.coef.shape[2])
+        if self.fit_intercept:
+            self.coef_, self.intercept_ = self.coef_[:-1], self.coef_[-1]
+        self.clip_, self.cost_model_ = learned.clip, learned.cost_model
+        self.tilt_ = None if np.isnan(fits.tilt[0]) else float(fits.tilt[0])
+        self.objective_ = float(fits.objective[0])
+        self.n_iter_ = int(fits.iterations[0])
+        self.converged_ = bool(fits.converged[0])
 
-    def _warn_of_how_it_ended(self, log: BanditLog, objective: Objective, start: np.ndarray) -> None:
+    def _warn_of_how_it_ended(self, log: BanditLog, learned: Learned) -> None:
         """Warn of a fit that did not converge, or did not move."""
         name = type(self).__name__
         if not self.converged_:
             hint = "" if self.n_iter_ else f" ({beyond_reason(log)})"
             warn(f"{name} did not converge in {self.n_iter_} iterations; see converged_{hint}", ConvergenceWarning)
         elif not self.n_iter_:
-            warn(f"{name} ends where it began: {why_flat(objective, start)}", ConvergenceWarning)
+            reason = why_flat(learned.objectives[0], learned.start)
+            warn(f"{name} ends where it began: {reason}", ConvergenceWarning)
 
-    def _warn_of_what_it_saw(self, log: BanditLog, estimator: Estimator) -> None:
+    def _warn_of_what_it_saw(self, log: BanditLog) -> None:
         """Warn of what lets a fit go wrong without a sign of it."""
         if not self.fit_intercept and not has_constant(log.X):
             warn("X has no constant column, and the policy no intercept: set fit_intercept=True, or append a constant")
-        if found := far_from_zero(log.X, getattr(self, "feature_names_in_", None)):
-            warn(f"{found}: standardise X, all but its constant")
-        if self.estimate == "ips" and not estimator.likelihood and log.cost.min() >= 0 < log.cost.max():
+        if columns := far_from_zero(log.X, getattr(self, "feature_names_in_", None)):
+            warn(f"{columns}: standardise X, all but its constant")
+        is_likelihood = isinstance(self, WeightedLikelihood)
+        if self.estimate == "ips" and not is_likelihood and log.cost.min() >= 0 < log.cost.max():
             warn(
                 f"no cost is below 0, the least is {log.cost.min():.6g}: under 'ips' the policy that flees all logged "
                 "actions has the least risk; subtract the largest cost from all, or take estimate='snips' or 'dr'"
@@ -294,7 +302,7 @@ class CIPS(CounterfactualEstimator):
 class POEM(CounterfactualEstimator):
     """Minimises mean + λ √(V_n/n). Source: Swaminathan & Joachims 2015; eq. 6 of the paper.
 
-    ``variance_penalty`` is λ ≥ 0 itself; see :func:`drcrm.core.selection.calibrated_penalty` for its natural unit.
+    ``variance_penalty`` is λ ≥ 0 itself; see :func:`drcrm.core.learning.calibrated_penalty` for its natural unit.
     """
 
     variance_penalty: float = 1.0
@@ -412,10 +420,3 @@ class WeightedLikelihood(CounterfactualEstimator):
     """
 
     sharpness: float = 1.0
-
-
-def _stacked(policy):
-    """A logging policy as that of contexts with a constant appended."""
-    if not isinstance(policy, ExponentialPolicy):
-        return policy
-    return ExponentialPolicy(np.vstack([policy.coef, policy.intercept]))

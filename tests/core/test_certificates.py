@@ -11,9 +11,8 @@ from scipy.optimize import brentq
 import drcrm
 from drcrm import BanditLog, CostModel
 from drcrm.certificates import policy_certificate, upper_bound
-from drcrm.core.certificates import _effective_size
 from drcrm.core.phi_ball import PhiBall
-from drcrm.core.scores import log_weights
+from drcrm.core.starts import effective_size
 from drcrm.divergences import CressieRead, CVaR, SquaredHellinger
 from drcrm.errors import InputError
 
@@ -225,7 +224,7 @@ def held(logged, random_policy, parts):
 def in_full(held, estimate: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """z, w, c and the context of every row, each as often as it occurs."""
     policy, log, model = held
-    weight = np.exp(log_weights(policy, log))
+    weight = np.exp(policy.log_prob(log.X, log.Y, log.context) - log.log_propensity)
     z = weight * log.cost
     if estimate == "dr":
         X = log.X[log.context]
@@ -302,7 +301,7 @@ def test_each_of_k_choices_has_its_share_of_the_level_and_says_so(held):
         ({"estimate": "snips", "method": "student"}, "the certificate of 'snips' is by a divergence, not by student"),
         ({"estimate": "snips", "clip": 2.0}, "clip is for 'ips' and costs of at most 0"),
         ({"clip": 0.5}, "clip is 0.5, expected a number ≥ 1, or None"),
-        ({"by": "day"}, "by is 'day', expected 'row' or 'context'"),
+        ({"by": "day"}, "by is 'day', expected one of 'row', 'context'"),
         ({"choices": 0}, "choices is 0, expected a whole number from 1 to 1000000"),
         ({"choices": 2.5}, "choices is 2.5, expected a whole number from 1 to 1000000"),
         ({"choices": np.inf}, "choices is inf, expected a whole number from 1 to 1000000"),
@@ -401,7 +400,8 @@ def test_weights_beyond_all_numbers_and_a_single_unit_are_refused(by, estimate):
 
 @pytest.mark.parametrize("scale", [1e-250, 1e250])
 def test_the_effective_size_does_not_depend_on_the_scale_of_weights(scale):
-    assert _effective_size(scale * np.array([1.0, 2, 1]), np.array([1, 1, 2])) == pytest.approx(25 / 7)
+    held = scale * np.array([1.0, 2, 1])
+    assert effective_size(held / held.max(), np.array([1, 1, 2])) == pytest.approx(25 / 7)
 
 
 def test_the_public_names():

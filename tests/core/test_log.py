@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 from drcrm import BanditLog, CostModel
+from drcrm.core.actions import check_not_one_hot
 from drcrm.core.log import clipping_constant
-from drcrm.core.validation import check_not_one_hot
 from drcrm.errors import InputError
 
 

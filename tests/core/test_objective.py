@@ -10,13 +10,13 @@ import pytest
 from scipy import sparse
 from scipy.special import expit
 
-from drcrm.core.action_map import SparseActions, TabledActions
+from drcrm.core.actions import SparseRows, TabledRows
+from drcrm.core.design import Design
 from drcrm.core.log import BanditLog, clipping_constant
 from drcrm.core.objective import Objective
 from drcrm.core.optimiser import Fit, minimize_objectives
 from drcrm.core.phi_ball import CVaRRisk
 from drcrm.core.risks import BoltzmannRisk, KLBall, MeanRisk, VariancePenalizedRisk
-from drcrm.core.scales import feature_scales
 from drcrm.core.weights import Clipped
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data/objective_values.json").read_text())
@@ -34,10 +34,15 @@ def make_log(seed: int = 0, dense: bool = True, repeated: bool = True) -> Bandit
     return BanditLog(X if dense else sparse.csr_matrix(X), *rows, context, count)
 
 
+def objective_on(log: BanditLog, *options) -> Objective:
+    """As a fit has it."""
+    return Objective(Design(log, trains=True), *options)
+
+
 def fit(log: BanditLog, risk, clip: float | None = None, **options) -> Fit:
     """What L-BFGS finds from Θ = 0."""
-    objective = Objective(log, risk, Clipped(clip))
-    [found] = minimize_objectives([objective], np.zeros(objective.shape), **options)
+    objective = objective_on(log, risk, Clipped(clip))
+    [found] = minimize_objectives([objective], np.zeros(objective.design.shape), **options)
     return found
 
 
@@ -54,7 +59,7 @@ def test_agrees_with_the_public_poem_code(entry, make):
         make(REFERENCE["features"]), REFERENCE["actions"], np.exp(REFERENCE["log_propensity"]), REFERENCE["cost"]
     )
     risk = VariancePenalizedRisk(entry["penalty"]) if entry["penalty"] else MeanRisk()
-    value, gradient = Objective(log, risk, Clipped(clipping_constant(log)))(np.array(entry["coef"]))
+    value, gradient = objective_on(log, risk, Clipped(clipping_constant(log)))(np.array(entry["coef"]))
     assert np.log(clipping_constant(log)) == pytest.approx(REFERENCE["log_clip"], rel=1e-12)
     assert value == pytest.approx(entry["objective"], rel=1e-10)
     assert gradient == pytest.approx(np.ravel(entry["gradient"]), rel=1e-10, abs=1e-10)
@@ -64,7 +69,7 @@ def test_agrees_with_the_public_poem_code(entry, make):
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
 @pytest.mark.parametrize("repeated", [True, False], ids=["repeated contexts", "distinct contexts"])
 def test_gradient_is_the_finite_difference(risk, clip, dense, repeated):
-    objective = Objective(make_log(1, dense, repeated), risk, Clipped(clip))
+    objective = objective_on(make_log(1, dense, repeated), risk, Clipped(clip))
     coef, step = np.random.default_rng(2).normal(size=15) / 2, 1e-6
     numeric = [(objective(coef + step * e)[0] - objective(coef - step * e)[0]) / (2 * step) for e in np.eye(15)]
     assert objective(coef)[1] == pytest.approx(np.array(numeric), abs=2e-7)
@@ -73,7 +78,7 @@ def test_gradient_is_the_finite_difference(risk, clip, dense, repeated):
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
 def test_repeated_contexts_equal_the_log_row_by_row(risk, dense):
     log = make_log(3, dense)
-    short, long, merged = (Objective(each, risk, Clipped(3.0)) for each in (log, written_out(log), log.merged()[0]))
+    short, long, merged = (objective_on(each, risk, Clipped(3.0)) for each in (log, written_out(log), log.merged()[0]))
     for seed in range(5):
         coef = np.random.default_rng(seed).normal(size=(5, 3))
         value, gradient = short(coef)
@@ -84,7 +89,7 @@ def test_repeated_contexts_equal_the_log_row_by_row(risk, dense):
 
 def test_dense_equals_csr(risk):
     coef = np.random.default_rng(4).normal(size=(5, 3))
-    dense, csr = (Objective(make_log(5, kind), risk, Clipped(3.0))(coef) for kind in (True, False))
+    dense, csr = (objective_on(make_log(5, kind), risk, Clipped(3.0))(coef) for kind in (True, False))
     assert csr[0] == pytest.approx(dense[0], rel=1e-12)
     assert csr[1] == pytest.approx(dense[1], rel=1e-12, abs=1e-14)
 
@@ -96,9 +101,9 @@ def test_many_actions_per_context_are_looked_up_in_tables(labels):
     rows = rng.integers(0, 2, (n, labels)), rng.uniform(0.05, 1, n), -rng.integers(0, 4, n)
     log = BanditLog(rng.normal(size=(10, 4)), *rows, context=rng.integers(0, 10, n))
     coef = rng.normal(size=(4, labels))
-    assert isinstance(log.action_map, TabledActions)
-    assert isinstance(written_out(log).action_map, SparseActions)
-    short, long = (Objective(each, KLBall(0.1), Clipped(3.0))(coef) for each in (log, written_out(log)))
+    assert isinstance(log.row_map, TabledRows)
+    assert isinstance(written_out(log).row_map, SparseRows)
+    short, long = (objective_on(each, KLBall(0.1), Clipped(3.0))(coef) for each in (log, written_out(log)))
     assert short[0] == pytest.approx(long[0], rel=1e-12)
     assert short[1] == pytest.approx(long[1], rel=1e-10, abs=1e-12)
 
@@ -115,21 +120,21 @@ def test_equals_the_formula_row_by_row_where_exponentials_vanish(scale, dense):
     z = log.cost * np.minimum(weight, 3.0)
     slope = np.where(weight <= 3.0, z, 0) * log.count / log.size
     gradient = X.T @ (slope[:, None] * (log.Y - expit(scores)))
-    value, found = Objective(log, MeanRisk(), Clipped(3.0))(coef)
+    value, found = objective_on(log, MeanRisk(), Clipped(3.0))(coef)
     assert value == pytest.approx(log.count @ z / log.size, rel=1e-10)
     assert found == pytest.approx(gradient.ravel(), rel=1e-10, abs=1e-12)
 
 
 def test_a_clipped_term_has_no_gradient():
     log = BanditLog([[1.0]], [[1]], [0.01], [-1.0])
-    value, gradient = Objective(log, MeanRisk(), Clipped(2.0))(np.array([3.0]))
+    value, gradient = objective_on(log, MeanRisk(), Clipped(2.0))(np.array([3.0]))
     assert value == -2.0
     assert gradient == [0.0]
 
 
 def test_evaluations_do_not_depend_on_each_other():
     """Buffers are reused, results are not."""
-    objective = Objective(make_log(7), BoltzmannRisk(1.0), Clipped(3.0))
+    objective = objective_on(make_log(7), BoltzmannRisk(1.0), Clipped(3.0))
     rng = np.random.default_rng(8)
     first, second = rng.normal(size=15), rng.normal(size=15)
     value, gradient = objective(first)
@@ -164,7 +169,7 @@ def test_the_same_fit_from_a_log_row_by_row(risk):
 def test_the_fit_is_a_minimum():
     log = well_conditioned_log()
     found = fit(log, BoltzmannRisk(3.0))
-    objective = Objective(log, BoltzmannRisk(3.0))
+    objective = objective_on(log, BoltzmannRisk(3.0))
     value, gradient = objective(found.coef)
     assert value == found.objective
     assert np.abs(gradient).max() < 1e-4
@@ -175,7 +180,7 @@ def test_the_fit_is_a_minimum():
 def test_the_objective_is_that_of_the_coefficients_where_a_line_search_fails():
     """At a kink, where the clipping begins: scipy then gives the value of another Θ."""
     log = BanditLog([[1.0]], [[1, 1], [1, 0]], [1.0, 0.01], [-1.0, -1.0], context=[0, 0])
-    objective = Objective(log, MeanRisk(), Clipped(np.e))
+    objective = objective_on(log, MeanRisk(), Clipped(np.e))
     [fit] = minimize_objectives([objective], np.zeros((1, 2)))
     assert not fit.converged
     assert fit.objective == objective(fit.coef)[0]
@@ -190,7 +195,7 @@ def test_the_objective_is_that_of_the_coefficients_at_the_iteration_limit(seed, 
     n, d, q = rng.integers(1, 12), rng.integers(1, 4), rng.integers(1, 3)
     X = rng.normal(size=(n, d)) * 10 ** rng.uniform(-3, 5)
     log = BanditLog(X, rng.integers(0, 2, (n, q)), rng.uniform(1e-3, 1, n), -rng.integers(0, 4, n))
-    objective = Objective(log, risk, Clipped(3.0), "snips")
+    objective = objective_on(log, risk, Clipped(3.0), "snips")
     [fit] = minimize_objectives([objective], np.zeros((d, q)), max_iter=max_iter, stopping="public_code")
     assert not fit.converged
     assert fit.objective == objective(fit.coef)[0]
@@ -220,21 +225,21 @@ def test_a_fit_starts_where_it_is_told_and_what_no_context_has_stays_there(dense
     wide = np.insert(X, [0, 3], 0, axis=1)
     wide = log.with_contexts(wide if dense else sparse.csr_array(wide))
     start = np.random.default_rng(13).normal(size=(7, 3))
-    objective = Objective(wide, KLBall(0.1), Clipped(3.0))
+    objective = objective_on(wide, KLBall(0.1), Clipped(3.0))
     [none], [far] = (minimize_objectives([objective], start, max_iter=n) for n in (1, 500))
     assert none.objective <= objective(start)[0]
     assert np.array_equal(far.coef[[0, 4]], start[[0, 4]])
     assert far.objective < objective(start)[0]
-    narrow = Objective(log, KLBall(0.1), Clipped(3.0))
+    narrow = objective_on(log, KLBall(0.1), Clipped(3.0))
     assert narrow(np.delete(far.coef, [0, 4], axis=0))[0] == pytest.approx(far.objective, rel=1e-12)
 
 
 def test_a_ridge_keeps_a_fit_near_its_start():
-    objective, start = Objective(make_log(14), MeanRisk(), Clipped(3.0)), np.full((5, 3), 0.5)
+    objective, start = objective_on(make_log(14), MeanRisk(), Clipped(3.0)), np.full((5, 3), 0.5)
     fits = [next(minimize_objectives([objective], start, ridge=ridge)) for ridge in (0.0, 0.1, 1.0, 1e4)]
     moved = [np.abs(fit.coef - start).max() for fit in fits]
     assert moved == sorted(moved, reverse=True)
     assert moved[-1] < 1e-3
-    unit = feature_scales(objective.log.X)[:, None]  # in which the ridge measures coefficients
+    unit = objective.design.scales  # in which the ridge measures coefficients
     gradient = objective(fits[2].coef)[1] + 1.0 * (unit**2 * (fits[2].coef - start)).ravel()
     assert np.abs(gradient).max() < 1e-3

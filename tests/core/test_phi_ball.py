@@ -9,13 +9,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
+from drcrm.core.algorithms import Algorithm
 from drcrm.core.cost_model import CostModel
+from drcrm.core.learning import learn
 from drcrm.core.phi_ball import CVaRRisk, PhiBall
 from drcrm.core.risks import Chi2Ball, KLBall
-from drcrm.core.selection import fit_grid
-from drcrm.core.terms import begin
 from drcrm.divergences import KL, Chi2, CressieRead, CVaR, ReverseKL, SquaredHellinger, TotalVariation
-from drcrm.registry import find_estimator
 
 every_smooth = pytest.mark.parametrize("name", SMOOTH)
 everyone = pytest.mark.parametrize("name", FORMULAS)
@@ -285,15 +284,13 @@ def test_the_calibrated_radius(risk, curvature):
 @pytest.mark.parametrize("estimate", ["ips", "snips", "dr", "dm"])
 def test_an_entry_of_the_config_learns(estimator, parameter, grid, options, estimate, logged, parts):
     train, heldout = parts(logged())
-    found = find_estimator(estimator)
-    terms = found.along(parameter, grid, {**options, "estimate": estimate})
-    model = CostModel(0.01).fit_log(train)
-    beginning = begin(train, estimate, cost_model=model)
-    fits = fit_grid(train, heldout, terms, grid or [np.nan], found.robust_end(parameter, options), beginning, model)
+    algorithm = Algorithm(estimator, parameter, grid, {**options, "estimate": estimate})
+    learned = learn(train, algorithm, heldout, cost_model=CostModel(0.01).fit_log(train))
+    fits = learned.fits
     assert np.isfinite(fits.objective).all()
-    start = [each.objective(train, 2.0, beginning.effects)(beginning.coef)[0] for each in terms]
-    assert len(fits.objective) == len(start)
-    assert not parameter or found.robust_end(parameter, options) == ("low" if parameter == "alpha" else "high")
+    start = [objective(learned.start)[0] for objective in learned.objectives]
+    assert (fits.objective <= start).all()
+    assert not parameter or algorithm.robust_end == ("low" if parameter == "alpha" else "high")
     assert not parameter or fits.objective[0] <= fits.objective[1] + 1e-9  # towards the more robust end
 
 

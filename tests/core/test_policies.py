@@ -11,8 +11,9 @@ from scipy import sparse
 from scipy.special import expit, log_expit
 
 from drcrm import ExponentialPolicy
+from drcrm.core.actions import LabelVectors
 from drcrm.core.numerics import exp
-from drcrm.core.policies import as_policy, partition
+from drcrm.core.policies import as_policy
 from drcrm.errors import InputError
 
 ACTIONS = np.array(list(product([0, 1], repeat=3)))
@@ -72,9 +73,9 @@ def test_samples_have_the_marginals(labelled, random_policy):
 
 
 @pytest.mark.parametrize("size", [1.0, 40.0, 690.0, 710.0, 1000.0])
-def test_partition_of_large_scores(size):
+def test_the_log_partition_of_large_scores(size):
     scores = size * np.array([[1.0, -1.0], [0.3, 1.0], [-1.0, -1.0]])
-    log_partition, marginals = partition(scores)
+    log_partition, marginals = LabelVectors(2).log_partition(scores)
     assert log_partition == pytest.approx(-log_expit(-scores).sum(axis=1), rel=1e-14, abs=1e-15)
     assert marginals == pytest.approx(expit(scores), rel=1e-13)
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import linprog, minimize
 
+from drcrm.core.algorithms import ESTIMATORS
 from drcrm.core.risks import (
     AdaptiveBoltzmannRisk,
     BoltzmannRisk,
@@ -27,7 +28,6 @@ from drcrm.core.risks import (
     VariancePenalizedRisk,
 )
 from drcrm.errors import InputError
-from drcrm.registry import ESTIMATORS
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data/risk_values.json").read_text())
 KINDS = {
@@ -38,16 +38,16 @@ KINDS = {
     "chi2_dro": lambda entry: Chi2Ball(entry["radius"]),
 }
 
-WITH_PARAMETER = [name for name, each in ESTIMATORS.items() if each.names()]
+WITH_PARAMETER = [name for name, each in ESTIMATORS.items() if each.parameters]
 OF_RISKS = [name for name in WITH_PARAMETER if not ESTIMATORS[name].likelihood]
 OTHERS = {"PhiDRO": {"divergence": "squared_hellinger"}}  # parameters without a default
 every_parameter = pytest.mark.parametrize("name", WITH_PARAMETER)
 every_risks_parameter = pytest.mark.parametrize("name", OF_RISKS)
 
 
-def terms(name: str, value):
-    """The terms of an estimator's objective, at a value of its hyper-parameter."""
-    return ESTIMATORS[name].make_terms(**{ESTIMATORS[name].hyper_parameter(): value}, **OTHERS.get(name, {}))
+def criterion(name: str, value):
+    """What an estimator minimises, at a value of its hyper-parameter."""
+    return ESTIMATORS[name].criterion(**{ESTIMATORS[name].hyper_parameter: value}, **OTHERS.get(name, {}))
 
 
 def costs(seed: int, n: int = 25) -> np.ndarray:
@@ -373,26 +373,26 @@ def test_boltzmann_far_from_zero_keeps_its_digits(temperature):
 
 @every_parameter
 def test_fractions_are_numbers(name):
-    value, gradient = terms(name, Fraction(1, 4)).risk(costs(22))
-    assert value == terms(name, 0.25).risk(costs(22))[0]
+    value, gradient = criterion(name, Fraction(1, 4)).risk(costs(22))
+    assert value == criterion(name, 0.25).risk(costs(22))[0]
     assert gradient.dtype == float
-    assert type(terms(name, Fraction(1, 4)).sharpness) is type(terms(name, 0.25).sharpness)
+    assert type(criterion(name, Fraction(1, 4)).sharpness) is type(criterion(name, 0.25).sharpness)
 
 
 @every_parameter
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "wide", None])
 def test_a_hyper_parameter_is_a_finite_number_not_below_zero(name, value):
     with pytest.raises(InputError, match=rf"is {value!r}, expected a finite number"):
-        terms(name, value)
+        criterion(name, value)
 
 
 @every_risks_parameter
 def test_the_robust_end_of_a_grid_is_the_more_pessimistic(name):
     """From it down the risk falls, to the mean; at it, with these grids, it is above the mean by far."""
     z, estimator = costs(23), ESTIMATORS[name]
-    end = estimator.robust_end(estimator.hyper_parameter(), {})
+    end = estimator.risk.robust_end
     grid = np.geomspace(1e-9, 1 if name == "CVaRDRO" else 1e9, 37)
-    values = [terms(name, value).risk(z)[0] for value in sorted(grid, reverse=end == "high")]
+    values = [criterion(name, value).risk(z)[0] for value in sorted(grid, reverse=end == "high")]
     assert (np.diff(values) <= 1e-9).all()
     assert values[-1] == pytest.approx(z.mean(), abs=1e-3)
     assert values[0] > z.mean() + 1

@@ -11,9 +11,11 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy
+from drcrm.core.algorithms import Algorithm
+from drcrm.core.design import Design
+from drcrm.core.learning import Learned, learn
 from drcrm.core.scales import feature_scales, spread
 from drcrm.core.starts import LARGEST, RIDGE, TILTS, automatic_tilt, effective_size, imitation, start_coef, tilted
-from drcrm.core.terms import begin
 from drcrm.errors import InputError
 
 FEATURES, LABELS = 4, 2
@@ -74,7 +76,7 @@ def test_a_tilted_policy_is_the_best_trade_of_modelled_cost_and_kl(labelled, ran
 def test_an_imitation_is_logistic_regression_of_the_logged_labels(counted, dense, seed):
     log = counted(seed)
     given = log if dense else log.with_contexts(sparse.csr_array(log.X))
-    found, n = imitation(given), log.count.sum()
+    found, n = imitation(Design(given, trains=True)), log.count.sum()
     unit = feature_scales(log.X)
     X = log.X[log.context] / unit
     found = found * unit[:, None]
@@ -89,14 +91,14 @@ def test_an_imitation_is_logistic_regression_of_the_logged_labels(counted, dense
 def test_an_imitation_uses_neither_costs_nor_propensities(counted):
     log = counted(7)
     other = BanditLog(log.X, log.Y, np.sqrt(log.propensity), -3 * log.cost + 1, log.context, log.count)
-    assert np.array_equal(imitation(other), imitation(log))
+    assert np.array_equal(*(imitation(Design(each, trains=True)) for each in (other, log)))
 
 
 def test_an_imitation_of_separable_actions_is_finite(logged):
     """The ridge sees to that: every row has the first label, and none the second."""
     log = logged(8)
     log = BanditLog(log.X, np.tile([1, 0], (len(log.Y), 1)), log.propensity, log.cost, log.context)
-    marginals = ExponentialPolicy(imitation(log)).marginals(log.X)
+    marginals = ExponentialPolicy(imitation(Design(log, trains=True))).marginals(log.X)
     assert marginals[:, 0].min() > 0.95
     assert marginals[:, 1].max() < 0.05
 
@@ -105,11 +107,9 @@ def test_effective_size_is_of_counted_rows(counted, random_policy):
     log, policy = counted(9), random_policy(10)
     weight = np.exp(policy.log_prob(log.X[log.context], log.Y)) / log.propensity
     weight = np.repeat(weight, log.count)
-    assert effective_size(policy, log) == pytest.approx(weight.sum() ** 2 / (weight**2).sum(), rel=1e-12)
-    once = BanditLog(log.X, log.Y, log.propensity, log.cost, log.context)
-    flat = BanditLog(once.X, once.Y, np.full(len(once.Y), 0.25), once.cost, once.context)
-    assert effective_size(ExponentialPolicy(np.zeros((FEATURES, LABELS))), flat) == pytest.approx(len(flat.Y))
-    assert np.isfinite(effective_size(random_policy(10, scale=1e4), log))
+    rows = np.exp(policy.log_prob(log.X, log.Y, log.context)) / log.propensity
+    assert effective_size(rows, log.count) == pytest.approx(weight.sum() ** 2 / (weight**2).sum(), rel=1e-12)
+    assert effective_size(np.full(7, 0.25), np.ones(7)) == pytest.approx(7)
 
 
 def test_rows_that_do_not_occur_have_no_part_in_an_effective_size(counted, random_policy):
@@ -119,10 +119,8 @@ def test_rows_that_do_not_occur_have_no_part_in_an_effective_size(counted, rando
     propensity = np.where(log.count > 0, log.propensity, 5e-324)
     log = BanditLog(log.X, log.Y, propensity, log.cost, log.context, log.count)
     for scale in (1.0, 300.0):
-        many = ExponentialPolicy(scale * policy.coef)
-        assert effective_size(many, log) == pytest.approx(effective_size(many, present), rel=1e-12)
-    tilts = [automatic_tilt(each, policy.coef, model.coef_) for each in (log, present)]
-    assert tilts[0] == pytest.approx(tilts[1], rel=1e-9)
+        tilts = [automatic_tilt(each, scale * policy.coef, model.coef_) for each in (log, present)]
+        assert tilts[0] == pytest.approx(tilts[1], rel=1e-9)
 
 
 MANY = {"labels": 4}  # of which a policy that always does the same has few effective rows
@@ -134,7 +132,8 @@ def test_an_automatic_tilt_keeps_a_third_of_the_rows(counted, random_policy, see
     base = random_policy(seed, scale=0.25, **MANY).coef
     tilt = automatic_tilt(log, base, model.coef_)
     assert TILTS[0] < tilt < TILTS[1]
-    size = effective_size(ExponentialPolicy(tilted(base, model.coef_, tilt)), log)
+    policy = ExponentialPolicy(tilted(base, model.coef_, tilt))
+    size = effective_size(np.exp(policy.log_prob(log.X, log.Y, log.context)) / log.propensity, log.count)
     assert size == pytest.approx(log.size / 3, rel=5e-3)
     # In another unit costs are tilted as much: κ is in the inverse unit.
     assert automatic_tilt(log, base, 10 * model.coef_) == pytest.approx(tilt / 10, rel=1e-9)
@@ -145,8 +144,8 @@ def test_an_automatic_tilt_has_ends(counted, random_policy):
     """Where even the base has fewer effective rows, and where no tilt has as few."""
     log, model = counted(11, passes=20, **MANY), random_model(11, **MANY).coef_
     far, near = (random_policy(12, scale=scale, **MANY).coef for scale in (9.0, 0.1))
-    assert automatic_tilt(log, far, model) == pytest.approx(1e-3 / spread(log))
-    assert automatic_tilt(log, near, np.zeros_like(model)) == pytest.approx(1e3 / spread(log))
+    assert automatic_tilt(log, far, model) == pytest.approx(1e-3 / spread(log.cost, log.count))
+    assert automatic_tilt(log, near, np.zeros_like(model)) == pytest.approx(1e3 / spread(log.cost, log.count))
 
 
 def test_every_start(counted, random_policy):
@@ -154,27 +153,36 @@ def test_every_start(counted, random_policy):
     assert np.abs(policy.coef).max() > LARGEST
     unit = feature_scales(log.X)[:, None]
     clipped = np.clip(policy.coef * unit, -30, 30) / unit
-    with_policy = {start: start_coef(start, log, policy, model.coef_, 2.0) for start in ("zero", "logging", "model")}
+    design = Design(log, trains=True)
+    starts = ("zero", "logging", "model")
+    with_policy = {start: start_coef(start, design, policy, model.coef_, 2.0) for start in starts}
     assert not with_policy["zero"][0].any()
     assert with_policy["logging"][0] == pytest.approx(clipped, rel=1e-12)
     assert with_policy["model"][0] == pytest.approx(clipped - 2 * model.coef_[:, :-1], rel=1e-12)
     assert [tilt for _, tilt in with_policy.values()] == [None, None, 2.0]
-    imitated = imitation(log)
-    assert np.array_equal(start_coef("imitation", log, policy, None, 1.0)[0], imitated)
-    without, tilt = start_coef("model", log, None, model.coef_.tolist(), "auto")
+    imitated = imitation(design)
+    assert np.array_equal(start_coef("imitation", design, policy, None, 1.0)[0], imitated)
+    without, tilt = start_coef("model", design, None, model.coef_.tolist(), "auto")
     assert tilt == automatic_tilt(log, imitated, model.coef_)
     assert without == pytest.approx(imitated - tilt * model.coef_[:, :-1], rel=1e-12)
 
 
-def test_a_beginning_has_a_cost_model_where_it_needs_one(counted, random_policy):
+def test_a_cost_model_is_fitted_where_one_is_needed(counted, random_policy):
     log = counted(16)
-    fitted = CostModel().fit_log(log)
-    assert begin(log).effects is None
-    assert begin(log, cost_model=fitted).effects is None
-    assert begin(log, "dr").effects == pytest.approx(fitted.effects(log.X), rel=1e-12)
-    started = begin(log, "snips", "model", 1.0, random_policy(17))
-    assert started.effects is None
-    assert started.coef == pytest.approx(random_policy(17).coef - fitted.coef_[:, :-1], rel=1e-12)
+    fitted, present = CostModel().fit_log(log), log.recount(log.count)
+
+    def learned(cost_model=None, **options) -> Learned:
+        return learn(
+            log, Algorithm("CIPS", options=options), None, random_policy(17), cost_model, stopping="public_code"
+        )
+
+    assert learned().cost_model is None
+    assert learned(fitted).objectives[0].design.effects is None
+    effects = learned(estimate="dr").objectives[0].design.effects
+    assert effects == pytest.approx(fitted.effects(present.X), rel=1e-12)
+    started = learned(estimate="snips", start="model", tilt=1.0)
+    assert started.objectives[0].design.effects is None
+    assert started.start == pytest.approx(random_policy(17).coef - fitted.coef_[:, :-1], rel=1e-12)
 
 
 class NoCoefficients:
@@ -217,6 +225,9 @@ class OtherCoefficients(NoCoefficients):
     ],
 )
 def test_errors_say_what_is_wrong(logged, options, message):
+    given = ("logging_policy", "cost_model")
+    known = {name: each for name, each in options.items() if name in given}
+    options = {name: each for name, each in options.items() if name not in given}
     with pytest.raises(InputError, match=message) as error:
-        begin(logged(), **options)
+        learn(logged(), Algorithm("CIPS", options=options), **known)
     assert "\n" not in str(error.value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drcrm.core.tilt import tilt_to
+from drcrm.core.kl_search import tilt_to
 
 RADII = [1e-8, 1e-5, 1e-2, 0.3, 1.5]
 

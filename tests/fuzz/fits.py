@@ -13,7 +13,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import drcrm
-from drcrm.registry import ESTIMATES, ESTIMATORS, STARTS
+from drcrm.core.algorithms import ESTIMATORS
+from drcrm.core.estimates import ESTIMATES
+from drcrm.core.starts import STARTS
 
 from .arrays import HOSTILE, TYPES, cast, normal
 from .harness import Kind, expect, in_one_line

@@ -208,7 +208,8 @@ class TestShipped:
         text = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "workflow/rules").glob("*.smk"))
         rules = re.findall(r"^\s*(?:rule|checkpoint) +(\w+):", text, re.MULTILINE)
         refused = SCHEMA["properties"]["experiments"]["propertyNames"]["not"]["enum"]
-        assert sorted(refused) == sorted([*rules, "all"])
+        studies = [f"{name}_study" for name in SCHEMA["properties"]["studies"]["properties"]]
+        assert sorted(refused) == sorted([*rules, *studies, "all"])
 
 
 class TestFaults:
@@ -349,7 +350,31 @@ class TestFaults:
     def test_of_the_theory(self, theory, message):
         assert fault("theory", theory).startswith(f"config: {message}")
 
-    @pytest.mark.parametrize("name", ["all", "fetch", "fit", "figure", "theory", "theory_table"])
+    @pytest.mark.parametrize(
+        ("study", "message"),
+        [
+            ({"poise": {}}, "studies.poise: unknown key"),
+            ({"coverage": {}}, "studies.coverage: 'repetitions' is a required property"),
+            ({"coverage": {"repetitions": 0}}, "studies.coverage.repetitions: 0 is less than the minimum of 1"),
+            (
+                {"limits": {"runs": {"dema": {"toy": 1}}, "algorithms": ["cips"]}},
+                "studies.limits.runs: unknown experiment",
+            ),
+            (
+                {"limits": {"runs": {"demo": {"toi": 1}}, "algorithms": ["cips"]}},
+                "studies.limits.runs.demo: unknown data",
+            ),
+            ({"limits": {"runs": {"demo": {"toy": 1}}, "algorithms": ["cip"]}}, "studies.limits.algorithms: unknown"),
+            (
+                {"limits": {"runs": {"demo": {"toy": -1}}, "algorithms": ["cips"]}},
+                "studies.limits.runs.demo.toy: -1 is",
+            ),
+        ],
+    )
+    def test_of_the_studies(self, study, message):
+        assert fault("studies", study).startswith(f"config: {message}")
+
+    @pytest.mark.parametrize("name", ["all", "fetch", "fit", "figure", "theory", "theory_table", "coverage_study"])
     def test_an_experiment_named_like_a_rule(self, name):
         message = fault(f"experiments.{name}", {"datasets": ["toy"]})
         assert message.startswith(f"config: experiments.{name}: this name is taken, one of all, fetch, ")

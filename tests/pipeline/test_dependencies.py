@@ -13,7 +13,7 @@ import pytest
 
 from drcrm.__main__ import STEPS
 from drcrm.pipeline import dependencies
-from drcrm.pipeline.dependencies import PACKAGE, source_files
+from drcrm.pipeline.dependencies import PACKAGE, script_files, source_files
 
 EMPTY = {"__init__.py": "", "steps/__init__.py": "", "core/__init__.py": "", "a.py": "", "b.py": "", "core/c.py": ""}
 
@@ -171,6 +171,28 @@ def test_an_error_in_a_file_reached_through_others_names_that_file(tmp_path):
     files = {"a.py": "from . import core", "core/__init__.py": "\nfrom . import x"}
     with pytest.raises(ImportError, match=re.escape("pack/core/__init__.py:2: from . import x: ")):
         found(tmp_path, {"steps/s.py": "from ..a import name", **files})
+
+
+def test_scripts_run_what_they_import_of_their_folder_and_of_the_package(tmp_path):
+    files = {**EMPTY, "a.py": "from .core import c"}
+    for name, text in files.items():
+        (tmp_path / "pack" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "pack" / name).write_text(text)
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    texts = {
+        "one": "import numpy\nfrom two import name",
+        "two": "import three\nfrom pack.a import name",
+        "three": "",
+        "four": "",
+    }
+    for name, text in texts.items():
+        (scripts / f"{name}.py").write_text(text)
+    package = [tmp_path / "pack" / name for name in ("a.py", "core/__init__.py", "core/c.py")]
+    beside = [scripts / f"{name}.py" for name in ("one", "three", "two")]
+    assert script_files(scripts / "one.py", package=tmp_path / "pack") == [*package, *beside]
+    expected = sorted([scripts / "four.py", scripts / "three.py"])
+    assert script_files(*expected, package=tmp_path / "pack") == expected
 
 
 def test_a_step_that_is_none_is_an_error(tmp_path):

@@ -270,8 +270,8 @@ def test_the_theory_is_taken_and_drawn_where_it_is_shown(build, tmp_path):
     missing = "results/theory/lemma1_digits.csv: no such file; `snakemake theory` makes it"
     with pytest.raises(InputError, match=f"^{missing}$"):
         build.take("theory")
-    for name in build.kept("theory"):
-        (tmp_path / "results/theory" / name).write_text('{"machine": "x86_64"}\n')
+    for name in build.kept("theory").values():
+        (tmp_path / "results" / name).write_text('{"machine": "x86_64"}\n')
     values = dict.fromkeys(("ball", "primal", "dual", "penalised"), 1)
     row = {"tail": "light", "radius": 0.1, "breaking": 1.0, "calibrated": 0.2, **values}
     table = pd.DataFrame([row, {**row, "radius": 1.0}]).assign(least_weight=0.5)
@@ -288,6 +288,21 @@ def test_the_theory_is_taken_and_drawn_where_it_is_shown(build, tmp_path):
     assert text.endswith("- machine: x86_64\n\n<!-- end -->")
     build.write_theory_figures()
     assert [path.name for path in (tmp_path / "docs/figures").iterdir()] == ["theory_penalty_digits.png"]
+
+
+def test_a_study_is_taken_with_its_provenance(build, tmp_path):
+    (tmp_path / "results/studies").mkdir(parents=True)
+    files = {"coverage.csv": "n,coverage\n50,0.94\n", "coverage_provenance.json": '{"clean": true}'}
+    for name, text in files.items():
+        with pytest.raises(
+            InputError, match=f"^results/studies/{name}: no such file; `snakemake coverage_study` makes it$"
+        ):
+            build.take("coverage_study")
+        (tmp_path / "results/studies" / name).write_text(text)
+    build.take("coverage_study")
+    assert {name: (tmp_path / "docs/results" / name).read_text() for name in files} == files
+    with pytest.raises(InputError, match=r"^results/studies/choices\.csv: no such file; `snakemake studies` makes it$"):
+        build.take("studies")
 
 
 def test_figures_of_a_page_are_drawn(build, tmp_path):

@@ -17,12 +17,13 @@ from drcrm.errors import InputError
 from drcrm.locks import hold
 from drcrm.pipeline.config import left_out, unknown_experiment
 from drcrm.pipeline.config_files import completed
-from drcrm.pipeline.dependencies import source_files
+from drcrm.pipeline.dependencies import script_files, source_files
 from drcrm.pipeline.origins import local_contents, read_record
 from drcrm.pipeline.records import made_otherwise
 from drcrm.pipeline.screen import headline, install, unusable
 from drcrm.pipeline.sources import Source
-from drcrm.registry import BASELINE, LOSSES, find_estimator
+from drcrm.core.algorithms import find_estimator
+from drcrm.registry import BASELINE, LOSSES
 from drcrm.report.style import FIGURE_TITLES, LEMMA_FIGURES
 
 LOCK = ".snakemake/drcrm.lock"  # of a run and of its jobs, in the working folder

@@ -5,7 +5,8 @@ A bound is of E z, for independent z: of a policy that was fixed before, not lea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 import numpy as np
 from scipy.special import stdtrit
@@ -70,28 +71,17 @@ def upper_bound(
     z, weights = checked_costs(z, weights)
     if groups is not None:
         z, weights = group_means(groups, weights, z)
-    return Bound(confidence, method, low, high, smoothing)(z, weights)
+    return as_bound(confidence, method, low, high, smoothing)(z, weights)
 
 
-class Bound:
-    """A method with its settings: (z, weights) ↦ its bound. InputError for settings that are not the method's."""
+class Bound(ABC):
+    """A method with its settings: (z, weights) ↦ its bound of E z."""
 
-    def __init__(self, confidence, method, low, high, smoothing):
-        self.confidence = above_half(confidence, "confidence")
-        self.delta = 1 - self.confidence
-        self.low, self.high, self.smoothing = low, high, smoothing
-        named = isinstance(method, str) and method in METHODS
-        self.ball = None
-        self.name = method if isinstance(method, str) else repr(method)
-        self.asymptotic = not (named and method in FINITE_SAMPLE)
-        if named:
-            self.of = METHODS[method]
-        else:
-            self.of, self.ball = _ball, _calibrated_ball(method, self.confidence)
-        if self.of not in (_empirical_bernstein, _betting) and (low is not None or high is not None):
-            raise InputError(f"low and high are of empirical_bernstein and betting, not of {self.name}")
-        if self.of is not _log_smoothing and smoothing is not None:
-            raise InputError(f"smoothing is of log_smoothing, not of {self.name}")
+    asymptotic = False
+    least = 2  # costs
+
+    def __init__(self, name: str, confidence: float):
+        self.name, self.confidence, self.delta = name, confidence, 1 - confidence
 
     def __call__(self, z: np.ndarray, weights: np.ndarray) -> float:
         if not weights.all():
@@ -101,15 +91,62 @@ class Bound:
             if not np.isfinite(n):
                 raise InputError("the sum of weights is beyond the range of numbers")
             self.check_size(n)
-            found = float(self.of(self, z, weights, n))
-        if not np.isfinite(found):
+            upper = float(self.of(z, weights, n))
+        if not np.isfinite(upper):
             raise InputError(f"the bound of costs from {z.min():.6g} to {z.max():.6g} is beyond the range of numbers")
-        return found
+        return upper
+
+    @abstractmethod
+    def of(self, z: np.ndarray, weights: np.ndarray, n: float) -> float:
+        """The formula itself; each z occurs, n = Σ weights."""
 
     def check_size(self, n: float) -> None:
-        """InputError for fewer than 2 costs, where the method needs 2."""
-        if self.of is not _log_smoothing and n < 2:
-            raise InputError(f"a bound by {self.name} is of at least 2 costs; there is {n:g}")
+        """InputError for fewer costs than the method needs."""
+        if n < self.least:
+            raise InputError(f"a bound by {self.name} is of at least {self.least} costs; there is {n:g}")
+
+
+class BallBound(Bound):
+    """The value of a ball of calibrated radius."""
+
+    asymptotic = True
+
+    def __init__(self, name, confidence, ball: PhiBall):
+        super().__init__(name, confidence)
+        self.ball = ball
+
+    def of(self, z, weights, n):
+        return self.ball.evaluate(z, weights / n, n)[0]
+
+
+class Student(Bound):
+    asymptotic = True
+
+    def of(self, z, weights, n):
+        mean, deviation = _moments(z, weights, n)
+        return mean + stdtrit(n - 1, self.confidence) * (deviation / np.sqrt(n))
+
+
+class LogSmoothing(Bound):
+    least = 0
+
+    def __init__(self, name, confidence, smoothing: float | None):
+        super().__init__(name, confidence)
+        self.smoothing = smoothing
+
+    def of(self, z, weights, n):
+        reject(z > 0, z, "z", "at most 0, which log_smoothing presumes")
+        smoothing = 1 / np.sqrt(n) if self.smoothing is None else above_zero(self.smoothing, "smoothing")
+        exponent = (weights @ np.log1p(-smoothing * z) + np.log(self.delta)) / n  # −λx
+        return -np.expm1(exponent) / smoothing
+
+
+class Ranged(Bound):
+    """One that presumes costs in a range that is known."""
+
+    def __init__(self, name, confidence, low: float | None, high: float | None):
+        super().__init__(name, confidence)
+        self.low, self.high = low, high
 
     def range(self, z: np.ndarray) -> tuple[float, float]:
         """The stated range of z. InputError where it is missing, or z is not in it."""
@@ -123,8 +160,61 @@ class Bound:
         return low, high
 
 
-def _ball(bound: Bound, z, weights, n):
-    return bound.ball.evaluate(z, weights / n, n)[0]
+class EmpiricalBernstein(Ranged):
+    def of(self, z, weights, n):
+        low, high = self.range(z)
+        mean, deviation = _moments(z, weights, n)
+        log_term = np.log(2 / self.delta)
+        return mean + deviation * np.sqrt(2 * log_term / n) + 7 * (high - low) * log_term / (3 * (n - 1))
+
+
+class Betting(Ranged):
+    def of(self, z, weights, n):
+        low, high = self.range(z)
+        if n > MOST_BETS:
+            raise InputError(f"betting takes the costs one by one, and so at most {MOST_BETS:.0e}; there are {n:.6g}")
+        x = (np.repeat(z, check_integers(weights, len(z), "weights")) - low) / (high - low)
+        x = x[np.random.default_rng(0).permutation(len(x))]
+        goal, bets = np.log(1 / self.delta), _bets(x, self.delta)
+
+        def rejected(m: float) -> bool:
+            gains = np.minimum(bets, LARGEST_BET / (1 - m)) if m < 1 else bets.copy()
+            gains *= m - x
+            np.log1p(gains, out=gains)
+            return np.cumsum(gains, out=gains).max() >= goal
+
+        least, most = 0.0, 1.0
+        if not rejected(most):
+            return high
+        for _ in range(HALVINGS):
+            middle = (least + most) / 2
+            least, most = (least, middle) if rejected(middle) else (middle, most)
+        return low + (high - low) * most
+
+
+FINITE_SAMPLE: dict[str, type[Bound]] = {
+    "empirical_bernstein": EmpiricalBernstein,
+    "log_smoothing": LogSmoothing,
+    "betting": Betting,
+}
+METHODS: dict[str, type[Bound]] = {"student": Student, **FINITE_SAMPLE}
+
+
+def as_bound(confidence, method, low=None, high=None, smoothing=None) -> Bound:
+    """Return the bound of a method; InputError for settings that are not the method's."""
+    confidence = above_half(confidence, "confidence")
+    kind = METHODS.get(method) if isinstance(method, str) else None
+    name, ball = method if isinstance(method, str) else repr(method), None
+    if kind is None:
+        ball = _calibrated_ball(method, confidence)
+    if not issubclass(kind or BallBound, Ranged) and (low is not None or high is not None):
+        raise InputError(f"low and high are of empirical_bernstein and betting, not of {name}")
+    if kind is not LogSmoothing and smoothing is not None:
+        raise InputError(f"smoothing is of log_smoothing, not of {name}")
+    if ball:
+        return BallBound(name, confidence, ball)
+    settings = {LogSmoothing: [smoothing], Student: []}.get(kind, [low, high])
+    return kind(name, confidence, *settings)
 
 
 def _calibrated_ball(method, confidence: float) -> PhiBall:
@@ -137,48 +227,6 @@ def _calibrated_ball(method, confidence: float) -> PhiBall:
     return PhiBall(divergence, "auto", confidence)
 
 
-def _student(bound: Bound, z, weights, n):
-    mean, deviation = _moments(z, weights, n)
-    return mean + stdtrit(n - 1, bound.confidence) * (deviation / np.sqrt(n))
-
-
-def _empirical_bernstein(bound: Bound, z, weights, n):
-    low, high = bound.range(z)
-    mean, deviation = _moments(z, weights, n)
-    log_term = np.log(2 / bound.delta)
-    return mean + deviation * np.sqrt(2 * log_term / n) + 7 * (high - low) * log_term / (3 * (n - 1))
-
-
-def _log_smoothing(bound: Bound, z, weights, n):
-    reject(z > 0, z, "z", "at most 0, which log_smoothing presumes")
-    smoothing = 1 / np.sqrt(n) if bound.smoothing is None else above_zero(bound.smoothing, "smoothing")
-    exponent = (weights @ np.log1p(-smoothing * z) + np.log(bound.delta)) / n  # −λx
-    return -np.expm1(exponent) / smoothing
-
-
-def _betting(bound: Bound, z, weights, n):
-    low, high = bound.range(z)
-    if n > MOST_BETS:
-        raise InputError(f"betting takes the costs one by one, and so at most {MOST_BETS:.0e}; there are {n:.6g}")
-    x = (np.repeat(z, check_integers(weights, len(z), "weights")) - low) / (high - low)
-    x = x[np.random.default_rng(0).permutation(len(x))]
-    goal, bets = np.log(1 / bound.delta), _bets(x, bound.delta)
-
-    def rejected(m: float) -> bool:
-        gains = np.minimum(bets, LARGEST_BET / (1 - m)) if m < 1 else bets.copy()
-        gains *= m - x
-        np.log1p(gains, out=gains)
-        return np.cumsum(gains, out=gains).max() >= goal
-
-    least, most = 0.0, 1.0
-    if not rejected(most):
-        return high
-    for _ in range(HALVINGS):
-        middle = (least + most) / 2
-        least, most = (least, middle) if rejected(middle) else (middle, most)
-    return low + (high - low) * most
-
-
 def _bets(x: np.ndarray, delta: float) -> np.ndarray:
     """√(2 ln(1/δ)/(nσ²)) for each x in turn, σ² from those before it and one of variance ¼."""
     seen = np.arange(2, len(x) + 2)
@@ -186,10 +234,6 @@ def _bets(x: np.ndarray, delta: float) -> np.ndarray:
     variance = (0.25 + np.cumsum((x - mean) ** 2)) / seen
     before = np.r_[0.25, variance[:-1]]
     return np.sqrt(2 * np.log(1 / delta) / (len(x) * before))
-
-
-FINITE_SAMPLE = {"empirical_bernstein": _empirical_bernstein, "log_smoothing": _log_smoothing, "betting": _betting}
-METHODS: dict[str, Callable] = {"student": _student, **FINITE_SAMPLE}
 
 
 def _moments(z, weights, n) -> tuple[float, float]:

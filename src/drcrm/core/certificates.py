@@ -7,22 +7,22 @@ ball, the default, it holds as n → ∞ only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import numpy as np
 
-from ..errors import InputError, warn
-from .bounds import Bound, group_means
-from .cost_model import label_effects, modelled_cost
-from .estimates import ESTIMATES, SelfNormalised
+from ..errors import InputError, warn_of
+from .bounds import BallBound, Bound, as_bound, group_means
+from .cost_model import label_effects
+from .design import importance_weights, judged
+from .estimates import SelfNormalised
 from .log import BanditLog, as_log
-from .policies import ExponentialPolicy, as_policy
-from .scores import importance_weights, low_weights
-from .validation import above_half, number
+from .scores import low_weights
+from .starts import effective_size
+from .validation import above_half, number, one_of
 
 UNITS = ("row", "context")
 MOST_CHOICES = 10**6
-FEW = {"snips": 10, "dr": 10, "ips": 25}  # effective rows, below which bounds were measured to hold too rarely
+FEW = {"ips": 25, "snips": 10, "dr": 10}  # effective rows, below which bounds were measured to hold too rarely
 LEAST_WEIGHT = 1e-30  # of the largest: an exponential policy gives every action some probability
 
 
@@ -106,29 +106,32 @@ def policy_certificate(
     InputError
         What is named in the arguments above, or no row with a weight.
     """
-    if not (isinstance(estimate, str) and estimate in ESTIMATES):
-        raise InputError(f"estimate is {estimate!r}, expected one of 'ips', 'snips', 'dr'")
     if estimate == "dm":
         raise InputError("estimate is 'dm', which has no certificate: none covers the error of a cost model")
-    if by not in UNITS:
-        raise InputError(f"by is {by!r}, expected 'row' or 'context'")
+    one_of(FEW, estimate, "estimate")
+    one_of(UNITS, by, "by")
     if not (1 <= number(choices) <= MOST_CHOICES and choices == int(choices)):
         raise InputError(f"choices is {choices!r}, expected a whole number from 1 to {MOST_CHOICES}")
     log = as_log(log)
-    bound = Bound(1 - (1 - above_half(confidence, "confidence")) / choices, method, low, high, smoothing)
-    policy, log = as_policy(policy), log.recount(log.count)
-    weight = _weights(policy, log, estimate, clip)
+    each = 1 - (1 - above_half(confidence, "confidence")) / choices
+    bound = as_bound(each, method, low, high, smoothing)
+    effects = None
+    if estimate == "dr":
+        if cost_model is None:
+            raise InputError("the certificate of 'dr' needs cost_model=, fitted to other rows than those of the log")
+        effects = label_effects(cost_model, log.X, log.Y.shape[1])
+    design, log_prob, expected = judged(policy, log, effects)
+    log = design.log
+    weight = _usable(importance_weights(log_prob, log), log, estimate, clip)
     if estimate == "snips":
         value, upper, n = _ratio(bound, weight, log, by)
     else:
-        z = weight * log.cost if estimate == "ips" else _doubly_robust(policy, log, weight, cost_model)
+        z = weight * log.cost if estimate == "ips" else expected[log.context] + weight * (log.cost - design.modelled)
         units = (z, log.count.astype(float)) if by == "row" else group_means(log.context, log.count, z)
         upper, value, n = bound(*units), np.average(units[0], weights=units[1]), units[1].sum()
-    total, effective_size = log.count @ weight, _effective_size(weight, log.count)
+    rows = effective_size(weight / weight.max(), log.count)
     if not (estimate == "ips" and log.cost.max() <= 0):  # which is too high where weights are missing
-        reasons = [_few(effective_size, estimate) if bound.asymptotic else "", low_weights(weight, log)]
-        if any(reasons):
-            warn("; ".join(filter(None, reasons)))
+        warn_of(_few(rows, estimate) if bound.asymptotic else "", low_weights(weight, log))
     return Certificate(
         value=float(value),
         bound=float(upper),
@@ -138,14 +141,14 @@ def policy_certificate(
         by=by,
         n=int(n),
         choices=int(choices),
-        effective_size=effective_size,
-        mean_weight=float(total / log.size),
+        effective_size=rows,
+        mean_weight=float(log.count @ weight / log.size),
         asymptotic=bound.asymptotic,
     )
 
 
-def _weights(policy: ExponentialPolicy, log: BanditLog, estimate: str, clip) -> np.ndarray:
-    weight = importance_weights(policy, log)
+def _usable(weight: np.ndarray, log: BanditLog, estimate: str, clip) -> np.ndarray:
+    """The weights, clipped if so; InputError where there are none, or they are beyond the range of numbers."""
     if clip is not None:
         if not 1 <= number(clip) < np.inf:
             raise InputError(f"clip is {clip!r}, expected a number ≥ 1, or None")
@@ -170,23 +173,9 @@ def _few(effective_size: float, estimate: str) -> str:
     )
 
 
-def _effective_size(weight: np.ndarray, count: np.ndarray) -> float:
-    """(Σ w)²/Σ w², whatever the scale of w."""
-    share = weight / weight.max()
-    return float((count @ share) ** 2 / (count @ share**2))
-
-
-def _doubly_robust(policy: ExponentialPolicy, log: BanditLog, weight: np.ndarray, cost_model) -> np.ndarray:
-    if cost_model is None:
-        raise InputError("the certificate of 'dr' needs cost_model=, fitted to other rows than those of the log")
-    effects = label_effects(cost_model, log.X, log.Y.shape[1])
-    expected = (policy.marginals(log.X) * effects[:, :-1]).sum(axis=1) + effects[:, -1]
-    return expected[log.context] + weight * (log.cost - modelled_cost(log, effects))
-
-
 def _ratio(bound: Bound, weight: np.ndarray, log: BanditLog, by: str) -> tuple[float, float, float]:
     """Return Σ wc/Σ w, the root of v ↦ ball(w (c − v)), and n."""
-    if bound.ball is None:
+    if not isinstance(bound, BallBound):
         raise InputError(f"the certificate of 'snips' is by a divergence, not by {bound.name}")
     cost, count = log.cost, log.count.astype(float)
     weight = np.maximum(weight, LEAST_WEIGHT * weight.max())
@@ -195,7 +184,7 @@ def _ratio(bound: Bound, weight: np.ndarray, log: BanditLog, by: str) -> tuple[f
         cost = gain / weight
     n = count.sum()
     bound.check_size(n)
-    rows = SelfNormalised(SimpleNamespace(cost=cost, count=count, size=n))
+    rows = SelfNormalised(cost, count)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         upper = rows.evaluate(bound.ball, weight, weight, None, None)[0]
     return (count * weight) @ cost / (count @ weight), upper, n

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ..errors import InputError
+from .divergences import Divergence, SmoothDivergence
 from .validation import number
-
-if TYPE_CHECKING:
-    from .divergences import SmoothDivergence
 
 FINITE_TO = 100  # t to which φ is to be finite; from there on it may overflow
 
 
-def check_smooth(divergence: SmoothDivergence) -> None:
-    """Raise InputError with the reason why φ is no coherent divergence, or its methods are not those of φ, if so."""
+def check_coherent(divergence: Divergence) -> None:
+    """Raise InputError with the reason why a smooth φ is not coherent, or its methods not those of φ, if so."""
+    if not isinstance(divergence, SmoothDivergence):
+        return  # one of this project's
     try:
         _check_phi(divergence)
     except InputError:
@@ -72,12 +70,13 @@ def _check_conjugate(divergence: SmoothDivergence, name: str, t: np.ndarray, val
     """φ*(s) = st − φ(t) at t = φ*'(s), and is less at no other t."""
     s = np.linspace(-4, 4, 81)
     with np.errstate(all="ignore"):
-        found = _numbers(divergence.conjugate(s), s, f"{name}.conjugate")
+        conjugate = _numbers(divergence.conjugate(s), s, f"{name}.conjugate")
         density, slope = (_numbers(each, s, f"{name}.derivatives") for each in divergence.derivatives(s))
-        s, found, density = (each[np.isfinite(found) & np.isfinite(density)] for each in (s, found, density))
+        finite = np.isfinite(conjugate) & np.isfinite(density)
+        s, conjugate, density = s[finite], conjugate[finite], density[finite]
         attained = s * density - divergence.phi(density)
         least = (np.multiply.outer(s, t) - values).max(axis=1)
-    wrong = (abs(attained - found) > 1e-8 * (1 + abs(found))) | (found < least - 1e-8 * (1 + abs(least)))
+    wrong = (abs(attained - conjugate) > 1e-8 * (1 + abs(conjugate))) | (conjugate < least - 1e-8 * (1 + abs(least)))
     wrong |= density < 0
     if not len(s):
         raise InputError(f"{name}: conjugate and derivatives are not finite for any s from -4 to 4")
@@ -85,7 +84,7 @@ def _check_conjugate(divergence: SmoothDivergence, name: str, t: np.ndarray, val
         at = np.argmax(wrong)
         raise InputError(
             f"{name}: conjugate and derivatives are not those of phi at s = {s[at]:.6g}: conjugate is "
-            f"{found[at]:.6g}; s t − φ(t) is {attained[at]:.6g} at the t = {density[at]:.6g} of derivatives, "
+            f"{conjugate[at]:.6g}; s t − φ(t) is {attained[at]:.6g} at the t = {density[at]:.6g} of derivatives, "
             f"and {least[at]:.6g} at some t"
         )
     if not abs(slope[40] * divergence.curvature - 1) < 1e-6:

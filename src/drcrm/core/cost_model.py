@@ -14,8 +14,10 @@ from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..errors import InputError, warn
+from .actions import LabelVectors, check_not_one_hot
+from .design import modelled_cost
 from .log import BanditLog
-from .numerics import shown
+from .numerics import constructor_repr
 from .policies import ExponentialPolicy, as_policy
 from .scales import feature_scales, spread
 from .validation import (
@@ -23,14 +25,16 @@ from .validation import (
     check_actions,
     check_coefficients,
     check_features,
-    check_not_one_hot,
     check_vector,
     constant_features,
+    with_constant,
 )
 
 PENALTIES = tuple(10 ** (-k / 2) for k in range(2, 9))
 FOLDS = 4
 NEARLY = 0.1  # times R², by which the squared error may be above the least, relative
+FEW = 500  # coefficients up to which folds are solved by their second moments, if features are dense
+CHUNK = 4096  # rows whose joint features are held at once
 AFFORDABLE = 5e10  # multiplications for a direct solution: some 3 s, and up to 0.5 GB
 STEPS = 2000  # of conjugate gradients
 TOLERANCE = 1e-10  # of the normal equations' residual, relative
@@ -63,7 +67,7 @@ class CostModel:
     """
 
     intercept_ = 0.0
-    __repr__ = shown
+    __repr__ = constructor_repr
 
     def __init__(self, penalty="auto"):
         self.penalty = penalty
@@ -77,14 +81,23 @@ class CostModel:
         return self.fit_log(BanditLog(X, Y, np.ones(len(Y)), cost, context, count))
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    def fit_log(self, log: BanditLog) -> CostModel:
+    def fit_log(self, log: BanditLog, label_intercepts: bool = False) -> CostModel:
         """Fit to a log; its propensities are not used. InputError where the coefficients are not finite.
 
+        With ``label_intercepts`` those of the labels are fitted too, with a penalty, as those of a constant feature.
         The normal equations are solved directly up to some thousand coefficients, beyond by conjugate gradients. Warns
         where these do not converge.
         """
         log = log.recount(log.count)
-        scales, mean, unit = feature_scales(log.X), _finite(log.count @ log.cost / log.size), _finite(spread(log))
+        if label_intercepts:
+            self.fit_log(log.with_contexts(with_constant(log.X)))
+            self.coef_, self.intercept_ = self.coef_[:-1], self.intercept_ + self.coef_[-1]
+            return self
+        scales, mean, unit = (
+            feature_scales(log.X),
+            _finite(log.count @ log.cost / log.size),
+            _finite(spread(log.cost, log.count)),
+        )
         log = log.with_contexts(log.X / scales).with_cost((log.cost - mean) / unit)
         penalty = _choose(log) if isinstance(self.penalty, str) and self.penalty == "auto" else self.penalty
         self.penalty_ = above_zero(penalty, "penalty")
@@ -105,17 +118,17 @@ class CostModel:
     def predict(self, X, Y) -> np.ndarray:
         """Return ĉ(x_i, y_i), shape (n,), from X (n, d) and Y (n, q)."""
         effects = self.effects(X)
-        Y = check_actions(Y, rows=len(effects))
-        if Y.shape[1] != effects.shape[1] - 1:
-            raise InputError(f"Y has {Y.shape[1]} labels, the cost model has {effects.shape[1] - 1}")
+        Y = LabelVectors(effects.shape[1] - 1).check(Y, rows=len(effects), owner="the cost model")
         return (Y * effects[:, :-1]).sum(axis=1) + effects[:, -1]
 
     def expectation(self, X, policy: ExponentialPolicy) -> np.ndarray:
         """Return E_{y∼π} ĉ(x, y), shape (n,), of an exponential policy or a fitted estimator."""
         effects, policy = self.effects(X), as_policy(policy)
-        found, expected = policy.coef.shape, (len(self.coef_), effects.shape[1] - 1)
-        if found != expected:
-            raise InputError(f"the policy's coef has shape {found}, expected {expected}, as the cost model has")
+        expected = len(self.coef_), effects.shape[1] - 1
+        if policy.coef.shape != expected:
+            raise InputError(
+                f"the policy's coef has shape {policy.coef.shape}, expected {expected}, as the cost model has"
+            )
         return (policy.marginals(X) * effects[:, :-1]).sum(axis=1) + effects[:, -1]
 
     def effects(self, X) -> np.ndarray:
@@ -127,12 +140,12 @@ class CostModel:
         return X @ self.coef_ + self.intercept_
 
 
-def parted(model: CostModel) -> CostModel:
-    """Return a model of contexts without the constant that the given one's have appended."""
-    other = CostModel(model.penalty)
-    other.penalty_, other.coef_ = model.penalty_, model.coef_[:-1]
-    other.intercept_ = model.intercept_ + model.coef_[-1]
-    return other
+def tilt_coefficients(model, intercept: bool) -> np.ndarray | None:
+    """Return B of a cost model, (d, q + 1), if any; with its intercepts as one more row where a policy has some."""
+    coef = getattr(model, "coef_", None)
+    if coef is None or not intercept:
+        return coef
+    return np.vstack([coef, np.broadcast_to(getattr(model, "intercept_", 0.0), np.shape(coef)[1])])
 
 
 def label_effects(model, X, n_labels: int) -> np.ndarray:
@@ -187,10 +200,19 @@ def _require_coefficients(model: CostModel) -> None:
 
 def _choose(log: BanditLog) -> float:
     """The smallest penalty with nearly the least squared error on folds of contexts."""
-    m = log.X.shape[0]
+    m, d = log.X.shape
     fold = np.random.default_rng(0).permutation(m)[log.context] % FOLDS
+    by_moments = d * (log.Y.shape[1] + 1) <= FEW and not sparse.issparse(log.X)
+    errors, without = (_errors_by_moments if by_moments else _errors_by_gradients)(log, fold)
+    explained = max(1 - errors.min() / without, 0) if without > 0 else 0.0
+    near = errors <= errors.min() * (1 + NEARLY * explained)
+    return min(penalty for penalty, is_near in zip(PENALTIES, near, strict=True) if is_near)
+
+
+def _errors_by_gradients(log: BanditLog, fold: np.ndarray) -> tuple[np.ndarray, float]:
+    """The squared error on the folds of rows, (n,), of each penalty, and without a model, by conjugate gradients."""
     errors, without = np.zeros(len(PENALTIES)), 0.0
-    for held in range(min(FOLDS, m)):
+    for held in np.unique(fold):
         rows = fold == held
         if rows.all():
             continue
@@ -202,9 +224,38 @@ def _choose(log: BanditLog) -> float:
         without += error(log.cost)
         for i, coef in enumerate(equations.by_gradients(PENALTIES, FOLD_TOLERANCE)):
             errors[i] += error(log.cost - modelled_cost(log, log.X @ coef))
-    explained = max(1 - errors.min() / without, 0) if without > 0 else 0.0
-    near = errors <= errors.min() * (1 + NEARLY * explained)
-    return min(penalty for penalty, is_near in zip(PENALTIES, near, strict=True) if is_near)
+    return errors, without
+
+
+def _errors_by_moments(log: BanditLog, fold: np.ndarray) -> tuple[np.ndarray, float]:
+    """As ``_errors_by_gradients``, from the second moments of (z, c, 1) in each fold, z the joint features of a row."""
+    errors, without = np.zeros(len(PENALTIES)), 0.0
+    of_fold = [_second_moments(log, np.flatnonzero(fold == held)) for held in np.unique(fold)]
+    if len(of_fold) == 1:
+        return errors, without
+    together = sum(of_fold)
+    for held in of_fold:
+        moments = together - held
+        means = moments[-1] / moments[-1, -1]
+        centred = moments / moments[-1, -1] - np.outer(means, means)
+        values, vectors = np.linalg.eigh(centred[:-2, :-2])
+        target = vectors.T @ centred[:-2, -2]
+        solutions = [np.zeros(len(values)), *(vectors @ (target / (values + penalty)) for penalty in PENALTIES)]
+        residuals = [np.append(-coef, [1.0, coef @ means[:-2] - means[-2]]) for coef in solutions]
+        first, *others = [each @ held @ each for each in residuals]
+        without, errors = without + first, errors + np.maximum(others, 0)
+    return errors, without
+
+
+def _second_moments(log: BanditLog, rows: np.ndarray) -> np.ndarray:
+    """Σ count · v vᵀ over some rows, v = (z, c, 1) and z the joint features of action and context."""
+    total = 0.0
+    for part in np.array_split(rows, -(-len(rows) // CHUNK)):
+        columns = log.actions.columns(log.Y[part])
+        joint = np.einsum("ij,ik->ijk", columns, log.X[log.context[part]]).reshape(len(part), -1)
+        joint = np.column_stack([joint, log.cost[part], np.ones(len(part))])
+        total = total + joint.T @ (joint * log.count[part][:, None])
+    return total
 
 
 def _solution(log: BanditLog, penalty: float) -> np.ndarray:
@@ -241,7 +292,7 @@ class _NormalEquations:
 
     def _sums(self, values: np.ndarray) -> np.ndarray:
         """Σ v z, (d, q + 1), of values v of the rows."""
-        by_label, by_context = self.log.action_map.sums_by_context(values)
+        by_label, by_context = self.log.row_map.to_contexts(values)
         return (np.column_stack([by_label, by_context]).T @ self.log.X).T
 
     def product(self, coef: np.ndarray, penalty: float) -> np.ndarray:
@@ -281,7 +332,7 @@ class _NormalEquations:
     def directly(self, penalty: float) -> np.ndarray:
         """B by Cholesky's factors; LinAlgError where rounding leaves none."""
         log, (d, columns) = self.log, self.shape
-        Y = np.column_stack([log.Y, np.ones(len(log.Y))])
+        Y = log.actions.columns(log.Y)
         gram = np.empty((columns, d, columns, d))
         for one, other in combinations_with_replacement(range(columns), 2):
             weight = np.bincount(log.context, self.share * Y[:, one] * Y[:, other], log.X.shape[0])
@@ -299,8 +350,3 @@ def _finite(values):
     if not np.isfinite(values).all():
         raise InputError("the cost model is not finite: features or costs this large need another unit")
     return values
-
-
-def modelled_cost(log: BanditLog, effects: np.ndarray) -> np.ndarray:
-    """Return ĉ(x_i, y_i) of each row, (n,), from what labels add to it in each context, (m, q + 1)."""
-    return log.action_map.log_prob(np.ascontiguousarray(effects[:, :-1]), -effects[:, -1])

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import InputError
-from .coherence import check_smooth
-from .dual import balance_at_radius
+from .phi_search import balance_at_radius
 from .validation import above_zero, number
 
 TINY = np.finfo(float).tiny
@@ -24,14 +23,14 @@ NARROW = 1e-4  # nearer to 0 or 1 than this, k of Cressie and Read loses digits
 class Worst(NamedTuple):
     """The worst case among costs z ≤ 0 whose largest is 0.
 
-    ``density`` is dQ/dP of each z; ``gamma`` and ``c`` the γ* and c* of the dual, in the units of z; ``start`` where
-    the search for one of similar costs may begin, None where nothing is searched for.
+    ``density`` is dQ/dP of each z; ``gamma`` and ``c`` the γ* and c* of the dual, in the units of z; ``guess`` is
+    for the search of one of similar costs, None where nothing is searched for.
     """
 
     density: np.ndarray
     gamma: float
     c: float
-    start: tuple[float, float] | None = None
+    guess: tuple[float, float] | None = None
 
 
 class Divergence(ABC):
@@ -49,11 +48,8 @@ class Divergence(ABC):
         """φ*(s), infinite where it is."""
 
     @abstractmethod
-    def worst(self, z: np.ndarray, share: np.ndarray, radius: float, start=None) -> Worst:
+    def worst(self, z: np.ndarray, share: np.ndarray, radius: float, guess=None) -> Worst:
         """Return the worst case over D(Q‖share) ≤ radius, for z ≤ 0 whose largest is 0 and that are not all equal."""
-
-    def check(self) -> None:  # noqa: B027, what has nothing to check
-        """Raise InputError with the reason why φ is no coherent divergence, if it is none."""
 
     def __repr__(self) -> str:
         values = ", ".join(f"{each:g}" if isinstance(each, Real) else repr(each) for each in vars(self).values())
@@ -63,7 +59,7 @@ class Divergence(ABC):
 class SmoothDivergence(Divergence):
     """A divergence with φ'(1) = 0 and φ''(1) > 0; one's own is a subclass with ``curvature`` and four methods.
 
-    The worst case has the density φ*'((z − c)/γ): see :mod:`drcrm.core.dual`.
+    The worst case has the density φ*'((z − c)/γ): see :mod:`drcrm.core.phi_search`.
     """
 
     curvature: float
@@ -80,18 +76,15 @@ class SmoothDivergence(Divergence):
         """φ*' and φ*'' at φ'(top) + drop, top ≥ 1: to be overridden where φ' is bounded, and their sum loses digits."""
         return self.derivatives(self.slope(top) + drop)
 
-    def worst(self, z, share, radius, start=None):
+    def worst(self, z, share, radius, guess=None):
         top = z == 0
         mass = share[top].sum()
         with np.errstate(all="ignore"):
             if radius >= mass * self.phi(1 / mass) + (1 - mass) * self.phi(np.float64(0)):
-                return Worst(top / mass, 0.0, 0.0, start)
+                return Worst(top / mass, 0.0, 0.0, guess)
             span = -z.min()
-            density, a, b, start = balance_at_radius(self, radius, z / span, share, start)
-            return Worst(density, span / b, -a * (span / b), start)
-
-    def check(self):
-        check_smooth(self)
+            density, a, b, guess = balance_at_radius(self, radius, z / span, share, guess)
+            return Worst(density, span / b, -a * (span / b), guess)
 
 
 class KL(SmoothDivergence):
@@ -213,8 +206,8 @@ class CressieRead(SmoothDivergence):
             return self._limit.conjugate(s)
         k, base = self.k, 1 + (self.k - 1) * np.asarray(s, dtype=float)
         with np.errstate(divide="ignore", over="ignore"):
-            found = (np.maximum(base, 0) ** (k / (k - 1)) - 1) / k
-        return np.where(base < 0, np.inf, found) if k < 1 else found
+            conjugate = (np.maximum(base, 0) ** (k / (k - 1)) - 1) / k
+        return np.where(base < 0, np.inf, conjugate) if k < 1 else conjugate
 
     def derivatives(self, s):
         return self.density(1.0, s)
@@ -241,7 +234,7 @@ class TotalVariation(Divergence):
     def conjugate(self, s):
         return np.where(np.asarray(s) <= 1, np.maximum(s, -1), np.inf)
 
-    def worst(self, z, share, radius, start=None):
+    def worst(self, z, share, radius, guess=None):
         top = z == 0
         moved, mass = radius / 2, share[top].sum()
         if moved >= 1 - mass or moved >= share[~top].sum():
@@ -274,7 +267,7 @@ class CVaR(Divergence):
     def conjugate(self, s):
         return np.maximum(s, 0) / self.alpha
 
-    def worst(self, z, share, radius, start=None):
+    def worst(self, z, share, radius, guess=None):
         density, edge = _tail(-z, share, self.alpha)
         return Worst(density / self.alpha, 0.0, -edge)
 

@@ -13,45 +13,50 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from .log import BanditLog
 from .risks import Risk
+from .validation import one_of
 
 KINK = 1e-3  # of Σ s |w (c − v)|: while R is more, the search is not over
+PATIENCE = 50  # rounds of the ratio's search after which the bracket is halved
 CLOSE = 1e-11  # a step of the ratio's search, in units of the range of costs, that is the last
 
 
 class Estimate(ABC):
-    """What all estimates share, bound to a log in which every row occurs.
+    """What all estimates share, of a log's costs, of which each occurs.
 
     ``moves_with_costs`` says whether a constant added to all costs, and to the cost model's, is added to the value of
     every risk that it may be under, and changes no slope.
 
     Parameters
     ----------
-    log : BanditLog
+    cost : array (n,)
+    count : array (n,)
+        How often each row occurs.
     modelled : array (n,), optional
         ĉ(x_i, y_i) of each row, for those that use a cost model.
+    context : integer array (n,), optional
+        Which of the m contexts a row belongs to, for the same.
     """
 
     uses_weights = True
     uses_model = False
     moves_with_costs = False
 
-    def __init__(self, log: BanditLog, modelled: np.ndarray | None = None):
-        self.cost = log.cost
-        self.size = float(log.size)
-        self.share = log.count / self.size
+    def __init__(self, cost: np.ndarray, count: np.ndarray, modelled=None, context=None):
+        self.cost = cost
+        self.size = float(count.sum())
+        self.share = count / self.size
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.cost)} rows)"
 
     @abstractmethod
     def evaluate(
-        self, risk: Risk, weight: np.ndarray, slope: np.ndarray, expected: np.ndarray | None, start: object
+        self, risk: Risk, weight: np.ndarray, slope: np.ndarray, expected: np.ndarray | None, guess: object
     ) -> tuple[float, np.ndarray | None, np.ndarray | None, object]:
         """Return the value, and its slopes in log π of each row, and in the expected modelled cost of each context.
 
-        ``weight`` and ``slope`` are w and ∂w/∂log π of each row, ``expected`` is m(x) of each context; ``start``, and
+        ``weight`` and ``slope`` are w and ∂w/∂log π of each row, ``expected`` is m(x) of each context; ``guess``, and
         the fourth result, are where searches inside begin: see ``Risk.evaluate``.
         """
 
@@ -59,9 +64,9 @@ class Estimate(ABC):
 class InversePropensity(Estimate):
     """ips."""
 
-    def evaluate(self, risk, weight, slope, expected, start):
-        value, worst, start = risk.evaluate(self.cost * weight, self.share, self.size, start)
-        return value, worst * (self.cost * slope), None, start
+    def evaluate(self, risk, weight, slope, expected, guess):
+        value, worst, guess = risk.evaluate(self.cost * weight, self.share, self.size, guess)
+        return value, worst * (self.cost * slope), None, guess
 
 
 class SelfNormalised(Estimate):
@@ -69,32 +74,35 @@ class SelfNormalised(Estimate):
 
     moves_with_costs = True
 
-    def __init__(self, log, modelled=None):
-        super().__init__(log)
-        self.bounds = self.cost.min(), self.cost.max()
+    def __init__(self, cost, count, modelled=None, context=None):
+        super().__init__(cost, count)
+        self.bounds = cost.min(), cost.max()
 
-    def evaluate(self, risk, weight, slope, expected, start):
+    def evaluate(self, risk, weight, slope, expected, guess):
         mean = self.share @ weight
         if not mean > 0:
             return np.nan, np.zeros(len(weight)), None, None
         if not risk.monotone:
             return self._about_the_ratio(risk, weight, slope, mean)
-        value, worst, total, start = self._ratio(risk, weight, mean, start)
+        value, worst, total, guess = self._worst_ratio(risk, weight, mean, guess)
         worst = worst * (self.cost - value)
         worst *= slope
-        return value, worst / total if total > 0 else np.zeros(len(weight)), None, start
+        return value, worst / total if total > 0 else np.zeros(len(weight)), None, guess
 
-    def _ratio(self, risk: Risk, weight: np.ndarray, mean: float, start) -> tuple[float, np.ndarray, float, object]:
-        """Return the smallest v with R(w (c − v)) ≤ 0, s = ∂R/∂z there, Σ s w, and where a next search may start.
+    def _worst_ratio(
+        self, risk: Risk, weight: np.ndarray, mean: float, guess
+    ) -> tuple[float, np.ndarray, float, object]:
+        """Return the smallest v with R(w (c − v)) ≤ 0, s = ∂R/∂z there, Σ s w, and a guess for a next search.
 
-        R(w (c − v)) is convex in v and falls: Newton's steps from below never pass the root, and one from above ends
-        below it. They stay between the least and the largest cost; after 50 the bracket is halved. Where few rows have
-        nearly all the weight and their costs pass v, the slope drops to that of the others: a step that is small by
-        their weight is not the last, unless costs above and below v have come to balance.
+        R(w (c − v)) is convex in v and falls, with the slope −Σ s w. Newton's steps from below never pass the root, and
+        one from above ends below it; they stay between the least and the largest cost, and after 50 the bracket is
+        halved. The last step is one smaller than ``CLOSE``, but for a kink: where few rows have nearly all the weight
+        and their costs pass v, the slope drops to that of the others, and a step that is small by their weight is not
+        the last unless costs above and below v have come to balance.
         """
         low, high = self.bounds
         close = CLOSE * max(high - low, abs(high), abs(low))
-        value, inner = (self.share @ (weight * self.cost) / mean, None) if start is None else start
+        value, inner = (self.share @ (weight * self.cost) / mean, None) if guess is None else guess
         value, rounds = min(max(value, low), high), 0
         while True:
             rounds += 1
@@ -102,15 +110,13 @@ class SelfNormalised(Estimate):
             z *= weight
             excess, worst, inner = risk.evaluate(z, self.share, self.size, inner)
             total = worst @ weight
-            if excess > 0:
-                low = value
-            else:
-                high = value
+            low, high = (value, high) if excess > 0 else (low, value)
             following = value + excess / total if total > 0 else low
-            if not low <= following <= high or rounds > 50:
+            if rounds > PATIENCE or not low <= following <= high:
                 following = (low + high) / 2
             if abs(following - value) <= close:
-                if following + close >= high or excess <= KINK * (worst @ np.abs(z)):
+                is_balanced = excess <= KINK * (worst @ np.abs(z))
+                if is_balanced or following + close >= high:
                     return following, worst, total, None if inner is None else (following, inner)
                 following += close  # past the kink
             value = following
@@ -130,16 +136,16 @@ class DoublyRobust(Estimate):
 
     uses_model = moves_with_costs = True
 
-    def __init__(self, log, modelled=None):
-        super().__init__(log)
-        self.residual = log.cost - modelled
-        self.context = log.context
+    def __init__(self, cost, count, modelled=None, context=None):
+        super().__init__(cost, count)
+        self.residual = cost - modelled
+        self.context = context
 
-    def evaluate(self, risk, weight, slope, expected, start):
+    def evaluate(self, risk, weight, slope, expected, guess):
         z = expected[self.context]
         z += weight * self.residual
-        value, worst, start = risk.evaluate(z, self.share, self.size, start)
-        return value, worst * (self.residual * slope), np.bincount(self.context, worst, len(expected)), start
+        value, worst, guess = risk.evaluate(z, self.share, self.size, guess)
+        return value, worst * (self.residual * slope), np.bincount(self.context, worst, len(expected)), guess
 
 
 class DirectMethod(Estimate):
@@ -148,13 +154,18 @@ class DirectMethod(Estimate):
     uses_weights = False
     uses_model = True
 
-    def __init__(self, log, modelled=None):
-        super().__init__(log)
-        self.share = np.bincount(log.context, self.share, log.X.shape[0])
+    def __init__(self, cost, count, modelled=None, context=None):
+        super().__init__(cost, count)
+        self.share = np.bincount(context, self.share)
 
-    def evaluate(self, risk, weight, slope, expected, start):
-        value, worst, start = risk.evaluate(expected, self.share, self.size, start)
-        return value, None, worst, start
+    def evaluate(self, risk, weight, slope, expected, guess):
+        value, worst, guess = risk.evaluate(expected, self.share, self.size, guess)
+        return value, None, worst, guess
 
 
 ESTIMATES = {"ips": InversePropensity, "snips": SelfNormalised, "dr": DoublyRobust, "dm": DirectMethod}
+
+
+def estimate_class(name: str) -> type[Estimate]:
+    """Return the class of an estimate; InputError for a name that there is not."""
+    return ESTIMATES[one_of(ESTIMATES, name, "estimate")]

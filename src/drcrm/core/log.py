@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 
 import numpy as np
 
 from ..errors import InputError
-from .action_map import SparseActions, TabledActions, action_map
+from .actions import LabelVectors, SparseRows, TabledRows
 from .validation import (
     WHOLE,
+    Features,
     check_actions,
     check_context,
     check_costs,
     check_features,
     check_integers,
     check_vector,
+    number,
     reject,
 )
 
@@ -48,21 +51,17 @@ class BanditLog:
         self.X = check_features(X)
         m = self.X.shape[0]
         self.Y = check_actions(Y, rows=m if context is None else None)
+        self.actions = LabelVectors(self.Y.shape[1])
         n = len(self.Y)
         self.propensity = check_vector(propensity, n, "propensity")
         reject((self.propensity <= 0) | (self.propensity > 1), self.propensity, "propensity", "a value in (0, 1]")
         self.cost = check_costs(cost, n)
         self.context = np.arange(n) if context is None else check_context(context, n, m)
-        self.count = np.ones(n, dtype=np.intp) if count is None else check_integers(count, n, "count")
-        reject(self.count < 0, self.count, "count", "0 or more")
-        if not self.count.any():
-            raise InputError(f"the log is empty: {n} rows, none of which occurs")
-        if self.count.sum(dtype=float) >= WHOLE:
-            raise InputError(f"count adds up to {self.count.sum(dtype=float):.6g}, expected less than {WHOLE:g}")
+        self.count = _check_count(np.ones(n, dtype=np.intp) if count is None else count, n)
 
     def __repr__(self) -> str:
-        (m, d), (n, q) = self.X.shape, self.Y.shape
-        return f"BanditLog({n} rows, {m} contexts, {d} features, {q} labels)"
+        m, d = self.X.shape
+        return f"BanditLog({len(self.Y)} rows, {m} contexts, {d} features, {self.actions})"
 
     @property
     def size(self) -> int:
@@ -74,33 +73,45 @@ class BanditLog:
         return np.log(self.propensity)
 
     @cached_property
-    def action_map(self) -> SparseActions | TabledActions:
-        """The map between scores of the contexts and values of the rows: see :mod:`drcrm.core.action_map`."""
-        return action_map(self.Y, self.context, self.X.shape[0])
+    def row_map(self) -> SparseRows | TabledRows:
+        """The map between scores of the contexts and values of the rows: see :mod:`drcrm.core.actions`."""
+        return self.actions.row_map(self.Y, self.context, self.X.shape[0])
 
     def recount(self, count) -> BanditLog:
         """Return the log with other multiplicities, without the rows that never occur and contexts without rows."""
-        count = check_integers(count, len(self.Y), "count")
+        count = _check_count(count, len(self.Y))
+        if count.all() and np.bincount(self.context, minlength=self.X.shape[0]).all():
+            return self._with(count=count)
         keep = count != 0
         used, context = np.unique(self.context[keep], return_inverse=True)
-        X = self.X if len(used) == self.X.shape[0] or not len(used) else self.X[used]
-        return BanditLog(X, self.Y[keep], self.propensity[keep], self.cost[keep], context, count[keep])
+        X = self.X if len(used) == self.X.shape[0] else self.X[used]
+        rows = {name: getattr(self, name)[keep] for name in ("Y", "propensity", "cost")}
+        return self._with(X=X, **rows, context=context, count=count[keep])
 
-    def with_contexts(self, X) -> BanditLog:
+    def with_contexts(self, X: Features) -> BanditLog:
         """Return the log with other features of the same contexts."""
-        return BanditLog(X, self.Y, self.propensity, self.cost, self.context, self.count)
+        return self._with(X=X)
 
-    def with_cost(self, cost) -> BanditLog:
-        """Return the log with other costs of the same rows."""
-        return BanditLog(self.X, self.Y, self.propensity, cost, self.context, self.count)
+    def with_cost(self, cost: np.ndarray) -> BanditLog:
+        """Return the log with other costs of the same rows, (n,)."""
+        return self._with(cost=cost)
+
+    def _with(self, **changes) -> BanditLog:
+        """The log with other arrays in place of some: what is derived from a checked log is not checked again."""
+        other = copy(self)
+        if changes.keys() & {"Y", "context"}:
+            other.__dict__.pop("row_map", None)
+        if "propensity" in changes:
+            other.__dict__.pop("log_propensity", None)
+        other.__dict__.update(changes)
+        return other
 
     def merged(self) -> tuple[BanditLog, np.ndarray]:
         """Return the log with rows equal in context, action, propensity and cost stored once, their counts added up.
 
         The new rows are ordered by context; the second result says which of them each old row went to.
         """
-        packed = np.packbits(self.Y, axis=1)
-        keys = [self.cost, self.propensity, *packed.T, self.context]
+        keys = [self.cost, self.propensity, *self.actions.sort_keys(self.Y), self.context]
         order = np.lexsort(keys)
         new = np.zeros(len(order), dtype=bool)
         new[0] = True
@@ -110,8 +121,19 @@ class BanditLog:
         group[order] = np.cumsum(new) - 1
         first = order[new]
         count = np.bincount(group, self.count).astype(np.intp)
-        rows = self.Y[first], self.propensity[first], self.cost[first], self.context[first], count
-        return BanditLog(self.X, *rows), group
+        rows = {name: getattr(self, name)[first] for name in ("Y", "propensity", "cost", "context")}
+        return self._with(**rows, count=count), group
+
+
+def _check_count(count, rows: int) -> np.ndarray:
+    """How often each row occurs; InputError where none does, or where they are more than floats tell apart."""
+    count = check_integers(count, rows, "count")
+    reject(count < 0, count, "count", "0 or more")
+    if not count.any():
+        raise InputError(f"the log is empty: {rows} rows, none of which occurs")
+    if count.sum(dtype=float) >= WHOLE:
+        raise InputError(f"count adds up to {count.sum(dtype=float):.6g}, expected less than {WHOLE:g}")
+    return count
 
 
 def as_log(log) -> BanditLog:
@@ -133,3 +155,15 @@ def clipping_constant(log: BanditLog) -> float:
     low, high = log.log_propensity[order[np.searchsorted(last, [-(-steps // 10), 9 * steps // 10], side="right")]]
     with np.errstate(over="ignore"):
         return float(np.exp(max(high - low, 1)))
+
+
+def as_clip(clip, log: BanditLog) -> float | None:
+    """Return M, that of the log for "auto", None for no clipping; InputError for anything else."""
+    if clip is None:
+        return None
+    if isinstance(clip, str):
+        if clip == "auto":
+            return clipping_constant(log)
+    elif number(clip) >= 1:
+        return float(clip)
+    raise InputError(f"clip is {clip!r}, expected 'auto', a number ≥ 1, or None")

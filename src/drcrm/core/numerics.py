@@ -22,7 +22,7 @@ def exp(x: np.ndarray, out: np.ndarray) -> np.ndarray:
     return out
 
 
-def shown(self: object) -> str:
+def constructor_repr(self: object) -> str:
     """A repr: the class with what its constructor stores and is no default, ``KLBall(radius=0.1)``; nothing fitted."""
     arguments = signature(type(self)).parameters
     stored = {name: value for name, value in vars(self).items() if name in arguments}

@@ -14,9 +14,9 @@ from scipy.optimize import minimize
 from ..errors import InputError
 from .log import BanditLog
 from .objective import Objective
-from .policies import ExponentialPolicy
 from .risks import KLBall
-from .scales import beyond_reason, feature_scales, spread
+from .scales import beyond_reason, spread
+from .validation import one_of
 from .weights import Likelihood
 
 PATIENCE = 200  # iterations after which a fit may be given up
@@ -47,13 +47,11 @@ class Units:
     centred: bool = True
 
     @classmethod
-    def of(cls, log: BanditLog, stopping: str) -> Units:
-        """Those of a log: the scale of each feature, and the deviation of the logged costs; or all 1."""
-        if stopping not in STOPPING:
-            raise InputError(f"stopping is {stopping!r}, expected one of {', '.join(map(repr, STOPPING))}")
-        if stopping == "public_code":
-            return cls(np.ones((log.X.shape[1], 1)), 1.0, centred=False)
-        return cls(feature_scales(log.X)[:, None], spread(log))
+    def of(cls, objective: Objective, stopping: str) -> Units:
+        """Those of a log: the scale of each feature, and the deviation of the costs; or all 1."""
+        if one_of(STOPPING, stopping, "stopping") == "public_code":
+            return cls(np.ones((objective.design.shape[0], 1)), 1.0, centred=False)
+        return cls(objective.design.scales, spread(objective.estimate.cost, objective.design.log.count))
 
 
 def minimize_objectives(
@@ -75,47 +73,49 @@ def minimize_objectives(
     """
     options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": tol, "maxcor": MEMORY}
     for objective in objectives:
-        seen = _seen_features(objective.log.X)
+        log, seen = objective.design.log, _seen_features(objective.design.log.X)
         narrow = objective if seen.all() else objective.with_features(np.flatnonzero(seen))
-        units = Units.of(narrow.log, stopping)
+        rows = np.append(seen, True) if objective.design.intercept else seen  # of Θ
+        units = Units.of(narrow, stopping)
 
-        def widened(x: np.ndarray, seen: np.ndarray = seen, units: Units = units) -> np.ndarray:
+        def widened(x: np.ndarray, rows: np.ndarray = rows, units: Units = units) -> np.ndarray:
             coef = start.copy()
-            coef[seen] = x.reshape(-1, start.shape[1]) / units.features
+            coef[rows] = x.reshape(-1, start.shape[1]) / units.features
             return coef
 
-        origin = (start[seen] * units.features).ravel()
+        origin = (start[rows] * units.features).ravel()
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             evaluate = _followed(narrow, origin, ridge, units)
-            _require_finite(narrow.log, *evaluate(origin), "where the fit starts")
+            _require_finite(log, *evaluate(origin), "where the fit starts")
             callback = _giving_up(hopeless, widened)
-            found = minimize(evaluate, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)
-            _require_finite(narrow.log, found.fun, found.x, f"after {found.nit} iterations")
-            coef = widened(found.x)
-            value = _defined(narrow, *narrow(coef[seen])[:2])
-        yield Fit(coef, value + ridge / 2 * _squared(found.x - origin), int(found.nit), bool(found.success))
+            end = minimize(evaluate, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)
+            _require_finite(log, end.fun, end.x, f"after {end.nit} iterations")
+            coef = widened(end.x)
+            value = _defined(narrow, *narrow(coef[rows])[:2])
+        yield Fit(coef, value + ridge / 2 * _squared(end.x - origin), int(end.nit), bool(end.success))
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def why_flat(objective: Objective, start: np.ndarray) -> str:
     """Say why L-BFGS has not moved from where it started, (d, q)."""
-    log, risk, largest = objective.log, objective.risk, objective.log.cost.max()
+    log, risk, cost = objective.design.log, objective.risk, objective.estimate.cost
+    largest = cost.max()
     value, gradient = objective(start)
     if gradient.any():
         return "its gradient there is within tol of 0"
-    if isinstance(objective.weight, Likelihood) and not log.cost.any():
+    if isinstance(objective.weight, Likelihood) and not cost.any():
         return "e^(−βc) is 0 for each cost c; subtract a constant from all costs"
-    if log.cost.min() == largest:
+    if cost.min() == largest:
         return "all costs are equal"
     if objective.estimate.uses_model:
         return "its gradient there is 0"
-    weight, slope = objective.weight(ExponentialPolicy(start).log_prob(log.X, log.Y, log.context), log.log_propensity)
+    weight, slope = objective.weight(objective.design.forward(start)[0], log.log_propensity)
     if not slope.any():
         return "no row's weight changes there: all are clipped, or vanish"
-    _, worst = risk(weight * (log.cost - value * objective.estimate.moves_with_costs), log.count)
-    if worst[log.cost < largest].any():
+    _, worst = risk(weight * (cost - value * objective.estimate.moves_with_costs), log.count)
+    if worst[cost < largest].any():
         return "its gradient there is 0"
-    share = log.count @ (log.cost == largest) / log.size
+    share = log.count @ (cost == largest) / log.size
     parameter = "radius" if getattr(risk, "radius", None) is not None else next(iter(signature(type(risk)).parameters))
     least = f", less than {-np.log(share):.3g}" if isinstance(risk, KLBall) else ""
     return (
@@ -125,14 +125,14 @@ def why_flat(objective: Objective, start: np.ndarray) -> str:
 
 
 def _followed(objective: Objective, origin: np.ndarray, ridge: float, units: Units) -> Callable:
-    """The objective as L-BFGS calls it, in its units: searches inside start where the last ones ended."""
-    start, level = None, 0.0
-    scales = np.repeat(units.features, objective.shape[1])
+    """The objective as L-BFGS calls it, in its units: searches inside begin where the last ones ended."""
+    guess, level = None, 0.0
+    scales = np.repeat(units.features, objective.design.shape[1])
     slopes = scales * units.cost
 
     def call(x: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal start
-        value, gradient, start = objective.evaluate(x / scales, start)
+        nonlocal guess
+        value, gradient, guess = objective.evaluate(x / scales, guess)
         value, gradient = (_defined(objective, value, gradient) - level) / units.cost, gradient / slopes
         if ridge:
             moved = x - origin
@@ -146,7 +146,7 @@ def _followed(objective: Objective, origin: np.ndarray, ridge: float, units: Uni
 
 def _defined(objective: Objective, value: float, gradient: np.ndarray) -> float:
     """A value; the largest cost where it is undefined for want of weights."""
-    return float(objective.log.cost.max() if np.isnan(value) and not gradient.any() else value)
+    return float(objective.estimate.cost.max() if np.isnan(value) and not gradient.any() else value)
 
 
 def _squared(vector: np.ndarray) -> float:

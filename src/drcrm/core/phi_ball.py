@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InputError
+from .coherence import check_coherent
 from .divergences import CVaR, as_divergence
 from .risks import Ball, checked_costs, homogeneous
 from .validation import above_half
@@ -48,7 +49,7 @@ class PhiBall(Ball):
 
     def __init__(self, divergence, radius: float | str | None = None, confidence: float = 0.95):
         self.divergence = as_divergence(divergence)
-        self.divergence.check()
+        check_coherent(self.divergence)
         if self.divergence.takes_radius:
             super().__init__(radius, confidence)
         elif radius is not None:
@@ -64,26 +65,27 @@ class PhiBall(Ball):
         return self.divergence.curvature
 
     @homogeneous
-    def evaluate(self, z, share, n, start=None):
-        found, start = self._worst_case(z, share, self.radius_at(n), start)
-        return found.value, found.weights, start
+    def evaluate(self, z, share, n, guess=None):
+        worst, guess = self._worst_case(z, share, self.radius_at(n), guess)
+        return worst.value, worst.weights, guess
 
     def worst_case(self, z, weights=None) -> WorstCase:
         """Return the worst case of costs z, (n,), that occur ``weights`` times; arguments and errors as of a call."""
         z, weights = checked_costs(z, weights)
         value, worst = self(z, weights)
         on = weights > 0
-        found, _ = self._worst_case(z[on], weights[on] / weights.sum(), self.radius_at(weights.sum()))
-        return WorstCase(value, worst, found.gamma, found.c)
+        dual, _ = self._worst_case(z[on], weights[on] / weights.sum(), self.radius_at(weights.sum()))
+        return WorstCase(value, worst, dual.gamma, dual.c)
 
-    def _worst_case(self, z, share, radius, start=None) -> tuple[WorstCase, object]:
+    def _worst_case(self, z, share, radius, guess=None) -> tuple[WorstCase, object]:
         largest = z.max()
         below = z - largest
         if radius == 0 or not below.any():
-            return WorstCase(share @ z, share, np.inf if below.any() else 0.0, largest + share @ below), start
-        found = self.divergence.worst(below, share, radius, start)
-        worst = share * found.density
-        return WorstCase(largest + worst @ below, worst, float(found.gamma), float(largest + found.c)), found.start
+            return WorstCase(share @ z, share, np.inf if below.any() else 0.0, largest + share @ below), guess
+        scaled = self.divergence.worst(below, share, radius, guess)
+        worst = share * scaled.density
+        value = largest + worst @ below
+        return WorstCase(value, worst, float(scaled.gamma), float(largest + scaled.c)), scaled.guess
 
 
 class CVaRRisk(PhiBall):

@@ -1,25 +1,12 @@
-"""The exponential policy with φ(x, y) = x ⊗ y, which factorises over the labels.
-
-    π_Θ(y|x) = Π_l σ(u_l)^{y_l} σ(−u_l)^{1−y_l},  u = xᵀΘ,  log π = y·u − Σ_l log(1 + e^{u_l})
-
-Source: sections 2.3 and 4 of the paper (exponential models, multi-label actions).
-"""
+"""Exponential policies: π_Θ(y|x) ∝ e^{s(y)}, s(y) linear in the scores u = xᵀΘ; see :mod:`drcrm.core.actions`."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import InputError
-from .action_map import action_map
-from .numerics import exp
-from .validation import as_float, check_actions, check_context, check_features, check_vector, with_constant
-
-if TYPE_CHECKING:
-    from .log import BanditLog
-
-LARGE = 700.0  # e^u does not overflow up to here, and 1 + e^u = e^u from far below
+from .actions import LabelVectors
+from .validation import Features, as_float, check_context, check_features, check_vector
 
 
 class ExponentialPolicy:
@@ -40,79 +27,63 @@ class ExponentialPolicy:
         if not np.isfinite(coef).all():
             raise InputError("coef has a NaN or infinite entry, expected finite coefficients")
         self.coef = coef
+        self.actions = LabelVectors(coef.shape[1])
         self.intercept = (
             np.zeros(coef.shape[1]) if intercept is None else check_vector(intercept, coef.shape[1], "intercept")
         )
 
     def __repr__(self) -> str:
-        return f"ExponentialPolicy({self.coef.shape[0]} features, {self.coef.shape[1]} labels)"
+        return f"ExponentialPolicy({self.coef.shape[0]} features, {self.actions})"
 
-    def without_intercept(self, log: BanditLog) -> tuple[BanditLog, np.ndarray]:
-        """Return a log and Θ of this policy on its contexts: with a constant appended, if there is an intercept."""
-        if not self.intercept.any():
-            return log, self.coef
-        return log.with_contexts(with_constant(log.X)), np.vstack([self.coef, self.intercept])
+    @property
+    def stacked(self) -> np.ndarray:
+        """Θ of contexts with a constant 1 appended, shape (d + 1, q): the intercept is its last row."""
+        return np.vstack([self.coef, self.intercept])
 
     def decision_function(self, X) -> np.ndarray:
         """Return the label scores u = XΘ, and the intercept, shape (n, q)."""
         X = check_features(X)
         if X.shape[1] != self.coef.shape[0]:
             raise InputError(f"X has {X.shape[1]} features, the policy has {self.coef.shape[0]}")
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = X @ self.coef + self.intercept
-        if not np.isfinite(scores).all():
-            raise InputError("X times coef is beyond the range of floating-point numbers")
-        return scores
+        return linear_scores(X, self.coef, self.intercept)
 
     def marginals(self, X) -> np.ndarray:
         """Return P(y_l = 1 | x) = σ(u_l), shape (n, q)."""
-        return partition(self.decision_function(X))[1]
+        return self.actions.log_partition(self.decision_function(X))[1]
 
     def greedy(self, X) -> np.ndarray:
         """Return the most probable action, y_l = 1[u_l ≥ 0], shape (n, q)."""
-        return (self.decision_function(X) >= 0).astype(np.int64)
+        return self.actions.most_probable(self.decision_function(X))
 
     def log_prob(self, X, Y, context=None) -> np.ndarray:
         """Return log π(y_i | x_{context_i}) ≤ 0, shape (n,); without ``context``, row i of Y belongs to row i of X."""
         scores = self.decision_function(X)
-        Y = check_actions(Y, rows=len(scores) if context is None else None)
+        Y = self.actions.check(Y, rows=len(scores) if context is None else None)
         context = np.arange(len(scores)) if context is None else check_context(context, len(Y), len(scores))
-        if Y.shape[1] != scores.shape[1]:
-            raise InputError(f"Y has {Y.shape[1]} labels, the policy has {scores.shape[1]}")
-        log_partition, _ = partition(scores)
-        found = action_map(Y, context, len(scores)).log_prob(scores, log_partition)
-        return np.minimum(found, 0, out=found)  # rounding may leave it above
+        log_partition, _ = self.actions.log_partition(scores)
+        log_prob = self.actions.row_map(Y, context, len(scores)).to_rows(scores, log_partition)
+        return np.minimum(log_prob, 0, out=log_prob)  # rounding may leave it above
 
     def sample(self, X, random_state=None) -> np.ndarray:
         """Draw one action for each row of X, shape (n, q); ``random_state`` is a seed or a numpy Generator."""
-        marginals = self.marginals(X)
-        return (np.random.default_rng(random_state).random(marginals.shape) < marginals).astype(np.int64)
+        return self.actions.draw(self.marginals(X), np.random.default_rng(random_state))
 
 
-def partition(scores: np.ndarray, buffers: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return Σ_l log(1 + e^{u_l}), shape (m,), and σ(u), shape (m, q), from scores u of shape (m, q).
-
-    One exponential for both. ``buffers`` (2, m, q) is written to, and holds σ(u) afterwards: what evaluates many times
-    need not allocate.
-    """
-    marginals, total = np.empty((2, *scores.shape)) if buffers is None else buffers
-    large = scores.max() > LARGE
-    exp(np.minimum(scores, LARGE) if large else scores, out=marginals)
-    np.add(marginals, 1, out=total)
-    np.divide(marginals, total, out=marginals)
-    ones = np.ones(scores.shape[1])
-    log_partition = np.log(total, out=total) @ ones
-    if large:
-        log_partition += np.maximum(scores - LARGE, 0) @ ones
-    return log_partition, marginals
+def linear_scores(X: Features, coef: np.ndarray, intercept: np.ndarray | None = None) -> np.ndarray:
+    """Return u = XΘ, and the intercept, shape (m, q); InputError beyond the range of numbers."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = X @ coef if intercept is None else X @ coef + intercept
+    if not np.isfinite(scores).all():
+        raise InputError("X times coef is beyond the range of floating-point numbers")
+    return scores
 
 
 def as_policy(policy) -> ExponentialPolicy:
     """Return an exponential policy, or that of a fitted estimator; InputError for anything else."""
-    found = policy if isinstance(policy, ExponentialPolicy) else getattr(policy, "policy_", None)
-    if not isinstance(found, ExponentialPolicy):
+    own = policy if isinstance(policy, ExponentialPolicy) else getattr(policy, "policy_", None)
+    if not isinstance(own, ExponentialPolicy):
         raise InputError(
             f"policy is of type {type(policy).__name__}, expected an ExponentialPolicy or a fitted estimator; "
             "of a pipeline, its last step, with X as the others make it"
         )
-    return found
+    return own

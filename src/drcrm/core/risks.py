@@ -17,8 +17,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..errors import InputError
-from .numerics import shown
-from .tilt import exponential_weights, tilt_to
+from .kl_search import exponential_weights, tilt_to
+from .numerics import constructor_repr
 from .validation import above_half, above_zero, at_least_zero, check_vector, reject
 
 Evaluation = tuple[float, np.ndarray, float | None]
@@ -40,13 +40,13 @@ def homogeneous(evaluate: Callable[..., Evaluation]) -> Callable[..., Evaluation
     """
 
     @wraps(evaluate)
-    def within_range(self, z, share, n, start=None):
+    def within_range(self, z, share, n, guess=None):
         scale = max(z.max(), -z.min())
         if SMALL <= scale <= HUGE or scale == 0:
-            return evaluate(self, z, share, n, start)
+            return evaluate(self, z, share, n, guess)
         if not scale < np.inf:
             return np.nan, np.full(len(z), np.nan), None
-        value, gradient, following = evaluate(self, z / scale, share, n, start)
+        value, gradient, following = evaluate(self, z / scale, share, n, guess)
         return value * scale, gradient, following
 
     return within_range
@@ -74,7 +74,7 @@ class Risk(ABC):
 
     monotone = False
     robust_end: Literal["low", "high"] = "high"
-    __repr__ = shown
+    __repr__ = constructor_repr
 
     def __call__(self, z, weights=None) -> tuple[float, np.ndarray]:
         z, weights = checked_costs(z, weights)
@@ -92,11 +92,11 @@ class Risk(ABC):
         return float(value), gradient
 
     @abstractmethod
-    def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, start: float | None = None) -> Evaluation:
+    def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: float | None = None) -> Evaluation:
         """The formula itself, unchecked, with share = w/n: z finite, share positive, of one length, at least one.
 
-        A search inside begins at ``start``; the third result is where the next, with similar z, may begin. It moves
-        last digits only. None where nothing is searched for.
+        A search inside begins at ``guess``; the third result is a guess for the next, with similar z. It moves last
+        digits only. None where nothing is searched for.
         """
 
 
@@ -117,7 +117,7 @@ class MeanRisk(Risk):
 
     monotone = True
 
-    def evaluate(self, z, share, n, start=None):
+    def evaluate(self, z, share, n, guess=None):
         return share @ z, share, None
 
 
@@ -134,7 +134,7 @@ class VariancePenalizedRisk(Risk):
         self.penalty = at_least_zero(penalty, "penalty")
 
     @homogeneous
-    def evaluate(self, z, share, n, start=None):
+    def evaluate(self, z, share, n, guess=None):
         mean, _, pull, variance = _moments(z, share)
         if variance == 0 or n <= 1:
             return mean, share, None
@@ -158,7 +158,7 @@ class BoltzmannRisk(Risk):
     def __init__(self, temperature: float):
         self.temperature = above_zero(temperature, "temperature")
 
-    def evaluate(self, z, share, n, start=None):
+    def evaluate(self, z, share, n, guess=None):
         value, gradient, _ = _tilt(z, share, 1 / self.temperature)
         return value, gradient, None
 
@@ -184,7 +184,7 @@ class AdaptiveBoltzmannRisk(Risk):
         self.variance = variance
 
     @homogeneous
-    def evaluate(self, z, share, n, start=None):
+    def evaluate(self, z, share, n, guess=None):
         mean, centred, pull, variance = _moments(z, share)
         if variance == 0 or self.radius == 0:
             return mean, share, None
@@ -238,25 +238,25 @@ class KLBall(Ball):
     The gradient is the worst-case Q, the Boltzmann weights at the temperature where KL(Q‖P_n) = ε; for
     ε ≥ log(n/#argmax) Q is uniform on the largest z.
 
-    The radius is in nats, φ''(1) = 1. Where the search for the temperature starts moves KL(Q‖P_n) by a relative 1e-11
+    The radius is in nats, φ''(1) = 1. The guess for the temperature moves KL(Q‖P_n) by a relative 1e-11
     at most.
     """
 
     curvature = 1.0
 
     @homogeneous
-    def evaluate(self, z, share, n, start=None):
+    def evaluate(self, z, share, n, guess=None):
         radius = self.radius_at(n)
         largest = z.max()
         below = z - largest
         top = below == 0
         if top.all() or radius >= -np.log(share[top].sum()):
-            return *_largest(z, share, top), start
+            return *_largest(z, share, top), guess
         if radius == 0:
-            return share @ z, share, start
+            return share @ z, share, guess
         span = -below.min()
         below /= span
-        worst, following = tilt_to(radius, below, share, start)
+        worst, following = tilt_to(radius, below, share, guess)
         return largest + span * (worst @ below), worst, following
 
 
@@ -272,7 +272,7 @@ class Chi2Ball(Ball):
     curvature = 2.0
 
     @homogeneous
-    def evaluate(self, z, share, n, start=None):
+    def evaluate(self, z, share, n, guess=None):
         radius = self.radius_at(n)
         largest = z.max()
         below = z - largest
@@ -283,42 +283,46 @@ class Chi2Ball(Ball):
             return share @ z, share, None
         # The threshold for a superset of the support never exceeds the true one, so shrinking the support to what
         # lies above it ends, in a few rounds, at the support itself: a row that is dropped stays dropped.
-        active, size, unit = share, len(z), 1.0
+        support, size, unit = share, len(z), 1.0
         while True:
-            mass = active.sum()
-            if size == len(z) and radius < TINY_RADIUS:
-                mass = 1.0
-            mean = active @ below / mass
+            mass = 1.0 if size == len(z) and radius < TINY_RADIUS else support.sum()
+            mean = support @ below / mass
             centred = below - mean
             if radius > LARGE_RADIUS:
                 # Nearly all mass may be on one z, from which the mean differs in its last digits alone: from there on.
-                centred = below - below[np.argmin(np.where(active > 0, abs(centred), np.inf))]
-                centred -= active @ centred / mass
-            pull = active * centred
-            spread = np.sqrt(pull @ centred / mass)
-            stretch = np.sqrt(max(radius + (mass - 1) * (1 + radius), 0))
-            if stretch > 0 and spread < SMALL and 0 < (extent := -below[active > 0].min()) < 1e10 * SMALL:
-                below = np.where(active > 0, below / extent, 0)  # its squares lose digits: on in units of its range
+                centred = below - below[np.argmin(np.where(support > 0, abs(centred), np.inf))]
+                centred -= support @ centred / mass
+            pull = support * centred
+            deviation = np.sqrt(pull @ centred / mass)
+            stretch = np.sqrt(max(radius + (mass - 1) * (1 + radius), 0))  # how many deviations the ball allows
+            if stretch > 0 and deviation < SMALL and 0 < (extent := -below[support > 0].min()) < 1e10 * SMALL:
+                below = np.where(support > 0, below / extent, 0)  # its squares lose digits: on in units of its range
                 unit *= extent
                 continue
-            if spread == 0 or stretch == 0:
-                return largest + unit * mean, active / mass, None
-            above = centred > -spread / stretch
+            if deviation == 0 or stretch == 0:
+                return largest + unit * mean, support / mass, None
+            above = centred > -deviation / stretch
             if size < len(z):
-                above &= active > 0
+                above &= support > 0
             remaining = np.count_nonzero(above)
             if remaining == size:
-                worst = pull * (stretch / spread)
-                worst += active
+                worst = pull * (stretch / deviation)
+                worst += support
                 worst /= mass
-                np.maximum(worst, 0, out=worst)
-                excess = worst.sum() - 1
-                if abs(excess) > UNEVEN:  # the rounding of Σ active · centred, many times enlarged
-                    worst -= active * (excess / mass)
-                    np.maximum(worst, 0, out=worst)
-                    worst /= worst.sum()
-                return min(largest + unit * mean + unit * (spread * stretch), largest), worst, None
-            active, size = share * above, remaining
+                value = largest + unit * mean + unit * (deviation * stretch)
+                return min(value, largest), _evened(worst, support, mass), None
+            support, size = share * above, remaining
+
+
+def _evened(worst: np.ndarray, support: np.ndarray, mass: float) -> np.ndarray:
+    """Worst-case weights, written over, that are ≥ 0 with the sum 1 where rounding has let them miss it."""
+    np.maximum(worst, 0, out=worst)
+    excess = worst.sum() - 1
+    if abs(excess) > UNEVEN:  # the rounding of Σ share · centred, many times enlarged
+        worst -= support * (excess / mass)
+        np.maximum(worst, 0, out=worst)
+        worst /= worst.sum()
+    return worst
 
 
 class LogSmoothingRisk(Risk):
@@ -335,7 +339,7 @@ class LogSmoothingRisk(Risk):
     def __init__(self, smoothing: float):
         self.smoothing = above_zero(smoothing, "smoothing")
 
-    def evaluate(self, z, share, n, start=None):
+    def evaluate(self, z, share, n, guess=None):
         inside = self.smoothing * z
         if inside.max() >= 1:
             raise InputError(
@@ -358,7 +362,7 @@ class LogSumExpRisk(Risk):
     def __init__(self, temperature: float):
         self.temperature = above_zero(temperature, "temperature")
 
-    def evaluate(self, z, share, n, start=None):
+    def evaluate(self, z, share, n, guess=None):
         largest = z.max()
         below = z - largest
         if -below.min() < FLAT * self.temperature:

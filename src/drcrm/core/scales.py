@@ -35,12 +35,12 @@ def feature_scales(X: Features) -> np.ndarray:
     return np.where(largest > 0, largest, 1)
 
 
-def spread(log: BanditLog) -> float:
-    """Return the deviation of the logged costs, the unit of an objective; where all are equal their size, or 1."""
-    least, most = log.cost.min(), log.cost.max()
+def spread(cost: np.ndarray, count: np.ndarray) -> float:
+    """Return the deviation of costs that occur ``count`` times, an objective's unit; of equal ones their size, or 1."""
+    least, most = cost.min(), cost.max()
     if least == most:
         return abs(float(least)) or 1.0
-    share, place = log.count / log.size, (log.cost - least) / (most - least)
+    share, place = count / count.sum(), (cost - least) / (most - least)
     return float((most - least) * np.sqrt(share @ (place - share @ place) ** 2))
 
 
@@ -84,8 +84,8 @@ def unlike_scales(scales: np.ndarray, names: Sequence[int | str] | None = None) 
 
 def _listed(columns: np.ndarray, names: Sequence[int | str] | None) -> str:
     """Columns by their names, or their numbers from 0; of many the first."""
-    shown = [repr(each.item() if names is None else names[each]) for each in columns[:SHOWN]]
-    return ", ".join([*shown, "…"] if len(columns) > SHOWN else shown)
+    first = [repr(each.item() if names is None else names[each]) for each in columns[:SHOWN]]
+    return ", ".join([*first, "…"] if len(columns) > SHOWN else first)
 
 
 def beyond_reason(log: BanditLog) -> str:

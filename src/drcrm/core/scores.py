@@ -8,26 +8,21 @@ import numpy as np
 
 from ..errors import InputError
 from .bounds import upper_bound
+from .design import Design, importance_weights
 from .log import BanditLog
 from .objective import Objective
-from .policies import ExponentialPolicy
 from .risks import KLBall, MeanRisk
 from .weights import Clipped
 
-UNMODELLED = ("ips", "clipped_ips", "snips", "clipped_snips")
+UNMODELLED = {"ips": "IPS", "clipped_ips": "clipped IPS", "snips": "SNIPS", "clipped_snips": "clipped SNIPS"}
+SCORES = {  # by what they are called in print
+    **UNMODELLED,
+    "dr": "DR",
+    "dr_bound": "DR bound",
+    "snips_bound": "SNIPS bound",
+    "ls_bound": "LS bound",
+}
 LOW_WEIGHT, SURE = 0.1, 5  # a mean weight, and standard errors from 1
-SCORES = (*UNMODELLED, "dr", "dr_bound", "snips_bound", "ls_bound")
-
-
-def log_weights(policy: ExponentialPolicy, log: BanditLog) -> np.ndarray:
-    """Return log(π(y_i|x_i)/p_i), shape (n,)."""
-    return policy.log_prob(log.X, log.Y, log.context) - log.log_propensity
-
-
-def importance_weights(policy: ExponentialPolicy, log: BanditLog) -> np.ndarray:
-    """Return π(y_i|x_i)/p_i, shape (n,), infinite beyond the range of numbers."""
-    with np.errstate(over="ignore"):
-        return np.exp(log_weights(policy, log))
 
 
 def low_weights(weight: np.ndarray, log: BanditLog) -> str:
@@ -72,8 +67,8 @@ def off_policy_scores(weight, cost, clip: float, count=None) -> dict[str, float]
     n = count.sum()
 
     def ratio(w, denominator):
-        found = float((count * w) @ cost / denominator) if denominator > 0 else np.nan
-        return found if np.isfinite(found) else np.nan
+        mean = float((count * w) @ cost / denominator) if denominator > 0 else np.nan
+        return mean if np.isfinite(mean) else np.nan
 
     return {
         "ips": ratio(weight, n),
@@ -99,40 +94,52 @@ class HeldoutScores:
         M, from the training part.
     effects : array (m, q + 1), optional
         Of the training part's cost model on the held-out contexts; without it, the scores that use one are NaN.
+    intercept : bool
+        Whether the last row of Θ is an intercept.
+
+    Attributes
+    ----------
+    logged : float
+        The mean of the logged costs.
     """
 
-    def __init__(self, log: BanditLog, clip: float, effects: np.ndarray | None = None):
-        self._log, self._clip = log, clip
+    def __init__(self, log: BanditLog, clip: float, effects: np.ndarray | None = None, intercept: bool = False):
+        self._clip = clip
+        self.logged = log.count @ log.cost / log.size
+        # Two passes forward, whose last digits differ: published scores are of both.
+        self._weighed = Design(log, intercept=intercept)
+        self._bounded = Design(log, effects, intercept, trains=True)
         bound, weight = KLBall("auto"), Clipped(clip)
-        self._objectives = {"snips_bound": Objective(log, bound, weight, "snips")}
+        self._objectives = {"snips_bound": Objective(self._bounded, bound, weight, "snips")}
         if effects is not None:
-            self._objectives["dr"] = Objective(log, MeanRisk(), weight, "dr", effects)
-            self._objectives["dr_bound"] = Objective(log, bound, weight, "dr", effects)
+            self._objectives["dr"] = Objective(self._bounded, MeanRisk(), weight, "dr")
+            self._objectives["dr_bound"] = Objective(self._bounded, bound, weight, "dr")
 
     def unmodelled(self, coef: np.ndarray) -> list[float]:
         """Return the four scores of ``off_policy_scores`` at Θ, (d, q)."""
         return self._unmodelled(self._weight(coef))
 
-    def __call__(self, coef: np.ndarray) -> list[float]:
-        """Return all scores at Θ, (d, q), in the order of ``SCORES``."""
-        values = dict.fromkeys(SCORES[len(UNMODELLED) :], np.nan)
-        values |= {name: objective(coef)[0] for name, objective in self._objectives.items()}
-        weight = self._weight(coef)
+    def __call__(self, coef: np.ndarray) -> dict[str, float]:
+        """Return all scores at Θ, (d, q), by their names in the order of ``SCORES``."""
+        weight, estimated = self._weight(coef), self._bounded.forward(coef)
+        values = dict(zip(UNMODELLED, self._unmodelled(weight), strict=True))
+        values |= {name: objective.estimated(*estimated)[0] for name, objective in self._objectives.items()}
         values["ls_bound"] = self._log_smoothing(weight)
-        return [*self._unmodelled(weight), *(value if np.isfinite(value) else np.nan for value in values.values())]
+        return {name: value if np.isfinite(value := values.get(name, np.nan)) else np.nan for name in SCORES}
 
     def _weight(self, coef: np.ndarray) -> np.ndarray:
-        return importance_weights(ExponentialPolicy(coef), self._log)
+        return importance_weights(self._weighed.forward(coef)[0], self._weighed.log)
 
     def _unmodelled(self, weight: np.ndarray) -> list[float]:
-        return list(off_policy_scores(weight, self._log.cost, self._clip, self._log.count).values())
+        log = self._weighed.log
+        return list(off_policy_scores(weight, log.cost, self._clip, log.count).values())
 
     def _log_smoothing(self, weight: np.ndarray) -> float:
         """The bound by logarithmic smoothing; NaN for costs above 0, or beyond the range of numbers."""
         with np.errstate(over="ignore", invalid="ignore"):
-            z = weight * self._log.cost
+            z = weight * self._weighed.log.cost
         try:
-            return upper_bound(z, method="log_smoothing", weights=self._log.count)
+            return upper_bound(z, method="log_smoothing", weights=self._weighed.log.count)
         except InputError:
             return np.nan
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from collections.abc import Iterable
+from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
@@ -11,7 +12,6 @@ from ..errors import InputError
 
 Features = np.ndarray | sparse.csr_array
 
-MANY = 10  # actions that are not all one-hot by chance
 WHOLE = 1e15  # floats tell whole numbers apart up to 2^53
 
 
@@ -69,9 +69,9 @@ def check_actions(Y, rows: int | None = None, name: str = "Y") -> np.ndarray:
     bad = ~((Y == 0) | (Y == 1))
     if bad.any():
         row, label = np.argwhere(bad)[0]
-        found = Y[row, label]
-        found = found.item() if isinstance(found, np.generic) else found
-        raise InputError(f"{name} has {found!r} in row {row}, label {label}, expected 0 or 1")
+        odd = Y[row, label]
+        odd = odd.item() if isinstance(odd, np.generic) else odd
+        raise InputError(f"{name} has {odd!r} in row {row}, label {label}, expected 0 or 1")
     return np.ascontiguousarray(Y, dtype=np.uint8)
 
 
@@ -91,19 +91,6 @@ def check_costs(cost, rows: int) -> np.ndarray:
         wrapped = f"less in the unsigned type {given.name}, in which −1 is {np.iinfo(given).max}; give a signed type"
         reject(checked > np.iinfo(given).max // 2, checked, "cost", wrapped)
     return checked
-
-
-def check_not_one_hot(Y: np.ndarray) -> None:
-    """Raise InputError where all of at least 10 actions (n, q), q > 2, have exactly one 1, and not all the same.
-
-    Fewer may have so by chance. All the same action are a policy that always does the same.
-    """
-    n, q = Y.shape
-    if q > 2 and n >= MANY and (Y.sum(axis=1) == 1).all() and (Y[0] != Y).any():
-        raise InputError(
-            f"every row of Y has exactly one 1: that is a single choice among {q} actions, which is not supported; "
-            f"expected {q} labels, each of which is 0 or 1 whatever the others are"
-        )
 
 
 def check_integers(values, rows: int, name: str) -> np.ndarray:
@@ -128,28 +115,49 @@ def reject(bad: np.ndarray, values: np.ndarray, name: str, expected: str) -> Non
         raise InputError(f"{name} is {values[row]} in row {row}, expected {expected}")
 
 
+def one_of(allowed: Iterable[str], value: object, name: str) -> str:
+    """Return ``value``; InputError unless it is one of the names allowed."""
+    if not (isinstance(value, str) and value in allowed):
+        raise InputError(f"{name} is {value!r}, expected one of {', '.join(map(repr, allowed))}")
+    return value
+
+
 def at_least_zero(value: float, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is finite and 0 or more."""
-    found = number(value)
-    if not 0 <= found < np.inf:
+    checked = number(value)
+    if not 0 <= checked < np.inf:
         raise InputError(f"{name} is {value!r}, expected a finite number ≥ 0")
-    return found
+    return checked
 
 
 def above_zero(value: float, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is finite and above 0."""
-    found = number(value)
-    if not 0 < found < np.inf:
+    checked = number(value)
+    if not 0 < checked < np.inf:
         raise InputError(f"{name} is {value!r}, expected a finite number > 0")
-    return found
+    return checked
 
 
 def above_half(value: float, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is a probability above one half and below 1."""
-    found = number(value)
-    if not 0.5 < found < 1:
+    checked = number(value)
+    if not 0.5 < checked < 1:
         raise InputError(f"{name} is {value!r}, expected a number above ½ and below 1")
-    return found
+    return checked
+
+
+def whole_number(value: object, name: str) -> int:
+    """Return ``value``; InputError unless it is a whole number of at least 1."""
+    if not (isinstance(value, Integral) and 1 <= number(value) < np.inf):
+        raise InputError(f"{name} is {value!r}, expected a whole number of at least 1")
+    return value
+
+
+def truth_value(value: object, name: str) -> bool:
+    """Return ``value``; InputError unless it is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} is {value!r}, expected True or False")
+    return value
 
 
 def number(value: object) -> float:
@@ -182,6 +190,6 @@ def _as_numbers(values, name: str) -> np.ndarray:
         raise InputError(f"{name} is not an array of numbers") from None
     if values.dtype.kind not in "biufO":
         text = values.dtype.kind in "US" and values.size
-        found = f"text such as {values.flat[0].item()!r}" if text else values.dtype.name
-        raise InputError(f"{name} is not an array of numbers, but of {found}")
+        kind = f"text such as {values.flat[0].item()!r}" if text else values.dtype.name
+        raise InputError(f"{name} is not an array of numbers, but of {kind}")
     return values

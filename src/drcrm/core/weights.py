@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from ..errors import InputError
-from .numerics import exp, shown
+from .numerics import constructor_repr, exp
 from .validation import above_zero
 
 Weighted = tuple[np.ndarray, np.ndarray]
@@ -19,11 +19,12 @@ Weighted = tuple[np.ndarray, np.ndarray]
 class Weight(ABC):
     """What all weights share: ``weight(log_prob, log_propensity) → (value, slope)``, each (n,).
 
-    ``robust_end`` says which end of a grid of its parameter is more robust.
+    ``robust_end`` says which end of a grid of its ``parameter`` is more robust.
     """
 
     robust_end = "high"
-    __repr__ = shown
+    parameter: str
+    __repr__ = constructor_repr
 
     @abstractmethod
     def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> Weighted:
@@ -67,6 +68,8 @@ class Implicit(Weight):
         λ.
     """
 
+    parameter = "exploration"
+
     def __init__(self, exploration: float):
         self.exploration = above_zero(exploration, "exploration")
 
@@ -89,6 +92,7 @@ class Smoothed(Weight):
     """
 
     robust_end = "low"
+    parameter = "exponent"
 
     def __init__(self, exponent: float):
         self.exponent = above_zero(exponent, "exponent")
@@ -111,6 +115,7 @@ class Shrunk(Weight):
     """
 
     robust_end = "low"
+    parameter = "shrinkage"
 
     def __init__(self, shrinkage: float):
         self.shrinkage = above_zero(shrinkage, "shrinkage")
@@ -131,4 +136,14 @@ class Likelihood(Weight):
         return log_prob, np.ones(len(log_prob))
 
 
+CLIPPED = "clipped"  # min(M, w), of which an estimator knows M
 WEIGHTS = {"implicit": Implicit, "smoothed": Smoothed, "shrunk": Shrunk}
+
+
+def as_weight(weight, name: str = "weight") -> Weight | None:
+    """Return a weight, or None for "clipped"; InputError for anything else."""
+    if isinstance(weight, Weight):
+        return weight
+    if isinstance(weight, str) and weight == CLIPPED:
+        return None
+    raise InputError(f"{name} is {weight!r}, expected 'clipped' or a weight such as Implicit(0.1)")

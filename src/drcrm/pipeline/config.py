@@ -14,8 +14,10 @@ from typing import NamedTuple
 
 import jsonschema
 
+from ..core.algorithms import find_estimator
+from ..core.starts import STARTS
 from ..errors import InputError, printable
-from ..registry import PAPERS, SCORES, STARTS, find_estimator
+from ..registry import PAPERS, SCORES
 from .lookups import all_starts
 from .names import check_file_name
 
@@ -115,7 +117,7 @@ def left_out(given: Mapping, config: Mapping, name: str) -> str:
 
 def unknown_experiment(name: str, config: Mapping) -> str:
     """What to say of an experiment that a configuration has not; nothing of one that it has."""
-    targets = [*config["experiments"], "theory"]
+    targets = [*config["experiments"], "theory", "studies"]
     if name in targets:
         return ""
     if Path(f"results/{name}/metrics.csv").exists():
@@ -208,6 +210,12 @@ def _unknown_names(config: Mapping, names: Mapping) -> Iterator[Fault]:
         starts = experiment.get("ablation", {}).get("starts", [])
         yield from _unknown((*path, "ablation", "starts"), starts, STARTS, "start")
     yield from _unknown(("theory", "datasets"), config["theory"]["datasets"], names["datasets"], "data set")
+    for name, study in config["studies"].items():
+        path = "studies", name
+        yield from _unknown((*path, "algorithms"), study.get("algorithms", []), names["algorithms"], "algorithm")
+        yield from _unknown((*path, "runs"), study.get("runs", {}), names["experiments"], "experiment")
+        for experiment, seeds in study.get("runs", {}).items():
+            yield from _unknown((*path, "runs", experiment), seeds, names["datasets"], "data set")
     yield from _unknown(("run",), config["run"], names["experiments"], "experiment")
 
 

@@ -20,13 +20,13 @@ def source_files(step: str, package: Path = PACKAGE, steps: str = STEPS) -> list
     ImportError says where an import leads to no file of the package: a change there would go unnoticed.
     """
     modules = _modules(package)
-    found, queue = set(), _executed(f"{package.name}.{steps}.{step}", None, modules)
-    while queue:
-        module = queue.pop()
-        if module not in found:
-            found.add(module)
-            queue.extend(_imported(module, modules))
-    return sorted(modules[module] for module in found)
+    return _reached(_executed(f"{package.name}.{steps}.{step}", None, modules), modules)
+
+
+def script_files(*scripts: Path, package: Path = PACKAGE) -> list[Path]:
+    """The files that scripts of a folder run, sorted: of that folder, and of a package; what counts is as there."""
+    beside = {path.stem: path for path in scripts[0].parent.glob("*.py")}
+    return _reached([path.stem for path in scripts], {**_modules(package), **beside})
 
 
 def imports(package: Path = PACKAGE) -> dict[Path, list[Path]]:
@@ -44,9 +44,20 @@ def _modules(package: Path) -> dict[str, Path]:
     return found
 
 
+def _reached(queue: list[str], modules: Mapping[str, Path]) -> list[Path]:
+    """The files of modules and of all that they import, sorted."""
+    found = set()
+    while queue:
+        module = queue.pop()
+        if module not in found:
+            found.add(module)
+            queue.extend(_imported(module, modules))
+    return sorted(modules[module] for module in found)
+
+
 def _imported(module: str, modules: Mapping[str, Path]) -> Iterator[str]:
-    """The modules of the package that the imports in a module execute."""
-    path = modules[module]
+    """Those of the modules that the imports in one of them execute."""
+    path, roots = modules[module], {each.partition(".")[0] for each in modules}
     parent = module if path.name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_bytes(), path)):
         try:
@@ -60,7 +71,7 @@ def _imported(module: str, modules: Mapping[str, Path]) -> Iterator[str]:
             for source, name in wanted:
                 if source == module and name:  # from itself: a module, or the name would be defined by this import
                     source, name = f"{source}.{name}", None
-                if source.partition(".")[0] == module.partition(".")[0]:
+                if source.partition(".")[0] in roots:
                     yield from _executed(source, name, modules)
         except ImportError as error:
             raise ImportError(f"{path}:{node.lineno}: {ast.unparse(node)}: {error}") from None
@@ -72,7 +83,7 @@ def _executed(module: str, name: str | None, modules: Mapping[str, Path]) -> lis
         module = f"{module}.{name}"
     elif module not in modules:
         raise ImportError(f"there is no module {module}")
-    elif name is None and "." not in module:
+    elif name is None and "." not in module and modules[module].name == "__init__.py":
         raise ImportError(f"it does not say which module of {module}")
     elif name is not None and modules[module].name == "__init__.py" and name not in _defined(modules[module]):
         raise ImportError(f"{module} neither has a module {name} nor defines it")

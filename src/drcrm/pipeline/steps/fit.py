@@ -14,12 +14,10 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
-
-from ...core.selection import calibrated_penalty, fit_grid
-from ...core.terms import begin
+from ...core.algorithms import ESTIMATORS, Algorithm, find_estimator
+from ...core.learning import learn
+from ...core.optimiser import STOPPING
 from ...errors import located
-from ...registry import ESTIMATORS, STOPPING, find_estimator
 from ..artifacts import read_policy
 from ..cost_models import read_cost_model
 from ..files import write_npz
@@ -60,26 +58,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     estimator, unit = find_estimator(options.estimator), options.variance_penalty_scale
     require(estimator.calibrated or unit is None, f"--variance-penalty-scale is POEM's, not {estimator.name}'s")
-    parameter, others = options.parameter or None, options.options
-    estimator.along(parameter, options.grid, others)  # what is wrong with them is said before the log is read
+    algorithm = Algorithm(options.estimator, options.parameter or None, options.grid, options.options)
+    algorithm.criteria()  # what is wrong with it is said before the log is read
     train, heldout = read_log(options.log)
     logging_policy = read_policy(options.logging) if options.logging else None
     cost_model = read_cost_model(options.cost_model) if options.cost_model else None
-    scale = 1.0
-    if estimator.calibrated and unit != "unit":
-        with located(options.log):
-            scale = calibrated_penalty(train)
-    terms = estimator.along(parameter, [scale * value for value in options.grid], others)
-    start, tilt = others.get("start", "zero"), others.get("tilt", 1.0)
-    beginning = begin(train, terms[0].estimate, start, tilt, logging_policy, cost_model)
-    grid = options.grid if parameter else [np.nan]
-    robust_end = estimator.robust_end(parameter, others)
-    fits = fit_grid(train, heldout, terms, grid, robust_end, beginning, cost_model, options.stopping)
+    calibrated = estimator.calibrated and unit != "unit"
+    with located(options.log):
+        known = {"calibrated": calibrated, "stopping": options.stopping}
+        fits = learn(train, algorithm, heldout, logging_policy, cost_model, **known).fits
     write_npz(options.output, **asdict(fits))
     for what, which in {
         "no convergence": ~fits.converged,
         "ends where it began": fits.converged & (fits.iterations == 0),
     }.items():
-        values = [f"{parameter} {value:g}" if parameter else "all" for value in fits.grid[which]]
+        values = [f"{algorithm.parameter} {value:g}" if algorithm.parameter else "all" for value in fits.grid[which]]
         if values:
             print(f"{estimator.name}: {what}: {', '.join(values)}", file=sys.stderr)

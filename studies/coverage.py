@@ -1,4 +1,4 @@
-"""How often certificates hold where the truth is known; it writes docs/results/coverage.csv.
+"""How often certificates hold where the truth is known.
 
 Every setting has costs z ≤ 0 of a known mean in a known range, so that all methods are defined. Replayed logs are of
 contexts with three labels, four passes of a logging policy and another policy's costs w c: by row, the contexts stay
@@ -10,14 +10,9 @@ the mean of bound − truth, also ÷ that of Student's. n counts rows.
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,10 +21,7 @@ from scipy.integrate import quad
 from scipy.special import expit
 
 from drcrm.core.bounds import FINITE_SAMPLE, upper_bound
-from drcrm.pipeline.files import atomic
 
-OUTPUT = Path("docs/results/coverage.csv")
-REPETITIONS = 2000
 CONFIDENCE = 0.95
 SIZES = (50, 200, 1000, 4000)
 ASYMPTOTIC = ("kl", "chi2", "squared_hellinger", "reverse_kl", "student")
@@ -141,7 +133,7 @@ def bounds(setting: Setting, n: int, repetitions: int, seed: int = 0) -> dict[st
     return found
 
 
-def measure(name: str, setting: Setting, n: int, repetitions: int = REPETITIONS) -> pd.DataFrame:
+def measure(name: str, setting: Setting, n: int, repetitions: int) -> pd.DataFrame:
     """A row per method."""
     found, truth = bounds(setting, n, repetitions), setting.truth(n)
     student = np.mean(found["student"] - truth)
@@ -154,15 +146,13 @@ def measure(name: str, setting: Setting, n: int, repetitions: int = REPETITIONS)
     return pd.DataFrame(rows, columns=[*columns, "width", "width_to_student"])
 
 
-def main() -> None:
-    tables = []
-    for (name, setting), n in product(settings().items(), SIZES):
-        tables.append(measure(name, setting, n))
-        least = tables[-1].set_index("method")["coverage"]
-        print(f"{name:44} {n:5}  " + "  ".join(f"{method} {value:.4f}" for method, value in least.items()), flush=True)
-    with atomic(OUTPUT) as part:
-        pd.concat(tables).to_csv(part, index=False, float_format="%.6g")
+def table(repetitions: int) -> pd.DataFrame:
+    """The rows of all settings, at every n."""
+    return pd.concat(
+        measure(name, setting, n, repetitions) for (name, setting), n in product(settings().items(), SIZES)
+    )
 
 
-if __name__ == "__main__":
-    main()
+def summary(rows: pd.DataFrame) -> str:
+    """The coverage."""
+    return rows.pivot(index=["setting", "n"], columns="method", values="coverage").to_string(float_format="%.4f")

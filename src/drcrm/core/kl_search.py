@@ -27,7 +27,7 @@ def exponential_weights(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[
     return tilted, np.log(mass)
 
 
-def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, start: float | None = None) -> tuple[np.ndarray, float]:
+def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, guess: float | None = None) -> tuple[np.ndarray, float]:
     """Return Q_β ∝ share · e^{βz} with KL(Q_β‖share) = radius, and where a search with similar z may start.
 
     KL(Q_β‖share) = β Φ'(β) − Φ(β), Φ(β) = log Σ share e^{βz}, has the derivative β Φ''(β). log KL is nearly linear in
@@ -44,12 +44,12 @@ def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, start: float | None
         Between −1 and 0; both occur.
     share : array (n,)
         Positive, with sum 1.
-    start : float, optional
+    guess : float, optional
         log(β · deviation of z), as another search returned it; by default what is right for small radii.
     """
     centred = z - share @ z
     unit = -0.5 * np.log((share * centred) @ centred)
-    t = unit + (0.5 * np.log(2 * radius) if start is None else start)
+    t = unit + (0.5 * np.log(2 * radius) if guess is None else guess)
     low, high = -np.inf, np.inf
     rounds = 0
     while True:

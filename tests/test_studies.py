@@ -1,7 +1,9 @@
-"""The measurements beside the experiments: what their own helpers compute."""
+"""The studies beside the experiments: what their own helpers compute, and the command that runs them."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -9,15 +11,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
+from workflows import jobs, snakemake, write_config
 
+from drcrm.core.design import Design
 from drcrm.core.objective import Objective
+from drcrm.core.optimiser import minimize_objectives
 from drcrm.core.risks import KLBall
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
 def imported():
-    """A module of benchmarks/ by its name."""
-    folder = str(Path(__file__).parents[1] / "benchmarks")
+    """A module of studies/ by its name."""
+    folder = str(ROOT / "studies")
     sys.path.insert(0, folder)
     yield import_module
     sys.path.remove(folder)
@@ -53,7 +61,9 @@ def test_differences_are_paired_over_seeds(imported):
 
 
 def test_noise_is_the_last_bit_of_half_of_the_gradient(imported, logged):
-    shaken = imported("rounding").Shaken(Objective(logged(), KLBall(0.1)), np.random.default_rng(0))
+    shaken = imported("rounding").Shaken(
+        Objective(Design(logged(), trains=True), KLBall(0.1)), np.random.default_rng(0)
+    )
     coef, moved = np.full(8, 0.1), []
     value, gradient, _ = shaken.objective.evaluate(coef)
     for _ in range(100):
@@ -78,13 +88,55 @@ def test_spreads_are_pooled_over_seeds(imported):
     assert row["over seeds: sd"] == pytest.approx(np.sqrt(2))
 
 
-def test_rows_of_other_sets_stay(imported, tmp_path):
-    replace_rows = imported("finished").replace_rows
-    old = pd.DataFrame({"dataset": ["a", "b"], "loss": [1.0, 2.0]})
-    replace_rows(tmp_path / "rows.csv", old)
-    rows = replace_rows(tmp_path / "rows.csv", old[:1].assign(loss=3.0))
-    assert rows.to_dict("list") == {"dataset": ["b", "a"], "loss": [2.0, 3.0]}
-    assert pd.read_csv(tmp_path / "rows.csv").equals(rows)
+def test_a_fit_under_noise_ends_near_that_without(imported, logged):
+    objective = Objective(Design(logged(), trains=True), KLBall(0.1))
+    shaken = imported("rounding").Shaken(objective, np.random.default_rng(0))
+    plain, noisy = minimize_objectives([objective, shaken], np.zeros(objective.design.shape))
+    assert noisy.objective == pytest.approx(plain.objective, abs=1e-4)
+    assert (noisy.coef != plain.coef).any()
+
+
+def study(*arguments: object) -> subprocess.CompletedProcess:
+    """What the command of a study says."""
+    command = [sys.executable, ROOT / "studies", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    return subprocess.run(map(str, command), env=environment, capture_output=True, text=True, check=False)
+
+
+def test_rows_of_runs_are_gathered_as_they_are(tmp_path):
+    head = "dataset,seed,algorithm,choice,variant,expected_loss"
+    first, second = "a,0,x,radius,0.01,1\na,0,x,clip,none,3", "a,1,x,radius,0.01,2\na,1,x,clip,none,4"
+    for name, text in {"first": f"{head}\n{first}\n", "second": f"{head}\n{second}\n", "odd": "seed\n1\n"}.items():
+        (tmp_path / name).write_text(text)
+    rows = [tmp_path / "first", tmp_path / "second"]
+    done = study("choices", "--rows", *rows, "--output", tmp_path / "all.csv")
+    assert "2.0000 ± 0.0000" in done.stdout
+    assert (tmp_path / "all.csv").read_text() == f"{head}\n{first}\n{second}\n"
+    done = study("choices", "--rows", *rows, tmp_path / "odd", "--output", tmp_path / "none.csv")
+    assert (done.returncode, done.stderr) == (1, f"studies: rows of different columns: {head}; seed\n")
+
+
+def test_the_studies_of_the_configuration_have_tables_of_the_runs_it_names():
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())["studies"]
+    for name, options in config.items():
+        assert (ROOT / f"studies/{name}.py").exists()
+        if "runs" in options:
+            rows = pd.read_csv(ROOT / f"docs/results/{name}.csv")
+            seeds = {dataset: count for of in options["runs"].values() for dataset, count in of.items()}
+            assert rows.groupby("dataset")["seed"].nunique().to_dict() == seeds
+            assert set(rows["algorithm"]) - set(options["algorithms"]) <= {"logging", "skyline", "kl_dro_snips_logging"}
+
+
+def test_a_study_makes_the_runs_that_it_reads_and_has_its_options(tmp_path):
+    none = dict.fromkeys(("scene", "yeast", "rcv1_subset", "tmc2007_500"), 0)
+    pessimism = {"runs": {"beyond": none, "demo": {"digits": 1}}, "algorithms": ["poem"]}
+    config = write_config(tmp_path, {"studies": {"pessimism": pessimism, "coverage": {"repetitions": 3}}})
+    asked = "pessimism_study", "coverage_study"
+    output = snakemake(tmp_path, config, *asked, "--dry-run", "--printshellcmds")
+    once = ("fetch", "split", "log_crf", "skyline", "replay", "cost_model", "fit", "study_run", *asked)
+    assert jobs(output) == {**dict.fromkeys(once, 1), "study_table": 2, "study_provenance": 2}
+    assert """--options '{"repetitions": 3}' --output results/studies/coverage.csv""" in output
+    assert '"poem": {"estimator": "POEM", "parameter": "variance_penalty", "grid": [' in output
 
 
 def test_the_truth_of_every_setting_is_the_mean_of_its_costs(imported):
@@ -114,7 +166,7 @@ def test_coverage_counts_the_bounds_that_hold(imported):
 def test_certificates_hold_as_often_as_they_say(imported):
     """In docs/results/coverage.csv: those of finite samples everywhere, the others where n is large and tails light."""
     coverage = imported("coverage")
-    rows = pd.read_csv(Path(__file__).parents[1] / coverage.OUTPUT)
+    rows = pd.read_csv(ROOT / "docs/results/coverage.csv")
     assert set(rows["setting"]) == set(coverage.settings())
     assert len(rows) == len(coverage.settings()) * len(coverage.SIZES) * len(coverage.METHODS)
     assert (rows["repetitions"] == 2000).all()

@@ -1,4 +1,4 @@
-"""Write three made multi-label sets, which no algorithm was built with: python benchmarks/made_sets.py FOLDER
+"""Write three made multi-label sets, which no algorithm was built with: python studies/made_sets.py FOLDER
 
 They come from scikit-learn's make_multilabel_classification: documents of random length, each with some of the labels
 and words drawn from the mixture of those. Rows are scaled to unit norm, as those of Yeast and RCV1 are, and rounded to

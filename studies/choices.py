@@ -1,28 +1,25 @@
-"""What each choice in kl_dro_dr brings: python benchmarks/choices.py RUNS RESOURCES [SET …]
+"""What each choice in kl_dro_dr brings.
 
-RUNS is the folder of the finished runs of an experiment with kl_dro_dr, chi2_dro_dr, kl_dro_snips and dr
-(results/beyond/runs), RESOURCES that of its data sets. The algorithm as it stands is kl_dro_dr of config.yaml at radius
-0.01; a variant changes one thing in it, and is fitted to the same logs. The radius is judged by the fits in RUNS.
+The algorithm as it stands is kl_dro_dr of config.yaml at radius 0.01; a variant changes one thing in it, and is fitted
+to the same log. The radius is judged by the fits of the run: those with a grid, beside the mean of the same estimate.
 
-Writes docs/results/choices.csv, the expected Hamming loss on the test set of each variant and seed; rows of data sets
-that were not asked for stay. Prints the mean difference to the algorithm as it stands with its standard error, paired
-over seeds; negative is better.
+A row has the expected Hamming loss on the test set of a variant; the summary the mean difference to the algorithm as it
+stands with its standard error, paired over seeds; negative is better.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
-from finished import Run, measure
+from finished import Run
 
 from drcrm.core import starts
 from drcrm.core.cost_model import FOLDS, CostModel, label_effects
+from drcrm.core.design import Design
 from drcrm.core.log import BanditLog, clipping_constant
 from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_objectives
@@ -33,13 +30,9 @@ from drcrm.core.weights import Clipped
 from drcrm.pipeline.files import read_npz
 from drcrm.simulation.losses import greedy_hamming
 
-OUTPUT = Path("docs/results/choices.csv")
-SEEDS = {"scene": 20, "yeast": 20, "rcv1_subset": 20, "tmc2007_500": 20}  # at most
 RADIUS = 0.01
 TILTS = (0.5, 1.0, 2.0, 3.0, 5.0)
 MULTIPLES = (0.5, 1.0, 2.0, 3.0)
-GRIDS = ("kl_dro_dr", "chi2_dro_dr", "kl_dro_snips")
-NEEDED = [f"{name}.npz" for name in (*GRIDS, "dr", "snips")]
 COLUMNS = ("dataset", "seed", "algorithm", "choice", "variant", "expected_loss")
 Found = Iterator[tuple[str, str, float]]
 
@@ -51,7 +44,7 @@ class Variants:
         self.run = run
         self.clip = clipping_constant(run.train)
         self.effects = label_effects(run.model, run.train.X, run.train.Y.shape[1])
-        self.base, _ = starts.start_coef("logging", run.train, run.logging, None, 0)
+        self.base, _ = starts.start_coef("logging", Design(run.train), run.logging)
 
     def __iter__(self) -> Found:
         tilt = starts.automatic_tilt(self.run.train, self.base, self.run.model.coef_)
@@ -68,7 +61,7 @@ class Variants:
         """Return Θ of a fit, by default with the effects of the run's cost model."""
         weight = Clipped(self.clip if clip else None)
         effects = self.effects if effects is None else effects
-        objective = Objective(self.run.train, KLBall(RADIUS), weight, "dr", effects)
+        objective = Objective(Design(self.run.train, effects, trains=True), KLBall(RADIUS), weight, "dr")
         [found] = minimize_objectives([objective], self.start(tilt), **options)
         return found.coef
 
@@ -100,9 +93,9 @@ class Variants:
         heldout = self.run.heldout
         score = HeldoutScores(heldout, self.clip, label_effects(self.run.model, heldout.X, heldout.Y.shape[1]))
         for of, policies in (("start", map(self.start, TILTS)), ("fit", fits.values())):
-            scores = np.array([score(coef) for coef in policies])
+            scores = [score(coef) for coef in policies]
             for name in ("dr", "clipped_snips"):
-                best = TILTS[choose(scores[:, SCORES.index(name)], TILTS, "low")]
+                best = TILTS[choose([each[name] for each in scores], TILTS, "low")]
                 yield "tilt", f"by {name} of the {of}", self.run.loss(fits[best])
         absolute = [fits[value] for value in TILTS[:4]]
         relative = [standing if value == 1 else self.fit(value * tilt) for value in MULTIPLES]
@@ -136,12 +129,12 @@ def vote_hamming(actions: list[np.ndarray], labels: np.ndarray) -> float:
     return float(np.abs(chance - labels).sum(axis=1).mean())
 
 
-def by_radius(run: Run) -> Iterator[tuple[str, str, str, float]]:
+def by_radius(run: Run, algorithms: Mapping) -> Iterator[tuple[str, str, str, float]]:
     """The losses along the grids of the run's fits, and of what each held-out score chooses of them."""
-    for algorithm in GRIDS:
+    for algorithm in (name for name, each in algorithms.items() if "grid" in each):
         fits = read_npz(run.folder / f"{algorithm}.npz", ["grid", "coef", "chosen"])
         losses = np.array([run.loss(coef) for coef in fits["coef"]])
-        mean = read_npz(run.folder / ("snips.npz" if algorithm == "kl_dro_snips" else "dr.npz"), ["coef"])["coef"][0]
+        mean = read_npz(run.folder / f"{algorithms[algorithm]['options']['estimate']}.npz", ["coef"])["coef"][0]
         yield algorithm, "radius", "0", run.loss(mean)
         for value, loss in zip(fits["grid"], losses, strict=True):
             yield algorithm, "radius", f"{value:g}", loss
@@ -163,17 +156,11 @@ def differences(rows: pd.DataFrame) -> pd.DataFrame:
     return (table["mean"] + " ± " + table["sem"]).unstack("dataset", fill_value="")
 
 
-def rows(run: Run) -> Iterator[dict]:
+def summary(rows: pd.DataFrame) -> str:
+    return differences(rows).to_string()
+
+
+def rows(run: Run, algorithms: Mapping) -> Iterator[dict]:
     """The losses of all variants on one log."""
-    for each in chain((("kl_dro_dr", *found) for found in Variants(run)), by_radius(run)):
+    for each in chain((("kl_dro_dr", *found) for found in Variants(run)), by_radius(run, algorithms)):
         yield dict(zip(COLUMNS, (run.dataset, run.seed, *each), strict=True))
-
-
-def main(arguments: list[str]) -> None:
-    print(differences(measure(arguments, OUTPUT, rows, SEEDS, NEEDED)).to_string())
-
-
-if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    main(sys.argv[1:])

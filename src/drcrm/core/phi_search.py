@@ -7,12 +7,9 @@ two searches, one in the other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from .divergences import SmoothDivergence
 
 LOWEST, HIGHEST = -700.0, 690.0  # log b
 PATIENCE = 50  # rounds after which a bracket is halved
@@ -21,12 +18,22 @@ ROUNDED = 1e-17  # times the number of t, by which more it may where no step bri
 NEAR = 1e-6  # a step of log b, relative, whose square is nothing
 
 
+class Phi(Protocol):
+    """What the search asks of φ: see ``SmoothDivergence``."""
+
+    curvature: float
+
+    def phi(self, t): ...
+    def slope(self, t): ...
+    def density(self, top, drop): ...
+
+
 def balance_at_radius(
-    divergence: SmoothDivergence,
+    divergence: Phi,
     radius: float,
     z: np.ndarray,
     share: np.ndarray,
-    start: tuple[float, float] | None = None,
+    guess: tuple[float, float] | None = None,
 ) -> tuple[np.ndarray, float, float, tuple[float, float]]:
     """Return t, a and b, and where a search with similar z may start.
 
@@ -41,13 +48,13 @@ def balance_at_radius(
         Between −1 and 0; both occur.
     share : array (n,)
         Positive, with sum 1.
-    start : (float, float), optional
+    guess : (float, float), optional
         log(b · deviation of z), and t of the largest z; by default what is right for small radii.
     """
     mean = share @ z
     unit = 0.5 * np.log(share @ (z - mean) ** 2)
     most = 1 / share[z == 0].sum()  # t of the largest z where they have all mass
-    log_b, top = (0.5 * np.log(2 * divergence.curvature * radius), None) if start is None else start
+    log_b, top = (0.5 * np.log(2 * divergence.curvature * radius), None) if guess is None else guess
     log_b = np.clip(log_b - unit, LOWEST, HIGHEST)
     if top is None:
         top = divergence.density(1.0, -np.exp(log_b) * mean)[0]
@@ -78,7 +85,7 @@ def balance_at_radius(
 
 
 def _balance(
-    divergence: SmoothDivergence, top: float, b: float, z: np.ndarray, share: np.ndarray, most: float
+    divergence: Phi, top: float, b: float, z: np.ndarray, share: np.ndarray, most: float
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Return the t of the largest z, near a given one, at which Σ share t = 1, and all t, and their slopes φ*''.
 

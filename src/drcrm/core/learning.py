@@ -1,0 +1,180 @@
+"""Learning from a log: fits along an algorithm's grid, and the choice among them by held-out scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import InputError
+from .algorithms import Algorithm
+from .cost_model import CostModel, label_effects, tilt_coefficients
+from .design import Design
+from .estimates import estimate_class
+from .log import BanditLog, as_clip
+from .objective import Objective
+from .optimiser import Fit, minimize_objectives
+from .policies import ExponentialPolicy
+from .risks import MeanRisk, VariancePenalizedRisk
+from .scores import SCORES, UNMODELLED, HeldoutScores, choose
+from .starts import start_coef
+
+
+@dataclass(frozen=True)
+class GridFit:
+    """Fits along a grid of k values (one nameless value, NaN, where there is no hyper-parameter).
+
+    ``scores`` has a column for each of the s ``drcrm.core.scores.SCORES``, NaN without a held-out part; ``chosen`` the
+    grid index each of them chooses, −1 where all its values are NaN; ``tilt`` is NaN where the start is not tilted.
+    """
+
+    grid: np.ndarray  # (k,)
+    coef: np.ndarray  # (k, d, q)
+    objective: np.ndarray  # (k,)
+    iterations: np.ndarray  # (k,)
+    converged: np.ndarray  # (k,)
+    scores: np.ndarray  # (k, s)
+    chosen: np.ndarray  # (s,)
+    tilt: np.ndarray  # (1,)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What was learned, and of what: the fits, their objectives, where they started, M, and the cost model if any."""
+
+    fits: GridFit
+    objectives: list[Objective]
+    start: np.ndarray  # (d, q)
+    clip: float | None
+    cost_model: object
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is not finite in the end is said
+def learn(
+    log: BanditLog,
+    algorithm: Algorithm,
+    heldout: BanditLog | None = None,
+    logging_policy: ExponentialPolicy | None = None,
+    cost_model=None,
+    *,
+    clip: float | str | None = "auto",
+    intercept: bool = False,
+    calibrated: bool = False,
+    stopping: str = "scaled",
+    max_iter: int = 1000,
+    tol: float = 1e-6,
+) -> Learned:
+    """Fit an algorithm to a log for each value of its grid, and score the fits on a held-out part.
+
+    A fit that has not converged after 200 iterations is given up if each of the four scores without a cost model then
+    promises less than a quarter of what the best so far gains on the logged costs: far ends of a grid, which would
+    take most of the time.
+
+    Parameters
+    ----------
+    log, heldout : BanditLog
+        Both are clipped with the former's M.
+    algorithm : Algorithm
+    logging_policy : ExponentialPolicy, optional
+        π0, for the starts "logging" and "model".
+    cost_model : optional
+        One of the log's costs, for estimates, starts and scores that use one. Where an estimate or a start needs one
+        and there is none, it is fitted to the log.
+    clip : "auto", float ≥ 1 or None
+        M; see ``as_clip``.
+    intercept : bool
+        Whether the policy has one: it is the last row of Θ.
+    calibrated : bool
+        Whether the grid of POEM is in units of ``calibrated_penalty``.
+    stopping : "scaled" or "public_code"
+        When L-BFGS stops: see ``minimize_objectives``. Under "scaled" fits are of costs less the least where the
+        estimate does not mind: far from 0 they would lose digits.
+    max_iter, tol : int, float
+
+    Raises
+    ------
+    InputError
+        What does not fit the algorithm or the log.
+    """
+    clip, options = as_clip(clip, log), algorithm.options
+    criteria = algorithm.criteria(calibrated_penalty(log) if calibrated else 1.0)
+    kind, start = estimate_class(criteria[0].estimate), options.get("start", "zero")
+    shift = log.cost.min() if stopping == "scaled" and kind.moves_with_costs else 0.0
+    moved = log.with_cost(log.cost - shift) if shift else log
+    is_given = cost_model is not None
+    if not is_given and (kind.uses_model or start == "model"):
+        cost_model = CostModel().fit_log(moved, label_intercepts=intercept)
+    effects = None
+    if cost_model is not None:
+        effects = label_effects(cost_model, moved.X, moved.Y.shape[1])
+        effects = effects - np.append(np.zeros(moved.Y.shape[1]), shift) if shift and is_given else effects
+    design = Design(moved, effects if kind.uses_model else None, intercept, trains=True)
+    model = tilt_coefficients(cost_model, intercept)
+    origin, tilt = start_coef(start, design, logging_policy, model, options.get("tilt", 1.0))
+    if cost_model is not None and not is_given:
+        cost_model.add(shift, log.X)
+    objectives = [each.objective(design, clip) for each in criteria]
+    scorer = None
+    if heldout:
+        known = None if cost_model is None else label_effects(cost_model, heldout.X, heldout.Y.shape[1])
+        scorer = HeldoutScores(heldout, clip, known, intercept)
+    limits = {"max_iter": max_iter, "tol": tol, "stopping": stopping}
+    grid = np.array(algorithm.grid if algorithm.parameter else [np.nan], dtype=float)
+    fits, scores = _fit_all(objectives, origin, grid, algorithm.robust_end, scorer, limits)
+    chosen = [choose(column, grid, algorithm.robust_end) for column in scores.T]
+    grid_fit = GridFit(
+        grid=grid,
+        coef=np.stack([fit.coef for fit in fits]),
+        objective=np.array([fit.objective for fit in fits]) + shift,
+        iterations=np.array([fit.iterations for fit in fits]),
+        converged=np.array([fit.converged for fit in fits]),
+        scores=scores,
+        chosen=np.array([-1 if index is None else index for index in chosen]),
+        tilt=np.array([np.nan if tilt is None else tilt]),
+    )
+    return Learned(grid_fit, objectives, origin, clip, cost_model)
+
+
+def _fit_all(
+    objectives: list[Objective],
+    start: np.ndarray,
+    grid: np.ndarray,
+    robust_end: str,
+    scorer: HeldoutScores | None,
+    limits: Mapping[str, object],
+) -> tuple[list[Fit], np.ndarray]:
+    """The fits of objectives along a grid, and their scores (k, s), in the order of the grid."""
+    # From the least robust value on, which is nearest to the mean: there the first fits are good ones to compare with.
+    order = sorted(range(len(grid)), key=lambda index: grid[index], reverse=robust_end == "low")
+    scores = np.full((len(grid), len(SCORES)), np.nan)
+
+    def hopeless(coef: np.ndarray) -> bool:
+        gained = scorer.logged - np.fmin.reduce(scores[:, : len(UNMODELLED)])
+        return bool(np.all((gained > 0) & (scorer.unmodelled(coef) > scorer.logged - gained / 4)))
+
+    fits = [None] * len(grid)
+    following = minimize_objectives(
+        (objectives[index] for index in order), start, hopeless=hopeless if scorer else None, **limits
+    )
+    for index, fit in zip(order, following, strict=True):
+        fits[index] = fit
+        if scorer:
+            scores[index] = list(scorer(fit.coef).values())
+    return fits, scores
+
+
+def calibrated_penalty(log: BanditLog) -> float:
+    """Return λ0 = −c̄ / √(V_n(c)/n), the unit of POEM's grid in the public POEM code; V_n with n − 1.
+
+    Raises InputError where it is not a positive number: costs that are all equal, or positive on average.
+    """
+    mean, _ = MeanRisk()(log.cost, log.count)
+    penalised, _ = VariancePenalizedRisk(1)(log.cost, log.count)
+    deviation = penalised - mean
+    if deviation <= 0 or mean >= 0:
+        raise InputError(
+            f"POEM's penalty cannot be calibrated on costs with mean {mean:.6g} and standard error {deviation:.6g}, "
+            "expected a negative mean and costs that vary (or variance_penalty_scale: unit)"
+        )
+    return float(-mean / deviation)

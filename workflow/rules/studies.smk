@@ -1,0 +1,99 @@
+"""What is measured beside the experiments, by the scripts in studies/: on finished runs, and on samples."""
+
+for study in config["studies"]:
+
+    rule:
+        name:
+            f"{study}_study"
+        input:
+            f"results/studies/{study}.csv",
+            f"results/studies/{study}_provenance.json",
+
+
+rule studies:
+    input:
+        expand("results/studies/{study}{end}", study=config["studies"], end=[".csv", "_provenance.json"]),
+
+
+rule study_run:
+    input:
+        study_code,
+        study_fits,
+        log=f"{RUN}/replay{{replays}}/log.npz",
+        cost_model=f"{RUN}/replay{{replays}}/cost_model.npz",
+        policies=multiext(f"{RUN}/", "logging.npz", "skyline.npz"),
+        contexts=multiext("resources/{dataset}/", "train.npz", "test.npz"),
+    output:
+        "results/studies/{study}/{experiment}/{dataset}/seed{seed}/replay{replays}.csv",
+    log:
+        "results/studies/{study}/{experiment}/{dataset}/seed{seed}/replay{replays}.log",
+    benchmark:
+        "results/studies/{study}/{experiment}/{dataset}/seed{seed}/replay{replays}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 2000 * attempt,
+        runtime=lambda wildcards, attempt: 600 * attempt,
+    params:
+        study=study_command,
+        run=lambda wildcards, input: os.path.dirname(input.log),
+        resources=lambda wildcards, input: os.path.dirname(input.contexts[0]),
+        options=study_options,
+    message:
+        "{wildcards.study} of {wildcards.experiment} on {wildcards.dataset}, seed {wildcards.seed}"
+    shell:
+        "{params.study} --run {params.run} --resources {params.resources} --dataset {wildcards.dataset}"
+        " --seed {wildcards.seed} --options {params.options:q} --output {output} 2> {log}"
+
+
+rule study_table:
+    input:
+        study_code,
+        rows=study_rows,
+    output:
+        table="results/studies/{study}.csv",
+        summary="results/studies/{study}.txt",
+    log:
+        "results/studies/logs/{study}.log",
+    benchmark:
+        "results/studies/benchmarks/{study}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 2000 * attempt,
+        runtime=lambda wildcards, attempt: 600 * attempt,
+    params:
+        study=study_command,
+        given=study_given,
+    message:
+        "table of {wildcards.study}"
+    shell:
+        "{params.study} {params.given} --output {output.table} > {output.summary} 2> {log}"
+
+
+rule study_provenance:
+    input:
+        code("provenance"),
+        "results/studies/{study}.csv",
+    output:
+        "results/studies/{study}_provenance.json",
+    log:
+        "results/studies/logs/{study}_provenance.log",
+    benchmark:
+        "results/studies/benchmarks/{study}_provenance.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=asked_megabytes(interpreter(80)),
+        runtime=asked_minutes(moments),
+    params:
+        drcrm=drcrm,
+        project=lambda wildcards, output: str(PROJECT),
+        settings=study_settings,
+    message:
+        "provenance of {wildcards.study}"
+    shell:
+        "{params.drcrm} provenance --project {params.project:q} --config {params.settings:q} --output {output} 2> {log}"
