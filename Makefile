@@ -85,6 +85,7 @@ pins:
 	python -m pip install --quiet pip-tools
 	pip-compile --quiet --upgrade --extra dev --strip-extras --no-annotate --no-header \
 		--no-emit-index-url --no-emit-find-links --output-file requirements.txt pyproject.toml
+	sed -i '/^drcrm @/d' requirements.txt
 	{ printf 'name: drcrm\nchannels:\n  - conda-forge\ndependencies:\n  - python >=3.11\n  - pip\n  - pip:\n'; \
 		sed 's/^/      - /' requirements.txt; } > environment.yml
 

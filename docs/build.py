@@ -2,8 +2,8 @@
 
 Experiments that are named, `theory`, `studies` or one of them, NAME_study, are first taken from results/: their rows
 and provenance are put into docs/results. Then all is made of docs/results: a page docs/experiments/EXPERIMENT.md for
-each, its figures in docs/figures, and in README.md and docs/theory.md what stands between <!-- KIND ARGUMENTS --> and
-<!-- end -->:
+each, its figures in docs/figures, and in README.md, docs/findings.md and docs/theory.md what stands between
+<!-- KIND ARGUMENTS --> and <!-- end -->:
 
     losses EXPERIMENT METRIC SELECTION      the table of a loss
     figure EXPERIMENT FIGURE DATASET        a figure with its caption
@@ -12,7 +12,7 @@ each, its figures in docs/figures, and in README.md and docs/theory.md what stan
     provenance EXPERIMENT                   what code, packages and machine it comes from
 
 Options and names come from config.yaml, with docs/EXPERIMENT.yaml added where there is one; what an experiment is, from
-the table of README.md.
+the table of docs/configuration.md.
 """
 
 from __future__ import annotations
@@ -141,11 +141,11 @@ def provenance(name: str) -> dict:
 
 
 def about(name: str) -> str:
-    """What an experiment is, as README.md has it."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = re.search(rf"^\| `{name}` \| (.+) \|$", readme, re.M)
+    """What an experiment is, as docs/configuration.md has it."""
+    table = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+    found = re.search(rf"^\| `{name}` \| (.+) \|$", table, re.M)
     if not found:
-        raise InputError(f"README.md: its table of experiments has no {name!r}")
+        raise InputError(f"docs/configuration.md: its table of experiments has no {name!r}")
     return f"{found[1][0].upper()}{found[1][1:]}."
 
 
@@ -329,7 +329,7 @@ def filled(text: str) -> str:
 def texts() -> dict[Path, str]:
     """All documents that are made of docs/results."""
     pages = {ROOT / f"docs/experiments/{name}.md": documents.page(experiment(name)) for name in finished()}
-    for name in ("README.md", "docs/theory.md"):
+    for name in ("README.md", "docs/findings.md", "docs/theory.md"):
         with located(name):
             pages[ROOT / name] = filled((ROOT / name).read_text(encoding="utf-8"))
     return pages

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from inspect import signature
 from pathlib import Path
@@ -25,6 +27,7 @@ from drcrm.core.starts import STARTS
 from drcrm.core.weights import WEIGHTS
 from drcrm.pipeline.config import complete
 from drcrm.pipeline.dataset_formats import load_digits
+from drcrm.pipeline.dependencies import imports
 from drcrm.report.figures import FIGURES
 from drcrm.report.style import FIGURE_TITLES
 from drcrm.roles import BASELINE, LOGGING, LOSSES, PAPERS, REFERENCE, ROLES
@@ -49,10 +52,31 @@ def test_conda_users_get_the_same_pins():
 
 def test_every_dependency_is_pinned():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    named = [re.split("[>=]", each)[0] for each in project["dependencies"] + project["optional-dependencies"]["dev"]]
+    extras = project["optional-dependencies"]
+    assert "drcrm[pipeline]" in extras["dev"]
+    wanted = {re.split("[<>=]", each)[0] for each in project["dependencies"] + extras["pipeline"] + extras["dev"]}
     pinned = {line.split("==")[0] for line in (ROOT / "requirements.txt").read_text().split()}
-    assert set(named) <= pinned
-    assert {"numpy", "snakemake", "pytest"} <= set(named)
+    assert wanted - {"drcrm[pipeline]"} <= pinned
+    assert {"numpy", "snakemake", "pytest"} <= wanted
+
+
+def test_the_library_imports_only_what_the_bare_package_installs():
+    """Whatever its modules import, and the core as a whole: no pipeline, no report, nothing of their packages."""
+    package = ROOT / "src/drcrm"
+    modules = [home.replace(".", "/") for home in {*drcrm._HOMES.values(), *drcrm._MODULES}]
+    queue, files = [*(package / f"{module}.py" for module in modules), *(package / "core").glob("*.py")], set()
+    while queue:
+        if (path := queue.pop()) not in files:
+            files.add(path)
+            queue.extend(imports(package)[path])
+    trees = [ast.parse(path.read_bytes()) for path in files]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+    packages = {name.partition(".")[0] for name in names} - sys.stdlib_module_names
+    assert {"numpy", "scipy", "sklearn"} <= packages
+    assert packages <= {"numpy", "scipy", "pandas", "sklearn", "threadpoolctl"}  # the last comes with scikit-learn
+    assert not [path for path in files if {"pipeline", "report"} & set(path.relative_to(package).parts)]
 
 
 def test_every_step_is_a_module_and_every_module_a_step():
@@ -114,19 +138,19 @@ def test_the_readmes_example_prints_what_it_says(capsys):
     assert float(capsys.readouterr().out) == pytest.approx(float(stated), abs=0.005)
 
 
-def test_the_readmes_certificate_is_what_it_says(capsys):
-    readme = (ROOT / "README.md").read_text()
-    [example], [*_, certificate] = (re.findall(rf"```{kind}\n(.*?)```", readme, re.S) for kind in ("python", "py"))
+def test_the_librarys_certificate_is_what_it_says(capsys):
+    [example] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    [*_, certificate] = re.findall(r"```py\n(.*?)```", (ROOT / "docs/library.md").read_text(), re.S)
     exec(example + certificate, {})
     *_, said, own = capsys.readouterr().out.splitlines()
     assert said.startswith(re.search(r"# (cost at most .*?) …", certificate)[1])
     assert own == re.search(r"# (-[\d.]+): the logging", certificate)[1]
 
 
-def test_what_the_readme_says_of_costs_above_zero(capsys):
+def test_what_the_library_says_of_costs_above_zero(capsys):
     """Errors of CIPS on its example, as the costs are translated; those of its other estimates stay small."""
-    readme = " ".join((ROOT / "README.md").read_text().split())
-    stated = re.search(r"CIPS goes from ([\d.]+) to ([\d.]+) with `c \+ 3`, to ([\d.]+) with `c \+ 4`", readme).groups()
+    page = " ".join((ROOT / "docs/library.md").read_text().split())
+    stated = re.search(r"CIPS goes from ([\d.]+) to ([\d.]+) with `c \+ 3`, to ([\d.]+) with `c \+ 4`", page).groups()
     known = {}
     exec(re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[0], known)
     X, Y, p, c, labels = (known[name] for name in ("X", "Y", "p", "c", "labels"))
@@ -142,10 +166,10 @@ def test_what_the_readme_says_of_costs_above_zero(capsys):
         assert len({error(estimate, by) for by in (0, 3, 4)}) == 1
 
 
-def test_what_the_readme_says_of_fleeing_the_log():
+def test_what_the_library_says_of_fleeing_the_log():
     """On the digits, logged once by a CRF of 67 of them: labels wrong under CIPS, whose weights all end at 0."""
-    readme = " ".join((ROOT / "README.md").read_text().split())
-    stated = re.search(r"\(`CIPS` on the digits: ([\d.]+) of 10 labels wrong, in place of ([\d.]+)\)", readme).groups()
+    page = " ".join((ROOT / "docs/library.md").read_text().split())
+    stated = re.search(r"\(`CIPS` on the digits: ([\d.]+) of 10 labels wrong, in place of ([\d.]+)\)", page).groups()
     (X, labels), (X_test, labels_test) = ((np.column_stack([X, np.ones(len(X))]), y) for X, y in load_digits())
     log = replay(fit_crf(X[:67], labels[:67], 1.0), X, labels, 1, np.random.default_rng(0))
 
@@ -164,8 +188,10 @@ def test_what_the_readme_says_of_fleeing_the_log():
 
 def test_every_option_is_documented():
     schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
-    protocol = (ROOT / "docs/protocol.md").read_text()
-    assert not [option for option in schema["$defs"]["experiment"]["properties"] if f"| `{option}` |" not in protocol]
+    page = (ROOT / "docs/configuration.md").read_text()
+    documented = {name for cell in re.findall(r"^\| (`.*?) \|", page, re.M) for name in re.findall(r"`(\w+)`", cell)}
+    for kind in ("dataset", "algorithm", "experiment"):
+        assert not set(schema["$defs"][kind]["properties"]) - documented - {"embedded"}
 
 
 def test_the_protocol_says_which_options_experiments_combine():
@@ -181,8 +207,9 @@ def test_the_protocol_says_which_options_experiments_combine():
 
 
 def test_where_to_add_something_exists_and_is_two_places_at_most():
-    table = (ROOT / "docs/extending.md").read_text()
-    rows = [line for line in table.splitlines() if line.startswith("|")][2:]
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    [table] = re.findall(r"^\| what \| where \|\n(.*?)\n\n", text, re.M | re.S)
+    rows = table.splitlines()[1:]
     for row in rows:
         paths = re.findall(r"`([\w./]+/[\w./]*|[\w.]+\.(?:py|yaml))`", row)
         assert not [path for path in paths if not (ROOT / path).exists()]
@@ -190,9 +217,21 @@ def test_where_to_add_something_exists_and_is_two_places_at_most():
         assert paths or "module:Class" in row
 
 
-def test_the_readme_lists_every_experiment():
-    readme = (ROOT / "README.md").read_text()
-    assert not [experiment for experiment in CONFIG["experiments"] if f"| `{experiment}` |" not in readme]
+def test_every_experiment_is_listed():
+    page = (ROOT / "docs/configuration.md").read_text()
+    assert not [experiment for experiment in CONFIG["experiments"] if f"| `{experiment}` |" not in page]
+
+
+def test_the_catalog_of_workflows_has_keys_that_there_are():
+    schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+    cells = re.findall(r"^\| (`.*?) \|", (ROOT / "config/README.md").read_text(), re.M)
+    named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    known = {key for kind in ("dataset", "algorithm", "experiment") for key in schema["$defs"][kind]["properties"]}
+    assert named <= known | set(schema["properties"])
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess:

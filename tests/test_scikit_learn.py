@@ -27,7 +27,7 @@ from drcrm.core.weights import Clipped
 from drcrm.errors import InputError
 from drcrm.estimators import CounterfactualEstimator
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+README, LIBRARY = ((Path(__file__).parents[1] / name).read_text() for name in ("README.md", "docs/library.md"))
 RADII = [1e-3, 1e-1, 0.5]
 
 
@@ -168,14 +168,14 @@ def test_contexts_do_not_go_through_searches(routed, log):
         fit(GridSearchCV(KLDRO(), {"radius": RADII}), log, context=log.context)
 
 
-def test_the_readmes_search_chooses_what_it_says(capsys):
+def test_the_librarys_search_chooses_what_it_says(capsys):
     [example] = re.findall(r"```python\n(.*?)```", README, re.S)
-    search, _ = re.findall(r"```py\n(.*?)```", README, re.S)
+    search, _ = re.findall(r"```py\n(.*?)```", LIBRARY, re.S)
     [stated] = re.findall(r"best_params_\)  # (.*)", search)
     with sklearn.config_context():
         exec(example + search, {})
     assert capsys.readouterr().out.splitlines()[-1] == stated
-    assert all(f'`"{name}"`' in README for name in SCORES)
+    assert all(f'`"{name}"`' in LIBRARY for name in SCORES)
 
 
 def test_the_cost_model_of_a_fit_is_kept(log):

@@ -16,7 +16,7 @@ from drcrm.pipeline.columns import COLUMNS, GRID_COLUMNS
 from drcrm.report.documents import provenance
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(path for name in ("config", "docs") for path in (ROOT / name).rglob("*.md"))])
 LOSSES = {"logging": 3.0, "cips": 2.0, "poem": 1.0, "kl_dro": 1.5, "skyline": 0.5}
 SMALL = """
 experiments:
@@ -44,8 +44,9 @@ def build(tmp_path, monkeypatch):
     for name in ("config.yaml", "workflow"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "docs/results").mkdir(parents=True)
-    (tmp_path / "README.md").write_text("| `small` | three seeds of Yeast |\n")
-    (tmp_path / "docs/theory.md").write_text("")
+    (tmp_path / "docs/configuration.md").write_text("| `small` | three seeds of Yeast |\n")
+    for name in ("README.md", "docs/findings.md", "docs/theory.md"):
+        (tmp_path / name).write_text("")
     keep(tmp_path)
     return build_in(tmp_path, monkeypatch)
 
@@ -184,11 +185,11 @@ def test_what_is_known_of_a_run_and_what_is_not():
 
 
 def test_blocks_of_the_readme_are_replaced_and_the_rest_stays(build, tmp_path):
-    about = "| `small` | three seeds |\n\nBefore.\n\n"
+    before = "Before.\n\n"
     losses, figure = "<!-- losses small greedy_loss ips -->\n", "<!-- figure small replay_count yeast -->\n"
-    (tmp_path / "README.md").write_text(f"{about}{losses}stale\n<!-- end -->\n\n{figure}<!-- end -->\n\nAfter.\n")
+    (tmp_path / "README.md").write_text(f"{before}{losses}stale\n<!-- end -->\n\n{figure}<!-- end -->\n\nAfter.\n")
     text = build.texts()[tmp_path / "README.md"]
-    assert text.startswith(f"{about}{losses}\nGreedy Hamming loss on the test set, hyper-parameters chosen by IPS")
+    assert text.startswith(f"{before}{losses}\nGreedy Hamming loss on the test set, hyper-parameters chosen by IPS")
     assert f'{figure}\n<img src="docs/figures/small_replay_count_yeast.png"' in text
     assert text.endswith("\n<!-- end -->\n\nAfter.\n")
     assert "stale" not in text
@@ -235,7 +236,7 @@ def test_a_block_that_cannot_be_made(build, block, message):
         ("docs/small.yaml", SMALL.replace("DATASET", "scene").encode(), "no runs of data set 'scene' chosen by snips"),
         ("docs/small.yaml", b"experiments: {other: {datasets: [yeast]}}", "no experiment 'small' in config.yaml or"),
         ("docs/small.yaml", b"experiments: {small: {data: [yeast]}}", "config: experiments.small.data: unknown key"),
-        ("README.md", b"", "README.md: its table of experiments has no 'small'"),
+        ("docs/configuration.md", b"", "docs/configuration.md: its table of experiments has no 'small'"),
     ],
 )
 def test_a_page_that_cannot_be_made(build, tmp_path, file, content, message):
