@@ -42,8 +42,8 @@ from drcrm.core.scores import SCORES
 from drcrm.core.selection import fit_grid
 from drcrm.core.starts import imitation
 from drcrm.core.terms import begin
-from drcrm.pipeline.artifacts import read_contexts, read_policy
 from drcrm.pipeline.files import atomic, read_npz
+from drcrm.pipeline.formats import read_contexts, read_policy
 from drcrm.pipeline.steps import generator
 from drcrm.registry import LOGGING, SKYLINE, find_estimator
 from drcrm.report.comparisons import interval

@@ -25,9 +25,9 @@ from scipy import sparse
 
 from drcrm import CostModel
 from drcrm.__main__ import STEPS, main
-from drcrm.pipeline.artifacts import read_contexts
-from drcrm.pipeline.cost_models import read_cost_model
 from drcrm.pipeline.files import read_npz, write_npz
+from drcrm.pipeline.formats import read_contexts
+from drcrm.pipeline.steps.cost_model import read_cost_model
 from drcrm.report.figures import FIGURES
 
 SOURCE = Path(__file__).parents[2] / "src"

@@ -18,10 +18,9 @@ from drcrm.locks import hold
 from drcrm.pipeline.config import left_out, unknown_experiment
 from drcrm.pipeline.config_files import completed
 from drcrm.pipeline.dependencies import source_files
-from drcrm.pipeline.origins import local_contents, read_record
 from drcrm.pipeline.records import made_otherwise
 from drcrm.pipeline.screen import headline, install, unusable
-from drcrm.pipeline.sources import Source
+from drcrm.pipeline.sources import Source, local_contents, read_record
 from drcrm.registry import BASELINE, LOSSES, find_estimator
 from drcrm.report.style import FIGURE_TITLES, LEMMA_FIGURES
 

@@ -16,8 +16,8 @@ import jsonschema
 
 from ..errors import InputError, printable
 from ..registry import PAPERS, SCORES, STARTS, find_estimator
+from .files import check_file_name
 from .lookups import all_starts
-from .names import check_file_name
 
 NAMED = {"datasets": "data set", "algorithms": "algorithm", "experiments": "experiment"}
 SPARE_COLOURS = ("#882255", "#44AA99", "#999933", "#332288")

@@ -32,14 +32,11 @@ from ...core.validation import check_actions
 from ...errors import InputError, located
 from ...registry import LOGGING, SCORES, SKYLINE
 from ...simulation.losses import hamming_losses
-from ..artifacts import read_contexts, read_policy
 from ..columns import CERTIFICATE, COLUMNS, GRID_COLUMNS
-from ..cost_models import read_cost_model
 from ..files import read_npz, write_csv
-from ..fits import COLUMNS as FITTED
-from ..fits import read_fits
-from ..log_formats import read_log
+from ..formats import FIT_COLUMNS, read_contexts, read_fits, read_log, read_policy
 from . import add_seed_arguments, assignment, require, whole
+from .cost_model import read_cost_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -140,7 +137,7 @@ def _grid(
                 "converged": bool(converged),
                 "tilt": float(fits["tilt"][0]),
             }
-            for value, coef, iterations, converged, scores in zip(*(fits[name] for name in FITTED), strict=True)
+            for value, coef, iterations, converged, scores in zip(*(fits[name] for name in FIT_COLUMNS), strict=True)
         ]
     chosen = np.zeros(len(SCORES), dtype=int) if np.isnan(fits["grid"]).all() else fits["chosen"]
     chosen = dict(zip(SCORES, map(int, chosen), strict=True))

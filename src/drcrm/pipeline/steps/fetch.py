@@ -21,9 +21,8 @@ from ...core.scales import largest_entries, unlike_scales
 from ...errors import InputError
 from ..dataset_formats import EMBEDDED, DatasetSpec, load
 from ..files import write_npz
-from ..origins import entry, read_record, write_record
 from ..scaling import SCALES, scaled
-from ..sources import Source, file_digest
+from ..sources import Source, entry, file_digest, read_record, write_record
 from . import assignment, require, whole
 
 

@@ -20,11 +20,10 @@ from ...core.selection import calibrated_penalty, fit_grid
 from ...core.terms import begin
 from ...errors import located
 from ...registry import ESTIMATORS, STOPPING, find_estimator
-from ..artifacts import read_policy
-from ..cost_models import read_cost_model
 from ..files import write_npz
-from ..log_formats import read_log
+from ..formats import read_log, read_policy
 from . import json_object, require
+from .cost_model import read_cost_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,8 +7,7 @@ import json
 
 import pytest
 
-from drcrm.pipeline.origins import entry, local_contents, read_record, write_record
-from drcrm.pipeline.sources import Source
+from drcrm.pipeline.sources import Source, entry, local_contents, read_record, write_record
 
 NAME = "a.svm"
 OLD, NEW = (hashlib.sha256(content).hexdigest() for content in (b"old", b"new"))
