@@ -17,9 +17,10 @@ def log(monkeypatch):
     monkeypatch.setattr(logging, "raiseExceptions", True)
     logger, stream = logging.Logger("run"), io.StringIO()
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(logging.Formatter("plain: %(message)s"))
+    shown = screen.Screen(logging.Formatter("plain: %(message)s"))
+    handler.addFilter(shown)
+    handler.setFormatter(shown)
     logger.addHandler(handler)
-    screen.install(logger)
 
     def said(message: str | None = None, event: str = "", **extra) -> str:
         stream.seek(0)

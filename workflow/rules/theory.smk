@@ -26,15 +26,14 @@ rule theory_table:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=asked_megabytes(theory_megabytes),
-        runtime=asked_minutes(theory_seconds),
+        mem_mb=megabytes("theory_table"),
+        runtime=minutes("theory_table"),
     params:
-        drcrm=drcrm,
         theory=config["theory"],
     message:
         "{wildcards.lemma} on {wildcards.dataset}"
     shell:
-        "{params.drcrm} theory {wildcards.lemma} --train {input.train} --repetitions {params.theory[repetitions]}"
+        "drcrm theory {wildcards.lemma} --train {input.train} --repetitions {params.theory[repetitions]}"
         " --dataset {wildcards.dataset} --seed {params.theory[seed]} --output {output} 2> {log}"
 
 
@@ -56,16 +55,15 @@ rule theory_provenance:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=asked_megabytes(interpreter(80)),
-        runtime=asked_minutes(moments),
+        mem_mb=megabytes("provenance"),
+        runtime=minutes("provenance"),
     params:
-        drcrm=drcrm,
         project=lambda wildcards, output: str(PROJECT),
-        settings=theory_settings(),
+        settings=made_with("theory"),
     message:
         "provenance of the theory"
     shell:
-        "{params.drcrm} provenance --project {params.project:q} --config {params.settings:q} --output {output} 2> {log}"
+        "drcrm provenance --project {params.project:q} --config {params.settings:q} --output {output} 2> {log}"
 
 
 rule theory_figure:
@@ -91,13 +89,12 @@ rule theory_figure:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=asked_megabytes(interpreter(200)),
-        runtime=asked_minutes(moments),
+        mem_mb=megabytes("theory_figure"),
+        runtime=minutes("theory_figure"),
     params:
-        drcrm=drcrm,
         data=lambda wildcards: dataset_label(wildcards.dataset),
         repetitions=config["theory"]["repetitions"],
     message:
         "{wildcards.shown} figure of the theory on {wildcards.dataset}"
     shell:
-        "{params.drcrm} theory_figure {wildcards.shown} --table {input.table} --output {output} 2> {log}"
+        "drcrm theory_figure {wildcards.shown} --table {input.table} --output {output} 2> {log}"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from drcrm.pipeline.records import digest, made_otherwise
+from drcrm.pipeline.lookups import digest, made_otherwise
 
 SETTINGS = {"experiment": {"seeds": 2, "logging_c": 0.1}, "datasets": {"toy": {"labels": 3}}, "algorithms": {}}
 
