@@ -1,4 +1,4 @@
-"""What results say of the options that they were made with."""
+"""What rules look up in a configuration and tell the steps, and what results say of the options they were made with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from drcrm.pipeline.lookups import digest, made_otherwise
+from drcrm.pipeline.lookups import all_runs, digest, fetch_options, fit_options, heldout_options, made_otherwise
 
 SETTINGS = {"experiment": {"seeds": 2, "logging_c": 0.1}, "datasets": {"toy": {"labels": 3}}, "algorithms": {}}
 
@@ -38,3 +38,55 @@ def test_without_a_record_nothing_is_said(tmp_path, content):
     assert made_otherwise(path, SETTINGS) == ""
     path.write_text(content)
     assert made_otherwise(path, SETTINGS) == ""
+
+
+def test_fetch_is_told_what_a_data_set_has_and_nothing_else():
+    """Labels as their number or as those to keep; no option for what is not given."""
+    given = {"features": 3, "labels": 2, "sha256": {}, "drop_repeats": False, "embedded": "digits"}
+    expected = ["--embedded", "digits", "--features", "3", "--labels", "2"]
+    assert fetch_options({"datasets": {"toy": given}}, "toy") == expected
+        "--embedded",
+        "digits",
+        "--features",
+        "3",
+        "--labels",
+        "2",
+    ]
+    files = {"train": ["a b.svm"], "test": ["c.svm"], "url": "http://x", "rows": [4, 2], "scale": "standard"}
+    given = {"features": 3, "labels": [4, 7], "sha256": {"c.svm": "12"}, "drop_repeats": True, **files}
+    assert fetch_options({"datasets": {"toy": given}}, "toy") == [
+        *("--train", "a b.svm", "--test", "c.svm", "--features", "3", "--keep-labels", "4", "7", "--url", "http://x"),
+        *("--rows", "4", "2", "--scale", "standard", "--sha256", "c.svm=12", "--drop-repeats"),
+    ]
+
+
+def test_a_share_is_held_out_of_rows_alone():
+    assert heldout_options({"split_unit": "row", "heldout_fraction": 0.25}) == [
+        *("--split-unit", "row", "--heldout-fraction", "0.25")
+    ]
+    assert heldout_options({"split_unit": "context", "heldout_fraction": 0.25}) == ["--split-unit", "context"]
+
+
+def test_fit_is_told_the_unit_of_poems_grid_alone():
+    algorithms = {
+        "poem": {"estimator": "POEM", "parameter": "variance_penalty", "grid": [1e-6, 1.0], "options": {}},
+        "cips": {"estimator": "CIPS", "options": {"clip": None}},
+    }
+    experiments = {"tiny": {"variance_penalty_scale": "unit", "stopping": "scaled"}}
+    config = {"algorithms": algorithms, "experiments": experiments}
+    assert fit_options(config, "tiny", "poem") == [
+        *("--estimator", "POEM", "--parameter", "variance_penalty", "--grid", "1e-06", "1.0"),
+        *("--variance-penalty-scale", "unit", "--stopping", "scaled"),
+    ]
+    assert fit_options(config, "tiny", "cips") == [
+        *("--estimator", "CIPS", "--options", '{"clip": null}', "--stopping", "scaled")
+    ]
+
+
+def test_runs_of_tables_and_curve_are_each_once():
+    experiment = {"datasets": ["b"], "seeds": 2, "replay_count": 4}
+    assert all_runs(experiment) == [("b", 4, 0), ("b", 4, 1)]
+    curve = {"datasets": ["b", "a"], "counts": [1, 4], "seeds": 1}
+    assert all_runs(experiment | {"replay_curve": curve}) == [
+        *(("a", 1, 0), ("a", 4, 0), ("b", 1, 0), ("b", 4, 0), ("b", 4, 1))
+    ]

@@ -42,7 +42,7 @@ if not IS_MODULE:
         "MALLOC_TRIM_THRESHOLD_": str(2**30),
     }
 if not shutil.which("drcrm"):  # as where the virtual environment is not activated
-    os.environ["PATH"] += os.pathsep + str(Path(sys.executable).parent)
+    os.environ |= {"PATH": os.pathsep.join([*os.get_exec_path(), str(Path(sys.executable).parent)])}
 
 
 def local_path(path):

@@ -45,7 +45,7 @@ def fits(wildcards):
 
 
 def shown(wildcards, part):
-    """Which part of which experiment a rule shows: that named, or else its figure; of its data set, or of all."""
+    """Which part of which experiment is shown, this or the figure of a job, of the data set of the job or of all."""
     datasets = [wildcards.dataset] if "dataset" in wildcards.keys() else []
     return config, wildcards.experiment, part or wildcards.figure, datasets
 
