@@ -45,13 +45,6 @@ def test_fetch_is_told_what_a_data_set_has_and_nothing_else():
     given = {"features": 3, "labels": 2, "sha256": {}, "drop_repeats": False, "embedded": "digits"}
     expected = ["--embedded", "digits", "--features", "3", "--labels", "2"]
     assert fetch_options({"datasets": {"toy": given}}, "toy") == expected
-        "--embedded",
-        "digits",
-        "--features",
-        "3",
-        "--labels",
-        "2",
-    ]
     files = {"train": ["a b.svm"], "test": ["c.svm"], "url": "http://x", "rows": [4, 2], "scale": "standard"}
     given = {"features": 3, "labels": [4, 7], "sha256": {"c.svm": "12"}, "drop_repeats": True, **files}
     assert fetch_options({"datasets": {"toy": given}}, "toy") == [

@@ -100,8 +100,4 @@ def test_a_report_is_removed_once_what_it_shows_is_made_anew(tmp_path):
 def test_whether_a_command_succeeds(capfd):
     commands = ["true"], ["ls", "/none"], ["no-such-command"]
     assert [screen.succeeds(*command) for command in commands] == [True, False, False]
-        True,
-        False,
-        False,
-    ]
     assert capfd.readouterr() == ("", "")
