@@ -60,11 +60,10 @@ def option(key):
     return lambda wildcards: config["experiments"][wildcards.experiment][key]
 
 
-def megabytes(step):
-    """The memory that a step's rule asks for."""
-    return lambda wildcards, attempt: needs.asked(config, step, wildcards, attempt)[0]
+def asked(step):
+    """The memory and run time that a step's rule asks for, once more with each attempt."""
 
+    def lookup(number):
+        return lambda wildcards, attempt: needs.asked(config, step, wildcards, attempt)[number]
 
-def minutes(step):
-    """The run time that a step's rule asks for."""
-    return lambda wildcards, attempt: needs.asked(config, step, wildcards, attempt)[1]
+    return {"mem_mb": lookup(0), "runtime": lookup(1)}

@@ -14,7 +14,6 @@ rule fetch:
     localrule: True
     conda:
         "../../environment.yml"
-    threads: 1
     params:
         source=lambda wildcards: lookups.fetch_options(config, wildcards.dataset),
         mirror=mirror,
@@ -40,10 +39,8 @@ rule split:
         f"{RUN}/benchmarks/split.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=megabytes("split"),
-        runtime=minutes("split"),
+        **asked("split"),
     params:
         unit=option("split_unit"),
         logging=option("logging_fraction"),
@@ -69,10 +66,8 @@ rule log_crf:
         f"{RUN}/benchmarks/log_crf.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=megabytes("log_crf"),
-        runtime=minutes("log_crf"),
+        **asked("log_crf"),
     params:
         c=option("logging_c"),
     message:
@@ -94,10 +89,8 @@ rule skyline:
         f"{RUN}/benchmarks/skyline.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=megabytes("skyline"),
-        runtime=minutes("skyline"),
+        **asked("skyline"),
     message:
         "skyline on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
@@ -118,10 +111,8 @@ rule replay:
         f"{LOG}/benchmarks/replay.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=megabytes("replay"),
-        runtime=minutes("replay"),
+        **asked("replay"),
     params:
         held_out=lambda wildcards: lookups.heldout_options(config["experiments"][wildcards.experiment]),
     message:

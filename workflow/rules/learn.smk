@@ -13,10 +13,8 @@ rule cost_model:
         f"{LOG}/benchmarks/cost_model.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=megabytes("cost_model"),
-        runtime=minutes("cost_model"),
+        **asked("cost_model"),
     message:
         "cost model on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
     shell:
@@ -37,10 +35,8 @@ rule fit:
         f"{LOG}/benchmarks/{{algorithm}}.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=megabytes("fit"),
-        runtime=minutes("fit"),
+        **asked("fit"),
     params:
         learner=lambda wildcards: lookups.fit_options(config, wildcards.experiment, wildcards.algorithm),
         known=lambda wildcards, input: " ".join(f"--{n.replace('_', '-')} {input[n]}" for n in known_to_fit(wildcards)),
@@ -68,10 +64,8 @@ rule evaluate:
         f"{LOG}/benchmarks/evaluate.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=megabytes("evaluate"),
-        runtime=minutes("evaluate"),
+        **asked("evaluate"),
     params:
         fits=lambda wildcards, input: " ".join(f"{name}={input[name]}" for name in fits(wildcards)),
         known=lambda wildcards, input: f"--cost-model {input.cost_model}" if known_cost_model(wildcards) else "",

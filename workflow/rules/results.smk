@@ -16,10 +16,8 @@ rule collect:
         "results/{experiment}/benchmarks/{table}.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=megabytes("collect"),
-        runtime=minutes("collect"),
+        **asked("collect"),
     message:
         "{wildcards.table} of {wildcards.experiment}"
     shell:
@@ -38,10 +36,8 @@ rule provenance:
         "results/{experiment}/benchmarks/provenance.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=megabytes("provenance"),
-        runtime=minutes("provenance"),
+        **asked("provenance"),
     params:
         project=lambda wildcards, output: str(PROJECT),
         settings=lambda wildcards: made_with(wildcards.experiment),
@@ -71,10 +67,8 @@ rule tables:
         "results/{experiment}/benchmarks/tables.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=megabytes("tables"),
-        runtime=minutes("tables"),
+        **asked("tables"),
     params:
         folder=lambda wildcards, output: Path(output[0]).parent,
         plan=plan("tables"),
@@ -104,10 +98,8 @@ rule overview:
         "results/{experiment}/benchmarks/overview.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=megabytes("overview"),
-        runtime=minutes("overview"),
+        **asked("overview"),
     params:
         plan=plan("overview"),
         words=words("overview"),
@@ -141,10 +133,8 @@ rule figure:
         "results/{experiment}/benchmarks/{figure}_{dataset}.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=megabytes("figure"),
-        runtime=minutes("figure"),
+        **asked("figure"),
     params:
         plan=plan(),
         words=words(),

@@ -24,10 +24,8 @@ rule theory_table:
         "results/theory/benchmarks/{lemma}_{dataset}.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=megabytes("theory_table"),
-        runtime=minutes("theory_table"),
+        **asked("theory_table"),
     params:
         theory=config["theory"],
     message:
@@ -37,7 +35,7 @@ rule theory_table:
         " --dataset {wildcards.dataset} --seed {params.theory[seed]} --output {output} 2> {log}"
 
 
-rule theory_provenance:
+use rule provenance as theory_provenance with:
     input:
         code("provenance"),
         expand(
@@ -51,19 +49,11 @@ rule theory_provenance:
         "results/theory/logs/provenance.log",
     benchmark:
         "results/theory/benchmarks/provenance.tsv"
-    conda:
-        "../../environment.yml"
-    threads: 1
-    resources:
-        mem_mb=megabytes("provenance"),
-        runtime=minutes("provenance"),
     params:
         project=lambda wildcards, output: str(PROJECT),
         settings=made_with("theory"),
     message:
         "provenance of the theory"
-    shell:
-        "drcrm provenance --project {params.project:q} --config {params.settings:q} --output {output} 2> {log}"
 
 
 rule theory_figure:
@@ -87,10 +77,8 @@ rule theory_figure:
         "results/theory/benchmarks/{shown}_{dataset}.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=megabytes("theory_figure"),
-        runtime=minutes("theory_figure"),
+        **asked("theory_figure"),
     params:
         data=lambda wildcards: dataset_label(wildcards.dataset),
         repetitions=config["theory"]["repetitions"],

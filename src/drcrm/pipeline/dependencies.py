@@ -20,13 +20,13 @@ def source_files(step: str, package: Path = PACKAGE, steps: str = STEPS) -> list
     ImportError says where an import leads to no file of the package: a change there would go unnoticed.
     """
     modules = _modules(package)
-    found, queue = set(), _executed(f"{package.name}.{steps}.{step}", None, modules)
+    executed, queue = set(), _executed(f"{package.name}.{steps}.{step}", None, modules)
     while queue:
         module = queue.pop()
-        if module not in found:
-            found.add(module)
+        if module not in executed:
+            executed.add(module)
             queue.extend(_imported(module, modules))
-    return sorted(modules[module] for module in found)
+    return sorted(modules[module] for module in executed)
 
 
 def imports(package: Path = PACKAGE) -> dict[Path, list[Path]]:
@@ -37,11 +37,11 @@ def imports(package: Path = PACKAGE) -> dict[Path, list[Path]]:
 
 def _modules(package: Path) -> dict[str, Path]:
     """The files of a package by the full names of their modules."""
-    found = {}
+    paths = {}
     for path in sorted(package.rglob("*.py"), reverse=True):  # a/__init__.py after a.py, as it goes before it in Python
         module = path.parent if path.name == "__init__.py" else path.with_suffix("")
-        found[".".join(module.relative_to(package.parent).parts)] = path
-    return found
+        paths[".".join(module.relative_to(package.parent).parts)] = path
+    return paths
 
 
 def _imported(module: str, modules: Mapping[str, Path]) -> Iterator[str]:

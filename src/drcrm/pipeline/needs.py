@@ -99,21 +99,9 @@ def asked(config: Mapping, step: str, wildcards: Mapping[str, str], attempt: int
     return ceil(attempt * (AROUND + RESERVE * needs.megabytes)), attempt * max(1, ceil(RESERVE * needs.seconds / 60))
 
 
-def split(size: Size) -> Needs:
-    return Needs(70 + 3 * size.contexts(), MOMENT)
-
-
-def log_crf(size: Size) -> Needs:
-    return Needs(150 + 3 * size.contexts(), MOMENT)
-
-
 def skyline(size: Size) -> Needs:
     """Contexts as CRFsuite holds them, feature by feature; up to five CRFs for each label, some seeds climb higher."""
     return Needs(150 + 6 * size.contexts(), 1.2e-6 * size.nonzeros() * size.labels + 2e-4 * size.coefficients)
-
-
-def replay(size: Size) -> Needs:
-    return Needs(70 + size.contexts() + size.log, MOMENT)
 
 
 def cost_model(size: Size) -> Needs:
@@ -151,25 +139,12 @@ def theory_table(size: Size) -> Needs:
     return Needs(150 + size.contexts() + 200e-6 * size.rows[0] * 2**size.labels, 60 + 0.15 * size.repetitions)
 
 
-def gathered(size: Size) -> Needs:
-    return Needs(80, MOMENTS)
-
-
-def tables(size: Size) -> Needs:
-    return Needs(150, MOMENTS)
-
-
-def drawn(size: Size) -> Needs:
-    return Needs(200, MOMENTS)
-
-
 STEPS = {
-    **{function.__name__: function for function in (split, log_crf, skyline, replay, cost_model, fit, evaluate)},
-    "collect": gathered,
-    "provenance": gathered,
-    "tables": tables,
-    "overview": drawn,
-    "figure": drawn,
-    "theory_table": theory_table,
-    "theory_figure": drawn,
+    "split": lambda size: Needs(70 + 3 * size.contexts(), MOMENT),
+    "log_crf": lambda size: Needs(150 + 3 * size.contexts(), MOMENT),
+    "replay": lambda size: Needs(70 + size.contexts() + size.log, MOMENT),
+    **{function.__name__: function for function in (skyline, cost_model, fit, evaluate, theory_table)},
+    **dict.fromkeys(("collect", "provenance"), lambda size: Needs(80, MOMENTS)),
+    "tables": lambda size: Needs(150, MOMENTS),
+    **dict.fromkeys(("overview", "figure", "theory_figure"), lambda size: Needs(200, MOMENTS)),
 }

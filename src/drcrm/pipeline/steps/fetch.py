@@ -21,7 +21,7 @@ from ...errors import InputError
 from ..dataset_formats import EMBEDDED, DatasetSpec, load
 from ..files import write_npz
 from ..scaling import SCALES, scaled
-from ..sources import Source, entry, file_digest, read_record, write_record
+from ..sources import Source, file_digest, origin_of, read_record, write_record
 from . import assignment, require, whole
 
 
@@ -96,7 +96,7 @@ def _from_files(options: argparse.Namespace):
         write_record(
             options.origin,
             {
-                name: entry(known.get(name, {}), place, file_digest(path), source, name)
+                name: origin_of(known.get(name, {}), place, file_digest(path), source, name)
                 for name, (path, place) in fetched.items()
             },
         )
