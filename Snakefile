@@ -7,7 +7,6 @@ min_version("9.0")
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/options.smk"
-include: "workflow/rules/needs.smk"
 include: "workflow/rules/targets.smk"
 
 
@@ -49,6 +48,6 @@ include: "workflow/rules/studies.smk"
 
 
 # In a module, what a run minds and says is the other workflow's.
-if PROJECT == Path(os.path.abspath(workflow.basedir)):
+if not IS_MODULE:
 
     include: "workflow/rules/hooks.smk"

@@ -37,7 +37,7 @@ from drcrm.core.policies import ExponentialPolicy
 from drcrm.core.risks import BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk
 from drcrm.core.weights import Clipped
 from drcrm.pipeline.files import atomic
-from drcrm.pipeline.log_formats import read_log, write_log
+from drcrm.pipeline.formats import read_log, write_log
 from drcrm.simulation.replay import replay
 
 LOGS = Path("results/bench/runs")
@@ -233,7 +233,7 @@ from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_objectives
 from drcrm.core.risks import KLBall
 from drcrm.core.weights import Clipped
-from drcrm.pipeline.log_formats import read_log
+from drcrm.pipeline.formats import read_log
 log, _ = read_log(sys.argv[1])
 objective = Objective(Design(log, trains=True), KLBall(0.01), Clipped(clipping_constant(log)))
 list(minimize_objectives([objective], np.zeros(objective.design.shape), max_iter=40))

@@ -40,13 +40,14 @@ from drcrm.pipeline import lookups
 from drcrm.pipeline.columns import CERTIFICATE, COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
 from drcrm.pipeline.config import complete
 from drcrm.pipeline.files import atomic, read_csv, write_text
-from drcrm.pipeline.steps.tables import published
+from drcrm.pipeline.plan import caption_words, looks, planned, runs_shown
+from drcrm.pipeline.steps.figures import planned_results
+from drcrm.pipeline.steps.tables import published, tables_plan
 from drcrm.report import documents
 from drcrm.report.comparisons import of_algorithms
 from drcrm.report.experiment_tables import Plan, ablation_table, all_tables
 from drcrm.report.figure_data import DatasetResults
 from drcrm.report.figures import FIGURES, overview
-from drcrm.report.paper import Protocol
 from drcrm.report.style import LEMMA_FIGURES, RC, Names
 from drcrm.report.theory_figures import FIGURES as THEORY_FIGURES
 
@@ -155,9 +156,7 @@ def experiment(name: str) -> documents.Experiment:
     config = configured(name)
     options = config["experiments"][name]
     kept = [table for table in ROWS if not rows(name, table).empty]
-    protocol = Protocol(options["replay_count"], **lookups.protocol(options))
-    asked = options["datasets"], options["selection"], options["seeds"]
-    plan = Plan(*asked, protocol, grids=lookups.grids(config, name), papers=lookups.papers(config, name))
+    plan = tables_plan(planned(config, name, "tables"))
     with located(f"docs/results/{name}_metrics.csv.gz"):
         metrics = of_algorithms(rows(name, "metrics"), options["algorithms"])
         tables = all_tables(metrics, plan, *published())
@@ -168,7 +167,7 @@ def experiment(name: str) -> documents.Experiment:
         provenance(name),
         plan,
         tables,
-        Names(**lookups.names(config, name)),
+        Names(**looks(config, name, lookups.all_datasets(options))),
         rows={ROWS[table]: f"../results/{name}_{table}.csv.gz" for table in kept},
         pictures=[
             picture(config, name, figure, datasets, "../figures")
@@ -186,15 +185,13 @@ def ablation(config: dict, name: str, plan: Plan) -> pd.DataFrame | None:
         return None
     starts = lookups.all_starts(config["algorithms"], options).values()
     algorithms = [key for by_start in starts for key in by_start.values()]
-    return ablation_table(rows(name, "metrics"), plan, algorithms, lookups.shown(options, "ablation")["seeds"])
+    return ablation_table(rows(name, "metrics"), plan, algorithms, runs_shown(options, "ablation")["seeds"])
 
 
 def overview_in(config: dict, name: str, folder: str) -> str:
     """The overview of an experiment with its caption, in a folder as seen from a document."""
-    options = config["experiments"][name]
     template = Template((ROOT / "workflow/report/overview.rst").read_text(encoding="utf-8"))
-    named = lookups.named(config, name, options["datasets"])
-    params = {"named": named, "seeds": options["seeds"], "replay_count": options["replay_count"]}
+    params = {"words": caption_words(config, name, "overview")}
     caption = " ".join(template.render(snakemake={"wildcards": {"experiment": name}, "params": params}).split())
     return f'<img src="{folder}/{name}_overview.png" alt="From CIPS to full supervision" width="700">\n\n{caption}\n'
 
@@ -210,8 +207,7 @@ def pictured(name: str, options: dict) -> dict[str, list[str]]:
 def picture(config: dict, name: str, figure: str, datasets: list[str], folder: str) -> documents.Picture:
     """A figure with its caption, in a folder as seen from a document."""
     template = (ROOT / "workflow/report/figures.rst").read_text(encoding="utf-8")
-    shown = lookups.shown(config["experiments"][name], figure)
-    caption = documents.caption(template, figure, lookups.named(config, name, datasets), shown)
+    caption = documents.caption(template, figure, caption_words(config, name, figure, datasets))
     return documents.Picture(figure, {each: f"{folder}/{name}_{figure}_{each}.png" for each in datasets}, caption)
 
 
@@ -237,19 +233,8 @@ def write_figure(figure: Figure, file: str) -> None:
 
 def results(name: str, figure: str, dataset: str) -> DatasetResults:
     """What a figure is drawn of."""
-    config, of = configured(name), experiment(name)
-    shown, algorithms = lookups.shown(of.options, figure), lookups.shown_algorithms(config, name, figure)
-    return DatasetResults.of(
-        of_algorithms(rows(name, "metrics"), algorithms),
-        rows(name, "grids"),
-        dataset,
-        seeds=shown["seeds"],
-        selections=of.plan.selections,
-        counts=sorted(shown["counts"]),
-        labels=lookups.n_labels(config, dataset),
-        names=of.names,
-        held_out=of.options["split_unit"],
-    )
+    plan = planned(configured(name), name, figure, [dataset])
+    return planned_results(plan, dataset, rows(name, "metrics"), rows(name, "grids"))
 
 
 def losses(name: str, metric: str, selection: str) -> str:

@@ -10,9 +10,8 @@ import numpy as np
 from drcrm.core.cost_model import CostModel
 from drcrm.core.log import BanditLog
 from drcrm.core.policies import ExponentialPolicy
-from drcrm.pipeline.artifacts import read_contexts, read_policy
-from drcrm.pipeline.cost_models import read_cost_model
-from drcrm.pipeline.log_formats import read_log
+from drcrm.pipeline.formats import read_contexts, read_log, read_policy
+from drcrm.pipeline.steps.cost_model import read_cost_model
 from drcrm.simulation.losses import expected_hamming
 
 

@@ -35,8 +35,8 @@ from drcrm.core.log import BanditLog
 from drcrm.core.policies import ExponentialPolicy
 from drcrm.core.scores import SCORES
 from drcrm.core.starts import imitation
-from drcrm.pipeline.artifacts import read_contexts, read_policy
 from drcrm.pipeline.files import read_npz
+from drcrm.pipeline.formats import read_contexts, read_policy
 from drcrm.pipeline.steps import generator
 from drcrm.report.comparisons import interval
 from drcrm.roles import LOGGING, SKYLINE

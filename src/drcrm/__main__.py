@@ -1,4 +1,4 @@
-"""python -m drcrm STEP: one step of the pipeline, run by hand or by a Snakemake rule."""
+"""drcrm STEP: one step of the pipeline, run by hand or by a Snakemake rule."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def parser(step: str) -> argparse.ArgumentParser:
     """The command line of a step: its module's docstring says what it reads and writes."""
     module = import_module(f"drcrm.pipeline.steps.{step}")
     made = Parser(
-        prog=f"python -m drcrm {step}",
+        prog=f"drcrm {step}",
         description=module.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -60,11 +60,11 @@ def main(arguments: list[str]) -> int:
     choose_kernels(os.environ)
     width = max(map(len, STEPS))
     chooser = Parser(
-        prog="python -m drcrm",
-        description="The steps of the pipeline, in order (python -m drcrm STEP --help says what one reads and writes):",
+        prog="drcrm",
+        description="The steps of the pipeline, in order (drcrm STEP --help says what one reads and writes):",
         epilog="\n".join(f"  {name:{width}}  {summary}" for name, summary in STEPS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="python -m drcrm STEP --option …",
+        usage="drcrm STEP --option …",
     )
     chooser.add_argument("step", metavar="STEP", choices=STEPS, help="one of those below")
     chooser.add_argument("--version", action="version", version=f"drcrm {__version__}")
@@ -81,8 +81,14 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-if __name__ == "__main__":
+def command() -> NoReturn:
+    """The installed command; a risk of one's own is found in the working folder, as by ``python -m drcrm``."""
+    sys.path.insert(0, "")
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:
         sys.exit("drcrm: interrupted")
+
+
+if __name__ == "__main__":
+    command()

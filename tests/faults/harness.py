@@ -82,14 +82,12 @@ def fault(folder: Path, step: str, output: str, python: str = "", shell: str = "
     """Let the job of a step that writes ``output`` run lines of the shell, and of Python, before it."""
     programs = folder / "programs"
     programs.mkdir()
-    (programs / "before.py").write_text(
-        f"{python}\nimport runpy, sys\ndel sys.argv[1:3]\nrunpy.run_module('drcrm', run_name='__main__')\n"
+    (programs / "before.py").write_text(f"{python}\nfrom drcrm.__main__ import command\ncommand()\n")
+    (programs / "drcrm").write_text(
+        f'#!/bin/bash\nif [[ "$*" == "{step} "*" {output}"* ]]; then\n{shell}\n'
+        f'exec "{sys.executable}" "{programs}/before.py" "$@"\nfi\nexec "{sys.executable}" -m drcrm "$@"\n'
     )
-    (programs / "python").write_text(
-        f'#!/bin/bash\nif [[ "$*" == "-m drcrm {step} "*" {output}"* ]]; then\n{shell}\n'
-        f'exec "{sys.executable}" "{programs}/before.py" "$@"\nfi\nexec "{sys.executable}" "$@"\n'
-    )
-    (programs / "python").chmod(0o755)
+    (programs / "drcrm").chmod(0o755)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
         yield

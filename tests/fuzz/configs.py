@@ -15,6 +15,7 @@ import yaml
 
 from drcrm.pipeline import lookups
 from drcrm.pipeline.config import complete
+from drcrm.pipeline.plan import Plan, planned
 
 from .harness import Kind, expect, in_lines
 
@@ -173,13 +174,15 @@ def looked_up(config: dict, name: str, experiment: dict) -> None:
     for figure, datasets in lookups.figure_datasets(experiment).items():
         if datasets:
             lookups.shown_algorithms(config, name, figure)
-            expect(min(lookups.shown(experiment, figure)["counts"]) >= 1, "no replays")
-    for found in (lookups.names, lookups.papers, lookups.grids):
-        json.dumps(found(config, name), allow_nan=False)
-    for values in lookups.grids(config, name).values():
+            expect(min(planned(config, name, figure, datasets[:1]).counts) >= 1, "no replays")
+    for part in ("tables", "overview"):
+        expect(Plan.parse(planned(config, name, part).json()).datasets == experiment["datasets"], "another plan")
+    for values in planned(config, name, "tables").grids.values():
         expect(all(0 < value < math.inf for value in values), "a grid out of range")
+    for algorithm in lookups.all_algorithms(config, name):
+        lookups.fit_options(config, name, algorithm)
+    lookups.heldout_options(experiment)
     lookups.uses_cost_model(config, name)
-    lookups.protocol(experiment)
 
 
 KIND = Kind("configs", 120, make, check)

@@ -374,7 +374,7 @@ class TestFetching:
 
 
 class TestStep:
-    """``python -m drcrm fetch``."""
+    """``drcrm fetch``."""
 
     def fetch(self, folder: Path, *options: str) -> int:
         outputs = ["--output-train", str(folder / "out/train.npz"), "--output-test", str(folder / "out/test.npz")]
@@ -404,12 +404,6 @@ class TestStep:
         assert train["X"].tolist() == [[1, 0, 0, 0], [0, 0.5, 0, 0]]
         assert train["labels"].tolist() == [[1, 0, 0], [0, 0, 1]]
         assert listing(tmp_path) == ["out", "out/test.npz", "out/train.npz", "raw", "raw/a.svm", "raw/b.bz2"]
-
-    def test_the_mirror_of_the_environment(self, tmp_path, mirror, monkeypatch):
-        write(mirror / "a.svm", LINE)
-        write(mirror / "b.bz2", LINE)
-        monkeypatch.setenv("DRCRM_MIRROR", str(mirror))
-        assert self.fetch(tmp_path, *self.FILES) == 0
 
     def test_embedded_needs_no_files(self, tmp_path):
         assert self.fetch(tmp_path, "--embedded", "digits") == 0

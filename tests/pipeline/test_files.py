@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from drcrm.errors import InputError
-from drcrm.pipeline.artifacts import read_contexts, read_policy, read_split
-from drcrm.pipeline.cost_models import read_cost_model
 from drcrm.pipeline.files import read_npz, write_npz
-from drcrm.pipeline.fits import read_fits
+from drcrm.pipeline.formats import read_contexts, read_fits, read_policy, read_split
+from drcrm.pipeline.steps.cost_model import read_cost_model
 
 
 def fault(read, path: Path, *arguments) -> str:

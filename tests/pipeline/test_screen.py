@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -17,9 +18,10 @@ def log(monkeypatch):
     monkeypatch.setattr(logging, "raiseExceptions", True)
     logger, stream = logging.Logger("run"), io.StringIO()
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(logging.Formatter("plain: %(message)s"))
+    shown = screen.Screen(logging.Formatter("plain: %(message)s"))
+    handler.addFilter(shown)
+    handler.setFormatter(shown)
     logger.addHandler(handler)
-    screen.install(logger)
 
     def said(message: str | None = None, event: str = "", **extra) -> str:
         stream.seek(0)
@@ -80,3 +82,22 @@ def test_the_headline_is_the_first_table_with_its_columns_aligned(tmp_path):
     table = "Losses.\n\n|  | toy |\n| --- | --- |\n| π0 | 1.2 |\n| CIPS | **0.9** |\n\nOthers.\n\n| a |\n"
     (tmp_path / "table.md").write_text(table)
     assert screen.headline(tmp_path / "table.md") == "Losses.\n\n      toy\nπ0    1.2\nCIPS  **0.9**"
+
+
+def test_a_report_is_removed_once_what_it_shows_is_made_anew(tmp_path):
+    report, table, none = (tmp_path / name for name in ("report.html", "table.csv", "none.csv"))
+    screen.remove_if_older(report, [table])
+    for path, time in ((table, 100), (report, 200)):
+        path.touch()
+        os.utime(path, (time, time))
+    screen.remove_if_older(report, [table, none])
+    assert report.exists()
+    os.utime(table, (300, 300))
+    screen.remove_if_older(report, [table, none])
+    assert not report.exists()
+
+
+def test_whether_a_command_succeeds(capfd):
+    commands = ["true"], ["ls", "/none"], ["no-such-command"]
+    assert [screen.succeeds(*command) for command in commands] == [True, False, False]
+    assert capfd.readouterr() == ("", "")

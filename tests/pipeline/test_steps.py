@@ -25,9 +25,10 @@ from scipy import sparse
 
 from drcrm import CostModel
 from drcrm.__main__ import STEPS, main
-from drcrm.pipeline.artifacts import read_contexts
-from drcrm.pipeline.cost_models import read_cost_model
 from drcrm.pipeline.files import read_npz, write_npz
+from drcrm.pipeline.formats import read_contexts
+from drcrm.pipeline.plan import Plan
+from drcrm.pipeline.steps.cost_model import read_cost_model
 from drcrm.report.figures import FIGURES
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -102,22 +103,23 @@ def chain(folder: Path, seed: int, unit: str = "row", counts: tuple[int, ...] = 
 def draw_results(folder: Path, counts: tuple[int, ...], seeds: int) -> None:
     """Run tables and figures on collected metrics."""
     metrics = folder / "metrics.csv"
-    tables = "--metrics", metrics, "--datasets", "toy", "--selection", "snips", "ips", "--seeds", seeds
-    grids = (
-        "--grids",
-        json.dumps({"cips": [], "kl_dro": GRID, "dr": []}),
-        "--papers",
-        json.dumps({"toy": ["scene", "a toy"]}),
-    )
-    assert run("tables", *tables, *grids, *PROTOCOL, "--replay-count", counts[-1], "--output", folder / "tables") == 0
+    beside = {"grids": {"cips": [], "kl_dro": GRID, "dr": []}, "papers": {"toy": ["scene", "a toy"]}}
+    of_tables = plan(selections=["snips", "ips"], seeds=seeds, counts=counts[-1:], **beside)
+    assert run("tables", "--metrics", metrics, *of_tables, "--output", folder / "tables") == 0
     read = "--metrics", metrics, "--grids", folder / "grids.csv"
-    figure = *read, "--dataset", "toy", "--labels", 3, "--selection", "snips", "ips", "--seeds", seeds
     for name in FIGURES:
         outputs = [folder / f"{name}.{kind}" for kind in ("pdf", "svg", "png")]
-        assert run("figures", name, *figure, "--replay-counts", *counts, "--output", *outputs) == 0
-    of_all = "--metrics", metrics, "--datasets", "toy", "--selection", "snips", "--seeds", seeds
+        drawn = plan(selections=["snips", "ips"], seeds=seeds, counts=counts)
+        assert run("figures", name, *read, *drawn, "--output", *outputs) == 0
     outputs = [folder / f"overview.{kind}" for kind in ("pdf", "svg", "png")]
-    assert run("overview", *of_all, "--replay-count", counts[-1], "--output", *outputs) == 0
+    of_all = plan(selections=["snips"], seeds=seeds, counts=counts[-1:])
+    assert run("overview", "--metrics", metrics, *of_all, "--output", *outputs) == 0
+
+
+def plan(**given) -> tuple[str, str]:
+    """The option with a plan of the toy's headline selection, one seed, replay count 4, or as it is given."""
+    usual = {"datasets": ["toy"], "selections": ["ips"], "seeds": 1, "counts": [4], "labels": {"toy": 3}}
+    return "--plan", Plan(**{**usual, "protocol": PROTOCOL, **given}).json()
 
 
 @pytest.fixture(scope="module")
@@ -131,8 +133,8 @@ def metrics(toy) -> pd.DataFrame:
     return pd.read_csv(toy / "metrics.csv")
 
 
-PROTOCOL = ["--split-unit", "row", "--logging-c", 0.5, "--absent-label-score", "logged"]
-PROTOCOL += ["--variance-penalty-scale", "calibrated"]
+PROTOCOL = {"split_unit": "row", "logging_c": 0.5, "absent_label_score": "logged"}
+PROTOCOL |= {"variance_penalty_scale": "calibrated"}
 LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]
 FIT = ["grid", "coef", "objective", "iterations", "converged", "scores", "chosen", "tilt"]
 
@@ -142,7 +144,7 @@ class TestHelp:
     def test_says_what_is_read_and_written(self, step, capsys):
         assert run(step, "--help") == 0
         out = capsys.readouterr().out
-        assert out.startswith(f"usage: python -m drcrm {step} ")
+        assert out.startswith(f"usage: drcrm {step} ")
         reads, writes = out.split("\nReads ", 1)[1].split("\nWrites ", 1)
         assert "csv" in reads or "--" in reads
         assert ("nothing" if step == "check" else "--output") in writes.split("\n\n")[0]
@@ -235,8 +237,8 @@ class TestProvenance:
     @pytest.mark.parametrize(
         ("config", "message"),
         [
-            ("{", "python -m drcrm provenance: argument --config: not JSON (Expecting property name"),
-            ("[1]", "python -m drcrm provenance: argument --config: '[1]' is not a JSON object"),
+            ("{", "drcrm provenance: argument --config: not JSON (Expecting property name"),
+            ("[1]", "drcrm provenance: argument --config: '[1]' is not a JSON object"),
             ('{"experiment": {}}', "drcrm provenance: --config has no algorithms, datasets"),
         ],
     )
@@ -565,8 +567,8 @@ class TestChain:
         poem = metrics.replace({"algorithm": {"kl_dro": "poem"}})
         parts = [poem.assign(dataset=name) for name in ("a", "b", "c")]
         pd.concat(parts).to_csv(tmp_path / "metrics.csv", index=False)
-        options = "--metrics", tmp_path / "metrics.csv", "--datasets", "c", "a", "--selection", "ips", "--seeds", 1
-        assert run("tables", *options, "--replay-count", 4, *PROTOCOL, "--output", tmp_path) == 0
+        options = "--metrics", tmp_path / "metrics.csv", *plan(datasets=["c", "a"])
+        assert run("tables", *options, "--output", tmp_path) == 0
         table = pd.read_csv(tmp_path / "differences_to_poem.csv")
         assert list(dict.fromkeys(zip(table["dataset"], table["replay_count"], strict=True))) == [
             (name, count) for name in ("c", "a", "b") for count in (1, 4)
@@ -574,9 +576,8 @@ class TestChain:
 
     def test_pages_are_without_tables_that_would_be_empty(self, toy, tmp_path):
         """Beside the paper, and differences to POEM, which is not among these; grids only where they are given."""
-        options = "--metrics", toy / "metrics.csv", "--datasets", "toy", "--selection", "ips", "--seeds", 1
-        options += "--replay-count", 4, *PROTOCOL, "--output", tmp_path / "tables", "--pages", tmp_path
-        assert run("tables", *options) == 0
+        outputs = "--output", tmp_path / "tables", "--pages", tmp_path
+        assert run("tables", "--metrics", toy / "metrics.csv", *plan(), *outputs) == 0
         losses = [f"{loss} Hamming loss{what}" for loss in ("Expected", "Greedy") for what in (" by IPS", " in detail")]
         assert sorted(path.stem for path in tmp_path.glob("*.html")) == [
             f"{number:02} {title}" for number, title in enumerate(losses, start=1)
@@ -767,7 +768,7 @@ class TestBadFiles:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            (None, "python -m drcrm evaluate: the following arguments are required: --log"),
+            (None, "drcrm evaluate: the following arguments are required: --log"),
             (lambda log: {"X": log["X"][:, 1:]}, "the log has 4 features and 3 labels, expected 5 and 3"),
             (lambda log: {"Y": log["Y"][:, 1:]}, "the log has 5 features and 2 labels, expected 5 and 3"),
         ],
@@ -838,12 +839,8 @@ class TestBadFiles:
         path = tmp_path / "metrics.csv"
         if content is not None:
             path.write_bytes(content)
-        arguments = {
-            "tables": ["--datasets", "toy", "--selection", "ips", "--seeds", 1, "--replay-count", 4, *PROTOCOL],
-            "figures": ["--dataset", "toy", "--selection", "ips", "--seeds", 1, "--replay-counts", 1, 4],
-        }[step]
-        figure = ["replay_count", "--grids", path, "--labels", 3] if step == "figures" else []
-        error = fails(capsys, tmp_path / "figure.pdf", step, *figure, "--metrics", path, *arguments)
+        figure = ["replay_count", "--grids", path] if step == "figures" else []
+        error = fails(capsys, tmp_path / "figure.pdf", step, *figure, "--metrics", path, *plan())
         assert error.startswith(f"drcrm {step}: {path}: {message}")
 
     @pytest.mark.parametrize(
@@ -855,10 +852,38 @@ class TestBadFiles:
     )
     def test_figures_of_nothing(self, toy, tmp_path, capsys, dataset, selection, suffix, message):
         read = "--metrics", toy / "metrics.csv", "--grids", toy / "grids.csv"
-        options = *read, "--dataset", dataset, "--labels", 3, "--selection", selection
         output = tmp_path / f"figure{suffix}"
-        error = fails(capsys, output, "figures", "replay_count", *options, "--seeds", 1, "--replay-counts", 1)
-        assert message in error
+        options = plan(datasets=[dataset], selections=[selection], counts=[1])
+        assert message in fails(capsys, output, "figures", "replay_count", *read, *options)
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ({"dataset": ["toy"], "seed": 1}, "not a plan (unknown: dataset, seed)"),
+            ({"datasets": []}, "expected data sets, and seeds and counts from 1"),
+            ({"seeds": 0}, "expected data sets, and seeds and counts from 1"),
+            ({"seeds": "a"}, "not a plan ("),
+            ({"selections": ["ip"]}, "selections are ['ip'], expected some of "),
+            ({"datasets": ["top"]}, "no runs of data set 'top'"),
+            ({}, "--plan has no number of labels of 'toy'"),
+        ],
+    )
+    def test_a_plan_of_what_there_is_not(self, toy, tmp_path, capsys, given, message):
+        usual = {"datasets": ["toy"], "selections": ["ips"], "seeds": 1, "counts": [4]}
+        read = "--metrics", toy / "metrics.csv", "--grids", toy / "grids.csv"
+        text = json.dumps(usual | given)
+        assert message in fails(capsys, tmp_path / "figure.pdf", "figures", "grid", *read, "--plan", text)
+
+    @pytest.mark.parametrize("text", ["{", "[]", "3", '{"datasets": ["toy"]}', "[" * 100_000])
+    def test_a_plan_that_is_none(self, toy, tmp_path, capsys, text):
+        read = "--metrics", toy / "metrics.csv", "--grids", toy / "grids.csv"
+        error = fails(capsys, tmp_path / "figure.pdf", "figures", "grid", *read, "--plan", text)
+        assert error.startswith("drcrm figures: argument --plan: not a plan (")
+
+    def test_a_plan_of_tables_without_a_protocol(self, toy, tmp_path, capsys):
+        given = plan(protocol={"split_unit": "row", "logging_c": 1.0})
+        error = fails(capsys, tmp_path / "tables", "tables", "--metrics", toy / "metrics.csv", *given)
+        assert error == "drcrm tables: --plan has no protocol's absent_label_score, variance_penalty_scale"
 
     def test_collect_wants_metrics(self, toy, tmp_path, capsys):
         other = tmp_path / "other.csv"
@@ -885,7 +910,7 @@ class TestBadArguments:
     def test_of_split(self, toy, tmp_path, capsys, option, value, message):
         options = split_options(**{option: value})
         error = fails(capsys, tmp_path / "split.npz", "split", "--train", toy / "train.npz", *options)
-        assert error.startswith(f"python -m drcrm split: {message}")
+        assert error.startswith(f"drcrm split: {message}")
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -962,13 +987,13 @@ class TestBadArguments:
     def test_of_fit(self, toy, tmp_path, capsys, arguments, message):
         log = "--log", toy / "replay4/log.npz"
         error = fails(capsys, tmp_path / "fit.npz", "fit", *log, "--estimator", *arguments)
-        assert error.startswith(("drcrm fit: " + message, "python -m drcrm fit: " + message))
+        assert error.startswith("drcrm fit: " + message)
 
     @pytest.mark.parametrize("value", [0, -1, "inf", "nan"])
     def test_of_log_crf(self, toy, tmp_path, capsys, value):
         contexts = "--train", toy / "train.npz", "--split", toy / "split.npz"
         error = fails(capsys, tmp_path / "logging.npz", "log_crf", *contexts, f"--logging-c={value}")
-        assert error == f"python -m drcrm log_crf: argument --logging-c: {value} is not a finite number above 0"
+        assert error == f"drcrm log_crf: argument --logging-c: {value} is not a finite number above 0"
 
     @pytest.mark.parametrize(("arguments", "message"), [([], "required: STEP"), (["fiit"], "invalid choice: 'fiit'")])
     def test_of_no_step(self, capsys, arguments, message):

@@ -1,31 +1,29 @@
-"""The configuration, checked, and what rules look up in it."""
+"""The configuration, checked, the environment of jobs, and what every rule looks up."""
 
 import json
 import os
-import subprocess
+import shutil
 import sys
-from shlex import quote
 
 # As a module of another workflow, the project is not where workflow.basedir says.
 PROJECT = Path(os.path.abspath(str(workflow.current_basedir))).parents[1]
 SOURCE = PROJECT / "src"
+IS_MODULE = PROJECT != Path(os.path.abspath(workflow.basedir))
 sys.path.insert(0, str(SOURCE))
-sys.path.insert(0, os.getcwd())  # one's own risks, as `python -m` finds them in a job
+sys.path.insert(0, os.getcwd())  # one's own risks, as a job finds them
 
-from drcrm.pipeline import lookups
 from drcrm.errors import InputError
-from drcrm.locks import hold
-from drcrm.pipeline.config import left_out, project_config, unknown_experiment
+from drcrm.pipeline import lookups, needs
+from drcrm.pipeline.config import project_config
 from drcrm.pipeline.dependencies import script_files, source_files
-from drcrm.pipeline.origins import local_contents, read_record
-from drcrm.pipeline.records import made_otherwise
-from drcrm.pipeline.screen import headline, install, unusable
-from drcrm.pipeline.sources import Source
-from drcrm.core.algorithms import find_estimator
+from drcrm.pipeline.plan import caption_words, planned
+from drcrm.pipeline.sources import Source, local_contents, read_record
 from drcrm.roles import BASELINE, LOSSES
 from drcrm.report.style import FIGURE_TITLES, LEMMA_FIGURES
 
 LOCK = ".snakemake/drcrm.lock"  # of a run and of its jobs, in the working folder
+RUN = "results/{experiment}/runs/{dataset}/seed{seed}"
+LOG = f"{RUN}/replay{{replays}}"
 
 # Not by configfile, which is passed over in a module that is given its config.
 try:
@@ -33,38 +31,23 @@ try:
 except InputError as error:
     sys.exit(str(error))
 
-environment = {
-    "PYTHONPATH": quote(str(SOURCE)),
-    "DRCRM_MIRROR": quote(config["mirror"] or ""),
-    "DRCRM_LOCK": LOCK,
-    # Memory of arrays is kept for the next ones (by glibc), not returned to the system after each.
-    "MALLOC_MMAP_THRESHOLD_": 2**25,
-    "MALLOC_TRIM_THRESHOLD_": 2**30,
-}
-ORIGIN = str(workflow.modifier.modify_path("resources/{dataset}/origin.json"))  # in a module, under its prefix
-REPORT = str(workflow.modifier.modify_path("results/{experiment}/report.html"))
-FOR_REPORT = any(each.partition("=")[0] == "--report" for each in sys.argv)
-RUN = "results/{experiment}/runs/{dataset}/seed{seed}"
-
-
-def drcrm(wildcards, output):
-    """The command before a step's name. What asks for the output is not compared between runs: the mirror may change.
-
-    A report has it beside each caption, as a person would write it.
-    """
-    given = {} if FOR_REPORT else environment
-    return " ".join([*(f"{name}={value}" for name, value in given.items()), "python -m drcrm"])
+# Jobs inherit it; those on a cluster set it again as they read this. In a module the environment is the other
+# workflow's: there the command and its code are those that are installed.
+if not IS_MODULE:
+    os.environ |= {
+        "PYTHONPATH": str(SOURCE),
+        "DRCRM_LOCK": LOCK,
+        # Memory of arrays is kept for the next ones (by glibc), not returned to the system after each.
+        "MALLOC_MMAP_THRESHOLD_": str(2**25),
+        "MALLOC_TRIM_THRESHOLD_": str(2**30),
+    }
+if not shutil.which("drcrm"):  # as where the virtual environment is not activated
+    os.environ |= {"PATH": os.pathsep.join([*os.get_exec_path(), str(Path(sys.executable).parent)])}
 
 
 def local_path(path):
     """A file of the project as an input, from the working folder: where both move, nothing is run again."""
     return local(os.path.relpath(path))
-
-
-def drcrm_anew(wildcards, output):
-    """The command of a step that changes what an experiment's report shows: an old report does not stay beside it."""
-    removal = "" if FOR_REPORT else f"rm -f {quote(REPORT.format(experiment=wildcards.experiment))} && "
-    return removal + drcrm(wildcards, output)
 
 
 def code(step):
@@ -77,16 +60,10 @@ def option(key):
     return lambda wildcards: config["experiments"][wildcards.experiment][key]
 
 
-def report_command(name):
-    """How the report of an experiment is asked for."""
-    given = " ".join(quote(os.path.relpath(path)) for path in workflow.overwrite_configfiles)
-    return f"make report EXPERIMENT={name}" + (f" CONFIG={quote(given)}" if given else "")
+def asked(step):
+    """The memory and run time that a step's rule asks for, once more with each attempt."""
 
+    def lookup(number):
+        return lambda wildcards, attempt: needs.asked(config, step, wildcards, attempt)[number]
 
-def succeeds(*command):
-    """Whether a command succeeds; what it says is dropped."""
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    try:
-        return subprocess.run(command, **quiet, timeout=60).returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        return False
+    return {"mem_mb": lookup(0), "runtime": lookup(1)}

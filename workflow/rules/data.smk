@@ -14,17 +14,16 @@ rule fetch:
     localrule: True
     conda:
         "../../environment.yml"
-    threads: 1
     params:
-        drcrm=drcrm,
-        source=source,
-        content=content,
+        source=lambda wildcards: lookups.fetch_options(config, wildcards.dataset),
+        mirror=mirror,
+        local=local_digests,
         raw=lambda wildcards, output: Path(output.train).with_name("raw"),
         origin=lambda wildcards, output: Path(output.train).with_name("origin.json"),
     message:
         "fetch {wildcards.dataset}"
     shell:
-        "{params.drcrm} fetch {params.source} --raw {params.raw} --origin {params.origin}"
+        "drcrm fetch {params.source:q} {params.mirror:q} --raw {params.raw} --origin {params.origin}"
         " --output-train {output.train} --output-test {output.test} 2> {log}"
 
 
@@ -40,19 +39,16 @@ rule split:
         f"{RUN}/benchmarks/split.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=asked_megabytes(split_megabytes),
-        runtime=asked_minutes(moment),
+        **asked("split"),
     params:
-        drcrm=drcrm,
         unit=option("split_unit"),
         logging=option("logging_fraction"),
         heldout=option("heldout_fraction"),
     message:
         "split {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "{params.drcrm} split --train {input.train} --split-unit {params.unit} --logging-fraction {params.logging}"
+        "drcrm split --train {input.train} --split-unit {params.unit} --logging-fraction {params.logging}"
         " --heldout-fraction {params.heldout} --dataset {wildcards.dataset} --seed {wildcards.seed}"
         " --output {output} 2> {log}"
 
@@ -70,18 +66,14 @@ rule log_crf:
         f"{RUN}/benchmarks/log_crf.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=asked_megabytes(log_crf_megabytes),
-        runtime=asked_minutes(moment),
+        **asked("log_crf"),
     params:
-        drcrm=drcrm,
         c=option("logging_c"),
     message:
         "logging policy on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "{params.drcrm} log_crf --train {input.train} --split {input.split} --logging-c {params.c}"
-        " --output {output} 2> {log}"
+        "drcrm log_crf --train {input.train} --split {input.split} --logging-c {params.c}" " --output {output} 2> {log}"
 
 
 rule skyline:
@@ -97,16 +89,12 @@ rule skyline:
         f"{RUN}/benchmarks/skyline.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=asked_megabytes(skyline_megabytes),
-        runtime=asked_minutes(skyline_seconds),
-    params:
-        drcrm=drcrm,
+        **asked("skyline"),
     message:
         "skyline on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "{params.drcrm} skyline --train {input.train} --split {input.split} --output {output} 2> {log}"
+        "drcrm skyline --train {input.train} --split {input.split} --output {output} 2> {log}"
 
 
 rule replay:
@@ -116,23 +104,20 @@ rule replay:
         split=f"{RUN}/split.npz",
         policy=f"{RUN}/logging.npz",
     output:
-        f"{RUN}/replay{{replays}}/log.npz",
+        f"{LOG}/log.npz",
     log:
-        f"{RUN}/replay{{replays}}/logs/replay.log",
+        f"{LOG}/logs/replay.log",
     benchmark:
-        f"{RUN}/replay{{replays}}/benchmarks/replay.tsv"
+        f"{LOG}/benchmarks/replay.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=asked_megabytes(replay_megabytes),
-        runtime=asked_minutes(moment),
+        **asked("replay"),
     params:
-        drcrm=drcrm,
-        unit=held_out,
+        held_out=lambda wildcards: lookups.heldout_options(config["experiments"][wildcards.experiment]),
     message:
         "replay {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
     shell:
-        "{params.drcrm} replay --train {input.train} --split {input.split} --policy {input.policy}"
-        " --replay-count {wildcards.replays} --split-unit {params.unit}"
+        "drcrm replay --train {input.train} --split {input.split} --policy {input.policy}"
+        " --replay-count {wildcards.replays} {params.held_out}"
         " --dataset {wildcards.dataset} --seed {wildcards.seed} --output {output} 2> {log}"

@@ -1,18 +1,13 @@
-"""What a run minds before it starts, and says while it goes on and when it has ended."""
+"""What a run minds before it starts, and says when it has ended."""
 
-from contextlib import suppress
+from shlex import quote
 
-from snakemake.cli import get_argument_parser
+from drcrm.locks import hold
+from drcrm.pipeline.config import left_out, unknown_experiment
+from drcrm.pipeline.screen import headline, remove_if_older, succeeds, unusable
 
-# What the command asks for, which Snakemake keeps to itself until it has read this.
-is_command = workflow.is_main_process and "snakemake" in Path(sys.argv[0]).parts[-2:]
-command, _ = get_argument_parser().parse_known_args(sys.argv[1:] if is_command else [])
-asked = [name for name in config["experiments"] if name in command.targets] or config["run"]
-
-# Of a target that is none Snakemake does not say which there are.
-for name in {*command.targets} - {rule.name for rule in workflow.rules}:
-    if "/" not in name and not os.path.exists(name):
-        sys.exit(f"drcrm: {unknown_experiment(name, config)}")
+asked = [name for name in config["experiments"] if name in sys.argv] or config["run"]
+is_report = any(word.partition("=")[0] == "--report" for word in sys.argv)
 
 if workflow.is_main_process and not workflow.output_settings.dryrun:
     for folder in (".", "resources", "results"):
@@ -21,34 +16,30 @@ if workflow.is_main_process and not workflow.output_settings.dryrun:
 
 if workflow.is_main_process:
     for name in asked:
-        if not command.report and (gone := left_out(merged, config, name)):
+        if not is_report and (gone := left_out(merged, config, name)):
             print(f"drcrm: {name}: {gone}", file=sys.stderr)
-        if other := made_otherwise(f"results/{name}/provenance.json", lookups.settings(config, name)):
+        if other := lookups.made_otherwise(f"results/{name}/provenance.json", lookups.made_with(config, name)):
             print(
                 f"drcrm: results/{name} was made with other {other}: what depends on that runs again, in its place. "
                 "Give the experiment another name to keep both; remove the folder if nothing runs again.",
                 file=sys.stderr,
             )
 
-# On a cluster, and with --verbose, Snakemake says what it says. There is no public way to its handlers.
-if workflow.is_main_process and workflow.local_exec:
-    with suppress(AttributeError):
-        if not (workflow.output_settings.dryrun or workflow.output_settings.verbose):
-            install(workflow.logger_manager.logger)
+
+# Of a target that is none Snakemake does not say which there are.
+rule unknown_target:
+    input:
+        lambda wildcards: sys.exit(f"drcrm: {unknown_experiment(wildcards.target, config)}"),
+    output:
+        "{target,[^/.]+}",
 
 
-# Under a limit of jobs per second, on by default, Snakemake reconsiders all that is left once a second for every job that
-# has ended: after some hundred jobs it keeps a core busy. On a cluster the limit stays. There is no public way to lift it:
-# this one works in 9.0, 9.14 and 9.27, and a version that has it no more is only slower.
 onstart:
     locks = workflow.local_exec and workflow.is_main_process and workflow.execution_settings.lock
     if locks and not hold(LOCK, alone=True):
         sys.exit(
             f"drcrm: another run, or a job that one has left behind, works in {os.getcwd()}: wait for it or end it"
         )
-    with suppress(AttributeError):
-        if workflow.local_exec:
-            workflow.scheduler.job_rate_limiter = None
     # Where no accounting database answers sacct, the plugin for Slurm would wait for ever.
     asking = workflow.executor_settings
     if getattr(asking, "status_command", None) == "sacct" and not succeeds("sacct", "--allocations"):
@@ -57,20 +48,26 @@ onstart:
 
 
 onsuccess:
-    targets = {*workflow.dag_settings.targets} - {"all"} or config["run"]  # which Snakemake knows by now
-    for name in [name for name in config["experiments"] if name in targets]:
+    given = " ".join(quote(os.path.relpath(path)) for path in workflow.overwrite_configfiles)
+    known = f" CONFIG={quote(given)}" if given else ""
+    ended = {*workflow.dag_settings.targets} - {"all"} or {*config["run"]}
+    for name in config["experiments"]:
+        remove_if_older(f"results/{name}/report.html", targets(name))
         table = f"results/{name}/tables/{next(iter(LOSSES))}.md"
-        if os.path.exists(table):
-            print(f"\n{headline(table)}\n\nTables and figures: results/{name}. Report: {report_command(name)}")
+        if name in ended and os.path.exists(table):
+            print(f"\n{headline(table)}\n")
+            print(f"Tables and figures: results/{name}. Report: make report EXPERIMENT={name}{known}")
 
 
 onerror:
+    for name in config["experiments"]:
+        remove_if_older(f"results/{name}/report.html", targets(name))
     if fault := unusable("."):
         print(f"drcrm: {fault}", file=sys.stderr)
 
 
 # A report opens on what was found by the experiment that it is asked of.
 for name in asked[:1]:
-    if os.path.exists(summary(name)):
+    if os.path.exists(f"results/{name}/summary.rst"):
 
-        report: os.path.abspath(summary(name))
+        report: os.path.abspath(f"results/{name}/summary.rst")

@@ -4,25 +4,21 @@
 rule cost_model:
     input:
         code("cost_model"),
-        log=f"{RUN}/replay{{replays}}/log.npz",
+        log=f"{LOG}/log.npz",
     output:
-        f"{RUN}/replay{{replays}}/cost_model.npz",
+        f"{LOG}/cost_model.npz",
     log:
-        f"{RUN}/replay{{replays}}/logs/cost_model.log",
+        f"{LOG}/logs/cost_model.log",
     benchmark:
-        f"{RUN}/replay{{replays}}/benchmarks/cost_model.tsv"
+        f"{LOG}/benchmarks/cost_model.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=asked_megabytes(cost_model_megabytes),
-        runtime=asked_minutes(cost_model_seconds),
-    params:
-        drcrm=drcrm,
+        **asked("cost_model"),
     message:
         "cost model on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
     shell:
-        "{params.drcrm} cost_model --log {input.log} --output {output} 2> {log}"
+        "drcrm cost_model --log {input.log} --output {output} 2> {log}"
 
 
 rule fit:
@@ -30,27 +26,24 @@ rule fit:
         code("fit"),
         own_code,
         unpack(known_to_fit),
-        log=f"{RUN}/replay{{replays}}/log.npz",
+        log=f"{LOG}/log.npz",
     output:
-        f"{RUN}/replay{{replays}}/{{algorithm}}.npz",
+        f"{LOG}/{{algorithm}}.npz",
     log:
-        f"{RUN}/replay{{replays}}/logs/{{algorithm}}.log",
+        f"{LOG}/logs/{{algorithm}}.log",
     benchmark:
-        f"{RUN}/replay{{replays}}/benchmarks/{{algorithm}}.tsv"
+        f"{LOG}/benchmarks/{{algorithm}}.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=asked_megabytes(fit_megabytes),
-        runtime=asked_minutes(fit_seconds),
+        **asked("fit"),
     params:
-        drcrm=drcrm,
-        learner=learner,
+        learner=lambda wildcards: lookups.fit_options(config, wildcards.experiment, wildcards.algorithm),
         known=lambda wildcards, input: " ".join(f"--{n.replace('_', '-')} {input[n]}" for n in known_to_fit(wildcards)),
     message:
         "{wildcards.algorithm} on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
     shell:
-        "{params.drcrm} fit --log {input.log} {params.known} {params.learner} --output {output} 2> {log}"
+        "drcrm fit --log {input.log} {params.known} {params.learner:q} --output {output} 2> {log}"
 
 
 rule evaluate:
@@ -59,24 +52,21 @@ rule evaluate:
         unpack(known_cost_model),
         code=code("evaluate"),
         test="resources/{dataset}/test.npz",
-        log=f"{RUN}/replay{{replays}}/log.npz",
+        log=f"{LOG}/log.npz",
         logging=f"{RUN}/logging.npz",
         skyline=f"{RUN}/skyline.npz",
     output:
-        metrics=f"{RUN}/replay{{replays}}/metrics.csv",
-        grids=f"{RUN}/replay{{replays}}/grids.csv",
+        metrics=f"{LOG}/metrics.csv",
+        grids=f"{LOG}/grids.csv",
     log:
-        f"{RUN}/replay{{replays}}/logs/evaluate.log",
+        f"{LOG}/logs/evaluate.log",
     benchmark:
-        f"{RUN}/replay{{replays}}/benchmarks/evaluate.tsv"
+        f"{LOG}/benchmarks/evaluate.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=asked_megabytes(evaluate_megabytes),
-        runtime=asked_minutes(evaluate_seconds),
+        **asked("evaluate"),
     params:
-        drcrm=drcrm,
         fits=lambda wildcards, input: " ".join(f"{name}={input[name]}" for name in fits(wildcards)),
         known=lambda wildcards, input: f"--cost-model {input.cost_model}" if known_cost_model(wildcards) else "",
         selection=option("selection"),
@@ -84,7 +74,7 @@ rule evaluate:
     message:
         "evaluate on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
     shell:
-        "{params.drcrm} evaluate --test {input.test} --log {input.log} --logging {input.logging} --skyline {input.skyline}"
+        "drcrm evaluate --test {input.test} --log {input.log} --logging {input.logging} --skyline {input.skyline}"
         " {params.known} --fit {params.fits} --selection {params.selection} --absent-label-score {params.absent}"
         " --replay-count {wildcards.replays} --dataset {wildcards.dataset} --seed {wildcards.seed}"
         " --output {output.metrics} --output-grids {output.grids} 2> {log}"

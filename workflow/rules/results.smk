@@ -5,10 +5,8 @@ rule collect:
     input:
         code=code("collect"),
         runs=lambda wildcards: [
-            f"{RUN}/replay{{replays}}/{wildcards.table}.csv".format(
-                experiment=wildcards.experiment, dataset=d, replays=r, seed=s
-            )
-            for d, r, s in runs(wildcards.experiment)
+            f"{LOG}/{wildcards.table}.csv".format(experiment=wildcards.experiment, dataset=d, replays=r, seed=s)
+            for d, r, s in lookups.all_runs(config["experiments"][wildcards.experiment])
         ],
     output:
         "results/{experiment}/{table}.csv",
@@ -18,16 +16,12 @@ rule collect:
         "results/{experiment}/benchmarks/{table}.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=asked_megabytes(interpreter(80)),
-        runtime=asked_minutes(moments),
-    params:
-        drcrm=drcrm_anew,
+        **asked("collect"),
     message:
         "{wildcards.table} of {wildcards.experiment}"
     shell:
-        "{params.drcrm} collect {input.runs} --output {output} 2> {log}"
+        "drcrm collect {input.runs} --output {output} 2> {log}"
 
 
 rule provenance:
@@ -42,18 +36,15 @@ rule provenance:
         "results/{experiment}/benchmarks/provenance.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=asked_megabytes(interpreter(80)),
-        runtime=asked_minutes(moments),
+        **asked("provenance"),
     params:
-        drcrm=drcrm,
         project=lambda wildcards, output: str(PROJECT),
-        settings=settings,
+        settings=lambda wildcards: made_with(wildcards.experiment),
     message:
         "provenance of {wildcards.experiment}"
     shell:
-        "{params.drcrm} provenance --project {params.project:q} --config {params.settings:q} --output {output} 2> {log}"
+        "drcrm provenance --project {params.project:q} --config {params.settings:q} --output {output} 2> {log}"
 
 
 rule tables:
@@ -76,30 +67,16 @@ rule tables:
         "results/{experiment}/benchmarks/tables.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=asked_megabytes(interpreter(150)),
-        runtime=asked_minutes(moments),
+        **asked("tables"),
     params:
-        drcrm=drcrm_anew,
         folder=lambda wildcards, output: Path(output[0]).parent,
-        datasets=option("datasets"),
-        algorithms=option("algorithms"),
-        selection=option("selection"),
-        seeds=option("seeds"),
-        replay_count=option("replay_count"),
-        grids=grids,
-        papers=papers,
-        names=names,
-        protocol=protocol,
-        named=named,
+        plan=plan("tables"),
+        words=words("tables"),
     message:
         "tables of {wildcards.experiment}"
     shell:
-        "{params.drcrm} tables --metrics {input.metrics} --datasets {params.datasets} --selection {params.selection}"
-        " --algorithms {params.algorithms} --seeds {params.seeds} --replay-count {params.replay_count} --grids {params.grids:q} --papers {params.papers:q}"
-        " --names {params.names:q} {params.protocol}"
-        " --output {params.folder} --pages {output.pages} 2> {log}"
+        "drcrm tables --metrics {input.metrics} --plan {params.plan:q} --output {params.folder} --pages {output.pages} 2> {log}"
 
 
 rule overview:
@@ -121,26 +98,17 @@ rule overview:
         "results/{experiment}/benchmarks/overview.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=asked_megabytes(interpreter(200)),
-        runtime=asked_minutes(moments),
+        **asked("overview"),
     params:
-        drcrm=drcrm_anew,
-        datasets=option("datasets"),
-        algorithms=option("algorithms"),
-        selection=lambda wildcards: config["experiments"][wildcards.experiment]["selection"][0],
-        seeds=option("seeds"),
-        replay_count=option("replay_count"),
-        named=named,
-        names=names,
+        plan=plan("overview"),
+        words=words("overview"),
         pictures=lambda wildcards, output: [path for path in output if not path.endswith(".rst")],
     message:
         "overview of {wildcards.experiment}"
     shell:
-        "{params.drcrm} overview --metrics {input.metrics} --datasets {params.datasets} --selection {params.selection}"
-        " --algorithms {params.algorithms} --seeds {params.seeds} --replay-count {params.replay_count} --names {params.names:q}"
-        " --title {wildcards.experiment} --output {params.pictures} --output-summary {output.summary} 2> {log}"
+        "drcrm overview --metrics {input.metrics} --plan {params.plan:q}"
+        " --output {params.pictures} --output-summary {output.summary} 2> {log}"
 
 
 rule figure:
@@ -165,24 +133,13 @@ rule figure:
         "results/{experiment}/benchmarks/{figure}_{dataset}.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=asked_megabytes(interpreter(200)),
-        runtime=asked_minutes(moments),
+        **asked("figure"),
     params:
-        drcrm=drcrm_anew,
-        selection=option("selection"),
-        shown=shown,
-        named=named,
-        names=names,
-        labels=n_labels,
-        algorithms=lambda wildcards: lookups.shown_algorithms(config, wildcards.experiment, wildcards.figure),
-        held_out=option("split_unit"),
+        plan=plan(),
+        words=words(),
     message:
         "{wildcards.figure} figure of {wildcards.experiment} on {wildcards.dataset}"
     shell:
-        "{params.drcrm} figures {wildcards.figure} --metrics {input.metrics} --grids {input.grids}"
-        " --dataset {wildcards.dataset} --labels {params.labels} --selection {params.selection}"
-        " --seeds {params.shown[seeds]} --replay-counts {params.shown[counts]}"
-        " --algorithms {params.algorithms} --split-unit {params.held_out}"
-        " --names {params.names:q} --output {output} 2> {log}"
+        "drcrm figures {wildcards.figure} --metrics {input.metrics} --grids {input.grids} --plan {params.plan:q}"
+        " --output {output} 2> {log}"

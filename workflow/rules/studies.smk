@@ -31,19 +31,18 @@ rule study_run:
         "results/studies/{study}/{experiment}/{dataset}/seed{seed}/replay{replays}.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 2000 * attempt,
         runtime=lambda wildcards, attempt: 600 * attempt,
     params:
-        study=study_command,
+        studies=STUDIES,
         run=lambda wildcards, input: os.path.dirname(input.log),
         resources=lambda wildcards, input: os.path.dirname(input.contexts[0]),
         options=study_options,
     message:
         "{wildcards.study} of {wildcards.experiment} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "{params.study} --run {params.run} --resources {params.resources} --dataset {wildcards.dataset}"
+        "python {params.studies:q} {wildcards.study} --run {params.run} --resources {params.resources} --dataset {wildcards.dataset}"
         " --seed {wildcards.seed} --options {params.options:q} --output {output} 2> {log}"
 
 
@@ -60,17 +59,16 @@ rule study_table:
         "results/studies/benchmarks/{study}.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 2000 * attempt,
         runtime=lambda wildcards, attempt: 600 * attempt,
     params:
-        study=study_command,
+        studies=STUDIES,
         given=study_given,
     message:
         "table of {wildcards.study}"
     shell:
-        "{params.study} {params.given} --output {output.table} > {output.summary} 2> {log}"
+        "python {params.studies:q} {wildcards.study} {params.given:q} --output {output.table} > {output.summary} 2> {log}"
 
 
 rule study_provenance:
@@ -85,15 +83,12 @@ rule study_provenance:
         "results/studies/benchmarks/{study}_provenance.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=asked_megabytes(interpreter(80)),
-        runtime=asked_minutes(moments),
+        **asked("provenance"),
     params:
-        drcrm=drcrm,
         project=lambda wildcards, output: str(PROJECT),
         settings=study_settings,
     message:
         "provenance of {wildcards.study}"
     shell:
-        "{params.drcrm} provenance --project {params.project:q} --config {params.settings:q} --output {output} 2> {log}"
+        "drcrm provenance --project {params.project:q} --config {params.settings:q} --output {output} 2> {log}"

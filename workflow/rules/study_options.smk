@@ -10,11 +10,6 @@ def study_code(wildcards):
     return [local_path(path) for path in script_files(*scripts, package=SOURCE / "drcrm")]
 
 
-def study_command(wildcards, output):
-    """The command of a study, as ``drcrm`` is that of a step."""
-    return f"{drcrm(wildcards, output).removesuffix('-m drcrm')}{quote(STUDIES)} {wildcards.study}"
-
-
 def study_algorithms(wildcards):
     """The algorithms of a study, without what they look like."""
     names = config["studies"][wildcards.study].get("algorithms", [])
@@ -52,12 +47,12 @@ def study_rows(wildcards):
 def study_given(wildcards, input):
     """What the table of a study is made of: the rows of runs, or its options."""
     of_runs = "runs" in config["studies"][wildcards.study]
-    return f"--rows {input.rows}" if of_runs else f"--options {quote(study_options(wildcards))}"
+    return ["--rows", *input.rows] if of_runs else ["--options", study_options(wildcards)]
 
 
 def study_settings(wildcards):
     """The options of a study with what it measures, as provenance wants them."""
     study = config["studies"][wildcards.study]
-    experiments = {name: lookups.settings(config, name) for name in study.get("runs", {})}
+    experiments = {name: lookups.made_with(config, name) for name in study.get("runs", {})}
     settings = {"experiment": study, "datasets": {}, "algorithms": study_algorithms(wildcards), "runs": experiments}
     return json.dumps(settings, sort_keys=True)

@@ -24,21 +24,18 @@ rule theory_table:
         "results/theory/benchmarks/{lemma}_{dataset}.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=asked_megabytes(theory_megabytes),
-        runtime=asked_minutes(theory_seconds),
+        **asked("theory_table"),
     params:
-        drcrm=drcrm,
         theory=config["theory"],
     message:
         "{wildcards.lemma} on {wildcards.dataset}"
     shell:
-        "{params.drcrm} theory {wildcards.lemma} --train {input.train} --repetitions {params.theory[repetitions]}"
+        "drcrm theory {wildcards.lemma} --train {input.train} --repetitions {params.theory[repetitions]}"
         " --dataset {wildcards.dataset} --seed {params.theory[seed]} --output {output} 2> {log}"
 
 
-rule theory_provenance:
+use rule provenance as theory_provenance with:
     input:
         code("provenance"),
         expand(
@@ -52,20 +49,11 @@ rule theory_provenance:
         "results/theory/logs/provenance.log",
     benchmark:
         "results/theory/benchmarks/provenance.tsv"
-    conda:
-        "../../environment.yml"
-    threads: 1
-    resources:
-        mem_mb=asked_megabytes(interpreter(80)),
-        runtime=asked_minutes(moments),
     params:
-        drcrm=drcrm,
         project=lambda wildcards, output: str(PROJECT),
-        settings=theory_settings(),
+        settings=made_with("theory"),
     message:
         "provenance of the theory"
-    shell:
-        "{params.drcrm} provenance --project {params.project:q} --config {params.settings:q} --output {output} 2> {log}"
 
 
 rule theory_figure:
@@ -89,15 +77,12 @@ rule theory_figure:
         "results/theory/benchmarks/{shown}_{dataset}.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=asked_megabytes(interpreter(200)),
-        runtime=asked_minutes(moments),
+        **asked("theory_figure"),
     params:
-        drcrm=drcrm,
         data=lambda wildcards: dataset_label(wildcards.dataset),
         repetitions=config["theory"]["repetitions"],
     message:
         "{wildcards.shown} figure of the theory on {wildcards.dataset}"
     shell:
-        "{params.drcrm} theory_figure {wildcards.shown} --table {input.table} --output {output} 2> {log}"
+        "drcrm theory_figure {wildcards.shown} --table {input.table} --output {output} 2> {log}"

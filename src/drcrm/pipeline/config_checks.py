@@ -14,7 +14,7 @@ from ..core.algorithms import Algorithm, find_estimator
 from ..core.scores import SCORES
 from ..core.starts import STARTS
 from ..errors import InputError, printable
-from .names import check_file_name
+from .files import check_file_name
 
 KINDS = {"datasets": "data set", "algorithms": "algorithm", "experiments": "experiment"}
 DEEPEST = 20  # keys over one another in a configuration

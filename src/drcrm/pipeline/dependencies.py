@@ -37,22 +37,22 @@ def imports(package: Path = PACKAGE) -> dict[Path, list[Path]]:
 
 def _modules(package: Path) -> dict[str, Path]:
     """The files of a package by the full names of their modules."""
-    found = {}
+    paths = {}
     for path in sorted(package.rglob("*.py"), reverse=True):  # a/__init__.py after a.py, as it goes before it in Python
         module = path.parent if path.name == "__init__.py" else path.with_suffix("")
-        found[".".join(module.relative_to(package.parent).parts)] = path
-    return found
+        paths[".".join(module.relative_to(package.parent).parts)] = path
+    return paths
 
 
 def _reached(queue: list[str], modules: Mapping[str, Path]) -> list[Path]:
     """The files of modules and of all that they import, sorted."""
-    found = set()
+    reached = set()
     while queue:
         module = queue.pop()
-        if module not in found:
-            found.add(module)
+        if module not in reached:
+            reached.add(module)
             queue.extend(_imported(module, modules))
-    return sorted(modules[module] for module in found)
+    return sorted(modules[module] for module in reached)
 
 
 def _imported(module: str, modules: Mapping[str, Path]) -> Iterator[str]:

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+def check_file_name(name: str) -> str:
+    """Return ``name``; InputError unless it is that of a file in a folder, and leads nowhere else."""
+    if name in ("", ".", "..") or name[:1] == "-" or "/" in name or not name.isprintable() or len(name.encode()) > 255:
+        raise InputError(f"{name!r} is not the name of a file: no path, no '-' in front, 255 bytes at most")
+    return name
+
+
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
     """Give a temporary path beside ``path`` to write to, and rename it to ``path`` if nothing was raised.

@@ -1,17 +1,30 @@
-"""What rules and documents look up of an experiment in the completed configuration."""
+"""What rules and documents look up of an experiment in the completed configuration, and what rules tell the steps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
 
-from ..core.scores import SCORES
+from ..core.algorithms import find_estimator
 from ..report.style import FIGURE_TITLES
 from ..roles import REFERENCE
+
+Run = tuple[str, int, int]  # data set, replay count, seed
 
 
 def all_datasets(experiment: Mapping) -> list[str]:
     """The data sets of an experiment's tables and of its replay-count figure."""
     return list(dict.fromkeys(experiment["datasets"] + experiment.get("replay_curve", {}).get("datasets", [])))
+
+
+def all_runs(experiment: Mapping) -> list[Run]:
+    """The runs of an experiment's tables and of its replay-count figure, each once."""
+    curve = experiment.get("replay_curve", {"datasets": [], "counts": [], "seeds": 0})
+    tables = [(d, experiment["replay_count"], s) for d in experiment["datasets"] for s in range(experiment["seeds"])]
+    figure = [(d, c, s) for d in curve["datasets"] for c in curve["counts"] for s in range(curve["seeds"])]
+    return sorted(dict.fromkeys(tables + figure))
 
 
 def run_algorithms(config: Mapping, name: str, dataset: str, replays: int, seed: int) -> list[str]:
@@ -69,56 +82,9 @@ def n_labels(config: Mapping, dataset: str) -> int:
     return labels if isinstance(labels, int) else len(labels)
 
 
-def grids(config: Mapping, name: str) -> dict[str, list[float]]:
-    """The grids of an experiment's algorithms."""
-    return {each: config["algorithms"][each].get("grid", []) for each in config["experiments"][name]["algorithms"]}
-
-
-def papers(config: Mapping, name: str) -> dict[str, tuple[str, str]]:
-    """The paper's data set that each of an experiment's stands for, and how it differs."""
-    datasets = {each: config["datasets"][each] for each in config["experiments"][name]["datasets"]}
-    return {key: (each["paper"], each.get("differs", "")) for key, each in datasets.items() if "paper" in each}
-
-
-def names(config: Mapping, name: str) -> dict[str, dict]:
-    """How an experiment's algorithms and data sets are named and drawn, as ``drcrm.report.style.Names`` has it."""
-    experiment = config["experiments"][name]
-    algorithms = {each: config["algorithms"][each] for each in all_algorithms(config, name)}
-    parts = ("label", "colour", "marker", "group")
-    looks = {key: {part: each[part] for part in parts} for key, each in algorithms.items()}
-    datasets = {each: label(config, each) for each in all_datasets(experiment)}
-    return {"algorithms": looks, "datasets": datasets, "starts": all_starts(config["algorithms"], experiment)}
-
-
-def settings(config: Mapping, name: str) -> dict[str, Mapping]:
-    """An experiment with its data sets and algorithms; the mirror is not among them."""
-    experiment = config["experiments"][name]
-    used = {"datasets": all_datasets(experiment), "algorithms": all_algorithms(config, name)}
-    return {"experiment": experiment, **{kind: {each: config[kind][each] for each in used[kind]} for kind in used}}
-
-
 def label(config: Mapping, dataset: str) -> str:
     """What a data set is called in print."""
     return config["datasets"][dataset]["label"]
-
-
-def named(config: Mapping, name: str, datasets: Sequence[str]) -> dict[str, object]:
-    """What data sets and selections of an experiment are called in a caption, and what was held out and certified."""
-    experiment = config["experiments"][name]
-    return {
-        "data": ", ".join(label(config, each) for each in datasets),
-        "selection": [SCORES[each] for each in experiment["selection"]],
-        "held_out": experiment["split_unit"],
-        "certified": "the doubly robust estimate" if uses_cost_model(config, name) else "SNIPS",
-    }
-
-
-def shown(experiment: Mapping, figure: str) -> dict[str, object]:
-    """The seeds and replay counts of a figure: those of the replay-count curve, of the ablation, or of the tables."""
-    if figure == "replay_count":
-        return experiment["replay_curve"]
-    seeds = experiment["seeds"] if figure != "ablation" else min(experiment["ablation"]["seeds"], experiment["seeds"])
-    return {"seeds": seeds, "counts": [experiment["replay_count"]]}
 
 
 def figure_datasets(experiment: Mapping) -> dict[str, list[str]]:
@@ -132,7 +98,79 @@ def figure_datasets(experiment: Mapping) -> dict[str, list[str]]:
     return figures
 
 
-def protocol(experiment: Mapping) -> dict[str, object]:
-    """What an experiment decides where the paper's text and the public code differ, but the replay count."""
-    options = ("split_unit", "logging_c", "absent_label_score", "variance_penalty_scale")
-    return {option: experiment[option] for option in options}
+def fetch_options(config: Mapping, dataset: str) -> list[str]:
+    """What fetch is told: where a data set comes from, but the mirror, and what it must contain."""
+    given = config["datasets"][dataset]
+    labels = given["labels"]
+    options = {
+        "embedded": [given["embedded"]] if "embedded" in given else [],
+        "train": given.get("train", []),
+        "test": given.get("test", []),
+        "features": [given["features"]],
+        "labels": [labels] if isinstance(labels, int) else [],
+        "keep-labels": [] if isinstance(labels, int) else labels,
+        "url": [given["url"]] if "url" in given else [],
+        "rows": given.get("rows", []),
+        "scale": [given["scale"]] if "scale" in given else [],
+        "sha256": [f"{name}={digest}" for name, digest in given["sha256"].items()],
+    }
+    flags = [str(word) for name, values in options.items() if values for word in (f"--{name}", *values)]
+    return [*flags, "--drop-repeats"] if given["drop_repeats"] else flags
+
+
+def heldout_options(experiment: Mapping) -> list[str]:
+    """What replay is told of what it holds out: a share of its rows, or the contexts that the split has drawn."""
+    unit = experiment["split_unit"]
+    return ["--split-unit", unit, *(["--heldout-fraction", str(experiment["heldout_fraction"])] * (unit == "row"))]
+
+
+def fit_options(config: Mapping, name: str, algorithm: str) -> list[str]:
+    """What fit is told: the estimator, its hyper-parameter and grid, its other parameters; for POEM its grid's unit."""
+    given, experiment = config["algorithms"][algorithm], config["experiments"][name]
+    options = {
+        "estimator": [given["estimator"]],
+        "parameter": [given["parameter"]] if "parameter" in given else [],
+        "grid": given.get("grid", []),
+        "options": [json.dumps(given["options"])] if given["options"] else [],
+        "variance-penalty-scale": [experiment["variance_penalty_scale"]]
+        if find_estimator(given["estimator"]).calibrated
+        else [],
+        "stopping": [experiment["stopping"]],
+    }
+    return [str(word) for name, values in options.items() if values for word in (f"--{name}", *values)]
+
+
+def made_with(config: Mapping, name: str) -> dict[str, Mapping]:
+    """What an experiment is made with: its options, its data sets and algorithms; the mirror is not among them.
+
+    Of the theory, which has no algorithms, as of an experiment.
+    """
+    if name == "theory":
+        experiment, algorithms = config["theory"], []
+        datasets = experiment["datasets"]
+    else:
+        experiment, algorithms = config["experiments"][name], all_algorithms(config, name)
+        datasets = all_datasets(experiment)
+    used = {"datasets": datasets, "algorithms": algorithms}
+    return {"experiment": experiment, **{kind: {each: config[kind][each] for each in used[kind]} for kind in used}}
+
+
+def digest(settings: Mapping) -> str:
+    """The SHA-256 of what an experiment is made with."""
+    canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def made_otherwise(provenance: str | Path, settings: Mapping) -> str:
+    """What differs, in words, between settings and those that a file of provenance has; nothing without such a file."""
+    try:
+        known = json.loads(Path(provenance).read_text(encoding="utf-8"))
+        options, recorded = known["options"], known["config"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    if recorded == digest(settings):
+        return ""
+    now = settings["experiment"]
+    return ", ".join(sorted(key for key in {*options, *now} if options.get(key) != now.get(key))) or (
+        "settings of its data sets or algorithms"
+    )

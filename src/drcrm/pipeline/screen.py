@@ -1,11 +1,16 @@
-"""What a run shows on the screen: a line for each job that has ended. Snakemake's log file has everything."""
+"""What a run shows on the screen: a line for each job that has ended; Snakemake's log file has everything.
+
+And what a run minds: whether its folder can be written to, an old report, whether a command works.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import shutil
+import subprocess
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 HIDDEN = ("JOB_STARTED", "RESOURCES_INFO", "SHELLCMD", "WORKFLOW_STARTED")  # events of Snakemake
@@ -60,16 +65,6 @@ class Screen:
         return self.plain.format(record)
 
 
-def install(logger: logging.Logger) -> None:
-    """Let a logger's handlers that write to the screen show what :class:`Screen` says; a full disk is no event."""
-    logging.raiseExceptions = False
-    for handler in logger.handlers:
-        if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
-            screen = Screen(handler.formatter)
-            handler.addFilter(screen)
-            handler.setFormatter(screen)
-
-
 def unusable(folder: str) -> str:
     """Why nothing can be written in a folder, in one line with its path; nothing if it can, or if there is none."""
     path = os.path.abspath(folder)
@@ -78,6 +73,21 @@ def unusable(folder: str) -> str:
     if not os.access(path, os.W_OK):
         return f"{path}: cannot be written to"
     return f"{path}: no space left on device" if shutil.disk_usage(path).free < LEAST else ""
+
+
+def remove_if_older(report: str | Path, files: Iterable[str | Path]) -> None:
+    """Remove a report once one of the files that it shows is made anew."""
+    made = [os.stat(file).st_mtime for file in files if os.path.exists(file)]
+    if os.path.exists(report) and max(made, default=0) > os.stat(report).st_mtime:
+        os.remove(report)
+
+
+def succeeds(*command: str) -> bool:
+    """Whether a command succeeds within a minute; what it says is dropped."""
+    try:
+        return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def headline(table: str | Path) -> str:

@@ -1,19 +1,21 @@
-"""Where the files of a data set come from: a mirror, or their own address."""
+"""Where the files of a data set come from: a mirror or their own address, and the record of it beside them."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import InputError
-from .files import atomic
-from .names import check_file_name
+from .files import atomic, check_file_name, write_text
 
 PATIENCE = 60  # seconds without a byte from a server
+
+Record = dict[str, dict[str, str | None]]  # by file: from, a folder, an address or null, and sha256
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,9 @@ class Source:
                 download.fetch(name, downloader=pooch.HTTPDownloader(progressbar=True, timeout=PATIENCE))
                 return
             shutil.copyfile(Path(place) / name, part)
-            found = file_digest(part)
-            if found != self.sha256.get(name, found):
-                raise InputError(f"{name} has SHA-256 {found}, expected {self.sha256[name]}")
+            digest = file_digest(part)
+            if digest != self.sha256.get(name, digest):
+                raise InputError(f"{name} has SHA-256 {digest}, expected {self.sha256[name]}")
 
 
 def is_address(place: str) -> bool:
@@ -85,3 +87,41 @@ def file_digest(path: Path) -> str:
     """The SHA-256 of a file's content."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def read_record(path: str | Path) -> Record:
+    """The record by file: ``from``, a folder, an address or null, and ``sha256``. Empty where none can be read."""
+    try:
+        stored = json.loads(Path(path).read_text(encoding="utf-8"))
+        return {name: {key: entry[key] for key in ("from", "sha256")} for name, entry in stored.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def write_record(path: str | Path, record: Mapping) -> None:
+    write_text(path, json.dumps(record, sort_keys=True, indent=2, ensure_ascii=False) + "\n")
+
+
+def origin_of(known: Mapping[str, str | None], place: str | None, digest: str, source: Source, name: str) -> dict:
+    """What to record of a file with this digest: fetched from ``place``, or kept and known to the record."""
+    if place is None and known.get("sha256") == digest:
+        return dict(known)
+    if place is None and source.mirrored(name) == digest:
+        place = source.mirror
+    return {"from": place, "sha256": digest}
+
+
+def local_contents(source: Source, names: Sequence[str], record: Record) -> dict[str, str]:
+    """The digests, by file, of what came or would come from a local mirror: where one changes, files are fetched again.
+
+    They are those of the mirror, or of the record where the mirror is gone, elsewhere or lacks the file. A file from
+    afar is not among them, unless a local mirror has another content; nor is one whose digest the configuration has.
+    """
+    local = {}
+    for name in names:
+        known = record.get(name, {})
+        digest = source.mirrored(name) or known.get("sha256")
+        afar = known and (known["from"] is None or is_address(known["from"]))
+        if name not in source.sha256 and digest and not (afar and digest == known["sha256"]):
+            local[name] = digest
+    return local

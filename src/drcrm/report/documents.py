@@ -149,9 +149,9 @@ def picture(each: Picture, names: Names) -> str:
     return f"{''.join(images)}\n{each.caption}\n"
 
 
-def caption(template: str, figure: str, named: Mapping, shown: Mapping) -> str:
+def caption(template: str, figure: str, words: Mapping) -> str:
     """The caption that the report gives a figure, in a line: its template is filled as Snakemake does."""
-    job = {"wildcards": {"figure": figure}, "params": {"named": named, "shown": shown}}
+    job = {"wildcards": {"figure": figure}, "params": {"words": words}}
     return " ".join(Template(template).render(snakemake=job).split())
 
 

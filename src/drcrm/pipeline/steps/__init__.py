@@ -1,6 +1,6 @@
 """The steps of the pipeline: each reads files, calls the core and writes files.
 
-A step is a module with ``add_arguments(parser)`` and ``run(options)``; ``python -m drcrm STEP`` calls them.
+A step is a module with ``add_arguments(parser)`` and ``run(options)``; ``drcrm STEP`` calls them.
 """
 
 from __future__ import annotations

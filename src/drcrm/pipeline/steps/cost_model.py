@@ -10,9 +10,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import numpy as np
+
 from ...core.cost_model import CostModel
-from ..cost_models import write_cost_model
-from ..log_formats import read_log
+from ...core.validation import check_coefficients, check_vector
+from ...errors import located
+from ..files import read_npz, write_npz
+from ..formats import read_log
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,4 +26,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     train, _ = read_log(options.log)
-    write_cost_model(options.output, CostModel().fit_log(train))
+    model = CostModel().fit_log(train)
+    write_npz(options.output, coef=model.coef_, intercept=model.intercept_, penalty=np.array(model.penalty_))
+
+
+def read_cost_model(path: str | Path) -> CostModel:
+    """Read a cost model's coefficients and its intercept, 0 where there is none.
+
+    Here, not in ``formats``: what is made without a cost model does not depend on its code.
+    """
+    model, arrays = CostModel(), read_npz(path, ["coef"], optional=["intercept"])
+    with located(path):
+        model.coef_ = check_coefficients(arrays["coef"])
+        if "intercept" in arrays:
+            model.intercept_ = check_vector(arrays["intercept"], model.coef_.shape[1], "intercept")
+    return model

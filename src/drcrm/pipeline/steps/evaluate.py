@@ -33,14 +33,11 @@ from ...core.validation import check_actions
 from ...errors import InputError, located
 from ...roles import LOGGING, SKYLINE
 from ...simulation.losses import hamming_losses
-from ..artifacts import read_contexts, read_policy
 from ..columns import CERTIFICATE, COLUMNS, GRID_COLUMNS
-from ..cost_models import read_cost_model
 from ..files import read_npz, write_csv
-from ..fits import COLUMNS as FITTED
-from ..fits import read_fits
-from ..log_formats import read_log
+from ..formats import FIT_COLUMNS, read_contexts, read_fits, read_log, read_policy
 from . import add_seed_arguments, assignment, require, whole
+from .cost_model import read_cost_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,9 +75,9 @@ def run(options: argparse.Namespace) -> None:
         SKYLINE: dict.fromkeys(options.selection, _losses(options.skyline, X, labels)),
     }
     rows = [
-        {**dict.fromkeys(COLUMNS), **key, "algorithm": algorithm, "selection": selection, **found}
+        {**dict.fromkeys(COLUMNS), **key, "algorithm": algorithm, "selection": selection, **measured}
         for algorithm, by_selection in chosen.items()
-        for selection, found in by_selection.items()
+        for selection, measured in by_selection.items()
     ]
     if options.output_grids:
         write_csv(options.output_grids, GRID_COLUMNS, grid_rows)
@@ -105,11 +102,11 @@ def _losses(path: Path, X, labels: np.ndarray, absent: np.ndarray | None = None)
 def _heldout(path: Path, n_features: int, n_labels: int) -> BanditLog:
     """The held-out part of the log."""
     _, heldout = read_log(path)
-    found = heldout.X.shape[1], heldout.Y.shape[1]
+    shape = heldout.X.shape[1], heldout.Y.shape[1]
     with located(path):
         require(
-            found == (n_features, n_labels),
-            f"the log has {found[0]} features and {found[1]} labels, expected {n_features} and {n_labels}",
+            shape == (n_features, n_labels),
+            f"the log has {shape[0]} features and {shape[1]} labels, expected {n_features} and {n_labels}",
         )
     return heldout
 
@@ -117,9 +114,9 @@ def _heldout(path: Path, n_features: int, n_labels: int) -> BanditLog:
 def _cost_model(path: Path, heldout: BanditLog) -> CostModel:
     """The cost model of the log's other part."""
     model = read_cost_model(path)
-    found, expected = model.coef_.shape, (heldout.X.shape[1], heldout.Y.shape[1] + 1)
+    shape, expected = model.coef_.shape, (heldout.X.shape[1], heldout.Y.shape[1] + 1)
     with located(path):
-        require(found == expected, f"the cost model's coef has shape {found}, expected {expected}")
+        require(shape == expected, f"the cost model's coef has shape {shape}, expected {expected}")
     return model
 
 
@@ -141,7 +138,7 @@ def _grid(
                 "converged": bool(converged),
                 "tilt": float(fits["tilt"][0]),
             }
-            for value, coef, iterations, converged, scores in zip(*(fits[name] for name in FITTED), strict=True)
+            for value, coef, iterations, converged, scores in zip(*(fits[name] for name in FIT_COLUMNS), strict=True)
         ]
     chosen = np.zeros(len(SCORES), dtype=int) if np.isnan(fits["grid"]).all() else fits["chosen"]
     chosen = dict(zip(SCORES, map(int, chosen), strict=True))
@@ -155,13 +152,12 @@ def _certificate(policy: ExponentialPolicy, heldout: BanditLog, **options) -> di
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "the effective size is|the mean weight is")  # the former stands beside
-            found = policy_certificate(policy, heldout, confidence=0.95, method="kl", by="context", **options)
+            certificate = policy_certificate(policy, heldout, confidence=0.95, method="kl", by="context", **options)
     except InputError:
         return {}
     untranslated = heldout.Y.shape[1]  # logged costs are Hamming losses less the number of labels
-    return dict(
-        zip(CERTIFICATE, (found.value + untranslated, found.bound + untranslated, found.effective_size), strict=True)
-    )
+    values = certificate.value + untranslated, certificate.bound + untranslated, certificate.effective_size
+    return dict(zip(CERTIFICATE, values, strict=True))
 
 
 def _chosen(rows: list[dict], chosen: dict[str, int], selections: list[str]) -> dict[str, dict]:

@@ -10,7 +10,6 @@ Writes  --output-train and --output-test: npz with X (dense, or the parts of a C
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -21,9 +20,8 @@ from ...core.scales import largest_entries, unlike_scales
 from ...errors import InputError
 from ..dataset_formats import EMBEDDED, DatasetSpec, load
 from ..files import write_npz
-from ..origins import entry, read_record, write_record
 from ..scaling import SCALES, scaled
-from ..sources import Source, file_digest
+from ..sources import Source, file_digest, origin_of, read_record, write_record
 from . import assignment, require, whole
 
 
@@ -31,8 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--train", nargs="+", default=[], metavar="FILE", help="names of the training files")
     parser.add_argument("--test", nargs="+", default=[], metavar="FILE", help="names of the test files")
     parser.add_argument("--url", default="", help="address of the folder that has the files")
-    mirror = os.environ.get("DRCRM_MIRROR", "")
-    parser.add_argument("--mirror", default=mirror, help="folder or address tried before --url ($DRCRM_MIRROR)")
+    parser.add_argument("--mirror", default="", help="folder or address tried before --url")
     parser.add_argument("--raw", type=Path, help="folder the files are kept in")
     parser.add_argument("--features", type=whole(1), help="number of features")
     parser.add_argument("--labels", type=whole(1), help="number of labels, with ids from 0")
@@ -55,16 +52,16 @@ def run(options: argparse.Namespace) -> None:
     (X, labels), (X_test, labels_test) = _embedded(options) if options.embedded else _from_files(options)
     X, X_test = scaled(options.scale, X, X_test)
     numbered = [*range(1, X.shape[1] + 1), "constant"]
-    if found := unlike_scales(np.append(largest_entries(X), 1), numbered):
-        print(f"{found}; give the data set a scale, max_abs or standard", file=sys.stderr)
+    if warning := unlike_scales(np.append(largest_entries(X), 1), numbered):
+        print(f"{warning}; give the data set a scale, max_abs or standard", file=sys.stderr)
     write_npz(options.output_train, X=X, labels=labels)
     write_npz(options.output_test, X=X_test, labels=labels_test)
 
 
 def _embedded(options: argparse.Namespace):
     train, test = EMBEDDED[options.embedded]()
-    found = {"features": train[0].shape[1], "labels": train[1].shape[1], "rows": [len(train[1]), len(test[1])]}
-    for name, value in found.items():
+    shape = {"features": train[0].shape[1], "labels": train[1].shape[1], "rows": [len(train[1]), len(test[1])]}
+    for name, value in shape.items():
         asked = getattr(options, name)
         require(asked in (None, value), f"{options.embedded}: {name} is {value}, expected {asked}")
     if options.origin:
@@ -99,7 +96,7 @@ def _from_files(options: argparse.Namespace):
         write_record(
             options.origin,
             {
-                name: entry(known.get(name, {}), place, file_digest(path), source, name)
+                name: origin_of(known.get(name, {}), place, file_digest(path), source, name)
                 for name, (path, place) in fetched.items()
             },
         )

@@ -18,11 +18,10 @@ from ...core.algorithms import ESTIMATORS, Algorithm, find_estimator
 from ...core.learning import learn
 from ...core.optimiser import STOPPING
 from ...errors import located
-from ..artifacts import read_policy
-from ..cost_models import read_cost_model
 from ..files import write_npz
-from ..log_formats import read_log
+from ..formats import read_log, read_policy
 from . import json_object, require
+from .cost_model import read_cost_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from ...simulation.crf import absent_labels, fit_crf
-from ..artifacts import read_contexts, read_split, write_policy
+from ..formats import read_contexts, read_split, write_policy
 from . import positive
 
 

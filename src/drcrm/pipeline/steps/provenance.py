@@ -18,7 +18,7 @@ import scipy.linalg  # noqa: F401  so is that of scipy
 from threadpoolctl import threadpool_info
 
 from ..files import write_text
-from ..records import digest
+from ..lookups import digest
 from . import json_object, require
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "sklearn-crfsuite", "python-crfsuite")
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> None:
     missing = {"experiment", "datasets", "algorithms"} - set(options.config)
     require(not missing, f"--config has no {', '.join(sorted(missing))}")
     changes = _git(options.project, "status", "--porcelain")
-    found = {
+    known = {
         "commit": _git(options.project, "rev-parse", "HEAD"),
         "clean": None if changes is None else not changes,
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
         "blas": _blas(),
         "machine": platform.machine(),
     }
-    write_text(options.output, json.dumps(found, sort_keys=True, indent=2, ensure_ascii=False) + "\n")
+    write_text(options.output, json.dumps(known, sort_keys=True, indent=2, ensure_ascii=False) + "\n")
 
 
 def _git(project: Path, *command: str) -> str | None:
@@ -70,5 +70,5 @@ def _blas() -> list[dict[str, str | None]]:
     """The linear algebra libraries of numpy and scipy: results may differ from one to another in their last digits."""
     libraries = [library for library in threadpool_info() if library["user_api"] == "blas"]
     keys = {"name": "internal_api", "version": "version", "architecture": "architecture"}
-    found = [{name: library.get(key) for name, key in keys.items()} for library in libraries]
-    return sorted({json.dumps(each): each for each in found}.values(), key=json.dumps)
+    described = [{name: library.get(key) for name, key in keys.items()} for library in libraries]
+    return sorted({json.dumps(each): each for each in described}.values(), key=json.dumps)

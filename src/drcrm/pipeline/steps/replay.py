@@ -14,8 +14,7 @@ import numpy as np
 
 from ...simulation.replay import replay
 from ...simulation.split import heldout_rows
-from ..artifacts import read_contexts, read_policy, read_split
-from ..log_formats import write_log
+from ..formats import read_contexts, read_policy, read_split, write_log
 from . import add_seed_arguments, fraction, generator, require, whole
 
 

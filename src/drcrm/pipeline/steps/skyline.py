@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ...simulation.crf import fit_skyline
-from ..artifacts import read_contexts, read_split, write_policy
+from ..formats import read_contexts, read_split, write_policy
 
 GRID = tuple(10.0**k for k in range(-2, 3))
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ...errors import located
 from ...simulation.split import split_contexts
-from ..artifacts import read_contexts
 from ..files import write_npz
+from ..formats import read_contexts
 from . import add_seed_arguments, fraction, generator
 
 

@@ -1,9 +1,9 @@
 """Turn an experiment's metrics into the paper's tables.
 
-Reads   --metrics: csv from collect.
+Reads   --metrics: csv from collect; --plan: JSON, as ``drcrm.pipeline.plan.Plan`` has it.
 Writes  in the folder --output, as .csv, .md and .tex: expected_loss, greedy_loss, hyperparameters and
-        paper_comparison, where only runs with --replay-count and seeds below --seeds enter, and differences_to_poem,
-        of all runs. In the folder --pages each table as an html page, but those that would be empty.
+        paper_comparison, where only runs with the plan's first count and its seeds enter, and differences_to_poem, of
+        all runs. In the folder --pages each table as an html page, but those that would be empty.
 """
 
 from __future__ import annotations
@@ -15,58 +15,36 @@ from pathlib import Path
 
 import pandas as pd
 
-from ...core.scores import SCORES
 from ...errors import located
 from ...report import markup
 from ...report.comparisons import of_algorithms
-from ...report.experiment_tables import Plan, all_tables, in_print, pages, require_runs
+from ...report.experiment_tables import Plan as TablesPlan
+from ...report.experiment_tables import all_tables, in_print, pages, require_runs
 from ...report.paper import Protocol
 from ...report.style import Names
 from ..columns import COLUMNS
 from ..files import atomic, read_csv, write_text
-from . import json_object, positive, whole
+from ..plan import Plan
+from . import require
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metrics", type=Path, required=True, help="csv from collect")
-    parser.add_argument("--datasets", nargs="+", required=True, help="data sets, in the tables' order")
-    parser.add_argument(
-        "--algorithms", nargs="+", help="those of the tables, beside π0 and the skyline; by default all"
-    )
-    parser.add_argument("--selection", nargs="+", choices=SCORES, required=True, help="selections, headline first")
-    parser.add_argument("--seeds", type=whole(1), required=True, help="number of seeds that each cell must have")
-    parser.add_argument("--replay-count", type=whole(1), required=True)
-    parser.add_argument("--grids", type=json_object, default={}, metavar="JSON", help="each algorithm's grid, a list")
-    parser.add_argument(
-        "--papers",
-        type=json_object,
-        default={},
-        metavar="JSON",
-        help="for data sets that stand for one of the paper's: its name, and in words how the data differ",
-    )
-    parser.add_argument("--names", type=json_object, default={}, metavar="JSON", help="labels, colours and markers")
-    parser.add_argument("--split-unit", choices=("row", "context"), required=True, help="what was held out")
-    parser.add_argument("--logging-c", type=positive, required=True, help="π0's inverse regularisation")
-    parser.add_argument("--absent-label-score", choices=("logged", "half"), required=True, help="see evaluate")
-    parser.add_argument(
-        "--variance-penalty-scale", choices=("calibrated", "unit"), required=True, help="of POEM's grid"
-    )
+    parser.add_argument("--plan", type=Plan.parse, required=True, metavar="JSON", help="what is shown, and its names")
     parser.add_argument("--output", type=Path, required=True, help="folder")
     parser.add_argument("--pages", type=Path, help="folder of the html pages")
 
 
 def run(options: argparse.Namespace) -> None:
-    protocol = Protocol(**{field.name: getattr(options, field.name) for field in fields(Protocol)})
-    asked = options.datasets, options.selection, options.seeds
-    plan = Plan(*asked, protocol, grids=options.grids, papers=options.papers)
-    metrics = of_algorithms(read_csv(options.metrics, COLUMNS), options.algorithms)
+    plan = tables_plan(options.plan)
+    metrics = of_algorithms(read_csv(options.metrics, COLUMNS), options.plan.algorithms)
     with located(options.metrics):
         require_runs(metrics, plan)
         tables = all_tables(metrics, plan, *published())
     for name, frame in tables.items():
         with atomic(options.output / f"{name}.csv") as part:
             frame.to_csv(part, index=False, lineterminator="\n")
-    names = Names(**options.names)
+    names = Names(**options.plan.names)
     for suffix, plain in {"md": markup.MARKDOWN, "tex": markup.LATEX}.items():
         to = replace(plain, names=names)
         for name, text in in_print(tables, plan, to).items():
@@ -75,6 +53,14 @@ def run(options: argparse.Namespace) -> None:
         to = replace(markup.HTML, names=names)
         for number, (title, text) in enumerate(pages(tables, plan, to).items(), start=1):
             write_text(options.pages / f"{number:02} {title}.html", to.document(text))
+
+
+def tables_plan(plan: Plan) -> TablesPlan:
+    """A plan as tables are made by it."""
+    missing = {each.name for each in fields(Protocol)} - {"replay_count", *plan.protocol}
+    require(not missing, f"--plan has no protocol's {', '.join(sorted(missing))}")
+    protocol = Protocol(plan.counts[0], **plan.protocol)
+    return TablesPlan(plan.datasets, plan.selections, plan.seeds, protocol, grids=plan.grids, papers=plan.papers)
 
 
 def published() -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -12,9 +12,9 @@ from pathlib import Path
 from ...errors import located
 from ...simulation.population import draw_policies, enumerate_losses
 from ...simulation.theory import TABLES
-from ..artifacts import read_contexts
 from ..columns import LEMMA_COLUMNS
 from ..files import write_csv
+from ..formats import read_contexts
 from . import add_seed_arguments, generator, whole
 
 

@@ -7,8 +7,7 @@ import json
 
 import pytest
 
-from drcrm.pipeline.origins import entry, local_contents, read_record, write_record
-from drcrm.pipeline.sources import Source
+from drcrm.pipeline.sources import Source, local_contents, origin_of, read_record, write_record
 
 NAME = "a.svm"
 OLD, NEW = (hashlib.sha256(content).hexdigest() for content in (b"old", b"new"))
@@ -53,9 +52,13 @@ def test_a_known_digest_is_not_compared(mirror):
 
 def test_a_file_that_is_kept_keeps_its_entry(mirror):
     source, known = Source(mirror=mirror), {"from": URL, "sha256": NEW}
-    assert entry(known, None, NEW, source, NAME) == known
-    assert entry({}, None, NEW, source, NAME) == entry({}, mirror, NEW, source, NAME) == {"from": mirror, "sha256": NEW}
-    assert entry(known, None, OLD, source, NAME) == {"from": None, "sha256": OLD}
+    assert origin_of(known, None, NEW, source, NAME) == known
+    assert (
+        origin_of({}, None, NEW, source, NAME)
+        == origin_of({}, mirror, NEW, source, NAME)
+        == {"from": mirror, "sha256": NEW}
+    )
+    assert origin_of(known, None, OLD, source, NAME) == {"from": None, "sha256": OLD}
 
 
 def test_a_record_comes_back_and_a_damaged_one_is_none(tmp_path):

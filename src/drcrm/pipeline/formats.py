@@ -1,0 +1,99 @@
+"""What steps hand to each other as npz: labelled contexts, splits, policies, logs and fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from ..core.log import BanditLog
+from ..core.policies import ExponentialPolicy
+from ..core.validation import (
+    as_float,
+    check_actions,
+    check_coefficients,
+    check_context,
+    check_features,
+    check_integers,
+    reject,
+)
+from ..errors import InputError, located
+from .files import read_npz, write_npz
+
+FIT_COLUMNS = ("grid", "coef", "iterations", "converged", "scores")  # what there is of each grid value
+
+
+def read_contexts(path: str | Path) -> tuple[np.ndarray | sparse.csr_array, np.ndarray]:
+    """Read labelled contexts, with the constant feature 1 appended as the last; InputError for content out of range."""
+    arrays = read_npz(path, ["X", "labels"])
+    with located(path):
+        X = check_features(arrays["X"])
+        labels = check_actions(arrays["labels"], rows=X.shape[0], name="labels")
+    constant = np.ones((X.shape[0], 1))
+    if sparse.issparse(X):
+        return sparse.csr_array(sparse.hstack([X, constant], format="csr")), labels
+    return np.hstack([X, constant]), labels
+
+
+def read_split(path: str | Path, n_contexts: int) -> dict[str, np.ndarray]:
+    """Read the context numbers of a split: logging, train and heldout."""
+    split = read_npz(path, ["logging", "train", "heldout"])
+    with located(path):
+        for name, numbers in split.items():
+            if not np.size(numbers):
+                raise InputError(f"no contexts in {name!r}, expected at least one")
+        return {name: check_context(numbers, np.size(numbers), n_contexts) for name, numbers in split.items()}
+
+
+def write_policy(path: str | Path, policy: ExponentialPolicy, **notes) -> None:
+    """Write a policy's coefficients, with any arrays worth noting beside them."""
+    write_npz(path, coef=policy.coef, **notes)
+
+
+def read_policy(path: str | Path) -> ExponentialPolicy:
+    """Read a policy's coefficients."""
+    coef = read_npz(path, ["coef"])["coef"]
+    with located(path):
+        return ExponentialPolicy(check_coefficients(coef))
+
+
+def write_log(path: str | Path, log: BanditLog, train: np.ndarray, heldout: np.ndarray) -> None:
+    """Write a log, and how often each of its rows occurs in the training and in the held-out part."""
+    rows = {"Y": log.Y, "propensity": log.propensity, "cost": log.cost, "context": log.context}
+    write_npz(path, X=log.X, **rows, train=train, heldout=heldout)
+
+
+def read_log(path: str | Path) -> tuple[BanditLog, BanditLog]:
+    """Read the training and the held-out part of a log; what is wrong in it is said with the file's name."""
+    arrays = read_npz(path, ["X", "Y", "propensity", "cost", "context", "train", "heldout"])
+    train, heldout = arrays.pop("train"), arrays.pop("heldout")
+    with located(path):
+        log = BanditLog(**arrays)
+        return log.recount(train), log.recount(heldout)
+
+
+def read_fits(path: str | Path, n_scores: int) -> dict[str, np.ndarray]:
+    """Read k fits: grid (k,), coef (k, d, q), iterations, converged (k,), scores (k, s), chosen (s,), tilt (1,).
+
+    InputError for another shape or a value out of range; grid, scores and tilt may have NaN.
+    """
+    fits = read_npz(path, [*FIT_COLUMNS, "chosen", "tilt"])
+    with located(path):
+        for name in ("grid", "coef", "scores", "tilt"):
+            fits[name] = as_float(fits[name], name)
+        k = fits["grid"].size
+        expected = {"grid": (k,), "scores": (k, n_scores), "tilt": (1,)}
+        if not k or fits["coef"].shape[:1] != (k,) or fits["coef"].ndim != 3:
+            raise InputError(f"grid has {k} values, coef has shape {fits['coef'].shape}, expected one (d, q) for each")
+        for name, shape in expected.items():
+            if fits[name].shape != shape:
+                raise InputError(f"{name} has shape {fits[name].shape}, expected {shape}")
+        check_coefficients(fits["coef"].reshape(k, -1))
+        fits["iterations"] = check_integers(fits["iterations"], k, "iterations")
+        fits["converged"] = check_actions(np.asarray(fits["converged"])[None], name="converged")[0]
+        fits["chosen"] = check_integers(fits["chosen"], n_scores, "chosen")
+        reject((fits["chosen"] < -1) | (fits["chosen"] >= k), fits["chosen"], "chosen", f"-1 to {k - 1}")
+        if fits["converged"].shape != (k,):
+            raise InputError(f"converged has shape {fits['converged'].shape}, expected ({k},)")
+    return fits
