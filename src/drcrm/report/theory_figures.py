@@ -5,6 +5,7 @@ What the columns are: src/drcrm/simulation/theory.py.
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -43,7 +44,7 @@ def _coverage(frame: pd.DataFrame, confidence: float) -> Figure:
     frame = frame.assign(radius=frame["radius"].fillna(""))
     figure = Figure(figsize=(WIDE, 6.4))
     panels = figure.subplots(len(TAILS), len(RADII), sharex=True, sharey="row")
-    for row, (tail, title) in zip(panels, TAILS.items(), strict=True):
+    for row, tail in zip(panels, TAILS, strict=True):
         for axes, radius in zip(row, RADII, strict=True):
             part = frame[(frame["tail"] == tail) & (frame["radius"] == radius)]
             naive = part.loc[part["method"] == "mean", "coverage"]
@@ -52,16 +53,12 @@ def _coverage(frame: pd.DataFrame, confidence: float) -> Figure:
                 axes.text(0.97, 0.04, text, transform=axes.transAxes, ha="right", color=GREY, fontsize=SMALL)
             _draw_coverage(axes, part[part["method"] != "mean"])
             axes.axhline(confidence, color="black", linewidth=0.8, zorder=0)
-        row[0].set_ylabel(title)
         of_row = frame[(frame["tail"] == tail) & (frame["method"] != "mean")]
         row[0].set_ylim(min(of_row["low"].min(), confidence) - (1 - confidence) / 4, 1 + (1 - confidence) / 10)
     for axes, title in zip(panels[0], RADII.values(), strict=True):
         axes.set_title(title)
-    for axes in panels[-1]:
-        axes.set_xlabel("n")
     figure.supylabel("Coverage")
-    _legend(figure, panels)
-    return figure
+    return _labelled(figure, panels, "n", *TAILS.values())
 
 
 def _draw_coverage(axes: Axes, part: pd.DataFrame) -> None:
@@ -89,11 +86,8 @@ def width(frame: pd.DataFrame) -> Figure:
         sizes = sorted(set(part["n"]))
         axes.set_xticks(sizes, [str(n) for n in sizes])
         axes.xaxis.minorticks_off()
-        axes.set_xlabel("n")
     _write_numbers(panels[0, 0])
-    panels[0, 0].set_ylabel("width / Student's")
-    _legend(figure, panels)
-    return figure
+    return _labelled(figure, panels, "n", "width / Student's")
 
 
 def expansion(frame: pd.DataFrame) -> Figure:
@@ -110,12 +104,8 @@ def expansion(frame: pd.DataFrame) -> Figure:
                 axes.loglog(curve["n"], height, color=look.colour, marker=look.marker, label=look.label)
                 if kind == "printed" and curve["limit"].iloc[0] > 0:
                     axes.axhline(curve["limit"].iloc[0], color=look.colour, linestyle="--", linewidth=0.6, zorder=0)
-    for row, label in zip(panels, ("√(εV/n)", "√(2εV/(nφ''(1)))"), strict=True):
-        row[0].set_ylabel(f"√n |α$_n$| / σ, against\n{label}")
-    for axes in panels[-1]:
-        axes.set_xlabel("n")
-    _legend(figure, panels)
-    return figure
+    limits = "√(εV/n)", "√(2εV/(nφ''(1)))"
+    return _labelled(figure, panels, "n", *(f"√n |α$_n$| / σ, against\n{limit}" for limit in limits))
 
 
 def penalty(frame: pd.DataFrame) -> Figure:
@@ -132,11 +122,7 @@ def penalty(frame: pd.DataFrame) -> Figure:
         for axes in (above, below):
             axes.axvline(part["breaking"].iloc[0], color=GREY, linewidth=1, label="a weight comes to 0")
             _mark_calibrated(axes, part)
-        below.set_xlabel("ε")
-    panels[0, 0].set_ylabel("(value − mean) / √V")
-    panels[1, 0].set_ylabel("difference / √V")
-    _legend(figure, panels)
-    return figure
+    return _labelled(figure, panels, "ε", "(value − mean) / √V", "difference / √V")
 
 
 def duality(frame: pd.DataFrame) -> Figure:
@@ -157,12 +143,8 @@ def duality(frame: pd.DataFrame) -> Figure:
             gap = (best[name] - best["primal"]).abs().clip(lower=EXACT)
             below.loglog(best["radius"], gap, marker, color=colour, label=f"|{label} − primal|")
         below.set_ylim(EXACT / 2, 1e-8)
-        below.set_xlabel("ε")
     panels[0, 0].set_ylim(0, 3 * frame.loc[frame["radius"] == radius, "primal"].min())
-    panels[0, 0].set_ylabel("(value − mean) / √V")
-    panels[1, 0].set_ylabel("difference / √V")
-    _legend(figure, panels)
-    return figure
+    return _labelled(figure, panels, "ε", "(value − mean) / √V", "difference / √V")
 
 
 def temperature(frame: pd.DataFrame) -> Figure:
@@ -175,14 +157,10 @@ def temperature(frame: pd.DataFrame) -> Figure:
         for axes in (above, below):
             axes.axhline(1, color=GREY, linewidth=0.8, zorder=0)
             _mark_calibrated(axes, part)
-        below.set_xlabel("ε")
     panels[0, 0].set_ylim(0.15, 6)
     for axes in panels[:, 0]:
         _write_numbers(axes)
-    panels[0, 0].set_ylabel("temperature / exact")
-    panels[1, 0].set_ylabel("added / exact")
-    _legend(figure, panels)
-    return figure
+    return _labelled(figure, panels, "ε", "temperature / exact", "added / exact")
 
 
 def weights(frame: pd.DataFrame) -> Figure:
@@ -195,10 +173,7 @@ def weights(frame: pd.DataFrame) -> Figure:
             axes.plot(curve["z"], curve["weight"], line, color=look.colour, label=look.label, linewidth=0.9)
         axes.plot(curve["z"], [0] * len(curve), "|", color="black", markersize=5, zorder=3)
         axes.set_ylim(top=1.1 * part.loc[part["divergence"] != "total_variation", "weight"].max())
-        axes.set_xlabel("z")
-    panels[0, 0].set_ylabel("weight n q")
-    _legend(figure, panels)
-    return figure
+    return _labelled(figure, panels, "z", "weight n q")
 
 
 def _panels(rows: int, height: float, **shared):
@@ -226,14 +201,18 @@ def _by_tail(frame: pd.DataFrame) -> list[pd.DataFrame]:
     return [frame[frame["tail"] == tail] for tail in TAILS]
 
 
-def _legend(figure: Figure, panels) -> None:
-    """One legend for all panels, each label once."""
+def _labelled(figure: Figure, panels: np.ndarray, below: str, *beside: str) -> Figure:
+    """The figure with labels below its panels and beside each row, and one legend for all, each label once."""
+    for axes in panels[-1]:
+        axes.set_xlabel(below)
+    for axes, label in zip(panels[:, 0], beside, strict=True):
+        axes.set_ylabel(label)
     handles: dict[str, object] = {}
-    axes: Axes
     for axes in panels.ravel():
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     figure.legend(handles.values(), handles, loc="outside lower center", ncols=4)
+    return figure
 
 
 FIGURES = {
