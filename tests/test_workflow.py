@@ -607,11 +607,6 @@ def test_the_unit_of_poems_grid_concerns_poem_alone(finished, config, tmp_path):
     assert not {"fetch", "split", "log_crf", "skyline", "replay"} & set(planned)
 
 
-def test_jobs_are_chosen_once_for_each_that_ends(config, tmp_path):
-    said = snakemake(tmp_path, config, "tiny", "--cores=1", "--until", "replay", "--verbose")
-    assert 0 < said.count("Ready jobs") <= 1 + sum(jobs(said).values())
-
-
 def test_a_page_of_the_report_is_one_table_with_a_caption(finished):
     for page in (finished / "results/tiny/pages").glob("*.html"):
         text = page.read_text(encoding="utf-8")
