@@ -156,7 +156,6 @@ class TabledRows:
             self._tables.append((slice(labels[0], labels[-1] + 1), actions, position))
 
     def to_rows(self, scores: np.ndarray, constant: np.ndarray) -> np.ndarray:
-        """See ``SparseRows.to_rows``."""
         by_row = None
         for labels, actions, position in self._tables:
             table = scores[:, labels] @ actions
@@ -168,7 +167,6 @@ class TabledRows:
         return by_row
 
     def to_contexts(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See ``SparseRows.to_contexts``."""
         by_label = np.empty(self._shape)
         for labels, actions, position in self._tables:
             table = np.bincount(position, values, len(by_label) * actions.shape[1]).reshape(-1, actions.shape[1])

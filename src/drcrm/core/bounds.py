@@ -5,8 +5,9 @@ A bound is of E z, for independent z: of a policy that was fixed before, not lea
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.special import stdtrit
@@ -74,14 +75,15 @@ def upper_bound(
     return as_bound(confidence, method, low, high, smoothing)(z, weights)
 
 
-class Bound(ABC):
-    """A method with its settings: (z, weights) ↦ its bound of E z."""
+@dataclass(frozen=True)
+class Bound:
+    """A method with its settings: (z, weights) ↦ its bound of E z. ``formula`` is of z that all occur, and n."""
 
-    asymptotic = False
-    least = 2  # costs
-
-    def __init__(self, name: str, confidence: float):
-        self.name, self.confidence, self.delta = name, confidence, 1 - confidence
+    name: str
+    formula: Callable[[np.ndarray, np.ndarray, float], float]
+    ball: PhiBall | None = None
+    asymptotic: bool = False
+    least: int = 2  # costs
 
     def __call__(self, z: np.ndarray, weights: np.ndarray) -> float:
         if not weights.all():
@@ -91,14 +93,10 @@ class Bound(ABC):
             if not np.isfinite(n):
                 raise InputError("the sum of weights is beyond the range of numbers")
             self.check_size(n)
-            upper = float(self.of(z, weights, n))
+            upper = float(self.formula(z, weights, n))
         if not np.isfinite(upper):
             raise InputError(f"the bound of costs from {z.min():.6g} to {z.max():.6g} is beyond the range of numbers")
         return upper
-
-    @abstractmethod
-    def of(self, z: np.ndarray, weights: np.ndarray, n: float) -> float:
-        """The formula itself; each z occurs, n = Σ weights."""
 
     def check_size(self, n: float) -> None:
         """InputError for fewer costs than the method needs."""
@@ -106,115 +104,80 @@ class Bound(ABC):
             raise InputError(f"a bound by {self.name} is of at least {self.least} costs; there is {n:g}")
 
 
-class BallBound(Bound):
-    """The value of a ball of calibrated radius."""
-
-    asymptotic = True
-
-    def __init__(self, name, confidence, ball: PhiBall):
-        super().__init__(name, confidence)
-        self.ball = ball
-
-    def of(self, z, weights, n):
-        return self.ball.evaluate(z, weights / n, n)[0]
-
-
-class Student(Bound):
-    asymptotic = True
-
-    def of(self, z, weights, n):
-        mean, deviation = _moments(z, weights, n)
-        return mean + stdtrit(n - 1, self.confidence) * (deviation / np.sqrt(n))
-
-
-class LogSmoothing(Bound):
-    least = 0
-
-    def __init__(self, name, confidence, smoothing: float | None):
-        super().__init__(name, confidence)
-        self.smoothing = smoothing
-
-    def of(self, z, weights, n):
-        reject(z > 0, z, "z", "at most 0, which log_smoothing presumes")
-        smoothing = 1 / np.sqrt(n) if self.smoothing is None else above_zero(self.smoothing, "smoothing")
-        exponent = (weights @ np.log1p(-smoothing * z) + np.log(self.delta)) / n  # −λx
-        return -np.expm1(exponent) / smoothing
-
-
-class Ranged(Bound):
-    """One that presumes costs in a range that is known."""
-
-    def __init__(self, name, confidence, low: float | None, high: float | None):
-        super().__init__(name, confidence)
-        self.low, self.high = low, high
-
-    def range(self, z: np.ndarray) -> tuple[float, float]:
-        """The stated range of z. InputError where it is missing, or z is not in it."""
-        low, high = number(self.low), number(self.high)
-        if not -np.inf < low < high < np.inf:
-            raise InputError(
-                f"low is {self.low!r}, high is {self.high!r}: {self.name} presumes costs in a range that is known, "
-                "low < high"
-            )
-        reject((z < low) | (z > high), z, "z", f"{low:.6g} to {high:.6g}, the range that {self.name} presumes")
-        return low, high
-
-
-class EmpiricalBernstein(Ranged):
-    def of(self, z, weights, n):
-        low, high = self.range(z)
-        mean, deviation = _moments(z, weights, n)
-        log_term = np.log(2 / self.delta)
-        return mean + deviation * np.sqrt(2 * log_term / n) + 7 * (high - low) * log_term / (3 * (n - 1))
-
-
-class Betting(Ranged):
-    def of(self, z, weights, n):
-        low, high = self.range(z)
-        if n > MOST_BETS:
-            raise InputError(f"betting takes the costs one by one, and so at most {MOST_BETS:.0e}; there are {n:.6g}")
-        x = (np.repeat(z, check_integers(weights, len(z), "weights")) - low) / (high - low)
-        x = x[np.random.default_rng(0).permutation(len(x))]
-        goal, bets = np.log(1 / self.delta), _bets(x, self.delta)
-
-        def rejected(m: float) -> bool:
-            gains = np.minimum(bets, LARGEST_BET / (1 - m)) if m < 1 else bets.copy()
-            gains *= m - x
-            np.log1p(gains, out=gains)
-            return np.cumsum(gains, out=gains).max() >= goal
-
-        least, most = 0.0, 1.0
-        if not rejected(most):
-            return high
-        for _ in range(HALVINGS):
-            middle = (least + most) / 2
-            least, most = (least, middle) if rejected(middle) else (middle, most)
-        return low + (high - low) * most
-
-
-FINITE_SAMPLE: dict[str, type[Bound]] = {
-    "empirical_bernstein": EmpiricalBernstein,
-    "log_smoothing": LogSmoothing,
-    "betting": Betting,
-}
-METHODS: dict[str, type[Bound]] = {"student": Student, **FINITE_SAMPLE}
-
-
 def as_bound(confidence, method, low=None, high=None, smoothing=None) -> Bound:
     """Return the bound of a method; InputError for settings that are not the method's."""
     confidence = above_half(confidence, "confidence")
-    kind = METHODS.get(method) if isinstance(method, str) else None
-    name, ball = method if isinstance(method, str) else repr(method), None
-    if kind is None:
-        ball = _calibrated_ball(method, confidence)
-    if not issubclass(kind or BallBound, Ranged) and (low is not None or high is not None):
+    delta, name = 1 - confidence, method if isinstance(method, str) else repr(method)
+    own = method if isinstance(method, str) and method in METHODS else None
+    ball = None if own else _calibrated_ball(method, confidence)
+    if own not in RANGED and (low is not None or high is not None):
         raise InputError(f"low and high are of empirical_bernstein and betting, not of {name}")
-    if kind is not LogSmoothing and smoothing is not None:
+    if own == "log_smoothing":
+        return Bound(name, partial(_log_smoothing, delta=delta, smoothing=smoothing), least=0)
+    if smoothing is not None:
         raise InputError(f"smoothing is of log_smoothing, not of {name}")
-    if ball:
-        return BallBound(name, confidence, ball)
-    settings = {LogSmoothing: [smoothing], Student: []}.get(kind, [low, high])
-    return kind(name, confidence, *settings)
+    if own in RANGED:
+        return Bound(name, partial(RANGED[own], delta=delta, low=low, high=high))
+    of_ball = lambda z, weights, n: ball.evaluate(z, weights / n, n)[0]  # noqa: E731
+    return Bound(name, partial(_student, confidence=confidence) if own else of_ball, ball, asymptotic=True)
+
+
+def _student(z, weights, n, confidence: float) -> float:
+    mean, deviation = _moments(z, weights, n)
+    return mean + stdtrit(n - 1, confidence) * (deviation / np.sqrt(n))
+
+
+def _log_smoothing(z, weights, n, delta: float, smoothing) -> float:
+    reject(z > 0, z, "z", "at most 0, which log_smoothing presumes")
+    smoothing = 1 / np.sqrt(n) if smoothing is None else above_zero(smoothing, "smoothing")
+    exponent = (weights @ np.log1p(-smoothing * z) + np.log(delta)) / n  # −λx
+    return -np.expm1(exponent) / smoothing
+
+
+def _empirical_bernstein(z, weights, n, delta: float, low, high) -> float:
+    low, high = _checked_range(z, low, high, "empirical_bernstein")
+    mean, deviation = _moments(z, weights, n)
+    log_term = np.log(2 / delta)
+    return mean + deviation * np.sqrt(2 * log_term / n) + 7 * (high - low) * log_term / (3 * (n - 1))
+
+
+def _betting(z, weights, n, delta: float, low, high) -> float:
+    low, high = _checked_range(z, low, high, "betting")
+    if n > MOST_BETS:
+        raise InputError(f"betting takes the costs one by one, and so at most {MOST_BETS:.0e}; there are {n:.6g}")
+    x = (np.repeat(z, check_integers(weights, len(z), "weights")) - low) / (high - low)
+    x = x[np.random.default_rng(0).permutation(len(x))]
+    goal, bets = np.log(1 / delta), _bets(x, delta)
+
+    def rejected(m: float) -> bool:
+        gains = np.minimum(bets, LARGEST_BET / (1 - m)) if m < 1 else bets.copy()
+        gains *= m - x
+        np.log1p(gains, out=gains)
+        return np.cumsum(gains, out=gains).max() >= goal
+
+    least, most = 0.0, 1.0
+    if not rejected(most):
+        return high
+    for _ in range(HALVINGS):
+        middle = (least + most) / 2
+        least, most = (least, middle) if rejected(middle) else (middle, most)
+    return low + (high - low) * most
+
+
+RANGED = {"empirical_bernstein": _empirical_bernstein, "betting": _betting}  # which presume costs in a known range
+FINITE_SAMPLE = ("empirical_bernstein", "log_smoothing", "betting")
+METHODS = ("student", *FINITE_SAMPLE)
+
+
+def _checked_range(z: np.ndarray, low, high, name: str) -> tuple[float, float]:
+    """The stated range of z. InputError where it is missing, or z is not in it."""
+    least, most = number(low), number(high)
+    if not -np.inf < least < most < np.inf:
+        raise InputError(
+            f"low is {low!r}, high is {high!r}: {name} presumes costs in a range that is known, low < high"
+        )
+    reject((z < least) | (z > most), z, "z", f"{least:.6g} to {most:.6g}, the range that {name} presumes")
+    return least, most
 
 
 def _calibrated_ball(method, confidence: float) -> PhiBall:

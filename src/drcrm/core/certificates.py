@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InputError, warn_of
-from .bounds import BallBound, Bound, as_bound, group_means
+from .bounds import Bound, as_bound, group_means
 from .cost_model import label_effects
 from .design import importance_weights, judged
 from .estimates import SelfNormalised
@@ -175,7 +175,7 @@ def _few(effective_size: float, estimate: str) -> str:
 
 def _ratio(bound: Bound, weight: np.ndarray, log: BanditLog, by: str) -> tuple[float, float, float]:
     """Return Σ wc/Σ w, the root of v ↦ ball(w (c − v)), and n."""
-    if not isinstance(bound, BallBound):
+    if bound.ball is None:
         raise InputError(f"the certificate of 'snips' is by a divergence, not by {bound.name}")
     cost, count = log.cost, log.count.astype(float)
     weight = np.maximum(weight, LEAST_WEIGHT * weight.max())

@@ -187,23 +187,19 @@ class CressieRead(SmoothDivergence):
         self.k = number(k)
         if not abs(self.k) <= 10 or (self.k not in (0, 1) and min(abs(self.k), abs(self.k - 1)) < NARROW):
             raise InputError(f"k is {k!r}, expected a number from −10 to 10, not within {NARROW:g} of 0 or 1")
-        self._limit = {0.0: ReverseKL(), 1.0: KL()}.get(self.k)
+        if limit := {0.0: ReverseKL(), 1.0: KL()}.get(self.k):
+            for method in ("phi", "slope", "conjugate", "density"):
+                setattr(self, method, getattr(limit, method))
 
     def phi(self, t):
-        if self._limit:
-            return self._limit.phi(t)
         k = self.k
         with np.errstate(divide="ignore", over="ignore"):
             return (np.expm1(k * np.log(t)) - k * (t - 1)) / (k * (k - 1))
 
     def slope(self, t):
-        if self._limit:
-            return self._limit.slope(t)
         return np.expm1((self.k - 1) * np.log(t)) / (self.k - 1)
 
     def conjugate(self, s):
-        if self._limit:
-            return self._limit.conjugate(s)
         k, base = self.k, 1 + (self.k - 1) * np.asarray(s, dtype=float)
         with np.errstate(divide="ignore", over="ignore"):
             conjugate = (np.maximum(base, 0) ** (k / (k - 1)) - 1) / k
@@ -213,8 +209,6 @@ class CressieRead(SmoothDivergence):
         return self.density(1.0, s)
 
     def density(self, top, drop):
-        if self._limit:
-            return self._limit.density(top, drop)
         k = self.k
         base = np.maximum(top ** (k - 1) + (k - 1) * np.asarray(drop, dtype=float), 0)
         with np.errstate(divide="ignore", over="ignore"):

@@ -7,8 +7,6 @@ two searches, one in the other.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 LOWEST, HIGHEST = -700.0, 690.0  # log b
@@ -18,22 +16,8 @@ ROUNDED = 1e-17  # times the number of t, by which more it may where no step bri
 NEAR = 1e-6  # a step of log b, relative, whose square is nothing
 
 
-class Phi(Protocol):
-    """What the search asks of φ: see ``SmoothDivergence``."""
-
-    curvature: float
-
-    def phi(self, t): ...
-    def slope(self, t): ...
-    def density(self, top, drop): ...
-
-
 def balance_at_radius(
-    divergence: Phi,
-    radius: float,
-    z: np.ndarray,
-    share: np.ndarray,
-    guess: tuple[float, float] | None = None,
+    divergence, radius: float, z: np.ndarray, share: np.ndarray, guess: tuple[float, float] | None = None
 ) -> tuple[np.ndarray, float, float, tuple[float, float]]:
     """Return t, a and b, and where a search with similar z may start.
 
@@ -42,6 +26,7 @@ def balance_at_radius(
 
     Parameters
     ----------
+    divergence : SmoothDivergence
     radius : float ≥ 0
         Less than D of the largest z alone.
     z : array (n,)
@@ -85,7 +70,7 @@ def balance_at_radius(
 
 
 def _balance(
-    divergence: Phi, top: float, b: float, z: np.ndarray, share: np.ndarray, most: float
+    divergence, top: float, b: float, z: np.ndarray, share: np.ndarray, most: float
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Return the t of the largest z, near a given one, at which Σ share t = 1, and all t, and their slopes φ*''.
 

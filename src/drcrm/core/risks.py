@@ -223,6 +223,26 @@ class Ball(Risk):
         """ε at n costs."""
         return calibrated_radius(self.curvature, self.confidence, n) if self.radius == "auto" else self.radius
 
+    @homogeneous
+    def evaluate(self, z, share, n, guess=None):
+        radius, largest = self.radius_at(n), z.max()
+        below = z - largest
+        top = below == 0
+        if top.all() or radius >= self.largest_radius(share[top].sum()):
+            worst = share * top
+            return largest, worst / worst.sum(), guess
+        if radius == 0:
+            return share @ z, share, guess
+        return self.within(radius, largest, below, share, guess)
+
+    def largest_radius(self, mass: float) -> float:
+        """The divergence of Q on the largest z alone, which have a mass."""
+        raise NotImplementedError
+
+    def within(self, radius: float, largest: float, below: np.ndarray, share: np.ndarray, guess) -> Evaluation:
+        """``evaluate`` for 0 < radius < ``largest_radius``, z = largest + below."""
+        raise NotImplementedError
+
 
 def calibrated_radius(curvature: float, confidence: float, n: float) -> float:
     """φ''(1) z²/(2n), z the one-sided normal quantile.
@@ -244,16 +264,10 @@ class KLBall(Ball):
 
     curvature = 1.0
 
-    @homogeneous
-    def evaluate(self, z, share, n, guess=None):
-        radius = self.radius_at(n)
-        largest = z.max()
-        below = z - largest
-        top = below == 0
-        if top.all() or radius >= -np.log(share[top].sum()):
-            return *_largest(z, share, top), guess
-        if radius == 0:
-            return share @ z, share, guess
+    def largest_radius(self, mass):
+        return -np.log(mass)
+
+    def within(self, radius, largest, below, share, guess):
         span = -below.min()
         below /= span
         worst, following = tilt_to(radius, below, share, guess)
@@ -271,21 +285,15 @@ class Chi2Ball(Ball):
 
     curvature = 2.0
 
-    @homogeneous
-    def evaluate(self, z, share, n, guess=None):
-        radius = self.radius_at(n)
-        largest = z.max()
-        below = z - largest
-        top = below == 0
-        if radius >= 1 / share[top].sum() - 1:
-            return *_largest(z, share, top), None
-        if radius == 0:
-            return share @ z, share, None
+    def largest_radius(self, mass):
+        return 1 / mass - 1
+
+    def within(self, radius, largest, below, share, guess):
         # The threshold for a superset of the support never exceeds the true one, so shrinking the support to what
         # lies above it ends, in a few rounds, at the support itself: a row that is dropped stays dropped.
-        support, size, unit = share, len(z), 1.0
+        support, size, unit = share, len(share), 1.0
         while True:
-            mass = 1.0 if size == len(z) and radius < TINY_RADIUS else support.sum()
+            mass = 1.0 if size == len(share) and radius < TINY_RADIUS else support.sum()
             mean = support @ below / mass
             centred = below - mean
             if radius > LARGE_RADIUS:
@@ -302,7 +310,7 @@ class Chi2Ball(Ball):
             if deviation == 0 or stretch == 0:
                 return largest + unit * mean, support / mass, None
             above = centred > -deviation / stretch
-            if size < len(z):
+            if size < len(share):
                 above &= support > 0
             remaining = np.count_nonzero(above)
             if remaining == size:
@@ -401,9 +409,3 @@ def _tilt(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[float, np.ndar
     spread = pull @ scaled
     tilted += pull
     return origin + mean, tilted, spread
-
-
-def _largest(z: np.ndarray, share: np.ndarray, top: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the largest z and the weights uniform on where it is reached."""
-    worst = share * top
-    return z.max(), worst / worst.sum()

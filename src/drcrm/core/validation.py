@@ -122,28 +122,25 @@ def one_of(allowed: Iterable[str], value: object, name: str) -> str:
     return value
 
 
-def at_least_zero(value: float, name: str) -> float:
+def at_least_zero(value: object, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is finite and 0 or more."""
-    checked = number(value)
-    if not 0 <= checked < np.inf:
-        raise InputError(f"{name} is {value!r}, expected a finite number ≥ 0")
-    return checked
+    return _real(value, name, 0 <= number(value) < np.inf, "a finite number ≥ 0")
 
 
-def above_zero(value: float, name: str) -> float:
+def above_zero(value: object, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is finite and above 0."""
-    checked = number(value)
-    if not 0 < checked < np.inf:
-        raise InputError(f"{name} is {value!r}, expected a finite number > 0")
-    return checked
+    return _real(value, name, 0 < number(value) < np.inf, "a finite number > 0")
 
 
-def above_half(value: float, name: str) -> float:
+def above_half(value: object, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is a probability above one half and below 1."""
-    checked = number(value)
-    if not 0.5 < checked < 1:
-        raise InputError(f"{name} is {value!r}, expected a number above ½ and below 1")
-    return checked
+    return _real(value, name, 0.5 < number(value) < 1, "a number above ½ and below 1")
+
+
+def _real(value: object, name: str, fits: bool, expected: str) -> float:
+    if not fits:
+        raise InputError(f"{name} is {value!r}, expected {expected}")
+    return number(value)
 
 
 def whole_number(value: object, name: str) -> int:

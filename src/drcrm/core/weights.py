@@ -1,6 +1,8 @@
 """Importance weights: functions (log π, log p) → value and slope in log π, for each logged row.
 
-``Clipped`` is the paper's; the others bound the weights smoothly, and are not clipped.
+``Clipped`` is the paper's; the others bound the weights smoothly, and are not clipped. They are the weights alone:
+public code that learns with the implicit and the smoothed ones (of Sakhi et al. 2024) starts at the logging policy and
+penalises the KL divergence from it.
 """
 
 from __future__ import annotations
@@ -59,9 +61,6 @@ class Clipped(Weight):
 class Implicit(Weight):
     """π/(p + λ), implicit exploration. Source: Neu 2015; Gabbianelli, Neu & Papini 2023.
 
-    The weight alone. Public code that learns with it (of Sakhi et al. 2024) starts at the logging policy and penalises
-    the KL divergence from it.
-
     Parameters
     ----------
     exploration : float > 0
@@ -81,9 +80,6 @@ class Implicit(Weight):
 
 class Smoothed(Weight):
     """π/p^α, exponential smoothing. Source: Aouali, Brunel, Rohde & Korba 2023.
-
-    The weight alone. Public code that learns with it (of Sakhi et al. 2024) starts at the logging policy and penalises
-    the KL divergence from it.
 
     Parameters
     ----------
