@@ -25,7 +25,7 @@ FAULTS = {
     "risks: POEM's variance by n, not n − 1": ("np.sqrt(variance / (n - 1))", "np.sqrt(variance / n)"),
     "risks: the quantile of both sides in a radius": ("ndtri(confidence) ** 2", "ndtri((1 + confidence) / 2) ** 2"),
     "KL search: a sign in the fourth cumulant": ("@ centred - 3 * second**2", "@ centred + 3 * second**2"),
-    "χ² ball: it is everything 1 too late": ("1 / share[top].sum() - 1", "1 / share[top].sum()"),
+    "χ² ball: a share of the radius is lost": ("(mass - 1) * (1 + radius)", "(mass - 1)"),
     "estimates: the sign of the residual": (
         "self.residual = log.cost - modelled",
         "self.residual = log.cost + modelled",
@@ -96,7 +96,7 @@ def first_failure(project: Path, module: Path | None, arguments: list[str]) -> s
     tests = project / "tests"
     of_room = [tests / module.parent.name / f"test_{module.name}", tests / module.parent.name] if module else []
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    environment["PYTHONPATH"] = str(project / "src")
+    environment |= {"PYTHONPATH": f"{project}/src", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for part in filter(Path.exists, [*of_room, tests]):
         command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", *arguments, str(part)]
         command += [f"--ignore={each}" for each in done]
