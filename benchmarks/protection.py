@@ -1,6 +1,6 @@
 """Faults planted in src/drcrm one at a time, and the test that finds each: python benchmarks/protection.py [FOLDER]
 
-Prints a Markdown table. A project, by default this one, is copied; a fault is put where its text stands, which must be
+Prints a Markdown table; the suite is that of `make test`. A project, by default this one, is copied; a fault is put where its text stands, which must be
 in one place of one file, whichever; the tests of that module and of its room run first. ``none`` is no fault at all.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -65,7 +66,7 @@ def main() -> int:
             if name in places:
                 path = project / "src" / places[name]
                 path.write_text(path.read_text(encoding="utf-8").replace(*FAULTS[name]), encoding="utf-8")
-            test = first_failure(project, places.get(name), options.pytest.split())
+            test = first_failure(project, places.get(name), shlex.split(options.pytest))
         survived += test is None and name != "none"
         print(f"| {name} | {test or '–'} | {perf_counter() - began:.0f} s |", flush=True)
     print(f"\n{len(places) - survived} of {len(places)} are found")
@@ -94,11 +95,23 @@ def first_failure(project: Path, module: Path | None, arguments: list[str]) -> s
     """The first test that fails: of a module src/drcrm/ROOM/MODULE.py those of tests/ROOM/test_MODULE.py run first."""
     done: list[Path] = []
     tests = project / "tests"
-    of_room = [tests / module.parent.name / f"test_{module.name}", tests / module.parent.name] if module else []
+    room = tests / module.parent.name if module else tests
+    of_room = [room / f"test_{module.name}", tests / f"test_{module.name}", room] if module else []
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment |= {"PYTHONPATH": f"{project}/src", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for part in filter(Path.exists, [*of_room, tests]):
-        command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", *arguments, str(part)]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            "not slow",
+            *arguments,
+            str(part),
+        ]
         command += [f"--ignore={each}" for each in done]
         run = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
         if run.returncode not in (0, 5):  # 5: there are no tests
