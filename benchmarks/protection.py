@@ -1,7 +1,8 @@
 """Faults planted in src/drcrm one at a time, and the test that finds each: python benchmarks/protection.py [FOLDER]
 
-Prints a Markdown table; the suite is that of `make test`. A project, by default this one, is copied; a fault is put where its text stands, which must be
-in one place of one file, whichever; the tests of that module and of its room run first. ``none`` is no fault at all.
+Prints a Markdown table. A project, by default this one, is copied; a fault is put where its text stands, which must be
+in one place of one file, whichever. The tests of that module and of its room run first, then the rest of `make test`.
+``none`` is no fault at all.
 """
 
 from __future__ import annotations
