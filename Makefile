@@ -1,8 +1,9 @@
 # make demo    the default experiment, installed and run from nothing; results in results/demo
-# make test    the whole test suite
+# make test    the test suite, the workflow from end to end among it
+# make test-all    the slow tests, too: workflows run again and again, more of the generated inputs
 # make test-faults    processes killed, disks full, files damaged, servers that fail, each for real: runs go on and end the same
 # make test-browser    the demo's report in Chromium, as wide as a screen and as a phone: every table, every figure
-# make test-slurm    the demo on a throw-away Slurm: its tables are the local ones, its jobs ask for what they use
+# make test-slurm    a smaller demo on a throw-away Slurm: its tables are the local ones, its jobs ask for what they use
 # make test-slurm-faults    jobs too long or too large, cancelled, on a node that dies; runs that are interrupted
 # make fuzz CASES=100000    inputs by generation: each works or is one line; SEED=N repeats a run
 # make report EXPERIMENT=sample    results/sample/report.html, building what is missing; of one's own with CONFIG=mine.yaml
@@ -20,10 +21,11 @@ CASES ?= 100000
 SEED ?=
 TAKE ?=
 SNAKEMAKE = snakemake --cores $(CORES)
+PYTEST = python -m pytest -n $(CORES) --dist loadfile --no-loadscope-reorder
 WITH_CONFIG = $(if $(CONFIG),--configfile $(CONFIG))
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: demo test test-faults test-browser test-slurm test-slurm-faults fuzz report bench docs lint pins clean
+.PHONY: demo test test-all test-faults test-browser test-slurm test-slurm-faults fuzz report bench docs lint pins clean
 
 demo: .venv/installed
 	@echo "demo: every algorithm of the paper, and one beyond, on scikit-learn's digits; about 2 minutes on 2 cores"
@@ -37,11 +39,14 @@ report: .venv/installed
 	@echo "The report: results/$(EXPERIMENT)/report.html"
 
 test: .venv/installed
-	@echo "testing: 6 minutes"
-	python -m pytest
+	@echo "testing: 3 minutes on 2 cores"
+	$(PYTEST) -m "not slow"
+
+test-all: test
+	$(PYTEST) -m slow
 
 test-faults: .venv/installed
-	python -m pytest tests/faults
+	$(PYTEST) tests/faults
 
 test-browser: .venv/installed
 	python -m pytest tests/browser

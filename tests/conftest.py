@@ -7,6 +7,7 @@ import os
 from drcrm.kernels import choose_kernels
 
 choose_kernels(os.environ)  # as a step has them: before numpy is imported
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
@@ -16,10 +17,17 @@ from drcrm import BanditLog, ExponentialPolicy  # noqa: E402
 from drcrm.report.style import Names  # noqa: E402
 from drcrm.simulation.replay import replay  # noqa: E402
 
+LONGEST = ("test_workflow", "test_documents")
+
 # The same code has the same examples; `pytest --hypothesis-profile=explore` draws others.
 settings.register_profile("same", deadline=None, derandomize=True)  # by default an example that takes 0.2 s fails
 settings.register_profile("explore", deadline=None)
 settings.load_profile("same")
+
+
+def pytest_collection_modifyitems(items):
+    """What takes longest comes first: beside it, others run on the other cores."""
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
 
 
 @pytest.fixture(scope="session")

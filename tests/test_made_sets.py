@@ -24,6 +24,7 @@ def folder(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DATASETS)
 def test_files_are_read_back_exactly(folder, name):
     of = DATASETS[name]

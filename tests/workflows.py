@@ -52,7 +52,7 @@ def check(command: list[str], fails: bool = False) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=1200,
         check=False,
     )
     assert (done.returncode != 0) == fails, done.stdout

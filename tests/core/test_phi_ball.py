@@ -138,7 +138,7 @@ def test_total_variation_and_cvar_are_linear_programs(costs, radius):
         assert ball(z, share)[0] == pytest.approx(-found.fun, abs=1e-8)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(occurrences(40), radii)
 def test_balls_that_have_a_search_of_their_own_agree(costs, radius):
     z, weights = costs

@@ -228,8 +228,16 @@ def test_a_block_that_cannot_be_made(build, block, message):
     ("file", "content", "message"),
     [
         ("docs/results/small_metrics.csv.gz", b"no rows", "small_metrics.csv.gz: not a readable csv file"),
-        ("docs/results/small_metrics.csv.gz", gzip.compress(b"a,b\n" * 99)[:-9], "metrics.csv.gz: not a readable csv"),
-        ("docs/results/small_metrics.csv.gz", gzip.compress(b"a,b\n1,2\n"), "metrics.csv.gz: no column 'dataset'"),
+        (
+            "docs/results/small_metrics.csv.gz",
+            gzip.compress(b"a,b\n" * 99, mtime=0)[:-9],
+            "metrics.csv.gz: not a readable csv",
+        ),
+        (
+            "docs/results/small_metrics.csv.gz",
+            gzip.compress(b"a,b\n1,2\n", mtime=0),
+            "metrics.csv.gz: no column 'dataset'",
+        ),
         ("docs/results/small_provenance.json", b"{", "small_provenance.json: no readable provenance"),
         ("docs/results/small_provenance.json", b"[]", "small_provenance.json: no readable provenance (not a JSON"),
         ("docs/results/small_provenance.json", b'{"options": {"seeds": 2}}', "seeds was 2 in the run, and is 3 in the"),
