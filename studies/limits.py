@@ -32,8 +32,8 @@ from drcrm.core.cost_model import CostModel
 from drcrm.core.design import Design
 from drcrm.core.learning import learn
 from drcrm.core.log import BanditLog
+from drcrm.core.names import SCORES
 from drcrm.core.policies import ExponentialPolicy
-from drcrm.core.scores import SCORES
 from drcrm.core.starts import imitation
 from drcrm.pipeline.files import read_npz
 from drcrm.pipeline.formats import read_contexts, read_policy

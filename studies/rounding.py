@@ -22,10 +22,10 @@ from finished import Run
 from drcrm.core import learning
 from drcrm.core.algorithms import Algorithm, find_estimator
 from drcrm.core.learning import GridFit, learn
+from drcrm.core.names import SCORES
 from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_objectives
 from drcrm.core.risks import Evaluation
-from drcrm.core.scores import SCORES
 
 NOISED = {"digits": 3, "scene": 3, "yeast": 2}  # seeds that are fitted under noise
 HEADLINE = [*SCORES].index("clipped_snips")

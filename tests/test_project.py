@@ -21,8 +21,8 @@ from drcrm import CIPS
 from drcrm.__main__ import STEPS
 from drcrm.core.algorithms import ESTIMATORS
 from drcrm.core.estimates import ESTIMATES
+from drcrm.core.names import SCORES
 from drcrm.core.optimiser import STOPPING
-from drcrm.core.scores import SCORES
 from drcrm.core.starts import STARTS
 from drcrm.core.weights import WEIGHTS
 from drcrm.pipeline.config import complete

@@ -144,7 +144,7 @@ class Algorithm:
     grid: Sequence[float] = ()
     options: Mapping[str, object] = field(default_factory=dict)
 
-    def criteria(self, unit: float = 1.0) -> list[Criterion]:
+    def criteria(self, unit: float = 1) -> list[Criterion]:
         """Return what is minimised along the grid, in a unit; one without. InputError says what does not fit."""
         estimator, options = find_estimator(self.estimator), dict(self.options)
         self._check_grid(estimator)

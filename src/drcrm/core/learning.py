@@ -98,7 +98,7 @@ def learn(
         What does not fit the algorithm or the log.
     """
     clip, options = as_clip(clip, log), algorithm.options
-    criteria = algorithm.criteria(calibrated_penalty(log) if calibrated else 1.0)
+    criteria = algorithm.criteria(calibrated_penalty(log) if calibrated else 1)
     kind, start = estimate_class(criteria[0].estimate), options.get("start", "zero")
     shift = log.cost.min() if stopping == "scaled" and kind.moves_with_costs else 0.0
     moved = log.with_cost(log.cost - shift) if shift else log

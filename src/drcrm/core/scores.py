@@ -10,18 +10,11 @@ from ..errors import InputError
 from .bounds import upper_bound
 from .design import Design, importance_weights
 from .log import BanditLog
+from .names import SCORES, UNMODELLED
 from .objective import Objective
 from .risks import KLBall, MeanRisk
 from .weights import Clipped
 
-UNMODELLED = {"ips": "IPS", "clipped_ips": "clipped IPS", "snips": "SNIPS", "clipped_snips": "clipped SNIPS"}
-SCORES = {  # by what they are called in print
-    **UNMODELLED,
-    "dr": "DR",
-    "dr_bound": "DR bound",
-    "snips_bound": "SNIPS bound",
-    "ls_bound": "LS bound",
-}
 LOW_WEIGHT, SURE = 0.1, 5  # a mean weight, and standard errors from 1
 
 

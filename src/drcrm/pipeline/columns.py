@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.scores import SCORES
+from ..core.names import SCORES
 from ..roles import LOSSES
 
 CERTIFICATE = ["estimate", "bound", "effective_size"]  # what the held-out part of the log says of a policy

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jsonschema
 
 from ..core.algorithms import Algorithm, find_estimator
-from ..core.scores import SCORES
+from ..core.names import SCORES
 from ..core.starts import STARTS
 from ..errors import InputError, printable
 from .files import check_file_name

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 
-from ..core.scores import SCORES
+from ..core.names import SCORES
 from .lookups import all_algorithms, all_datasets, all_starts, label, n_labels, shown_algorithms, uses_cost_model
 
 PROTOCOL = ("split_unit", "logging_c", "absent_label_score", "variance_penalty_scale")

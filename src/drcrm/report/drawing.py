@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ..core.scores import SCORES
+from ..core.names import SCORES
 from ..roles import BASELINE, LOGGING, SKYLINE
 from .figure_data import GREEDY, LOSS, DatasetResults
 from .style import GREY, SCORE_MARKERS, SMALL, WIDTH, Look, Names

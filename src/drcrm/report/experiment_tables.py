@@ -8,7 +8,7 @@ from itertools import product
 
 import pandas as pd
 
-from ..core.scores import SCORES
+from ..core.names import SCORES
 from ..errors import InputError
 from ..roles import LOSSES, REFERENCE, ROLES
 from . import markup

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from ..core.scores import SCORES
+from ..core.names import SCORES
 from ..roles import BASELINE, LOGGING, ROLES, SKYLINE
 from .comparisons import interval
 from .style import Names

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ..core.scores import SCORES
+from ..core.names import SCORES
 from ..roles import LOGGING, REFERENCE, SKYLINE, UNCHOSEN
 
 COMPARISON = ["metric", "dataset", "algorithm", "selection", "paper_dataset", "paper", "ours", "difference"]

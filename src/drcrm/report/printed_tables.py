@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from ..core.scores import SCORES
+from ..core.names import SCORES
 from ..roles import LOGGING, LOSSES, ROLES, SKYLINE, UNCHOSEN
 from .markup import Markup, Rows
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
 
-from ..core.scores import SCORES
+from ..core.names import SCORES
 from ..roles import LOGGING, SKYLINE
 
 

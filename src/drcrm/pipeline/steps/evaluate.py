@@ -27,8 +27,8 @@ import numpy as np
 from ...core.certificates import policy_certificate
 from ...core.cost_model import CostModel
 from ...core.log import BanditLog
+from ...core.names import SCORES
 from ...core.policies import ExponentialPolicy
-from ...core.scores import SCORES
 from ...core.validation import check_actions
 from ...errors import InputError, located
 from ...roles import LOGGING, SKYLINE

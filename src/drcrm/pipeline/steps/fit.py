@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
     logging_policy = read_policy(options.logging) if options.logging else None
     cost_model = read_cost_model(options.cost_model) if options.cost_model else None
     calibrated = estimator.calibrated and unit != "unit"
-    with located(options.log):
+    with located(options.log) if calibrated else nullcontext():
         known = {"calibrated": calibrated, "stopping": options.stopping}
         fits = learn(train, algorithm, heldout, logging_policy, cost_model, **known).fits
     write_npz(options.output, **asdict(fits))
