@@ -206,7 +206,7 @@ class TestShipped:
 
     def test_the_schema_refuses_experiments_with_the_names_of_all_rules(self):
         text = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "workflow/rules").glob("*.smk"))
-        rules = re.findall(r"^\s*(?:rule|checkpoint) +(\w+):", text, re.MULTILINE)
+        rules = re.findall(r"^\s*(?:rule|checkpoint|use rule \w+ as) +(\w+)(?: with)?:", text, re.MULTILINE)
         refused = SCHEMA["properties"]["experiments"]["propertyNames"]["not"]["enum"]
         studies = [f"{name}_study" for name in SCHEMA["properties"]["studies"]["properties"]]
         assert sorted(refused) == sorted([*rules, *studies, "all"])
