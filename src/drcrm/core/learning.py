@@ -101,22 +101,14 @@ def learn(
     criteria = algorithm.criteria(calibrated_penalty(log) if calibrated else 1)
     kind, start = estimate_class(criteria[0].estimate), options.get("start", "zero")
     shift = log.cost.min() if stopping == "scaled" and kind.moves_with_costs else 0.0
-    moved = log.with_cost(log.cost - shift) if shift else log
-    is_given = cost_model is not None
-    if not is_given and (kind.uses_model or start == "model"):
-        cost_model = CostModel().fit_log(moved, label_intercepts=intercept)
-    effects = None
-    if cost_model is not None:
-        effects = label_effects(cost_model, moved.X, moved.Y.shape[1])
-        effects = effects - np.append(np.zeros(moved.Y.shape[1]), shift) if shift and is_given else effects
-    design = Design(moved, effects if kind.uses_model else None, intercept, trains=True)
+    is_needed = kind.uses_model or start == "model"
+    cost_model, effects = _cost_model(log, cost_model, is_needed, shift, intercept)
+    design = Design(log.with_cost(log.cost - shift), effects if kind.uses_model else None, intercept, trains=True)
     model = tilt_coefficients(cost_model, intercept)
     origin, tilt = start_coef(start, design, logging_policy, model, options.get("tilt", 1.0))
-    if cost_model is not None and not is_given:
-        cost_model.add(shift, log.X)
     objectives = [each.objective(design, clip) for each in criteria]
     scorer = None
-    if heldout:
+    if heldout is not None:
         known = None if cost_model is None else label_effects(cost_model, heldout.X, heldout.Y.shape[1])
         scorer = HeldoutScores(heldout, clip, known, intercept)
     limits = {"max_iter": max_iter, "tol": tol, "stopping": stopping}
@@ -134,6 +126,23 @@ def learn(
         tilt=np.array([np.nan if tilt is None else tilt]),
     )
     return Learned(grid_fit, objectives, origin, clip, cost_model)
+
+
+def _cost_model(
+    log: BanditLog, given, is_needed: bool, shift: float, intercept: bool
+) -> tuple[object, np.ndarray | None]:
+    """The cost model, fitted where one is needed and none given, and its effects on costs less ``shift``, if any."""
+    model = given
+    if given is None:
+        if not is_needed:
+            return None, None
+        model = CostModel().fit_log(log.with_cost(log.cost - shift), label_intercepts=intercept)
+    effects = label_effects(model, log.X, log.Y.shape[1])
+    if given is None:
+        model.add(shift, log.X)
+    else:
+        effects[:, -1] -= shift
+    return model, effects
 
 
 def _fit_all(
