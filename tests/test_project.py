@@ -83,7 +83,7 @@ def test_the_registry_is_what_others_take_their_names_from():
     assert tuple(SCORES) == core_scores
     assert set(selection["default"]) <= set(SCORES)
     rules = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
-    beside_fits = set(re.findall(r"replay\{\{replays\}\}/(\w+)\.npz", rules))  # algorithms are files there too
+    beside_fits = set(re.findall(r"\{LOG\}/(\w+)\.npz", rules))  # algorithms are files there too
     assert set(schema["properties"]["algorithms"]["propertyNames"]["not"]["enum"]) == {*ROLES, *beside_fits}
     assert {BASELINE, REFERENCE} <= set(CONFIG["algorithms"])
     assert {each["estimator"] for each in CONFIG["algorithms"].values()} <= set(ESTIMATORS)
