@@ -11,7 +11,7 @@ def targets(name):
     figures = [f"{figure}_{each}" for figure, of in lookups.figure_datasets(experiment).items() for each in of]
     overview = BASELINE in experiment["algorithms"]  # from which it measures
     return [
-        f"{folder}/metrics.csv",
+        *(f"{folder}/{table}.csv" for table in ("metrics", "grids")),
         f"{folder}/provenance.json",
         *expand(f"{folder}/tables/{{table}}.{{kind}}", table=TABLES, kind=TABLE_KINDS),
         f"{folder}/pages",
