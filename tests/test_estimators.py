@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
+from inspect import signature
 from types import SimpleNamespace
 
 import numpy as np
@@ -596,3 +598,11 @@ def test_public_names():
     assert drcrm.core.risks.KLBall(0.1)([1.0])[0] == 1.0
     with pytest.raises(AttributeError, match="no attribute 'KLDR'"):
         drcrm.KLDR  # noqa: B018
+
+
+@every_estimator
+def test_a_docstring_lists_every_parameter_once(name):
+    parameters, _, attributes = getattr(drcrm, name).__doc__.partition("\nAttributes\n")
+    listed = re.findall(r"^(\w+) :", parameters.partition("\nParameters\n")[2], re.MULTILINE)
+    assert sorted(listed) == sorted(signature(getattr(drcrm, name)).parameters)
+    assert "coef_ : " in attributes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from inspect import cleandoc
-from typing import ClassVar
+from typing import ClassVar, dataclass_transform
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -31,6 +31,7 @@ from .errors import InputError, warn
 from .scorers import require_routing
 
 
+@dataclass_transform()
 @dataclass(eq=False, repr=False)
 class CounterfactualEstimator(BaseEstimator):
     """Learns an exponential policy from a bandit log by minimising a counterfactual risk with L-BFGS.
@@ -106,9 +107,10 @@ class CounterfactualEstimator(BaseEstimator):
     }
 
     def __init_subclass__(cls):
-        """Add the parameters and attributes of all estimators to what a docstring says of its own."""
+        """Make a subclass a dataclass, and add the parameters and attributes that it inherits to its docstring."""
         super().__init_subclass__()
-        shared = cleandoc(CounterfactualEstimator.__doc__).partition("----------\n")[2]
+        dataclass(eq=False, repr=False)(cls)
+        shared = cleandoc(super(cls, cls).__doc__ or "").partition("----------\n")[2]
         own = cleandoc(cls.__doc__ or "")
         heading = "" if "\nParameters\n" in own else "\n\nParameters\n----------"
         cls.__doc__ = f"{own}{heading}\n{shared}"
@@ -293,53 +295,65 @@ class CounterfactualEstimator(BaseEstimator):
             )
 
 
-@dataclass(eq=False, repr=False)
 class CIPS(CounterfactualEstimator):
     """Minimises the clipped IPS risk (1/n) Σ c_i min(M, π(y_i|x_i)/p_i). Source: eq. 3 of the paper."""
 
 
-@dataclass(eq=False, repr=False)
 class POEM(CounterfactualEstimator):
     """Minimises mean + λ √(V_n/n). Source: Swaminathan & Joachims 2015; eq. 6 of the paper.
 
-    ``variance_penalty`` is λ ≥ 0 itself; see :func:`drcrm.core.learning.calibrated_penalty` for its natural unit.
+    Parameters
+    ----------
+    variance_penalty : float ≥ 0
+        λ itself; see :func:`drcrm.core.learning.calibrated_penalty` for its natural unit.
     """
 
     variance_penalty: float = 1.0
 
 
-@dataclass(eq=False, repr=False)
 class KLCRM(CounterfactualEstimator):
-    """Minimises the Boltzmann-weighted cost at a fixed ``temperature`` γ > 0. Source: eq. 13 of the paper."""
+    """Minimises the Boltzmann-weighted cost at a fixed temperature γ. Source: eq. 13 of the paper.
+
+    Parameters
+    ----------
+    temperature : float > 0
+        γ, in the units of the cost.
+    """
 
     temperature: float = 1.0
 
 
-@dataclass(eq=False, repr=False)
 class AdaptiveKLCRM(CounterfactualEstimator):
-    """Minimises the Boltzmann-weighted cost at γ = √(V/(2ε)), ε the ``radius`` ≥ 0. Source: Algorithm 1 of the paper.
+    """Minimises the Boltzmann-weighted cost at the temperature √(V/(2ε)). Source: Algorithm 1 of the paper.
 
-    ``variance``: V is the "mean" of squares (Lemma 5) or their "sum" (the printed Algorithm 1).
+    Parameters
+    ----------
+    radius : float ≥ 0
+        ε.
+    variance : "mean" or "sum"
+        V: the mean of squares (Lemma 5) or their sum (the printed Algorithm 1).
     """
 
     radius: float = 0.01
     variance: str = "mean"
 
 
-@dataclass(eq=False, repr=False)
 class KLDRO(CounterfactualEstimator):
-    """Minimises the worst case over {KL(Q‖P_n) ≤ ε}, ε the ``radius`` ≥ 0 in nats. Source: Lemma 4 of the paper.
+    """Minimises the worst case over {KL(Q‖P_n) ≤ ε}. Source: Lemma 4 of the paper.
 
-    With ``radius`` "auto", here and in the other balls, ε is set by n, the number of rows: the risk of a fixed policy,
-    not of the one learned, is then an upper bound of its cost with probability ``confidence``, as n → ∞. See
-    :class:`drcrm.core.risks.Ball`.
+    Parameters
+    ----------
+    radius : float ≥ 0 or "auto"
+        ε, in nats. "auto", here and in the other balls, sets it by n, the number of rows: the risk of a fixed policy,
+        not of the one learned, is then an upper bound of its cost with probability ``confidence``, as n → ∞.
+    confidence : float in (½, 1)
+        At which "auto" is calibrated: see :class:`drcrm.core.risks.Ball`.
     """
 
     radius: float | str = 0.01
     confidence: float = 0.95
 
 
-@dataclass(eq=False, repr=False)
 class DoublyRobustDRO(KLDRO):
     """The recommended start for a log of one's own: KLDRO on doubly robust costs, from π0 tilted by the cost model.
 
@@ -357,23 +371,32 @@ class DoublyRobustDRO(KLDRO):
     tilt: float | str = "auto"
 
 
-@dataclass(eq=False, repr=False)
 class Chi2DRO(CounterfactualEstimator):
-    """Minimises the worst case over {(1/n) Σ (n q_i − 1)² ≤ ε}, ε the ``radius`` ≥ 0 or "auto", see KLDRO.
+    """Minimises the worst case over {(1/n) Σ (n q_i − 1)² ≤ ε}. Source: Lemma 3 of the paper.
 
-    Source: Lemma 3 of the paper.
+    Parameters
+    ----------
+    radius : float ≥ 0 or "auto"
+        ε.
+    confidence : float in (½, 1)
+        At which "auto" is calibrated.
     """
 
     radius: float | str = 0.01
     confidence: float = 0.95
 
 
-@dataclass(eq=False, repr=False)
 class PhiDRO(CounterfactualEstimator):
-    """Minimises the worst case over {D_φ(Q‖P_n) ≤ ε}, ε the ``radius`` ≥ 0 or "auto", see KLDRO.
+    """Minimises the worst case over {D_φ(Q‖P_n) ≤ ε}. Source: section 3.2 of the paper.
 
-    ``divergence`` is one of :mod:`drcrm.divergences`, or its name: "squared_hellinger", {"cressie_read": 3}; total
-    variation has no radius "auto". Source: section 3.2 of the paper.
+    Parameters
+    ----------
+    divergence : Divergence, str or dict
+        One of :mod:`drcrm.divergences`, or its name: "squared_hellinger", {"cressie_read": 3}.
+    radius : float ≥ 0 or "auto"
+        ε; total variation has no "auto".
+    confidence : float in (½, 1)
+        At which "auto" is calibrated.
     """
 
     divergence: str | dict | Divergence = "kl"
@@ -381,42 +404,56 @@ class PhiDRO(CounterfactualEstimator):
     confidence: float = 0.95
 
 
-@dataclass(eq=False, repr=False)
 class CVaRDRO(CounterfactualEstimator):
-    """Minimises the mean cost of the worst rows, a share ``alpha`` of them. Source: Rockafellar & Uryasev 2000.
+    """Minimises the mean cost of the worst rows, a share α of them. Source: Rockafellar & Uryasev 2000.
 
     It has a kink wherever costs tie at the edge of that share, where L-BFGS can be stuck: least so under "dr".
+
+    Parameters
+    ----------
+    alpha : float in (0, 1]
+        α.
     """
 
     alpha: float = 0.9
 
 
-@dataclass(eq=False, repr=False)
 class LogSmoothing(CounterfactualEstimator):
-    """Minimises −(1/λ) mean log(1 − λz), λ the ``smoothing`` > 0. Source: Sakhi et al. 2024.
+    """Minimises −(1/λ) mean log(1 − λz). Source: Sakhi et al. 2024.
 
     It is of costs below 1/λ, and so not under the estimates "snips" and "dr". Its authors' code starts at the logging
     policy (``start="logging"`` here) and also penalises the KL divergence from it (which is not here).
+
+    Parameters
+    ----------
+    smoothing : float > 0
+        λ.
     """
 
     smoothing: float = 0.1
 
 
-@dataclass(eq=False, repr=False)
 class LogSumExp(CounterfactualEstimator):
-    """Minimises γ log mean e^{z/γ}, γ the ``temperature`` > 0: the KL ball at a fixed multiplier.
+    """Minimises γ log mean e^{z/γ}, the KL ball at a fixed multiplier. Source: Behnamnia et al. 2025.
 
-    Source: Behnamnia et al. 2025.
+    Parameters
+    ----------
+    temperature : float > 0
+        γ, in the units of the cost.
     """
 
     temperature: float = 1.0
 
 
-@dataclass(eq=False, repr=False)
 class WeightedLikelihood(CounterfactualEstimator):
-    """Minimises the mean of −e^{−βc} log π, β the ``sharpness`` ≥ 0, which is convex in Θ.
+    """Minimises the mean of −e^{−βc} log π, which is convex in Θ. Source: Aouali & Sakhi 2025.
 
-    It uses no propensities, and has neither an estimate nor a weight. Source: Aouali & Sakhi 2025.
+    It uses no propensities, and has neither an estimate nor a weight.
+
+    Parameters
+    ----------
+    sharpness : float ≥ 0
+        β.
     """
 
     sharpness: float = 1.0

@@ -225,6 +225,7 @@ class Ball(Risk):
 
     @homogeneous
     def evaluate(self, z, share, n, guess=None):
+        """Where the radius is neither 0 nor beyond that of the largest z alone, ``within`` has the formula."""
         radius, largest = self.radius_at(n), z.max()
         below = z - largest
         top = below == 0
@@ -234,14 +235,6 @@ class Ball(Risk):
         if radius == 0:
             return share @ z, share, guess
         return self.within(radius, largest, below, share, guess)
-
-    def largest_radius(self, mass: float) -> float:
-        """The divergence of Q on the largest z alone, which have a mass."""
-        raise NotImplementedError
-
-    def within(self, radius: float, largest: float, below: np.ndarray, share: np.ndarray, guess) -> Evaluation:
-        """``evaluate`` for 0 < radius < ``largest_radius``, z = largest + below."""
-        raise NotImplementedError
 
 
 def calibrated_radius(curvature: float, confidence: float, n: float) -> float:
