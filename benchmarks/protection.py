@@ -28,10 +28,7 @@ FAULTS = {
     "risks: the quantile of both sides in a radius": ("ndtri(confidence) ** 2", "ndtri((1 + confidence) / 2) ** 2"),
     "KL search: a sign in the fourth cumulant": ("@ centred - 3 * second**2", "@ centred + 3 * second**2"),
     "χ² ball: a share of the radius is lost": ("(mass - 1) * (1 + radius)", "(mass - 1)"),
-    "estimates: the sign of the residual": (
-        "self.residual = log.cost - modelled",
-        "self.residual = log.cost + modelled",
-    ),
+    "estimates: the sign of the residual": ("self.residual = cost - modelled", "self.residual = cost + modelled"),
     "cost model: the mean is not taken off": ("gram -= np.outer(mean, mean)", "gram -= 0"),
     "starts: tilted the wrong way": ("base - tilt * model[:, :-1]", "base + tilt * model[:, :-1]"),
     "starts: another automatic tilt": ("EFFECTIVE = 1 / 3", "EFFECTIVE = 1 / 2"),
