@@ -38,7 +38,7 @@ FAULTS = {
     "log: a propensity of 0 is taken": ("(self.propensity <= 0)", "(self.propensity < 0)"),
     "split: shares are rounded down": ("math.ceil(fraction * n - 1e-9)", "math.floor(fraction * n + 1e-9)"),
     "losses: right for wrong": ("(labels == 1, 1 - marginals, marginals)", "(labels == 1, marginals, 1 - marginals)"),
-    "config: defaults in place of what is given": ('if key not in value and "default" in', 'if "default" in'),
+    "config: defaults in place of what is given": ("value.setdefault(key, deepcopy(", "value.__setitem__(key, ("),
     "tables: an interval of one side": ("stats.t.ppf((1 + confidence) / 2, n - 1)", "stats.t.ppf(confidence, n - 1)"),
     "tables: not Holm's adjustment": ('method="holm"', 'method="fdr_bh"'),
     "locks: one that is alone is not": ("fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB"),
