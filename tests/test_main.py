@@ -145,3 +145,13 @@ def test_an_interruption_is_one_line(monkeypatch):
     with pytest.raises(SystemExit) as end:
         runpy.run_module("drcrm", run_name="__main__")
     assert end.value.code == "drcrm: interrupted"
+
+
+def test_a_step_without_the_extra_says_what_to_install(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn_crfsuite", None)
+    for name in [each for each in sys.modules if each.startswith(("drcrm.simulation.crf", "drcrm.pipeline.steps"))]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(SystemExit) as error:
+        main(["log_crf", "--help"])
+    assert error.value.code == 2
+    assert capsys.readouterr().err == "drcrm: log_crf needs sklearn_crfsuite: pip install 'drcrm[pipeline]'\n"

@@ -69,7 +69,12 @@ def main(arguments: list[str]) -> int:
     chooser.add_argument("step", metavar="STEP", choices=STEPS, help="one of those below")
     chooser.add_argument("--version", action="version", version=f"drcrm {__version__}")
     step = chooser.parse_args(arguments[:1]).step
-    options = parser(step).parse_args(arguments[1:])
+    try:
+        options = parser(step).parse_args(arguments[1:])
+    except ModuleNotFoundError as error:
+        if error.name.partition(".")[0] == "drcrm":
+            raise
+        chooser.error(f"{step} needs {error.name}: pip install 'drcrm[pipeline]'")
     if lock := os.environ.get("DRCRM_LOCK"):  # of the run that this is a job of
         hold(lock)
     try:
