@@ -126,13 +126,8 @@ class CounterfactualEstimator(BaseEstimator):
         ----------
         X : array, DataFrame or CSR (m, d)
             With a constant column, unless ``fit_intercept`` is set.
-        Y : array (n, q) of 0 and 1
-        propensity : array (n,) in (0, 1]
-        cost : array (n,), the lower the better
-        context : integer array (n,), optional
-            Row of X of each logged row, so that X holds each distinct context once.
-        count : integer array (n,), optional
-            How often each row occurs.
+        Y, propensity, cost, context, count
+            As those of :class:`drcrm.BanditLog`.
         logging_policy : ExponentialPolicy, optional
             π0, for the starts "logging" and "model".
         cost_model : optional

@@ -29,7 +29,7 @@ from .risks import (
 )
 from .starts import STARTS, as_tilt
 from .validation import at_least_zero, one_of
-from .weights import CLIPPED, WEIGHTS, Weight
+from .weights import CLIPPED, WEIGHTS, Weight, as_weight
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Estimator:
         InputError for a name that is unknown, or that is missing.
         """
         one_of(self.estimates, estimate, "estimate")
-        weight = _weight(weight, values)
+        weight = as_weight(weight, values=values)
         for name in values:
             if name not in self.parameters:
                 expected = ", ".join(self.parameters) or "none"
@@ -174,19 +174,6 @@ class Algorithm:
             return WEIGHTS[self.options["weight"]].robust_end
         estimator = find_estimator(self.estimator)
         return "low" if estimator.likelihood else estimator.risk.robust_end
-
-
-def _weight(weight: Weight | str, values: dict[str, object]) -> Weight | None:
-    """A weight, given itself or its name with its parameter among values; None for that which is clipped."""
-    if isinstance(weight, Weight):
-        return weight
-    kind = WEIGHTS.get(one_of([CLIPPED, *WEIGHTS], weight, "weight"))
-    if kind is None:
-        return None
-    key = f"weight.{kind.parameter}"
-    if key not in values:
-        raise InputError(f"the weight {weight!r} needs {key}")
-    return kind(values.pop(key))
 
 
 def _own_risk(path: str) -> type[Risk]:

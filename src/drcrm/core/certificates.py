@@ -131,7 +131,11 @@ def policy_certificate(
         upper, value, n = bound(*units), np.average(units[0], weights=units[1]), units[1].sum()
     rows = effective_size(weight / weight.max(), log.count)
     if not (estimate == "ips" and log.cost.max() <= 0):  # which is too high where weights are missing
-        warn_of(_few(rows, estimate) if bound.asymptotic else "", low_weights(weight, log))
+        few = (
+            f"the effective size is {rows:.3g} rows: below {FEW[estimate]} an asymptotic bound by {estimate!r} can be "
+            "too low, and hold less often than it says"
+        )
+        warn_of(few if bound.asymptotic and rows < FEW[estimate] else "", low_weights(weight, log))
     return Certificate(
         value=float(value),
         bound=float(upper),
@@ -160,17 +164,6 @@ def _usable(weight: np.ndarray, log: BanditLog, estimate: str, clip) -> np.ndarr
     if not np.isfinite(log.count @ weight * (1 + np.abs(log.cost).max())):
         raise InputError("the policy's weights, or their costs, are beyond the range of numbers")
     return weight
-
-
-def _few(effective_size: float, estimate: str) -> str:
-    """Say where an asymptotic bound has too few rows."""
-    least = FEW[estimate]
-    if effective_size >= least:
-        return ""
-    return (
-        f"the effective size is {effective_size:.3g} rows: below {least} an asymptotic bound by {estimate!r} can "
-        "be too low, and hold less often than it says"
-    )
 
 
 def _ratio(bound: Bound, weight: np.ndarray, log: BanditLog, by: str) -> tuple[float, float, float]:

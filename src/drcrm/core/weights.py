@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import InputError
 from .numerics import constructor_repr, exp
-from .validation import above_zero
+from .validation import above_zero, one_of
 
 Weighted = tuple[np.ndarray, np.ndarray]
 
@@ -136,10 +136,19 @@ CLIPPED = "clipped"  # min(M, w), of which an estimator knows M
 WEIGHTS = {"implicit": Implicit, "smoothed": Smoothed, "shrunk": Shrunk}
 
 
-def as_weight(weight, name: str = "weight") -> Weight | None:
-    """Return a weight, or None for "clipped"; InputError for anything else."""
+def as_weight(weight, name: str = "weight", values: dict[str, object] | None = None) -> Weight | None:
+    """Return a weight, None for "clipped"; of the name of a kind that with ``weight.PARAMETER``, taken out of values.
+
+    InputError for anything else, or a value that is missing.
+    """
     if isinstance(weight, Weight):
         return weight
-    if isinstance(weight, str) and weight == CLIPPED:
+    if values is None and not (isinstance(weight, str) and weight == CLIPPED):
+        raise InputError(f"{name} is {weight!r}, expected 'clipped' or a weight such as Implicit(0.1)")
+    kind = WEIGHTS.get(one_of([CLIPPED, *WEIGHTS], weight, name))
+    if kind is None:
         return None
-    raise InputError(f"{name} is {weight!r}, expected 'clipped' or a weight such as Implicit(0.1)")
+    key = f"{name}.{kind.parameter}"
+    if key not in values:
+        raise InputError(f"the weight {weight!r} needs {key}")
+    return kind(values.pop(key))
