@@ -52,12 +52,12 @@ def shown(wildcards, part):
 
 def plan(part=""):
     """The plan of the tables, the overview or a figure, as JSON."""
-    return lambda wildcards: planned(*shown(wildcards, part)).json()
+    return lambda wildcards: lookups.planned(*shown(wildcards, part)).json()
 
 
 def words(part=""):
     """What the caption of the tables, the overview or a figure says of it."""
-    return lambda wildcards: caption_words(*shown(wildcards, part))
+    return lambda wildcards: lookups.caption_words(*shown(wildcards, part))
 
 
 def made_with(name):

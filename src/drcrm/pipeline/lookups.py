@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..core.algorithms import find_estimator
-from ..report.style import FIGURE_TITLES
+from ..core.scores import SCORES
+from ..report.plan import PROTOCOL, Plan
+from ..report.style import FIGURE_TITLES, Names
 from ..roles import REFERENCE
 
 Run = tuple[str, int, int]  # data set, replay count, seed
+LOOKS = ("label", "colour", "marker", "group")
 
 
 def all_datasets(experiment: Mapping) -> list[str]:
@@ -96,6 +100,58 @@ def figure_datasets(experiment: Mapping) -> dict[str, list[str]]:
     if REFERENCE not in experiment["algorithms"]:
         del figures["paired"]
     return figures
+
+
+def planned(config: Mapping, name: str, part: str, datasets: Sequence[str] = ()) -> Plan:
+    """The plan of an experiment's ``tables``, its ``overview``, or a figure by its name, of these data sets or all."""
+    experiment = config["experiments"][name]
+    datasets, selections = datasets or experiment["datasets"], experiment["selection"]
+    shown = {"algorithms": shown_algorithms(config, name, part), **runs_shown(experiment, part)}
+    names = looks(config, name, all_datasets(experiment) if part == "tables" else datasets)
+    if part == "tables":
+        known = {each: config["datasets"][each] for each in datasets}
+        return Plan(
+            datasets,
+            selections,
+            **shown,
+            names=names,
+            protocol={option: experiment[option] for option in PROTOCOL},
+            grids={each: config["algorithms"][each].get("grid", []) for each in experiment["algorithms"]},
+            papers={key: (each["paper"], each.get("differs", "")) for key, each in known.items() if "paper" in each},
+        )
+    shown["labels"] = {each: n_labels(config, each) for each in datasets}
+    if part == "overview":
+        return Plan(datasets, selections[:1], **shown, names=names, title=name)
+    if part == "ablation":
+        names = replace(names, starts=all_starts(config["algorithms"], experiment))
+    return Plan(datasets, selections, **shown, names=names, protocol={"split_unit": experiment["split_unit"]})
+
+
+def looks(config: Mapping, name: str, datasets: Sequence[str]) -> Names:
+    """How an experiment's algorithms are drawn, and what they and data sets are called."""
+    algorithms = {each: config["algorithms"][each] for each in all_algorithms(config, name)}
+    drawn = {key: {part: each[part] for part in LOOKS} for key, each in algorithms.items()}
+    return Names(drawn, {each: label(config, each) for each in datasets})
+
+
+def runs_shown(experiment: Mapping, part: str) -> dict[str, object]:
+    """The seeds and replay counts of a part: those of the replay-count curve, of the ablation, or of the tables."""
+    if part == "replay_count":
+        return {key: experiment["replay_curve"][key] for key in ("seeds", "counts")}
+    seeds = experiment["seeds"] if part != "ablation" else min(experiment["ablation"]["seeds"], experiment["seeds"])
+    return {"seeds": seeds, "counts": [experiment["replay_count"]]}
+
+
+def caption_words(config: Mapping, name: str, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:
+    """What a caption says of a part: data sets, selections, seeds, replay counts, what was held out and certified."""
+    experiment = config["experiments"][name]
+    return {
+        "data": ", ".join(label(config, each) for each in datasets or experiment["datasets"]),
+        "selection": [SCORES[each] for each in experiment["selection"]],
+        "held_out": experiment["split_unit"],
+        "certified": "the doubly robust estimate" if uses_cost_model(config, name) else "SNIPS",
+        **runs_shown(experiment, part),
+    }
 
 
 def fetch_options(config: Mapping, dataset: str) -> list[str]:
