@@ -53,6 +53,7 @@ BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.S)
 ROWS = {"metrics": "every run, algorithm and selection", "grids": "every fit"}
 ADDED = ("tilt", *CERTIFICATE, "dr", "dr_bound", "snips_bound", "ls_bound")  # columns that rows of before them lack
 THEORY = "theory"
+STUDY_FILES = {".csv": ".csv", "_provenance.json": "/provenance.json"}  # in docs/results, in results/studies
 USUAL_FIGURES = ("replay_count", "ablation")  # of a page, where its experiment has them
 FIGURES_OF = {"sample": tuple(FIGURES), "certified": ("certificates",)}  # of pages that have others
 WITH_OVERVIEW = ("beyond", "made")  # pages that open on the overview
@@ -64,7 +65,7 @@ def kept(name: str) -> dict[str, str]:
         return {target: source for each in shipped()[name] for target, source in kept(f"{each}_study").items()}
     if name.endswith("_study"):
         study = name.removesuffix("_study")
-        return {f"{study}{end}": f"studies/{study}{end}" for end in (".csv", "_provenance.json")}
+        return {f"{study}{end}": f"studies/{study}{of}" for end, of in STUDY_FILES.items()}
     tables = [f"{lemma}_{of}" for of in shipped()[THEORY]["datasets"] for lemma in LEMMA_COLUMNS]
     rows = {f"{name}_{table}.csv.gz": f"{name}/{table}.csv" for table in (tables if name == THEORY else ROWS)}
     return {**rows, f"{name}_provenance.json": f"{name}/provenance.json"}
