@@ -33,8 +33,8 @@ def known_cost_model(wildcards):
 
 def known_to_fit(wildcards):
     """What a fit reads beside its log: π0 where it starts there, the cost model where the experiment has one."""
-    starts_there = lookups.uses_logging_policy(config["algorithms"][wildcards.algorithm])
-    policy = {"logging": f"{RUN}/logging.npz".format(**wildcards)} if starts_there else {}
+    start = config["algorithms"][wildcards.algorithm]["options"].get("start")
+    policy = {"logging": f"{RUN}/logging.npz".format(**wildcards)} if start in ("logging", "model") else {}
     return policy | known_cost_model(wildcards)
 
 

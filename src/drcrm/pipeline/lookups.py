@@ -67,11 +67,6 @@ def shown_algorithms(config: Mapping, name: str, figure: str) -> list[str]:
     return curve.get("algorithms", experiment["algorithms"])
 
 
-def uses_logging_policy(algorithm: Mapping) -> bool:
-    """Whether an algorithm's fits start from π0."""
-    return algorithm["options"].get("start") in ("logging", "model")
-
-
 def uses_cost_model(config: Mapping, name: str) -> bool:
     """Whether an experiment's fits or its scores take a cost model."""
     experiment = config["experiments"][name]

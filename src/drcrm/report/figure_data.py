@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -52,7 +53,7 @@ class DatasetResults:
         return table.reindex(index=range(self.plan.seeds), columns=self.counts)
 
     def losses(self, algorithm: str, selection: str | None = None, loss: str = LOSS) -> np.ndarray:
-        """Losses at the first replay count, for each seed."""
+        """Losses, or what another column has, at the first replay count, for each seed."""
         return self.runs(algorithm, selection or self.plan.selections[0], loss)[self.counts[0]].to_numpy(dtype=float)
 
     @property
@@ -103,13 +104,10 @@ def loss_along_grids(results: DatasetResults) -> pd.DataFrame:
 def choices(results: DatasetResults) -> pd.DataFrame:
     """How often each score chose each value at the first replay count: (algorithm, selection, value, share)."""
     rows = []
-    for name in results.learned:
-        for selection in results.plan.selections:
-            chosen = results.runs(name, selection, "hyperparameter")[results.counts[0]].value_counts()
-            rows += [
-                {"algorithm": name, "selection": selection, "value": value, "share": times / results.plan.seeds}
-                for value, times in chosen.items()
-            ]
+    for name, selection in product(results.learned, results.plan.selections):
+        chosen = results.runs(name, selection, "hyperparameter")[results.counts[0]].value_counts()
+        key = {"algorithm": name, "selection": selection}
+        rows += [{**key, "value": value, "share": times / results.plan.seeds} for value, times in chosen.items()]
     return pd.DataFrame(rows, columns=["algorithm", "selection", "value", "share"])
 
 
@@ -126,11 +124,10 @@ def by_start(results: DatasetResults) -> pd.DataFrame:
 def surprises(results: DatasetResults) -> pd.DataFrame:
     """Estimated less true risk of what each score chose: (algorithm, selection, mean, low, high)."""
     rows = []
-    for name in results.learned:
-        for selection in results.plan.selections:
-            estimated = results.runs(name, selection, "score")[results.counts[0]].to_numpy(dtype=float)
-            true = results.losses(name, selection) - results.plan.labels[results.dataset]
-            rows.append({"algorithm": name, "selection": selection, **_summary(estimated - true)})
+    for name, selection in product(results.learned, results.plan.selections):
+        true = results.losses(name, selection) - results.plan.labels[results.dataset]
+        estimated = results.losses(name, selection, "score")
+        rows.append({"algorithm": name, "selection": selection, **_summary(estimated - true)})
     return pd.DataFrame(rows, columns=["algorithm", "selection", "mean", "low", "high"])
 
 
@@ -142,8 +139,7 @@ def certified(results: DatasetResults) -> pd.DataFrame:
     """
     rows = []
     for name in results.learned:
-        loss = results.losses(name)
-        bound = results.runs(name, results.plan.selections[0], "bound")[results.counts[0]].to_numpy(dtype=float)
+        loss, bound = results.losses(name), results.losses(name, loss="bound")
         with np.errstate(invalid="ignore"):  # an infinite bound has no interval
             of_bound, of_loss = _summary(bound), _summary(loss)
         of_loss = {"loss": of_loss["mean"], "loss_low": of_loss["low"], "loss_high": of_loss["high"]}
@@ -174,14 +170,10 @@ def differences(results: DatasetResults, reference: str) -> pd.DataFrame:
     for name in results.learned:
         if name != reference:
             difference = results.losses(name) - results.losses(reference)
-            summary = _summary(difference)
-            rows += [
-                {"algorithm": name, "seed": seed, "difference": value, **summary}
-                for seed, value in enumerate(difference)
-            ]
+            of_all = {"algorithm": name, **_summary(difference)}
+            rows += [{**of_all, "seed": seed, "difference": value} for seed, value in enumerate(difference)]
     return pd.DataFrame(rows, columns=["algorithm", "seed", "difference", "mean", "low", "high"])
 
 
 def _summary(values) -> dict[str, float]:
-    summary = interval(values)
-    return {"mean": summary.mean, "low": summary.low, "high": summary.high}
+    return {name: value for name, value in interval(values)._asdict().items() if name != "standard_error"}

@@ -15,12 +15,12 @@ from ...report.pictures import check_formats, pictures
 from ...report.plan import Plan
 from ..columns import COLUMNS, GRID_COLUMNS
 from ..files import read_csv, write_bytes
-from . import require
+from . import add_shared, require
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_shared(parser, "metrics")
     parser.add_argument("figure", choices=FIGURES)
-    parser.add_argument("--metrics", type=Path, required=True, help="csv from collect")
     parser.add_argument("--grids", type=Path, required=True, help="csv from collect")
     parser.add_argument("--plan", type=Plan.parse, required=True, metavar="JSON", help="of one data set, and its names")
     parser.add_argument("--output", nargs="+", type=Path, required=True)

@@ -22,11 +22,11 @@ from ...report.tables import loss_table
 from ...roles import BASELINE
 from ..columns import COLUMNS
 from ..files import read_csv, write_bytes, write_text
-from . import require
+from . import add_shared, require
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--metrics", type=Path, required=True, help="csv from collect")
+    add_shared(parser, "metrics")
     parser.add_argument("--plan", type=Plan.parse, required=True, metavar="JSON", help="what is shown, and its names")
     parser.add_argument("--output", nargs="+", type=Path, required=True)
     parser.add_argument("--output-summary", type=Path)

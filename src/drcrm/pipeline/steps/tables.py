@@ -18,11 +18,11 @@ from ...report.plan import PROTOCOL, Plan
 from ...report.tables import all_tables, in_print, require_runs, sections
 from ..columns import COLUMNS
 from ..files import atomic, read_csv, write_text
-from . import require
+from . import add_shared, require
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--metrics", type=Path, required=True, help="csv from collect")
+    add_shared(parser, "metrics")
     parser.add_argument("--plan", type=Plan.parse, required=True, metavar="JSON", help="what is shown, and its names")
     parser.add_argument("--output", type=Path, required=True, help="folder")
     parser.add_argument("--pages", type=Path, help="folder of the html pages")
