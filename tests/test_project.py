@@ -94,7 +94,7 @@ def test_names_are_those_of_the_classes_and_of_the_configuration():
     selection = schema["$defs"]["experiment"]["properties"]["selection"]
     assert set(selection["default"]) <= set(SCORES)
     rules = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
-    beside_fits = set(re.findall(r"replay\{\{replays\}\}/(\w+)\.npz", rules))  # algorithms are files there too
+    beside_fits = set(re.findall(r"\{LOG\}/(\w+)\.npz", rules))  # algorithms are files there too
     assert set(schema["properties"]["algorithms"]["propertyNames"]["not"]["enum"]) == {*ROLES, *beside_fits}
     assert {BASELINE, REFERENCE} <= set(CONFIG["algorithms"])
     assert {each["estimator"] for each in CONFIG["algorithms"].values()} <= set(ESTIMATORS)
