@@ -69,7 +69,8 @@ def made_with(wildcards):
 def tables_made(wildcards):
     """The tables that provenance is of."""
     if wildcards.made != "theory":
-        return f"results/{wildcards.made}.csv" if "/" in wildcards.made else f"results/{wildcards.made}/metrics.csv"
+        is_study = wildcards.made not in config["experiments"]
+        return f"results/{wildcards.made}.csv" if is_study else f"results/{wildcards.made}/metrics.csv"
     lemmas = sorted({each.lemma for each in LEMMA_FIGURES.values()})
     return expand("results/theory/{lemma}_{dataset}.csv", lemma=lemmas, dataset=config["theory"]["datasets"])
 

@@ -12,7 +12,8 @@ for study in config["studies"]:
 
 rule studies:
     input:
-        expand("results/studies/{study}{end}", study=config["studies"], end=[".csv", "/provenance.json"]),
+        expand("results/studies/{study}.csv", study=config["studies"]),
+        expand("results/studies/{study}/provenance.json", study=config["studies"]),
 
 
 rule study_run:
