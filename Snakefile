@@ -21,6 +21,7 @@ wildcard_constraints:
     lemma="|".join(sorted({each.lemma for each in LEMMA_FIGURES.values()})),
     shown="|".join(LEMMA_FIGURES),
     study="|".join(config["studies"]),
+    made="|".join([*config["experiments"], "theory", *(f"studies/{name}" for name in config["studies"])]),
 
 
 rule all:
@@ -43,7 +44,6 @@ include: "workflow/rules/data.smk"
 include: "workflow/rules/learn.smk"
 include: "workflow/rules/results.smk"
 include: "workflow/rules/theory.smk"
-include: "workflow/rules/study_options.smk"
 include: "workflow/rules/studies.smk"
 
 

@@ -40,15 +40,12 @@ from drcrm.pipeline import lookups
 from drcrm.pipeline.columns import CERTIFICATE, COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
 from drcrm.pipeline.config import complete
 from drcrm.pipeline.files import atomic, read_csv, write_text
-from drcrm.pipeline.plan import caption_words, looks, planned, runs_shown
-from drcrm.pipeline.steps.figures import planned_results
-from drcrm.pipeline.steps.tables import published, tables_plan
+from drcrm.pipeline.lookups import caption_words, planned
 from drcrm.report import documents
-from drcrm.report.comparisons import of_algorithms
-from drcrm.report.experiment_tables import Plan, ablation_table, all_tables
 from drcrm.report.figure_data import DatasetResults
 from drcrm.report.figures import FIGURES, overview
-from drcrm.report.style import LEMMA_FIGURES, RC, Names
+from drcrm.report.style import LEMMA_FIGURES, RC
+from drcrm.report.tables import ablation_table, all_tables
 from drcrm.report.theory_figures import FIGURES as THEORY_FIGURES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,6 +53,7 @@ BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.S)
 ROWS = {"metrics": "every run, algorithm and selection", "grids": "every fit"}
 ADDED = ("tilt", *CERTIFICATE, "dr", "dr_bound", "snips_bound", "ls_bound")  # columns that rows of before them lack
 THEORY = "theory"
+STUDY_FILES = {".csv": ".csv", "_provenance.json": "/provenance.json"}  # in docs/results, in results/studies
 USUAL_FIGURES = ("replay_count", "ablation")  # of a page, where its experiment has them
 FIGURES_OF = {"sample": tuple(FIGURES), "certified": ("certificates",)}  # of pages that have others
 WITH_OVERVIEW = ("beyond", "made")  # pages that open on the overview
@@ -67,7 +65,7 @@ def kept(name: str) -> dict[str, str]:
         return {target: source for each in shipped()[name] for target, source in kept(f"{each}_study").items()}
     if name.endswith("_study"):
         study = name.removesuffix("_study")
-        return {f"{study}{end}": f"studies/{study}{end}" for end in (".csv", "_provenance.json")}
+        return {f"{study}{end}": f"studies/{study}{of}" for end, of in STUDY_FILES.items()}
     tables = [f"{lemma}_{of}" for of in shipped()[THEORY]["datasets"] for lemma in LEMMA_COLUMNS]
     rows = {f"{name}_{table}.csv.gz": f"{name}/{table}.csv" for table in (tables if name == THEORY else ROWS)}
     return {**rows, f"{name}_provenance.json": f"{name}/provenance.json"}
@@ -156,10 +154,11 @@ def experiment(name: str) -> documents.Experiment:
     config = configured(name)
     options = config["experiments"][name]
     kept = [table for table in ROWS if not rows(name, table).empty]
-    plan = tables_plan(planned(config, name, "tables"))
+    plan = planned(config, name, "tables")
     with located(f"docs/results/{name}_metrics.csv.gz"):
-        metrics = of_algorithms(rows(name, "metrics"), options["algorithms"])
-        tables = all_tables(metrics, plan, *published())
+        tables = all_tables(rows(name, "metrics"), plan)
+        if "ablation" in options:
+            tables["ablation"] = ablation_table(rows(name, "metrics"), planned(config, name, "ablation"))
     return documents.Experiment(
         name,
         about(name),
@@ -167,25 +166,13 @@ def experiment(name: str) -> documents.Experiment:
         provenance(name),
         plan,
         tables,
-        Names(**looks(config, name, lookups.all_datasets(options))),
         rows={ROWS[table]: f"../results/{name}_{table}.csv.gz" for table in kept},
         pictures=[
             picture(config, name, figure, datasets, "../figures")
             for figure, datasets in pictured(name, options).items()
         ],
-        ablation=ablation(config, name, plan),
         overview=overview_in(config, name, "../figures") if name in WITH_OVERVIEW else "",
     )
-
-
-def ablation(config: dict, name: str, plan: Plan) -> pd.DataFrame | None:
-    """The table of an experiment's ablation, if it has one."""
-    options = config["experiments"][name]
-    if "ablation" not in options:
-        return None
-    starts = lookups.all_starts(config["algorithms"], options).values()
-    algorithms = [key for by_start in starts for key in by_start.values()]
-    return ablation_table(rows(name, "metrics"), plan, algorithms, runs_shown(options, "ablation")["seeds"])
 
 
 def overview_in(config: dict, name: str, folder: str) -> str:
@@ -234,7 +221,7 @@ def write_figure(figure: Figure, file: str) -> None:
 def results(name: str, figure: str, dataset: str) -> DatasetResults:
     """What a figure is drawn of."""
     plan = planned(configured(name), name, figure, [dataset])
-    return planned_results(plan, dataset, rows(name, "metrics"), rows(name, "grids"))
+    return DatasetResults.of(rows(name, "metrics"), rows(name, "grids"), dataset, plan)
 
 
 def losses(name: str, metric: str, selection: str) -> str:
@@ -245,7 +232,7 @@ def figure(name: str, kind: str, dataset: str) -> str:
     of = experiment(name)
     if not any(each.figure == kind and dataset in each.links for each in of.pictures):
         raise InputError(f"the page of {name} has no figure {kind} of {dataset}")
-    return documents.picture(picture(configured(name), name, kind, [dataset], "docs/figures"), of.names)
+    return documents.picture(picture(configured(name), name, kind, [dataset], "docs/figures"), of.plan.names)
 
 
 def overview_block(name: str) -> str:

@@ -134,7 +134,7 @@ def test_a_study_makes_the_runs_that_it_reads_and_has_its_options(tmp_path):
     asked = "pessimism_study", "coverage_study"
     output = snakemake(tmp_path, config, *asked, "--dry-run", "--printshellcmds")
     once = ("fetch", "split", "log_crf", "skyline", "replay", "cost_model", "fit", "study_run", *asked)
-    assert jobs(output) == {**dict.fromkeys(once, 1), "study_table": 2, "study_provenance": 2}
+    assert jobs(output) == {**dict.fromkeys(once, 1), "study_table": 2, "provenance": 2}
     assert """--options '{"repetitions": 3}' --output results/studies/coverage.csv""" in output
     assert '"poem": {"estimator": "POEM", "parameter": "variance_penalty", "grid": [' in output
 

@@ -611,7 +611,7 @@ def test_the_theory_has_a_table_for_each_lemma_and_its_figures(config, tmp_path)
     changed["theory"] = {"datasets": ["toy"], "repetitions": 3, "seed": 7}
     asked = write_config(tmp_path, changed)
     output = snakemake(tmp_path, asked, "theory", "--dry-run", "--printshellcmds")
-    assert jobs(output) == {"fetch": 1, "theory": 1, "theory_table": 6, "theory_provenance": 1, "theory_figure": 8}
+    assert jobs(output) == {"fetch": 1, "theory": 1, "theory_table": 6, "provenance": 1, "theory_figure": 8}
     assert output.count("--repetitions 3 --dataset toy --seed 7 --output results/theory/") == 6
 
 

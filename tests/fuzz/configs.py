@@ -15,7 +15,8 @@ import yaml
 
 from drcrm.pipeline import lookups
 from drcrm.pipeline.config import complete
-from drcrm.pipeline.plan import Plan, planned
+from drcrm.pipeline.lookups import planned
+from drcrm.report.plan import Plan
 
 from .harness import Kind, expect, in_lines
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from drcrm.pipeline.config import project_config
-from drcrm.pipeline.plan import Plan, caption_words, planned
+from drcrm.pipeline.lookups import caption_words, planned
+from drcrm.report.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "beyond"  # with a replay-count curve and an ablation

@@ -27,9 +27,9 @@ from drcrm import CostModel
 from drcrm.__main__ import STEPS, main
 from drcrm.pipeline.files import read_npz, write_npz
 from drcrm.pipeline.formats import read_contexts
-from drcrm.pipeline.plan import Plan
 from drcrm.pipeline.steps.cost_model import read_cost_model
 from drcrm.report.figures import FIGURES
+from drcrm.report.plan import Plan
 
 SOURCE = Path(__file__).parents[2] / "src"
 GRID = (0.001, 0.01, 0.1, 1.0)

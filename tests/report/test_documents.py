@@ -299,9 +299,9 @@ def test_the_theory_is_taken_and_drawn_where_it_is_shown(build, tmp_path):
 
 
 def test_a_study_is_taken_with_its_provenance(build, tmp_path):
-    (tmp_path / "results/studies").mkdir(parents=True)
+    (tmp_path / "results/studies/coverage").mkdir(parents=True)
     files = {"coverage.csv": "n,coverage\n50,0.94\n", "coverage_provenance.json": '{"clean": true}'}
-    for name, text in files.items():
+    for name, text in zip(["coverage.csv", "coverage/provenance.json"], files.values(), strict=True):
         with pytest.raises(
             InputError, match=f"^results/studies/{name}: no such file; `snakemake coverage_study` makes it$"
         ):

@@ -13,6 +13,7 @@ from matplotlib.text import Text
 
 from drcrm.report.figure_data import DatasetResults, by_start, certified, closed_gap
 from drcrm.report.figures import FIGURES, ablation, certificates, grid, overview, paired, replay_count, surprise
+from drcrm.report.plan import Plan
 from drcrm.report.style import RC, SMALL, WIDTH, Names
 
 ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
@@ -43,8 +44,8 @@ def make_results(names: Names, lost: tuple[str, int] | None = None, seeds: int =
                 rows.append({**row, "score": loss - 14 - 0.5 * (seed + 1), "bound": loss + 1.1 - seed})
                 grids += [{**key, "hyperparameter": value, "expected_loss": loss + value} for value in GRID]
     frames = pd.DataFrame(rows), pd.DataFrame(grids).query("algorithm in ('poem', 'kl_dro')")
-    shared = {"counts": [1, 4], "labels": 14, "names": replace(names, starts=STARTS)}
-    return DatasetResults(*frames, "yeast", ["ips"], seeds, **shared)
+    plan = Plan(["yeast"], ["ips"], seeds, [1, 4], names=replace(names, starts=STARTS), labels={"yeast": 14})
+    return DatasetResults(*frames, "yeast", plan)
 
 
 def lines(axes) -> dict[str, np.ndarray]:
@@ -93,8 +94,8 @@ def test_algorithms_stand_under_their_groups(results):
     """In the order of the groups in the configuration, wherever they are listed; with one group without its name."""
     runs = results()
     looks = {"poem": {"label": "POEM", "group": "Theirs"}, "cips": {"label": "CIPS", "group": "Theirs"}}
-    names = replace(runs.names, algorithms={**looks, "kl_dro": {"label": "KL-DRO", "group": "Ours"}})
-    runs = replace(runs, names=names)
+    names = replace(runs.plan.names, algorithms={**looks, "kl_dro": {"label": "KL-DRO", "group": "Ours"}})
+    runs = replace(runs, plan=replace(runs.plan, names=names))
     for draw, listed in {
         surprise: ["Theirs", "CIPS", "POEM", "Ours", "KL-DRO"],
         paired: ["Theirs", "CIPS", "Ours", "KL-DRO"],
@@ -102,14 +103,16 @@ def test_algorithms_stand_under_their_groups(results):
         lambda of: overview([of, of]): ["Theirs", "POEM", "Ours", "KL-DRO"],
     }.items():
         assert [label.get_text() for label in draw(runs).axes[0].get_yticklabels()] == listed
-    last = replace(runs, names=replace(names, algorithms=dict(reversed(names.algorithms.items()))))
+    last = replace(
+        runs, plan=replace(runs.plan, names=replace(names, algorithms=dict(reversed(names.algorithms.items()))))
+    )
     assert last.learned == ["kl_dro", "cips", "poem"]
     [axes] = surprise(last).axes
     assert [label.get_text() for label in axes.get_yticklabels()][:2] == ["Ours", "KL-DRO"]
     assert axes.containers[0][0].get_ydata()[0] == 1
     assert [label.get_text() for label in surprise(results()).axes[0].get_yticklabels()] == ["CIPS", "POEM", "KL-DRO"]
     likewise = {**names.algorithms, "kl_dro": {"label": "KL-DRO", "group": "poem"}}
-    [axes] = surprise(replace(runs, names=replace(names, algorithms=likewise))).axes
+    [axes] = surprise(replace(runs, plan=replace(runs.plan, names=replace(names, algorithms=likewise)))).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["Theirs", "CIPS", "POEM", "poem", "KL-DRO"]
 
 
@@ -218,7 +221,8 @@ def test_certificates_show_the_bound_above_the_loss_and_how_often_it_holds(resul
 
 def test_bounds_of_logged_contexts_are_not_counted_against_new_ones(results):
     """Where rows were held out the picture says of what bounds speak."""
-    figure = certificates(replace(results(), held_out="row"))
+    runs = results()
+    figure = certificates(replace(runs, plan=replace(runs.plan, protocol={"split_unit": "row"})))
     [axes] = figure.axes
     assert [container.get_label() for container in axes.containers] == ["CIPS", "POEM", "KL-DRO"]
     said = " ".join(figure.get_suptitle().split())

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import pandas as pd
 import pytest
 
-from drcrm.report.paper import CODE, PAPER
+from drcrm.report.paper import CODE, PAPER, differences, paper_comparison
+from drcrm.report.plan import PROTOCOL, Plan
 
 ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
 
@@ -14,8 +14,7 @@ ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
 @pytest.mark.parametrize("known", [PAPER, CODE], ids=["paper", "code"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_the_same_protocol_differs_in_nothing(known, algorithm):
-    protocol, selection, _ = known
-    assert protocol.differences("", algorithm, selection, *known) == []
+    assert differences(known, known, "the other", algorithm) == []
 
 
 @pytest.mark.parametrize(
@@ -29,14 +28,20 @@ def test_the_same_protocol_differs_in_nothing(known, algorithm):
     ],
 )
 def test_each_option_is_said_of_whom_it_concerns(option, value, words, concerned):
-    ours = replace(PAPER[0], **{option: value})
-    said = {algorithm: ours.differences("", algorithm, "ips", *PAPER) for algorithm in ALGORITHMS}
+    ours = PAPER | {option: value}
+    said = {algorithm: differences(ours, PAPER, "the paper's text", algorithm) for algorithm in ALGORITHMS}
     assert said == {algorithm: [words] * (algorithm in concerned) for algorithm in ALGORITHMS}
 
 
-def test_the_data_and_the_score_are_said_too():
-    assert PAPER[0].differences("half of it", "poem", "snips", *PAPER) == [
-        "half of it",
-        "chosen by SNIPS, the paper's text: IPS",
-    ]
-    assert PAPER[0].differences("half of it", "cips", "snips", *PAPER) == ["half of it"]
+def test_the_data_and_the_protocol_are_said_of_a_cell():
+    """And the data once, beside the paper and the public code alike."""
+    row = {"dataset": "mine", "selection": "snips", "mean": 1.5, "standard_error": 0.1, "n_seeds": 20}
+    table = pd.DataFrame([{**row, "algorithm": name} for name in ("cips", "poem")])
+    protocol = {key: PAPER[key] for key in PROTOCOL}
+    plan = Plan(["mine"], ["snips"], 20, [4], protocol=protocol, papers={"mine": ("yeast", "half of it")})
+    of_cips, of_poem = paper_comparison({"expected_loss": table}, plan)["differs"]
+    assert of_cips == "half of it; held out by context, the public code: by row"
+    assert of_poem == (
+        "half of it; chosen by SNIPS, the paper's text: IPS; held out by context, the public code: by row; "
+        "scale of λ: unit, the public code: calibrated"
+    )

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from drcrm.report.figure_data import DatasetResults, closed_gap
+from drcrm.report.plan import Plan
 from drcrm.report.summary import findings, restructured_text, what_was_compared
 
 MEANS = {"logging": 3.0, "cips": 2.0, "poem": 1.5, "kl_dro": 1.0, "skyline": 0.9}
@@ -37,7 +38,7 @@ def results(names):
             for seed in range(seeds)
         ]
         frame = pd.DataFrame(rows)
-        return DatasetResults(frame, frame.iloc[:0], dataset, ["snips"], seeds, [4], 5, names)
+        return DatasetResults(frame, frame.iloc[:0], dataset, Plan([dataset], ["snips"], seeds, [4], names=names))
 
     return make
 
@@ -116,7 +117,7 @@ def test_a_page_takes_in_the_table_and_the_picture(results):
 
 def test_names_with_commas_can_be_told_apart_and_marks_are_none(results):
     of = results("scene")
-    looks = {**of.names.algorithms, "kl_dro": {**of.names.algorithms["kl_dro"], "label": "KL-DRO, DR*_"}}
-    named = replace(of, names=replace(of.names, algorithms=looks))
+    looks = {**of.plan.names.algorithms, "kl_dro": {**of.plan.names.algorithms["kl_dro"], "label": "KL-DRO, DR*_"}}
+    named = replace(of, plan=replace(of.plan, names=replace(of.plan.names, algorithms=looks)))
     assert "on scene: CIPS; POEM; and KL-DRO, DR\\*\\_. A log" in what_was_compared([named])
     assert "**KL-DRO, DR\\*\\_**" in findings(named)[0]

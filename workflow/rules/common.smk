@@ -16,7 +16,6 @@ from drcrm.errors import InputError
 from drcrm.pipeline import lookups, needs
 from drcrm.pipeline.config import project_config
 from drcrm.pipeline.dependencies import script_files, source_files
-from drcrm.pipeline.plan import caption_words, planned
 from drcrm.pipeline.sources import Source, local_contents, read_record
 from drcrm.roles import BASELINE, LOSSES
 from drcrm.report.style import FIGURE_TITLES, LEMMA_FIGURES

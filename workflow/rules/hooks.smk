@@ -6,7 +6,7 @@ from drcrm.locks import hold
 from drcrm.pipeline.config import left_out, unknown_experiment
 from drcrm.pipeline.screen import headline, remove_if_older, succeeds, unusable
 
-asked = [name for name in config["experiments"] if name in sys.argv] or config["run"]
+wanted = [name for name in config["experiments"] if name in sys.argv] or config["run"]
 is_report = any(word.partition("=")[0] == "--report" for word in sys.argv)
 
 if workflow.is_main_process and not workflow.output_settings.dryrun:
@@ -15,7 +15,7 @@ if workflow.is_main_process and not workflow.output_settings.dryrun:
             sys.exit(f"drcrm: {fault}")
 
 if workflow.is_main_process:
-    for name in asked:
+    for name in wanted:
         if not is_report and (gone := left_out(merged, config, name)):
             print(f"drcrm: {name}: {gone}", file=sys.stderr)
         if other := lookups.made_otherwise(f"results/{name}/provenance.json", lookups.made_with(config, name)):
@@ -67,7 +67,7 @@ onerror:
 
 
 # A report opens on what was found by the experiment that it is asked of.
-for name in asked[:1]:
+for name in wanted[:1]:
     if os.path.exists(f"results/{name}/summary.rst"):
 
         report: os.path.abspath(f"results/{name}/summary.rst")

@@ -1,5 +1,6 @@
 """What rules read, and tell the steps, beyond the wildcards of a job."""
 
+STUDIES = os.path.relpath(PROJECT / "studies")
 # In a module, under its prefix.
 ORIGIN = str(workflow.modifier.modify_path("resources/{dataset}/origin.json"))
 
@@ -32,8 +33,8 @@ def known_cost_model(wildcards):
 
 def known_to_fit(wildcards):
     """What a fit reads beside its log: π0 where it starts there, the cost model where the experiment has one."""
-    starts_there = lookups.uses_logging_policy(config["algorithms"][wildcards.algorithm])
-    policy = {"logging": f"{RUN}/logging.npz".format(**wildcards)} if starts_there else {}
+    start = config["algorithms"][wildcards.algorithm]["options"].get("start")
+    policy = {"logging": f"{RUN}/logging.npz".format(**wildcards)} if start in ("logging", "model") else {}
     return policy | known_cost_model(wildcards)
 
 
@@ -52,14 +53,53 @@ def shown(wildcards, part):
 
 def plan(part=""):
     """The plan of the tables, the overview or a figure, as JSON."""
-    return lambda wildcards: planned(*shown(wildcards, part)).json()
+    return lambda wildcards: lookups.planned(*shown(wildcards, part)).json()
 
 
 def words(part=""):
     """What the caption of the tables, the overview or a figure says of it."""
-    return lambda wildcards: caption_words(*shown(wildcards, part))
+    return lambda wildcards: lookups.caption_words(*shown(wildcards, part))
 
 
-def made_with(name):
-    """An experiment, or the theory, with its data sets and algorithms, as provenance wants them."""
-    return json.dumps(lookups.made_with(config, name), sort_keys=True)
+def made_with(wildcards):
+    """What provenance notes of an experiment, the theory or a study."""
+    return json.dumps(lookups.made_with(config, wildcards.made), sort_keys=True)
+
+
+def tables_made(wildcards):
+    """The tables that provenance is of."""
+    if wildcards.made != "theory":
+        is_study = wildcards.made not in config["experiments"]
+        return f"results/{wildcards.made}.csv" if is_study else f"results/{wildcards.made}/metrics.csv"
+    lemmas = sorted({each.lemma for each in LEMMA_FIGURES.values()})
+    return expand("results/theory/{lemma}_{dataset}.csv", lemma=lemmas, dataset=config["theory"]["datasets"])
+
+
+def study_code(wildcards):
+    """The source files that a study runs."""
+    scripts = [PROJECT / "studies" / f"{name}.py" for name in ("__main__", wildcards.study)]
+    return [local_path(path) for path in script_files(*scripts, package=SOURCE / "drcrm")]
+
+
+def study_options(wildcards):
+    """What a study is told, as JSON."""
+    return json.dumps(lookups.study_options(config, wildcards.study))
+
+
+def study_fits(wildcards):
+    """The fits of a run that a study reads."""
+    reads = wildcards.study in ("choices", "pessimism")
+    names = config["studies"][wildcards.study]["algorithms"] if reads else []
+    return [f"{LOG}/{name}.npz".format(**wildcards) for name in names]
+
+
+def study_rows(wildcards):
+    """The rows of the runs of a study."""
+    runs = lookups.study_runs(config, wildcards.study)
+    return [f"results/studies/{wildcards.study}/{e}/{d}/seed{s}/replay{r}.csv" for e, d, r, s in runs]
+
+
+def study_given(wildcards, input):
+    """What the table of a study is made of: the rows of runs, or its options."""
+    of_runs = "runs" in config["studies"][wildcards.study]
+    return ["--rows", *input.rows] if of_runs else ["--options", study_options(wildcards)]

@@ -27,22 +27,22 @@ rule collect:
 rule provenance:
     input:
         code("provenance"),
-        "results/{experiment}/metrics.csv",
+        tables_made,
     output:
-        "results/{experiment}/provenance.json",
+        "results/{made}/provenance.json",
     log:
-        "results/{experiment}/logs/provenance.log",
+        "results/{made}/logs/provenance.log",
     benchmark:
-        "results/{experiment}/benchmarks/provenance.tsv"
+        "results/{made}/benchmarks/provenance.tsv"
     conda:
         "../../environment.yml"
     resources:
         **asked("provenance"),
     params:
         project=lambda wildcards, output: str(PROJECT),
-        settings=lambda wildcards: made_with(wildcards.experiment),
+        settings=made_with,
     message:
-        "provenance of {wildcards.experiment}"
+        "provenance of {wildcards.made}"
     shell:
         "drcrm provenance --project {params.project:q} --config {params.settings:q} --output {output} 2> {log}"
 
@@ -124,7 +124,7 @@ rule figure:
             category="3 Figures",
             labels=lambda wildcards: {
                 "figure": figure_title(wildcards.figure),
-                "data": dataset_label(wildcards.dataset),
+                "data": lookups.label(config, wildcards.dataset),
             },
         ),
     log:

@@ -7,20 +7,21 @@ for study in config["studies"]:
             f"{study}_study"
         input:
             f"results/studies/{study}.csv",
-            f"results/studies/{study}_provenance.json",
+            f"results/studies/{study}/provenance.json",
 
 
 rule studies:
     input:
-        expand("results/studies/{study}{end}", study=config["studies"], end=[".csv", "_provenance.json"]),
+        expand("results/studies/{study}.csv", study=config["studies"]),
+        expand("results/studies/{study}/provenance.json", study=config["studies"]),
 
 
 rule study_run:
     input:
         study_code,
         study_fits,
-        log=f"{RUN}/replay{{replays}}/log.npz",
-        cost_model=f"{RUN}/replay{{replays}}/cost_model.npz",
+        log=f"{LOG}/log.npz",
+        cost_model=f"{LOG}/cost_model.npz",
         policies=multiext(f"{RUN}/", "logging.npz", "skyline.npz"),
         contexts=multiext("resources/{dataset}/", "train.npz", "test.npz"),
     output:
@@ -32,8 +33,7 @@ rule study_run:
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=lambda wildcards, attempt: 2000 * attempt,
-        runtime=lambda wildcards, attempt: 600 * attempt,
+        **asked("study"),
     params:
         studies=STUDIES,
         run=lambda wildcards, input: os.path.dirname(input.log),
@@ -60,8 +60,7 @@ rule study_table:
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=lambda wildcards, attempt: 2000 * attempt,
-        runtime=lambda wildcards, attempt: 600 * attempt,
+        **asked("study"),
     params:
         studies=STUDIES,
         given=study_given,
@@ -69,26 +68,3 @@ rule study_table:
         "table of {wildcards.study}"
     shell:
         "python {params.studies:q} {wildcards.study} {params.given:q} --output {output.table} > {output.summary} 2> {log}"
-
-
-rule study_provenance:
-    input:
-        code("provenance"),
-        "results/studies/{study}.csv",
-    output:
-        "results/studies/{study}_provenance.json",
-    log:
-        "results/studies/logs/{study}_provenance.log",
-    benchmark:
-        "results/studies/benchmarks/{study}_provenance.tsv"
-    conda:
-        "../../environment.yml"
-    resources:
-        **asked("provenance"),
-    params:
-        project=lambda wildcards, output: str(PROJECT),
-        settings=study_settings,
-    message:
-        "provenance of {wildcards.study}"
-    shell:
-        "drcrm provenance --project {params.project:q} --config {params.settings:q} --output {output} 2> {log}"

@@ -23,8 +23,3 @@ def targets(name):
 def figure_title(name):
     """The title of a figure in a report, which lists titles by the alphabet: with its number in our order."""
     return f"{list(FIGURE_TITLES).index(name) + 1} {FIGURE_TITLES[name]}"
-
-
-def dataset_label(name):
-    """What a data set is called in print."""
-    return lookups.label(config, name)

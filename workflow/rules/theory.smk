@@ -35,27 +35,6 @@ rule theory_table:
         " --dataset {wildcards.dataset} --seed {params.theory[seed]} --output {output} 2> {log}"
 
 
-use rule provenance as theory_provenance with:
-    input:
-        code("provenance"),
-        expand(
-            "results/theory/{lemma}_{dataset}.csv",
-            lemma=sorted({each.lemma for each in LEMMA_FIGURES.values()}),
-            dataset=config["theory"]["datasets"],
-        ),
-    output:
-        "results/theory/provenance.json",
-    log:
-        "results/theory/logs/provenance.log",
-    benchmark:
-        "results/theory/benchmarks/provenance.tsv"
-    params:
-        project=lambda wildcards, output: str(PROJECT),
-        settings=made_with("theory"),
-    message:
-        "provenance of the theory"
-
-
 rule theory_figure:
     input:
         code("theory_figure"),
@@ -68,7 +47,7 @@ rule theory_figure:
             category="Theory",
             labels=lambda wildcards: {
                 "figure": LEMMA_FIGURES[wildcards.shown].title,
-                "data": dataset_label(wildcards.dataset),
+                "data": lookups.label(config, wildcards.dataset),
             },
         ),
     log:
@@ -80,7 +59,7 @@ rule theory_figure:
     resources:
         **asked("theory_figure"),
     params:
-        data=lambda wildcards: dataset_label(wildcards.dataset),
+        data=lambda wildcards: lookups.label(config, wildcards.dataset),
         repetitions=config["theory"]["repetitions"],
     message:
         "{wildcards.shown} figure of the theory on {wildcards.dataset}"

@@ -6,33 +6,11 @@ from ..core.names import SCORES
 from ..roles import LOSSES
 
 CERTIFICATE = ["estimate", "bound", "effective_size"]  # what the held-out part of the log says of a policy
+OF_FIT = ["iterations", "converged"]
+KEY = ["dataset", "replay_count", "seed", "algorithm"]
 
-COLUMNS = [
-    "dataset",
-    "replay_count",
-    "seed",
-    "algorithm",
-    "selection",
-    *LOSSES,
-    "hyperparameter",
-    "score",
-    "iterations",
-    "converged",
-    "tilt",
-    *CERTIFICATE,
-]
-
-GRID_COLUMNS = [
-    "dataset",
-    "replay_count",
-    "seed",
-    "algorithm",
-    "hyperparameter",
-    *SCORES,
-    *LOSSES,
-    "iterations",
-    "converged",
-]
+COLUMNS = [*KEY, "selection", *LOSSES, "hyperparameter", "score", *OF_FIT, "tilt", *CERTIFICATE]
+GRID_COLUMNS = [*KEY, "hyperparameter", *SCORES, *LOSSES, *OF_FIT]
 
 LEMMA_COLUMNS = {
     "lemma1": ["tail", "n", "method", "radius", "confidence", "coverage", "low", "high", "limit", "width"],

@@ -118,7 +118,7 @@ def complete(config: Mapping, schema: Mapping) -> dict:
     given, plain = config, _without_references(schema, schema["$defs"])
     faults = list(odd_keys(given))
     config = _typed(usable(given, faults), plain)
-    faults += refused(config, schema)
+    faults += refused(config, plain)
     config = usable(config, faults)
     _fill(config, plain)
     _fill_from_names(config)
@@ -167,7 +167,8 @@ def _without_references(schema: object, definitions: Mapping) -> object:
     if not isinstance(schema, Mapping):
         return schema
     meant = definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else {}
-    return {key: _without_references(each, definitions) for key, each in {**meant, **schema}.items()}
+    whole = {**meant, **schema}.items()
+    return {key: _without_references(each, definitions) for key, each in whole if key != "$ref"}
 
 
 def _typed(value, schema: Mapping):

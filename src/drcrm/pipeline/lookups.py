@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..core.algorithms import find_estimator
-from ..report.style import FIGURE_TITLES
+from ..core.names import SCORES
+from ..report.plan import PROTOCOL, Plan
+from ..report.style import FIGURE_TITLES, Names
 from ..roles import REFERENCE
 
 Run = tuple[str, int, int]  # data set, replay count, seed
+LOOKS = ("label", "colour", "marker", "group")
 
 
 def all_datasets(experiment: Mapping) -> list[str]:
@@ -63,11 +67,6 @@ def shown_algorithms(config: Mapping, name: str, figure: str) -> list[str]:
     return curve.get("algorithms", experiment["algorithms"])
 
 
-def uses_logging_policy(algorithm: Mapping) -> bool:
-    """Whether an algorithm's fits start from π0."""
-    return algorithm["options"].get("start") in ("logging", "model")
-
-
 def uses_cost_model(config: Mapping, name: str) -> bool:
     """Whether an experiment's fits or its scores take a cost model."""
     experiment = config["experiments"][name]
@@ -98,61 +97,131 @@ def figure_datasets(experiment: Mapping) -> dict[str, list[str]]:
     return figures
 
 
+def planned(config: Mapping, name: str, part: str, datasets: Sequence[str] = ()) -> Plan:
+    """The plan of an experiment's ``tables``, its ``overview``, or a figure by its name, of these data sets or all."""
+    experiment = config["experiments"][name]
+    datasets, selections = datasets or experiment["datasets"], experiment["selection"]
+    shown = {"algorithms": shown_algorithms(config, name, part), **runs_shown(experiment, part)}
+    names = looks(config, name, all_datasets(experiment) if part == "tables" else datasets)
+    if part == "tables":
+        known = {each: config["datasets"][each] for each in datasets}
+        return Plan(
+            datasets,
+            selections,
+            **shown,
+            names=names,
+            protocol={option: experiment[option] for option in PROTOCOL},
+            grids={each: config["algorithms"][each].get("grid", []) for each in experiment["algorithms"]},
+            papers={key: (each["paper"], each.get("differs", "")) for key, each in known.items() if "paper" in each},
+        )
+    shown["labels"] = {each: n_labels(config, each) for each in datasets}
+    if part == "overview":
+        return Plan(datasets, selections[:1], **shown, names=names, title=name)
+    if part == "ablation":
+        names = replace(names, starts=all_starts(config["algorithms"], experiment))
+    return Plan(datasets, selections, **shown, names=names, protocol={"split_unit": experiment["split_unit"]})
+
+
+def looks(config: Mapping, name: str, datasets: Sequence[str]) -> Names:
+    """How an experiment's algorithms are drawn, and what they and data sets are called."""
+    algorithms = {each: config["algorithms"][each] for each in all_algorithms(config, name)}
+    drawn = {key: {part: each[part] for part in LOOKS} for key, each in algorithms.items()}
+    return Names(drawn, {each: label(config, each) for each in datasets})
+
+
+def runs_shown(experiment: Mapping, part: str) -> dict[str, object]:
+    """The seeds and replay counts of a part: those of the replay-count curve, of the ablation, or of the tables."""
+    if part == "replay_count":
+        return {key: experiment["replay_curve"][key] for key in ("seeds", "counts")}
+    seeds = experiment["seeds"] if part != "ablation" else min(experiment["ablation"]["seeds"], experiment["seeds"])
+    return {"seeds": seeds, "counts": [experiment["replay_count"]]}
+
+
+def caption_words(config: Mapping, name: str, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:
+    """What a caption says of a part: data sets, selections, seeds, replay counts, what was held out and certified."""
+    experiment = config["experiments"][name]
+    return {
+        "data": ", ".join(label(config, each) for each in datasets or experiment["datasets"]),
+        "selection": [SCORES[each] for each in experiment["selection"]],
+        "held_out": experiment["split_unit"],
+        "certified": "the doubly robust estimate" if uses_cost_model(config, name) else "SNIPS",
+        **runs_shown(experiment, part),
+    }
+
+
 def fetch_options(config: Mapping, dataset: str) -> list[str]:
     """What fetch is told: where a data set comes from, but the mirror, and what it must contain."""
     given = config["datasets"][dataset]
-    labels = given["labels"]
-    options = {
-        "embedded": [given["embedded"]] if "embedded" in given else [],
-        "train": given.get("train", []),
-        "test": given.get("test", []),
-        "features": [given["features"]],
-        "labels": [labels] if isinstance(labels, int) else [],
-        "keep-labels": [] if isinstance(labels, int) else labels,
-        "url": [given["url"]] if "url" in given else [],
-        "rows": given.get("rows", []),
-        "scale": [given["scale"]] if "scale" in given else [],
-        "sha256": [f"{name}={digest}" for name, digest in given["sha256"].items()],
-    }
-    flags = [str(word) for name, values in options.items() if values for word in (f"--{name}", *values)]
-    return [*flags, "--drop-repeats"] if given["drop_repeats"] else flags
+    labels = {"labels" if isinstance(given["labels"], int) else "keep-labels": given["labels"]}
+    known = {key: given.get(key) for key in ("embedded", "train", "test", "features")} | labels
+    known |= {key: given.get(key) for key in ("url", "rows", "scale")}
+    digests = [f"{name}={digest}" for name, digest in given["sha256"].items()]
+    return [*_flags({**known, "sha256": digests}), *["--drop-repeats"] * given["drop_repeats"]]
 
 
 def heldout_options(experiment: Mapping) -> list[str]:
     """What replay is told of what it holds out: a share of its rows, or the contexts that the split has drawn."""
     unit = experiment["split_unit"]
-    return ["--split-unit", unit, *(["--heldout-fraction", str(experiment["heldout_fraction"])] * (unit == "row"))]
+    return _flags({"split-unit": unit, "heldout-fraction": experiment["heldout_fraction"] if unit == "row" else None})
 
 
 def fit_options(config: Mapping, name: str, algorithm: str) -> list[str]:
     """What fit is told: the estimator, its hyper-parameter and grid, its other parameters; for POEM its grid's unit."""
     given, experiment = config["algorithms"][algorithm], config["experiments"][name]
-    options = {
-        "estimator": [given["estimator"]],
-        "parameter": [given["parameter"]] if "parameter" in given else [],
-        "grid": given.get("grid", []),
-        "options": [json.dumps(given["options"])] if given["options"] else [],
-        "variance-penalty-scale": [experiment["variance_penalty_scale"]]
-        if find_estimator(given["estimator"]).calibrated
-        else [],
-        "stopping": [experiment["stopping"]],
-    }
-    return [str(word) for name, values in options.items() if values for word in (f"--{name}", *values)]
+    calibrated = find_estimator(given["estimator"]).calibrated
+    return _flags(
+        {
+            **{key: given.get(key) for key in ("estimator", "parameter", "grid")},
+            "options": json.dumps(given["options"]) if given["options"] else None,
+            "variance-penalty-scale": experiment["variance_penalty_scale"] if calibrated else None,
+            "stopping": experiment["stopping"],
+        }
+    )
+
+
+def _flags(options: Mapping[str, object]) -> list[str]:
+    """The words of a command line: options with a value or a list of them; None and an empty list are left out."""
+    words = []
+    for name, value in options.items():
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        words += [f"--{name}", *map(str, values)] if values else []
+    return words
+
+
+def study_options(config: Mapping, study: str) -> dict[str, object]:
+    """What a study is told: its options but its runs, with the entries of its algorithms but their looks."""
+    options = {key: value for key, value in config["studies"][study].items() if key != "runs"}
+    entries = {name: config["algorithms"][name] for name in options.get("algorithms", [])}
+    plain = {name: {key: each[key] for key in each if key not in LOOKS} for name, each in entries.items()}
+    return options | ({"algorithms": plain} if plain else {})
+
+
+def study_runs(config: Mapping, study: str) -> list[tuple[str, str, int, int]]:
+    """The runs of a study: experiment, data set, replay count and seed."""
+    return [
+        (name, dataset, config["experiments"][name]["replay_count"], seed)
+        for name, datasets in config["studies"][study].get("runs", {}).items()
+        for dataset, seeds in datasets.items()
+        for seed in range(seeds)
+    ]
 
 
 def made_with(config: Mapping, name: str) -> dict[str, Mapping]:
-    """What an experiment is made with: its options, its data sets and algorithms; the mirror is not among them.
+    """What an experiment, the theory or studies/NAME is made with: options, data sets, algorithms; not the mirror.
 
-    Of the theory, which has no algorithms, as of an experiment.
+    A study is made with the experiments of its ``runs`` too.
     """
-    if name == "theory":
-        experiment, algorithms = config["theory"], []
-        datasets = experiment["datasets"]
-    else:
-        experiment, algorithms = config["experiments"][name], all_algorithms(config, name)
-        datasets = all_datasets(experiment)
-    used = {"datasets": datasets, "algorithms": algorithms}
-    return {"experiment": experiment, **{kind: {each: config[kind][each] for each in used[kind]} for kind in used}}
+    kind, _, study = name.partition("/")
+    if study:
+        runs = {each: made_with(config, each) for each in config["studies"][study].get("runs", {})}
+        algorithms = study_options(config, study).get("algorithms", {})
+        return {"experiment": config["studies"][study], "datasets": {}, "algorithms": algorithms, "runs": runs}
+    experiment = config["theory"] if kind == "theory" else config["experiments"][kind]
+    used = {
+        "datasets": all_datasets(experiment),
+        "algorithms": [] if kind == "theory" else all_algorithms(config, kind),
+    }
+    return {"experiment": experiment, **{part: {each: config[part][each] for each in used[part]} for part in used}}
 
 
 def digest(settings: Mapping) -> str:

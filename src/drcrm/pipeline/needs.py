@@ -146,5 +146,6 @@ STEPS = {
     **{function.__name__: function for function in (skyline, cost_model, fit, evaluate, theory_table)},
     **dict.fromkeys(("collect", "provenance"), lambda size: Needs(80, MOMENTS)),
     "tables": lambda size: Needs(150, MOMENTS),
+    "study": lambda size: Needs(1100, 24_000),
     **dict.fromkeys(("overview", "figure", "theory_figure"), lambda size: Needs(200, MOMENTS)),
 }

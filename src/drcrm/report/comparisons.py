@@ -17,11 +17,6 @@ LEVEL = 0.05
 EQUAL = 1e-12  # the relative difference of two losses that is rounding
 
 
-def of_algorithms(metrics: pd.DataFrame, algorithms: Sequence[str] | None) -> pd.DataFrame:
-    """Return the rows of some algorithms, of π0 and of the skyline; all where none are given."""
-    return metrics[metrics["algorithm"].isin([*algorithms, *ROLES])] if algorithms else metrics
-
-
 class Interval(NamedTuple):
     """A mean over seeds, its standard error, and its 95 % interval by Student's t; NaN where seeds are too few."""
 

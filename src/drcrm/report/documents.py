@@ -13,8 +13,9 @@ from ..errors import InputError
 from ..roles import LOSSES
 from . import markup
 from . import printed_tables as printed
-from .experiment_tables import Plan
+from .plan import Plan
 from .style import FIGURE_TITLES, Names
+from .tables import sections
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,9 @@ class Experiment:
         As the step provenance writes it; what is not known is null, and a ``note`` may say more.
     plan : Plan
     tables : mapping from a name to a frame
-        Those of ``drcrm.report.experiment_tables.all_tables``.
-    names : Names
+        Those of ``drcrm.report.tables.all_tables``, and perhaps an ``ablation``.
     rows : mapping from what they are to where a page links to them
     pictures : sequence of Picture
-    ablation : frame, optional
-        That of ``drcrm.report.experiment_tables.ablation_table``.
     overview : str
         Markdown of the picture that the page opens on, if there is one.
     """
@@ -56,30 +54,25 @@ class Experiment:
     provenance: Mapping
     plan: Plan
     tables: Mapping[str, pd.DataFrame]
-    names: Names = field(default_factory=Names)
     rows: Mapping[str, str] = field(default_factory=dict)
     pictures: Iterable[Picture] = ()
-    ablation: pd.DataFrame | None = None
     overview: str = ""
 
     @property
     def markdown(self) -> markup.Markup:
         """Markdown with this experiment's names."""
-        return replace(markup.MARKDOWN, names=self.names)
+        return replace(markup.MARKDOWN, names=self.plan.names)
 
 
 def page(experiment: Experiment) -> str:
     """The page of an experiment."""
-    sections = {
+    tables = sections(experiment.tables, experiment.plan, experiment.markdown)
+    parts = {
         "What was run": what_was_run(experiment),
-        **{f"{LOSSES[metric].split()[0]} loss": losses(experiment, metric) for metric in LOSSES},
-        "Estimate, start and risk": ablation(experiment),
-        "Hyper-parameters": hyperparameters(experiment),
-        "Beside the paper": beside_the_paper(experiment),
-        "Differences to POEM": differences(experiment),
-        "Figures": "\n".join(picture(each, experiment.names) for each in experiment.pictures),
+        **{title: "\n".join(texts.values()) for title, texts in tables.items()},
+        "Figures": "\n".join(picture(each, experiment.plan.names) for each in experiment.pictures),
     }
-    texts = [f"## {title}\n\n{text}" for title, text in sections.items() if text]
+    texts = [f"## {title}\n\n{text}" for title, text in parts.items() if text]
     return "\n".join(filter(None, [f"# {experiment.name}\n\n{experiment.about}\n", experiment.overview, *texts]))
 
 
@@ -103,41 +96,6 @@ def provenance(record: Mapping) -> str:
     }
     lines = [f"- {what}: {text or 'not recorded'}\n" for what, text in known.items()]
     return "".join([f"{record['note']}\n\n" if record.get("note") else "", *lines])
-
-
-def losses(experiment: Experiment, metric: str) -> str:
-    """A loss by each selection, the headline's first, and the details of that."""
-    table, selections, to = experiment.tables[metric], experiment.plan.selections, experiment.markdown
-    headlines = [printed.losses(table, metric, by, to) for by in selections]
-    return "\n".join([*headlines, printed.details(table, metric, selections[0], to)])
-
-
-def ablation(experiment: Experiment) -> str:
-    """The expected losses of the ablation, and their details; nothing where there is none."""
-    if experiment.ablation is None:
-        return ""
-    chosen = "expected_loss", experiment.plan.selections[0], experiment.markdown
-    return "\n".join(part(experiment.ablation, *chosen) for part in (printed.losses, printed.details))
-
-
-def hyperparameters(experiment: Experiment) -> str:
-    """How often each value was chosen; nothing where no algorithm has a grid."""
-    table = experiment.tables["hyperparameters"]
-    return "" if table.empty else printed.hyperparameters(table, experiment.plan.datasets, experiment.markdown)
-
-
-def beside_the_paper(experiment: Experiment) -> str:
-    """The paper's cells beside the experiment's; nothing where no data set stands for one of the paper's."""
-    table = experiment.tables["paper_comparison"]
-    return "" if table.empty else printed.comparison(table, experiment.markdown)
-
-
-def differences(experiment: Experiment) -> str:
-    """Differences to POEM by the headline selection; nothing where POEM was not run or is alone."""
-    table, headline = experiment.tables["differences_to_poem"], experiment.plan.selections[0]
-    if table.empty:
-        return ""
-    return "\n".join(printed.differences_by_count(table, metric, headline, experiment.markdown) for metric in LOSSES)
 
 
 def picture(each: Picture, names: Names) -> str:

@@ -157,5 +157,5 @@ def score_handles(results: DatasetResults) -> list[Line2D]:
     """What the marks of the scores mean, for a legend."""
     return [
         Line2D([], [], color=GREY, marker=SCORE_MARKERS[name], linestyle="", label=f"chosen by {SCORES[name]}")
-        for name in results.selections
+        for name in results.plan.selections
     ]

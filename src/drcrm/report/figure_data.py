@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ import pandas as pd
 from ..core.names import SCORES
 from ..roles import BASELINE, LOGGING, ROLES, SKYLINE
 from .comparisons import interval
-from .style import Names
+from .plan import Plan
 
 LOSS, GREEDY = "expected_loss", "greedy_loss"
 LEVELS = ((LOGGING, LOSS), (LOGGING, GREEDY), (SKYLINE, GREEDY))  # what algorithms are seen beside, in every figure
@@ -21,34 +21,40 @@ LEVELS = ((LOGGING, LOSS), (LOGGING, GREEDY), (SKYLINE, GREEDY))  # what algorit
 class DatasetResults:
     """An experiment on one data set: a row per (replay count, seed, algorithm, selection), and per grid value.
 
-    A seed below ``seeds`` that a frame lacks is a missing run, and is shown as missing.
+    A seed of the plan that a frame lacks is a missing run, and is shown as missing.
     """
 
     metrics: pd.DataFrame
     grids: pd.DataFrame
     dataset: str
-    selections: Sequence[str]  # headline first
-    seeds: int
-    counts: Sequence[int]  # replay counts; figures of a single one take the first
-    labels: int  # q: translated costs are Hamming losses less q
-    names: Names = field(default_factory=Names)
-    held_out: str = "context"  # what was held out, a row or a context: of those certificates speak
+    plan: Plan
 
     @classmethod
-    def of(cls, metrics: pd.DataFrame, grids: pd.DataFrame, dataset: str, *, seeds: int, **others) -> DatasetResults:
-        """Take one data set's rows, of the seeds below ``seeds``, from those of an experiment."""
-        rows = (table[(table["dataset"] == dataset) & (table["seed"] < seeds)] for table in (metrics, grids))
-        return cls(*rows, dataset=dataset, seeds=seeds, **others)
+    def of(cls, metrics: pd.DataFrame, grids: pd.DataFrame, dataset: str, plan: Plan) -> DatasetResults:
+        """Take one data set's rows, of the plan's algorithms and seeds, from those of an experiment."""
+        tables = plan.of_algorithms(metrics), grids
+        rows = (table[(table["dataset"] == dataset) & (table["seed"] < plan.seeds)] for table in tables)
+        return cls(*rows, dataset, plan)
+
+    @property
+    def counts(self) -> list[int]:
+        """The replay counts; figures of a single one take the first."""
+        return sorted(self.plan.counts)
+
+    @property
+    def held_out(self) -> str:
+        """What was held out, a row or a context: of those certificates speak."""
+        return self.plan.protocol.get("split_unit", "context")
 
     def runs(self, algorithm: str, selection: str, column: str) -> pd.DataFrame:
         """Values of a column of the metrics, seeds × replay counts."""
         at = self.metrics[(self.metrics["algorithm"] == algorithm) & (self.metrics["selection"] == selection)]
         table = at.pivot(index="seed", columns="replay_count", values=column)
-        return table.reindex(index=range(self.seeds), columns=self.counts)
+        return table.reindex(index=range(self.plan.seeds), columns=self.counts)
 
     def losses(self, algorithm: str, selection: str | None = None, loss: str = LOSS) -> np.ndarray:
-        """Losses at the first replay count, for each seed."""
-        return self.runs(algorithm, selection or self.selections[0], loss)[self.counts[0]].to_numpy(dtype=float)
+        """Losses, or what another column has, at the first replay count, for each seed."""
+        return self.runs(algorithm, selection or self.plan.selections[0], loss)[self.counts[0]].to_numpy(dtype=float)
 
     @property
     def algorithms(self) -> list[str]:
@@ -58,17 +64,17 @@ class DatasetResults:
     @property
     def learned(self) -> list[str]:
         """All but π0 and the skyline, by their groups."""
-        groups = self.names.grouped(name for name in self.algorithms if name not in ROLES)
+        groups = self.plan.names.grouped(name for name in self.algorithms if name not in ROLES)
         return [name for members in groups.values() for name in members]
 
     @property
     def title(self) -> str:
-        return f"{self.names.dataset(self.dataset)}: {self.seeds} seed{'s' * (self.seeds > 1)}"
+        return f"{self.plan.names.dataset(self.dataset)}: {self.plan.seeds} seed{'s' * (self.plan.seeds > 1)}"
 
     @property
     def title_of_chosen(self) -> str:
         """The title of a figure of what the headline score chose."""
-        return f"{self.title}, chosen by {SCORES[self.selections[0]]}"
+        return f"{self.title}, chosen by {SCORES[self.plan.selections[0]]}"
 
 
 def loss_by_count(results: DatasetResults) -> pd.DataFrame:
@@ -79,7 +85,7 @@ def loss_by_count(results: DatasetResults) -> pd.DataFrame:
     rows = [
         {"algorithm": name, "loss": loss, "replay_count": count, **_summary(losses)}
         for name, loss in [*((name, LOSS) for name in results.learned), *LEVELS]
-        for count, losses in results.runs(name, results.selections[0], loss).items()
+        for count, losses in results.runs(name, results.plan.selections[0], loss).items()
     ]
     return pd.DataFrame(rows, columns=["algorithm", "loss", "replay_count", "mean", "low", "high"])
 
@@ -90,7 +96,7 @@ def loss_along_grids(results: DatasetResults) -> pd.DataFrame:
     rows = []
     for name in results.learned:
         losses = at[at["algorithm"] == name].pivot(index="seed", columns="hyperparameter", values=LOSS)
-        for value, column in losses.reindex(range(results.seeds)).items():
+        for value, column in losses.reindex(range(results.plan.seeds)).items():
             rows.append({"algorithm": name, "value": value, **_summary(column)})
     return pd.DataFrame(rows, columns=["algorithm", "value", "mean", "low", "high"])
 
@@ -98,13 +104,10 @@ def loss_along_grids(results: DatasetResults) -> pd.DataFrame:
 def choices(results: DatasetResults) -> pd.DataFrame:
     """How often each score chose each value at the first replay count: (algorithm, selection, value, share)."""
     rows = []
-    for name in results.learned:
-        for selection in results.selections:
-            chosen = results.runs(name, selection, "hyperparameter")[results.counts[0]].value_counts()
-            rows += [
-                {"algorithm": name, "selection": selection, "value": value, "share": times / results.seeds}
-                for value, times in chosen.items()
-            ]
+    for name, selection in product(results.learned, results.plan.selections):
+        chosen = results.runs(name, selection, "hyperparameter")[results.counts[0]].value_counts()
+        key = {"algorithm": name, "selection": selection}
+        rows += [{**key, "value": value, "share": times / results.plan.seeds} for value, times in chosen.items()]
     return pd.DataFrame(rows, columns=["algorithm", "selection", "value", "share"])
 
 
@@ -112,7 +115,7 @@ def by_start(results: DatasetResults) -> pd.DataFrame:
     """The loss of each algorithm of the ablation from each start: (algorithm, start, mean, low, high)."""
     rows = [
         {"algorithm": name, "start": start, **_summary(results.losses(key))}
-        for name, keys in results.names.starts.items()
+        for name, keys in results.plan.names.starts.items()
         for start, key in keys.items()
     ]
     return pd.DataFrame(rows, columns=["algorithm", "start", "mean", "low", "high"])
@@ -121,11 +124,10 @@ def by_start(results: DatasetResults) -> pd.DataFrame:
 def surprises(results: DatasetResults) -> pd.DataFrame:
     """Estimated less true risk of what each score chose: (algorithm, selection, mean, low, high)."""
     rows = []
-    for name in results.learned:
-        for selection in results.selections:
-            estimated = results.runs(name, selection, "score")[results.counts[0]].to_numpy(dtype=float)
-            true = results.losses(name, selection) - results.labels
-            rows.append({"algorithm": name, "selection": selection, **_summary(estimated - true)})
+    for name, selection in product(results.learned, results.plan.selections):
+        true = results.losses(name, selection) - results.plan.labels[results.dataset]
+        estimated = results.losses(name, selection, "score")
+        rows.append({"algorithm": name, "selection": selection, **_summary(estimated - true)})
     return pd.DataFrame(rows, columns=["algorithm", "selection", "mean", "low", "high"])
 
 
@@ -137,8 +139,7 @@ def certified(results: DatasetResults) -> pd.DataFrame:
     """
     rows = []
     for name in results.learned:
-        loss = results.losses(name)
-        bound = results.runs(name, results.selections[0], "bound")[results.counts[0]].to_numpy(dtype=float)
+        loss, bound = results.losses(name), results.losses(name, loss="bound")
         with np.errstate(invalid="ignore"):  # an infinite bound has no interval
             of_bound, of_loss = _summary(bound), _summary(loss)
         of_loss = {"loss": of_loss["mean"], "loss_low": of_loss["low"], "loss_high": of_loss["high"]}
@@ -169,14 +170,10 @@ def differences(results: DatasetResults, reference: str) -> pd.DataFrame:
     for name in results.learned:
         if name != reference:
             difference = results.losses(name) - results.losses(reference)
-            summary = _summary(difference)
-            rows += [
-                {"algorithm": name, "seed": seed, "difference": value, **summary}
-                for seed, value in enumerate(difference)
-            ]
+            of_all = {"algorithm": name, **_summary(difference)}
+            rows += [{**of_all, "seed": seed, "difference": value} for seed, value in enumerate(difference)]
     return pd.DataFrame(rows, columns=["algorithm", "seed", "difference", "mean", "low", "high"])
 
 
 def _summary(values) -> dict[str, float]:
-    summary = interval(values)
-    return {"mean": summary.mean, "low": summary.low, "high": summary.high}
+    return {name: value for name, value in interval(values)._asdict().items() if name != "standard_error"}

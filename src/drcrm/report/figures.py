@@ -32,7 +32,7 @@ def replay_count(results: DatasetResults) -> Figure:
     Algorithms stand side by side at each count, so that their intervals can be told apart. The axis ends at most 10 %
     above all means of π0 and CIPS; a mean beyond it is written there.
     """
-    frame, names = figure_data.loss_by_count(results), results.names
+    frame, names = figure_data.loss_by_count(results), results.plan.names
     figure, axes = drawing.one_panel(3.6 + 0.11 * len(results.learned))
     learned = ~frame["algorithm"].isin(dict(LEVELS))
     for place, (name, curve) in enumerate(frame[learned].groupby("algorithm", sort=False)):
@@ -69,12 +69,12 @@ def grid(results: DatasetResults) -> Figure:
     figure = Figure(figsize=(WIDTH, 1.2 + 1.6 * rows))
     panels = figure.subplots(rows, 2, sharey=True, squeeze=False).ravel()
     for axes, name in zip(panels, algorithms, strict=False):
-        drawing.along_grid(axes, frame[frame["algorithm"] == name], results.names.look(name))
+        drawing.along_grid(axes, frame[frame["algorithm"] == name], results.plan.names.look(name))
         drawing.level_lines(axes.axhline, levels)
-        drawing.choice_marks(axes, chosen[chosen["algorithm"] == name], results.selections)
+        drawing.choice_marks(axes, chosen[chosen["algorithm"] == name], results.plan.selections)
     for axes in panels[len(algorithms) :]:
         axes.set_axis_off()
-    panels[0].set_ylim(drawing.grid_limits(frame["mean"], list(levels.values()), marks=len(results.selections)))
+    panels[0].set_ylim(drawing.grid_limits(frame["mean"], list(levels.values()), marks=len(results.plan.selections)))
     for axes in panels[max(len(algorithms) - 2, 0) : len(algorithms)]:
         axes.set_xlabel("Hyper-parameter")
     figure.supylabel(LOSSES[LOSS])
@@ -90,14 +90,15 @@ def surprise(results: DatasetResults) -> Figure:
     The estimate is the held-out score that chose, the true risk that on the test set; below 0 the score promised more
     than the policy keeps.
     """
-    frame, lines = figure_data.surprises(results), drawing.grouped_lines(results.learned, results.names)
+    frame, names, selections = figure_data.surprises(results), results.plan.names, results.plan.selections
+    lines = drawing.grouped_lines(results.learned, names)
     figure, axes = drawing.one_panel(1.3 + 0.36 * len(lines))
-    shifts = 0.24 * (np.arange(len(results.selections)) - (len(results.selections) - 1) / 2)
+    shifts = 0.24 * (np.arange(len(selections)) - (len(selections) - 1) / 2)
     for row in frame.itertuples():
-        height = lines.index(row.algorithm) + shifts[results.selections.index(row.selection)]
-        drawing.mean_across(axes, row, height, results.names.look(row.algorithm).colour, SCORE_MARKERS[row.selection])
+        height = lines.index(row.algorithm) + shifts[selections.index(row.selection)]
+        drawing.mean_across(axes, row, height, names.look(row.algorithm).colour, SCORE_MARKERS[row.selection])
     axes.axvline(0, color=GREY, linewidth=0.8)
-    drawing.name_lines(axes, lines, results.names)
+    drawing.name_lines(axes, lines, names)
     axes.set_xlabel("Held-out score − true risk, in labels")
     figure.suptitle(results.title)
     figure.legend(handles=drawing.score_handles(results), loc="outside lower center", ncols=2)
@@ -111,7 +112,7 @@ def certificates(results: DatasetResults) -> Figure:
     were, bounds speak of the logged contexts: the picture says so, and counts nothing. The dotted line is π0's loss. A
     mean bound above 1½ times that is written at the end of the axis.
     """
-    frame, names, promised = figure_data.certified(results), results.names, results.held_out == "context"
+    frame, names, promised = figure_data.certified(results), results.plan.names, results.held_out == "context"
     said = "" if promised else "\n" + fill(LOGGED, 62)
     figure, axes = drawing.one_panel(4.2 + 0.09 * len(frame) + 0.17 * said.count("\n"))
     for row in frame.itertuples():
@@ -135,15 +136,15 @@ def certificates(results: DatasetResults) -> Figure:
 def paired(results: DatasetResults) -> Figure:
     """Expected Hamming loss less POEM's on the same seed: each seed a stroke, their mean with its 95 % interval."""
     frame = figure_data.differences(results, REFERENCE)
-    lines = drawing.grouped_lines(dict.fromkeys(frame["algorithm"]), results.names)
+    lines = drawing.grouped_lines(dict.fromkeys(frame["algorithm"]), results.plan.names)
     figure, axes = drawing.one_panel(1.0 + 0.3 * len(lines))
     for name, of_seeds in frame.groupby("algorithm", sort=False):
-        look, height = results.names.look(name), lines.index(name)
+        look, height = results.plan.names.look(name), lines.index(name)
         axes.plot(of_seeds["difference"], np.full(len(of_seeds), height), "|", color=look.colour, alpha=0.5, ms=8)
         drawing.mean_across(axes, next(of_seeds.itertuples()), height, look.colour, look.marker)
     axes.axvline(0, color=GREY, linewidth=0.8)
-    drawing.name_lines(axes, lines, results.names)
-    axes.set_xlabel(f"{LOSSES[LOSS]} − {results.names.label(REFERENCE)}'s, by seed")
+    drawing.name_lines(axes, lines, results.plan.names)
+    axes.set_xlabel(f"{LOSSES[LOSS]} − {results.plan.names.label(REFERENCE)}'s, by seed")
     figure.suptitle(results.title_of_chosen)
     return figure
 
@@ -154,7 +155,7 @@ def ablation(results: DatasetResults) -> Figure:
     Lines are the losses of ``LEVELS``. What loses more than π0 stands at the edge, with its number; intervals of what
     does not are whole.
     """
-    frame, names = figure_data.by_start(results), results.names
+    frame, names = figure_data.by_start(results), results.plan.names
     starts, lines = list(dict.fromkeys(frame["start"])), drawing.grouped_lines(dict.fromkeys(frame["algorithm"]), names)
     figure, axes = drawing.one_panel(1.4 + 0.36 * max(len(lines), 1))
     levels = {key: results.losses(key[0], loss=key[1]).mean() for key in LEVELS}
@@ -186,7 +187,7 @@ def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
     0 % is CIPS, 100 % the greedy loss of the skyline, which sees all labels. π0 is a dotted line, its greedy actions a
     dashed one. What is far below CIPS stands at the edge, with its number. ``across`` panels stand side by side.
     """
-    names, across = all_results[0].names, min(across, len(all_results))
+    names, across = all_results[0].plan.names, min(across, len(all_results))
     lines = drawing.grouped_lines((name for name in all_results[0].learned if name != BASELINE), names)
     down = -(-len(all_results) // across)
     figure = Figure(figsize=(max(WIDTH, 1.8 + 1.4 * across), 1.0 + (0.4 + 0.23 * len(lines)) * down))
@@ -199,7 +200,7 @@ def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
             axes.axvline(place, color="black", linewidth=0.8)
         for row in frame[frame["algorithm"].isin(lines)].itertuples():
             drawing.mean_across_or_at_edge(axes, row, lines.index(row.algorithm), names.look(row.algorithm))
-        axes.set_title(names.dataset(results.dataset))
+        axes.set_title(results.plan.names.dataset(results.dataset))
         axes.tick_params(axis="x", labelbottom=True)
         axes.tick_params(axis="y", length=0)
     for axes in panels.ravel()[len(all_results) :]:

@@ -17,15 +17,15 @@ Rows = Sequence[Sequence[str]]
 class Markup:
     """How a table is written: whole, and the parts of its cells."""
 
-    document: Callable[[str], str]
     heading: str
     table: Callable[[Sequence[str], Rows], str]  # from a header of plain text, and rows in this markup
     text: Callable[[str], str]  # plain text in this markup
     bold: str
     italic: str
-    error: str
     power: str
-    minus: str
+    error: str = " ± {:.3f}"
+    minus: str = "−"
+    document: Callable[[str], str] = str
     names: Names = field(default_factory=Names, hash=False)
 
     def algorithm(self, name: str) -> str:
@@ -88,18 +88,14 @@ def _html_page(body: str) -> str:
 
 
 MARKDOWN = Markup(
-    document=str,
     heading="{}\n\n",
     table=_markdown_table,
     text=lambda text: text.replace("|", r"\|"),
     bold="**{}**",
     italic="*{}*",
-    error=" ± {:.3f}",
     power="10^{}",
-    minus="−",
 )
 LATEX = Markup(
-    document=str,
     heading="% {}\n",
     table=_latex_table,
     text=_latex_text,
@@ -116,7 +112,5 @@ HTML = Markup(
     text=escape,
     bold="<b>{}</b>",
     italic="<i>{}</i>",
-    error=" ± {:.3f}",
     power="10<sup>{}</sup>",
-    minus="−",
 )

@@ -3,96 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from importlib.resources import files
 
 import numpy as np
 import pandas as pd
 
 from ..core.names import SCORES
 from ..roles import LOGGING, REFERENCE, SKYLINE, UNCHOSEN
+from .plan import Plan
 
 COMPARISON = ["metric", "dataset", "algorithm", "selection", "paper_dataset", "paper", "ours", "difference"]
 COMPARISON += ["standard_error", "difference_in_errors", "n_seeds", "code", "code_standard_error"]
 COMPARISON += ["code_difference_in_errors", "differs"]
 
 
-@dataclass(frozen=True)
-class Protocol:
-    """The options of an experiment in which the paper's text and the public POEM code differ."""
-
-    replay_count: int
-    split_unit: str
-    logging_c: float
-    absent_label_score: str
-    variance_penalty_scale: str
-
-    def differences(self, data: str, algorithm: str, selection: str, other: Protocol, by: str, whose: str) -> list[str]:
-        """Say in words where a cell's data or protocol differ from another's: its protocol, selection and name."""
-        pairs = {  # in words: ours, theirs, and whether they concern the algorithm
-            "replay count {}, {}: {}": (self.replay_count, other.replay_count, True),
-            "π0 with C = {:g}, {}: {:g}": (self.logging_c, other.logging_c, algorithm != SKYLINE),
-            "held out by {}, {}: by {}": (self.split_unit, other.split_unit, algorithm != SKYLINE),
-            "chosen by {}, {}: {}": (SCORES[selection], SCORES[by], algorithm not in UNCHOSEN),
-            "labels absent from π0's contexts: {}, {}: {}": (
-                self.absent_label_score,
-                other.absent_label_score,
-                algorithm == LOGGING,
-            ),
-            "scale of λ: {}, {}: {}": (
-                self.variance_penalty_scale,
-                other.variance_penalty_scale,
-                algorithm == REFERENCE,
-            ),
-        }
-        differing = [
-            words.format(ours, whose, theirs)
-            for words, (ours, theirs, concerned) in pairs.items()
-            if concerned and ours != theirs
-        ]
-        return [data, *differing] if data else differing
+PAPER = {  # by option; these are the protocol of an experiment, with the score that chose
+    "replay_count": 4,
+    "logging_c": 0.1,
+    "split_unit": "context",
+    "absent_label_score": "logged",
+    "variance_penalty_scale": "unit",
+    "selection": "IPS",
+}
+CODE = {
+    **PAPER,
+    "split_unit": "row",
+    "absent_label_score": "half",
+    "variance_penalty_scale": "calibrated",
+    "selection": "SNIPS",
+}
 
 
-TEXT = {"split_unit": "context", "absent_label_score": "logged", "variance_penalty_scale": "unit"}
-PUBLIC = {"split_unit": "row", "absent_label_score": "half", "variance_penalty_scale": "calibrated"}
-PAPER = Protocol(replay_count=4, logging_c=0.1, **TEXT), "ips", "the paper's text"
-CODE = Protocol(replay_count=4, logging_c=0.1, **PUBLIC), "snips", "the public code"
+def differences(ours: Mapping, theirs: Mapping, whose: str, algorithm: str) -> list[str]:
+    """Say in words where the protocol of an algorithm's cell differs from another's."""
+    words = {  # and whether they concern the algorithm
+        "replay_count": ("replay count {}, {}: {}", True),
+        "logging_c": ("π0 with C = {:g}, {}: {:g}", algorithm != SKYLINE),
+        "split_unit": ("held out by {}, {}: by {}", algorithm != SKYLINE),
+        "selection": ("chosen by {}, {}: {}", algorithm not in UNCHOSEN),
+        "absent_label_score": ("labels absent from π0's contexts: {}, {}: {}", algorithm == LOGGING),
+        "variance_penalty_scale": ("scale of λ: {}, {}: {}", algorithm == REFERENCE),
+    }
+    differing = [key for key, (_, concerned) in words.items() if concerned and ours[key] != theirs[key]]
+    return [words[key][0].format(ours[key], whose, theirs[key]) for key in differing]
 
 
-def paper_comparison(
-    tables: Mapping[str, pd.DataFrame],
-    paper: pd.DataFrame,
-    code: pd.DataFrame,
-    stands_for: Mapping[str, tuple[str, str]],
-    protocol: Protocol,
-) -> pd.DataFrame:
-    """Put each cell beside the paper's, and the public code's where there is one: a row per (metric, dataset, …).
+def published() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The cells of the paper, which come without errors, and of the public code, run elsewhere."""
+    paper, code = (pd.read_csv(files(__package__) / f"data/{name}.csv") for name in ("paper_tables", "reference_code"))
+    return paper, code
 
-    Parameters
-    ----------
-    tables : metric → loss table
-    paper, code : DataFrame
-        Cells of the paper, which come without errors, and of the public code.
-    stands_for : data set → (the paper's data set, how the data differ)
+
+def paper_comparison(tables: Mapping[str, pd.DataFrame], plan: Plan) -> pd.DataFrame:
+    """Put each cell of the loss tables beside the paper's, and the public code's where there is one.
 
     Returns
     -------
     DataFrame
-        ``difference`` and ``difference_in_errors`` are to the paper's cell, the second in our standard errors;
-        ``code_difference_in_errors`` is in joint ones. ``differs`` says where data or protocol are not the same.
+        A row per (metric, dataset, …). ``difference`` and ``difference_in_errors`` are to the paper's cell, the second
+        in our standard errors; ``code_difference_in_errors`` is in joint ones. ``differs`` says where data or protocol
+        are not the same.
     """
-    rows = []
+    (paper, code), rows = published(), []
     for metric, table in tables.items():
-        for row in table[table["dataset"].isin(stands_for)].to_dict("records"):
-            theirs, data = stands_for[row["dataset"]]
+        for row in table[table["dataset"].isin(plan.papers)].to_dict("records"):
+            theirs, data = plan.papers[row["dataset"]]
             cell = {"metric": metric, "dataset": theirs, "algorithm": row["algorithm"]}
             printed, known = _find(paper, cell), _find(code, cell)
-            if printed is not None:
-                ours = data, row["algorithm"], row["selection"]
-                differs = protocol.differences(*ours, *PAPER)
-                if known is not None:
-                    differs += [words for words in protocol.differences(*ours, *CODE) if words != data]
-                beside = _beside_paper(row, printed) | (_beside_code(row, known) if known is not None else {})
-                rows.append({"metric": metric, "paper_dataset": theirs, **beside, "differs": "; ".join(differs)})
+            if printed is None:
+                continue
+            ours = {"replay_count": plan.counts[0], **plan.protocol, "selection": SCORES[row["selection"]]}
+            differs = [data] if data else []
+            differs += differences(ours, PAPER, "the paper's text", row["algorithm"])
+            beside = _beside_paper(row, printed)
+            if known is not None:
+                differs += differences(ours, CODE, "the public code", row["algorithm"])
+                beside |= _beside_code(row, known)
+            rows.append({"metric": metric, "paper_dataset": theirs, **beside, "differs": "; ".join(differs)})
     return pd.DataFrame(rows, columns=COMPARISON)
 
 

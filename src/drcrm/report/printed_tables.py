@@ -111,9 +111,11 @@ def comparison_of(table: pd.DataFrame, metric: str, to: Markup) -> str:
     cells = cells.assign(selection=cells["selection"].where(~cells["algorithm"].isin(UNCHOSEN), ""))
     cells = cells.drop_duplicates(["dataset", "algorithm", "selection"])
     groups = cells.groupby(["dataset", "algorithm"], sort=False)
-    notes = _Notes()
-    rows = [_comparison_row(row, notes, to) for _, group in groups for row in group.to_dict("records")]
-    return to.titled(said, *_without_empty_columns([*header, "Differs"], rows)) + notes.text(to)
+    numbers: dict[str, int] = {}
+    rows = [_comparison_row(row, numbers, to) for _, group in groups for row in group.to_dict("records")]
+    table = to.titled(said, *_without_empty_columns([*header, "Differs"], rows))
+    notes = "; ".join(f"({number}) {to.text(note)}" for note, number in numbers.items())
+    return f"{table}\n{to.heading.format(f'Differs: {notes}.').rstrip()}\n" if notes else table
 
 
 def differences(table: pd.DataFrame, to: Markup) -> str:
@@ -171,21 +173,10 @@ def _without_empty_columns(header: Sequence[str], rows: Rows) -> tuple[list[str]
     return [header[i] for i in kept], [[row[i] for i in kept] for row in rows]
 
 
-class _Notes:
-    """Notes to the cells of a table, numbered as they come."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def numbers(self, notes: str) -> str:
-        """The numbers of notes that are parted by semicolons."""
-        known = [self._numbers.setdefault(note, len(self._numbers) + 1) for note in notes.split("; ") if note]
-        return ", ".join(map(str, sorted(known)))
-
-    def text(self, to: Markup) -> str:
-        """All notes with their numbers; nothing if there are none."""
-        notes = "; ".join(f"({number}) {to.text(note)}" for note, number in self._numbers.items())
-        return "\n" + to.heading.format(f"Differs: {notes}.").rstrip("\n") + "\n" if notes else ""
+def _numbers(notes: str, numbers: dict[str, int]) -> str:
+    """The numbers of notes that are parted by semicolons, as they come."""
+    known = [numbers.setdefault(note, len(numbers) + 1) for note in notes.split("; ") if note]
+    return ", ".join(map(str, sorted(known)))
 
 
 def _loss_cell(row, to: Markup) -> str:
@@ -193,7 +184,7 @@ def _loss_cell(row, to: Markup) -> str:
     return to.with_error(to.bold.format(mean) if row["best"] else mean, row["standard_error"])
 
 
-def _comparison_row(row: dict, notes: _Notes, to: Markup) -> list[str]:
+def _comparison_row(row: dict, numbers: dict[str, int], to: Markup) -> list[str]:
     def more(difference: float, in_errors: float) -> str:
         return to.number(difference, "+.3f") + ("" if np.isnan(in_errors) else f" ({to.number(in_errors, '+.1f')})")
 
@@ -207,7 +198,7 @@ def _comparison_row(row: dict, notes: _Notes, to: Markup) -> list[str]:
         more(row["difference"], row["difference_in_errors"]),
         to.with_error(to.number(row["code"]), row["code_standard_error"]) if known else "",
         more(row["ours"] - row["code"], row["code_difference_in_errors"]) if known else "",
-        notes.numbers(row["differs"]),
+        _numbers(row["differs"], numbers),
     ]
 
 

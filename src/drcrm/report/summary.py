@@ -20,13 +20,13 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 def what_was_compared(all_results: Sequence[DatasetResults]) -> str:
     """The algorithms, and what they learned from: on which data, how much of it, and how often."""
     first = all_results[0]
-    learned = [_plain(first.names.label(name)) for name in first.learned]
-    data = _listed(_plain(results.names.dataset(results.dataset)) for results in all_results)
+    learned = [_plain(first.plan.names.label(name)) for name in first.learned]
+    data = _listed(_plain(results.plan.names.dataset(results.dataset)) for results in all_results)
     passes = "one pass" if first.counts[0] == 1 else f"{first.counts[0]} passes"
     return (
         f"{_number(len(learned)).capitalize()} algorithm{'s' * (len(learned) > 1)} learned a policy from the log of "
         f"another policy, π0, on {data}: {_listed(learned)}. A log has what π0 did in {passes} over the training "
-        f"contexts, and what that cost. All is repeated with {seeds_in_print(first.seeds)}."
+        f"contexts, and what that cost. All is repeated with {seeds_in_print(first.plan.seeds)}."
     )
 
 
@@ -34,11 +34,11 @@ def findings(results: DatasetResults) -> list[str]:
     """How good the best algorithm on a data set is, beside what, how far that is, and which others it beats."""
     table = compare(pd.DataFrame({name: results.losses(name) for name in results.algorithms}))
     known = table["mean"].drop(list(ROLES), errors="ignore").dropna()
-    data = _plain(results.names.dataset(results.dataset))
+    data = _plain(results.plan.names.dataset(results.dataset))
     if known.empty:
         return [f"On {data} every algorithm lacks a seed: nothing can be compared."]
     best = known.idxmin()
-    error, label = table["standard_error"][best], _plain(results.names.label(best))
+    error, label = table["standard_error"][best], _plain(results.plan.names.label(best))
     return [
         f"On {data} **{label}** is best: {known[best]:.3f}{'' if np.isnan(error) else f' ± {error:.3f}'} labels are "
         f"wrong per context of the test set. Beside it, π0 {_has(table['mean'].get(LOGGING, np.nan))}, and "
@@ -78,8 +78,8 @@ def _others_beaten(results: DatasetResults, table: pd.DataFrame, best: str) -> s
     else:
         verb = "is" if worse == 1 else "are"
         said = f"Of the {_number(len(others))} others {_number(worse)} {verb} significantly worse"
-    few = results.seeds <= ENOUGH_SEEDS and worse < len(others)
-    power = f"; {seeds_in_print(results.seeds)} show only large differences" if few else ""
+    few = results.plan.seeds <= ENOUGH_SEEDS and worse < len(others)
+    power = f"; {seeds_in_print(results.plan.seeds)} show only large differences" if few else ""
     return f"{said} (paired t-tests over seeds at {LEVEL:g}, adjusted by Holm){power}."
 
 
@@ -116,7 +116,7 @@ def restructured_text(title: str, all_results: Sequence[DatasetResults], table: 
     results = all_results[0]
     caption = (
         "How far each algorithm comes from CIPS (0 %) to full supervision (100 %), and how far π0 does, as it logs and "
-        f"by its most probable (greedy) actions: means over {seeds_in_print(results.seeds)} with 95 % intervals."
+        f"by its most probable (greedy) actions: means over {seeds_in_print(results.plan.seeds)} with 95 % intervals."
     )
     texts = [f"- {' '.join(findings(each))}" for each in all_results] if len(all_results) > 1 else findings(results)
     columns = table, f"{picture[picture.index('<svg') :]}<p>{caption}</p>\n"

@@ -1,4 +1,4 @@
-"""The paper's tables from an experiment's metrics, as tidy frames; ``printed_tables`` prints them."""
+"""The tables of an experiment: from its metrics to tidy frames, and from these to print by ``printed_tables``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,102 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from ..roles import LOSSES, ROLES
+from ..core.names import SCORES
+from ..errors import InputError
+from ..roles import LOSSES, REFERENCE, ROLES
+from . import printed_tables as printed
 from .comparisons import compare, interval, larger_p_value
+from .markup import Markup
+from .paper import paper_comparison
+from .plan import Plan
+
+PAIRED = ["metric", "dataset", "replay_count", "selection", "algorithm", "difference", "standard_error"]
+PAIRED += ["ci_low", "ci_high", "p_larger", "p_smaller", "n_seeds"]
+
+
+def require_runs(metrics: pd.DataFrame, plan: Plan) -> None:
+    """Raise an InputError that names the first run of the plan that the metrics lack."""
+    keys = ["dataset", "selection", "seed", "algorithm"]
+    runs = set(plan.of_runs(metrics)[keys].itertuples(index=False, name=None))
+    for run in product(plan.datasets, plan.selections, range(plan.seeds), [*plan.grids, *ROLES]):
+        if run not in runs:
+            raise InputError("no run of data set {!r} chosen by {}, seed {}, of {}".format(*run))
+
+
+def all_tables(metrics: pd.DataFrame, plan: Plan) -> dict[str, pd.DataFrame]:
+    """The tables by name: of the runs of the plan, and the differences to POEM of all runs.
+
+    InputError names a data set or selection of the plan without any run.
+    """
+    place = {name: i for i, name in enumerate(plan.datasets)}
+    metrics = plan.of_algorithms(metrics)
+    metrics = metrics.sort_values("dataset", key=lambda names: names.map(place), kind="stable")  # of no table: last
+    differences = paired_differences(metrics, REFERENCE, plan.selections)
+    metrics = plan.of_runs(metrics)
+    runs = set(zip(metrics["dataset"], metrics["selection"], strict=True))
+    for name, selection in product(plan.datasets, plan.selections):
+        if (name, selection) not in runs:
+            raise InputError(f"no runs of data set {name!r} chosen by {selection}")
+    axes = plan.datasets, plan.selections
+    losses = {metric: loss_table(metrics, metric, *axes, plan.seeds) for metric in LOSSES}
+    return {
+        **losses,
+        "hyperparameters": hyperparameter_table(metrics, plan.grids, *axes),
+        "paper_comparison": paper_comparison(losses, plan),
+        "differences_to_poem": differences,
+    }
+
+
+def ablation_table(metrics: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    """The expected losses of an ablation's algorithms, from each start, by the headline selection."""
+    algorithms = [key for by_start in plan.names.starts.values() for key in by_start.values()]
+    metrics = plan.of_runs(metrics[metrics["algorithm"].isin(algorithms)])
+    return loss_table(metrics, "expected_loss", plan.datasets, plan.selections[:1], plan.seeds)
+
+
+def in_print(tables: Mapping[str, pd.DataFrame], plan: Plan, to: Markup) -> dict[str, str]:
+    """The tables of ``all_tables`` in a markup, by name."""
+    texts = {
+        metric: "\n".join(
+            part(tables[metric], metric, by, to) for part in (printed.losses, printed.details) for by in plan.selections
+        )
+        for metric in LOSSES
+    }
+    texts["hyperparameters"] = printed.hyperparameters(tables["hyperparameters"], plan.datasets, to)
+    texts["paper_comparison"] = printed.comparison(tables["paper_comparison"], to)
+    texts["differences_to_poem"] = printed.differences(tables["differences_to_poem"], to)
+    return texts
+
+
+def sections(tables: Mapping[str, pd.DataFrame], plan: Plan, to: Markup) -> dict[str, dict[str, str]]:
+    """The tables of ``all_tables``, and an ``ablation``, one by one, by section and title.
+
+    Losses by each selection, and of the headline all the rest. What is empty is left out: no grids, no data set that
+    stands for one of the paper's, nothing beside POEM. Titles are of letters, hyphens and spaces: the report has them
+    in data URIs, whose head a comma would end.
+    """
+    headline, parts = plan.selections[0], {}
+    for metric, title in LOSSES.items():
+        parts[f"{title.split()[0]} loss"] = {
+            **{f"{title} by {SCORES[by]}": printed.losses(tables[metric], metric, by, to) for by in plan.selections},
+            f"{title} in detail": printed.details(tables[metric], metric, headline, to),
+        }
+    if "ablation" in tables:
+        of = tables["ablation"], "expected_loss", headline, to
+        parts["Estimate, start and risk"] = {"Losses": printed.losses(*of), "Details": printed.details(*of)}
+    if len(tables["hyperparameters"]):
+        text = printed.hyperparameters(tables["hyperparameters"], plan.datasets, to)
+        parts["Hyper-parameters"] = {"Chosen hyper-parameters": text}
+    compared, to_poem = tables["paper_comparison"], tables["differences_to_poem"]
+    parts["Beside the paper"] = {
+        f"{LOSSES[metric]} beside the paper": printed.comparison_of(compared, metric, to)
+        for metric in dict.fromkeys(compared["metric"])
+    }
+    parts["Differences to POEM"] = {
+        f"{LOSSES[metric]} beside POEM": printed.differences_by_count(to_poem, metric, headline, to)
+        for metric in dict.fromkeys(to_poem["metric"])
+    }
+    return parts
 
 
 def loss_table(metrics: pd.DataFrame, metric: str, datasets: Sequence[str], selections: Sequence[str], seeds: int):
@@ -60,7 +154,3 @@ def paired_differences(metrics: pd.DataFrame, reference: str, selections: Sequen
                 n_seeds = int((ours - theirs).notna().sum())
                 rows.append((metric, *key, algorithm, *interval(ours - theirs), *p_values, n_seeds))
     return pd.DataFrame(rows, columns=PAIRED)
-
-
-PAIRED = ["metric", "dataset", "replay_count", "selection", "algorithm", "difference", "standard_error"]
-PAIRED += ["ci_low", "ci_high", "p_larger", "p_smaller", "n_seeds"]

@@ -59,18 +59,13 @@ def coverage(populations: Populations, repetitions: int, rng: np.random.Generato
             held = (found[:, 1:] >= population.mean).sum(axis=0)
             widths = dict(zip(bounds, (found[:, 1:] - found[:, :1]).mean(axis=0), strict=True))
             for (key, (_, limit)), times in zip(bounds.items(), held, strict=True):
-                interval = binomtest(int(times), repetitions).proportion_ci(method="wilson")
-                method, radius, confidence = key
-                student = widths["student", "", confidence]
+                student = widths["student", "", key[2]]
                 yield {
                     "tail": tail,
                     "n": n,
-                    "method": method,
-                    "radius": radius,
-                    "confidence": confidence,
+                    **dict(zip(("method", "radius", "confidence"), key, strict=True)),
                     "coverage": times / repetitions,
-                    "low": interval.low,
-                    "high": interval.high,
+                    **binomtest(int(times), repetitions).proportion_ci(method="wilson")._asdict(),
                     "limit": limit,
                     "width": widths[key] / student if student > 0 else None,
                 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import zlib
+from pathlib import Path
 
 import numpy as np
 
@@ -17,11 +18,6 @@ from ...errors import InputError
 def generator(dataset: str, seed: int, step: str) -> np.random.Generator:
     """The generator of everything random in a step: it depends on these names alone, not on the experiment."""
     return np.random.default_rng([zlib.crc32(f"{dataset}/{step}".encode()), seed])
-
-
-def add_seed_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dataset", required=True, help="name of the data set, an axis of the random seed")
-    parser.add_argument("--seed", type=whole(0), required=True, help="number of the repetition, from 0")
 
 
 def whole(least: int):
@@ -51,6 +47,25 @@ def positive(text: str) -> float:
     if not 0 < value < np.inf:
         raise argparse.ArgumentTypeError(f"{text} is not a finite number above 0")
     return value
+
+
+SHARED = {  # arguments of several steps
+    "train": {"type": Path, "help": "npz from fetch"},
+    "split": {"type": Path, "help": "npz from split"},
+    "log": {"type": Path, "help": "npz from replay"},
+    "metrics": {"type": Path, "help": "csv from collect"},
+    "split-unit": {"choices": ("row", "context"), "help": "what is held out"},
+    "replay-count": {"type": whole(1), "help": "passes over the contexts"},
+    "dataset": {"help": "name of the data set, an axis of the random seed"},
+    "seed": {"type": whole(0), "help": "number of the repetition, from 0"},
+    "output": {"type": Path},
+}
+
+
+def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Add arguments of ``SHARED``; all of them are needed."""
+    for name in names:
+        parser.add_argument(f"--{name}", required=True, **SHARED[name])
 
 
 def assignment(text: str) -> tuple[str, str]:

@@ -13,12 +13,12 @@ from pathlib import Path
 from ...errors import InputError
 from ..columns import COLUMNS, GRID_COLUMNS
 from ..files import write_csv
-from . import require
+from . import add_shared, require
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_shared(parser, "output")
     parser.add_argument("runs", nargs="+", type=Path, metavar="FILE", help="csv from evaluate")
-    parser.add_argument("--output", type=Path, required=True)
 
 
 def run(options: argparse.Namespace) -> None:

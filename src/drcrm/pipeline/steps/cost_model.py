@@ -17,11 +17,11 @@ from ...core.validation import check_coefficients, check_vector
 from ...errors import located
 from ..files import read_npz, write_npz
 from ..formats import read_log
+from . import add_shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--log", type=Path, required=True, help="npz from replay")
-    parser.add_argument("--output", type=Path, required=True)
+    add_shared(parser, "log", "output")
 
 
 def run(options: argparse.Namespace) -> None:

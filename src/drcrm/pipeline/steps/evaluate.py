@@ -36,13 +36,13 @@ from ...simulation.losses import hamming_losses
 from ..columns import CERTIFICATE, COLUMNS, GRID_COLUMNS
 from ..files import read_npz, write_csv
 from ..formats import FIT_COLUMNS, read_contexts, read_fits, read_log, read_policy
-from . import add_seed_arguments, assignment, require, whole
+from . import add_shared, assignment, require
 from .cost_model import read_cost_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_shared(parser, "log", "replay-count", "dataset", "seed", "output")
     parser.add_argument("--test", type=Path, required=True, help="npz from fetch")
-    parser.add_argument("--log", type=Path, required=True, help="npz from replay")
     parser.add_argument("--logging", type=Path, required=True, help="npz from log_crf")
     parser.add_argument("--skyline", type=Path, required=True, help="npz from skyline")
     parser.add_argument("--cost-model", type=Path, help="npz from cost_model")
@@ -54,9 +54,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="how π0's loss counts a label that its training contexts lack: as logged (0), or as a coin toss",
     )
-    parser.add_argument("--replay-count", type=whole(1), required=True)
-    add_seed_arguments(parser)
-    parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--output-grids", type=Path)
 
 
@@ -64,8 +61,7 @@ def run(options: argparse.Namespace) -> None:
     X, labels = read_contexts(options.test)
     absent = _absent(options.logging, labels.shape[1]) if options.absent_label_score == "half" else None
     key = {"dataset": options.dataset, "replay_count": options.replay_count, "seed": options.seed}
-    heldout = _heldout(options.log, X.shape[1], labels.shape[1])
-    model = _cost_model(options.cost_model, heldout) if options.cost_model else None
+    heldout, model = _heldout(options, X.shape[1], labels.shape[1])
     certify = partial(_certificate, heldout=heldout, estimate="dr" if model else "snips", cost_model=model)
     grids = {algorithm: _grid(path, X, labels, certify, options.selection) for algorithm, path in options.fit}
     grid_rows = [{**key, "algorithm": algorithm, **row} for algorithm, (rows, _) in grids.items() for row in rows]
@@ -99,25 +95,19 @@ def _losses(path: Path, X, labels: np.ndarray, absent: np.ndarray | None = None)
         return hamming_losses(policy, X, labels, absent)
 
 
-def _heldout(path: Path, n_features: int, n_labels: int) -> BanditLog:
-    """The held-out part of the log."""
-    _, heldout = read_log(path)
+def _heldout(options: argparse.Namespace, n_features: int, n_labels: int) -> tuple[BanditLog, CostModel | None]:
+    """The held-out part of the log, and the cost model of its other part, if there is one."""
+    _, heldout = read_log(options.log)
     shape = heldout.X.shape[1], heldout.Y.shape[1]
-    with located(path):
-        require(
-            shape == (n_features, n_labels),
-            f"the log has {shape[0]} features and {shape[1]} labels, expected {n_features} and {n_labels}",
-        )
-    return heldout
-
-
-def _cost_model(path: Path, heldout: BanditLog) -> CostModel:
-    """The cost model of the log's other part."""
-    model = read_cost_model(path)
-    shape, expected = model.coef_.shape, (heldout.X.shape[1], heldout.Y.shape[1] + 1)
-    with located(path):
-        require(shape == expected, f"the cost model's coef has shape {shape}, expected {expected}")
-    return model
+    with located(options.log):
+        said = f"the log has {shape[0]} features and {shape[1]} labels, expected {n_features} and {n_labels}"
+        require(shape == (n_features, n_labels), said)
+    model = read_cost_model(options.cost_model) if options.cost_model else None
+    if model:
+        with located(options.cost_model):
+            expected, coef = (n_features, n_labels + 1), model.coef_
+            require(coef.shape == expected, f"the cost model's coef has shape {coef.shape}, expected {expected}")
+    return heldout, model
 
 
 def _grid(
@@ -162,10 +152,6 @@ def _certificate(policy: ExponentialPolicy, heldout: BanditLog, **options) -> di
 
 def _chosen(rows: list[dict], chosen: dict[str, int], selections: list[str]) -> dict[str, dict]:
     """What each selection chooses of a grid, with the score it has; nothing where no value has a score."""
-    picked = {}
-    for selection in selections:
-        row = rows[chosen[selection]] if chosen[selection] >= 0 else {}
-        picked[selection] = {name: value for name, value in row.items() if name in COLUMNS}
-        if row:
-            picked[selection]["score"] = row[selection]
-    return picked
+    rows = {selection: rows[chosen[selection]] for selection in selections if chosen[selection] >= 0}
+    measured = {by: {name: row[name] for name in row if name in COLUMNS} for by, row in rows.items()}
+    return {by: {**measured[by], "score": rows[by][by]} if by in rows else {} for by in selections}

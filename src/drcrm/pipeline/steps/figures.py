@@ -1,6 +1,6 @@
 """Draw a figure of an experiment.
 
-Reads   --metrics and --grids: csv from collect; --plan: JSON, as ``drcrm.pipeline.plan.Plan`` has it.
+Reads   --metrics and --grids: csv from collect; --plan: JSON, as ``drcrm.report.plan.Plan`` has it.
 Writes  each --output, in the format of its suffix (pdf, svg, png).
 """
 
@@ -9,22 +9,18 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import pandas as pd
-
-from ...report.comparisons import of_algorithms
 from ...report.figure_data import DatasetResults
 from ...report.figures import FIGURES
 from ...report.pictures import check_formats, pictures
-from ...report.style import Names
+from ...report.plan import Plan
 from ..columns import COLUMNS, GRID_COLUMNS
 from ..files import read_csv, write_bytes
-from ..plan import Plan
-from . import require
+from . import add_shared, require
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_shared(parser, "metrics")
     parser.add_argument("figure", choices=FIGURES)
-    parser.add_argument("--metrics", type=Path, required=True, help="csv from collect")
     parser.add_argument("--grids", type=Path, required=True, help="csv from collect")
     parser.add_argument("--plan", type=Plan.parse, required=True, metavar="JSON", help="of one data set, and its names")
     parser.add_argument("--output", nargs="+", type=Path, required=True)
@@ -32,29 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     check_formats(options.output)
-    metrics = read_csv(options.metrics, COLUMNS)
-    dataset = options.plan.datasets[0]
+    metrics, dataset = read_csv(options.metrics, COLUMNS), options.plan.datasets[0]
     for selection in options.plan.selections:
         require(
             bool(((metrics["dataset"] == dataset) & (metrics["selection"] == selection)).any()),
             f"{options.metrics}: no runs of data set {dataset!r} chosen by {selection}",
         )
-    results = planned_results(options.plan, dataset, metrics, read_csv(options.grids, GRID_COLUMNS))
+    grids = read_csv(options.grids, GRID_COLUMNS)
+    require(dataset in options.plan.labels, f"--plan has no number of labels of {dataset!r}")
+    results = DatasetResults.of(metrics, grids, dataset, options.plan)
     for path, content in pictures(FIGURES[options.figure], results, options.output).items():
         write_bytes(path, content)
-
-
-def planned_results(plan: Plan, dataset: str, metrics: pd.DataFrame, grids: pd.DataFrame) -> DatasetResults:
-    """What a figure is drawn of: the results on one of the plan's data sets."""
-    require(dataset in plan.labels, f"--plan has no number of labels of {dataset!r}")
-    return DatasetResults.of(
-        of_algorithms(metrics, plan.algorithms),
-        grids,
-        dataset,
-        seeds=plan.seeds,
-        selections=plan.selections,
-        counts=sorted(plan.counts),
-        labels=plan.labels[dataset],
-        names=Names(**plan.names),
-        held_out=plan.protocol.get("split_unit", "context"),
-    )

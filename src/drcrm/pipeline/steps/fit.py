@@ -21,12 +21,12 @@ from ...core.optimiser import STOPPING
 from ...errors import located
 from ..files import write_npz
 from ..formats import read_log, read_policy
-from . import json_object, require
+from . import add_shared, json_object, require
 from .cost_model import read_cost_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--log", type=Path, required=True, help="npz from replay")
+    add_shared(parser, "log", "output")
     parser.add_argument("--logging", type=Path, help="npz from log_crf")
     parser.add_argument("--cost-model", type=Path, help="npz from cost_model")
     parser.add_argument("--estimator", required=True, help=f"{', '.join(ESTIMATORS)}, or module:Class of a risk")
@@ -52,7 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="L-BFGS's tolerances in units of the logged costs' deviation and of each feature's scale (the default), or"
         " of the objective and the features as they are (the public code)",
     )
-    parser.add_argument("--output", type=Path, required=True)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -7,18 +7,15 @@ Writes  --output: npz with coef (features + 1, labels), and absent, which labels
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from ...simulation.crf import absent_labels, fit_crf
 from ..formats import read_contexts, read_split, write_policy
-from . import positive
+from . import add_shared, positive
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--train", type=Path, required=True, help="npz from fetch")
-    parser.add_argument("--split", type=Path, required=True, help="npz from split")
+    add_shared(parser, "train", "split", "output")
     parser.add_argument("--logging-c", type=positive, required=True, help="inverse regularisation C of the CRF")
-    parser.add_argument("--output", type=Path, required=True)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -1,6 +1,6 @@
 """Draw how far each algorithm of an experiment comes from CIPS to full supervision, and say what was found.
 
-Reads   --metrics: csv from collect; --plan: JSON, as ``drcrm.pipeline.plan.Plan`` has it.
+Reads   --metrics: csv from collect; --plan: JSON, as ``drcrm.report.plan.Plan`` has it.
 Writes  each --output, in the format of its suffix (pdf, svg, png); --output-summary: the first page of the report, in
         reStructuredText, which takes in the svg and the table of the expected loss.
 """
@@ -13,22 +13,20 @@ from pathlib import Path
 
 from ...report import markup
 from ...report import printed_tables as printed
-from ...report.comparisons import of_algorithms
+from ...report.figure_data import DatasetResults
 from ...report.figures import overview
 from ...report.pictures import check_formats, pictures
-from ...report.style import Names
+from ...report.plan import Plan
 from ...report.summary import restructured_text
 from ...report.tables import loss_table
 from ...roles import BASELINE
 from ..columns import COLUMNS
 from ..files import read_csv, write_bytes, write_text
-from ..plan import Plan
-from . import require
-from .figures import planned_results
+from . import add_shared, require
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--metrics", type=Path, required=True, help="csv from collect")
+    add_shared(parser, "metrics")
     parser.add_argument("--plan", type=Plan.parse, required=True, metavar="JSON", help="what is shown, and its names")
     parser.add_argument("--output", nargs="+", type=Path, required=True)
     parser.add_argument("--output-summary", type=Path)
@@ -36,20 +34,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     check_formats(options.output)
-    plan, names = options.plan, Names(**options.plan.names)
-    selection, count = plan.selections[0], plan.counts[0]
-    metrics = of_algorithms(read_csv(options.metrics, COLUMNS), plan.algorithms)
+    plan, selection = options.plan, options.plan.selections[0]
+    metrics = plan.of_algorithms(read_csv(options.metrics, COLUMNS))
     for dataset in plan.datasets:
         at = metrics[(metrics["dataset"] == dataset) & (metrics["selection"] == selection)]
         require(BASELINE in set(at["algorithm"]), f"{options.metrics}: no runs of {BASELINE} on data set {dataset!r}")
-    results = [planned_results(plan, dataset, metrics, metrics.iloc[:0]) for dataset in plan.datasets]
+    results = [DatasetResults.of(metrics, metrics.iloc[:0], dataset, plan) for dataset in plan.datasets]
     for path, content in pictures(overview, results, options.output).items():
         write_bytes(path, content)
     if options.output_summary:
         picture = next((path for path in options.output if path.suffix == ".svg"), None)
         require(picture is not None, "--output-summary needs an svg among the --output")
-        at = metrics[(metrics["replay_count"] == count) & (metrics["seed"] < plan.seeds)]
-        losses = loss_table(at, "expected_loss", plan.datasets, [selection], plan.seeds)
-        table = printed.losses(losses, "expected_loss", selection, replace(markup.HTML, names=names))
+        losses = loss_table(plan.of_runs(metrics), "expected_loss", plan.datasets, [selection], plan.seeds)
+        table = printed.losses(losses, "expected_loss", selection, replace(markup.HTML, names=plan.names))
         text = restructured_text(plan.title, results, table, picture.read_text(encoding="utf-8"))
         write_text(options.output_summary, text)

@@ -15,18 +15,13 @@ import numpy as np
 from ...simulation.replay import replay
 from ...simulation.split import heldout_rows
 from ..formats import read_contexts, read_policy, read_split, write_log
-from . import add_seed_arguments, fraction, generator, require, whole
+from . import add_shared, fraction, generator, require
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--train", type=Path, required=True, help="npz from fetch")
-    parser.add_argument("--split", type=Path, required=True, help="npz from split")
+    add_shared(parser, "train", "split", "split-unit", "replay-count", "dataset", "seed", "output")
     parser.add_argument("--policy", type=Path, required=True, help="npz from log_crf")
-    parser.add_argument("--replay-count", type=whole(1), required=True, help="passes over the contexts")
-    parser.add_argument("--split-unit", choices=("row", "context"), required=True, help="what is held out")
     parser.add_argument("--heldout-fraction", type=fraction, help="share of rows held out; for rows alone")
-    add_seed_arguments(parser)
-    parser.add_argument("--output", type=Path, required=True)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -8,20 +8,18 @@ Writes  --output: npz with coef (features + 1, labels), and C, the chosen value.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import numpy as np
 
 from ...simulation.crf import fit_skyline
 from ..formats import read_contexts, read_split, write_policy
+from . import add_shared
 
 GRID = tuple(10.0**k for k in range(-2, 3))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--train", type=Path, required=True, help="npz from fetch")
-    parser.add_argument("--split", type=Path, required=True, help="npz from split")
-    parser.add_argument("--output", type=Path, required=True)
+    add_shared(parser, "train", "split", "output")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -8,22 +8,18 @@ Writes  --output: npz with the context numbers logging, train and heldout. Under
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from ...errors import located
 from ...simulation.split import split_contexts
 from ..files import write_npz
 from ..formats import read_contexts
-from . import add_seed_arguments, fraction, generator
+from . import add_shared, fraction, generator
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--train", type=Path, required=True, help="npz from fetch")
-    parser.add_argument("--split-unit", choices=("row", "context"), required=True, help="what is held out")
+    add_shared(parser, "train", "split-unit", "dataset", "seed", "output")
     parser.add_argument("--logging-fraction", type=fraction, required=True, help="share of contexts that train π0")
     parser.add_argument("--heldout-fraction", type=fraction, required=True, help="share that is held out")
-    add_seed_arguments(parser)
-    parser.add_argument("--output", type=Path, required=True)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -7,7 +7,6 @@ Writes  --output: csv; what is in it, src/drcrm/simulation/theory.py says.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from ...errors import located
 from ...simulation.population import draw_policies, enumerate_losses
@@ -15,15 +14,13 @@ from ...simulation.theory import TABLES
 from ..columns import LEMMA_COLUMNS
 from ..files import write_csv
 from ..formats import read_contexts
-from . import add_seed_arguments, generator, whole
+from . import add_shared, generator, whole
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_shared(parser, "train", "dataset", "seed", "output")
     parser.add_argument("lemma", choices=TABLES)
-    parser.add_argument("--train", type=Path, required=True, help="npz from fetch")
     parser.add_argument("--repetitions", type=whole(1), required=True, help="samples of each size, of Lemmas 1 and 2")
-    add_seed_arguments(parser)
-    parser.add_argument("--output", type=Path, required=True)
 
 
 def run(options: argparse.Namespace) -> None:
