@@ -55,7 +55,7 @@ def work(finished, tmp_path_factory) -> Path:
 def commands(work, config) -> dict[str, list[str]]:
     """The arguments that the workflow gives to each step; of the fits, to one."""
     said = run(work, config, "--dry-run", "--forceall", "--printshellcmds")
-    found = re.findall(r"^ +drcrm (.*) 2> ", said, re.MULTILINE)
+    found = re.findall(r"^.*\bdrcrm (.*) 2> ", said, re.MULTILINE)
     return {words[0]: words for words in map(shlex.split, found)}
 
 
