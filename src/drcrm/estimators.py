@@ -187,8 +187,7 @@ class CounterfactualEstimator(BaseEstimator):
         one_of(SCORES, by, "by")
         self._require("score", propensity=propensity, cost=cost)
         log = BanditLog(X, Y, propensity, cost, context, count)
-        if log.Y.shape[1] != self.coef_.shape[1]:
-            raise InputError(f"Y has {log.Y.shape[1]} labels, the policy has {self.coef_.shape[1]}")
+        self.policy_.actions.check(log.Y)
         modelled = by.startswith("dr")
         if modelled and self.cost_model_ is None:
             raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")

@@ -8,14 +8,13 @@ from inspect import signature
 from itertools import count
 
 import numpy as np
-from scipy import sparse
 from scipy.optimize import minimize
 
 from ..errors import InputError
 from .log import BanditLog
 from .objective import Objective
 from .risks import KLBall
-from .scales import beyond_reason, spread
+from .scales import beyond_reason, largest_entries, spread
 from .validation import one_of
 from .weights import Likelihood
 
@@ -92,7 +91,7 @@ def minimize_objectives(
             _require_finite(log, end.fun, end.x, f"after {end.nit} iterations")
             coef = widened(end.x)
             value = _defined(narrow, *narrow(coef[rows])[:2])
-        yield Fit(coef, value + ridge / 2 * _squared(end.x - origin), int(end.nit), bool(end.success))
+        yield Fit(coef, value + ridge / 2 * float((moved := end.x - origin) @ moved), int(end.nit), bool(end.success))
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -136,7 +135,10 @@ def _followed(objective: Objective, origin: np.ndarray, ridge: float, units: Uni
         value, gradient = (_defined(objective, value, gradient) - level) / units.cost, gradient / slopes
         if ridge:
             moved = x - origin
-            value, gradient = value + ridge / units.cost / 2 * _squared(moved), gradient + ridge / units.cost * moved
+            value, gradient = (
+                value + ridge / units.cost / 2 * float(moved @ moved),
+                gradient + ridge / units.cost * moved,
+            )
         return value, gradient
 
     if units.centred:
@@ -147,10 +149,6 @@ def _followed(objective: Objective, origin: np.ndarray, ridge: float, units: Uni
 def _defined(objective: Objective, value: float, gradient: np.ndarray) -> float:
     """A value; the largest cost where it is undefined for want of weights."""
     return float(objective.estimate.cost.max() if np.isnan(value) and not gradient.any() else value)
-
-
-def _squared(vector: np.ndarray) -> float:
-    return float(vector @ vector)
 
 
 def _require_finite(log: BanditLog, value: float, array: np.ndarray, where: str) -> None:
@@ -172,9 +170,5 @@ def _giving_up(hopeless: Callable[[np.ndarray], bool] | None, widened: Callable)
 
 def _seen_features(X) -> np.ndarray:
     """Which features any context has, a mask (d,); all, where none has any."""
-    seen = np.zeros(X.shape[1], dtype=bool)
-    if sparse.issparse(X):
-        seen[X.indices[X.data != 0]] = True
-    else:
-        seen[:] = X.any(axis=0)
+    seen = largest_entries(X) > 0
     return seen if seen.any() else ~seen

@@ -10,7 +10,7 @@ from ..errors import InputError
 from .bounds import upper_bound
 from .design import Design, importance_weights
 from .log import BanditLog
-from .names import SCORES, UNMODELLED
+from .names import SCORES
 from .objective import Objective
 from .risks import KLBall, MeanRisk
 from .weights import Clipped
@@ -110,22 +110,20 @@ class HeldoutScores:
 
     def unmodelled(self, coef: np.ndarray) -> list[float]:
         """Return the four scores of ``off_policy_scores`` at Θ, (d, q)."""
-        return self._unmodelled(self._weight(coef))
+        return list(self._unmodelled(self._weight(coef)).values())
 
     def __call__(self, coef: np.ndarray) -> dict[str, float]:
         """Return all scores at Θ, (d, q), by their names in the order of ``SCORES``."""
         weight, estimated = self._weight(coef), self._bounded.forward(coef)
-        values = dict(zip(UNMODELLED, self._unmodelled(weight), strict=True))
+        values = self._unmodelled(weight) | {"ls_bound": self._log_smoothing(weight)}
         values |= {name: objective.estimated(*estimated)[0] for name, objective in self._objectives.items()}
-        values["ls_bound"] = self._log_smoothing(weight)
         return {name: value if np.isfinite(value := values.get(name, np.nan)) else np.nan for name in SCORES}
 
     def _weight(self, coef: np.ndarray) -> np.ndarray:
         return importance_weights(self._weighed.forward(coef)[0], self._weighed.log)
 
-    def _unmodelled(self, weight: np.ndarray) -> list[float]:
-        log = self._weighed.log
-        return list(off_policy_scores(weight, log.cost, self._clip, log.count).values())
+    def _unmodelled(self, weight: np.ndarray) -> dict[str, float]:
+        return off_policy_scores(weight, self._weighed.log.cost, self._clip, self._weighed.log.count)
 
     def _log_smoothing(self, weight: np.ndarray) -> float:
         """The bound by logarithmic smoothing; NaN for costs above 0, or beyond the range of numbers."""
