@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from inspect import cleandoc
-from typing import ClassVar, dataclass_transform
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -17,21 +16,18 @@ from .core.actions import check_not_one_hot
 from .core.algorithms import ESTIMATORS, Algorithm
 from .core.cost_model import label_effects
 from .core.divergences import Divergence
-from .core.estimates import ESTIMATES
 from .core.learning import Learned, learn
 from .core.log import BanditLog
 from .core.optimiser import why_flat
 from .core.policies import ExponentialPolicy
 from .core.scales import beyond_reason, far_from_zero, has_constant
 from .core.scores import SCORES, HeldoutScores
-from .core.starts import STARTS, as_tilt
 from .core.validation import Features, above_zero, check_features, one_of, truth_value, whole_number
 from .core.weights import CLIPPED, Weight, as_weight
 from .errors import InputError, warn
 from .scorers import require_routing
 
 
-@dataclass_transform()
 @dataclass(eq=False, repr=False)
 class CounterfactualEstimator(BaseEstimator):
     """Learns an exponential policy from a bandit log by minimising a counterfactual risk with L-BFGS.
@@ -97,19 +93,14 @@ class CounterfactualEstimator(BaseEstimator):
     tol: float = 1e-6
 
     _CHECKS: ClassVar = {
-        "estimate": partial(one_of, ESTIMATES),
-        "weight": as_weight,
-        "start": partial(one_of, STARTS),
-        "tilt": as_tilt,
         "fit_intercept": truth_value,
         "max_iter": whole_number,
         "tol": above_zero,
     }
 
-    def __init_subclass__(cls):
-        """Make a subclass a dataclass, and add the parameters and attributes that it inherits to its docstring."""
-        super().__init_subclass__()
-        dataclass(eq=False, repr=False)(cls)
+    def __init_subclass__(cls, **options):
+        """Add the parameters and attributes that a class inherits to its docstring."""
+        super().__init_subclass__(**options)
         shared = cleandoc(super(cls, cls).__doc__ or "").partition("----------\n")[2]
         own = cleandoc(cls.__doc__ or "")
         heading = "" if "\nParameters\n" in own else "\n\nParameters\n----------"
@@ -236,7 +227,8 @@ class CounterfactualEstimator(BaseEstimator):
         for parameter, check in self._CHECKS.items():
             check(getattr(self, parameter), parameter)
         options = {each: getattr(self, each) for each in (*ESTIMATORS[name].parameters, "estimate", "start", "tilt")}
-        return Algorithm(name, options={**options, "weight": as_weight(self.weight) or CLIPPED})
+        weight = as_weight(self.weight)
+        return Algorithm(name, options={**options, "weight": CLIPPED if weight is None else weight})
 
     def _require(self, method: str, **rows) -> None:
         """Raise InputError for what a method needs of each row, and was not given."""
@@ -289,10 +281,12 @@ class CounterfactualEstimator(BaseEstimator):
             )
 
 
+@dataclass(eq=False, repr=False)
 class CIPS(CounterfactualEstimator):
     """Minimises the clipped IPS risk (1/n) Σ c_i min(M, π(y_i|x_i)/p_i). Source: eq. 3 of the paper."""
 
 
+@dataclass(eq=False, repr=False)
 class POEM(CounterfactualEstimator):
     """Minimises mean + λ √(V_n/n). Source: Swaminathan & Joachims 2015; eq. 6 of the paper.
 
@@ -305,6 +299,7 @@ class POEM(CounterfactualEstimator):
     variance_penalty: float = 1.0
 
 
+@dataclass(eq=False, repr=False)
 class KLCRM(CounterfactualEstimator):
     """Minimises the Boltzmann-weighted cost at a fixed temperature γ. Source: eq. 13 of the paper.
 
@@ -317,6 +312,7 @@ class KLCRM(CounterfactualEstimator):
     temperature: float = 1.0
 
 
+@dataclass(eq=False, repr=False)
 class AdaptiveKLCRM(CounterfactualEstimator):
     """Minimises the Boltzmann-weighted cost at the temperature √(V/(2ε)). Source: Algorithm 1 of the paper.
 
@@ -332,6 +328,7 @@ class AdaptiveKLCRM(CounterfactualEstimator):
     variance: str = "mean"
 
 
+@dataclass(eq=False, repr=False)
 class KLDRO(CounterfactualEstimator):
     """Minimises the worst case over {KL(Q‖P_n) ≤ ε}. Source: Lemma 4 of the paper.
 
@@ -348,6 +345,7 @@ class KLDRO(CounterfactualEstimator):
     confidence: float = 0.95
 
 
+@dataclass(eq=False, repr=False)
 class DoublyRobustDRO(KLDRO):
     """The recommended start for a log of one's own: KLDRO on doubly robust costs, from π0 tilted by the cost model.
 
@@ -365,6 +363,7 @@ class DoublyRobustDRO(KLDRO):
     tilt: float | str = "auto"
 
 
+@dataclass(eq=False, repr=False)
 class Chi2DRO(CounterfactualEstimator):
     """Minimises the worst case over {(1/n) Σ (n q_i − 1)² ≤ ε}. Source: Lemma 3 of the paper.
 
@@ -380,6 +379,7 @@ class Chi2DRO(CounterfactualEstimator):
     confidence: float = 0.95
 
 
+@dataclass(eq=False, repr=False)
 class PhiDRO(CounterfactualEstimator):
     """Minimises the worst case over {D_φ(Q‖P_n) ≤ ε}. Source: section 3.2 of the paper.
 
@@ -398,6 +398,7 @@ class PhiDRO(CounterfactualEstimator):
     confidence: float = 0.95
 
 
+@dataclass(eq=False, repr=False)
 class CVaRDRO(CounterfactualEstimator):
     """Minimises the mean cost of the worst rows, a share α of them. Source: Rockafellar & Uryasev 2000.
 
@@ -412,6 +413,7 @@ class CVaRDRO(CounterfactualEstimator):
     alpha: float = 0.9
 
 
+@dataclass(eq=False, repr=False)
 class LogSmoothing(CounterfactualEstimator):
     """Minimises −(1/λ) mean log(1 − λz). Source: Sakhi et al. 2024.
 
@@ -427,6 +429,7 @@ class LogSmoothing(CounterfactualEstimator):
     smoothing: float = 0.1
 
 
+@dataclass(eq=False, repr=False)
 class LogSumExp(CounterfactualEstimator):
     """Minimises γ log mean e^{z/γ}, the KL ball at a fixed multiplier. Source: Behnamnia et al. 2025.
 
@@ -439,6 +442,7 @@ class LogSumExp(CounterfactualEstimator):
     temperature: float = 1.0
 
 
+@dataclass(eq=False, repr=False)
 class WeightedLikelihood(CounterfactualEstimator):
     """Minimises the mean of −e^{−βc} log π, which is convex in Θ. Source: Aouali & Sakhi 2025.
 

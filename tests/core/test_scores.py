@@ -13,7 +13,8 @@ from drcrm.core.algorithms import Algorithm
 from drcrm.core.cost_model import label_effects
 from drcrm.core.learning import learn
 from drcrm.core.log import clipping_constant
-from drcrm.core.scores import SCORES, UNMODELLED, HeldoutScores, choose, off_policy_scores
+from drcrm.core.names import SCORES, UNMODELLED
+from drcrm.core.scores import HeldoutScores, choose, off_policy_scores
 
 MODELLED = {"dr", "dr_bound"}  # which there are with a cost model alone
 SELF_NORMALISED = {"snips", "clipped_snips"}  # of the others a translation of the costs changes what they compare

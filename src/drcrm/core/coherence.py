@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import InputError
-from .divergences import Divergence, SmoothDivergence
 from .validation import number
 
 FINITE_TO = 100  # t to which φ is to be finite; from there on it may overflow
 
 
-def check_coherent(divergence: Divergence) -> None:
+def check_coherent(divergence) -> None:
     """Raise InputError with the reason why a smooth φ is not coherent, or its methods not those of φ, if so."""
-    if not isinstance(divergence, SmoothDivergence):
-        return  # one of this project's
     try:
         _check_phi(divergence)
     except InputError:
@@ -26,7 +23,7 @@ def check_coherent(divergence: Divergence) -> None:
         ) from error
 
 
-def _check_phi(divergence: SmoothDivergence) -> None:
+def _check_phi(divergence) -> None:
     """φ is convex, 0 and least at 1, finite, and has the slope and the curvature that it states."""
     name, curvature = type(divergence).__name__, number(divergence.curvature)
     if not 0 < curvature < np.inf:
@@ -66,7 +63,7 @@ def _check_phi(divergence: SmoothDivergence) -> None:
     _check_conjugate(divergence, name, t, values)
 
 
-def _check_conjugate(divergence: SmoothDivergence, name: str, t: np.ndarray, values: np.ndarray) -> None:
+def _check_conjugate(divergence, name: str, t: np.ndarray, values: np.ndarray) -> None:
     """φ*(s) = st − φ(t) at t = φ*'(s), and is less at no other t."""
     s = np.linspace(-4, 4, 81)
     with np.errstate(all="ignore"):

@@ -90,7 +90,7 @@ class CostModel:
         """
         log = log.recount(log.count)
         if label_intercepts:
-            self.fit_log(log.with_contexts(with_constant(log.X)))
+            self.fit_log(log.derived(X=with_constant(log.X)))
             self.coef_, self.intercept_ = self.coef_[:-1], self.intercept_ + self.coef_[-1]
             return self
         scales, mean, unit = (
@@ -98,7 +98,7 @@ class CostModel:
             _finite(log.count @ log.cost / log.size),
             _finite(spread(log.cost, log.count)),
         )
-        log = log.with_contexts(log.X / scales).with_cost((log.cost - mean) / unit)
+        log = log.derived(X=log.X / scales, cost=(log.cost - mean) / unit)
         penalty = _choose(log) if isinstance(self.penalty, str) and self.penalty == "auto" else self.penalty
         self.penalty_ = above_zero(penalty, "penalty")
         coef = _solution(log, self.penalty_)
@@ -143,7 +143,7 @@ class CostModel:
 def tilt_coefficients(model, intercept: bool) -> np.ndarray | None:
     """Return B of a cost model, (d, q + 1), if any; with its intercepts as one more row where a policy has some."""
     coef = getattr(model, "coef_", None)
-    if coef is None or not intercept:
+    if not intercept or np.ndim(coef) != 2:
         return coef
     return np.vstack([coef, np.broadcast_to(getattr(model, "intercept_", 0.0), np.shape(coef)[1])])
 

@@ -22,7 +22,7 @@ class Design:
     Parameters
     ----------
     log : BanditLog
-        Rows that do not occur are left out.
+        Rows that do not occur, and contexts without rows, are left out.
     effects : array (m, q + 1), optional
         What each label adds to the modelled cost of each context, and last the cost of none:
         ``cost_model.label_effects``.
@@ -37,8 +37,9 @@ class Design:
     def __init__(
         self, log: BanditLog, effects: np.ndarray | None = None, intercept: bool = False, trains: bool = False
     ):
-        if not log.count.all():
-            effects = None if effects is None else effects[np.unique(log.context[log.count > 0])]
+        occurs = np.bincount(log.context, log.count, log.X.shape[0]) > 0
+        if not (log.count.all() and occurs.all()):
+            effects = None if effects is None else effects[occurs]
             log = log.recount(log.count)
         self.log, self.effects, self.intercept, self.trains = log, effects, intercept, trains
         self.shape = log.X.shape[1] + intercept, log.Y.shape[1]
@@ -57,7 +58,7 @@ class Design:
 
     def with_features(self, features: np.ndarray) -> Design:
         """The design in the coefficients of some features, the others being 0 in all contexts."""
-        return Design(self.log.with_contexts(self.log.X[:, features]), self.effects, self.intercept, self.trains)
+        return Design(self.log.derived(X=self.log.X[:, features]), self.effects, self.intercept, self.trains)
 
     def forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return log π of each row, (n,), and the expected modelled cost of each context, (m,), None without a model.

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import InputError
+from .coherence import check_coherent
 from .phi_search import balance_at_radius
 from .validation import above_zero, number
 
@@ -51,6 +52,9 @@ class Divergence(ABC):
     def worst(self, z: np.ndarray, share: np.ndarray, radius: float, guess=None) -> Worst:
         """Return the worst case over D(Q‖share) ≤ radius, for z ≤ 0 whose largest is 0 and that are not all equal."""
 
+    def check(self) -> None:  # noqa: B027, what has nothing to check
+        """Raise InputError with the reason why φ is no coherent divergence, if it is none."""
+
     def __repr__(self) -> str:
         values = ", ".join(f"{each:g}" if isinstance(each, Real) else repr(each) for each in vars(self).values())
         return f"{type(self).__name__}({values})"
@@ -85,6 +89,9 @@ class SmoothDivergence(Divergence):
             span = -z.min()
             density, a, b, guess = balance_at_radius(self, radius, z / span, share, guess)
             return Worst(density, span / b, -a * (span / b), guess)
+
+    def check(self):
+        check_coherent(self)
 
 
 class KL(SmoothDivergence):

@@ -13,11 +13,12 @@ from .cost_model import CostModel, label_effects, tilt_coefficients
 from .design import Design
 from .estimates import estimate_class
 from .log import BanditLog, as_clip
+from .names import SCORES, UNMODELLED
 from .objective import Objective
 from .optimiser import Fit, minimize_objectives
 from .policies import ExponentialPolicy
 from .risks import MeanRisk, VariancePenalizedRisk
-from .scores import SCORES, UNMODELLED, HeldoutScores, choose
+from .scores import HeldoutScores, choose
 from .starts import start_coef
 
 
@@ -103,8 +104,8 @@ def learn(
     shift = log.cost.min() if stopping == "scaled" and kind.moves_with_costs else 0.0
     is_needed = kind.uses_model or start == "model"
     cost_model, effects = _cost_model(log, cost_model, is_needed, shift, intercept)
-    design = Design(log.with_cost(log.cost - shift), effects if kind.uses_model else None, intercept, trains=True)
-    model = tilt_coefficients(cost_model, intercept)
+    design = Design(log.derived(cost=log.cost - shift), effects if kind.uses_model else None, intercept, trains=True)
+    model = tilt_coefficients(cost_model, intercept) if start == "model" else None
     origin, tilt = start_coef(start, design, logging_policy, model, options.get("tilt", 1.0))
     objectives = [each.objective(design, clip) for each in criteria]
     scorer = None
@@ -136,12 +137,12 @@ def _cost_model(
     if given is None:
         if not is_needed:
             return None, None
-        model = CostModel().fit_log(log.with_cost(log.cost - shift), label_intercepts=intercept)
+        model = CostModel().fit_log(log.derived(cost=log.cost - shift), label_intercepts=intercept)
     effects = label_effects(model, log.X, log.Y.shape[1])
     if given is None:
         model.add(shift, log.X)
     else:
-        effects[:, -1] -= shift
+        effects = effects - np.append(np.zeros(effects.shape[1] - 1), shift)
     return model, effects
 
 

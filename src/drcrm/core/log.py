@@ -11,7 +11,6 @@ from ..errors import InputError
 from .actions import LabelVectors, SparseRows, TabledRows
 from .validation import (
     WHOLE,
-    Features,
     check_actions,
     check_context,
     check_costs,
@@ -81,23 +80,26 @@ class BanditLog:
         """Return the log with other multiplicities, without the rows that never occur and contexts without rows."""
         count = _check_count(count, len(self.Y))
         if count.all() and np.bincount(self.context, minlength=self.X.shape[0]).all():
-            return self._with(count=count)
+            return self.derived(count=count)
         keep = count != 0
         used, context = np.unique(self.context[keep], return_inverse=True)
         X = self.X if len(used) == self.X.shape[0] else self.X[used]
         rows = {name: getattr(self, name)[keep] for name in ("Y", "propensity", "cost")}
-        return self._with(X=X, **rows, context=context, count=count[keep])
+        return self.derived(X=X, **rows, context=context, count=count[keep])
 
-    def with_contexts(self, X: Features) -> BanditLog:
+    def with_contexts(self, X) -> BanditLog:
         """Return the log with other features of the same contexts."""
-        return self._with(X=X)
+        X = check_features(X)
+        if X.shape[0] != self.X.shape[0]:
+            raise InputError(f"X has {X.shape[0]} rows, expected {self.X.shape[0]}")
+        return self.derived(X=X)
 
-    def with_cost(self, cost: np.ndarray) -> BanditLog:
+    def with_cost(self, cost) -> BanditLog:
         """Return the log with other costs of the same rows, (n,)."""
-        return self._with(cost=cost)
+        return self.derived(cost=check_costs(cost, len(self.Y)))
 
-    def _with(self, **changes) -> BanditLog:
-        """The log with other arrays in place of some: what is derived from a checked log is not checked again."""
+    def derived(self, **changes) -> BanditLog:
+        """Return the log with other arrays in place of some, made of its own, which were checked: these are not."""
         other = copy(self)
         if changes.keys() & {"Y", "context"}:
             other.__dict__.pop("row_map", None)
@@ -122,7 +124,7 @@ class BanditLog:
         first = order[new]
         count = np.bincount(group, self.count).astype(np.intp)
         rows = {name: getattr(self, name)[first] for name in ("Y", "propensity", "cost", "context")}
-        return self._with(**rows, count=count), group
+        return self.derived(**rows, count=count), group
 
 
 def _check_count(count, rows: int) -> np.ndarray:

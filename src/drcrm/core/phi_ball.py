@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InputError
-from .coherence import check_coherent
 from .divergences import CVaR, as_divergence
 from .risks import Ball, checked_costs, homogeneous
 from .validation import above_half
@@ -49,7 +48,7 @@ class PhiBall(Ball):
 
     def __init__(self, divergence, radius: float | str | None = None, confidence: float = 0.95):
         self.divergence = as_divergence(divergence)
-        check_coherent(self.divergence)
+        self.divergence.check()
         if self.divergence.takes_radius:
             super().__init__(radius, confidence)
         elif radius is not None:

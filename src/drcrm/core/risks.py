@@ -223,9 +223,20 @@ class Ball(Risk):
         """ε at n costs."""
         return calibrated_radius(self.curvature, self.confidence, n) if self.radius == "auto" else self.radius
 
+
+def calibrated_radius(curvature: float, confidence: float, n: float) -> float:
+    """φ''(1) z²/(2n), z the one-sided normal quantile.
+
+    Lemma 1 of the paper prints the two-sided quantile at φ''(1) = 2 for every φ: too little where φ''(1) is larger.
+    """
+    return curvature * ndtri(confidence) ** 2 / (2 * n)
+
+
+class SearchedBall(Ball):
+    """A ball with a search of its own, between its two ends."""
+
     @homogeneous
     def evaluate(self, z, share, n, guess=None):
-        """Where the radius is neither 0 nor beyond that of the largest z alone, ``within`` has the formula."""
         radius, largest = self.radius_at(n), z.max()
         below = z - largest
         top = below == 0
@@ -236,16 +247,16 @@ class Ball(Risk):
             return share @ z, share, guess
         return self.within(radius, largest, below, share, guess)
 
+    @abstractmethod
+    def largest_radius(self, mass: float) -> float:
+        """The divergence of Q on the largest z alone, which have this mass."""
 
-def calibrated_radius(curvature: float, confidence: float, n: float) -> float:
-    """φ''(1) z²/(2n), z the one-sided normal quantile.
-
-    Lemma 1 of the paper prints the two-sided quantile at φ''(1) = 2 for every φ: too little where φ''(1) is larger.
-    """
-    return curvature * ndtri(confidence) ** 2 / (2 * n)
+    @abstractmethod
+    def within(self, radius: float, largest: float, below: np.ndarray, share: np.ndarray, guess) -> Evaluation:
+        """``evaluate`` at a radius between 0 and the largest, z = largest + below."""
 
 
-class KLBall(Ball):
+class KLBall(SearchedBall):
     """Exact KL ball: inf_{γ>0} γε + γ log mean e^{z/γ} = max {E_Q z : KL(Q‖P_n) ≤ ε}. Source: Lemma 4 of the paper.
 
     The gradient is the worst-case Q, the Boltzmann weights at the temperature where KL(Q‖P_n) = ε; for
@@ -267,7 +278,7 @@ class KLBall(Ball):
         return largest + span * (worst @ below), worst, following
 
 
-class Chi2Ball(Ball):
+class Chi2Ball(SearchedBall):
     """Exact χ² ball: max {E_Q z : (1/n) Σ (n q_i − 1)² ≤ ε, q ≥ 0}. Source: Lemma 3 of the paper, without its proviso.
 
     Equals mean + √(ε V) while all weights stay ≥ 0. The gradient is the worst-case Q, q_i ∝ w_i (z_i − η)_+; for
