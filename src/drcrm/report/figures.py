@@ -51,9 +51,7 @@ def replay_count(results: DatasetResults) -> Figure:
     axes.minorticks_off()
     axes.set_xlabel("Replay count Δ")
     axes.set_ylabel(LOSSES[LOSS])
-    figure.suptitle(results.title_of_chosen)
-    figure.legend(loc="outside lower center", ncols=2)
-    return figure
+    return drawing.titled(figure, results.title_of_chosen, axes.get_legend_handles_labels()[0])
 
 
 def grid(results: DatasetResults) -> Figure:
@@ -78,10 +76,8 @@ def grid(results: DatasetResults) -> Figure:
     for axes in panels[max(len(algorithms) - 2, 0) : len(algorithms)]:
         axes.set_xlabel("Hyper-parameter")
     figure.supylabel(LOSSES[LOSS])
-    figure.suptitle(results.title)
     handles = [*drawing.score_handles(results), *drawing.level_handles(levels)]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2)
-    return figure
+    return drawing.titled(figure, results.title, handles)
 
 
 def surprise(results: DatasetResults) -> Figure:
@@ -100,9 +96,7 @@ def surprise(results: DatasetResults) -> Figure:
     axes.axvline(0, color=GREY, linewidth=0.8)
     drawing.name_lines(axes, lines, names)
     axes.set_xlabel("Held-out score − true risk, in labels")
-    figure.suptitle(results.title)
-    figure.legend(handles=drawing.score_handles(results), loc="outside lower center", ncols=2)
-    return figure
+    return drawing.titled(figure, results.title, drawing.score_handles(results))
 
 
 def certificates(results: DatasetResults) -> Figure:
@@ -125,12 +119,10 @@ def certificates(results: DatasetResults) -> Figure:
     drawing.write_beyond(axes, frame[frame["mean"] > end], names, "loss")
     axes.set_xlabel(f"{LOSSES[LOSS]} on new contexts (test set)")
     axes.set_ylabel(f"Bound of the loss on {'new' if promised else 'logged'} contexts")
-    figure.suptitle(f"{results.title_of_chosen}{said}")
-    title = "In how many seeds the bound holds: those are above the line" if promised else None
+    legend = "In how many seeds the bound holds: those are above the line" if promised else None
     levels = [(LOGGING, LOSS)] if level <= axes.get_ylim()[1] else []
     handles = [*drawing.level_handles(levels), *axes.get_legend_handles_labels()[0]]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, title=title)
-    return figure
+    return drawing.titled(figure, f"{results.title_of_chosen}{said}", handles, legend)
 
 
 def paired(results: DatasetResults) -> Figure:
@@ -145,8 +137,7 @@ def paired(results: DatasetResults) -> Figure:
     axes.axvline(0, color=GREY, linewidth=0.8)
     drawing.name_lines(axes, lines, results.plan.names)
     axes.set_xlabel(f"{LOSSES[LOSS]} − {results.plan.names.label(REFERENCE)}'s, by seed")
-    figure.suptitle(results.title_of_chosen)
-    return figure
+    return drawing.titled(figure, results.title_of_chosen)
 
 
 def ablation(results: DatasetResults) -> Figure:
@@ -176,9 +167,7 @@ def ablation(results: DatasetResults) -> Figure:
     axes.set_xlabel(LOSSES[LOSS])
     looks = [START_LOOKS[start] for start in starts]
     handles = [Line2D([], [], color=k.colour, marker=k.marker, linestyle="", label=f"from {k.label}") for k in looks]
-    figure.legend(handles=[*handles, *drawing.level_handles(levels)], loc="outside lower center", ncols=2)
-    figure.suptitle(results.title_of_chosen)
-    return figure
+    return drawing.titled(figure, results.title_of_chosen, [*handles, *drawing.level_handles(levels)])
 
 
 def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
@@ -212,9 +201,7 @@ def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
     panels[0, 0].set_xlim(drawing.LEAST, np.clip(np.nan_to_num(highest) + 3, 105, drawing.MOST))
     panels[0, 0].set_xticks([0, 50, 100], ["0", "50", "100 %"])
     handles = drawing.level_handles(key for key in LEVELS if key[0] == LOGGING)
-    figure.legend(handles=handles, loc="outside lower center", ncols=2)
-    figure.suptitle("From CIPS (0 %) to full supervision (100 %)")
-    return figure
+    return drawing.titled(figure, "From CIPS (0 %) to full supervision (100 %)", handles)
 
 
 FIGURES = {draw.__name__: draw for draw in (replay_count, grid, surprise, certificates, paired, ablation)}
