@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import os
 import shutil
 import tempfile
@@ -145,6 +146,10 @@ def read_csv(path: str | Path, columns: Sequence[str]) -> pd.DataFrame:
 def write_text(path: str | Path, text: str) -> None:
     with atomic(path) as part:
         part.write_text(text, encoding="utf-8")
+
+
+def write_json(path: str | Path, value: object) -> None:
+    write_text(path, json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:

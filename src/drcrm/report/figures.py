@@ -106,7 +106,8 @@ def certificates(results: DatasetResults) -> Figure:
     were, bounds speak of the logged contexts: the picture says so, and counts nothing. The dotted line is π0's loss. A
     mean bound above 1½ times that is written at the end of the axis.
     """
-    frame, names, promised = figure_data.certified(results), results.plan.names, results.held_out == "context"
+    frame, names = figure_data.certified(results), results.plan.names
+    promised = results.plan.protocol.get("split_unit") != "row"
     said = "" if promised else "\n" + fill(LOGGED, 62)
     figure, axes = drawing.one_panel(4.2 + 0.09 * len(frame) + 0.17 * said.count("\n"))
     for row in frame.itertuples():

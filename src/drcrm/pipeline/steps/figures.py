@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...report.figure_data import DatasetResults
 from ...report.figures import FIGURES
-from ...report.pictures import check_formats, pictures
+from ...report.pictures import pictures
 from ...report.plan import Plan
 from ..columns import COLUMNS, GRID_COLUMNS
 from ..files import read_csv, write_bytes
@@ -27,7 +27,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    check_formats(options.output)
     metrics, dataset = read_csv(options.metrics, COLUMNS), options.plan.datasets[0]
     for selection in options.plan.selections:
         require(

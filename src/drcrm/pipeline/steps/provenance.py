@@ -17,7 +17,7 @@ import numpy  # noqa: F401  its BLAS is seen once it is loaded
 import scipy.linalg  # noqa: F401  so is that of scipy
 from threadpoolctl import threadpool_info
 
-from ..files import write_text
+from ..files import write_json
 from ..lookups import digest
 from . import json_object, require
 
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
         "blas": _blas(),
         "machine": platform.machine(),
     }
-    write_text(options.output, json.dumps(known, sort_keys=True, indent=2, ensure_ascii=False) + "\n")
+    write_json(options.output, known)
 
 
 def _git(project: Path, *command: str) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ...report.pictures import check_formats, pictures
+from ...report.pictures import pictures
 from ...report.style import LEMMA_FIGURES
 from ...report.theory_figures import FIGURES
 from ..columns import LEMMA_COLUMNS
@@ -23,7 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    check_formats(options.output)
     table = read_csv(options.table, LEMMA_COLUMNS[LEMMA_FIGURES[options.figure].lemma])
     for path, content in pictures(FIGURES[options.figure], table, options.output).items():
         write_bytes(path, content)
