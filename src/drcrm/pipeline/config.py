@@ -187,11 +187,7 @@ def _typed(value, schema: Mapping):
     return deepcopy(value)
 
 
-_SPELLINGS = {
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": ({"true": True, "false": False}.__getitem__,),
-}
+_SPELLINGS = {"integer": (int,), "number": (int, float), "boolean": ({"true": True, "false": False}.__getitem__,)}
 
 
 def _fill(value, schema: Mapping) -> None:

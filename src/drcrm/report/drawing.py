@@ -51,13 +51,6 @@ def mean_across_or_at_edge(axes: Axes, row, height: float, look: Look) -> None:
         mean_across(axes, row, height, look.colour, look.marker)
 
 
-def curve(axes: Axes, frame: pd.DataFrame, look: Look, shift: float) -> None:
-    """An algorithm's means with their intervals, shifted in octaves."""
-    count, mean, high = (frame[name].to_numpy(dtype=float) for name in ("replay_count", "mean", "high"))
-    style = {"color": look.colour, "marker": look.marker, "label": look.label, "elinewidth": 0.8}
-    axes.errorbar(count * 2**shift, mean, high - mean, **style)
-
-
 def level_lines(line, levels: Mapping[tuple[str, str], float]) -> None:
     """Lines at losses, with ``line`` of some axes."""
     for key, place in levels.items():

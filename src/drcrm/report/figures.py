@@ -36,8 +36,10 @@ def replay_count(results: DatasetResults) -> Figure:
     figure, axes = drawing.one_panel(3.6 + 0.11 * len(results.learned))
     learned = ~frame["algorithm"].isin(dict(LEVELS))
     for place, (name, curve) in enumerate(frame[learned].groupby("algorithm", sort=False)):
-        shift = (place / max(len(results.learned) - 1, 1) - 0.5) / 2
-        drawing.curve(axes, curve, names.look(name), shift)
+        look, octaves = names.look(name), (place / max(len(results.learned) - 1, 1) - 0.5) / 2
+        style = {"color": look.colour, "marker": look.marker, "label": look.label, "elinewidth": 0.8}
+        count, mean, high = curve[["replay_count", "mean", "high"]].to_numpy(dtype=float).T
+        axes.errorbar(count * 2**octaves, mean, high - mean, **style)
     for key, level in frame[~learned].groupby(["algorithm", "loss"], sort=False):
         look = drawing.LINES[key]
         axes.plot(level["replay_count"], level["mean"], look.line, color=look.colour, label=look.label, linewidth=1)

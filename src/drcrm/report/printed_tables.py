@@ -177,12 +177,6 @@ def _difference_cell(row: dict, to: Markup) -> str:
     return f"{difference} ({to.number(row['p_smaller'], '.2g')})" if known else difference
 
 
-def _numbers(notes: str, numbers: dict[str, int]) -> str:
-    """The numbers of notes that are parted by semicolons, as they come."""
-    known = [numbers.setdefault(note, len(numbers) + 1) for note in notes.split("; ") if note]
-    return ", ".join(map(str, sorted(known)))
-
-
 def _loss_cell(row, to: Markup) -> str:
     mean = to.number(row["mean"])
     return to.with_error(to.bold.format(mean) if row["best"] else mean, row["standard_error"])
@@ -193,6 +187,7 @@ def _comparison_row(row: dict, numbers: dict[str, int], to: Markup) -> list[str]
         return to.number(difference, "+.3f") + ("" if np.isnan(in_errors) else f" ({to.number(in_errors, '+.1f')})")
 
     known = not np.isnan(row["code"])
+    notes = [numbers.setdefault(note, len(numbers) + 1) for note in row["differs"].split("; ") if note]
     return [
         to.names.dataset(row["dataset"]),
         to.algorithm(row["algorithm"]),
@@ -202,5 +197,5 @@ def _comparison_row(row: dict, numbers: dict[str, int], to: Markup) -> list[str]
         more(row["difference"], row["difference_in_errors"]),
         to.with_error(to.number(row["code"]), row["code_standard_error"]) if known else "",
         more(row["ours"] - row["code"], row["code_difference_in_errors"]) if known else "",
-        _numbers(row["differs"], numbers),
+        ", ".join(map(str, sorted(notes))),
     ]

@@ -108,9 +108,9 @@ def expansion(populations: Populations, repetitions: int, rng: np.random.Generat
     """
     for tail, population in populations.items():
         for n in EXPANDED:
-            balls = {name: PhiBall(each, RADIUS / n) for name, each in SMOOTH.items()}
             samples = [population.sample(n, rng) for _ in range(min(repetitions, AT_MOST))]
-            for name, ball in balls.items():
+            for name, divergence in SMOOTH.items():
+                ball = PhiBall(divergence, RADIUS / n)
                 stretch = np.sqrt(2 / ball.curvature)
                 premium = np.array([ball(z)[0] - z.mean() for z in samples])
                 penalty = np.array([np.sqrt(RADIUS / n) * z.std() for z in samples])
