@@ -1,7 +1,5 @@
 """The configuration: read from its files, checked, and with its defaults filled in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy

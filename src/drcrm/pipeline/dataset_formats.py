@@ -1,7 +1,5 @@
 """Data sets as files: LibSVM's multi-label text format, read with every content check."""
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Iterator, Sequence

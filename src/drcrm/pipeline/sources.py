@@ -1,7 +1,5 @@
 """Where the files of a data set come from: a mirror or their own address, and the record of it beside them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

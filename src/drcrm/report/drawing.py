@@ -1,7 +1,5 @@
 """Parts of figures: lines of levels, means with intervals, rows by groups, what is beyond an axis, legends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np

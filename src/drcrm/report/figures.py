@@ -3,8 +3,6 @@
 They are ``WIDTH`` wide with text of 9 and 10 points: one picture for print, for pages and for the screen of a phone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from textwrap import fill
 

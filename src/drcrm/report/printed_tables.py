@@ -1,7 +1,5 @@
 """The tables in print: from the frames of ``tables`` and ``paper`` to text in a markup, the same cells in each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 What the columns are: src/drcrm/simulation/theory.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -4,8 +4,6 @@ Each table is a function (populations by tail, repetitions, generator) → rows.
 their mean square about their mean.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 

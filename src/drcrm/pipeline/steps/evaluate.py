@@ -14,8 +14,6 @@ like those logged, so the bound is by context. With replay's --split-unit row th
 on as well: the bound then speaks of the contexts that were logged.
 """
 
-from __future__ import annotations
-
 import argparse
 import warnings
 from collections.abc import Callable

@@ -7,8 +7,6 @@ Writes  --output-train and --output-test: npz with X (dense, or the parts of a C
         labels (0 and 1); --origin: JSON, where each file came from, and its digest.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from importlib.metadata import version

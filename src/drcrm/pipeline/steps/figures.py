@@ -4,8 +4,6 @@ Reads   --metrics and --grids: csv from collect; --plan: JSON, as ``drcrm.report
 Writes  each --output, in the format of its suffix (pdf, svg, png).
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -5,8 +5,6 @@ Writes  each --output, in the format of its suffix (pdf, svg, png); --output-sum
         reStructuredText, which takes in the svg and the table of the expected loss.
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 from pathlib import Path

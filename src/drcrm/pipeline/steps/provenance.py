@@ -4,8 +4,6 @@ Reads   --config: JSON of the experiment, its data sets and its algorithms; the 
 Writes  --output: JSON; of the configuration the experiment's options and a digest of the whole.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import platform

@@ -4,8 +4,6 @@ Reads   --table: csv from theory.
 Writes  each --output, in the format of its suffix (pdf, svg, png).
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 
