@@ -1,7 +1,5 @@
 """``snakemake --logger drcrm``: on the screen a line for each job that has ended, and what fails."""
 
-from __future__ import annotations
-
 import logging
 import sys
 

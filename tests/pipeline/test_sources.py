@@ -7,7 +7,8 @@ import json
 
 import pytest
 
-from drcrm.pipeline.sources import Source, local_contents, origin_of, read_record, write_record
+from drcrm.pipeline.files import write_json
+from drcrm.pipeline.sources import Source, local_contents, origin_of, read_record
 
 NAME = "a.svm"
 OLD, NEW = (hashlib.sha256(content).hexdigest() for content in (b"old", b"new"))
@@ -63,7 +64,7 @@ def test_a_file_that_is_kept_keeps_its_entry(mirror):
 
 def test_a_record_comes_back_and_a_damaged_one_is_none(tmp_path):
     path = tmp_path / "origin.json"
-    write_record(path, recorded(URL, OLD))
+    write_json(path, recorded(URL, OLD))
     assert read_record(path) == recorded(URL, OLD)
     for damaged in ("", "[]", "{}x", json.dumps({NAME: {"from": 1}}), json.dumps({NAME: 3})):
         path.write_text(damaged)

@@ -1,7 +1,5 @@
 """The configuration: read from its files, checked, and with its defaults filled in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -187,11 +185,7 @@ def _typed(value, schema: Mapping):
     return deepcopy(value)
 
 
-_SPELLINGS = {
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": ({"true": True, "false": False}.__getitem__,),
-}
+_SPELLINGS = {"integer": (int,), "number": (int, float), "boolean": ({"true": True, "false": False}.__getitem__,)}
 
 
 def _fill(value, schema: Mapping) -> None:

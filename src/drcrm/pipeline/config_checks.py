@@ -1,7 +1,5 @@
 """What can be wrong in a configuration: each check yields faults, a key's path with what is said of it."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Data sets as files: LibSVM's multi-label text format, read with every content check."""
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Iterator, Sequence
@@ -86,21 +84,20 @@ def read_multilabel(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_arr
     """
     from sklearn.datasets import load_svmlight_file
 
-    ids = np.asarray(spec.labels)
     with located(path), _readable(path):
         try:
             X, tuples = load_svmlight_file(_Lines(path), n_features=spec.features, multilabel=True, zero_based=False)
         except (ValueError, OverflowError) as error:
             raise InputError(_first_fault(path, spec) or str(error)) from None
         X = sparse.csr_array(X)
-        column = {label: index for index, label in enumerate(ids.tolist())}
         flat = [label for labels in tuples for label in labels]
         if not np.isfinite(X.data).all() or not X.has_canonical_format or not all(_fits(v, spec) for v in flat):
             raise InputError(_first_fault(path, spec) or "cannot be used")
         if X.shape[0] == 0:
             raise InputError("no rows")
         X.eliminate_zeros()
-        labels = np.zeros((X.shape[0], len(ids)), dtype=np.uint8)
+        column = {label: index for index, label in enumerate(spec.labels)}
+        labels = np.zeros((X.shape[0], len(column)), dtype=np.uint8)
         for row, present in enumerate(tuples):
             labels[row, [column[label] for label in present if label in column]] = 1
         return X, labels
@@ -163,9 +160,9 @@ def _first_fault(path: str | Path, spec: DatasetSpec) -> str | None:
                     return f"line {number}: feature {index} is {value.decode()}, expected a finite number"
                 last = index
         except ValueError:
-            shown = line.decode(errors="replace").strip()
-            shown = shown if len(shown) <= 60 else shown[:60] + "…"
-            return f"line {number}: malformed: {shown!r}, expected 'label,label index:value …'"
+            text = line.decode(errors="replace").strip()
+            text = text if len(text) <= 60 else text[:60] + "…"
+            return f"line {number}: malformed: {text!r}, expected 'label,label index:value …'"
     return None
 
 
@@ -186,15 +183,13 @@ def _readable(path: str | Path) -> Iterator[None]:
     except EOFError:
         raise InputError("truncated: the compressed data end before their end mark") from None
     except (OSError, zlib.error) as error:
-        if isinstance(error, OSError) and error.errno:
+        if getattr(error, "errno", None):
             raise InputError(f"cannot be read ({error.strerror})") from None
         suffix = Path(path).suffix
         with open(path, "rb") as stream:
             begins = stream.read(3).startswith(MAGIC[suffix])
-        kind = suffix.removeprefix(".")
-        raise InputError(
-            f"damaged: its {kind} data cannot be decompressed" if begins else f"no {kind} file, as its name says it is"
-        ) from None
+        damaged = f"damaged: its {suffix[1:]} data cannot be decompressed"
+        raise InputError(damaged if begins else f"no {suffix[1:]} file, as its name says it is") from None
 
 
 def _lines(path: str | Path) -> Iterator[bytes]:

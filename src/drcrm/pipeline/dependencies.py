@@ -1,7 +1,5 @@
 """What code a step runs: its module and, through their imports, the others of the package that it uses."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 from importlib.util import resolve_name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import os
 import shutil
 import tempfile
@@ -136,15 +137,17 @@ def read_csv(path: str | Path, columns: Sequence[str]) -> pd.DataFrame:
         raise InputError(f"{path}: not a readable csv file ({' '.join(str(error).split())})") from None
     if not text.endswith("\n"):
         raise InputError(f"{path}: cut off: its last line does not end")
-    missing = [name for name in columns if name not in table]
-    if missing:
+    if missing := [name for name in columns if name not in table]:
         raise InputError(f"{path}: no column {missing[0]!r}, expected {', '.join(columns)}")
     return table
 
 
 def write_text(path: str | Path, text: str) -> None:
-    with atomic(path) as part:
-        part.write_text(text, encoding="utf-8")
+    write_bytes(path, text.encode())
+
+
+def write_json(path: str | Path, value: object) -> None:
+    write_text(path, json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:

@@ -1,7 +1,5 @@
 """Features brought to like scales, as the training part has them."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import sparse
 

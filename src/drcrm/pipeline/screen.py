@@ -3,8 +3,6 @@
 And what a run minds: whether its folder can be written to, an old report, whether a command works.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil

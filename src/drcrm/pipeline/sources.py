@@ -1,7 +1,5 @@
 """Where the files of a data set come from: a mirror or their own address, and the record of it beside them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -11,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import InputError
-from .files import atomic, check_file_name, write_text
+from .files import atomic, check_file_name
 
 PATIENCE = 60  # seconds without a byte from a server
 
@@ -96,10 +94,6 @@ def read_record(path: str | Path) -> Record:
         return {name: {key: entry[key] for key in ("from", "sha256")} for name, entry in stored.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
-
-
-def write_record(path: str | Path, record: Mapping) -> None:
-    write_text(path, json.dumps(record, sort_keys=True, indent=2, ensure_ascii=False) + "\n")
 
 
 def origin_of(known: Mapping[str, str | None], place: str | None, digest: str, source: Source, name: str) -> dict:

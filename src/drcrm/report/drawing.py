@@ -1,7 +1,5 @@
 """Parts of figures: lines of levels, means with intervals, rows by groups, what is beyond an axis, legends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -32,23 +30,23 @@ def one_panel(height: float) -> tuple[Figure, Axes]:
     return figure, figure.subplots()
 
 
+def titled(figure: Figure, title: str, handles: Sequence = (), legend: str | None = None) -> Figure:
+    """The figure with a title, and a legend below it, under a title of its own perhaps."""
+    figure.suptitle(title)
+    if handles:
+        figure.legend(handles=handles, loc="outside lower center", ncols=2, title=legend)
+    return figure
+
+
 def mean_across_or_at_edge(axes: Axes, row, height: float, look: Look) -> None:
     """A mean with its interval in a panel of the overview, at the edge where it is beyond."""
     style = {"color": look.colour, "va": "center", "fontsize": SMALL}
     if row.mean < LEAST:
         axes.text(LEAST + 2, height, f"◂ −{-row.mean:.0f} %", **style)
-        return
-    if row.mean > MOST:
+    elif row.mean > MOST:
         axes.text(MOST - 2, height, f"{row.mean:.0f} % ▸", ha="right", **style)
-        return
-    mean_across(axes, row, height, look.colour, look.marker)
-
-
-def curve(axes: Axes, frame: pd.DataFrame, look: Look, shift: float) -> None:
-    """An algorithm's means with their intervals, shifted in octaves."""
-    count, mean, high = (frame[name].to_numpy(dtype=float) for name in ("replay_count", "mean", "high"))
-    style = {"color": look.colour, "marker": look.marker, "label": look.label, "elinewidth": 0.8}
-    axes.errorbar(count * 2**shift, mean, high - mean, **style)
+    else:
+        mean_across(axes, row, height, look.colour, look.marker)
 
 
 def level_lines(line, levels: Mapping[tuple[str, str], float]) -> None:
@@ -141,13 +139,11 @@ def grouped_lines(algorithms: Iterable[str], names: Names) -> list[str]:
 
 def name_lines(axes: Axes, lines: Sequence[str], names: Names) -> None:
     """What ``grouped_lines`` has, down the side."""
-    is_heading = [line.startswith(HEADING) for line in lines]
-    said = [
-        line.removeprefix(HEADING) if head else names.label(line) for line, head in zip(lines, is_heading, strict=True)
-    ]
+    said = [line.removeprefix(HEADING) if line.startswith(HEADING) else names.label(line) for line in lines]
     axes.set_yticks(range(len(lines)), said)
-    for head, label in zip(is_heading, axes.get_yticklabels(), strict=True):
-        label.set(**({"style": "italic", "color": GREY} if head else {}))
+    for line, label in zip(lines, axes.get_yticklabels(), strict=True):
+        if line.startswith(HEADING):
+            label.set(style="italic", color=GREY)
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(max(len(lines), 1) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)

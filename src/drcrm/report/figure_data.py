@@ -41,11 +41,6 @@ class DatasetResults:
         """The replay counts; figures of a single one take the first."""
         return sorted(self.plan.counts)
 
-    @property
-    def held_out(self) -> str:
-        """What was held out, a row or a context: of those certificates speak."""
-        return self.plan.protocol.get("split_unit", "context")
-
     def runs(self, algorithm: str, selection: str, column: str) -> pd.DataFrame:
         """Values of a column of the metrics, seeds × replay counts."""
         at = self.metrics[(self.metrics["algorithm"] == algorithm) & (self.metrics["selection"] == selection)]
@@ -83,7 +78,7 @@ def loss_by_count(results: DatasetResults) -> pd.DataFrame:
     The expected loss of each learned algorithm, and the losses of ``LEVELS``.
     """
     rows = [
-        {"algorithm": name, "loss": loss, "replay_count": count, **_summary(losses)}
+        {"algorithm": name, "loss": loss, "replay_count": count, **interval(losses)._asdict()}
         for name, loss in [*((name, LOSS) for name in results.learned), *LEVELS]
         for count, losses in results.runs(name, results.plan.selections[0], loss).items()
     ]
@@ -97,7 +92,7 @@ def loss_along_grids(results: DatasetResults) -> pd.DataFrame:
     for name in results.learned:
         losses = at[at["algorithm"] == name].pivot(index="seed", columns="hyperparameter", values=LOSS)
         for value, column in losses.reindex(range(results.plan.seeds)).items():
-            rows.append({"algorithm": name, "value": value, **_summary(column)})
+            rows.append({"algorithm": name, "value": value, **interval(column)._asdict()})
     return pd.DataFrame(rows, columns=["algorithm", "value", "mean", "low", "high"])
 
 
@@ -114,7 +109,7 @@ def choices(results: DatasetResults) -> pd.DataFrame:
 def by_start(results: DatasetResults) -> pd.DataFrame:
     """The loss of each algorithm of the ablation from each start: (algorithm, start, mean, low, high)."""
     rows = [
-        {"algorithm": name, "start": start, **_summary(results.losses(key))}
+        {"algorithm": name, "start": start, **interval(results.losses(key))._asdict()}
         for name, keys in results.plan.names.starts.items()
         for start, key in keys.items()
     ]
@@ -127,7 +122,7 @@ def surprises(results: DatasetResults) -> pd.DataFrame:
     for name, selection in product(results.learned, results.plan.selections):
         true = results.losses(name, selection) - results.plan.labels[results.dataset]
         estimated = results.losses(name, selection, "score")
-        rows.append({"algorithm": name, "selection": selection, **_summary(estimated - true)})
+        rows.append({"algorithm": name, "selection": selection, **interval(estimated - true)._asdict()})
     return pd.DataFrame(rows, columns=["algorithm", "selection", "mean", "low", "high"])
 
 
@@ -141,10 +136,10 @@ def certified(results: DatasetResults) -> pd.DataFrame:
     for name in results.learned:
         loss, bound = results.losses(name), results.losses(name, loss="bound")
         with np.errstate(invalid="ignore"):  # an infinite bound has no interval
-            of_bound, of_loss = _summary(bound), _summary(loss)
-        of_loss = {"loss": of_loss["mean"], "loss_low": of_loss["low"], "loss_high": of_loss["high"]}
+            of_bound, of_loss = interval(bound), interval(loss)
+        of_loss = {"loss": of_loss.mean, "loss_low": of_loss.low, "loss_high": of_loss.high}
         counts = {"held": int((bound >= loss).sum()), "given": int((~np.isnan(bound - loss)).sum())}
-        rows.append({"algorithm": name, **of_bound, **of_loss, **counts})
+        rows.append({"algorithm": name, **of_bound._asdict(), **of_loss, **counts})
     columns = ["algorithm", "mean", "low", "high", "loss", "loss_low", "loss_high", "held", "given"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -158,7 +153,11 @@ def closed_gap(results: DatasetResults) -> pd.DataFrame:
     bottom, top = results.losses(BASELINE).mean(), results.losses(SKYLINE, loss=GREEDY).mean()
     policies = [(name, LOSS) for name in [LOGGING, *results.learned]]
     rows = [
-        {"algorithm": name, "loss": loss, **_summary(100 * (bottom - results.losses(name, loss=loss)) / (bottom - top))}
+        {
+            "algorithm": name,
+            "loss": loss,
+            **interval(100 * (bottom - results.losses(name, loss=loss)) / (bottom - top))._asdict(),
+        }
         for name, loss in [*policies, (LOGGING, GREEDY)]
     ]
     return pd.DataFrame(rows, columns=["algorithm", "loss", "mean", "low", "high"])
@@ -170,10 +169,6 @@ def differences(results: DatasetResults, reference: str) -> pd.DataFrame:
     for name in results.learned:
         if name != reference:
             difference = results.losses(name) - results.losses(reference)
-            of_all = {"algorithm": name, **_summary(difference)}
+            of_all = {"algorithm": name, **interval(difference)._asdict()}
             rows += [{**of_all, "seed": seed, "difference": value} for seed, value in enumerate(difference)]
     return pd.DataFrame(rows, columns=["algorithm", "seed", "difference", "mean", "low", "high"])
-
-
-def _summary(values) -> dict[str, float]:
-    return {name: value for name, value in interval(values)._asdict().items() if name != "standard_error"}

@@ -3,8 +3,6 @@
 They are ``WIDTH`` wide with text of 9 and 10 points: one picture for print, for pages and for the screen of a phone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from textwrap import fill
 
@@ -36,8 +34,10 @@ def replay_count(results: DatasetResults) -> Figure:
     figure, axes = drawing.one_panel(3.6 + 0.11 * len(results.learned))
     learned = ~frame["algorithm"].isin(dict(LEVELS))
     for place, (name, curve) in enumerate(frame[learned].groupby("algorithm", sort=False)):
-        shift = (place / max(len(results.learned) - 1, 1) - 0.5) / 2
-        drawing.curve(axes, curve, names.look(name), shift)
+        look, octaves = names.look(name), (place / max(len(results.learned) - 1, 1) - 0.5) / 2
+        style = {"color": look.colour, "marker": look.marker, "label": look.label, "elinewidth": 0.8}
+        count, mean, high = curve[["replay_count", "mean", "high"]].to_numpy(dtype=float).T
+        axes.errorbar(count * 2**octaves, mean, high - mean, **style)
     for key, level in frame[~learned].groupby(["algorithm", "loss"], sort=False):
         look = drawing.LINES[key]
         axes.plot(level["replay_count"], level["mean"], look.line, color=look.colour, label=look.label, linewidth=1)
@@ -51,9 +51,7 @@ def replay_count(results: DatasetResults) -> Figure:
     axes.minorticks_off()
     axes.set_xlabel("Replay count Δ")
     axes.set_ylabel(LOSSES[LOSS])
-    figure.suptitle(results.title_of_chosen)
-    figure.legend(loc="outside lower center", ncols=2)
-    return figure
+    return drawing.titled(figure, results.title_of_chosen, axes.get_legend_handles_labels()[0])
 
 
 def grid(results: DatasetResults) -> Figure:
@@ -78,10 +76,8 @@ def grid(results: DatasetResults) -> Figure:
     for axes in panels[max(len(algorithms) - 2, 0) : len(algorithms)]:
         axes.set_xlabel("Hyper-parameter")
     figure.supylabel(LOSSES[LOSS])
-    figure.suptitle(results.title)
     handles = [*drawing.score_handles(results), *drawing.level_handles(levels)]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2)
-    return figure
+    return drawing.titled(figure, results.title, handles)
 
 
 def surprise(results: DatasetResults) -> Figure:
@@ -100,9 +96,7 @@ def surprise(results: DatasetResults) -> Figure:
     axes.axvline(0, color=GREY, linewidth=0.8)
     drawing.name_lines(axes, lines, names)
     axes.set_xlabel("Held-out score − true risk, in labels")
-    figure.suptitle(results.title)
-    figure.legend(handles=drawing.score_handles(results), loc="outside lower center", ncols=2)
-    return figure
+    return drawing.titled(figure, results.title, drawing.score_handles(results))
 
 
 def certificates(results: DatasetResults) -> Figure:
@@ -112,7 +106,8 @@ def certificates(results: DatasetResults) -> Figure:
     were, bounds speak of the logged contexts: the picture says so, and counts nothing. The dotted line is π0's loss. A
     mean bound above 1½ times that is written at the end of the axis.
     """
-    frame, names, promised = figure_data.certified(results), results.plan.names, results.held_out == "context"
+    frame, names = figure_data.certified(results), results.plan.names
+    promised = results.plan.protocol.get("split_unit") != "row"
     said = "" if promised else "\n" + fill(LOGGED, 62)
     figure, axes = drawing.one_panel(4.2 + 0.09 * len(frame) + 0.17 * said.count("\n"))
     for row in frame.itertuples():
@@ -125,12 +120,10 @@ def certificates(results: DatasetResults) -> Figure:
     drawing.write_beyond(axes, frame[frame["mean"] > end], names, "loss")
     axes.set_xlabel(f"{LOSSES[LOSS]} on new contexts (test set)")
     axes.set_ylabel(f"Bound of the loss on {'new' if promised else 'logged'} contexts")
-    figure.suptitle(f"{results.title_of_chosen}{said}")
-    title = "In how many seeds the bound holds: those are above the line" if promised else None
+    legend = "In how many seeds the bound holds: those are above the line" if promised else None
     levels = [(LOGGING, LOSS)] if level <= axes.get_ylim()[1] else []
     handles = [*drawing.level_handles(levels), *axes.get_legend_handles_labels()[0]]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, title=title)
-    return figure
+    return drawing.titled(figure, f"{results.title_of_chosen}{said}", handles, legend)
 
 
 def paired(results: DatasetResults) -> Figure:
@@ -145,8 +138,7 @@ def paired(results: DatasetResults) -> Figure:
     axes.axvline(0, color=GREY, linewidth=0.8)
     drawing.name_lines(axes, lines, results.plan.names)
     axes.set_xlabel(f"{LOSSES[LOSS]} − {results.plan.names.label(REFERENCE)}'s, by seed")
-    figure.suptitle(results.title_of_chosen)
-    return figure
+    return drawing.titled(figure, results.title_of_chosen)
 
 
 def ablation(results: DatasetResults) -> Figure:
@@ -176,9 +168,7 @@ def ablation(results: DatasetResults) -> Figure:
     axes.set_xlabel(LOSSES[LOSS])
     looks = [START_LOOKS[start] for start in starts]
     handles = [Line2D([], [], color=k.colour, marker=k.marker, linestyle="", label=f"from {k.label}") for k in looks]
-    figure.legend(handles=[*handles, *drawing.level_handles(levels)], loc="outside lower center", ncols=2)
-    figure.suptitle(results.title_of_chosen)
-    return figure
+    return drawing.titled(figure, results.title_of_chosen, [*handles, *drawing.level_handles(levels)])
 
 
 def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
@@ -212,9 +202,7 @@ def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
     panels[0, 0].set_xlim(drawing.LEAST, np.clip(np.nan_to_num(highest) + 3, 105, drawing.MOST))
     panels[0, 0].set_xticks([0, 50, 100], ["0", "50", "100 %"])
     handles = drawing.level_handles(key for key in LEVELS if key[0] == LOGGING)
-    figure.legend(handles=handles, loc="outside lower center", ncols=2)
-    figure.suptitle("From CIPS (0 %) to full supervision (100 %)")
-    return figure
+    return drawing.titled(figure, "From CIPS (0 %) to full supervision (100 %)", handles)
 
 
 FIGURES = {draw.__name__: draw for draw in (replay_count, grid, surprise, certificates, paired, ablation)}

@@ -15,15 +15,14 @@ from .style import RC
 DATES = {".pdf": "CreationDate", ".svg": "Date", ".png": None}
 
 
-def check_formats(paths: Iterable[Path]) -> None:
-    """Raise InputError for a name that does not end in a known format."""
+def pictures(draw: Callable[..., Figure], data: object, paths: Iterable[Path]) -> dict[Path, bytes]:
+    """What to write to each path: the figure that is drawn of the data, in the format of the suffix, without a date.
+
+    InputError for a name that does not end in a known format.
+    """
     for path in paths:
         if path.suffix not in DATES:
             raise InputError(f"{path}: expected a name that ends in .pdf, .svg or .png")
-
-
-def pictures(draw: Callable[..., Figure], data: object, paths: Iterable[Path]) -> dict[Path, bytes]:
-    """What to write to each path: the figure that is drawn of the data, in the format of the suffix, without a date."""
     with matplotlib.rc_context(RC):
         figure = draw(data)
         return {path: _saved(figure, path.suffix) for path in paths}

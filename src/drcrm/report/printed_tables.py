@@ -1,7 +1,5 @@
 """The tables in print: from the frames of ``tables`` and ``paper`` to text in a markup, the same cells in each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +7,7 @@ import pandas as pd
 
 from ..core.names import SCORES
 from ..roles import LOGGING, LOSSES, ROLES, SKYLINE, UNCHOSEN
-from .markup import Markup, Rows
+from .markup import Markup
 
 ENOUGH_SEEDS = 5  # with fewer, nearly nothing is significantly worse than the best
 
@@ -48,7 +46,19 @@ def details(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str
         f"share of the chosen fits that converged. {_meaning_of_bold(table)}"
     )
     header = ["Data", "Algorithm", "Mean", "95 % interval", "p", "p (Holm)", "Seeds", "Converged"]
-    rows = [_details_row(row, to) for row in _rows_of_selection(table, selection).to_dict("records")]
+    rows = [
+        [
+            to.names.dataset(row.dataset),
+            to.algorithm(row.algorithm),
+            to.bold.format(to.number(row.mean)) if row.best else to.number(row.mean),
+            "" if np.isnan(row.ci_low) else f"{to.number(row.ci_low)} … {to.number(row.ci_high)}",
+            to.number(row.p_value, ".2g", absent=""),
+            to.number(row.p_holm, ".2g", absent=""),
+            str(row.n_seeds),
+            to.text(to.number(row.converged, ".0%", absent="")),
+        ]
+        for row in _rows_of_selection(table, selection).itertuples()
+    ]
     return to.titled(said, header, rows)
 
 
@@ -60,18 +70,14 @@ def seeds_in_print(number: int) -> str:
 def _rows_of_selection(table: pd.DataFrame, selection: str) -> pd.DataFrame:
     """The rows of a loss table that one selection has, with ``best`` as it is printed."""
     at = table[table["selection"] == selection]
-    if _enough_seeds(table):
+    if table["n_seeds"].max() >= ENOUGH_SEEDS:
         return at
     smallest = at["mean"].where(~at["algorithm"].isin(ROLES)).groupby(at["dataset"]).transform("min")
     return at.assign(best=(at["mean"] == smallest) & ~at["algorithm"].isin(ROLES))
 
 
-def _enough_seeds(table: pd.DataFrame) -> bool:
-    return table["n_seeds"].max() >= ENOUGH_SEEDS
-
-
 def _meaning_of_bold(table: pd.DataFrame) -> str:
-    if _enough_seeds(table):
+    if table["n_seeds"].max() >= ENOUGH_SEEDS:
         return "Bold: not significantly worse than the best learned algorithm (one-tailed paired t-test at 0.05)."
     few = seeds_in_print(table["n_seeds"].max())
     has = "has" if few == "1 seed" else "have"
@@ -113,7 +119,9 @@ def comparison_of(table: pd.DataFrame, metric: str, to: Markup) -> str:
     groups = cells.groupby(["dataset", "algorithm"], sort=False)
     numbers: dict[str, int] = {}
     rows = [_comparison_row(row, numbers, to) for _, group in groups for row in group.to_dict("records")]
-    table = to.titled(said, *_without_empty_columns([*header, "Differs"], rows))
+    columns = [column for column in zip([*header, "Differs"], *rows, strict=True) if any(column[1:])]
+    header, *rows = (list(line) for line in zip(*columns, strict=True))
+    table = to.titled(said, header, rows)
     notes = "; ".join(f"({number}) {to.text(note)}" for note, number in numbers.items())
     return f"{table}\n{to.heading.format(f'Differs: {notes}.').rstrip()}\n" if notes else table
 
@@ -167,18 +175,6 @@ def _difference_cell(row: dict, to: Markup) -> str:
     return f"{difference} ({to.number(row['p_smaller'], '.2g')})" if known else difference
 
 
-def _without_empty_columns(header: Sequence[str], rows: Rows) -> tuple[list[str], list[list[str]]]:
-    """A table without the columns in which nothing stands."""
-    kept = [i for i in range(len(header)) if any(row[i] for row in rows)]
-    return [header[i] for i in kept], [[row[i] for i in kept] for row in rows]
-
-
-def _numbers(notes: str, numbers: dict[str, int]) -> str:
-    """The numbers of notes that are parted by semicolons, as they come."""
-    known = [numbers.setdefault(note, len(numbers) + 1) for note in notes.split("; ") if note]
-    return ", ".join(map(str, sorted(known)))
-
-
 def _loss_cell(row, to: Markup) -> str:
     mean = to.number(row["mean"])
     return to.with_error(to.bold.format(mean) if row["best"] else mean, row["standard_error"])
@@ -189,6 +185,7 @@ def _comparison_row(row: dict, numbers: dict[str, int], to: Markup) -> list[str]
         return to.number(difference, "+.3f") + ("" if np.isnan(in_errors) else f" ({to.number(in_errors, '+.1f')})")
 
     known = not np.isnan(row["code"])
+    notes = [numbers.setdefault(note, len(numbers) + 1) for note in row["differs"].split("; ") if note]
     return [
         to.names.dataset(row["dataset"]),
         to.algorithm(row["algorithm"]),
@@ -198,19 +195,5 @@ def _comparison_row(row: dict, numbers: dict[str, int], to: Markup) -> list[str]
         more(row["difference"], row["difference_in_errors"]),
         to.with_error(to.number(row["code"]), row["code_standard_error"]) if known else "",
         more(row["ours"] - row["code"], row["code_difference_in_errors"]) if known else "",
-        _numbers(row["differs"], numbers),
-    ]
-
-
-def _details_row(row: dict, to: Markup) -> list[str]:
-    known = not np.isnan(row["ci_low"])
-    return [
-        to.names.dataset(row["dataset"]),
-        to.algorithm(row["algorithm"]),
-        to.bold.format(to.number(row["mean"])) if row["best"] else to.number(row["mean"]),
-        f"{to.number(row['ci_low'])} … {to.number(row['ci_high'])}" if known else "",
-        to.number(row["p_value"], ".2g", absent=""),
-        to.number(row["p_holm"], ".2g", absent=""),
-        str(row["n_seeds"]),
-        to.text(to.number(row["converged"], ".0%", absent="")),
+        ", ".join(map(str, sorted(notes))),
     ]

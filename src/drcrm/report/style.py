@@ -1,7 +1,5 @@
 """How algorithms and data sets are named and drawn: the same in every table and figure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product

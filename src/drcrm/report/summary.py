@@ -1,7 +1,5 @@
 """The first page of a report: what was compared, what was found, and what that means."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from textwrap import indent

@@ -3,8 +3,6 @@
 Each equals logistic regression with inverse regularisation C on θ = w_1 − w_0, the constant feature regularised too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

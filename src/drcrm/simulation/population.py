@@ -1,7 +1,5 @@
 """The whole population of a logged draw: every context with every action, with their probability and loss."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is drawn from a data set's contexts: those that train π0, and what is held out."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

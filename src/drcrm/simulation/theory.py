@@ -4,8 +4,6 @@ Each table is a function (populations by tail, repetitions, generator) → rows.
 their mean square about their mean.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
@@ -55,9 +53,9 @@ def coverage(populations: Populations, repetitions: int, rng: np.random.Generato
         for n in SIZES:
             bounds = _bounds(population, n)
             samples = (population.sample(n, rng) for _ in range(repetitions))
-            found = np.array([[z.mean(), *(bound(z) for bound, _ in bounds.values())] for z in samples])
-            held = (found[:, 1:] >= population.mean).sum(axis=0)
-            widths = dict(zip(bounds, (found[:, 1:] - found[:, :1]).mean(axis=0), strict=True))
+            values = np.array([[z.mean(), *(bound(z) for bound, _ in bounds.values())] for z in samples])
+            held = (values[:, 1:] >= population.mean).sum(axis=0)
+            widths = dict(zip(bounds, (values[:, 1:] - values[:, :1]).mean(axis=0), strict=True))
             for (key, (_, limit)), times in zip(bounds.items(), held, strict=True):
                 student = widths["student", "", key[2]]
                 yield {
@@ -73,33 +71,32 @@ def coverage(populations: Populations, repetitions: int, rng: np.random.Generato
 
 def _bounds(population: Population, n: int) -> dict[tuple[str, str, float], tuple[Callable, float | None]]:
     """The bounds of Lemma 1 by method, radius and confidence, each with the limit of its coverage."""
-    found = {}
+    bounds = {}
     known = {"low": population.z.min(), "high": population.z.max()}
     for confidence in COVERED:
-        two_sided = (1 + confidence) / 2
         for name, divergence in SMOOTH.items():
-            curvature = divergence.curvature
-            for kind, radius in {
-                "printed": calibrated_radius(2.0, two_sided, n),
-                "rescaled": calibrated_radius(curvature, two_sided, n),
-                "one_sided": calibrated_radius(curvature, confidence, n),
-            }.items():
-                ball = PhiBall(divergence, radius)
-                limit = ndtr(np.sqrt(2 * n * radius / curvature))
-                found[name, kind, confidence] = (lambda z, ball=ball: ball(z)[0]), limit
+            for kind, curvature, level in (
+                ("printed", 2.0, (1 + confidence) / 2),
+                ("rescaled", divergence.curvature, (1 + confidence) / 2),
+                ("one_sided", divergence.curvature, confidence),
+            ):
+                ball = PhiBall(divergence, calibrated_radius(curvature, level, n))
+                limit = ndtr(np.sqrt(2 * n * ball.radius / divergence.curvature))
+                bounds[name, kind, confidence] = (lambda z, ball=ball: ball(z)[0]), limit
         bound = partial(upper_bound, confidence=confidence)
-        found["mean", "", confidence] = np.mean, 0.5
-        found["student", "", confidence] = partial(bound, method="student"), confidence
-        for name in ("empirical_bernstein", "betting"):
-            found[name, "", confidence] = partial(bound, method=name, **known), None
+        others = {
+            "mean": (np.mean, 0.5),
+            "student": (partial(bound, method="student"), confidence),
+            "empirical_bernstein": (partial(bound, method="empirical_bernstein", **known), None),
+            "betting": (partial(bound, method="betting", **known), None),
+        }
         if known["high"] <= 0:
+            smoothed = partial(bound, method="log_smoothing")
             smoothing = np.sqrt(-2 * np.log(1 - confidence) / n) / population.deviation
-            found["log_smoothing", "", confidence] = partial(bound, method="log_smoothing"), None
-            found["log_smoothing_best", "", confidence] = (
-                partial(bound, method="log_smoothing", smoothing=smoothing),
-                None,
-            )
-    return found
+            others["log_smoothing"] = smoothed, None
+            others["log_smoothing_best"] = partial(smoothed, smoothing=smoothing), None
+        bounds |= {(name, "", confidence): other for name, other in others.items()}
+    return bounds
 
 
 def expansion(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
@@ -109,9 +106,9 @@ def expansion(populations: Populations, repetitions: int, rng: np.random.Generat
     """
     for tail, population in populations.items():
         for n in EXPANDED:
-            balls = {name: PhiBall(each, RADIUS / n) for name, each in SMOOTH.items()}
             samples = [population.sample(n, rng) for _ in range(min(repetitions, AT_MOST))]
-            for name, ball in balls.items():
+            for name, divergence in SMOOTH.items():
+                ball = PhiBall(divergence, RADIUS / n)
                 stretch = np.sqrt(2 / ball.curvature)
                 premium = np.array([ball(z)[0] - z.mean() for z in samples])
                 penalty = np.array([np.sqrt(RADIUS / n) * z.std() for z in samples])
@@ -126,30 +123,28 @@ def expansion(populations: Populations, repetitions: int, rng: np.random.Generat
                 }
 
 
-def penalty(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
-    """Lemma 3, of one sample: the χ² ball beside mean + √(ε V), in units of √V above the mean; its least weight n q.
+def penalty(z: np.ndarray) -> Rows:
+    """Lemma 3: the χ² ball beside mean + √(ε V), in units of √V above the mean; its least weight n q.
 
     ``ball`` is that of the library. ``primal`` and ``dual`` are found without it, and without a variance, by
     ``_chi2_bracket``: the ball's value is between them. ``breaking`` is V/(mean − min z)², the ε at which the weight of
     the smallest z comes to 0; ``calibrated`` that which Lemma 1 prints for δ = 0.05.
     """
-    for tail, z in _samples(populations, SAMPLE, rng).items():
-        mean, deviation = z.mean(), z.std()
-        breaking = (deviation / (mean - z.min())) ** 2
-        for radius in GRID:
-            value, weights = Chi2Ball(radius)(z)
-            primal, dual = _chi2_bracket(z - mean, radius)
-            yield {
-                "tail": tail,
-                "radius": radius,
-                "ball": (value - mean) / deviation,
-                "primal": primal / deviation,
-                "dual": dual / deviation,
-                "penalised": np.sqrt(radius),
-                "least_weight": len(z) * weights.min(),
-                "breaking": breaking,
-                "calibrated": RADIUS / len(z),
-            }
+    mean, deviation = z.mean(), z.std()
+    breaking = (deviation / (mean - z.min())) ** 2
+    for radius in GRID:
+        value, weights = Chi2Ball(radius)(z)
+        primal, dual = _chi2_bracket(z - mean, radius)
+        yield {
+            "radius": radius,
+            "ball": (value - mean) / deviation,
+            "primal": primal / deviation,
+            "dual": dual / deviation,
+            "penalised": np.sqrt(radius),
+            "least_weight": len(z) * weights.min(),
+            "breaking": breaking,
+            "calibrated": RADIUS / len(z),
+        }
 
 
 def _chi2_bracket(z: np.ndarray, radius: float) -> tuple[float, float]:
@@ -174,55 +169,51 @@ def _chi2_bracket(z: np.ndarray, radius: float) -> tuple[float, float]:
     return (density(log_depth) * z).mean(), gamma * radius + c + gamma * (level + level**2 / 4).mean()
 
 
-def duality(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
-    """Lemma 4, of one sample: E_Q z for a Q in the KL ball, γε + γ log mean e^{z/γ}, and the Boltzmann mean at γ.
+def duality(z: np.ndarray) -> Rows:
+    """Lemma 4: E_Q z for a Q in the KL ball, γε + γ log mean e^{z/γ}, and the Boltzmann mean at γ.
 
     Any Q in the ball gives less than any γ: where the two are equal, each is best. Values are in units of √V above the
     mean, γ in units of γ*; ``divergence`` is KL(Q‖P_n) ÷ ε.
     """
-    for tail, z in _samples(populations, SAMPLE, rng).items():
-        mean, deviation = z.mean(), z.std()
-        for radius in GRID[:-20:10]:
-            best = PhiBall(KL(), radius).worst_case(z).gamma
-            primal, weights = KLBall(radius)(z)
-            for ratio in TEMPERATURES if best > 0 else ():
-                gamma = ratio * best
-                scaled = (z - z.max()) / gamma
-                log_mass = np.log(np.exp(scaled).mean())
-                yield {
-                    "tail": tail,
-                    "radius": radius,
-                    "temperature": ratio,
-                    "primal": (primal - mean) / deviation,
-                    "dual": (gamma * (radius + log_mass) + z.max() - mean) / deviation,
-                    "boltzmann": (BoltzmannRisk(gamma)(z)[0] - mean) / deviation,
-                    "divergence": _kl(weights) / radius,
-                }
-
-
-def temperature(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
-    """Lemma 5, of one sample: √(V/2ε) ÷ the exact γ*, and the premium over the mean of aKL-CRM ÷ that of the KL ball.
-
-    ``premium_sum`` is with Algorithm 1's sum in place of V; ``reached`` the KL(Q‖P_n) of aKL-CRM's weights, ÷ ε.
-    """
-    for tail, z in _samples(populations, SAMPLE, rng).items():
-        mean = z.mean()
-        for radius in GRID:
-            found = PhiBall(KL(), radius).worst_case(z)
-            gamma = np.sqrt(z.var() / (2 * radius))
-            tilted = np.exp((z - z.max()) / gamma)
+    mean, deviation = z.mean(), z.std()
+    for radius in GRID[:-20:10]:
+        best = PhiBall(KL(), radius).worst_case(z).gamma
+        primal, weights = KLBall(radius)(z)
+        for ratio in TEMPERATURES if best > 0 else ():
+            gamma = ratio * best
+            scaled = (z - z.max()) / gamma
+            log_mass = np.log(np.exp(scaled).mean())
             yield {
-                "tail": tail,
                 "radius": radius,
-                "ratio": gamma / found.gamma if found.gamma > 0 else None,
-                "premium": (AdaptiveBoltzmannRisk(radius)(z)[0] - mean) / (found.value - mean),
-                "premium_sum": (AdaptiveBoltzmannRisk(radius, "sum")(z)[0] - mean) / (found.value - mean),
-                "reached": _kl(tilted / tilted.sum()) / radius,
-                "calibrated": RADIUS / len(z),
+                "temperature": ratio,
+                "primal": (primal - mean) / deviation,
+                "dual": (gamma * (radius + log_mass) + z.max() - mean) / deviation,
+                "boltzmann": (BoltzmannRisk(gamma)(z)[0] - mean) / deviation,
+                "divergence": KL().phi(len(z) * weights).mean() / radius,
             }
 
 
-def worst_weights(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
+def temperature(z: np.ndarray) -> Rows:
+    """Lemma 5: √(V/2ε) ÷ the exact γ*, and the premium over the mean of aKL-CRM ÷ that of the KL ball.
+
+    ``premium_sum`` is with Algorithm 1's sum in place of V; ``reached`` the KL(Q‖P_n) of aKL-CRM's weights, ÷ ε.
+    """
+    mean = z.mean()
+    for radius in GRID:
+        exact = PhiBall(KL(), radius).worst_case(z)
+        gamma = np.sqrt(z.var() / (2 * radius))
+        tilted = np.exp((z - z.max()) / gamma)
+        yield {
+            "radius": radius,
+            "ratio": gamma / exact.gamma if exact.gamma > 0 else None,
+            "premium": (AdaptiveBoltzmannRisk(radius)(z)[0] - mean) / (exact.value - mean),
+            "premium_sum": (AdaptiveBoltzmannRisk(radius, "sum")(z)[0] - mean) / (exact.value - mean),
+            "reached": KL().phi(len(z) * (tilted / tilted.sum())).mean() / radius,
+            "calibrated": RADIUS / len(z),
+        }
+
+
+def worst_weights(z: np.ndarray) -> Rows:
     """n q of each z of a small sample, as every ball weighs it, of a size to come to mean + z_{0.95} √(V/n) each.
 
     ``kl_crm`` is n times the gradient of KL-CRM of that value, by which its fits weigh the rows.
@@ -233,40 +224,35 @@ def worst_weights(populations: Populations, repetitions: int, rng: np.random.Gen
         "cvar": lambda size: CVaRRisk(1 / (1 + size)),
         "kl_crm": lambda size: BoltzmannRisk(1 / size),
     }
-    for tail, z in _samples(populations, FEW, rng).items():
-        z = np.sort(z)
-        target = min(z.mean() + ndtri(CONFIDENCE) * z.std() / np.sqrt(len(z)), (z.mean() + z.max()) / 2)
-        for name, risk in risks.items():
-            for cost, weight in zip(z, len(z) * _weights_at(target, risk, z), strict=True):
-                yield {"tail": tail, "divergence": name, "z": cost, "weight": weight}
+    z = np.sort(z)
+    target = min(z.mean() + ndtri(CONFIDENCE) * z.std() / np.sqrt(len(z)), (z.mean() + z.max()) / 2)
+    for name, risk in risks.items():
+        log_size = brentq(lambda t, risk=risk: risk(np.exp(t))(z)[0] - target, *np.log([1e-9, 1e3]), xtol=1e-12)
+        for cost, weight in zip(z, len(z) * risk(np.exp(log_size))(z)[1], strict=True):
+            yield {"divergence": name, "z": cost, "weight": weight}
 
 
-def _weights_at(target: float, risk: Callable[[float], Risk], z: np.ndarray) -> np.ndarray:
-    """The gradient of a risk of the size at which its value is the target."""
-    log_size = brentq(lambda t: risk(np.exp(t))(z)[0] - target, np.log(1e-9), np.log(1e3), xtol=1e-12)
-    return risk(np.exp(log_size))(z)[1]
+def _of_samples(lemma: Callable[[np.ndarray], Rows], n: int) -> Callable[..., Rows]:
+    """The table of what a lemma says of one sample from each population.
 
+    InputError where all losses of a sample are equal: no ball then differs from the mean.
+    """
 
-def _samples(populations: Populations, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """A sample of each population. InputError where all its losses are equal: no ball then differs from the mean."""
-    found = {tail: population.sample(n, rng) for tail, population in populations.items()}
-    for tail, z in found.items():
-        if z.min() == z.max():
-            raise InputError(f"{n} losses with {tail} tails are all {z[0]:.6g}: nothing to show")
-    return found
+    def table(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
+        samples = {tail: population.sample(n, rng) for tail, population in populations.items()}
+        for tail, z in samples.items():
+            if z.min() == z.max():
+                raise InputError(f"{n} losses with {tail} tails are all {z[0]:.6g}: nothing to show")
+        return ({"tail": tail, **row} for tail, z in samples.items() for row in lemma(z))
 
-
-def _kl(weights: np.ndarray) -> float:
-    """KL(Q‖P_n)."""
-    t = len(weights) * weights
-    return float(KL().phi(t).mean())
+    return table
 
 
 TABLES: dict[str, Callable[..., Rows]] = {
     "lemma1": coverage,
     "lemma2": expansion,
-    "lemma3": penalty,
-    "lemma4": duality,
-    "lemma5": temperature,
-    "weights": worst_weights,
+    "lemma3": _of_samples(penalty, SAMPLE),
+    "lemma4": _of_samples(duality, SAMPLE),
+    "lemma5": _of_samples(temperature, SAMPLE),
+    "weights": _of_samples(worst_weights, FEW),
 }

@@ -4,8 +4,6 @@ Reads   the csv files of evaluate.
 Writes  --output: one csv with all their rows, in the order given.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 from pathlib import Path

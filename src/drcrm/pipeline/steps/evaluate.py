@@ -14,8 +14,6 @@ like those logged, so the bound is by context. With replay's --split-unit row th
 on as well: the bound then speaks of the contexts that were logged.
 """
 
-from __future__ import annotations
-
 import argparse
 import warnings
 from collections.abc import Callable
@@ -67,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
     grid_rows = [{**key, "algorithm": algorithm, **row} for algorithm, (rows, _) in grids.items() for row in rows]
     chosen = {
         LOGGING: dict.fromkeys(options.selection, _losses(options.logging, X, labels, absent)),
-        **{algorithm: _chosen(*grid, options.selection) for algorithm, grid in grids.items()},
+        **{algorithm: by_selection for algorithm, (_, by_selection) in grids.items()},
         SKYLINE: dict.fromkeys(options.selection, _losses(options.skyline, X, labels)),
     }
     rows = [
@@ -112,10 +110,10 @@ def _heldout(options: argparse.Namespace, n_features: int, n_labels: int) -> tup
 
 def _grid(
     path: str, X, labels: np.ndarray, certify: Callable[..., dict], selections: list[str]
-) -> tuple[list[dict], dict[str, int]]:
-    """The fits of a grid with their losses and held-out scores, a row each, and the row that each score chooses.
+) -> tuple[list[dict], dict[str, dict]]:
+    """The fits of a grid with their losses and held-out scores, a row each, and by selection the row that it chooses.
 
-    The rows that the selections choose have a certificate.
+    That has a certificate, and the score that chose it; nothing where no value has a score.
     """
     fits = read_fits(path, len(SCORES))
     with located(path):
@@ -134,7 +132,8 @@ def _grid(
     chosen = dict(zip(SCORES, map(int, chosen), strict=True))
     for index in {chosen[selection] for selection in selections} - {-1}:
         rows[index] |= certify(ExponentialPolicy(fits["coef"][index]), choices=len(rows))
-    return rows, chosen
+    best = {by: rows[chosen[by]] if chosen[by] >= 0 else {} for by in selections}
+    return rows, {by: {**row, "score": row.get(by)} for by, row in best.items()}
 
 
 def _certificate(policy: ExponentialPolicy, heldout: BanditLog, **options) -> dict[str, float]:
@@ -148,10 +147,3 @@ def _certificate(policy: ExponentialPolicy, heldout: BanditLog, **options) -> di
     untranslated = heldout.Y.shape[1]  # logged costs are Hamming losses less the number of labels
     values = certificate.value + untranslated, certificate.bound + untranslated, certificate.effective_size
     return dict(zip(CERTIFICATE, values, strict=True))
-
-
-def _chosen(rows: list[dict], chosen: dict[str, int], selections: list[str]) -> dict[str, dict]:
-    """What each selection chooses of a grid, with the score it has; nothing where no value has a score."""
-    rows = {selection: rows[chosen[selection]] for selection in selections if chosen[selection] >= 0}
-    measured = {by: {name: row[name] for name in row if name in COLUMNS} for by, row in rows.items()}
-    return {by: {**measured[by], "score": rows[by][by]} if by in rows else {} for by in selections}

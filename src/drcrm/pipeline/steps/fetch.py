@@ -7,8 +7,6 @@ Writes  --output-train and --output-test: npz with X (dense, or the parts of a C
         labels (0 and 1); --origin: JSON, where each file came from, and its digest.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from importlib.metadata import version
@@ -19,9 +17,9 @@ import numpy as np
 from ...core.scales import largest_entries, unlike_scales
 from ...errors import InputError
 from ..dataset_formats import EMBEDDED, DatasetSpec, load
-from ..files import write_npz
+from ..files import write_json, write_npz
 from ..scaling import SCALES, scaled
-from ..sources import Source, file_digest, origin_of, read_record, write_record
+from ..sources import Source, file_digest, origin_of, read_record
 from . import assignment, require, whole
 
 
@@ -49,7 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    (X, labels), (X_test, labels_test) = _embedded(options) if options.embedded else _from_files(options)
+    parts, origin = _embedded(options) if options.embedded else _from_files(options)
+    if options.origin:
+        write_json(options.origin, origin)
+    (X, labels), (X_test, labels_test) = parts
     X, X_test = scaled(options.scale, X, X_test)
     numbered = [*range(1, X.shape[1] + 1), "constant"]
     if warning := unlike_scales(np.append(largest_entries(X), 1), numbered):
@@ -64,16 +65,13 @@ def _embedded(options: argparse.Namespace):
     for name, value in shape.items():
         asked = getattr(options, name)
         require(asked in (None, value), f"{options.embedded}: {name} is {value}, expected {asked}")
-    if options.origin:
-        write_record(options.origin, {options.embedded: {"from": f"scikit-learn {version('scikit-learn')}"}})
-    return train, test
+    return (train, test), {options.embedded: {"from": f"scikit-learn {version('scikit-learn')}"}}
 
 
 def _from_files(options: argparse.Namespace):
     labels = options.keep_labels or (options.labels and range(options.labels))
-    for name, value in vars(options).items():
-        if name in ("train", "test", "raw", "features"):
-            require(bool(value), f"--{name} is needed")
+    for name in ("train", "test", "raw", "features"):
+        require(bool(getattr(options, name)), f"--{name} is needed")
     require(bool(labels), "--labels or --keep-labels is needed")
     spec = DatasetSpec(
         features=options.features,
@@ -91,13 +89,8 @@ def _from_files(options: argparse.Namespace):
             if place is not None:
                 path.unlink(missing_ok=True)
         raise
-    if options.origin:
-        known = read_record(options.origin)
-        write_record(
-            options.origin,
-            {
-                name: origin_of(known.get(name, {}), place, file_digest(path), source, name)
-                for name, (path, place) in fetched.items()
-            },
-        )
-    return parts
+    known = read_record(options.origin) if options.origin else {}
+    return parts, {
+        name: origin_of(known.get(name, {}), place, file_digest(path), source, name)
+        for name, (path, place) in fetched.items()
+    }

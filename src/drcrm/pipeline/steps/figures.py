@@ -4,14 +4,12 @@ Reads   --metrics and --grids: csv from collect; --plan: JSON, as ``drcrm.report
 Writes  each --output, in the format of its suffix (pdf, svg, png).
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 
 from ...report.figure_data import DatasetResults
 from ...report.figures import FIGURES
-from ...report.pictures import check_formats, pictures
+from ...report.pictures import pictures
 from ...report.plan import Plan
 from ..columns import COLUMNS, GRID_COLUMNS
 from ..files import read_csv, write_bytes
@@ -27,7 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    check_formats(options.output)
     metrics, dataset = read_csv(options.metrics, COLUMNS), options.plan.datasets[0]
     for selection in options.plan.selections:
         require(

@@ -5,8 +5,6 @@ Writes  each --output, in the format of its suffix (pdf, svg, png); --output-sum
         reStructuredText, which takes in the svg and the table of the expected loss.
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +13,7 @@ from ...report import markup
 from ...report import printed_tables as printed
 from ...report.figure_data import DatasetResults
 from ...report.figures import overview
-from ...report.pictures import check_formats, pictures
+from ...report.pictures import pictures
 from ...report.plan import Plan
 from ...report.summary import restructured_text
 from ...report.tables import loss_table
@@ -33,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    check_formats(options.output)
     plan, selection = options.plan, options.plan.selections[0]
     metrics = plan.of_algorithms(read_csv(options.metrics, COLUMNS))
     for dataset in plan.datasets:

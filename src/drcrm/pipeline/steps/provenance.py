@@ -4,8 +4,6 @@ Reads   --config: JSON of the experiment, its data sets and its algorithms; the 
 Writes  --output: JSON; of the configuration the experiment's options and a digest of the whole.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import platform
@@ -17,7 +15,7 @@ import numpy  # noqa: F401  its BLAS is seen once it is loaded
 import scipy.linalg  # noqa: F401  so is that of scipy
 from threadpoolctl import threadpool_info
 
-from ..files import write_text
+from ..files import write_json
 from ..lookups import digest
 from . import json_object, require
 
@@ -46,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
         "blas": _blas(),
         "machine": platform.machine(),
     }
-    write_text(options.output, json.dumps(known, sort_keys=True, indent=2, ensure_ascii=False) + "\n")
+    write_json(options.output, known)
 
 
 def _git(project: Path, *command: str) -> str | None:

@@ -4,12 +4,10 @@ Reads   --table: csv from theory.
 Writes  each --output, in the format of its suffix (pdf, svg, png).
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 
-from ...report.pictures import check_formats, pictures
+from ...report.pictures import pictures
 from ...report.style import LEMMA_FIGURES
 from ...report.theory_figures import FIGURES
 from ..columns import LEMMA_COLUMNS
@@ -23,7 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    check_formats(options.output)
     table = read_csv(options.table, LEMMA_COLUMNS[LEMMA_FIGURES[options.figure].lemma])
     for path, content in pictures(FIGURES[options.figure], table, options.output).items():
         write_bytes(path, content)
