@@ -1,7 +1,5 @@
 """Distributionally robust counterfactual risk minimization: learning a better policy from the logs of an old one."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 __version__ = "0.1.0"

@@ -1,7 +1,5 @@
 """The one exception for input that is wrong, and warnings: messages for who gave the input, a line for each error."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The algorithms as scikit-learn estimators."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from inspect import cleandoc
 from typing import ClassVar

@@ -4,8 +4,6 @@ OpenBLAS and numpy choose their kernels by the processor. Those for AVX-512 sum 
 and logarithms of their own: the last bits differ, and with them a fit.
 """
 
-from __future__ import annotations
-
 from collections.abc import MutableMapping
 from pathlib import Path
 

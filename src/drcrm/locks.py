@@ -1,7 +1,5 @@
 """Who works in a folder: a lock that the system lifts when a process ends, however it ends."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 

@@ -1,7 +1,5 @@
 """The parts that algorithms play in an experiment, and the losses that they are judged by."""
 
-from __future__ import annotations
-
 LOGGING, SKYLINE = "logging", "skyline"  # π0 and full supervision
 ROLES = (LOGGING, SKYLINE)  # played beside the algorithms of the configuration
 BASELINE = "cips"  # the plain estimate, beside which figures are scaled

@@ -1,7 +1,5 @@
 """The held-out scores as scikit-learn scorers."""
 
-from __future__ import annotations
-
 from traceback import walk_stack
 from types import SimpleNamespace
 

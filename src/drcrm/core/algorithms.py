@@ -4,8 +4,6 @@ Schema, command line, scikit-learn estimators, tables and documents read them he
 a line in ``ESTIMATORS``.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 A bound is of E z, for independent z: of a policy that was fixed before, not learned from the same rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -4,8 +4,6 @@ It holds if the policy, and the cost model of a doubly robust estimate, were mad
 ball, the default, it holds as n → ∞ only.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

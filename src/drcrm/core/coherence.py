@@ -1,7 +1,5 @@
 """What makes φ a coherent divergence, asked of one's own on a grid of numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..errors import InputError

@@ -3,8 +3,6 @@
 φ is convex on t ≥ 0, with φ(1) = 0 ≤ φ(t); φ*(s) = sup_{t ≥ 0} st − φ(t). A ½ is where it is written, and nowhere else.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from numbers import Real

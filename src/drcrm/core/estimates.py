@@ -7,8 +7,6 @@ dr    R(z), z_i = m(x_i) + w_i (c_i − ĉ(x_i, y_i)), m(x) the policy's expecta
 dm    R(z), z_i = m(x_i)
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The value of a given policy, estimated from a log."""
 
-from __future__ import annotations
-
 from ..errors import InputError, warn_of
 from .cost_model import CostModel, label_effects
 from .design import importance_weights, judged

@@ -1,7 +1,5 @@
 """Exponential tilts of a distribution, and the one at a given divergence from it: the inner problem of the KL ball."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .numerics import exp

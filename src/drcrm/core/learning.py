@@ -1,7 +1,5 @@
 """Learning from a log: fits along an algorithm's grid, and the choice among them by held-out scores."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

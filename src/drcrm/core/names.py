@@ -1,7 +1,5 @@
 """Names of held-out scores, by what they are called in print: apart, so that tables do not depend on the numerics."""
 
-from __future__ import annotations
-
 UNMODELLED = {"ips": "IPS", "clipped_ips": "clipped IPS", "snips": "SNIPS", "clipped_snips": "clipped SNIPS"}
 SCORES = {  # by what they are called in print
     **UNMODELLED,

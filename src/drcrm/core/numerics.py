@@ -1,7 +1,5 @@
 """Arithmetic and reprs that the policy, the risks, the weights and the objective share."""
 
-from __future__ import annotations
-
 from inspect import signature
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The ball of any φ-divergence as a risk: max {E_Q z : D_φ(Q‖P_n) ≤ ε}."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

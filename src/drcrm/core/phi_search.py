@@ -5,8 +5,6 @@ Its minimum has the density t_i = φ*'((z_i − c)/γ) with Σ share t = 1 and �
 two searches, one in the other.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 LOWEST, HIGHEST = -700.0, 690.0  # log b

@@ -1,7 +1,5 @@
 """Exponential policies: π_Θ(y|x) ∝ e^{s(y)}, s(y) linear in the scores u = xᵀΘ; see :mod:`drcrm.core.actions`."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..errors import InputError

@@ -6,8 +6,6 @@ z_i, so it contains w_i. Two variances appear and are never mixed: V = (1/n) Σ 
 penalty. At V = 0 every gradient is w/n.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps

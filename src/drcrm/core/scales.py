@@ -1,7 +1,5 @@
 """The sizes of what is learned from: units, a constant, features of unlike scale, numbers beyond reason."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

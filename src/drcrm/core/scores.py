@@ -1,7 +1,5 @@
 """Off-policy scores of a policy on held-out logs, and choosing by them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

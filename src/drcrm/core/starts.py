@@ -1,7 +1,5 @@
 """Where a fit starts: Θ = 0, the logging policy, that policy tilted by a cost model, or an imitation of the log."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.optimize import brentq
 

@@ -1,7 +1,5 @@
 """Checks of arrays that come from outside, shared by the policy, the bandit log and the data sets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from numbers import Integral, Real
 

@@ -5,8 +5,6 @@ public code that learns with the implicit and the smoothed ones (of Sakhi et al.
 penalises the KL divergence from it.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The columns of the tables that runs and the theory leave."""
 
-from __future__ import annotations
-
 from ..core.names import SCORES
 from ..roles import LOSSES
 

@@ -1,7 +1,5 @@
 """What steps hand to each other as npz: labelled contexts, splits, policies, logs and fits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What rules and documents look up of an experiment in the completed configuration, and what rules tell the steps."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

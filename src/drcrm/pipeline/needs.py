@@ -5,8 +5,6 @@ what was used. The LibSVM format does not say how dense its rows are: at most NO
 non-zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil

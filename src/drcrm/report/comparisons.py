@@ -1,7 +1,5 @@
 """Means over seeds with their intervals, and paired comparisons to the best algorithm."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Sequence
 from typing import NamedTuple

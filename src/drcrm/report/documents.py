@@ -1,7 +1,5 @@
 """Pages on finished experiments: from their tables, options and provenance to Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 

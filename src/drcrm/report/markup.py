@@ -1,7 +1,5 @@
 """The languages that tables are printed in: Markdown, LaTeX (booktabs) and HTML."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape

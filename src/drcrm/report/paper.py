@@ -1,7 +1,5 @@
 """Our cells beside those of the paper and of the public POEM code, and in words where data or protocol differ."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib.resources import files
 

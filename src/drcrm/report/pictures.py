@@ -1,7 +1,5 @@
 """Figures as the content of files: the same bytes for the same figure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from io import BytesIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tables of an experiment: from its metrics to tidy frames, and from these to print by ``printed_tables``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import product
 

@@ -1,7 +1,5 @@
 """The Hamming loss: its translation to a logged cost, and that of a policy on labelled contexts, without sampling."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..core.policies import ExponentialPolicy

@@ -1,7 +1,5 @@
 """Supervised data turned into bandit feedback: the actions of a logging policy, pass after pass."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..core.log import BanditLog

@@ -3,8 +3,6 @@
 A step is a module with ``add_arguments(parser)`` and ``run(options)``; ``drcrm STEP`` calls them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import zlib

@@ -4,8 +4,6 @@ Reads   config.yaml of --project, and --configfile: what is added to it, as Snak
 Writes  nothing.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

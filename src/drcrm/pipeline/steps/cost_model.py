@@ -5,8 +5,6 @@ Writes  --output: npz with coef (features + 1, labels + 1), the label columns an
         intercept, which is 0 as one feature is constant, and the penalty chosen.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -7,8 +7,6 @@ Writes  --output: npz with, for the k grid values: grid (k,), coef (k, features,
         tilt (1,), the κ of the start.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from contextlib import nullcontext

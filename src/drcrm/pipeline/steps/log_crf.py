@@ -4,8 +4,6 @@ Reads   --train: labelled contexts; --split: which of them are π0's.
 Writes  --output: npz with coef (features + 1, labels), and absent, which labels had no positive and are logged as 0.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from ...simulation.crf import absent_labels, fit_crf

@@ -5,8 +5,6 @@ Writes  --output: npz of the log, distinct rows stored once: X with the constant
         cost, context (a row's context), and how often a row occurs in the training and in the held-out part.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -5,8 +5,6 @@ Reads   --train: labelled contexts; --split: which are trained on and which held
 Writes  --output: npz with coef (features + 1, labels), and C, the chosen value.
 """
 
-from __future__ import annotations
-
 import argparse
 
 import numpy as np

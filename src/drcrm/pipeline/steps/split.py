@@ -5,8 +5,6 @@ Writes  --output: npz with the context numbers logging, train and heldout. Under
         contexts come from the training part, under row from all.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from ...errors import located

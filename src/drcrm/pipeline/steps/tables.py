@@ -6,8 +6,6 @@ Writes  in the folder --output, as .csv, .md and .tex: expected_loss, greedy_los
         all runs. In the folder --pages each table as an html page, but those that would be empty.
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 from pathlib import Path

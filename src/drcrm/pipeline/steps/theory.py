@@ -4,8 +4,6 @@ Reads   --train: labelled contexts.
 Writes  --output: csv; what is in it, src/drcrm/simulation/theory.py says.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from ...errors import located
