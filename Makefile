@@ -32,7 +32,7 @@ demo: .venv/installed
 	@$(MAKE) --no-print-directory report EXPERIMENT=demo CONFIG=
 
 report: .venv/installed
-	@python -m drcrm check $(EXPERIMENT) $(WITH_CONFIG)
+	@drcrm check $(EXPERIMENT) $(WITH_CONFIG)
 	@$(SNAKEMAKE) $(EXPERIMENT) $(WITH_CONFIG)
 	@$(SNAKEMAKE) $(EXPERIMENT) --report results/$(EXPERIMENT)/report.html $(WITH_CONFIG) \
 		--report-stylesheet workflow/report/style.css

@@ -100,9 +100,10 @@ class CounterfactualEstimator(BaseEstimator):
         """Add the parameters and attributes that a class inherits to its docstring."""
         super().__init_subclass__(**options)
         shared = cleandoc(super(cls, cls).__doc__ or "").partition("----------\n")[2]
-        own = cleandoc(cls.__doc__ or "")
-        heading = "" if "\nParameters\n" in own else "\n\nParameters\n----------"
-        cls.__doc__ = f"{own}{heading}\n{shared}"
+        if cls.__doc__:
+            own = cleandoc(cls.__doc__)
+            heading = "" if "\nParameters\n" in own else "\n\nParameters\n----------"
+            cls.__doc__ = f"{own}{heading}\n{shared}"
 
     def fit(self, X, Y, propensity=None, cost=None, context=None, count=None, logging_policy=None, cost_model=None):
         """Fit to the quadruplets (x, y, p, c); features and costs are taken as given.

@@ -46,10 +46,10 @@ def require_routing(estimator: BaseEstimator) -> None:
     if get_config()["enable_metadata_routing"]:
         return
     for frame, _ in walk_stack(None):
-        found = frame.f_locals
+        variables = frame.f_locals
         searches = frame.f_globals.get("__name__", "").startswith("sklearn.model_selection.")
-        if searches and ("scoring" in found or hasattr(found.get("self"), "scoring")):
-            search = SimpleNamespace(**found) if "scoring" in found else found["self"]
+        if searches and ("scoring" in variables or hasattr(variables.get("self"), "scoring")):
+            search = SimpleNamespace(**variables) if "scoring" in variables else variables["self"]
             searched = getattr(search, "estimator", None)
             last = searched.steps[-1][1] if isinstance(searched, Pipeline) else searched
             if isinstance(last, type(estimator)) and (

@@ -104,7 +104,7 @@ def policy_certificate(
     InputError
         What is named in the arguments above, or no row with a weight.
     """
-    if estimate == "dm":
+    if isinstance(estimate, str) and estimate == "dm":
         raise InputError("estimate is 'dm', which has no certificate: none covers the error of a cost model")
     one_of(FEW, estimate, "estimate")
     one_of(UNITS, by, "by")

@@ -59,11 +59,9 @@ def off_policy_value(
     if not isinstance(risk, Risk | None):
         raise InputError(f"risk is {risk!r}, expected a risk such as KLBall(0.1), or None")
     policy, risk, clip = as_policy(policy), risk or MeanRisk(), as_clip(clip, log)
-    effects = None
-    if kind.uses_model:
-        if cost_model is None:
-            cost_model = CostModel().fit_log(log, label_intercepts=policy.intercept.any())
-        effects = label_effects(cost_model, log.X, log.Y.shape[1])
+    if kind.uses_model and cost_model is None:
+        cost_model = CostModel().fit_log(log, label_intercepts=policy.intercept.any())
+    effects = None if cost_model is None else label_effects(cost_model, log.X, log.Y.shape[1])
     design, log_prob, expected = judged(policy, log, effects)
     value = float(
         Objective(design, risk, as_weight(weight) or Clipped(clip), estimate).estimated(log_prob, expected)[0]

@@ -136,7 +136,7 @@ class Names:
         """Algorithms by their groups: these in the order in which all algorithms have them, those as they are given."""
         group = {name: self.look(name).group for name in algorithms}
         order = dict.fromkeys([*(self.look(name).group for name in self.algorithms), *group.values()])
-        return {each: found for each in order if (found := [name for name in group if group[name] == each])}
+        return {each: names for each in order if (names := [name for name in group if group[name] == each])}
 
     def dataset(self, dataset: str) -> str:
         """The name of a data set in print."""
