@@ -30,10 +30,11 @@ try:
 except InputError as error:
     sys.exit(str(error))
 
-# Jobs inherit it; those on a cluster set it again as they read this. The code of this folder runs, whichever is installed.
-os.environ["PYTHONPATH"] = os.pathsep.join([str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])])
-if not IS_MODULE:  # whose other jobs are another workflow's
+# Jobs inherit it; those on a cluster set it again as they read this. In a module the environment is the other
+# workflow's: there the command and its code are those that are installed.
+if not IS_MODULE:
     os.environ |= {
+        "PYTHONPATH": str(SOURCE),
         "DRCRM_LOCK": LOCK,
         # Memory of arrays is kept for the next ones (by glibc), not returned to the system after each.
         "MALLOC_MMAP_THRESHOLD_": str(2**25),
