@@ -33,7 +33,8 @@ def project_config(project: Path, given: Mapping, files: Sequence[str | Path]) -
         for path in (shipped, *files)
         for key, first, again in _doubles(_parsed(path, yaml.compose), [], set())
     ]
-    update_config(merged := read_config(shipped), given)
+    merged = usable(read_config(shipped), ())  # a copy: what YAML's anchors share is changed in one place alone
+    update_config(merged, given)
     try:
         config = complete(merged, schema)
     except InputError as error:
@@ -200,8 +201,11 @@ def _fill(value, schema: Mapping) -> None:
 
 def _of_key(key: str, schema: Mapping) -> Mapping:
     """What a schema says of a key of a map."""
-    rest = schema.get("additionalProperties")
-    return schema.get("properties", {}).get(key, rest if isinstance(rest, Mapping) else {})
+    for kind in [schema, *schema.get("oneOf", [])]:
+        rest = kind.get("additionalProperties")
+        if key in (known := kind.get("properties", {})) or isinstance(rest, Mapping):
+            return known.get(key, rest)
+    return {}
 
 
 def _fill_from_names(config: dict) -> None:
