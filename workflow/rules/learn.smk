@@ -72,7 +72,7 @@ rule classify:
 
 rule evaluate:
     input:
-        unpack(made),
+        unpack(learned),
         unpack(known_cost_model),
         code=code("evaluate"),
         test="resources/{dataset}/test.npz",
@@ -91,7 +91,7 @@ rule evaluate:
     resources:
         **asked("evaluate"),
     params:
-        made=lambda wildcards, input: lookups.made_options(config, {name: input[name] for name in made(wildcards)}),
+        learned=lambda wildcards, input: lookups.learned_options(config, {n: input[n] for n in learned(wildcards)}),
         known=lambda wildcards, input: f"--cost-model {input.cost_model}" if known_cost_model(wildcards) else "",
         selection=option("selection"),
         absent=option("absent_label_score"),
@@ -100,6 +100,6 @@ rule evaluate:
         "evaluate on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
     shell:
         "drcrm evaluate --test {input.test} --log {input.log} --logging {input.logging} --skyline {input.skyline}"
-        " {params.known} {params.made} --selection {params.selection} --absent-label-score {params.absent}"
+        " {params.known} {params.learned} --selection {params.selection} --absent-label-score {params.absent}"
         " --click-rates {params.clicks} --replay-count {wildcards.replays} --dataset {wildcards.dataset} --seed {wildcards.seed}"
         " --output {output.metrics} --output-grids {output.grids} 2> {log}"

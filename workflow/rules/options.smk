@@ -38,7 +38,7 @@ def known_to_fit(wildcards):
     return policy | known_cost_model(wildcards)
 
 
-def made(wildcards):
+def learned(wildcards):
     """The fits and classifiers of one run."""
     run = wildcards.dataset, int(wildcards.replays), int(wildcards.seed)
     algorithms = lookups.run_algorithms(config, wildcards.experiment, *run)

@@ -170,7 +170,9 @@ def unfit_actions(config: Mapping, _: Mapping, faults: Collection[Fault]) -> Ite
         if not _faulty_keys(faults, *path, "click_rates"):
             right, wrong = experiment["click_rates"]
             if right <= wrong:
-                yield Fault((*path, "click_rates"), f"{wrong:g} for a wrong action is not below {right:g} for the right")
+                yield Fault(
+                    (*path, "click_rates"), f"{wrong:g} for a wrong action is not below {right:g} for the right"
+                )
             elif vectors and (right, wrong) != (1, 0):
                 yield Fault((*path, "click_rates"), f"they are of one action of K, {vectors[0]!r} has label vectors")
         if experiment["absent_label_score"] == "half" and (single := [each for each in known if kinds[each]]):

@@ -25,7 +25,9 @@ def all_datasets(experiment: Mapping) -> list[str]:
 def all_runs(experiment: Mapping) -> list[Run]:
     """The runs of an experiment's tables and of its replay-count figure, each once."""
     curve = experiment.get("replay_curve", {"datasets": [], "counts": [], "seeds": 0})
-    tables = [(d, experiment["replay_count"], s) for d in experiment["datasets"] for s in range(seeds_of(experiment, d))]
+    tables = [
+        (d, experiment["replay_count"], s) for d in experiment["datasets"] for s in range(seeds_of(experiment, d))
+    ]
     figure = [(d, c, s) for d in curve["datasets"] for c in curve["counts"] for s in range(curve["seeds"])]
     return sorted(dict.fromkeys(tables + figure))
 
@@ -205,7 +207,7 @@ def fit_options(config: Mapping, name: str, algorithm: str) -> list[str]:
     )
 
 
-def made_options(config: Mapping, files: Mapping[str, str]) -> list[str]:
+def learned_options(config: Mapping, files: Mapping[str, str]) -> list[str]:
     """What evaluate is told of the files of a run's algorithms: its fits, and its classifiers."""
     kinds = {"fit": [], "classifier": []}
     for name, file in files.items():
