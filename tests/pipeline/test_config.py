@@ -82,6 +82,7 @@ class TestDefaults:
         assert config["run"] == ["demo"]
         assert config["theory"] == {"datasets": [], "repetitions": 2000, "seed": 0}
         assert config["datasets"]["toy"] == SMALL["datasets"]["toy"] | {
+            "actions": "labels",
             "drop_repeats": False,
             "sha256": {},
             "label": "toy",

@@ -180,7 +180,8 @@ def _typed(value, schema: Mapping):
         return [_typed(each, items) for each in value]
     if isinstance(value, str):
         for kind in kinds:
-            for parse in _SPELLINGS.get(str(kind.get("type")), ()):
+            types = kind.get("type", [])
+            for parse in _SPELLINGS.get(types if isinstance(types, str) else next(iter(types), ""), ()):
                 with suppress(KeyError, ValueError):
                     return parse(value)
     return deepcopy(value)
@@ -201,11 +202,8 @@ def _fill(value, schema: Mapping) -> None:
 
 def _of_key(key: str, schema: Mapping) -> Mapping:
     """What a schema says of a key of a map."""
-    for kind in [schema, *schema.get("oneOf", [])]:
-        rest = kind.get("additionalProperties")
-        if key in (known := kind.get("properties", {})) or isinstance(rest, Mapping):
-            return known.get(key, rest)
-    return {}
+    rest = schema.get("additionalProperties")
+    return schema.get("properties", {}).get(key, rest if isinstance(rest, Mapping) else {})
 
 
 def _fill_from_names(config: dict) -> None:

@@ -13,7 +13,7 @@ from ..core.names import SCORES
 from ..core.starts import STARTS
 from ..errors import InputError, printable
 from .files import check_file_name
-from .lookups import all_datasets, is_classifier, is_single
+from .lookups import is_classifier, is_single
 
 KINDS = {"datasets": "data set", "algorithms": "algorithm", "experiments": "experiment"}
 DEEPEST = 20  # keys over one another in a configuration
@@ -165,13 +165,14 @@ def unfit_actions(config: Mapping, _: Mapping, faults: Collection[Fault]) -> Ite
     """What of an experiment, or of the theory, is not for the actions that its data sets have."""
     kinds = {name: is_single(config, name) for name in config["datasets"]}
     for name, experiment in config["experiments"].items():
-        path, known = ("experiments", name), [each for each in all_datasets(experiment) if each in kinds]
+        path, curve = ("experiments", name), experiment.get("replay_curve", {})
+        known = [each for part in (experiment, curve) for each in part.get("datasets", []) if each in kinds]
         vectors = [each for each in known if not kinds[each]]
         if not _faulty_keys(faults, *path, "click_rates"):
             right, wrong = experiment["click_rates"]
             if right <= wrong:
                 yield Fault(
-                    (*path, "click_rates"), f"{wrong:g} for a wrong action is not below {right:g} for the right"
+                    (*path, "click_rates"), f"{wrong:g} for wrong actions is not below {right:g} for right ones"
                 )
             elif vectors and (right, wrong) != (1, 0):
                 yield Fault((*path, "click_rates"), f"they are of one action of K, {vectors[0]!r} has label vectors")

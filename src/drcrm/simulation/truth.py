@@ -88,7 +88,7 @@ class LabelTruth:
 
 
 class ClassTruth:
-    """One class a* of K: the loss is the error rate, the cost −1 for the right action, policies are softmax regressions.
+    """One class a* of K: the loss is the error rate, the cost −1 for the right action, policies softmax regressions.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class ClassTruth:
 
         Certain ones draw no random number.
         """
-        right = A == self.labels[context]
+        right = self.labels[context] == A
         if _checked(clicks) != CERTAIN:
             right = rng.random(len(right)) < np.where(right, *clicks)
         return -right.astype(float)

@@ -7,7 +7,7 @@ Writes  --output: csv with a row for each algorithm and selection: Hamming losse
         rates; --output-grids, if given: csv with a row for each
         value of each algorithm's grid, its held-out scores beside its losses.
 
-A chosen policy's ``estimate`` and ``bound`` are in the units of its losses: its doubly robust estimate, or without a cost
+A chosen policy's ``estimate`` and ``bound`` are in units of its losses: its doubly robust estimate, or without a cost
 model its self-normalised one, and the KL ball of that, which holds with probability 0.95 for all values of its grid
 together, as the number of contexts grows. Bounds can be too low where the ``effective_size``, in rows, is below some
 ten. All are empty where no held-out row has a weight, or all are of one context. A test loss is of contexts
