@@ -311,7 +311,7 @@ class TestOneActionOfK:
             complete(changed("experiments.choice", given, SINGLE), SCHEMA)
 
     def test_the_theory_is_of_label_vectors(self):
-        with pytest.raises(InputError, match=r"theory\.datasets: 'classes' has one action of K, expected label vectors"):
+        with pytest.raises(InputError, match=r"theory\.datasets: 'classes' has one action of K, expected label vec"):
             complete(SINGLE | {"theory": {"datasets": ["classes"]}}, SCHEMA)
 
     @pytest.mark.parametrize(
