@@ -31,7 +31,7 @@ def replay(
     """
     truth: Truth = as_truth(labels, policy.actions.options.get("n_actions"))
     if len(truth) != X.shape[0]:
-        raise InputError(f"Y has {len(truth)} rows, expected {X.shape[0]}")
+        raise InputError(f"labels has {len(truth)} rows, expected {X.shape[0]}")
     truth.check(policy)
     mean, kind = policy.marginals(X), policy.actions
     Y = np.concatenate([kind.check(kind.draw(mean, rng)) for _ in range(count)])

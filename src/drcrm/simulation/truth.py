@@ -138,7 +138,7 @@ class ClassTruth:
         right = self.labels[context] == A
         if _checked(clicks) != CERTAIN:
             right = rng.random(len(right)) < np.where(right, *clicks)
-        return -right.astype(float)
+        return np.where(right, -1.0, 0.0)
 
     def loss(self, cost: float, clicks: Rates = CERTAIN) -> float:
         """Return what a mean cost is in the units of the loss: (cost + right)/(right − wrong), an error rate."""
@@ -147,8 +147,8 @@ class ClassTruth:
 
     def check(self, policy) -> None:
         """Raise InputError for a policy of other actions."""
-        if policy.actions.shape != self.actions.shape:
-            raise InputError(f"the policy has {policy.actions}, expected {self.actions.shape[0]}")
+        if str(policy.actions) != str(self.actions):
+            raise InputError(f"the policy has {policy.actions}, expected {self.actions}")
 
     def losses(self, policy, X, absent: np.ndarray | None = None) -> dict[str, float]:
         """Return expected and greedy loss, 1 − π(a*|x) and 1[a ≠ a*] of the most probable a."""
