@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,15 +25,22 @@ def all_datasets(experiment: Mapping) -> list[str]:
 def all_runs(experiment: Mapping) -> list[Run]:
     """The runs of an experiment's tables and of its replay-count figure, each once."""
     curve = experiment.get("replay_curve", {"datasets": [], "counts": [], "seeds": 0})
-    tables = [(d, experiment["replay_count"], s) for d in experiment["datasets"] for s in range(experiment["seeds"])]
+    count = experiment["replay_count"]
+    tables = [(d, count, s) for d in experiment["datasets"] for s in range(seeds_of(experiment, d))]
     figure = [(d, c, s) for d in curve["datasets"] for c in curve["counts"] for s in range(curve["seeds"])]
     return sorted(dict.fromkeys(tables + figure))
+
+
+def seeds_of(experiment: Mapping, dataset: str) -> int:
+    """How many seeds of a data set are in an experiment's tables."""
+    seeds = experiment["seeds"]
+    return seeds[dataset] if isinstance(seeds, Mapping) else seeds
 
 
 def run_algorithms(config: Mapping, name: str, dataset: str, replays: int, seed: int) -> list[str]:
     """The algorithms of a run: those of the tables and of the ablation where it enters them, else of the curve."""
     experiment = config["experiments"][name]
-    in_tables = dataset in experiment["datasets"] and seed < experiment["seeds"]
+    in_tables = dataset in experiment["datasets"] and seed < seeds_of(experiment, dataset)
     if not (in_tables and replays == experiment["replay_count"]):
         return shown_algorithms(config, name, "replay_count")
     in_ablation = seed < experiment.get("ablation", {"seeds": 0})["seeds"]
@@ -73,8 +81,18 @@ def uses_cost_model(config: Mapping, name: str) -> bool:
     return modelled or any(score.startswith("dr") for score in experiment["selection"])
 
 
+def is_classifier(config: Mapping, algorithm: str) -> bool:
+    """Whether an algorithm is a classifier, in place of an estimator."""
+    return "classifier" in config["algorithms"].get(algorithm, {})
+
+
+def is_single(config: Mapping, dataset: str) -> bool:
+    """Whether an action of a data set is one of its classes, in place of a vector of labels."""
+    return config["datasets"][dataset].get("actions") == "single"
+
+
 def n_labels(config: Mapping, dataset: str) -> int:
-    """How many labels a data set has."""
+    """How many labels, or classes, a data set has."""
     labels = config["datasets"][dataset]["labels"]
     return labels if isinstance(labels, int) else len(labels)
 
@@ -99,7 +117,7 @@ def planned(config: Mapping, name: str, part: str, datasets: Sequence[str] = ())
     """The plan of an experiment's ``tables``, its ``overview``, or a figure by its name, of these data sets or all."""
     experiment = config["experiments"][name]
     datasets, selections = datasets or experiment["datasets"], experiment["selection"]
-    shown = {"algorithms": shown_algorithms(config, name, part), **runs_shown(experiment, part)}
+    shown = {"algorithms": shown_algorithms(config, name, part), **runs_shown(experiment, part, datasets)}
     names = looks(config, name, all_datasets(experiment) if part == "tables" else datasets)
     if part == "tables":
         known = {each: config["datasets"][each] for each in datasets}
@@ -127,11 +145,16 @@ def looks(config: Mapping, name: str, datasets: Sequence[str]) -> Names:
     return Names(drawn, {each: label(config, each) for each in datasets})
 
 
-def runs_shown(experiment: Mapping, part: str) -> dict[str, object]:
-    """The seeds and replay counts of a part: those of the replay-count curve, of the ablation, or of the tables."""
+def runs_shown(experiment: Mapping, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:
+    """The seeds and replay counts of a part: those of the replay-count curve, of the ablation, or of the tables.
+
+    Where the experiment has seeds by data set, so are these, of the data sets that are given, by default all.
+    """
     if part == "replay_count":
         return {key: experiment["replay_curve"][key] for key in ("seeds", "counts")}
-    seeds = experiment["seeds"] if part != "ablation" else min(experiment["ablation"]["seeds"], experiment["seeds"])
+    most = experiment["ablation"]["seeds"] if part == "ablation" else math.inf
+    of_each = {each: min(most, seeds_of(experiment, each)) for each in datasets or experiment["datasets"]}
+    seeds = of_each if isinstance(experiment["seeds"], Mapping) else max(of_each.values())
     return {"seeds": seeds, "counts": [experiment["replay_count"]]}
 
 
@@ -152,6 +175,7 @@ def fetch_options(config: Mapping, dataset: str) -> list[str]:
     given = config["datasets"][dataset]
     labels = {"labels" if isinstance(given["labels"], int) else "keep-labels": given["labels"]}
     known = {key: given.get(key) for key in ("embedded", "train", "test", "features")} | labels
+    known |= {"actions": "single"} if is_single(config, dataset) else {}
     known |= {key: given.get(key) for key in ("url", "rows", "scale")}
     digests = [f"{name}={digest}" for name, digest in given["sha256"].items()]
     return [*_flags({**known, "sha256": digests}), *["--drop-repeats"] * given["drop_repeats"]]
@@ -161,6 +185,11 @@ def heldout_options(experiment: Mapping) -> list[str]:
     """What replay is told of what it holds out: a share of its rows, or the contexts that the split has drawn."""
     unit = experiment["split_unit"]
     return _flags({"split-unit": unit, "heldout-fraction": experiment["heldout_fraction"] if unit == "row" else None})
+
+
+def classifier_options(config: Mapping, algorithm: str) -> list[str]:
+    """What classify is told: the classifier, and by what else than their costs its rows are weighted."""
+    return _flags({key: config["algorithms"][algorithm].get(key) for key in ("classifier", "weights")})
 
 
 def fit_options(config: Mapping, name: str, algorithm: str) -> list[str]:
@@ -175,6 +204,14 @@ def fit_options(config: Mapping, name: str, algorithm: str) -> list[str]:
             "stopping": experiment["stopping"],
         }
     )
+
+
+def learned_options(config: Mapping, files: Mapping[str, str]) -> list[str]:
+    """What evaluate is told of the files of a run's algorithms: its fits, and its classifiers."""
+    kinds = {"fit": [], "classifier": []}
+    for name, file in files.items():
+        kinds["classifier" if is_classifier(config, name) else "fit"].append(f"{name}={file}")
+    return _flags(kinds)
 
 
 def _flags(options: Mapping[str, object]) -> list[str]:
