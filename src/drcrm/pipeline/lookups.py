@@ -10,7 +10,7 @@ from ..core.algorithms import find_estimator
 from ..core.names import SCORES
 from ..report.plan import PROTOCOL, Plan
 from ..report.style import FIGURE_TITLES, Names
-from ..roles import REFERENCE
+from ..roles import LABELS, REFERENCE, SINGLE
 
 Run = tuple[str, int, int]  # data set, replay count, seed
 LOOKS = ("label", "colour", "marker", "group")
@@ -99,7 +99,7 @@ def planned(config: Mapping, name: str, part: str, datasets: Sequence[str] = ())
     """The plan of an experiment's ``tables``, its ``overview``, or a figure by its name, of these data sets or all."""
     experiment = config["experiments"][name]
     datasets, selections = datasets or experiment["datasets"], experiment["selection"]
-    shown = {"algorithms": shown_algorithms(config, name, part), **runs_shown(experiment, part)}
+    shown = {"algorithms": shown_algorithms(config, name, part), **runs_shown(experiment, part, datasets)}
     names = looks(config, name, all_datasets(experiment) if part == "tables" else datasets)
     if part == "tables":
         known = {each: config["datasets"][each] for each in datasets}
@@ -112,8 +112,9 @@ def planned(config: Mapping, name: str, part: str, datasets: Sequence[str] = ())
             grids={each: config["algorithms"][each].get("grid", []) for each in experiment["algorithms"]},
             papers={key: (each["paper"], each.get("differs", "")) for key, each in known.items() if "paper" in each},
         )
-    shown["labels"] = {each: n_labels(config, each) for each in datasets}
+    shown["translations"] = {each: translation(config, name, each) for each in datasets}
     if part == "overview":
+        shown["log"] = log_in_words(config, name, datasets)
         return Plan(datasets, selections[:1], **shown, names=names, title=name)
     if part == "ablation":
         names = replace(names, starts=all_starts(config["algorithms"], experiment))
@@ -124,26 +125,71 @@ def looks(config: Mapping, name: str, datasets: Sequence[str]) -> Names:
     """How an experiment's algorithms are drawn, and what they and data sets are called."""
     algorithms = {each: config["algorithms"][each] for each in all_algorithms(config, name)}
     drawn = {key: {part: each[part] for part in LOOKS} for key, each in algorithms.items()}
-    return Names(drawn, {each: label(config, each) for each in datasets})
+    kinds = {each: actions(config, each) for each in datasets}
+    return Names(drawn, {each: label(config, each) for each in datasets}, actions=kinds)
 
 
-def runs_shown(experiment: Mapping, part: str) -> dict[str, object]:
+def runs_shown(experiment: Mapping, part: str, datasets: Sequence[str]) -> dict[str, object]:
     """The seeds and replay counts of a part: those of the replay-count curve, of the ablation, or of the tables."""
     if part == "replay_count":
         return {key: experiment["replay_curve"][key] for key in ("seeds", "counts")}
-    seeds = experiment["seeds"] if part != "ablation" else min(experiment["ablation"]["seeds"], experiment["seeds"])
-    return {"seeds": seeds, "counts": [experiment["replay_count"]]}
+    most = experiment["ablation"]["seeds"] if part == "ablation" else None
+    seeds = {each: min(filter(None, (most, seeds_of(experiment, each)))) for each in datasets}
+    numbers = set(seeds.values())
+    return {"seeds": numbers.pop() if len(numbers) == 1 else seeds, "counts": [experiment["replay_count"]]}
+
+
+def seeds_of(experiment: Mapping, dataset: str) -> int:
+    """How many seeds the tables of an experiment have of a data set: a number for all, or one of a map."""
+    seeds = experiment["seeds"]
+    return seeds[dataset] if isinstance(seeds, Mapping) else seeds
+
+
+def actions(config: Mapping, dataset: str) -> str:
+    """What an action of a data set is."""
+    return config["datasets"][dataset].get("actions", LABELS)
+
+
+def click_rates(config: Mapping, name: str) -> tuple[float, float]:
+    """How often the right action and another are clicked."""
+    right, wrong = config["experiments"][name].get("click_rates", (1, 0))
+    return right, wrong
+
+
+def translation(config: Mapping, name: str, dataset: str) -> tuple[float, float]:
+    """The unit and the offset of an expected logged cost, unit · loss − offset."""
+    if actions(config, dataset) == LABELS:
+        return 1, n_labels(config, dataset)
+    right, wrong = click_rates(config, name)
+    return right - wrong, right
+
+
+def log_in_words(config: Mapping, name: str, datasets: Sequence[str]) -> str:
+    """What is unusual about the log, or nothing: sharper or softer scores of π0, clicks where an action is one of K."""
+    sharpness, (right, wrong) = config["experiments"][name].get("logging_sharpness", 1), click_rates(config, name)
+    clicked = (right, wrong) != (1, 0) and any(actions(config, each) == SINGLE for each in datasets)
+    said = [f"π0's scores × {sharpness:g}"] * (sharpness != 1)
+    said += [f"clicks with probability {right:g} for the right action, {wrong:g} for another"] * clicked
+    return ", ".join(said)
 
 
 def caption_words(config: Mapping, name: str, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:
     """What a caption says of a part: data sets, selections, seeds, replay counts, what was held out and certified."""
     experiment = config["experiments"][name]
+    datasets = datasets or experiment["datasets"]
+    names, runs = looks(config, name, datasets), runs_shown(experiment, part, datasets)
+    seeds = runs["seeds"] if isinstance(runs["seeds"], Mapping) else dict.fromkeys(datasets, runs["seeds"])
     return {
-        "data": ", ".join(label(config, each) for each in datasets or experiment["datasets"]),
+        "data": ", ".join(map(names.dataset, datasets)),
+        "actions": {kind: ", ".join(map(names.dataset, of)) for kind, of in names.by_actions(datasets).items()},
+        "loss": names.word("loss", datasets),
+        "supervised": names.word("supervised", datasets),
+        "log": log_in_words(config, name, datasets),
+        "seeds": names.seeds(seeds),
+        "counts": runs["counts"],
         "selection": [SCORES[each] for each in experiment["selection"]],
         "held_out": experiment["split_unit"],
         "certified": "the doubly robust estimate" if uses_cost_model(config, name) else "SNIPS",
-        **runs_shown(experiment, part),
     }
 
 
