@@ -62,7 +62,7 @@ WITH_OVERVIEW = ("beyond", "made")  # pages that open on the overview
 FAMILIES = {  # pages of several experiments, NAME and each NAME_…, and the algorithms of their figure
     "single_choice": (
         *("cips", "kl_dro", "snips", "dm", "dr", "kl_dro_dr"),
-        *("importance_weighted_linear", "importance_weighted_trees"),
+        *("importance_weighted", "importance_weighted_trees"),
     )
 }
 

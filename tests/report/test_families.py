@@ -24,12 +24,12 @@ ERRORS = {  # in %, at η of 0.25, 1 and 4: on satimage; the other sets have 0.4
     "dm": (11.8, 12.4, 33.0),
     "dr": (11.7, 12.1, 29.0),
     "kl_dro_dr": (11.6, 11.9, 27.0),
-    "importance_weighted_linear": (12.6, 12.3, 13.2),
+    "importance_weighted": (12.6, 12.3, 13.2),
     "importance_weighted_trees": (7.6, 8.7, 10.4),
     "skyline": (12, 12, 12),
 }
 SETS = {"digits": 0.8, "pendigits": 0.4, "satimage": 1.0, "letter": 2.0}
-CLASSIFIERS = ("importance_weighted_linear", "importance_weighted_trees")
+CLASSIFIERS = ("importance_weighted", "importance_weighted_trees")
 SEEDS = {"digits": 20, "pendigits": 20, "satimage": 20, "letter": 5}
 
 
@@ -62,7 +62,7 @@ def looks() -> Names:
         "dm": ("DM", "#6699CC", "2"),
         "dr": ("DR", "#332288", "3"),
         "kl_dro_dr": ("KL-DRO, DR", "#CC3311", "H"),
-        "importance_weighted_linear": ("importance-weighted, linear", "#999933", "v"),
+        "importance_weighted": ("importance-weighted", "#999933", "v"),
         "importance_weighted_trees": ("importance-weighted, trees", "#AA4499", "^"),
     }
     drawn = {name: dict(zip(("label", "colour", "marker"), style, strict=True)) for name, style in styles.items()}

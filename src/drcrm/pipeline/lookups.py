@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,15 +25,23 @@ def all_datasets(experiment: Mapping) -> list[str]:
 def all_runs(experiment: Mapping) -> list[Run]:
     """The runs of an experiment's tables and of its replay-count figure, each once."""
     curve = experiment.get("replay_curve", {"datasets": [], "counts": [], "seeds": 0})
-    tables = [(d, experiment["replay_count"], s) for d in experiment["datasets"] for s in range(experiment["seeds"])]
+    tables = [
+        (d, experiment["replay_count"], s) for d in experiment["datasets"] for s in range(seeds_of(experiment, d))
+    ]
     figure = [(d, c, s) for d in curve["datasets"] for c in curve["counts"] for s in range(curve["seeds"])]
     return sorted(dict.fromkeys(tables + figure))
+
+
+def seeds_of(experiment: Mapping, dataset: str) -> int:
+    """How many seeds of a data set are in an experiment's tables."""
+    seeds = experiment["seeds"]
+    return seeds[dataset] if isinstance(seeds, Mapping) else seeds
 
 
 def run_algorithms(config: Mapping, name: str, dataset: str, replays: int, seed: int) -> list[str]:
     """The algorithms of a run: those of the tables and of the ablation where it enters them, else of the curve."""
     experiment = config["experiments"][name]
-    in_tables = dataset in experiment["datasets"] and seed < experiment["seeds"]
+    in_tables = dataset in experiment["datasets"] and seed < seeds_of(experiment, dataset)
     if not (in_tables and replays == experiment["replay_count"]):
         return shown_algorithms(config, name, "replay_count")
     in_ablation = seed < experiment.get("ablation", {"seeds": 0})["seeds"]
@@ -73,8 +82,13 @@ def uses_cost_model(config: Mapping, name: str) -> bool:
     return modelled or any(score.startswith("dr") for score in experiment["selection"])
 
 
+def is_single(config: Mapping, dataset: str) -> bool:
+    """Whether an action of a data set is one of its classes, in place of a vector of labels."""
+    return config["datasets"][dataset].get("actions") == "single"
+
+
 def n_labels(config: Mapping, dataset: str) -> int:
-    """How many labels a data set has."""
+    """How many labels, or classes, a data set has."""
     labels = config["datasets"][dataset]["labels"]
     return labels if isinstance(labels, int) else len(labels)
 
@@ -125,29 +139,21 @@ def looks(config: Mapping, name: str, datasets: Sequence[str]) -> Names:
     """How an experiment's algorithms are drawn, and what they and data sets are called."""
     algorithms = {each: config["algorithms"][each] for each in all_algorithms(config, name)}
     drawn = {key: {part: each[part] for part in LOOKS} for key, each in algorithms.items()}
-    kinds = {each: actions(config, each) for each in datasets}
+    kinds = {each: SINGLE if is_single(config, each) else LABELS for each in datasets}
     return Names(drawn, {each: label(config, each) for each in datasets}, actions=kinds)
 
 
-def runs_shown(experiment: Mapping, part: str, datasets: Sequence[str]) -> dict[str, object]:
-    """The seeds and replay counts of a part: those of the replay-count curve, of the ablation, or of the tables."""
+def runs_shown(experiment: Mapping, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:
+    """The seeds and replay counts of a part: those of the replay-count curve, of the ablation, or of the tables.
+
+    Where the experiment has seeds by data set, so are these, of the data sets that are given, by default all.
+    """
     if part == "replay_count":
         return {key: experiment["replay_curve"][key] for key in ("seeds", "counts")}
-    most = experiment["ablation"]["seeds"] if part == "ablation" else None
-    seeds = {each: min(filter(None, (most, seeds_of(experiment, each)))) for each in datasets}
-    numbers = set(seeds.values())
-    return {"seeds": numbers.pop() if len(numbers) == 1 else seeds, "counts": [experiment["replay_count"]]}
-
-
-def seeds_of(experiment: Mapping, dataset: str) -> int:
-    """How many seeds the tables of an experiment have of a data set: a number for all, or one of a map."""
-    seeds = experiment["seeds"]
-    return seeds[dataset] if isinstance(seeds, Mapping) else seeds
-
-
-def actions(config: Mapping, dataset: str) -> str:
-    """What an action of a data set is."""
-    return config["datasets"][dataset].get("actions", LABELS)
+    most = experiment["ablation"]["seeds"] if part == "ablation" else math.inf
+    of_each = {each: min(most, seeds_of(experiment, each)) for each in datasets or experiment["datasets"]}
+    seeds = of_each if isinstance(experiment["seeds"], Mapping) else max(of_each.values())
+    return {"seeds": seeds, "counts": [experiment["replay_count"]]}
 
 
 def click_rates(config: Mapping, name: str) -> tuple[float, float]:
@@ -158,16 +164,14 @@ def click_rates(config: Mapping, name: str) -> tuple[float, float]:
 
 def translation(config: Mapping, name: str, dataset: str) -> tuple[float, float]:
     """The unit and the offset of an expected logged cost, unit · loss − offset."""
-    if actions(config, dataset) == LABELS:
-        return 1, n_labels(config, dataset)
     right, wrong = click_rates(config, name)
-    return right - wrong, right
+    return (right - wrong, right) if is_single(config, dataset) else (1, n_labels(config, dataset))
 
 
 def log_in_words(config: Mapping, name: str, datasets: Sequence[str]) -> str:
     """What is unusual about the log, or nothing: sharper or softer scores of π0, clicks where an action is one of K."""
     sharpness, (right, wrong) = config["experiments"][name].get("logging_sharpness", 1), click_rates(config, name)
-    clicked = (right, wrong) != (1, 0) and any(actions(config, each) == SINGLE for each in datasets)
+    clicked = (right, wrong) != (1, 0) and any(is_single(config, each) for each in datasets)
     said = [f"π0's scores × {sharpness:g}"] * (sharpness != 1)
     said += [f"clicks with probability {right:g} for the right action, {wrong:g} for another"] * clicked
     return ", ".join(said)

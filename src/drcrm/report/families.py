@@ -121,7 +121,7 @@ def caption(family: Family) -> str:
     """What the figure shows."""
     plan, names = family.members[0].plan, family.names
     clicked = "".join(
-        f" A reward is in the lower row a click, with probability {right:g} for the right action, {wrong:g} for another."
+        f" In the lower row rewards are clicks, with probability {right:g} for the right action, {wrong:g} for another."
         for right, wrong in dict.fromkeys(rates for rates, _, _ in family.by_setting if rates != CERTAIN)
     )
     return (
