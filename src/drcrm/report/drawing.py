@@ -64,7 +64,7 @@ def level_handles(keys: Iterable[tuple[str, str]]) -> list[Line2D]:
 
 def limit_to(axes: Axes, frame: pd.DataFrame, end: float) -> None:
     """Let the axis hold the means and intervals of a frame, and end there, or at 0: no loss is below."""
-    bounds = frame[["low", "mean", "high"]].to_numpy().ravel()
+    bounds = frame[["low", "mean", "high"]].to_numpy(dtype=float).ravel()
     bounds = np.maximum(bounds[np.isfinite(bounds)], 0)
     if len(set(bounds)) > 1:
         margin = 0.05 * (bounds.max() - bounds.min())

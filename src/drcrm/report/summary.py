@@ -22,12 +22,12 @@ def what_was_compared(all_results: Sequence[DatasetResults]) -> str:
     first = all_results[0]
     learned = [_plain(first.plan.names.label(name)) for name in first.learned]
     data = _listed(_plain(results.plan.names.dataset(results.dataset)) for results in all_results)
-    log = f": {first.plan.log}" if first.plan.log else ""
+    log = f" The log: {first.plan.log}." if first.plan.log else ""
     passes = "one pass" if first.counts[0] == 1 else f"{first.counts[0]} passes"
     return (
         f"{_number(len(learned)).capitalize()} algorithm{'s' * (len(learned) > 1)} learned a policy from the log of "
         f"another policy, π0, on {data}: {_listed(learned)}. A log has what π0 did in {passes} over the training "
-        f"contexts, and what that cost{_plain(log)}. All is repeated with {_plain(first.plan.seeds_in_words)}."
+        f"contexts, and what that cost.{_plain(log)} All is repeated with {_plain(first.plan.seeds_in_words)}."
     )
 
 
