@@ -25,9 +25,8 @@ def all_datasets(experiment: Mapping) -> list[str]:
 def all_runs(experiment: Mapping) -> list[Run]:
     """The runs of an experiment's tables and of its replay-count figure, each once."""
     curve = experiment.get("replay_curve", {"datasets": [], "counts": [], "seeds": 0})
-    tables = [
-        (d, experiment["replay_count"], s) for d in experiment["datasets"] for s in range(seeds_of(experiment, d))
-    ]
+    count = experiment["replay_count"]
+    tables = [(d, count, s) for d in experiment["datasets"] for s in range(seeds_of(experiment, d))]
     figure = [(d, c, s) for d in curve["datasets"] for c in curve["counts"] for s in range(curve["seeds"])]
     return sorted(dict.fromkeys(tables + figure))
 
