@@ -44,6 +44,7 @@ from drcrm.pipeline.lookups import caption_words, planned
 from drcrm.report import documents
 from drcrm.report.figure_data import DatasetResults
 from drcrm.report.figures import FIGURES, overview
+from drcrm.report.study_figures import FIGURES as STUDY_FIGURES
 from drcrm.report.style import LEMMA_FIGURES, RC
 from drcrm.report.tables import ablation_table, all_tables
 from drcrm.report.theory_figures import FIGURES as THEORY_FIGURES
@@ -271,6 +272,13 @@ def write_theory_figures() -> None:
             write_figure(THEORY_FIGURES[shown](table), file)
 
 
+def write_study_figures() -> None:
+    """Draw the figures of studies, from their tables."""
+    for name, draw in STUDY_FIGURES.items():
+        with matplotlib.rc_context(RC):
+            write_figure(draw(read_csv(ROOT / f"docs/results/{name}.csv", [])), f"{name}.png")
+
+
 def provenance_block(name: str) -> str:
     return documents.provenance(provenance(name))
 
@@ -316,6 +324,7 @@ def main(arguments: list[str]) -> None:
     for name in finished():
         write_figures(name)
     write_theory_figures()
+    write_study_figures()
     for path, text in made.items():
         write_text(path, text)
 
