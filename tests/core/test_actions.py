@@ -227,7 +227,7 @@ def test_recounting_leaves_out_what_does_not_occur(kind, restricted):
 
 def test_a_log_knows_its_kind():
     X, p, c = np.ones((4, 2)), np.full(4, 0.5), -np.arange(4.0)
-    assert repr(BanditLog(X, [0, 1, 2, 1], p, c)) == "BanditLog(4 rows, 4 contexts, 2 features, 3 actions)"
+    assert repr(BanditLog(X, [0, 1, 2, 1], p, c)) == "BanditLog(4 rows, 4 contexts, 2 features, one of 3 actions)"
     assert BanditLog(X, [0, 1, 2, 1], p, c, n_actions=7).actions.shape == (7,)
     assert BanditLog(X, [0, 1, 2, 1], p, c, eligible=np.ones((4, 5), dtype=bool)).actions.shape == (5,)
     assert BanditLog(X, np.array([0.0, 1.0, 2.0, 1.0]), p, c).Y.tolist() == [0, 1, 2, 1]
@@ -246,22 +246,22 @@ GOOD = {"X": np.ones((3, 2)), "Y": [0, 2, 1], "propensity": np.full(3, 0.5), "co
         ({"Y": [0, np.nan, 1]}, "Y is nan in row 1"),
         ({"Y": [0, 1]}, "Y has 2 rows, expected 3"),
         ({"Y": ["a", "b", "a"]}, "Y is not an array of numbers, but of text such as 'a'"),
-        ({"n_actions": 2}, r"Y is 2 in row 1, expected .*(less than|below|at most|0 to|2 actions)"),
+        ({"n_actions": 2}, "Y is 2 in row 1, expected one of the 2 actions of the log, numbered from 0"),
         ({"n_actions": 0}, "n_actions is 0, expected a whole number of at least 1"),
         ({"n_actions": 2.5}, "n_actions is 2.5, expected a whole number"),
-        ({"n_actions": 4, "eligible": np.ones((3, 3), dtype=bool)}, "n_actions is 4.*3"),
-        ({"eligible": np.ones((2, 3), dtype=bool)}, r"eligible has shape \(2, 3\), expected \(3, "),
-        ({"eligible": np.ones(3, dtype=bool)}, r"eligible has shape \(3,\), expected"),
-        ({"eligible": [[True, True, True], [False, False, False], [True, True, True]]}, "eligible .*row 1|context 1"),
-        ({"eligible": [[1, 1, 1], [1, 1, 2], [1, 1, 1]]}, "eligible"),
-        ({"eligible": [[True, True, True], [True, True, False], [True, True, True]]}, r"Y is 2 in row 1.*eligible"),
-        ({"X": LISTS, "Y": [0, 1, 0]}, r"Y is 1 in row 1.*(list|action)"),
+        ({"n_actions": 4, "eligible": np.ones((3, 3), dtype=bool)}, "eligible has 3 columns, expected one for each of 4 actions"),
+        ({"eligible": np.ones((2, 3), dtype=bool)}, "eligible has 2 rows, expected 3"),
+        ({"eligible": np.ones(3, dtype=bool)}, r"eligible has shape \(3,\), expected \(rows, actions\)"),
+        ({"eligible": [[True, True, True], [False, False, False], [True, True, True]]}, "eligible has no action in row 1, expected at least one"),
+        ({"eligible": [[1, 1, 1], [1, 1, 2], [1, 1, 1]]}, "eligible has 2 in row 1, action 2, expected 0 or 1"),
+        ({"eligible": [[True, True, True], [True, True, False], [True, True, True]]}, "Y is 2 in row 1, expected an action that is eligible"),
+        ({"X": LISTS, "Y": [0, 1, 0]}, "Y is 1 in row 1, expected a place in its list of 1, from 0"),
         ({"X": LISTS, "Y": [0, 0, -1]}, "Y is -1 in row 2"),
-        ({"X": LISTS, "Y": np.zeros((3, 2))}, "Y has shape|Y is"),
-        ({"X": LISTS, "Y": [0, 0, 0], "n_actions": 3}, "n_actions"),
-        ({"X": LISTS, "Y": [0, 0, 0], "eligible": np.ones((3, 3), dtype=bool)}, "eligible"),
-        ({"Y": [[0, 1], [1, 0], [1, 1]], "n_actions": 2}, "n_actions"),
-        ({"Y": [[0, 1], [1, 0], [1, 1]], "eligible": np.ones((3, 2), dtype=bool)}, "eligible"),
+        ({"X": LISTS, "Y": np.zeros((3, 2))}, r"Y has shape \(3, 2\), expected \(3,\)"),
+        ({"X": LISTS, "Y": [0, 0, 0], "n_actions": 3}, "n_actions is for one action of K"),
+        ({"X": LISTS, "Y": [0, 0, 0], "eligible": np.ones((3, 3), dtype=bool)}, "eligible is for one action of K"),
+        ({"Y": [[0, 1], [1, 0], [1, 1]], "n_actions": 2}, "n_actions is for one action of K"),
+        ({"Y": [[0, 1], [1, 0], [1, 1]], "eligible": np.ones((3, 2), dtype=bool)}, "eligible is for one action of K"),
         ({"context": [0, 1, 3]}, "context is 3 in row 2"),
     ],
 )
@@ -319,7 +319,7 @@ def test_features_that_are_wrong_say_how(features, message):
         (lambda policy: policy.log_prob(np.ones((2, 2)), [[0, 1, 0], [1, 0, 0]]), "Y"),
         (
             lambda policy: policy.marginals(np.ones((2, 2)), eligible=np.ones((2, 2), dtype=bool)),
-            r"eligible .*\(2, 2\)",
+            "eligible has 2 columns, expected one for each of 3 actions",
         ),
         (
             lambda policy: policy.log_prob(np.ones((2, 2)), [0, 1], eligible=[[True, True, True], [True, False, True]]),
@@ -358,7 +358,7 @@ def test_a_policy_of_another_kind_is_refused():
         (SoftmaxPolicy(np.zeros((2, 4))), of_choices),
         (SoftmaxPolicy(np.zeros(3)), of_lists),
     ):
-        with pytest.raises(InputError, match="expected") as error:
+        with pytest.raises(InputError, match="expected|the policy is of .*, the log of") as error:
             judged(policy, log)
         assert "\n" not in str(error.value)
 
@@ -377,4 +377,4 @@ def test_a_kind_has_its_policy():
         assert type(policy) is kind
         assert as_policy(policy) is policy
         judged(policy, log)
-    assert repr(SoftmaxPolicy(np.zeros((2, 3)))) == "SoftmaxPolicy(2 features, 3 actions)"
+    assert repr(SoftmaxPolicy(np.zeros((2, 3)))) == "SoftmaxPolicy(2 features, one of 3 actions)"

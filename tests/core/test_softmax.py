@@ -235,10 +235,11 @@ def test_certificates_are_their_formulas(kind, judged_rows):
 @every_form
 def test_a_tilt_leaves_a_third_of_the_rows(kind, form):
     """Θ0 − κB, whose weights have the effective size n/3."""
-    choices, base, B = Choices.drawn(22, rows=300), drawn(23, scale=0.1), drawn(24)
+    choices = Choices.drawn(22, rows=300, contexts=100, actions=8)
+    base, B = drawn(23, (4, 8), 0.1), drawn(24, (4, 8))
     choices.propensity = choices.of_rows(choices.probabilities(base))
     log = getattr(choices, kind)(form)
-    shape = (4, 3) if kind == "single" else (12,)
+    shape = (4, 8) if kind == "single" else (32,)
     start, tilt = start_coef("model", Design(log), SoftmaxPolicy(base.reshape(shape)), B.reshape(shape), "auto")
     assert start == pytest.approx((base - tilt * B).reshape(shape), rel=1e-12)
     weight = choices.of_rows(choices.probabilities(base - tilt * B)) / choices.propensity
