@@ -64,7 +64,8 @@ def logged(given: Choices, seed: int = 0) -> Choices:
     rows = given.context
     given.A = (rng.random(len(rows))[:, None] < pi.cumsum(axis=1)[rows]).argmax(axis=1)
     given.propensity = given.of_rows(pi)
-    given.cost = given.of_rows(given.X @ B) - 4 + rng.normal(size=len(rows)) / 5
+    given.cost = given.of_rows(given.X @ B) + rng.normal(size=len(rows)) / 5
+    given.cost -= given.cost.max()
     return given
 
 
@@ -110,7 +111,7 @@ def test_conforms(name, kind, choices):
     theta, known = estimator.coef_.reshape(4, 4), offered(kind, given)
     expected = given.probabilities(theta)
     proba = by_action(kind, given, estimator.predict_proba(X, **known))
-    assert proba == pytest.approx(expected, rel=1e-10, abs=1e-300)
+    assert proba == pytest.approx(expected, rel=1e-10, abs=1e-80)
     assert proba.sum(axis=1) == pytest.approx(1, rel=1e-12)
     greedy = estimator.predict(X, **known)
     assert np.array_equal(greedy, estimator.policy_.greedy(X, **known))
@@ -167,7 +168,8 @@ def test_lists_are_learned_as_single_choices_are(name, choices):
     given = choices["single"]
     single, lists = fit(getattr(drcrm, name)(), "single", given), fit(getattr(drcrm, name)(), "lists", given)
     assert lists.objective_ == pytest.approx(single.objective_, rel=1e-6)
-    assert lists.coef_.reshape(4, 4) == pytest.approx(single.coef_, abs=1e-3)
+    learned = (given.probabilities(each.coef_.reshape(4, 4)) for each in (lists, single))
+    assert next(learned) == pytest.approx(next(learned), abs=1e-4)
     assert lists.tilt_ == (None if single.tilt_ is None else pytest.approx(single.tilt_, rel=1e-6))
 
 
@@ -203,6 +205,7 @@ def test_scores_are_minus_the_held_out_scores(kind, choices):
     held = logged(Choices.drawn(5, contexts=40, passes=2, actions=4, restricted=kind != "single"), 0)
     estimator = fit(DoublyRobustDRO(clip=3.0), kind, given)
     X, Y, known = fitted_to(kind, held)
+    known.pop("n_actions", None)  # the policy's
     scores = {by: estimator.score(X, Y, **held.rows, **known, by=by) for by in SCORES}
     theta = estimator.coef_.reshape(4, 4)
     weight = held.of_rows(held.probabilities(theta)) / held.propensity
@@ -290,8 +293,8 @@ def test_actions_that_do_not_occur_are_known_by_their_number(choices):
     assert (narrow.coef_.shape, wide.coef_.shape) == ((4, 2), (4, 6))
     assert wide.predict_proba(given.X).sum(axis=1) == pytest.approx(1, rel=1e-12)
     assert wide.coef_[:, 2:] == pytest.approx(np.repeat(wide.coef_[:, 2:3], 4, axis=1), abs=1e-6)
-    robust = DoublyRobustDRO().fit(given.X, given.A[few], **rows, n_actions=6)
-    assert np.isfinite(robust.coef_).all()
+    robust = DoublyRobustDRO(start="imitation").fit(given.X, given.A[few], **rows, n_actions=6)
+    assert robust.objective_ < np.mean(rows["cost"])
     by_mask = KLDRO().fit(given.X, given.A[few], **rows, eligible=np.ones((80, 6), dtype=bool))
     assert by_mask.coef_ == pytest.approx(wide.coef_, rel=1e-6, abs=1e-9)
 
@@ -371,12 +374,12 @@ LISTS = ActionLists(np.arange(7.0)[:, None], [0, 3, 4, 7])
         (
             CIPS(start="logging"),
             {"logging_policy": ExponentialPolicy(np.zeros((1, 3)))},
-            "the logging policy.*expected",
+            "the logging policy is of 3 labels, the log of one of 3 actions",
         ),
         (CIPS(start="logging"), {"logging_policy": SoftmaxPolicy(np.zeros((1, 4)))}, r"\(1, 4\).*expected \(1, 3\)"),
-        (CIPS(start="logging"), {"logging_policy": SoftmaxPolicy(np.zeros(1))}, "expected"),
+        (CIPS(start="logging"), {"logging_policy": SoftmaxPolicy(np.zeros(1))}, "is of lists of actions, the log"),
         (CIPS(estimate="dr"), {"cost_model": cost_model(np.zeros((1, 4)))}, r"shape \(1, 4\), expected \(1, 3\)"),
-        (CIPS(estimate="dr"), {"cost_model": cost_model(np.full((1, 3), np.nan))}, "coef_"),
+        (CIPS(estimate="dr"), {"cost_model": cost_model(np.full((1, 3), np.nan))}, "coef has nan in row 0, column 0"),
         (
             CIPS(estimate="dr"),
             {"cost_model": 3},
@@ -401,7 +404,11 @@ def test_scores_of_other_actions_are_refused(choices):
     estimator = fit(KLDRO(), "single", choices["single"])
     rows = {"propensity": [0.5, 0.5], "cost": [-1.0, 0.0]}
     X = choices["single"].X[:2]
-    for Y, message in (([0, 4], "Y is 4 in row 1"), ([[0, 1], [1, 0]], "Y"), ([0.5, 1], "Y is 0.5 in row 0")):
+    for Y, message in (
+        ([0, 4], "Y is 4 in row 1"),
+        ([[0, 1], [1, 0]], "Y|a vector of whole numbers"),
+        ([0.5, 1], "Y is 0.5 in row 0"),
+    ):
         with pytest.raises(InputError, match=message):
             estimator.score(X, Y, **rows)
     with pytest.raises(InputError, match="lists"):

@@ -88,7 +88,14 @@ def test_log_prob_is_never_above_zero_and_sums_to_1(scale):
 
 
 def test_scores_far_apart_do_not_overflow():
-    for u in ([0.0, 2e4, -3e4], [1e300, -1e300, 0.0], [-1e4, -1e4, -1e4], [710.0, 709.0, 0.0], [1e-300, 0.0, 0.0]):
+    for u in (
+        [0.0, 2e4, -3e4],
+        [1e300, -1e300, 0.0],
+        [-1e4, -1e4, -1e4],
+        [710.0, 709.0, 0.0],
+        [709.5, 709.5, 709.0],
+        [1e-300, 0.0, 0.0],
+    ):
         policy, listed = SoftmaxPolicy([u]), SoftmaxPolicy([1.0])
         expected = softmax(np.array([u]))
         lists = ActionLists(np.array(u)[:, None], [0, 3])
@@ -249,15 +256,24 @@ GOOD = {"X": np.ones((3, 2)), "Y": [0, 2, 1], "propensity": np.full(3, 0.5), "co
         ({"n_actions": 2}, "Y is 2 in row 1, expected one of the 2 actions of the log, numbered from 0"),
         ({"n_actions": 0}, "n_actions is 0, expected a whole number of at least 1"),
         ({"n_actions": 2.5}, "n_actions is 2.5, expected a whole number"),
-        ({"n_actions": 4, "eligible": np.ones((3, 3), dtype=bool)}, "eligible has 3 columns, expected one for each of 4 actions"),
+        (
+            {"n_actions": 4, "eligible": np.ones((3, 3), dtype=bool)},
+            "eligible has 3 columns, expected one for each of 4 actions",
+        ),
         ({"eligible": np.ones((2, 3), dtype=bool)}, "eligible has 2 rows, expected 3"),
-        ({"eligible": np.ones(3, dtype=bool)}, r"eligible has shape \(3,\), expected \(rows, actions\)"),
-        ({"eligible": [[True, True, True], [False, False, False], [True, True, True]]}, "eligible has no action in row 1, expected at least one"),
-        ({"eligible": [[1, 1, 1], [1, 1, 2], [1, 1, 1]]}, "eligible has 2 in row 1, action 2, expected 0 or 1"),
-        ({"eligible": [[True, True, True], [True, True, False], [True, True, True]]}, "Y is 2 in row 1, expected an action that is eligible"),
+        ({"eligible": np.ones(3, dtype=bool)}, r"eligible has shape \(3,\), expected"),
+        (
+            {"eligible": [[True, True, True], [False, False, False], [True, True, True]]},
+            "eligible has no action in row 1, expected at least one",
+        ),
+        ({"eligible": [[1, 1, 1], [1, 1, 2], [1, 1, 1]]}, r"eligible has 2 in row 1, .* 2, expected 0 or 1"),
+        (
+            {"eligible": [[True, True, True], [True, True, False], [True, True, True]]},
+            "Y is 2 in row 1, expected an action that is eligible",
+        ),
         ({"X": LISTS, "Y": [0, 1, 0]}, "Y is 1 in row 1, expected a place in its list of 1, from 0"),
         ({"X": LISTS, "Y": [0, 0, -1]}, "Y is -1 in row 2"),
-        ({"X": LISTS, "Y": np.zeros((3, 2))}, r"Y has shape \(3, 2\), expected \(3,\)"),
+        ({"X": LISTS, "Y": np.zeros((3, 2))}, r"Y has shape \(3, 2\), expected"),
         ({"X": LISTS, "Y": [0, 0, 0], "n_actions": 3}, "n_actions is for one action of K"),
         ({"X": LISTS, "Y": [0, 0, 0], "eligible": np.ones((3, 3), dtype=bool)}, "eligible is for one action of K"),
         ({"Y": [[0, 1], [1, 0], [1, 1]], "n_actions": 2}, "n_actions is for one action of K"),
@@ -358,7 +374,7 @@ def test_a_policy_of_another_kind_is_refused():
         (SoftmaxPolicy(np.zeros((2, 4))), of_choices),
         (SoftmaxPolicy(np.zeros(3)), of_lists),
     ):
-        with pytest.raises(InputError, match="expected|the policy is of .*, the log of") as error:
+        with pytest.raises(InputError, match=r"expected|the policy is of .*, the log of") as error:
             judged(policy, log)
         assert "\n" not in str(error.value)
 
