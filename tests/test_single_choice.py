@@ -481,9 +481,11 @@ def study():
 
 @pytest.mark.parametrize("kind", ["label_vectors", "single_choice", "action_lists"])
 def test_the_best_policy_is_approached(kind, study):
-    """30 times the rows: less than half the cost above the best policy's, and far less than π0's."""
+    """30 times the rows, four logs: less than half the cost above the best policy's, and a fifth of π0's."""
     few, many = 200, 6000
-    found = {(name, n): regret for name, n, regret in study.regrets(kind, 0, (few, many))}
+    rows = pd.DataFrame([row for seed in range(4) for row in study.regrets(kind, seed, (few, many))])
+    mean = rows.groupby([0, 1])[2].mean()
+    assert rows[2].min() > -1e-12
     for name in study.ALGORITHMS:
-        assert 0 <= found[name, many] < found[name, few] / 2
-        assert found[name, many] < found[study.LOGGING, many] / 5
+        assert mean[name, many] < mean[name, few] / 2
+        assert mean[name, many] < mean[study.LOGGING, many] / 5
