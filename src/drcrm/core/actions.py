@@ -94,11 +94,14 @@ class Actions(ABC):
         Of a row of scores: (q,), (K,) or ().
     effect_shape : tuple
         Of a row of effects, what a cost model says of a context.
+    order : "C" or "F"
+        In which order of memory scores are passed over fastest.
     has_intercept : bool
         Whether one would change anything.
     """
 
     shape: tuple[int, ...]
+    order = "C"
     has_intercept = True
 
     @property
@@ -348,6 +351,8 @@ class LabelVectors(Actions):
 class _OneOfMany(Actions):
     """What choices of one action share: s(a) = u_a, A(u) = log Σ_a e^{u_a}, μ the softmax of u, effects are costs."""
 
+    order = "F"
+
     def check(self, Y, rows=None, owner="the policy"):
         Y = check_integers(Y, np.size(Y), "Y")
         if rows is not None and len(Y) != rows:
@@ -368,7 +373,7 @@ class _OneOfMany(Actions):
 
     def log_partition(self, scores, buffers=None):
         """A(u) = log Σ_a e^{u_a}, and μ_a = e^{u_a − A(u)}; the largest score is taken off where it must be."""
-        mean, spare = np.empty((2, *scores.shape)) if buffers is None else buffers
+        mean, spare = (np.empty_like(scores), np.empty_like(scores)) if buffers is None else buffers
         with np.errstate(over="ignore"):
             exp(scores, out=mean)
             self.leave_out(mean, 0)
@@ -455,7 +460,7 @@ class SingleChoice(_OneOfMany):
 
     def leave_out(self, values, put):
         if self.eligible is not None:
-            values[~self.eligible] = put
+            np.copyto(values, put, where=~self.eligible)
 
     def asked(self, predict, m):
         return np.column_stack([predict(np.full(m, action)) for action in range(self.shape[0])])
@@ -483,7 +488,7 @@ class SingleChoice(_OneOfMany):
         return (passed > place[:, None]).argmax(axis=1)
 
     def row_map(self, Y, context, n_contexts) -> ChosenRows:
-        return ChosenRows(context * self.shape[0] + Y, context, (n_contexts, *self.shape), n_contexts)
+        return ChosenRows(Y * n_contexts + context, context, (*self.shape, n_contexts), self.sums)
 
 
 class ListedActions(_OneOfMany):
@@ -572,7 +577,7 @@ class ListedActions(_OneOfMany):
         return np.minimum(np.searchsorted(passed, place, side="right"), last) - self.starts[:-1]
 
     def row_map(self, Y, context, n_contexts) -> ChosenRows:
-        return ChosenRows(self.starts[context] + Y, context, (self.starts[-1],), n_contexts)
+        return ChosenRows(self.starts[context] + Y, context, (self.starts[-1],), self.sums)
 
 
 def actions_of(X, Y, n_actions: int | None = None, eligible=None) -> tuple[Features, Actions, np.ndarray]:
@@ -657,29 +662,30 @@ class ChosenRows:
     Parameters
     ----------
     position : integer array (n,)
-        Where the score of a row's action is, in scores as one vector.
+        Where the score of a row's action is, in the transposed scores as one vector.
     context : integer array (n,)
         Which of the m contexts a row belongs to.
     shape : tuple
-        Of the scores.
-    n_contexts : int
-        m.
+        Of the transposed scores.
+    sums : callable
+        Scores ↦ their sums over the actions of each context, (m,).
     """
 
-    def __init__(self, position: np.ndarray, context: np.ndarray, shape: tuple[int, ...], n_contexts: int):
-        self._position, self._context, self._shape, self._contexts = position, context, shape, n_contexts
+    def __init__(self, position: np.ndarray, context: np.ndarray, shape: tuple[int, ...], sums: Callable):
+        self._position, self._context, self._shape, self._sums = position, context, shape, sums
+        self._size = int(np.prod(shape))
 
     def to_rows(self, scores: np.ndarray, constant: np.ndarray | None = None) -> np.ndarray:
         """Return u_a − a_k, shape (n,), from scores u and constants a, (m,), of the contexts, if any."""
-        by_row = scores.ravel().take(self._position)
+        by_row = scores.T.ravel().take(self._position)
         if constant is not None:
             by_row -= constant.take(self._context)
         return by_row
 
     def to_contexts(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return sums of values (n,) over each action's rows, of the scores' shape, and over each context's, (m,)."""
-        by_action = np.bincount(self._position, values, int(np.prod(self._shape))).reshape(self._shape)
-        return by_action, np.bincount(self._context, values, self._contexts)
+        by_action = np.bincount(self._position, values, self._size).reshape(self._shape).T
+        return by_action, self._sums(by_action)
 
 
 class SparseRows:

@@ -40,9 +40,11 @@ class Design:
             if effects is not None:
                 _, effects = log.actions.select(occurs, effects)
             log = log.recount(log.count)
-        self.log, self.effects, self.intercept, self.trains = log, effects, intercept, trains
+        self.log, self.intercept, self.trains = log, intercept, trains
         self.shape = log.X.shape[1] + intercept, *log.actions.shape
-        self._buffers = np.empty((2, log.X.shape[0], *log.actions.shape)) if trains else None
+        scores, order = (log.X.shape[0], *log.actions.shape), log.actions.order
+        self._buffers = [np.empty(scores, order=order) for _ in range(2)] if trains else None
+        self.effects = None if effects is None else np.asarray(effects, order=order)
 
     @property
     def scales(self) -> np.ndarray:
@@ -67,7 +69,7 @@ class Design:
         coef = coef.reshape(self.shape)
         slopes, constant = (coef[:-1], coef[-1]) if self.intercept else (coef, None)
         if self.trains:
-            scores = np.ascontiguousarray((slopes.T @ self.log.X.T).T)
+            scores = np.asarray((slopes.T @ self.log.X.T).T, order=self.log.actions.order)
             if constant is not None:
                 scores += constant
         else:
