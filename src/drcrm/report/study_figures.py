@@ -23,6 +23,7 @@ def kinds(rows: pd.DataFrame) -> Figure:
     panels = figure.subplots(1, len(KINDS), sharex=True, sharey=True)
     for axes, (kind, title) in zip(panels, KINDS.items(), strict=True):
         axes.set_title(title)
+        axes.set_xlabel("n, logged rows")
         axes.set_xscale("log")
         axes.set_yscale("log", nonpositive="clip")
         for place, (name, look) in enumerate(LOOKS.items()):
@@ -36,7 +37,6 @@ def kinds(rows: pd.DataFrame) -> Figure:
                 axes.plot(part["n"], part["mean"], linewidth=1, **style)
     panels[0].set_ylim(rows["mean"].min() / 2, rows["mean"].max() * 1.5)
     panels[0].set_ylabel("expected cost above the best")
-    figure.supxlabel("n, logged rows")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(LOOKS))
     return figure
 
