@@ -46,6 +46,7 @@ from drcrm.report.families import Family, error_by_sharpness
 from drcrm.report.families import page as family_page
 from drcrm.report.figure_data import DatasetResults
 from drcrm.report.figures import FIGURES, overview
+from drcrm.report.study_figures import FIGURES as STUDY_FIGURES
 from drcrm.report.style import LEMMA_FIGURES, RC
 from drcrm.report.tables import ablation_table, all_tables
 from drcrm.report.theory_figures import FIGURES as THEORY_FIGURES
@@ -301,6 +302,13 @@ def write_theory_figures() -> None:
             write_figure(THEORY_FIGURES[shown](table), file)
 
 
+def write_study_figures() -> None:
+    """Draw the figures of studies, from their tables."""
+    for name, draw in STUDY_FIGURES.items():
+        with matplotlib.rc_context(RC):
+            write_figure(draw(read_csv(ROOT / f"docs/results/{name}.csv", [])), f"{name}.png")
+
+
 def provenance_block(name: str) -> str:
     return documents.provenance(provenance(name))
 
@@ -350,6 +358,7 @@ def main(arguments: list[str]) -> None:
         write_figures(name)
     write_family_figures()
     write_theory_figures()
+    write_study_figures()
     for path, text in made.items():
         write_text(path, text)
 

@@ -89,7 +89,7 @@ def test_the_committed_documents_are_those_that_the_committed_rows_make(monkeypa
     drawn = {Path(link).name for picture in pictures for link in picture.links.values()}
     drawn |= {f"{name}_overview.png" for name in build.finished() if build.experiment(name).overview}
     drawn |= {Path(family.link).name for family in build.families().values()}
-    drawn |= set(build.theory_figures())
+    drawn |= set(build.theory_figures()) | {f"{name}.png" for name in build.STUDY_FIGURES}
     assert drawn == {path.name for path in (ROOT / "docs/figures").iterdir()}
     assert max(path.stat().st_size for path in (ROOT / "docs/figures").iterdir()) <= 100_000
 
