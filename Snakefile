@@ -13,7 +13,8 @@ include: "workflow/rules/targets.smk"
 wildcard_constraints:
     experiment="|".join(config["experiments"]),
     dataset="|".join(config["datasets"]),
-    algorithm="|".join(config["algorithms"]),
+    algorithm="|".join(name for name in config["algorithms"] if not lookups.is_classifier(config, name)),
+    classifier="|".join(name for name in config["algorithms"] if lookups.is_classifier(config, name)),
     seed=r"\d+",
     replays=r"\d+",
     table="metrics|grids",

@@ -28,7 +28,7 @@ from naive import NaiveObjective
 from scipy import sparse
 
 from drcrm.core.bounds import FINITE_SAMPLE, upper_bound
-from drcrm.core.cost_model import CostModel, label_effects
+from drcrm.core.cost_model import CostModel, action_effects
 from drcrm.core.design import Design
 from drcrm.core.log import BanditLog, clipping_constant
 from drcrm.core.objective import Objective
@@ -153,7 +153,7 @@ def over_evaluations(report: Report, data: str, log: BanditLog) -> None:
 
 def estimates(report: Report, data: str, log: BanditLog) -> None:
     """What the other estimates cost beside ips: KL ball, along the same Θs, those of a fit's first 30 iterations."""
-    effects = label_effects(CostModel().fit_log(log), log.X, log.Y.shape[1])
+    effects = action_effects(CostModel().fit_log(log), log.X, log.actions)
     weight = Clipped(clipping_constant(log))
     ips = Objective(Design(log, trains=True), KLBall(0.01), weight)
     path = [fit(log, KLBall(0.01), iterations).coef for iterations in range(1, 31)]

@@ -30,7 +30,7 @@ FAULTS = {
     "χ² ball: a share of the radius is lost": ("(mass - 1) * (1 + radius)", "(mass - 1)"),
     "estimates: the sign of the residual": ("self.residual = cost - modelled", "self.residual = cost + modelled"),
     "cost model: the mean is not taken off": ("gram -= np.outer(mean, mean)", "gram -= 0"),
-    "starts: tilted the wrong way": ("base - tilt * model[:, :-1]", "base + tilt * model[:, :-1]"),
+    "starts: tilted the wrong way": ("base - tilt * design.log", "base + tilt * design.log"),
     "starts: another automatic tilt": ("EFFECTIVE = 1 / 3", "EFFECTIVE = 1 / 2"),
     "bounds: Bernstein's n, not n − 1": ("log_term / (3 * (n - 1))", "log_term / (3 * n)"),
     "certificates: the level of a single choice": (" / choices", " / 1"),

@@ -18,7 +18,7 @@ import pandas as pd
 from finished import Run
 
 from drcrm.core import starts
-from drcrm.core.cost_model import FOLDS, CostModel, label_effects
+from drcrm.core.cost_model import FOLDS, CostModel, action_effects
 from drcrm.core.design import Design
 from drcrm.core.log import BanditLog, clipping_constant
 from drcrm.core.objective import Objective
@@ -43,7 +43,7 @@ class Variants:
     def __init__(self, run: Run):
         self.run = run
         self.clip = clipping_constant(run.train)
-        self.effects = label_effects(run.model, run.train.X, run.train.Y.shape[1])
+        self.effects = action_effects(run.model, run.train.X, run.train.actions)
         self.base, _ = starts.start_coef("logging", Design(run.train), run.logging)
 
     def __iter__(self) -> Found:
@@ -55,7 +55,7 @@ class Variants:
         yield from self.tilts(tilt, standing)
 
     def start(self, tilt: float) -> np.ndarray:
-        return starts.tilted(self.base, self.run.model.coef_, tilt)
+        return self.base - tilt * self.run.train.actions.moving(self.run.model.coef_)
 
     def fit(self, tilt: float, clip: bool = True, effects: np.ndarray | None = None, **options) -> np.ndarray:
         """Return Θ of a fit, by default with the effects of the run's cost model."""
@@ -91,7 +91,7 @@ class Variants:
         for value in (1.0, 3.0):
             yield "tilt", f"{value:g}", self.run.loss(fits[value])
         heldout = self.run.heldout
-        score = HeldoutScores(heldout, self.clip, label_effects(self.run.model, heldout.X, heldout.Y.shape[1]))
+        score = HeldoutScores(heldout, self.clip, action_effects(self.run.model, heldout.X, heldout.actions))
         for of, policies in (("start", map(self.start, TILTS)), ("fit", fits.values())):
             scores = [score(coef) for coef in policies]
             for name in ("dr", "clipped_snips"):

@@ -16,7 +16,7 @@ import pandas as pd
 from finished import Run
 
 from drcrm.core.algorithms import Algorithm
-from drcrm.core.cost_model import label_effects
+from drcrm.core.cost_model import action_effects
 from drcrm.core.log import clipping_constant
 from drcrm.core.scores import SCORES, HeldoutScores, choose
 from drcrm.pipeline.files import read_npz
@@ -26,7 +26,7 @@ BESIDE = "clipped_snips"  # the score that others are compared with
 
 def rows(run: Run, algorithms: Mapping) -> Iterator[dict]:
     """The losses of what each score chooses along the grid of each algorithm."""
-    effects = label_effects(run.model, run.heldout.X, run.heldout.Y.shape[1])
+    effects = action_effects(run.model, run.heldout.X, run.heldout.actions)
     score = HeldoutScores(run.heldout, clipping_constant(run.train), effects)
     logged = run.loss(run.logging.coef)
     for name, algorithm in algorithms.items():

@@ -22,7 +22,6 @@ from drcrm.core.certificates import policy_certificate
 from drcrm.core.cost_model import CostModel
 from drcrm.core.log import BanditLog
 from drcrm.core.policies import ExponentialPolicy
-from drcrm.core.starts import tilted
 from drcrm.estimators import DoublyRobustDRO
 from drcrm.pipeline.dataset_formats import load_digits
 from drcrm.simulation.losses import expected_hamming
@@ -45,7 +44,7 @@ class Digits:
         confident, _ = draw_policies(self.X, self.labels, self.rng)
         self.logging = ExponentialPolicy(FLATTENED * confident.coef)
         self.model = CostModel().fit_log(self.log())
-        coefs = {tilt: tilted(self.logging.coef, self.model.coef_, tilt) for tilt in TILTS}
+        coefs = {tilt: self.logging.coef - tilt * self.model.coef_[:, :-1] for tilt in TILTS}
         self.policies = {tilt: ExponentialPolicy(coef) for tilt, coef in coefs.items()}
 
     def log(self) -> BanditLog:

@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import drcrm
 from drcrm import CIPS, KLDRO, BanditLog, CostModel, DoublyRobustDRO, ExponentialPolicy, HeldoutScorer, Shrunk
-from drcrm.core.cost_model import label_effects
+from drcrm.core.cost_model import action_effects
 from drcrm.core.estimates import DoublyRobust
 from drcrm.core.scores import SCORES, HeldoutScores
 from drcrm.core.weights import Clipped
@@ -58,7 +58,7 @@ def fit(estimator, log: BanditLog, **known):
 
 def by_hand(name: str, estimator, log: BanditLog) -> float:
     """A held-out score of a fitted estimator, from the core."""
-    effects = label_effects(estimator.cost_model_, log.X, 2) if name.startswith("dr") else None
+    effects = action_effects(estimator.cost_model_, log.X, log.actions) if name.startswith("dr") else None
     return HeldoutScores(log, estimator.clip_, effects)(estimator.coef_)[name]
 
 

@@ -6,6 +6,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "ExponentialPolicy": "core.policies",
+    "SoftmaxPolicy": "core.policies",
+    "ActionLists": "core.actions",
     "BanditLog": "core.log",
     "CIPS": "estimators",
     "POEM": "estimators",

@@ -10,17 +10,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from .core.actions import check_not_one_hot
 from .core.algorithms import ESTIMATORS, Algorithm
-from .core.cost_model import label_effects
+from .core.cost_model import action_effects
 from .core.divergences import Divergence
 from .core.learning import Learned, learn
 from .core.log import BanditLog
 from .core.optimiser import why_flat
-from .core.policies import ExponentialPolicy
+from .core.policies import LinearPolicy, policy_of
 from .core.scales import beyond_reason, far_from_zero, has_constant
 from .core.scores import SCORES, HeldoutScores
-from .core.validation import Features, above_zero, check_features, one_of, truth_value, whole_number
+from .core.validation import above_zero, one_of, truth_value, whole_number
 from .core.weights import CLIPPED, Weight, as_weight
 from .errors import InputError, warn
 from .scorers import require_routing
@@ -28,7 +27,7 @@ from .scorers import require_routing
 
 @dataclass(eq=False, repr=False)
 class CounterfactualEstimator(BaseEstimator):
-    """Learns an exponential policy from a bandit log by minimising a counterfactual risk with L-BFGS.
+    """Learns an exponential or a softmax policy from a bandit log by minimising a counterfactual risk with L-BFGS.
 
     Parameters
     ----------
@@ -46,7 +45,7 @@ class CounterfactualEstimator(BaseEstimator):
         M, at which weights are clipped where they are "clipped": by default the 90th over the 10th percentile of the
         logged propensities and at least e; None does not clip.
     fit_intercept : bool
-        Whether scores of labels have an intercept: by default not, as X is taken to have a constant column.
+        Whether scores of labels or actions have an intercept: by default not, as X is taken to have a constant column.
     max_iter : int
         L-BFGS iterations at most.
     tol : float
@@ -55,9 +54,9 @@ class CounterfactualEstimator(BaseEstimator):
 
     Attributes
     ----------
-    coef_ : array (d, q)
-        Θ.
-    intercept_ : array (q,)
+    coef_ : array (d, q), (d, K) or (D,)
+        Θ: a column for each label, for each of K actions, or one entry for each feature of listed actions.
+    intercept_ : array (q,), (K,) or ()
         0 without ``fit_intercept``.
     objective_ : float
         The minimised risk.
@@ -77,8 +76,12 @@ class CounterfactualEstimator(BaseEstimator):
 
     # What scikit-learn hands on where its metadata routing is enabled; not context, as searches split the rows of X;
     # sample_weight stands there since pipelines know of no score without.
-    __metadata_request__fit = dict.fromkeys(("propensity", "cost", "count", "logging_policy", "cost_model"), True)
-    __metadata_request__score = dict.fromkeys(("propensity", "cost", "count", "by"), True) | {"sample_weight": None}
+    __metadata_request__fit = dict.fromkeys(
+        ("propensity", "cost", "count", "logging_policy", "cost_model", "n_actions", "eligible"), True
+    )
+    __metadata_request__score = dict.fromkeys(("propensity", "cost", "count", "by", "eligible"), True) | {
+        "sample_weight": None
+    }
 
     _: KW_ONLY
     estimate: str = "ips"
@@ -105,7 +108,19 @@ class CounterfactualEstimator(BaseEstimator):
             heading = "" if "\nParameters\n" in own else "\n\nParameters\n----------"
             cls.__doc__ = f"{own}{heading}\n{shared}"
 
-    def fit(self, X, Y, propensity=None, cost=None, context=None, count=None, logging_policy=None, cost_model=None):
+    def fit(
+        self,
+        X,
+        Y,
+        propensity=None,
+        cost=None,
+        context=None,
+        count=None,
+        logging_policy=None,
+        cost_model=None,
+        n_actions=None,
+        eligible=None,
+    ):
         """Fit to the quadruplets (x, y, p, c); features and costs are taken as given.
 
         Costs are not translated: where none is below 0, the estimate "ips" is smallest for a policy that flees every
@@ -114,16 +129,16 @@ class CounterfactualEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X : array, DataFrame or CSR (m, d)
-            With a constant column, unless ``fit_intercept`` is set.
-        Y, propensity, cost, context, count
-            As those of :class:`drcrm.BanditLog`.
-        logging_policy : ExponentialPolicy, optional
+        X : array, DataFrame or CSR (m, d), or ActionLists
+            With a constant column, unless ``fit_intercept`` is set; lists of actions need none.
+        Y, propensity, cost, context, count, n_actions, eligible
+            As those of :class:`drcrm.BanditLog`: Y an array (n, q) of labels, or a vector (n,) of actions.
+        logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
             π0, for the starts "logging" and "model".
         cost_model : optional
             For the estimates "dr" and "dm" and the start "model": a ``CostModel``, or for the estimates alone any
-            object with ``predict`` and ``expectation`` whose cost is additive over labels; by default a CostModel
-            fitted to the log.
+            object with ``predict`` and ``expectation``, of label vectors one whose cost is additive over labels; by
+            default a CostModel fitted to the log.
 
         Raises
         ------
@@ -141,9 +156,12 @@ class CounterfactualEstimator(BaseEstimator):
         algorithm = self._algorithm()
         self._require("fit", Y=Y, propensity=propensity, cost=cost)
         algorithm.criteria()  # what is wrong with the parameters is said before the log is read
-        log = BanditLog(X, Y, propensity, cost, context, count)
+        log = BanditLog(X, Y, propensity, cost, context, count, n_actions, eligible)
         log = log.recount(log.count)
-        check_not_one_hot(log.Y)
+        log.actions.check_varied(log.Y)
+        if self.fit_intercept and not log.actions.has_intercept:
+            raise InputError(f"fit_intercept is True, expected False for {log.actions}: it would change nothing")
+        self._actions = log.actions.of_effects(log.actions.effect_shape)
         log, _ = log.merged()
         validate_data(self, X, skip_check_array=True)
         limits = {"clip": self.clip, "max_iter": self.max_iter, "tol": self.tol}
@@ -156,14 +174,16 @@ class CounterfactualEstimator(BaseEstimator):
         self._warn_of_how_it_ended(log, learned)
         return self
 
-    def score(self, X, Y, propensity=None, cost=None, context=None, count=None, by="clipped_snips") -> float:
+    def score(
+        self, X, Y, propensity=None, cost=None, context=None, count=None, by="clipped_snips", eligible=None
+    ) -> float:
         """Return minus a held-out score, what the policy promises to cost on rows it has not learned from.
 
         The higher, the better: scikit-learn's searches choose by it where its metadata routing is enabled.
 
         Parameters
         ----------
-        X, Y, propensity, cost, context, count
+        X, Y, propensity, cost, context, count, eligible
             As those of ``fit``, of other rows.
         by : str
             One of :data:`drcrm.core.scores.SCORES`, clipped with the M of the fit: by default clipped SNIPS,
@@ -173,40 +193,44 @@ class CounterfactualEstimator(BaseEstimator):
         -------
         float, in the units of the cost; NaN where no row has a weight.
         """
-        X = self._features(X)
+        self._check_columns(X)
         one_of(SCORES, by, "by")
         self._require("score", propensity=propensity, cost=cost)
-        log = BanditLog(X, Y, propensity, cost, context, count)
-        self.policy_.actions.check(log.Y)
+        log = BanditLog(X, Y, propensity, cost, context, count, **self._actions.options, eligible=eligible)
+        self._actions.check(log.Y)
         modelled = by.startswith("dr")
         if modelled and self.cost_model_ is None:
             raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")
-        effects = label_effects(self.cost_model_, log.X, log.Y.shape[1]) if modelled else None
+        effects = action_effects(self.cost_model_, log.X, log.actions) if modelled else None
         clip = np.inf if self.clip_ is None else self.clip_
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return -HeldoutScores(log, clip, effects, intercept=True)(self.policy_.stacked)[by]
 
     @property
-    def policy_(self) -> ExponentialPolicy:
+    def policy_(self) -> LinearPolicy:
         """The learned policy."""
         check_is_fitted(self)
-        return ExponentialPolicy(self.coef_, self.intercept_)
+        return policy_of(self._actions, self.coef_, self.intercept_)
 
-    def predict_proba(self, X) -> np.ndarray:
-        """Return the marginals P(y_l = 1 | x), shape (n, q)."""
-        return self.policy_.marginals(self._features(X))
+    def predict_proba(self, X, eligible=None) -> np.ndarray:
+        """Return P(y_l = 1 | x) of each label, shape (n, q), or P(a | x) of each action, shape (n, K) or (N,)."""
+        self._check_columns(X)
+        return self.policy_.marginals(X, eligible)
 
-    def predict(self, X) -> np.ndarray:
-        """Return the greedy actions, shape (n, q)."""
-        return self.policy_.greedy(self._features(X))
+    def predict(self, X, eligible=None) -> np.ndarray:
+        """Return the greedy actions, shape (n, q) or (n,)."""
+        self._check_columns(X)
+        return self.policy_.greedy(X, eligible)
 
-    def log_prob(self, X, Y) -> np.ndarray:
+    def log_prob(self, X, Y, eligible=None) -> np.ndarray:
         """Return log π(y_i | x_i), shape (n,)."""
-        return self.policy_.log_prob(self._features(X), Y)
+        self._check_columns(X)
+        return self.policy_.log_prob(X, Y, eligible=eligible)
 
-    def sample(self, X, random_state=None) -> np.ndarray:
-        """Draw one action for each row of X, shape (n, q)."""
-        return self.policy_.sample(self._features(X), random_state)
+    def sample(self, X, random_state=None, eligible=None) -> np.ndarray:
+        """Draw one action for each row of X, shape (n, q) or (n,)."""
+        self._check_columns(X)
+        return self.policy_.sample(X, random_state, eligible)
 
     def __sklearn_tags__(self):
         require_routing(self)
@@ -237,17 +261,16 @@ class CounterfactualEstimator(BaseEstimator):
                 hint = hint if method == "score" else ""
                 raise InputError(f"{type(self).__name__}.{method} needs {name}=, one for each logged row{hint}")
 
-    def _features(self, X) -> Features:
-        """X for a fitted estimator: InputError for what no fit takes, scikit-learn's errors for other columns."""
+    def _check_columns(self, X) -> None:
+        """Raise InputError for what no fit takes as X, and scikit-learn's errors for columns other than a fit's."""
         check_is_fitted(self)
-        checked = check_features(X)
+        self._actions.bind(X)
         validate_data(self, X, skip_check_array=True, reset=False)
-        return checked
 
     def _keep(self, learned: Learned) -> None:
         """Set the fitted attributes."""
         fits = learned.fits
-        self.coef_, self.intercept_ = fits.coef[0], np.zeros(fits.coef.shape[2])
+        self.coef_, self.intercept_ = fits.coef[0], np.zeros(fits.coef.shape[2:])
         if self.fit_intercept:
             self.coef_, self.intercept_ = self.coef_[:-1], self.coef_[-1]
         self.clip_, self.cost_model_ = learned.clip, learned.cost_model
@@ -268,7 +291,7 @@ class CounterfactualEstimator(BaseEstimator):
 
     def _warn_of_what_it_saw(self, log: BanditLog) -> None:
         """Warn of what lets a fit go wrong without a sign of it."""
-        if not self.fit_intercept and not has_constant(log.X):
+        if log.actions.has_intercept and not self.fit_intercept and not has_constant(log.X):
             warn("X has no constant column, and the policy no intercept: set fit_intercept=True, or append a constant")
         if columns := far_from_zero(log.X, getattr(self, "feature_names_in_", None)):
             warn(f"{columns}: standardise X, all but its constant")

@@ -23,14 +23,14 @@ class HeldoutScorer(BaseEstimator):
         One of :data:`drcrm.core.scores.SCORES`.
     """
 
-    __metadata_request__score = dict.fromkeys(("propensity", "cost", "count"), True) | {"estimator": UNUSED}
+    __metadata_request__score = dict.fromkeys(("propensity", "cost", "count", "eligible"), True) | {"estimator": UNUSED}
 
     def __init__(self, by: str = "clipped_snips"):
         self.by = by
 
-    def score(self, estimator, X, Y, propensity=None, cost=None, count=None) -> float:
+    def score(self, estimator, X, Y, propensity=None, cost=None, count=None, eligible=None) -> float:
         """Return minus the held-out score, the higher the better: arguments as those of the estimator's ``score``."""
-        rows = {"propensity": propensity, "cost": cost, "count": count}
+        rows = {"propensity": propensity, "cost": cost, "count": count, "eligible": eligible}
         return estimator.score(X, Y, by=self.by, **{name: each for name, each in rows.items() if each is not None})
 
     __call__ = score

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, off_policy_value
 from drcrm.core import cost_model
-from drcrm.core.cost_model import AFFORDABLE, FOLDS, PENALTIES, label_effects
+from drcrm.core.cost_model import AFFORDABLE, FOLDS, PENALTIES, action_effects
 from drcrm.errors import InputError
 
 FEATURES, LABELS = 5, 3
@@ -297,7 +297,7 @@ class Short(Additive):
 def test_a_model_of_ones_own_is_used_as_it_is():
     log = make_log(14)
     policy = ExponentialPolicy(np.random.default_rng(15).normal(size=(FEATURES, LABELS)))
-    effects = label_effects(Additive(), log.X, LABELS)
+    effects = action_effects(Additive(), log.X, log.actions)
     marginals = np.column_stack([policy.marginals(log.X), np.ones(len(log.X))])
     assert (effects * marginals).sum(axis=1) == pytest.approx(Additive().expectation(log.X, policy), rel=1e-12)
     weight = np.exp(policy.log_prob(log.X[log.context], log.Y)) / log.propensity

@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.optimize import brentq
 
 from drcrm import CostModel, ExponentialPolicy, off_policy_value
-from drcrm.core.cost_model import label_effects
+from drcrm.core.cost_model import action_effects
 from drcrm.core.design import Design
 from drcrm.core.estimates import ESTIMATES
 from drcrm.core.log import BanditLog, clipping_constant
@@ -72,7 +72,7 @@ def make_model(seed: int = 1, d: int = 5, q: int = 3) -> CostModel:
 
 
 def objective(log: BanditLog, risk, weight, estimate: str) -> Objective:
-    effects = label_effects(make_model(), log.X, log.Y.shape[1])
+    effects = action_effects(make_model(), log.X, log.actions)
     return Objective(Design(log, effects, trains=True), risk, weight, estimate)
 
 
@@ -88,7 +88,7 @@ def test_agrees_with_50_digits(entry, make):
     log = BanditLog(make(at["X"]), at["Y"], at["propensity"], at["cost"], at["context"], at["count"])
     coef, model = np.array(at["coef"]), CostModel()
     model.coef_ = np.array(at["B"])
-    effects = label_effects(model, log.X, log.Y.shape[1])
+    effects = action_effects(model, log.X, log.actions)
     for found in at["found"]:
         risk = KINDS[found["risk"]](found["radius"])
         value, gradient = Objective(Design(log, effects, trains=True), risk, Clipped(found["clip"]), found["estimate"])(

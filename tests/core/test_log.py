@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from drcrm import BanditLog, CostModel
-from drcrm.core.actions import check_not_one_hot
+from drcrm.core.actions import LabelVectors
 from drcrm.core.log import clipping_constant
 from drcrm.errors import InputError
 
@@ -37,11 +37,11 @@ def test_one_hot_actions_are_a_single_choice():
     rng = np.random.default_rng(0)
     Y = np.eye(4, dtype=np.uint8)[rng.integers(0, 4, 30)]
     with pytest.raises(InputError, match="every row of Y has exactly one 1: that is a single choice among 4 actions"):
-        check_not_one_hot(Y)
-    with pytest.raises(InputError, match="that is a single choice among 4 actions, which is not supported"):
+        LabelVectors(4).check_varied(Y)
+    with pytest.raises(InputError, match="single choice among 4 actions; give it as a vector of whole numbers"):
         CostModel().fit(np.ones((30, 1)), Y, cost=np.arange(30))
     for labels in (Y[:9], np.vstack([Y, np.ones((1, 4))]), Y[:1].repeat(30, axis=0), np.eye(2)[Y[:, 0]]):
-        check_not_one_hot(labels)  # few, not all, all the same, two labels
+        LabelVectors(labels.shape[1]).check_varied(labels)  # few, not all, all the same, two labels
 
 
 def test_clipping_constant_beyond_the_range_of_numbers():
@@ -122,7 +122,7 @@ GOOD = {"X": [[1.0], [2.0]], "Y": [[0], [1]], "propensity": [0.5, 1.0], "cost": 
         ({"X": np.empty((0, 3)), "Y": np.empty((0, 1)), "propensity": [], "cost": []}, r"X has shape \(0, 3\)"),
         ({"Y": [[0], [2]]}, "Y has 2 in row 1, label 0, expected 0 or 1"),
         ({"Y": [[0]]}, "Y has 1 rows, expected 2"),
-        ({"Y": [0, 1]}, r"Y has shape \(2,\)"),
+        ({"Y": [[[0]], [[1]]]}, r"Y has shape \(2, 1, 1\)"),
         ({"context": [0, 2]}, "context is 2 in row 1, expected a row of X, 0 to 1"),
         ({"context": [0, 0.5]}, "context is 0.5 in row 1, expected a whole number"),
         ({"count": [1, -1]}, "count is -1 in row 1, expected 0 or more"),

@@ -121,5 +121,5 @@ def test_a_policy_is_itself_or_that_of_an_estimator(random_policy):
     assert as_policy(policy) is policy
     assert as_policy(SimpleNamespace(policy_=policy)) is policy
     for other in (policy.coef, SimpleNamespace(), None):
-        with pytest.raises(InputError, match="expected an ExponentialPolicy or a fitted estimator"):
+        with pytest.raises(InputError, match="expected an ExponentialPolicy or a SoftmaxPolicy, or a fitted"):
             as_policy(other)

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from drcrm import BanditLog, CostModel, ExponentialPolicy
 from drcrm.core import optimiser
 from drcrm.core.algorithms import Algorithm
-from drcrm.core.cost_model import label_effects
+from drcrm.core.cost_model import action_effects
 from drcrm.core.learning import learn
 from drcrm.core.log import clipping_constant
 from drcrm.core.names import SCORES, UNMODELLED
@@ -135,7 +135,7 @@ def additive_model(seed: int = 7, features: int = 4, labels: int = 2) -> CostMod
 
 def score_all(log: BanditLog, coef: np.ndarray, clip: float, model: CostModel | None = None) -> dict[str, float]:
     """All held-out scores of Θ by name."""
-    effects = None if model is None else label_effects(model, log.X, log.Y.shape[1])
+    effects = None if model is None else action_effects(model, log.X, log.actions)
     return HeldoutScores(log, clip, effects)(coef)
 
 

@@ -15,7 +15,7 @@ from drcrm.core.algorithms import Algorithm
 from drcrm.core.design import Design
 from drcrm.core.learning import Learned, learn
 from drcrm.core.scales import feature_scales, spread
-from drcrm.core.starts import LARGEST, RIDGE, TILTS, automatic_tilt, effective_size, imitation, start_coef, tilted
+from drcrm.core.starts import LARGEST, RIDGE, TILTS, automatic_tilt, effective_size, imitation, start_coef
 from drcrm.errors import InputError
 
 FEATURES, LABELS = 4, 2
@@ -39,8 +39,12 @@ def random_model(seed: int = 1, labels: int = LABELS) -> CostModel:
     return model
 
 
+def tilted(log: BanditLog, base: ExponentialPolicy, model: CostModel, tilt: float) -> np.ndarray:
+    return start_coef("model", Design(log), base, model.coef_, tilt)[0]
+
+
 @pytest.mark.parametrize("tilt", [0.0, 0.5, 1.0, 7.0])
-def test_a_tilted_policy_is_the_base_times_a_power_of_the_modelled_cost(labelled, random_policy, tilt):
+def test_a_tilted_policy_is_the_base_times_a_power_of_the_modelled_cost(labelled, logged, random_policy, tilt):
     X, _ = labelled(2, n=9)
     base, model = random_policy(3), random_model()
     actions = np.array(list(product([0, 1], repeat=LABELS)))
@@ -49,13 +53,13 @@ def test_a_tilted_policy_is_the_base_times_a_power_of_the_modelled_cost(labelled
         rows = np.tile(action, (len(X), 1))
         unscaled[:, column] = np.exp(base.log_prob(X, rows) - tilt * model.predict(X, rows))
     expected = unscaled / unscaled.sum(axis=1, keepdims=True)
-    found = ExponentialPolicy(tilted(base.coef, model.coef_, tilt))
+    found = ExponentialPolicy(tilted(logged(2, n=9), base, model, tilt))
     for column, action in enumerate(actions):
         pi = np.exp(found.log_prob(X, np.tile(action, (len(X), 1))))
         assert pi == pytest.approx(expected[:, column], rel=1e-10)
 
 
-def test_a_tilted_policy_is_the_best_trade_of_modelled_cost_and_kl(labelled, random_policy):
+def test_a_tilted_policy_is_the_best_trade_of_modelled_cost_and_kl(labelled, logged, random_policy):
     """It minimises the expected modelled cost + KL(π‖π0)/κ, in each context: no other policy has less."""
     X, _ = labelled(4, n=7)
     base, model, tilt = random_policy(5), random_model(), 1.7
@@ -65,7 +69,7 @@ def test_a_tilted_policy_is_the_best_trade_of_modelled_cost_and_kl(labelled, ran
         kl = (p * np.log(p / p0) + (1 - p) * np.log((1 - p) / (1 - p0))).sum(axis=1)
         return (model.expectation(X, policy) + kl / tilt).sum()
 
-    best = tilted(base.coef, model.coef_, tilt)
+    best = tilted(logged(4, n=7), base, model, tilt)
     rng = np.random.default_rng(6)
     for scale in (1e-3, 0.1, 1.0):
         assert all(traded(best + scale * rng.normal(size=best.shape)) > traded(best) for _ in range(20))
@@ -132,7 +136,7 @@ def test_an_automatic_tilt_keeps_a_third_of_the_rows(counted, random_policy, see
     base = random_policy(seed, scale=0.25, **MANY).coef
     tilt = automatic_tilt(log, base, model.coef_)
     assert TILTS[0] < tilt < TILTS[1]
-    policy = ExponentialPolicy(tilted(base, model.coef_, tilt))
+    policy = ExponentialPolicy(tilted(log, ExponentialPolicy(base), model, tilt))
     size = effective_size(np.exp(policy.log_prob(log.X, log.Y, log.context)) / log.propensity, log.count)
     assert size == pytest.approx(log.size / 3, rel=5e-3)
     # In another unit costs are tilted as much: κ is in the inverse unit.
@@ -145,7 +149,7 @@ def test_an_automatic_tilt_has_ends(counted, random_policy):
     log, model = counted(11, passes=20, **MANY), random_model(11, **MANY).coef_
     far, near = (random_policy(12, scale=scale, **MANY).coef for scale in (9.0, 0.1))
     assert automatic_tilt(log, far, model) == pytest.approx(1e-3 / spread(log.cost, log.count))
-    assert automatic_tilt(log, near, np.zeros_like(model)) == pytest.approx(1e3 / spread(log.cost, log.count))
+    assert automatic_tilt(log, near, np.zeros_like(model)) == pytest.approx(10 / spread(log.cost, log.count))
 
 
 def test_every_start(counted, random_policy):

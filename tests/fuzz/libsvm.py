@@ -11,7 +11,7 @@ from random import Random
 
 import numpy as np
 
-from drcrm.pipeline.dataset_formats import DatasetSpec, read_multilabel
+from drcrm.pipeline.dataset_formats import DatasetSpec, read_libsvm
 
 from .harness import Kind, expect, in_one_line
 from .mutations import NUMBERS, mutated
@@ -97,7 +97,7 @@ def check(case: tuple[str, bytes, DatasetSpec], folder: Path) -> bool:
 def agrees(path: Path, content: bytes | None, spec: DatasetSpec) -> bool:
     """Compare what is read with the simple reading; ``content`` is None where the file cannot be decompressed."""
     known = None if content is None else simple(content, spec)
-    read, message = in_one_line(read_multilabel, path, spec)
+    read, message = in_one_line(read_libsvm, path, spec)
     if read is None:
         expect(not isinstance(known, tuple), f"a good file is refused: {message}")
         expect(message.startswith(f"{path}: "), f"no place in: {message}")

@@ -15,8 +15,8 @@ from snakemake.utils import update_config
 
 from drcrm.core.divergences import NAMED
 from drcrm.errors import InputError
-from drcrm.pipeline.config import complete, left_out
-from drcrm.pipeline.lookups import all_algorithms, run_algorithms, shown_algorithms
+from drcrm.pipeline.config import complete, left_out, project_config
+from drcrm.pipeline.lookups import all_algorithms, all_runs, is_classifier, run_algorithms, shown_algorithms
 from drcrm.roles import PAPERS
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +82,7 @@ class TestDefaults:
         assert config["run"] == ["demo"]
         assert config["theory"] == {"datasets": [], "repetitions": 2000, "seed": 0}
         assert config["datasets"]["toy"] == SMALL["datasets"]["toy"] | {
+            "actions": "labels",
             "drop_repeats": False,
             "sha256": {},
             "label": "toy",
@@ -97,6 +98,8 @@ class TestDefaults:
             "selection": ["clipped_snips", "snips", "ips"],
             "split_unit": "row",
             "logging_c": 0.1,
+            "logging_sharpness": 1,
+            "click_rates": [1, 0],
             "logging_fraction": 0.05,
             "heldout_fraction": 0.25,
             "absent_label_score": "logged",
@@ -133,8 +136,9 @@ class TestShipped:
         same = ("datasets", "seeds", "replay_count", "split_unit", "logging_c", "logging_fraction", "heldout_fraction")
         assert all(beyond[option] == sample[option] for option in same)  # so that differences are paired
         assert not {"kl_crm", "akl_crm_sum", "chi2_dro"} & set(beyond["algorithms"])
-        assert set(SHIPPED["algorithms"]) - set(PAPERS) < set(beyond["algorithms"])
-        assert set(config["algorithms"]) - set(PAPERS) < set(all_algorithms(config, "beyond"))
+        estimated = {name for name in config["algorithms"] if not is_classifier(config, name)}
+        assert estimated & set(SHIPPED["algorithms"]) - set(PAPERS) < set(beyond["algorithms"])
+        assert estimated - set(PAPERS) < set(all_algorithms(config, "beyond"))
         assert config["run"] == ["demo"]
         assert config["mirror"] is None
         assert set(config["experiments"]["demo"]["datasets"]) == {"digits"}
@@ -197,6 +201,13 @@ class TestShipped:
             "chi2_dro_dr": ("Chi2DRO", "radius", {"estimate": "dr", **modelled}),
         }
         found = {name: algorithms[name] for name in SHIPPED["algorithms"] if name not in PAPERS}
+        peers = {name: found.pop(name) for name in [*found] if "classifier" in found[name]}
+        assert {name: (each["classifier"], each.get("weights")) for name, each in peers.items()} == {
+            "rewarded_rows": ("linear", None),
+            "rewarded_rows_trees": ("trees", None),
+            "importance_weighted": ("linear", "inverse_propensity"),
+            "importance_weighted_trees": ("trees", "inverse_propensity"),
+        }
         assert {
             name: (each["estimator"], each.get("parameter"), each["options"]) for name, each in found.items()
         } == expected
@@ -210,6 +221,116 @@ class TestShipped:
         refused = SCHEMA["properties"]["experiments"]["propertyNames"]["not"]["enum"]
         studies = [f"{name}_study" for name in SCHEMA["properties"]["studies"]["properties"]]
         assert sorted(refused) == sorted([*rules, *studies, "all"])
+
+
+SINGLE = {
+    "datasets": SMALL["datasets"] | {"classes": {**SMALL["datasets"]["toy"], "actions": "single"}},
+    "algorithms": SMALL["algorithms"] | {"peer": {"classifier": "linear"}},
+    "experiments": {"demo": {"datasets": ["toy"]}, "choice": {"datasets": ["classes"], "algorithms": ["cips", "peer"]}},
+}
+
+
+class TestOneActionOfK:
+    def test_the_experiments_of_it(self):
+        """They differ in the sharpness of π0 and in the clicks alone; a change of one is none of the others."""
+        config = complete(SHIPPED, SCHEMA)
+        told = {
+            "single_choice": (1, [1, 0]),
+            "single_choice_soft": (0.25, [1, 0]),
+            "single_choice_sharp": (4, [1, 0]),
+            "single_choice_clicks": (1, [0.7, 0.2]),
+            "single_choice_clicks_soft": (0.25, [0.7, 0.2]),
+            "single_choice_clicks_sharp": (4, [0.7, 0.2]),
+        }
+        experiments = {name: dict(config["experiments"][name]) for name in told}
+        assert {name: (e.pop("logging_sharpness"), e.pop("click_rates")) for name, e in experiments.items()} == told
+        plain, beyond = experiments["single_choice"], config["experiments"]["beyond"]
+        assert all(each == plain for each in experiments.values())
+        assert plain["seeds"] == {"digits_single": 20, "pendigits": 20, "satimage": 20, "letter": 5}
+        assert (plain["logging_c"], plain["stopping"]) == (1, "scaled")
+        assert plain["selection"] == beyond["selection"]
+        peers = [name for name in config["algorithms"] if is_classifier(config, name)]
+        assert sorted(plain["algorithms"]) == sorted([*beyond["algorithms"], *peers])
+        _, other = project_config(ROOT, {"experiments": {"single_choice": {"seeds": {"letter": 2}}}}, [])
+        assert other["experiments"]["single_choice"]["seeds"]["letter"] == 2
+        assert other["experiments"]["single_choice_soft"]["seeds"]["letter"] == 5
+
+    def test_seeds_by_data_set(self):
+        """Those of data sets that the experiment has not are of no account; text counts as the number it spells."""
+        seeds = {"toy": "2", "digits": 3, "classes": 4}
+        given = {"datasets": ["toy", "digits"], "seeds": seeds, "replay_count": 1}
+        config = complete(changed("experiments.demo", given, SINGLE), SCHEMA)
+        expected = [("digits", 1, 0), ("digits", 1, 1), ("digits", 1, 2), ("toy", 1, 0), ("toy", 1, 1)]
+        assert all_runs(config["experiments"]["demo"]) == expected
+        assert run_algorithms(config, "demo", "toy", 1, 1) == ["cips"]
+
+    @pytest.mark.parametrize(
+        ("key", "value", "said"),
+        [
+            (
+                "choice.click_rates",
+                [0.2, 0.7],
+                "choice.click_rates: 0.7 for wrong actions is not below 0.2 for right ones",
+            ),
+            (
+                "choice.click_rates",
+                [0.5, 0.5],
+                "choice.click_rates: 0.5 for wrong actions is not below 0.5 for right ones",
+            ),
+            ("choice.click_rates", [1.5, 0], "choice.click_rates.0: 1.5 is greater than the maximum of 1"),
+            ("demo.click_rates", [0.7, 0.2], "demo.click_rates: they are of one action of K, 'toy' has label vectors"),
+            (
+                "choice.absent_label_score",
+                "half",
+                "choice.absent_label_score: half is of label vectors, 'classes' has one action of K",
+            ),
+            (
+                "demo.algorithms",
+                ["cips", "peer"],
+                "demo.algorithms: 'peer' classifies one action of K, 'toy' has label vectors",
+            ),
+            (
+                "choice.ablation",
+                {"algorithms": ["peer"], "starts": ["zero"]},
+                "choice.ablation.algorithms: 'peer' is a classifier, which has no start",
+            ),
+            ("choice.logging_sharpness", 0, "choice.logging_sharpness: 0 is less than or equal to the minimum of 0"),
+            ("choice.seeds", {"toy": 3}, "choice.seeds: no number for classes, expected one for each data set"),
+            ("choice.seeds", {"classes": 0}, "choice.seeds.classes: 0 is less than the minimum of 1"),
+        ],
+    )
+    def test_what_does_not_fit_its_actions(self, key, value, said):
+        with pytest.raises(InputError) as error:
+            complete(changed(f"experiments.{key}", value, SINGLE), SCHEMA)
+        assert len(error.value.args) == 1
+        assert str(error.value).startswith(f"config: experiments.{said}")
+
+    def test_of_a_mixed_experiment_the_other_data_set_is_named(self):
+        given = {"datasets": ["classes", "toy"], "algorithms": ["cips"], "click_rates": [0.7, 0.2]}
+        with pytest.raises(InputError, match=r"they are of one action of K, 'toy' has label vectors$"):
+            complete(changed("experiments.choice", given, SINGLE), SCHEMA)
+
+    def test_the_theory_is_of_label_vectors(self):
+        with pytest.raises(InputError, match=r"theory\.datasets: 'classes' has one action of K, expected label vec"):
+            complete(SINGLE | {"theory": {"datasets": ["classes"]}}, SCHEMA)
+
+    @pytest.mark.parametrize(
+        ("entry", "said"),
+        [
+            ({"label": "x"}, ": has label; expected either estimator or classifier"),
+            ({"classifier": "trees", "estimator": "CIPS"}, ": has classifier, estimator; expected either"),
+            (
+                {"classifier": "trees", "parameter": "radius", "grid": [1]},
+                ": has classifier, parameter, grid; expected",
+            ),
+            ({"classifier": "forest"}, ".classifier: 'forest' is not one of ['linear', 'trees']"),
+            ({"estimator": "CIPS", "weights": "none"}, ": 'classifier' is a dependency of 'weights'"),
+        ],
+    )
+    def test_an_estimator_or_a_classifier(self, entry, said):
+        with pytest.raises(InputError) as error:
+            complete(changed("algorithms.peer", entry, SINGLE), SCHEMA)
+        assert str(error.value).startswith(f"config: algorithms.peer{said}")
 
 
 class TestFaults:

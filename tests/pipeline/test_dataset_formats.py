@@ -18,7 +18,7 @@ from scipy import sparse
 
 from drcrm.__main__ import main
 from drcrm.errors import InputError
-from drcrm.pipeline.dataset_formats import EMBEDDED, DatasetSpec, load, read_multilabel
+from drcrm.pipeline.dataset_formats import EMBEDDED, DatasetSpec, load, read_libsvm
 from drcrm.pipeline.files import read_npz
 from drcrm.pipeline.sources import Source
 
@@ -43,18 +43,64 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+class TestOneLabelARow:
+    """Files of ``actions: single``."""
+
+    SPEC = DatasetSpec(features=2, labels=[5, 3, 9], single=True)
+
+    def test_classes_are_places_among_the_ids(self, tmp_path):
+        """As whole numbers or floats; comments and empty lines are no rows."""
+        path = write(tmp_path / "a.svm", "# a comment\n5 1:1\n3.0 2:0.5\n\n9 # nothing\n+5e0 1:2\n")
+        X, classes = read_libsvm(path, self.SPEC)
+        assert X.toarray().tolist() == [[1, 0], [0, 0.5], [0, 0], [2, 0]]
+        assert classes.tolist() == [0, 1, 2, 0]
+
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            ("5,3 1:1", "2 labels, expected exactly one"),
+            ("3,3 1:1", "2 labels, expected exactly one"),
+            (" 1:1", "no labels, expected exactly one"),
+            ("4 1:1", "label 4 is out of range, expected one of 5, 3, 9"),
+            ("3.5 1:1", "label 3.5 is out of range, expected one of 5, 3, 9"),
+            ("5 3:1", "feature 3 is out of range, expected 1 to 2"),
+            ("five 1:1", "malformed: 'five 1:1', expected 'label index:value …'"),
+        ],
+    )
+    def test_a_row_that_has_not_exactly_one_class(self, tmp_path, line, said):
+        path = write(tmp_path / "a.svm", f"5 1:1\n{line}\n")
+        with pytest.raises(InputError) as error:
+            read_libsvm(path, self.SPEC)
+        assert str(error.value) == f"{path}: line 2: {said}"
+
+    def test_ids_in_a_row_are_said_by_their_ends(self, tmp_path):
+        path = write(tmp_path / "a.svm", "3 1:1\n")
+        with pytest.raises(InputError, match="line 1: label 3 is out of range, expected 0 to 2"):
+            read_libsvm(path, DatasetSpec(features=2, labels=range(3), single=True))
+
+    def test_a_class_that_no_training_file_has(self, tmp_path):
+        """Of several files, the one that has it."""
+        train = [write(tmp_path / "a.svm", "5 1:1\n"), write(tmp_path / "b.svm", "3 1:1\n")]
+        test = [write(tmp_path / "c.svm", "3 1:1\n"), write(tmp_path / "d.svm", "5 1:1\n9 1:2\n")]
+        with pytest.raises(InputError) as error:
+            load(self.SPEC, train, test)
+        assert str(error.value) == f"{test[1]}: class 9 is in no training file ({train[0]}, {train[1]})"
+        (_, classes), (_, classes_test) = load(self.SPEC, train, test[:1])
+        assert (classes.tolist(), classes_test.tolist()) == ([0, 1], [1])
+
+
 class TestReading:
     @pytest.mark.parametrize("name", ["a.svm", "a.bz2", "a.gz"])
     def test_plain_and_compressed(self, tmp_path, name):
         text = "# a comment\n0,2 1:0.5 3:-2e1 # another\n\n 2:1 4:0.25\n1\n"
-        X, labels = read_multilabel(write(tmp_path / name, text), FOUR)
+        X, labels = read_libsvm(write(tmp_path / name, text), FOUR)
         np.testing.assert_array_equal(X.toarray(), [[0.5, 0, -20, 0], [0, 1, 0, 0.25], [0, 0, 0, 0]])
         np.testing.assert_array_equal(labels, [[1, 0, 1], [0, 0, 0], [0, 1, 0]])
 
     def test_labels_are_kept_by_id_in_the_given_order(self, tmp_path):
         path = write(tmp_path / "a.svm", "33,101 1:1\n59 1:1\n102,33,59 1:1\n7 1:1\n")
         kept = DatasetSpec(features=1, labels=[59, 33], drop_other_labels=True)
-        assert read_multilabel(path, kept)[1].tolist() == [[0, 1], [1, 0], [1, 1], [0, 0]]
+        assert read_libsvm(path, kept)[1].tolist() == [[0, 1], [1, 0], [1, 1], [0, 0]]
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -87,20 +133,20 @@ class TestReading:
     def test_a_bad_line_is_named_with_what_was_expected(self, tmp_path, text, message):
         path = write(tmp_path / "a.bz2", LINE + text + LINE)
         with pytest.raises(InputError) as error:
-            read_multilabel(path, FOUR)
+            read_libsvm(path, FOUR)
         assert str(error.value) == f"{path}: {message}"
 
     @pytest.mark.parametrize("label", ["-1", "1.5", "inf", "nan"])
     def test_dropped_labels_are_ids_too(self, tmp_path, label):
         path = write(tmp_path / "a.svm", f"{label} 1:1\n")
         with pytest.raises(InputError, match=f"line 1: label {label} is out of range, expected 1 to 2"):
-            read_multilabel(path, DatasetSpec(features=4, labels=[1, 2], drop_other_labels=True))
+            read_libsvm(path, DatasetSpec(features=4, labels=[1, 2], drop_other_labels=True))
 
     @pytest.mark.parametrize("text", ["", "\n", "# nothing\n"])
     def test_no_rows(self, tmp_path, text):
         path = write(tmp_path / "a.svm", text)
         with pytest.raises(InputError, match=f"{path}: no rows"):
-            read_multilabel(path, FOUR)
+            read_libsvm(path, FOUR)
 
     @pytest.mark.parametrize(
         ("name", "content", "message"),
@@ -138,7 +184,7 @@ class TestReading:
     def test_a_file_that_cannot_be_decompressed(self, tmp_path, name, content, message):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError) as error:
-            read_multilabel(tmp_path / name, FOUR)
+            read_libsvm(tmp_path / name, FOUR)
         assert str(error.value) == f"{tmp_path / name}: {message}"
 
     def test_a_damaged_gz_file(self, tmp_path):
@@ -147,20 +193,20 @@ class TestReading:
             gzip.decompress(content)
         (tmp_path / "a.gz").write_bytes(content)
         with pytest.raises(InputError, match=r"a.gz: damaged: its gz data cannot be decompressed"):
-            read_multilabel(tmp_path / "a.gz", FOUR)
+            read_libsvm(tmp_path / "a.gz", FOUR)
 
     @pytest.mark.parametrize("pack", [bz2, gzip])
     def test_compressed_parts_are_read_one_after_the_other(self, tmp_path, pack):
         """The parts may end within a line."""
         path = tmp_path / f"a.{'bz2' if pack is bz2 else 'gz'}"
         path.write_bytes(b"".join(pack.compress(part) for part in (b"0 1:1\n1 2", b":5\n", b"2 3:1")))
-        X, labels = read_multilabel(path, FOUR)
+        X, labels = read_libsvm(path, FOUR)
         assert X.toarray().tolist() == [[1, 0, 0, 0], [0, 5, 0, 0], [0, 0, 1, 0]]
         assert labels.tolist() == np.eye(3).tolist()
 
     def test_missing_file(self, tmp_path):
         with pytest.raises(InputError, match=f"{tmp_path / 'a.svm'}: no such file"):
-            read_multilabel(tmp_path / "a.svm", FOUR)
+            read_libsvm(tmp_path / "a.svm", FOUR)
 
 
 class TestLoading:
@@ -223,12 +269,14 @@ class TestLoading:
         from sklearn.datasets import load_digits
 
         images, digit = load_digits(return_X_y=True)
-        (X, labels), (X_test, labels_test) = EMBEDDED["digits"]()
+        (X, labels), (X_test, labels_test) = EMBEDDED["digits"][0]()
         assert (X.shape, labels.shape, X_test.shape) == ((1347, 64), (1347, 10), (450, 64))
         np.testing.assert_array_equal(np.vstack([X, X_test]) * 16, images)
         together = np.vstack([labels, labels_test])
         np.testing.assert_array_equal(together.argmax(axis=1), digit)
         assert (together.sum(axis=1) == 1).all()
+        (_, classes), (_, classes_test) = EMBEDDED["digits"][0](single=True)
+        np.testing.assert_array_equal(np.concatenate([classes, classes_test]), digit)
 
 
 class Server:

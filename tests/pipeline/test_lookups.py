@@ -6,7 +6,17 @@ import json
 
 import pytest
 
-from drcrm.pipeline.lookups import all_runs, digest, fetch_options, fit_options, heldout_options, made_otherwise
+from drcrm.pipeline.lookups import (
+    all_runs,
+    classifier_options,
+    digest,
+    fetch_options,
+    fit_options,
+    heldout_options,
+    learned_options,
+    made_otherwise,
+    runs_shown,
+)
 
 SETTINGS = {"experiment": {"seeds": 2, "logging_c": 0.1}, "datasets": {"toy": {"labels": 3}}, "algorithms": {}}
 
@@ -51,6 +61,31 @@ def test_fetch_is_told_what_a_data_set_has_and_nothing_else():
         *("--train", "a b.svm", "--test", "c.svm", "--features", "3", "--keep-labels", "4", "7", "--url", "http://x"),
         *("--rows", "4", "2", "--scale", "standard", "--sha256", "c.svm=12", "--drop-repeats"),
     ]
+
+
+def test_fetch_is_told_where_a_row_has_one_class():
+    given = {"features": 3, "labels": [4, 7], "sha256": {}, "drop_repeats": False, "train": ["a"], "test": ["b"]}
+    expected = ["--train", "a", "--test", "b", "--features", "3", "--keep-labels", "4", "7", "--actions", "single"]
+    words = fetch_options({"datasets": {"toy": given | {"actions": "single"}}}, "toy")
+    assert sorted(words) == sorted(expected)
+    assert words[words.index("--actions") + 1] == "single"
+
+
+def test_what_fits_and_classifiers_are_told_apart():
+    config = {"algorithms": {"cips": {"estimator": "CIPS"}, "peer": {"classifier": "trees", "weights": "none"}}}
+    files = {"cips": "a.npz", "peer": "b.npz"}
+    assert learned_options(config, files) == ["--fit", "cips=a.npz", "--classifier", "peer=b.npz"]
+    assert learned_options(config, {"peer": "b.npz"}) == ["--classifier", "peer=b.npz"]
+    assert classifier_options(config, "peer") == ["--classifier", "trees", "--weights", "none"]
+
+
+def test_seeds_are_shown_by_data_set_where_they_are_given_so():
+    """Of the data sets that are shown; of the ablation no more than it has."""
+    experiment = {"datasets": ["a", "b"], "seeds": {"a": 3, "b": 7}, "replay_count": 4, "ablation": {"seeds": 5}}
+    assert runs_shown(experiment, "tables") == {"seeds": {"a": 3, "b": 7}, "counts": [4]}
+    assert runs_shown(experiment, "grid", ["b"]) == {"seeds": {"b": 7}, "counts": [4]}
+    assert runs_shown(experiment, "ablation") == {"seeds": {"a": 3, "b": 5}, "counts": [4]}
+    assert runs_shown({**experiment, "seeds": 2}, "ablation") == {"seeds": 2, "counts": [4]}
 
 
 def test_a_share_is_held_out_of_rows_alone():

@@ -70,10 +70,12 @@ rule log_crf:
         **asked("log_crf"),
     params:
         c=option("logging_c"),
+        sharpness=option("logging_sharpness"),
     message:
         "logging policy on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "drcrm log_crf --train {input.train} --split {input.split} --logging-c {params.c}" " --output {output} 2> {log}"
+        "drcrm log_crf --train {input.train} --split {input.split} --logging-c {params.c}"
+        " --logging-sharpness {params.sharpness} --output {output} 2> {log}"
 
 
 rule skyline:
@@ -115,9 +117,10 @@ rule replay:
         **asked("replay"),
     params:
         held_out=lambda wildcards: lookups.heldout_options(config["experiments"][wildcards.experiment]),
+        clicks=option("click_rates"),
     message:
         "replay {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
     shell:
         "drcrm replay --train {input.train} --split {input.split} --policy {input.policy}"
-        " --replay-count {wildcards.replays} {params.held_out}"
+        " --replay-count {wildcards.replays} {params.held_out} --click-rates {params.clicks}"
         " --dataset {wildcards.dataset} --seed {wildcards.seed} --output {output} 2> {log}"

@@ -1,4 +1,4 @@
-"""The cost model, fits along each algorithm's grid, and the losses of what they choose."""
+"""The cost model, fits along each algorithm's grid, classifiers, and the losses of what they choose."""
 
 
 rule cost_model:
@@ -46,9 +46,33 @@ rule fit:
         "drcrm fit --log {input.log} {params.known} {params.learner:q} --output {output} 2> {log}"
 
 
+rule classify:
+    input:
+        code("classify"),
+        log=f"{LOG}/log.npz",
+        test="resources/{dataset}/test.npz",
+    output:
+        f"{LOG}/{{classifier}}.npz",
+    log:
+        f"{LOG}/logs/{{classifier}}.log",
+    benchmark:
+        f"{LOG}/benchmarks/{{classifier}}.tsv"
+    conda:
+        "../../environment.yml"
+    resources:
+        **asked("classify"),
+    params:
+        classifier=lambda wildcards: lookups.classifier_options(config, wildcards.classifier),
+    message:
+        "{wildcards.classifier} on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
+    shell:
+        "drcrm classify --log {input.log} --test {input.test} {params.classifier}"
+        " --dataset {wildcards.dataset} --seed {wildcards.seed} --output {output} 2> {log}"
+
+
 rule evaluate:
     input:
-        unpack(fits),
+        unpack(learned),
         unpack(known_cost_model),
         code=code("evaluate"),
         test="resources/{dataset}/test.npz",
@@ -67,14 +91,15 @@ rule evaluate:
     resources:
         **asked("evaluate"),
     params:
-        fits=lambda wildcards, input: " ".join(f"{name}={input[name]}" for name in fits(wildcards)),
+        learned=lambda wildcards, input: lookups.learned_options(config, {n: input[n] for n in learned(wildcards)}),
         known=lambda wildcards, input: f"--cost-model {input.cost_model}" if known_cost_model(wildcards) else "",
         selection=option("selection"),
         absent=option("absent_label_score"),
+        clicks=option("click_rates"),
     message:
         "evaluate on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
     shell:
         "drcrm evaluate --test {input.test} --log {input.log} --logging {input.logging} --skyline {input.skyline}"
-        " {params.known} --fit {params.fits} --selection {params.selection} --absent-label-score {params.absent}"
-        " --replay-count {wildcards.replays} --dataset {wildcards.dataset} --seed {wildcards.seed}"
+        " {params.known} {params.learned} --selection {params.selection} --absent-label-score {params.absent}"
+        " --click-rates {params.clicks} --replay-count {wildcards.replays} --dataset {wildcards.dataset} --seed {wildcards.seed}"
         " --output {output.metrics} --output-grids {output.grids} 2> {log}"

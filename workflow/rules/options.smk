@@ -38,8 +38,8 @@ def known_to_fit(wildcards):
     return policy | known_cost_model(wildcards)
 
 
-def fits(wildcards):
-    """The fits of one run."""
+def learned(wildcards):
+    """The fits and classifiers of one run."""
     run = wildcards.dataset, int(wildcards.replays), int(wildcards.seed)
     algorithms = lookups.run_algorithms(config, wildcards.experiment, *run)
     return {name: f"{LOG}/{name}.npz".format(**wildcards) for name in algorithms}

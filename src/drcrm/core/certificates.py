@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import InputError, warn_of
 from .bounds import Bound, as_bound, group_means
-from .cost_model import label_effects
+from .cost_model import action_effects
 from .design import importance_weights, judged
 from .estimates import SelfNormalised
 from .log import BanditLog, as_log
@@ -75,7 +75,7 @@ def policy_certificate(
 
     Parameters
     ----------
-    policy : ExponentialPolicy or a fitted estimator
+    policy : ExponentialPolicy, SoftmaxPolicy or a fitted estimator
         The certificate is of actions drawn from it, as its propensities say, not of its most probable actions.
     log : BanditLog
         Rows that neither the policy nor the cost model was made from.
@@ -117,7 +117,7 @@ def policy_certificate(
     if estimate == "dr":
         if cost_model is None:
             raise InputError("the certificate of 'dr' needs cost_model=, fitted to other rows than those of the log")
-        effects = label_effects(cost_model, log.X, log.Y.shape[1])
+        effects = action_effects(cost_model, log.X, log.actions)
     design, log_prob, expected = judged(policy, log, effects)
     log = design.log
     weight = _usable(importance_weights(log_prob, log), log, estimate, clip)

@@ -1,28 +1,30 @@
 """A model of the cost: ridge regression on the policy's own joint features, linear in the action.
 
-ĉ(x, y) = e_0 + Σ_l y_l e_l, e_l = a_l + x·b_l, so that the expectation under a policy, e_0 + Σ_l σ(u_l) e_l, is exact.
+label vectors    ĉ(x, y) = e_0 + Σ_l y_l e_l, e_l = a_l + x·b_l
+single choice    ĉ(x, a) = a_a + x·b_a
+listed actions   ĉ(x, a) = a + ψ_a·b
+
+so that the expectation under a policy is exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..errors import InputError, warn
-from .actions import LabelVectors, check_not_one_hot
+from .actions import ActionLists, Actions, actions_of, kind_of
 from .design import modelled_cost
 from .log import BanditLog
 from .numerics import constructor_repr
-from .policies import ExponentialPolicy, as_policy
-from .scales import feature_scales, spread
+from .policies import LinearPolicy, as_policy, require_same, with_row
+from .scales import column, feature_scales, spread
 from .validation import (
     above_zero,
-    check_actions,
     check_coefficients,
     check_features,
     check_vector,
@@ -39,7 +41,6 @@ AFFORDABLE = 5e10  # multiplications for a direct solution: some 3 s, and up to 
 STEPS = 2000  # of conjugate gradients
 TOLERANCE = 1e-10  # of the normal equations' residual, relative
 FOLD_TOLERANCE = 1e-4  # enough to compare penalties; far looser, small ones stop early and seem as good as larger ones
-PROBES = 8  # actions at random, and at least as many of each context, at which a model is asked if it is additive
 
 
 class CostModel:
@@ -58,11 +59,12 @@ class CostModel:
 
     Attributes
     ----------
-    coef_ : array (d, q + 1)
-        B: the q label columns, then b_0. May be set by hand, in place of ``fit``.
-    intercept_ : array (q + 1,), or 0
-        a: those of the labels, then a_0. A fit finds a_0 alone, 0 where a feature is constant, whose b_0 then holds it;
-        0 until a fit: set it with ``coef_``.
+    coef_ : array (d, q + 1), (d, K) or (D,)
+        B: of label vectors the q label columns, then b_0; else a column for each action; or b. May be set by hand, in
+        place of ``fit``.
+    intercept_ : array (q + 1,), (K,) or (), or 0
+        a: of label vectors those of the labels, then a_0. A fit finds what is common to all actions alone (a_0), 0
+        where a feature is constant, whose coefficients then hold it; 0 until a fit: set it with ``coef_``.
     penalty_ : float
     """
 
@@ -72,13 +74,14 @@ class CostModel:
     def __init__(self, penalty="auto"):
         self.penalty = penalty
 
-    def fit(self, X, Y, cost=None, context=None, count=None) -> CostModel:
+    def fit(self, X, Y, cost=None, context=None, count=None, n_actions=None) -> CostModel:
         """Fit to logged actions and costs: arguments as those of the estimators' ``fit``."""
         if cost is None:
             raise InputError("CostModel.fit needs cost=, one for each logged row")
-        Y = check_actions(Y)
-        check_not_one_hot(Y)
-        return self.fit_log(BanditLog(X, Y, np.ones(len(Y)), cost, context, count))
+        features, actions, Y = actions_of(X, Y, n_actions)
+        log = BanditLog(actions.unbind(features), Y, np.ones(len(Y)), cost, context, count, **actions.options)
+        log.actions.check_varied(log.Y)
+        return self.fit_log(log)
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def fit_log(self, log: BanditLog, label_intercepts: bool = False) -> CostModel:
@@ -102,92 +105,76 @@ class CostModel:
         penalty = _choose(log) if isinstance(self.penalty, str) and self.penalty == "auto" else self.penalty
         self.penalty_ = above_zero(penalty, "penalty")
         coef = _solution(log, self.penalty_)
-        self.coef_, self.intercept_ = coef, np.zeros(coef.shape[1])
-        self.add(mean / unit + log.count @ (log.cost - modelled_cost(log, log.X @ coef)) / log.size, log.X)
-        self.coef_, self.intercept_ = _finite(unit * self.coef_ / scales[:, None]), _finite(unit * self.intercept_)
+        self.coef_, self.intercept_ = coef, np.zeros(coef.shape[1:])
+        self.add(mean / unit + log.count @ (log.cost - modelled_cost(log, log.X @ coef)) / log.size, log)
+        self.coef_ = _finite(unit * self.coef_ / column(scales, log.actions.effect_shape))
+        self.intercept_ = _finite(np.asarray(unit * self.intercept_))
         return self
 
-    def add(self, constant: float, X) -> None:
-        """Add a constant to all costs: to b_0 of a feature that is constant in X, (m, d), or to the intercept."""
-        features = np.flatnonzero(constant_features(X))
+    def add(self, constant: float, log: BanditLog) -> None:
+        """Add a constant to all costs: to coefficients of a feature that is constant in a log, or to the intercept."""
+        features = np.flatnonzero(constant_features(log.X))
         if features.size:
-            self.coef_[features[-1], -1] += constant / X[0, features[-1]]
+            last = features[-1]
+            log.actions.add_to_all(self.coef_[last : last + 1], constant / log.X[0, last])
         else:
-            self.intercept_[-1] += constant
+            log.actions.add_to_all(self.intercept_, constant)
 
     def predict(self, X, Y) -> np.ndarray:
-        """Return ĉ(x_i, y_i), shape (n,), from X (n, d) and Y (n, q)."""
+        """Return ĉ(x_i, y_i), shape (n,), from X (n, d) and actions Y (n, q) or (n,)."""
         effects = self.effects(X)
-        Y = LabelVectors(effects.shape[1] - 1).check(Y, rows=len(effects), owner="the cost model")
-        return (Y * effects[:, :-1]).sum(axis=1) + effects[:, -1]
+        _, actions = kind_of(X, Y).of_effects(np.shape(self.coef_)[1:]).bind(X)
+        m = actions.n_contexts(effects)
+        Y = actions.check(Y, rows=m, owner="the cost model")
+        actions.check_offered(Y, np.arange(m))
+        return actions.modelled(actions.row_map(Y, np.arange(m), m), effects)
 
-    def expectation(self, X, policy: ExponentialPolicy) -> np.ndarray:
-        """Return E_{y∼π} ĉ(x, y), shape (n,), of an exponential policy or a fitted estimator."""
+    def expectation(self, X, policy: LinearPolicy, eligible=None) -> np.ndarray:
+        """Return E_{y∼π} ĉ(x, y), shape (n,), of a policy or a fitted estimator."""
         effects, policy = self.effects(X), as_policy(policy)
-        expected = len(self.coef_), effects.shape[1] - 1
-        if policy.coef.shape != expected:
-            raise InputError(
-                f"the policy's coef has shape {policy.coef.shape}, expected {expected}, as the cost model has"
-            )
-        return (policy.marginals(X) * effects[:, :-1]).sum(axis=1) + effects[:, -1]
+        kind = type(policy.actions).of_effects(np.shape(self.coef_)[1:])
+        require_same(policy, len(self.coef_), kind, owner="the cost model")
+        _, actions = kind.bind(X, eligible)
+        return actions.expected(policy.marginals(X, eligible), effects)
 
     def effects(self, X) -> np.ndarray:
-        """Return what each label adds to the cost, and last the cost of none: e_1 … e_q, e_0, shape (n, q + 1)."""
+        """Return X B and the intercepts, (n, …): of label vectors e_1 … e_q, e_0, else the cost of each action."""
         _require_coefficients(self)
-        X = check_features(X)
+        X = X.features if isinstance(X, ActionLists) else check_features(X)
         if X.shape[1] != len(self.coef_):
             raise InputError(f"X has {X.shape[1]} features, the cost model has {len(self.coef_)}")
         return X @ self.coef_ + self.intercept_
 
 
 def tilt_coefficients(model, intercept: bool) -> np.ndarray | None:
-    """Return B of a cost model, (d, q + 1), if any; with its intercepts as one more row where a policy has some."""
+    """Return B of a cost model, if any; with its intercepts as one more row where a policy has some."""
     coef = getattr(model, "coef_", None)
     if not intercept or np.ndim(coef) != 2:
         return coef
-    return np.vstack([coef, np.broadcast_to(getattr(model, "intercept_", 0.0), np.shape(coef)[1])])
+    return with_row(coef, np.broadcast_to(getattr(model, "intercept_", 0.0), np.shape(coef)[1:]))
 
 
-def label_effects(model, X, n_labels: int) -> np.ndarray:
-    """Return what each label adds to the modelled cost of each context, and last the cost without any, (m, q + 1).
+def action_effects(model, X, actions: Actions) -> np.ndarray:
+    """Return the effects of contexts, a log's X and actions: what the kind of action has the modelled costs from.
 
-    Any model with ``predict`` and ``expectation`` will do whose cost is additive over labels, as that of CostModel.
+    Any model with ``predict`` and ``expectation`` will do; of label vectors one whose cost is additive over labels, as
+    that of CostModel.
     """
     if isinstance(model, CostModel):
         _require_coefficients(model)
-        shape = np.shape(model.coef_)
-        if shape != (X.shape[1], n_labels + 1):
-            raise InputError(f"the cost model's coef_ has shape {shape}, expected {(X.shape[1], n_labels + 1)}")
-        check_coefficients(model.coef_)
+        shape, expected = np.shape(model.coef_), (X.shape[1], *actions.effect_shape)
+        if shape != expected:
+            raise InputError(f"the cost model's coef_ has shape {shape}, expected {expected}")
+        check_coefficients(np.reshape(model.coef_, (len(model.coef_), -1)))
         return model.effects(X)
     if not (hasattr(model, "predict") and hasattr(model, "expectation")):
         raise InputError(f"cost_model is of type {type(model).__name__}, expected one with predict and expectation")
-    m = X.shape[0]
+    m, contexts = actions.n_contexts(X), actions.unbind(X)
 
-    def predicted(actions: np.ndarray) -> np.ndarray:
-        return check_vector(model.predict(X, actions), m, "the prediction of the cost model")
+    def predicted(chosen: np.ndarray) -> np.ndarray:
+        return check_vector(model.predict(contexts, chosen), m, "the prediction of the cost model")
 
-    none = np.zeros((m, n_labels), dtype=np.int64)
-    without = predicted(none)
-    columns = [predicted(none + row) - without for row in np.eye(n_labels, dtype=np.int64)]
-    effects = np.column_stack([*columns, without])
-    close = 1e-6 * np.abs(effects[:, :-1]).sum(axis=1) + 1e-9 * np.abs(without)
-    for actions in _probes(m, n_labels):
-        if (abs((actions * effects[:, :-1]).sum(axis=1) + without - predicted(actions)) > close).any():
-            raise InputError("the cost model is not additive over labels, which the expectation of its cost needs")
-    return effects
-
-
-def _probes(m: int, n_labels: int) -> Iterator[np.ndarray]:
-    """Actions (m, q) at which additive costs are to be sums: all labels, every pair of them and some at random.
-
-    Each context has other ones in turn, and each of these actions some context.
-    """
-    pairs = np.array([[label in pair for label in range(n_labels)] for pair in combinations(range(n_labels), 2)])
-    drawn = np.random.default_rng(0).random((PROBES, n_labels)) < 0.5
-    actions = np.vstack([np.ones((1, n_labels)), pairs.reshape(-1, n_labels), drawn]).astype(np.int64)
-    for turn in range(max(PROBES, -(-len(actions) // m))):
-        yield actions[(np.arange(m) + turn * m) % len(actions)]
+    return actions.asked(predicted, m)
 
 
 def _require_coefficients(model: CostModel) -> None:
@@ -200,9 +187,9 @@ def _require_coefficients(model: CostModel) -> None:
 
 def _choose(log: BanditLog) -> float:
     """The smallest penalty with nearly the least squared error on folds of contexts."""
-    m, d = log.X.shape
-    fold = np.random.default_rng(0).permutation(m)[log.context] % FOLDS
-    by_moments = d * (log.Y.shape[1] + 1) <= FEW and not sparse.issparse(log.X)
+    fold = np.random.default_rng(0).permutation(log.n_contexts)[log.context] % FOLDS
+    size = log.X.shape[1] * int(np.prod(log.actions.effect_shape))
+    by_moments = size <= FEW and not sparse.issparse(log.X)
     errors, without = (_errors_by_moments if by_moments else _errors_by_gradients)(log, fold)
     explained = max(1 - errors.min() / without, 0) if without > 0 else 0.0
     near = errors <= errors.min() * (1 + NEARLY * explained)
@@ -251,15 +238,14 @@ def _second_moments(log: BanditLog, rows: np.ndarray) -> np.ndarray:
     """Σ count · v vᵀ over some rows, v = (z, c, 1) and z the joint features of action and context."""
     total = 0.0
     for part in np.array_split(rows, -(-len(rows) // CHUNK)):
-        columns = log.actions.columns(log.Y[part])
-        joint = np.einsum("ij,ik->ijk", columns, log.X[log.context[part]]).reshape(len(part), -1)
+        joint = log.actions.joint(log.X, log.Y[part], log.context[part])
         joint = np.column_stack([joint, log.cost[part], np.ones(len(part))])
         total = total + joint.T @ (joint * log.count[part][:, None])
     return total
 
 
 def _solution(log: BanditLog, penalty: float) -> np.ndarray:
-    """B of the ridge regression with an intercept, (d, q + 1)."""
+    """B of the ridge regression with an intercept."""
     equations = _NormalEquations(log, log.count)
     size = equations.target.size
     if size**2 * (log.X.shape[0] / 2 + size / 3) <= AFFORDABLE:
@@ -278,12 +264,13 @@ def _solution(log: BanditLog, penalty: float) -> np.ndarray:
 class _NormalEquations:
     """Those of the ridge regression with an intercept, (Zᵀ S Z − z̄ z̄ᵀ + λ) B = Zᵀ S (c − c̄).
 
-    A row's z is x for each label that it has, and x once more; S are the rows' shares, and z̄ and c̄ the means by them.
+    A row's z is x for each label that it has, and x once more; or x for its action, or ψ of it. S are the rows' shares,
+    and z̄ and c̄ the means by them.
     """
 
     def __init__(self, log: BanditLog, count: np.ndarray):
         self.log, self.share = log, count / count.sum()
-        self.shape = log.X.shape[1], log.Y.shape[1] + 1
+        self.shape = log.X.shape[1], *log.actions.effect_shape
         self.target = _finite(self._sums(self._centred(log.cost)))
 
     def _centred(self, values: np.ndarray) -> np.ndarray:
@@ -291,23 +278,23 @@ class _NormalEquations:
         return self.share * (values - self.share @ values)
 
     def _sums(self, values: np.ndarray) -> np.ndarray:
-        """Σ v z, (d, q + 1), of values v of the rows."""
-        by_label, by_context = self.log.row_map.to_contexts(values)
-        return (np.column_stack([by_label, by_context]).T @ self.log.X).T
+        """Σ v z, as B, of values v of the rows."""
+        return (self.log.actions.joined(*self.log.row_map.to_contexts(values)).T @ self.log.X).T
 
     def product(self, coef: np.ndarray, penalty: float) -> np.ndarray:
-        """The left side at B, (d, q + 1)."""
+        """The left side at B."""
         return self._sums(self._centred(modelled_cost(self.log, self.log.X @ coef))) + penalty * coef
 
     def by_gradients(self, penalties: Sequence[float], tolerance: float) -> np.ndarray:
-        """B for falling penalties by conjugate gradients, (k, d, q + 1), until each residual is relatively so small.
+        """B for falling penalties by conjugate gradients, (k, d, …), until each residual is relatively so small.
 
         They are those of the last penalty: the other systems have the same Krylov space, and residuals that are a
         ``part`` of its own. Source: Jegerlehner 1996, on systems that differ by a multiple of the identity.
         """
         above = np.subtract(penalties, penalties[-1])
         residual = direction = self.target
-        coef, directions = np.zeros((len(above), *self.shape)), np.tile(residual, (len(above), 1, 1))
+        coef, directions = np.zeros((2, len(above), *self.shape))
+        directions += residual
         part = former = np.ones(len(above))
         squared = float(np.vdot(residual, residual))
         enough, last_step, turn = tolerance**2 * squared, 1.0, 0.0
@@ -331,19 +318,12 @@ class _NormalEquations:
 
     def directly(self, penalty: float) -> np.ndarray:
         """B by Cholesky's factors; LinAlgError where rounding leaves none."""
-        log, (d, columns) = self.log, self.shape
-        Y = log.actions.columns(log.Y)
-        gram = np.empty((columns, d, columns, d))
-        for one, other in combinations_with_replacement(range(columns), 2):
-            weight = np.bincount(log.context, self.share * Y[:, one] * Y[:, other], log.X.shape[0])
-            block = log.X.T @ (log.X * weight[:, None])
-            gram[one, :, other] = gram[other, :, one] = block.toarray() if sparse.issparse(block) else block
-        mean = self._sums(self.share).T.ravel()
-        gram = gram.reshape(2 * (len(mean),))
+        log, mean = self.log, self._sums(self.share).T.ravel()
+        gram = log.actions.gram(log.X, log.Y, log.context, self.share)
         gram -= np.outer(mean, mean)
         gram.ravel()[:: len(mean) + 1] += penalty
         factors = cho_factor(gram.T, lower=True, overwrite_a=True, check_finite=False)
-        return cho_solve(factors, self.target.T.ravel()).reshape(columns, d).T
+        return cho_solve(factors, self.target.T.ravel()).reshape(self.shape[::-1]).T
 
 
 def _finite(values):

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import InputError
 from .log import BanditLog
-from .policies import as_policy, linear_scores
-from .scales import feature_scales
+from .policies import as_policy, linear_scores, require_same, with_row
+from .scales import column, feature_scales
 
 
 class Design:
@@ -23,9 +22,8 @@ class Design:
     ----------
     log : BanditLog
         Rows that do not occur, and contexts without rows, are left out.
-    effects : array (m, q + 1), optional
-        What each label adds to the modelled cost of each context, and last the cost of none:
-        ``cost_model.label_effects``.
+    effects : array, optional
+        The modelled costs of each context's actions, as their kind has them: ``cost_model.action_effects``.
     intercept : bool
         Whether Θ has one more row than X has features, that of a constant 1.
     trains : bool
@@ -37,19 +35,22 @@ class Design:
     def __init__(
         self, log: BanditLog, effects: np.ndarray | None = None, intercept: bool = False, trains: bool = False
     ):
-        occurs = np.bincount(log.context, log.count, log.X.shape[0]) > 0
+        occurs = np.bincount(log.context, log.count, log.n_contexts) > 0
         if not (log.count.all() and occurs.all()):
-            effects = None if effects is None else effects[occurs]
+            if effects is not None:
+                _, effects = log.actions.select(occurs, effects)
             log = log.recount(log.count)
-        self.log, self.effects, self.intercept, self.trains = log, effects, intercept, trains
-        self.shape = log.X.shape[1] + intercept, log.Y.shape[1]
-        self._buffers = np.empty((2, log.X.shape[0], self.shape[1])) if trains else None
+        self.log, self.intercept, self.trains = log, intercept, trains
+        self.shape = log.X.shape[1] + intercept, *log.actions.shape
+        scores, order = (log.X.shape[0], *log.actions.shape), log.actions.order
+        self._buffers = [np.empty(scores, order=order) for _ in range(2)] if trains else None
+        self.effects = None if effects is None else np.asarray(effects, order=order)
 
     @property
     def scales(self) -> np.ndarray:
-        """The unit of each row of Θ, (d, 1): its feature's largest |x|, and 1 for the intercept."""
+        """The unit of each row of Θ, (d, 1), or (D,): its feature's largest |x|, and 1 for the intercept."""
         scales = feature_scales(self.log.X)
-        return (np.append(scales, 1.0) if self.intercept else scales)[:, None]
+        return column(np.append(scales, 1.0) if self.intercept else scales, self.log.actions.shape)
 
     @property
     def modelled(self) -> np.ndarray | None:
@@ -63,26 +64,20 @@ class Design:
     def forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return log π of each row, (n,), and the expected modelled cost of each context, (m,), None without a model.
 
-        Θ is given flat or of shape (d, q). Rounding may leave log π of a certain action above 0.
+        Θ is given flat or of ``shape``. Rounding may leave log π of a certain action above 0.
         """
         coef = coef.reshape(self.shape)
         slopes, constant = (coef[:-1], coef[-1]) if self.intercept else (coef, None)
         if self.trains:
-            scores = np.ascontiguousarray((slopes.T @ self.log.X.T).T)
+            scores = np.asarray((slopes.T @ self.log.X.T).T, order=self.log.actions.order)
             if constant is not None:
                 scores += constant
         else:
             scores = linear_scores(self.log.X, slopes, constant)
         log_partition, self._mean = self.log.actions.log_partition(scores, self._buffers)
-        return self.log.row_map.to_rows(scores, log_partition), self._expected(self._mean)
-
-    def _expected(self, mean: np.ndarray) -> np.ndarray | None:
-        if self.effects is None:
-            return None
-        by_label, without = self.effects[:, :-1], self.effects[:, -1]
-        expected = np.einsum("kl,kl->k", mean, by_label) if self.trains else (mean * by_label).sum(axis=1)
-        expected += without
-        return expected
+        known = self.effects is not None
+        expected = self.log.actions.expected(self._mean, self.effects, fast=self.trains) if known else None
+        return self.log.row_map.to_rows(scores, log_partition), expected
 
     def backward(self, by_row: np.ndarray | None, by_context: np.ndarray | None) -> np.ndarray:
         """Return the slope in Θ, flat, at the last pass forward.
@@ -91,18 +86,18 @@ class Design:
         """
         actions, mean, in_scores = self.log.actions, self._mean, 0
         if by_context is not None:
-            in_scores = actions.times_hessian(mean, by_context[:, None] * self.effects[:, :-1])
+            in_scores = actions.expected_slope(mean, self.effects, by_context)
         if by_row is not None:
-            by_label, total = self.log.row_map.to_contexts(by_row)
-            by_label -= np.multiply(mean, total[:, None], out=self._buffers[1] if self.trains else None)
-            in_scores = by_label if by_context is None else np.add(in_scores, by_label, out=in_scores)
+            by_action, total = self.log.row_map.to_contexts(by_row)
+            by_action -= np.multiply(mean, actions.spread(total), out=self._buffers[1] if self.trains else None)
+            in_scores = by_action if by_context is None else np.add(in_scores, by_action, out=in_scores)
         slope = (in_scores.T @ self.log.X).T
-        return (np.vstack([slope, in_scores.sum(axis=0)]) if self.intercept else slope).ravel()
+        return (with_row(slope, in_scores.sum(axis=0)) if self.intercept else slope).ravel()
 
 
 def modelled_cost(log: BanditLog, effects: np.ndarray) -> np.ndarray:
-    """Return ĉ(x_i, y_i) of each row, (n,), from what labels add to it in each context, (m, q + 1)."""
-    return log.row_map.to_rows(np.ascontiguousarray(effects[:, :-1]), -effects[:, -1])
+    """Return ĉ(x_i, y_i) of each row, (n,), from the effects of each context."""
+    return log.actions.modelled(log.row_map, effects)
 
 
 def importance_weights(log_prob: np.ndarray, log: BanditLog) -> np.ndarray:
@@ -114,7 +109,5 @@ def importance_weights(log_prob: np.ndarray, log: BanditLog) -> np.ndarray:
 def judged(policy, log: BanditLog, effects: np.ndarray | None = None) -> tuple[Design, np.ndarray, np.ndarray | None]:
     """Return a log's design, and its pass forward at a policy or a fitted estimator; InputError for another shape."""
     policy, design = as_policy(policy), Design(log, effects, intercept=True)
-    (d, q), expected = policy.coef.shape, (log.X.shape[1], log.Y.shape[1])
-    if (d, q) != expected:
-        raise InputError(f"the policy's coef has shape {(d, q)}, expected {expected}, as the log has")
+    require_same(policy, log.X.shape[1], log.actions)
     return design, *design.forward(policy.stacked)

@@ -1,7 +1,7 @@
 """The value of a given policy, estimated from a log."""
 
 from ..errors import InputError, warn_of
-from .cost_model import CostModel, label_effects
+from .cost_model import CostModel, action_effects
 from .design import importance_weights, judged
 from .estimates import estimate_class
 from .log import BanditLog, as_clip, as_log
@@ -61,7 +61,7 @@ def off_policy_value(
     policy, risk, clip = as_policy(policy), risk or MeanRisk(), as_clip(clip, log)
     if kind.uses_model and cost_model is None:
         cost_model = CostModel().fit_log(log, label_intercepts=policy.intercept.any())
-    effects = None if cost_model is None else label_effects(cost_model, log.X, log.Y.shape[1])
+    effects = None if cost_model is None else action_effects(cost_model, log.X, log.actions)
     design, log_prob, expected = judged(policy, log, effects)
     value = float(
         Objective(design, risk, as_weight(weight) or Clipped(clip), estimate).estimated(log_prob, expected)[0]

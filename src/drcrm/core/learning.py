@@ -7,14 +7,14 @@ import numpy as np
 
 from ..errors import InputError
 from .algorithms import Algorithm
-from .cost_model import CostModel, label_effects, tilt_coefficients
+from .cost_model import CostModel, action_effects, tilt_coefficients
 from .design import Design
 from .estimates import estimate_class
 from .log import BanditLog, as_clip
 from .names import SCORES, UNMODELLED
 from .objective import Objective
 from .optimiser import Fit, minimize_objectives
-from .policies import ExponentialPolicy
+from .policies import LinearPolicy
 from .risks import MeanRisk, VariancePenalizedRisk
 from .scores import HeldoutScores, choose
 from .starts import start_coef
@@ -54,7 +54,7 @@ def learn(
     log: BanditLog,
     algorithm: Algorithm,
     heldout: BanditLog | None = None,
-    logging_policy: ExponentialPolicy | None = None,
+    logging_policy: LinearPolicy | None = None,
     cost_model=None,
     *,
     clip: float | str | None = "auto",
@@ -75,7 +75,7 @@ def learn(
     log, heldout : BanditLog
         Both are clipped with the former's M.
     algorithm : Algorithm
-    logging_policy : ExponentialPolicy, optional
+    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         π0, for the starts "logging" and "model".
     cost_model : optional
         One of the log's costs, for estimates, starts and scores that use one. Where an estimate or a start needs one
@@ -108,7 +108,7 @@ def learn(
     objectives = [each.objective(design, clip) for each in criteria]
     scorer = None
     if heldout is not None:
-        known = None if cost_model is None else label_effects(cost_model, heldout.X, heldout.Y.shape[1])
+        known = None if cost_model is None else action_effects(cost_model, heldout.X, heldout.actions)
         scorer = HeldoutScores(heldout, clip, known, intercept)
     limits = {"max_iter": max_iter, "tol": tol, "stopping": stopping}
     grid = np.array(algorithm.grid if algorithm.parameter else [np.nan], dtype=float)
@@ -136,11 +136,12 @@ def _cost_model(
         if not is_needed:
             return None, None
         model = CostModel().fit_log(log.derived(cost=log.cost - shift), label_intercepts=intercept)
-    effects = label_effects(model, log.X, log.Y.shape[1])
+    effects = action_effects(model, log.X, log.actions)
     if given is None:
-        model.add(shift, log.X)
+        model.add(shift, log)
     else:
-        effects = effects - np.append(np.zeros(effects.shape[1] - 1), shift)
+        effects = effects.copy()
+        log.actions.add_to_all(effects, -shift)
     return model, effects
 
 

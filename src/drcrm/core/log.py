@@ -8,10 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from ..errors import InputError
-from .actions import LabelVectors, SparseRows, TabledRows
+from .actions import actions_of
 from .validation import (
     WHOLE,
-    check_actions,
     check_context,
     check_costs,
     check_features,
@@ -27,10 +26,10 @@ class BanditLog:
 
     Parameters
     ----------
-    X : array or CSR (m, d)
-        The contexts' features.
-    Y : array (n, q)
-        The logged actions, 0 or 1 for each label.
+    X : array or CSR (m, d), or ActionLists
+        The contexts' features; or their lists of actions with features, whose N rows ``log.X`` then has.
+    Y : array (n, q), or (n,)
+        The logged actions: 0 or 1 for each label; or one action of K, 0 to K − 1; or its place in the context's list.
     propensity : array (n,)
         p = π0(y|x) of the logged action, in (0, 1].
     cost : array (n,)
@@ -39,6 +38,10 @@ class BanditLog:
         Row of X that each logged row belongs to; by default row i belongs to context i.
     count : integer array (n,), optional
         How often each row occurs (its multiplicity), 0 or more; by default once.
+    n_actions : int, optional
+        K, of one action of K; by default the largest of Y and one more.
+    eligible : boolean array (m, K), optional
+        The actions that may be chosen for each context; by default all.
 
     Raises
     ------
@@ -46,21 +49,25 @@ class BanditLog:
         A shape that does not fit, a value out of range (with its row), or no row that occurs at all.
     """
 
-    def __init__(self, X, Y, propensity, cost, context=None, count=None):
-        self.X = check_features(X)
-        m = self.X.shape[0]
-        self.Y = check_actions(Y, rows=m if context is None else None)
-        self.actions = LabelVectors(self.Y.shape[1])
-        n = len(self.Y)
+    def __init__(self, X, Y, propensity, cost, context=None, count=None, n_actions=None, eligible=None):
+        self.X, self.actions, self.Y = actions_of(X, Y, n_actions, eligible)
+        m, n = self.n_contexts, len(self.Y)
+        if context is None and n != m:
+            raise InputError(f"Y has {n} rows, expected {m}")
         self.propensity = check_vector(propensity, n, "propensity")
         reject((self.propensity <= 0) | (self.propensity > 1), self.propensity, "propensity", "a value in (0, 1]")
         self.cost = check_costs(cost, n)
         self.context = np.arange(n) if context is None else check_context(context, n, m)
+        self.actions.check_offered(self.Y, self.context)
         self.count = _check_count(np.ones(n, dtype=np.intp) if count is None else count, n)
 
     def __repr__(self) -> str:
-        m, d = self.X.shape
-        return f"BanditLog({len(self.Y)} rows, {m} contexts, {d} features, {self.actions})"
+        return f"BanditLog({len(self.Y)} rows, {self.n_contexts} contexts, {self.X.shape[1]} features, {self.actions})"
+
+    @property
+    def n_contexts(self) -> int:
+        """m."""
+        return self.actions.n_contexts(self.X)
 
     @property
     def size(self) -> int:
@@ -72,20 +79,22 @@ class BanditLog:
         return np.log(self.propensity)
 
     @cached_property
-    def row_map(self) -> SparseRows | TabledRows:
+    def row_map(self):
         """The map between scores of the contexts and values of the rows: see :mod:`drcrm.core.actions`."""
-        return self.actions.row_map(self.Y, self.context, self.X.shape[0])
+        return self.actions.row_map(self.Y, self.context, self.n_contexts)
 
     def recount(self, count) -> BanditLog:
         """Return the log with other multiplicities, without the rows that never occur and contexts without rows."""
         count = _check_count(count, len(self.Y))
-        if count.all() and np.bincount(self.context, minlength=self.X.shape[0]).all():
+        if count.all() and np.bincount(self.context, minlength=self.n_contexts).all():
             return self.derived(count=count)
         keep = count != 0
         used, context = np.unique(self.context[keep], return_inverse=True)
-        X = self.X if len(used) == self.X.shape[0] else self.X[used]
+        X, actions = self.X, self.actions
+        if len(used) < self.n_contexts:
+            actions, X = actions.select(used, X)
         rows = {name: getattr(self, name)[keep] for name in ("Y", "propensity", "cost")}
-        return self.derived(X=X, **rows, context=context, count=count[keep])
+        return self.derived(X=X, actions=actions, **rows, context=context, count=count[keep])
 
     def with_contexts(self, X) -> BanditLog:
         """Return the log with other features of the same contexts."""

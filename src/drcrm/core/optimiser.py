@@ -41,7 +41,7 @@ class Units:
     the costs, on where their zero is.
     """
 
-    features: np.ndarray  # (d, 1)
+    features: np.ndarray  # (d, 1), or (D,)
     cost: float
     centred: bool = True
 
@@ -49,7 +49,7 @@ class Units:
     def of(cls, objective: Objective, stopping: str) -> Units:
         """Those of a log: the scale of each feature, and the deviation of the costs; or all 1."""
         if one_of(STOPPING, stopping, "stopping") == "public_code":
-            return cls(np.ones((objective.design.shape[0], 1)), 1.0, centred=False)
+            return cls(np.ones_like(objective.design.scales), 1.0, centred=False)
         return cls(objective.design.scales, spread(objective.estimate.cost, objective.design.log.count))
 
 
@@ -79,7 +79,7 @@ def minimize_objectives(
 
         def widened(x: np.ndarray, rows: np.ndarray = rows, units: Units = units) -> np.ndarray:
             coef = start.copy()
-            coef[rows] = x.reshape(-1, start.shape[1]) / units.features
+            coef[rows] = x.reshape(-1, *start.shape[1:]) / units.features
             return coef
 
         origin = (start[rows] * units.features).ravel()
@@ -126,7 +126,7 @@ def why_flat(objective: Objective, start: np.ndarray) -> str:
 def _followed(objective: Objective, origin: np.ndarray, ridge: float, units: Units) -> Callable:
     """The objective as L-BFGS calls it, in its units: searches inside begin where the last ones ended."""
     guess, level = None, 0.0
-    scales = np.repeat(units.features, objective.design.shape[1])
+    scales = np.broadcast_to(units.features, objective.design.shape).ravel()
     slopes = scales * units.cost
 
     def call(x: np.ndarray) -> tuple[float, np.ndarray]:

@@ -1,14 +1,89 @@
-"""Exponential policies: π_Θ(y|x) ∝ e^{s(y)}, s(y) linear in the scores u = xᵀΘ; see :mod:`drcrm.core.actions`."""
+"""Policies π_Θ(y|x) ∝ e^{s(y)}, s(y) linear in scores u that are linear in features: see :mod:`drcrm.core.actions`."""
+
+from abc import ABC, abstractmethod
 
 import numpy as np
 
 from ..errors import InputError
-from .actions import LabelVectors
-from .validation import Features, as_float, check_context, check_features, check_vector
+from .actions import Actions, LabelVectors, ListedActions, SingleChoice
+from .validation import Features, as_float, check_context, check_vector
 
 
-class ExponentialPolicy:
-    """π_Θ(y|x) ∝ exp(xᵀΘy) over the actions y ∈ {0,1}^q.
+class LinearPolicy(ABC):
+    """What policies of all kinds of action share.
+
+    Parameters
+    ----------
+    coef : array (d, …)
+        Θ. A constant feature of x, where there is one, makes its row the intercepts.
+    intercept : array (…), optional
+        What is added to the scores; 0 by default.
+    """
+
+    def __init__(self, coef: np.ndarray, intercept: np.ndarray | None = None):
+        coef = as_float(coef, "coef")
+        self.actions = self._actions_of(coef.shape)
+        if not np.isfinite(coef).all():
+            raise InputError("coef has a NaN or infinite entry, expected finite coefficients")
+        self.coef = coef
+        self.intercept = np.zeros(coef.shape[1:])
+        if intercept is not None:
+            self.intercept = check_vector(np.ravel(intercept), self.intercept.size, "intercept")
+            self.intercept = self.intercept.reshape(coef.shape[1:])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.coef.shape[0]} features, {self.actions})"
+
+    @staticmethod
+    @abstractmethod
+    def _actions_of(shape: tuple[int, ...]) -> Actions:
+        """The actions that coefficients of a shape tell apart; InputError where they are none."""
+
+    @property
+    def stacked(self) -> np.ndarray:
+        """Θ of contexts with a constant 1 appended, shape (d + 1, …): the intercept is its last row."""
+        return with_row(self.coef, self.intercept)
+
+    def decision_function(self, X, eligible=None) -> np.ndarray:
+        """Return the scores u = XΘ, and the intercept, shape (n, …)."""
+        return self._scores(X, eligible)[0]
+
+    def marginals(self, X, eligible=None) -> np.ndarray:
+        """Return μ: P(y_l = 1 | x) of each label, shape (n, q), or P(a | x) of each action, shape (n, K) or (N,)."""
+        scores, actions = self._scores(X, eligible)
+        return actions.log_partition(scores)[1]
+
+    def greedy(self, X, eligible=None) -> np.ndarray:
+        """Return the most probable action: labels y_l = 1[u_l ≥ 0], shape (n, q); or its number, shape (n,)."""
+        scores, actions = self._scores(X, eligible)
+        return actions.most_probable(scores)
+
+    def log_prob(self, X, Y, context=None, eligible=None) -> np.ndarray:
+        """Return log π(y_i | x_{context_i}) ≤ 0, shape (n,); without ``context``, row i of Y belongs to row i of X."""
+        scores, actions = self._scores(X, eligible)
+        m = actions.n_contexts(scores)
+        Y = actions.check(Y, rows=m if context is None else None)
+        context = np.arange(m) if context is None else check_context(context, len(Y), m)
+        actions.check_offered(Y, context)
+        log_partition, _ = actions.log_partition(scores)
+        log_prob = actions.row_map(Y, context, m).to_rows(scores, log_partition)
+        return np.minimum(log_prob, 0, out=log_prob)  # rounding may leave it above
+
+    def sample(self, X, random_state=None, eligible=None) -> np.ndarray:
+        """Draw one action for each row of X, shape (n, q) or (n,); ``random_state`` is a seed or a numpy Generator."""
+        scores, actions = self._scores(X, eligible)
+        return actions.draw(actions.log_partition(scores)[1], np.random.default_rng(random_state))
+
+    def _scores(self, X, eligible) -> tuple[np.ndarray, Actions]:
+        """The scores of contexts, and the actions that they have."""
+        X, actions = self.actions.bind(X, eligible)
+        if X.shape[1] != self.coef.shape[0]:
+            raise InputError(f"X has {X.shape[1]} features, the policy has {self.coef.shape[0]}")
+        return linear_scores(X, self.coef, self.intercept), actions
+
+
+class ExponentialPolicy(LinearPolicy):
+    """π_Θ(y|x) ∝ exp(xᵀΘy) over the label vectors y ∈ {0,1}^q.
 
     Parameters
     ----------
@@ -18,57 +93,60 @@ class ExponentialPolicy:
         What is added to the scores of the labels; 0 by default.
     """
 
-    def __init__(self, coef: np.ndarray, intercept: np.ndarray | None = None):
-        coef = as_float(coef, "coef")
-        if coef.ndim != 2:
-            raise InputError(f"coef has shape {coef.shape}, expected (features, labels)")
-        if not np.isfinite(coef).all():
-            raise InputError("coef has a NaN or infinite entry, expected finite coefficients")
-        self.coef = coef
-        self.actions = LabelVectors(coef.shape[1])
-        self.intercept = (
-            np.zeros(coef.shape[1]) if intercept is None else check_vector(intercept, coef.shape[1], "intercept")
-        )
+    @staticmethod
+    def _actions_of(shape):
+        if len(shape) != 2:
+            raise InputError(f"coef has shape {shape}, expected (features, labels)")
+        return LabelVectors(shape[1])
 
-    def __repr__(self) -> str:
-        return f"ExponentialPolicy({self.coef.shape[0]} features, {self.actions})"
 
-    @property
-    def stacked(self) -> np.ndarray:
-        """Θ of contexts with a constant 1 appended, shape (d + 1, q): the intercept is its last row."""
-        return np.vstack([self.coef, self.intercept])
+class SoftmaxPolicy(LinearPolicy):
+    """π_Θ(a|x) ∝ exp(x·θ_a) over K actions, or ∝ exp(ψ_a·θ) over the list of actions that a context has.
 
-    def decision_function(self, X) -> np.ndarray:
-        """Return the label scores u = XΘ, and the intercept, shape (n, q)."""
-        X = check_features(X)
-        if X.shape[1] != self.coef.shape[0]:
-            raise InputError(f"X has {X.shape[1]} features, the policy has {self.coef.shape[0]}")
-        return linear_scores(X, self.coef, self.intercept)
+    Of K actions, methods take ``eligible=``, boolean (m, K), those that may be chosen in each context; by default all.
+    For lists, X are :class:`drcrm.ActionLists`, and actions are places in a list.
 
-    def marginals(self, X) -> np.ndarray:
-        """Return P(y_l = 1 | x) = σ(u_l), shape (n, q)."""
-        return self.actions.log_partition(self.decision_function(X))[1]
+    Parameters
+    ----------
+    coef : array (d, K), or (D,)
+        Θ: one column per action; or θ, one entry per feature of a listed action.
+    intercept : array (K,), optional
+        What is added to the scores of the actions; 0 by default.
+    """
 
-    def greedy(self, X) -> np.ndarray:
-        """Return the most probable action, y_l = 1[u_l ≥ 0], shape (n, q)."""
-        return self.actions.most_probable(self.decision_function(X))
+    @staticmethod
+    def _actions_of(shape):
+        if len(shape) not in (1, 2) or 0 in shape:
+            raise InputError(f"coef has shape {shape}, expected (features, actions), or (features,) of listed actions")
+        return SingleChoice(shape[1]) if len(shape) == 2 else ListedActions()
 
-    def log_prob(self, X, Y, context=None) -> np.ndarray:
-        """Return log π(y_i | x_{context_i}) ≤ 0, shape (n,); without ``context``, row i of Y belongs to row i of X."""
-        scores = self.decision_function(X)
-        Y = self.actions.check(Y, rows=len(scores) if context is None else None)
-        context = np.arange(len(scores)) if context is None else check_context(context, len(Y), len(scores))
-        log_partition, _ = self.actions.log_partition(scores)
-        log_prob = self.actions.row_map(Y, context, len(scores)).to_rows(scores, log_partition)
-        return np.minimum(log_prob, 0, out=log_prob)  # rounding may leave it above
 
-    def sample(self, X, random_state=None) -> np.ndarray:
-        """Draw one action for each row of X, shape (n, q); ``random_state`` is a seed or a numpy Generator."""
-        return self.actions.draw(self.marginals(X), np.random.default_rng(random_state))
+POLICIES = {LabelVectors: ExponentialPolicy, SingleChoice: SoftmaxPolicy, ListedActions: SoftmaxPolicy}
+
+
+def policy_of(actions: Actions, coef: np.ndarray, intercept: np.ndarray | None = None) -> LinearPolicy:
+    """Return the policy over a kind of action."""
+    return POLICIES[type(actions)](coef, intercept)
+
+
+def require_same(
+    policy: LinearPolicy, n_features: int, actions: Actions, name: str = "the policy", owner: str = "the log"
+) -> None:
+    """Raise InputError for a policy over other actions, or of other features, than its owner has."""
+    if type(policy.actions) is not type(actions):
+        raise InputError(f"{name} is of {policy.actions}, {owner} of {actions}")
+    expected = n_features, *actions.shape
+    if policy.coef.shape != expected:
+        raise InputError(f"{name}'s coef has shape {policy.coef.shape}, expected {expected}, as {owner} has")
+
+
+def with_row(coef: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """Return coefficients (d, …) with one more row."""
+    return np.concatenate([coef, np.asarray(row)[None]])
 
 
 def linear_scores(X: Features, coef: np.ndarray, intercept: np.ndarray | None = None) -> np.ndarray:
-    """Return u = XΘ, and the intercept, shape (m, q); InputError beyond the range of numbers."""
+    """Return u = XΘ, and the intercept, shape (m, …); InputError beyond the range of numbers."""
     with np.errstate(over="ignore", invalid="ignore"):
         scores = X @ coef if intercept is None else X @ coef + intercept
     if not np.isfinite(scores).all():
@@ -76,12 +154,12 @@ def linear_scores(X: Features, coef: np.ndarray, intercept: np.ndarray | None = 
     return scores
 
 
-def as_policy(policy) -> ExponentialPolicy:
-    """Return an exponential policy, or that of a fitted estimator; InputError for anything else."""
-    own = policy if isinstance(policy, ExponentialPolicy) else getattr(policy, "policy_", None)
-    if not isinstance(own, ExponentialPolicy):
+def as_policy(policy) -> LinearPolicy:
+    """Return a policy, or that of a fitted estimator; InputError for anything else."""
+    own = policy if isinstance(policy, LinearPolicy) else getattr(policy, "policy_", None)
+    if not isinstance(own, LinearPolicy):
         raise InputError(
-            f"policy is of type {type(policy).__name__}, expected an ExponentialPolicy or a fitted estimator; "
-            "of a pipeline, its last step, with X as the others make it"
+            f"policy is of type {type(policy).__name__}, expected an ExponentialPolicy or a SoftmaxPolicy, or a fitted "
+            "estimator; of a pipeline, its last step, with X as the others make it"
         )
     return own

@@ -33,6 +33,11 @@ def feature_scales(X: Features) -> np.ndarray:
     return np.where(largest > 0, largest, 1)
 
 
+def column(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return values of the features, (d,), as they multiply coefficients (d, …) whose rows have this shape."""
+    return values.reshape(len(values), *(1 for _ in shape))
+
+
 def spread(cost: np.ndarray, count: np.ndarray) -> float:
     """Return the deviation of costs that occur ``count`` times, an objective's unit; of equal ones their size, or 1."""
     least, most = cost.min(), cost.max()

@@ -8,7 +8,7 @@ from .design import Design
 from .log import BanditLog
 from .objective import Objective
 from .optimiser import minimize_objectives
-from .policies import ExponentialPolicy
+from .policies import LinearPolicy, require_same
 from .risks import MeanRisk
 from .scales import spread
 from .validation import number, one_of
@@ -23,13 +23,14 @@ STARTS = {
 LARGEST = 30.0  # a coefficient of the logging policy times its feature's scale, from which certainty is left
 RIDGE = 1e-4  # of the imitation
 EFFECTIVE = 1 / 3  # share of the rows that the effective sample size keeps under an automatic tilt
-TILTS = 1e-3, 1e3  # between which an automatic tilt is, over the deviation of the logged costs
+TILTS = 1e-3, 1e3  # between which an automatic tilt is searched for, over the deviation of the logged costs
+MOST_TILT = 10.0  # of an automatic one, over the same: from policies far nearer to certain no fit moves
 
 
 def start_coef(
     start: str,
     design: Design,
-    logging_policy: ExponentialPolicy | None = None,
+    logging_policy: LinearPolicy | None = None,
     model: np.ndarray | None = None,
     tilt: float | str = 1.0,
 ) -> tuple[np.ndarray, float | None]:
@@ -41,9 +42,9 @@ def start_coef(
         One of ``STARTS``.
     design : Design
         The log; where it has an intercept, that is the last row of Θ.
-    logging_policy : ExponentialPolicy, optional
+    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         π0. "model" tilts an imitation where it is not given; "logging" needs it.
-    model : array (d, q + 1), optional
+    model : array (d, …), optional
         Coefficients of the cost model, for "model"; with their intercepts as the last row where Θ has one.
     tilt : float ≥ 0 or "auto"
 
@@ -66,11 +67,11 @@ def start_coef(
         return base, None
     if model is None:
         raise InputError("start 'model' needs the coefficients of a cost model")
-    model, expected = np.asarray(model, dtype=float), (design.shape[0], design.shape[1] + 1)
+    model, expected = np.asarray(model, dtype=float), (design.shape[0], *design.log.actions.effect_shape)
     if model.shape != expected:
         raise InputError(f"the cost model's coef_ has shape {model.shape}, expected {expected}")
     tilt = automatic_tilt(design.log, base, model) if tilt == "auto" else tilt
-    return tilted(base, model, tilt), tilt
+    return base - tilt * design.log.actions.moving(model), tilt
 
 
 def imitation(design: Design) -> np.ndarray:
@@ -83,32 +84,32 @@ def imitation(design: Design) -> np.ndarray:
     return fit.coef
 
 
-def tilted(base: np.ndarray, model: np.ndarray, tilt: float) -> np.ndarray:
-    """Return Θ of π ∝ π_base e^{−κ ĉ}: Θ_base − κ B without b_0, from (d, q), (d, q + 1) and the ``tilt`` κ."""
-    return base - tilt * model[:, :-1]
-
-
 def effective_size(weight: np.ndarray, count: np.ndarray) -> float:
     """Return Kish's effective sample size (Σ w)² / Σ w², of weights (n,) that occur so often."""
     return float((count @ weight) ** 2 / (count @ weight**2))
 
 
 def automatic_tilt(log: BanditLog, base: np.ndarray, model: np.ndarray) -> float:
-    """Return the tilt κ at which the effective sample size of the tilted policy is a third of the rows."""
-    design = Design(log, intercept=len(base) > log.X.shape[1])
+    """Return the tilt κ at which the effective sample size of the tilted policy is a third of the rows.
+
+    It is at most 10 over the deviation of the logged costs: where π0 mostly chooses well, a policy that is as good as
+    certain has more effective rows than a third, and its objective no slope.
+    """
+    design, slope = Design(log, intercept=len(base) > log.X.shape[1]), log.actions.moving(model)
 
     def above(log_tilt: float) -> float:
-        log_prob, _ = design.forward(tilted(base, model, np.exp(log_tilt)))
+        log_prob, _ = design.forward(base - np.exp(log_tilt) * slope)
         log_weight = np.minimum(log_prob, 0) - design.log.log_propensity
         weight = np.exp(log_weight - log_weight.max())
         return effective_size(weight, design.log.count) - EFFECTIVE * log.size
 
-    low, high = np.log(TILTS) - np.log(spread(log.cost, log.count))
+    unit = spread(log.cost, log.count)
+    low, high = np.log(TILTS) - np.log(unit)
     if above(low) <= 0:
         return float(np.exp(low))
     if above(high) >= 0:
-        return float(np.exp(high))
-    return float(np.exp(brentq(above, low, high, xtol=1e-12)))
+        return MOST_TILT / unit
+    return min(float(np.exp(brentq(above, low, high, xtol=1e-12))), MOST_TILT / unit)
 
 
 def as_tilt(tilt: object, name: str = "tilt") -> float | str:
@@ -120,13 +121,12 @@ def as_tilt(tilt: object, name: str = "tilt") -> float | str:
     return number(tilt)
 
 
-def _coef_of(logging_policy: ExponentialPolicy, design: Design) -> np.ndarray:
+def _coef_of(logging_policy: LinearPolicy, design: Design) -> np.ndarray:
     """Θ of π0 (d, q), clipped to ±30 in units of the features, so that no action is certain."""
-    if not isinstance(logging_policy, ExponentialPolicy):
-        raise InputError(f"logging_policy is of type {type(logging_policy).__name__}, expected an ExponentialPolicy")
-    (d, q), expected = logging_policy.coef.shape, (design.shape[0] - design.intercept, design.shape[1])
-    if (d, q) != expected:
-        raise InputError(f"the logging policy's coef has shape {(d, q)}, expected {expected}")
+    if not isinstance(logging_policy, LinearPolicy):
+        kind = type(logging_policy).__name__
+        raise InputError(f"logging_policy is of type {kind}, expected an ExponentialPolicy or a SoftmaxPolicy")
+    require_same(logging_policy, design.shape[0] - design.intercept, design.log.actions, "the logging policy")
     if logging_policy.intercept.any() and not design.intercept:
         raise InputError("the logging policy has an intercept, which a fit has with fit_intercept=True alone")
     largest = LARGEST / design.scales

@@ -33,7 +33,8 @@ def project_config(project: Path, given: Mapping, files: Sequence[str | Path]) -
         for path in (shipped, *files)
         for key, first, again in _doubles(_parsed(path, yaml.compose), [], set())
     ]
-    update_config(merged := read_config(shipped), given)
+    merged = usable(read_config(shipped), ())  # a copy: what YAML's anchors share is changed in one place alone
+    update_config(merged, given)
     try:
         config = complete(merged, schema)
     except InputError as error:
@@ -179,7 +180,8 @@ def _typed(value, schema: Mapping):
         return [_typed(each, items) for each in value]
     if isinstance(value, str):
         for kind in kinds:
-            for parse in _SPELLINGS.get(str(kind.get("type")), ()):
+            types = kind.get("type", [])
+            for parse in _SPELLINGS.get(types if isinstance(types, str) else next(iter(types), ""), ()):
                 with suppress(KeyError, ValueError):
                     return parse(value)
     return deepcopy(value)

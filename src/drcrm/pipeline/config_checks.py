@@ -13,6 +13,7 @@ from ..core.names import SCORES
 from ..core.starts import STARTS
 from ..errors import InputError, printable
 from .files import check_file_name
+from .lookups import is_classifier, is_single
 
 KINDS = {"datasets": "data set", "algorithms": "algorithm", "experiments": "experiment"}
 DEEPEST = 20  # keys over one another in a configuration
@@ -150,7 +151,46 @@ def unknown_names(config: Mapping, given: Mapping, _: Collection[Fault]) -> Iter
     yield from _unknown(("run",), config["run"], allowed["experiments"], "experiment")
 
 
-CHECKS = (unfit_algorithms, unfit_files, unknown_names)
+def unfit_seeds(config: Mapping, _: Mapping, faults: Collection[Fault]) -> Iterator[Fault]:
+    """Data sets of an experiment of which its map of seeds does not say how many."""
+    for name, experiment in config["experiments"].items():
+        path = "experiments", name, "seeds"
+        if isinstance(seeds := experiment["seeds"], Mapping) and not _faulty_keys(faults, *path):
+            yield from _unknown(path, seeds, config["datasets"], "data set")
+            if missing := [each for each in experiment.get("datasets", []) if each not in seeds]:
+                yield Fault(path, f"no number for {', '.join(missing)}, expected one for each data set")
+
+
+def unfit_actions(config: Mapping, _: Mapping, faults: Collection[Fault]) -> Iterator[Fault]:
+    """What of an experiment, or of the theory, is not for the actions that its data sets have."""
+    kinds = {name: is_single(config, name) for name in config["datasets"]}
+    for name, experiment in config["experiments"].items():
+        path, curve = ("experiments", name), experiment.get("replay_curve", {})
+        known = [each for part in (experiment, curve) for each in part.get("datasets", []) if each in kinds]
+        vectors = [each for each in known if not kinds[each]]
+        if not _faulty_keys(faults, *path, "click_rates"):
+            right, wrong = experiment["click_rates"]
+            if right <= wrong:
+                yield Fault(
+                    (*path, "click_rates"), f"{wrong:g} for wrong actions is not below {right:g} for right ones"
+                )
+            elif vectors and (right, wrong) != (1, 0):
+                yield Fault((*path, "click_rates"), f"they are of one action of K, {vectors[0]!r} has label vectors")
+        if experiment["absent_label_score"] == "half" and (single := [each for each in known if kinds[each]]):
+            yield Fault((*path, "absent_label_score"), f"half is of label vectors, {single[0]!r} has one action of K")
+        for algorithm in experiment["algorithms"] if vectors else ():
+            if is_classifier(config, algorithm):
+                said = f"{algorithm!r} classifies one action of K, {vectors[0]!r} has label vectors"
+                yield Fault((*path, "algorithms"), said)
+        for algorithm in experiment.get("ablation", {}).get("algorithms", []):
+            if is_classifier(config, algorithm):
+                yield Fault((*path, "ablation", "algorithms"), f"{algorithm!r} is a classifier, which has no start")
+    for dataset in config["theory"]["datasets"]:
+        if kinds.get(dataset):
+            yield Fault(("theory", "datasets"), f"{dataset!r} has one action of K, expected label vectors")
+
+
+CHECKS = (unfit_algorithms, unfit_files, unknown_names, unfit_seeds, unfit_actions)
 
 
 def _unknown(path: tuple, names: Iterable[str], allowed: Collection[str] | None, kind: str) -> Iterator[Fault]:

@@ -1,4 +1,4 @@
-"""Data sets as files: LibSVM's multi-label text format, read with every content check."""
+"""Data sets as files: LibSVM's text format, many labels a row or one, read with every content check."""
 
 import math
 import zlib
@@ -21,9 +21,10 @@ DENSE_FROM = 0.25  # share of non-zero features from which a data set is stored 
 class DatasetSpec:
     """What a data set must contain.
 
-    features : number of features; labels : the ids that are kept, in the order of the columns;
+    features : number of features; labels : the ids that are kept, in the order of the columns, or of the actions;
     drop_other_labels : whether other ids are dropped (or an error); rows : rows of the training and of the test files,
-    if known; drop_repeats : whether only the first of documents with equal features is kept.
+    if known; drop_repeats : whether only the first of documents with equal features is kept; single : whether a row
+    has exactly one label, its class.
     """
 
     features: int
@@ -31,6 +32,15 @@ class DatasetSpec:
     drop_other_labels: bool = False
     rows: tuple[int, int] | None = None
     drop_repeats: bool = False
+    single: bool = False
+
+    @property
+    def ids(self) -> str:
+        """The ids that are expected, in words."""
+        low, high = min(self.labels), max(self.labels)
+        if self.single and high - low >= len(self.labels):
+            return f"one of {', '.join(map(str, self.labels))}"
+        return f"{low} to {high}"
 
 
 Contexts = tuple[np.ndarray | sparse.csr_array, np.ndarray]
@@ -39,20 +49,23 @@ Contexts = tuple[np.ndarray | sparse.csr_array, np.ndarray]
 def load(spec: DatasetSpec, train: Sequence[Path], test: Sequence[Path]) -> tuple[Contexts, Contexts]:
     """Read the files of a data set and check all of their content.
 
-    Returns (X, labels) of the training and of the test part; X (n, features) dense or CSR, labels (n, q) of 0 and 1.
-    With ``drop_repeats`` of documents with the same features the first in file order is kept, and the test part loses
-    what the training part has. Raises InputError with the file and line, or the count that is wrong.
+    Returns (X, labels) of the training and of the test part; X (n, features) dense or CSR, labels (n, q) of 0 and 1,
+    or of ``single`` ones (n,), each a place among the ids. With ``drop_repeats`` of documents with the same features
+    the first in file order is kept, and the test part loses what the training part has. Raises InputError with the file
+    and line, the count that is wrong, or the class of a test file that no training file has.
     """
     parts = []
     for role, paths, rows in zip(("training", "test"), (train, test), spec.rows or (None, None), strict=True):
-        read = [read_multilabel(path, spec) for path in paths]
+        read = [read_libsvm(path, spec) for path in paths]
         X = sparse.csr_array(sparse.vstack([X for X, _ in read], format="csr"))
-        labels = np.vstack([labels for _, labels in read])
+        labels = np.concatenate([labels for _, labels in read])
+        if spec.single and parts:
+            _check_classes(spec, parts[0][1], train, [labels for _, labels in read], test)
         if rows is not None and len(labels) != rows:
             raise InputError(f"{paths[0]}: the {role} part has {len(labels)} rows, expected {rows}")
         parts.append((X, labels))
     (X, labels), (X_test, labels_test) = parts
-    if not labels.any():
+    if not (spec.single or labels.any()):
         raise InputError(f"{train[0]}: no positive label in the training part, expected at least one")
     if spec.drop_repeats:
         keep, keep_test = first_occurrences([X, X_test])
@@ -64,23 +77,36 @@ def load(spec: DatasetSpec, train: Sequence[Path], test: Sequence[Path]) -> tupl
     return (X, labels), (X_test, labels_test)
 
 
-def load_digits() -> tuple[Contexts, Contexts]:
-    """The digits of scikit-learn: features ÷ 16, the ten classes as ten labels, rows 0 to 1346 for training."""
+def _check_classes(
+    spec: DatasetSpec, known: np.ndarray, train: Sequence[Path], tested: Sequence[np.ndarray], test: Sequence[Path]
+) -> None:
+    """Raise InputError for a class that a test file has and no training file."""
+    for path, classes in zip(test, tested, strict=True):
+        if len(lacking := np.setdiff1d(classes, known)):
+            files = ", ".join(map(str, train))
+            raise InputError(f"{path}: class {spec.labels[lacking[0]]} is in no training file ({files})")
+
+
+def load_digits(single: bool = False) -> tuple[Contexts, Contexts]:
+    """The digits of scikit-learn: features ÷ 16, the ten classes as ten labels, rows 0 to 1346 for training.
+
+    With ``single`` the labels are the classes themselves, (n,).
+    """
     from sklearn.datasets import load_digits
 
     X, digit = load_digits(return_X_y=True)
-    X, labels = X / 16, (digit[:, None] == np.arange(10)).astype(np.uint8)
+    X, labels = X / 16, digit if single else (digit[:, None] == np.arange(10)).astype(np.uint8)
     return (X[:1347], labels[:1347]), (X[1347:], labels[1347:])
 
 
-EMBEDDED = {"digits": load_digits}
+EMBEDDED = {"digits": (load_digits, 10)}  # and how many labels
 
 
-def read_multilabel(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, np.ndarray]:
+def read_libsvm(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, np.ndarray]:
     """Read one file of lines ``label,label index:value …``, indices from 1, plain or compressed (bz2, gz).
 
-    Returns X (n, features) CSR and the labels (n, q) of 0 and 1. Raises InputError with the file, the line, what was
-    found and what was expected.
+    Returns X (n, features) CSR and the labels (n, q) of 0 and 1; where a row has one, its place among the ids, (n,).
+    Raises InputError with the file, the line, what was found and what was expected.
     """
     from sklearn.datasets import load_svmlight_file
 
@@ -91,12 +117,16 @@ def read_multilabel(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_arr
             raise InputError(_first_fault(path, spec) or str(error)) from None
         X = sparse.csr_array(X)
         flat = [label for labels in tuples for label in labels]
-        if not np.isfinite(X.data).all() or not X.has_canonical_format or not all(_fits(v, spec) for v in flat):
+        one_each = not spec.single or all(len(labels) == 1 for labels in tuples)
+        fit = one_each and all(_fits(label, spec) for label in flat)
+        if not (np.isfinite(X.data).all() and X.has_canonical_format and fit):
             raise InputError(_first_fault(path, spec) or "cannot be used")
         if X.shape[0] == 0:
             raise InputError("no rows")
         X.eliminate_zeros()
         column = {label: index for index, label in enumerate(spec.labels)}
+        if spec.single:
+            return X, np.array([column[label] for label in flat])
         labels = np.zeros((X.shape[0], len(column)), dtype=np.uint8)
         for row, present in enumerate(tuples):
             labels[row, [column[label] for label in present if label in column]] = 1
@@ -146,8 +176,9 @@ def _first_fault(path: str | Path, spec: DatasetSpec) -> str | None:
         try:
             for token in labels:
                 if not _fits(_number(float, token), spec):
-                    allowed = f"{min(spec.labels)} to {max(spec.labels)}"
-                    return f"line {number}: label {token.decode()} is out of range, expected {allowed}"
+                    return f"line {number}: label {token.decode()} is out of range, expected {spec.ids}"
+            if spec.single and line.split(b"#", 1)[0].strip() and len(labels) != 1:
+                return f"line {number}: {len(labels) or 'no'} labels, expected exactly one"
             last = 0
             for token in tokens:
                 index, value = token.split(b":")
@@ -162,7 +193,8 @@ def _first_fault(path: str | Path, spec: DatasetSpec) -> str | None:
         except ValueError:
             text = line.decode(errors="replace").strip()
             text = text if len(text) <= 60 else text[:60] + "…"
-            return f"line {number}: malformed: {text!r}, expected 'label,label index:value …'"
+            form = "label index:value …" if spec.single else "label,label index:value …"
+            return f"line {number}: malformed: {text!r}, expected {form!r}"
     return None
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from ..core.actions import Actions
 from ..core.log import BanditLog
-from ..core.policies import ExponentialPolicy
+from ..core.policies import ExponentialPolicy, SoftmaxPolicy, policy_of
 from ..core.validation import (
     as_float,
     check_actions,
@@ -23,15 +24,30 @@ FIT_COLUMNS = ("grid", "coef", "iterations", "converged", "scores")  # what ther
 
 
 def read_contexts(path: str | Path) -> tuple[np.ndarray | sparse.csr_array, np.ndarray]:
-    """Read labelled contexts, with the constant feature 1 appended as the last; InputError for content out of range."""
-    arrays = read_npz(path, ["X", "labels"])
+    """Read labelled contexts, with the constant feature 1 appended as the last, and their labels as they are stored.
+
+    InputError for content out of range.
+    """
+    X, labels, _ = read_labelled(path)
+    return X, labels
+
+
+def read_labelled(path: str | Path) -> tuple[np.ndarray | sparse.csr_array, np.ndarray, int | None]:
+    """Read labelled contexts, their labels (n, q), or classes (n,), and of the latter how many there are, else None."""
+    arrays = read_npz(path, ["X", "labels"], optional=["n_actions"])
+    n_actions = None
     with located(path):
         X = check_features(arrays["X"])
-        labels = check_actions(arrays["labels"], rows=X.shape[0], name="labels")
+        if "n_actions" in arrays:
+            n_actions = int(check_integers(np.atleast_1d(arrays["n_actions"]), 1, "n_actions")[0])
+            labels = check_integers(arrays["labels"], X.shape[0], "labels")
+            reject((labels < 0) | (labels >= n_actions), labels, "labels", f"0 to {n_actions - 1}")
+        else:
+            labels = check_actions(arrays["labels"], rows=X.shape[0], name="labels")
     constant = np.ones((X.shape[0], 1))
     if sparse.issparse(X):
-        return sparse.csr_array(sparse.hstack([X, constant], format="csr")), labels
-    return np.hstack([X, constant]), labels
+        return sparse.csr_array(sparse.hstack([X, constant], format="csr")), labels, n_actions
+    return np.hstack([X, constant]), labels, n_actions
 
 
 def read_split(path: str | Path, n_contexts: int) -> dict[str, np.ndarray]:
@@ -44,29 +60,33 @@ def read_split(path: str | Path, n_contexts: int) -> dict[str, np.ndarray]:
         return {name: check_context(numbers, np.size(numbers), n_contexts) for name, numbers in split.items()}
 
 
-def write_policy(path: str | Path, policy: ExponentialPolicy, **notes) -> None:
+def write_policy(path: str | Path, policy: ExponentialPolicy | SoftmaxPolicy, **notes) -> None:
     """Write a policy's coefficients, with any arrays worth noting beside them."""
     write_npz(path, coef=policy.coef, **notes)
 
 
-def read_policy(path: str | Path) -> ExponentialPolicy:
-    """Read a policy's coefficients."""
+def read_policy(path: str | Path, actions: Actions | None = None) -> ExponentialPolicy | SoftmaxPolicy:
+    """Read a policy's coefficients; the actions say which kind of policy it is, by default of label vectors."""
     coef = read_npz(path, ["coef"])["coef"]
     with located(path):
-        return ExponentialPolicy(check_coefficients(coef))
+        coef = check_coefficients(coef)
+        return policy_of(actions, coef) if actions else ExponentialPolicy(coef)
 
 
 def write_log(path: str | Path, log: BanditLog, train: np.ndarray, heldout: np.ndarray) -> None:
     """Write a log, and how often each of its rows occurs in the training and in the held-out part."""
     rows = {"Y": log.Y, "propensity": log.propensity, "cost": log.cost, "context": log.context}
-    write_npz(path, X=log.X, **rows, train=train, heldout=heldout)
+    known = {name: np.array(value) for name, value in log.actions.options.items()}
+    write_npz(path, X=log.X, **rows, **known, train=train, heldout=heldout)
 
 
 def read_log(path: str | Path) -> tuple[BanditLog, BanditLog]:
     """Read the training and the held-out part of a log; what is wrong in it is said with the file's name."""
-    arrays = read_npz(path, ["X", "Y", "propensity", "cost", "context", "train", "heldout"])
+    arrays = read_npz(path, ["X", "Y", "propensity", "cost", "context", "train", "heldout"], optional=["n_actions"])
     train, heldout = arrays.pop("train"), arrays.pop("heldout")
     with located(path):
+        if "n_actions" in arrays:
+            arrays["n_actions"] = int(check_integers(np.atleast_1d(arrays["n_actions"]), 1, "n_actions")[0])
         log = BanditLog(**arrays)
         return log.recount(train), log.recount(heldout)
 

@@ -81,6 +81,11 @@ def uses_cost_model(config: Mapping, name: str) -> bool:
     return modelled or any(score.startswith("dr") for score in experiment["selection"])
 
 
+def is_classifier(config: Mapping, algorithm: str) -> bool:
+    """Whether an algorithm is a classifier, in place of an estimator."""
+    return "classifier" in config["algorithms"].get(algorithm, {})
+
+
 def is_single(config: Mapping, dataset: str) -> bool:
     """Whether an action of a data set is one of its classes, in place of a vector of labels."""
     return config["datasets"][dataset].get("actions") == "single"
@@ -201,6 +206,7 @@ def fetch_options(config: Mapping, dataset: str) -> list[str]:
     given = config["datasets"][dataset]
     labels = {"labels" if isinstance(given["labels"], int) else "keep-labels": given["labels"]}
     known = {key: given.get(key) for key in ("embedded", "train", "test", "features")} | labels
+    known |= {"actions": "single"} if is_single(config, dataset) else {}
     known |= {key: given.get(key) for key in ("url", "rows", "scale")}
     digests = [f"{name}={digest}" for name, digest in given["sha256"].items()]
     return [*_flags({**known, "sha256": digests}), *["--drop-repeats"] * given["drop_repeats"]]
@@ -210,6 +216,11 @@ def heldout_options(experiment: Mapping) -> list[str]:
     """What replay is told of what it holds out: a share of its rows, or the contexts that the split has drawn."""
     unit = experiment["split_unit"]
     return _flags({"split-unit": unit, "heldout-fraction": experiment["heldout_fraction"] if unit == "row" else None})
+
+
+def classifier_options(config: Mapping, algorithm: str) -> list[str]:
+    """What classify is told: the classifier, and by what else than their costs its rows are weighted."""
+    return _flags({key: config["algorithms"][algorithm].get(key) for key in ("classifier", "weights")})
 
 
 def fit_options(config: Mapping, name: str, algorithm: str) -> list[str]:
@@ -224,6 +235,14 @@ def fit_options(config: Mapping, name: str, algorithm: str) -> list[str]:
             "stopping": experiment["stopping"],
         }
     )
+
+
+def learned_options(config: Mapping, files: Mapping[str, str]) -> list[str]:
+    """What evaluate is told of the files of a run's algorithms: its fits, and its classifiers."""
+    kinds = {"fit": [], "classifier": []}
+    for name, file in files.items():
+        kinds["classifier" if is_classifier(config, name) else "fit"].append(f"{name}={file}")
+    return _flags(kinds)
 
 
 def _flags(options: Mapping[str, object]) -> list[str]:

@@ -120,6 +120,12 @@ def fit(size: Size) -> Needs:
     return Needs(90 + size.log + 8e-6 * vectors * size.coefficients, ITERATIONS * grid * (evaluation + own))
 
 
+def classify(size: Size) -> Needs:
+    """Scikit-learn, the logged rows' contexts, and boosted trees: a hundred for each action."""
+    rows = Needs(8e-6 * size.logged * min(size.features, NONZEROS), 0)
+    return Needs(180 + size.log + 3 * rows.megabytes, 5 + 2e-5 * size.logged * size.labels)
+
+
 def evaluate(size: Size) -> Needs:
     """The log, the test contexts, the probabilities of their labels, and the fits of the largest grid.
 
@@ -141,7 +147,7 @@ STEPS = {
     "split": lambda size: Needs(70 + 3 * size.contexts(), MOMENT),
     "log_crf": lambda size: Needs(150 + 3 * size.contexts(), MOMENT),
     "replay": lambda size: Needs(70 + size.contexts() + size.log, MOMENT),
-    **{function.__name__: function for function in (skyline, cost_model, fit, evaluate, theory_table)},
+    **{function.__name__: function for function in (skyline, cost_model, fit, classify, evaluate, theory_table)},
     **dict.fromkeys(("collect", "provenance"), lambda size: Needs(80, MOMENTS)),
     "tables": lambda size: Needs(150, MOMENTS),
     "study": lambda size: Needs(1100, 24_000),

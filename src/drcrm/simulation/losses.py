@@ -1,4 +1,4 @@
-"""The Hamming loss: its translation to a logged cost, and that of a policy on labelled contexts, without sampling."""
+"""The losses of a policy on labelled contexts, without sampling: Hamming's, whose translation is logged, and errors."""
 
 import numpy as np
 
@@ -45,3 +45,12 @@ def hamming_losses(policy: ExponentialPolicy, X, labels: np.ndarray, tossed: np.
         "expected_loss": expected_hamming(part, X, truth) + coins,
         "greedy_loss": greedy_hamming(part, X, truth) + coins,
     }
+
+
+def error_rates(probability: np.ndarray, greedy: np.ndarray, classes: np.ndarray) -> dict[str, float]:
+    """Return both losses of one action of K by their names: the mean of 1 − π(a*|x), and of 1[a ≠ a*] of greedy a.
+
+    From the probabilities of all actions, (n, K), the greedy ones and the right ones, (n,).
+    """
+    right = probability[np.arange(len(classes)), classes]
+    return {"expected_loss": float((1 - right).mean()), "greedy_loss": float((greedy != classes).mean())}

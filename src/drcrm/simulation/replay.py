@@ -3,21 +3,38 @@
 import numpy as np
 
 from ..core.log import BanditLog
-from ..core.policies import ExponentialPolicy
-from ..core.validation import check_actions
-from .losses import check_labels, hamming_cost
+from ..errors import InputError
+from .truth import CERTAIN, Rates, Truth, as_truth
 
 
-def replay(policy: ExponentialPolicy, X, labels, count: int, rng: np.random.Generator) -> BanditLog:
+def replay(
+    policy, X, labels, count: int, rng: np.random.Generator, clicks: Rates = CERTAIN, click_rng=None
+) -> BanditLog:
     """Log ``count`` passes of a policy over labelled contexts: supervised data turned into bandit feedback.
 
-    Returns the log of N · count rows, pass after pass: the log of fewer passes, from a generator in the same state,
-    is a prefix of it. Costs are translated Hamming losses. Source: section 4 of the paper (the replay count is Δ).
+    Returns the log of N · count rows, pass after pass: the log of fewer passes, from generators in the same state, is a
+    prefix of it. Costs are translated Hamming losses, or of one action of K −1 with the probability of a click.
+
+    Parameters
+    ----------
+    policy : ExponentialPolicy or SoftmaxPolicy
+    X : array or CSR (N, d)
+    labels : Truth, or array (N, q) of 0 and 1, or integer array (N,)
+    count : int
+        Δ. Source: section 4 of the paper.
+    rng : Generator
+        Of the actions.
+    clicks : (float, float)
+        The probabilities of a click, of the right and of a wrong action, by default 1 and 0.
+    click_rng : Generator, optional
+        Of the clicks, where they are not certain: the actions are the same with any rates.
     """
-    labels = check_actions(labels, rows=X.shape[0])
-    check_labels(policy, labels)
-    marginals = policy.marginals(X)
-    Y = np.concatenate([rng.random(marginals.shape) < marginals for _ in range(count)]).astype(np.uint8)
+    truth: Truth = as_truth(labels, policy.actions.options.get("n_actions"))
+    if len(truth) != X.shape[0]:
+        raise InputError(f"labels has {len(truth)} rows, expected {X.shape[0]}")
+    truth.check(policy)
+    mean, kind = policy.marginals(X), policy.actions
+    Y = np.concatenate([kind.check(kind.draw(mean, rng)) for _ in range(count)])
     context = np.tile(np.arange(X.shape[0]), count)
     propensity = np.exp(policy.log_prob(X, Y, context))
-    return BanditLog(X, Y, propensity, hamming_cost(Y, labels[context]), context)
+    return BanditLog(X, Y, propensity, truth.cost(Y, context, clicks, click_rng), context, **kind.options)

@@ -66,6 +66,18 @@ def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
         parser.add_argument(f"--{name}", required=True, **SHARED[name])
 
 
+def add_clicks(parser: argparse.ArgumentParser) -> None:
+    """Add --click-rates."""
+    parser.add_argument(
+        "--click-rates",
+        nargs=2,
+        type=float,
+        default=(1, 0),
+        metavar=("RIGHT", "WRONG"),
+        help="with one action of K, the probabilities that the logged cost of the right action, and of others, is −1",
+    )
+
+
 def assignment(text: str) -> tuple[str, str]:
     """An argument type: NAME=VALUE."""
     name, equals, value = text.partition("=")

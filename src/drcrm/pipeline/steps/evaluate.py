@@ -1,12 +1,13 @@
-"""Measure the Hamming losses of all policies of one run (data set, seed, replay count) on the test contexts.
+"""Measure the losses of all policies of one run (data set, seed, replay count) on the test contexts.
 
 Reads   --test: labelled contexts; --log: the log, whose held-out part certifies what is chosen; --logging: π0 from
         log_crf; --skyline; --cost-model: npz from cost_model, of the part trained on, if there is one; --fit: npz of
-        each algorithm, NAME=FILE.
-Writes  --output: csv with a row for each algorithm and selection; --output-grids, if given: csv with a row for each
+        each algorithm, NAME=FILE; --classifier: npz from classify, NAME=FILE.
+Writes  --output: csv with a row for each algorithm and selection: Hamming losses in labels, or of one action of K error
+        rates; --output-grids, if given: csv with a row for each
         value of each algorithm's grid, its held-out scores beside its losses.
 
-A chosen policy's ``estimate`` and ``bound`` are in labels, as its losses: its doubly robust estimate, or without a cost
+A chosen policy's ``estimate`` and ``bound`` are in units of its losses: its doubly robust estimate, or without a cost
 model its self-normalised one, and the KL ball of that, which holds with probability 0.95 for all values of its grid
 together, as the number of contexts grows. Bounds can be too low where the ``effective_size``, in rows, is below some
 ten. All are empty where no held-out row has a weight, or all are of one context. A test loss is of contexts
@@ -26,15 +27,16 @@ from ...core.certificates import policy_certificate
 from ...core.cost_model import CostModel
 from ...core.log import BanditLog
 from ...core.names import SCORES
-from ...core.policies import ExponentialPolicy
-from ...core.validation import check_actions
+from ...core.policies import policy_of
+from ...core.validation import as_float, check_actions
 from ...errors import InputError, located
 from ...roles import LOGGING, SKYLINE
-from ...simulation.losses import hamming_losses
+from ...simulation.truth import Truth
 from ..columns import CERTIFICATE, COLUMNS, GRID_COLUMNS
 from ..files import read_npz, write_csv
-from ..formats import FIT_COLUMNS, read_contexts, read_fits, read_log, read_policy
-from . import add_shared, assignment, require
+from ..formats import FIT_COLUMNS, read_fits, read_log, read_policy
+from ..truths import read_truth
+from . import add_clicks, add_shared, assignment, require
 from .cost_model import read_cost_model
 
 
@@ -44,7 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--logging", type=Path, required=True, help="npz from log_crf")
     parser.add_argument("--skyline", type=Path, required=True, help="npz from skyline")
     parser.add_argument("--cost-model", type=Path, help="npz from cost_model")
-    parser.add_argument("--fit", nargs="+", type=assignment, required=True, metavar="NAME=FILE", help="npz from fit")
+    named = {"nargs": "+", "type": assignment, "default": [], "metavar": "NAME=FILE"}
+    parser.add_argument("--fit", **named, help="npz from fit")
+    parser.add_argument("--classifier", **named, help="npz from classify")
     parser.add_argument("--selection", nargs="+", choices=SCORES, required=True, help="scores that choose")
     parser.add_argument(
         "--absent-label-score",
@@ -52,21 +56,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="how π0's loss counts a label that its training contexts lack: as logged (0), or as a coin toss",
     )
+    add_clicks(parser)
     parser.add_argument("--output-grids", type=Path)
 
 
 def run(options: argparse.Namespace) -> None:
-    X, labels = read_contexts(options.test)
-    absent = _absent(options.logging, labels.shape[1]) if options.absent_label_score == "half" else None
+    require(bool(options.fit or options.classifier), "--fit or --classifier is needed")
+    X, truth = read_truth(options.test)
+    absent = _absent(options.logging, truth.actions.shape) if options.absent_label_score == "half" else None
     key = {"dataset": options.dataset, "replay_count": options.replay_count, "seed": options.seed}
-    heldout, model = _heldout(options, X.shape[1], labels.shape[1])
-    certify = partial(_certificate, heldout=heldout, estimate="dr" if model else "snips", cost_model=model)
-    grids = {algorithm: _grid(path, X, labels, certify, options.selection) for algorithm, path in options.fit}
+    heldout, model = _heldout(options, X.shape[1], truth)
+    certify = partial(
+        _certificate,
+        heldout=heldout,
+        loss=partial(truth.loss, clicks=options.click_rates),
+        estimate="dr" if model else "snips",
+        cost_model=model,
+    )
+    grids = {algorithm: _grid(path, X, truth, certify, options.selection) for algorithm, path in options.fit}
     grid_rows = [{**key, "algorithm": algorithm, **row} for algorithm, (rows, _) in grids.items() for row in rows]
     chosen = {
-        LOGGING: dict.fromkeys(options.selection, _losses(options.logging, X, labels, absent)),
+        LOGGING: dict.fromkeys(options.selection, _losses(options.logging, X, truth, absent)),
         **{algorithm: by_selection for algorithm, (_, by_selection) in grids.items()},
-        SKYLINE: dict.fromkeys(options.selection, _losses(options.skyline, X, labels)),
+        **{name: dict.fromkeys(options.selection, _classified(path, truth)) for name, path in options.classifier},
+        SKYLINE: dict.fromkeys(options.selection, _losses(options.skyline, X, truth)),
     }
     rows = [
         {**dict.fromkeys(COLUMNS), **key, "algorithm": algorithm, "selection": selection, **measured}
@@ -78,38 +91,45 @@ def run(options: argparse.Namespace) -> None:
     write_csv(options.output, COLUMNS, rows)
 
 
-def _absent(path: Path, n_labels: int) -> np.ndarray:
+def _absent(path: Path, shape: tuple[int, ...]) -> np.ndarray:
     """Which labels π0's training contexts lack, a mask (q,)."""
     absent = read_npz(path, ["absent"])["absent"]
     with located(path):
-        require(np.shape(absent) == (n_labels,), f"absent has shape {np.shape(absent)}, expected ({n_labels},)")
+        require(np.shape(absent) == shape, f"absent has shape {np.shape(absent)}, expected {shape}")
         return check_actions(absent[None], name="absent")[0].astype(bool)
 
 
-def _losses(path: Path, X, labels: np.ndarray, absent: np.ndarray | None = None) -> dict:
+def _losses(path: Path, X, truth: Truth, absent: np.ndarray | None = None) -> dict:
     """The losses of a policy in a file."""
-    policy = read_policy(path)
+    policy = read_policy(path, truth.actions)
     with located(path):
-        return hamming_losses(policy, X, labels, absent)
+        return truth.losses(policy, X, absent)
 
 
-def _heldout(options: argparse.Namespace, n_features: int, n_labels: int) -> tuple[BanditLog, CostModel | None]:
+def _classified(path: str, truth: Truth) -> dict:
+    """The losses of the probabilities in a file."""
+    probability = read_npz(path, ["probability"])["probability"]
+    with located(path):
+        return truth.losses_of_probabilities(as_float(probability, "probability"))
+
+
+def _heldout(options: argparse.Namespace, n_features: int, truth: Truth) -> tuple[BanditLog, CostModel | None]:
     """The held-out part of the log, and the cost model of its other part, if there is one."""
     _, heldout = read_log(options.log)
-    shape = heldout.X.shape[1], heldout.Y.shape[1]
+    has, expected = heldout.X.shape[1], (n_features, *truth.actions.shape)
     with located(options.log):
-        said = f"the log has {shape[0]} features and {shape[1]} labels, expected {n_features} and {n_labels}"
-        require(shape == (n_features, n_labels), said)
+        said = f"the log has {has} features and {heldout.actions}, expected {expected[0]} and {expected[1]}"
+        require((has, *heldout.actions.shape) == expected, said)
     model = read_cost_model(options.cost_model) if options.cost_model else None
     if model:
         with located(options.cost_model):
-            expected, coef = (n_features, n_labels + 1), model.coef_
+            expected, coef = (n_features, *truth.actions.effect_shape), model.coef_
             require(coef.shape == expected, f"the cost model's coef has shape {coef.shape}, expected {expected}")
     return heldout, model
 
 
 def _grid(
-    path: str, X, labels: np.ndarray, certify: Callable[..., dict], selections: list[str]
+    path: str, X, truth: Truth, certify: Callable[..., dict], selections: list[str]
 ) -> tuple[list[dict], dict[str, dict]]:
     """The fits of a grid with their losses and held-out scores, a row each, and by selection the row that it chooses.
 
@@ -121,7 +141,7 @@ def _grid(
             {
                 "hyperparameter": float(value),
                 **dict(zip(SCORES, map(float, scores), strict=True)),
-                **hamming_losses(ExponentialPolicy(coef), X, labels),
+                **truth.losses(policy_of(truth.actions, coef), X),
                 "iterations": int(iterations),
                 "converged": bool(converged),
                 "tilt": float(fits["tilt"][0]),
@@ -131,12 +151,12 @@ def _grid(
     chosen = np.zeros(len(SCORES), dtype=int) if np.isnan(fits["grid"]).all() else fits["chosen"]
     chosen = dict(zip(SCORES, map(int, chosen), strict=True))
     for index in {chosen[selection] for selection in selections} - {-1}:
-        rows[index] |= certify(ExponentialPolicy(fits["coef"][index]), choices=len(rows))
+        rows[index] |= certify(policy_of(truth.actions, fits["coef"][index]), choices=len(rows))
     best = {by: rows[chosen[by]] if chosen[by] >= 0 else {} for by in selections}
     return rows, {by: {**row, "score": row.get(by)} for by, row in best.items()}
 
 
-def _certificate(policy: ExponentialPolicy, heldout: BanditLog, **options) -> dict[str, float]:
+def _certificate(policy, heldout: BanditLog, loss: Callable[[float], float], **options) -> dict[str, float]:
     """What the held-out rows say of one policy among some choices; nothing where there is no certificate."""
     try:
         with warnings.catch_warnings():
@@ -144,6 +164,5 @@ def _certificate(policy: ExponentialPolicy, heldout: BanditLog, **options) -> di
             certificate = policy_certificate(policy, heldout, confidence=0.95, method="kl", by="context", **options)
     except InputError:
         return {}
-    untranslated = heldout.Y.shape[1]  # logged costs are Hamming losses less the number of labels
-    values = certificate.value + untranslated, certificate.bound + untranslated, certificate.effective_size
+    values = loss(certificate.value), loss(certificate.bound), certificate.effective_size
     return dict(zip(CERTIFICATE, values, strict=True))

@@ -4,7 +4,8 @@ Reads   the files of --train and --test, from the mirror if it has them, else fr
         fetched again, unless a mirror that is a folder has another content. Or, with --embedded, a data set that ships
         with scikit-learn.
 Writes  --output-train and --output-test: npz with X (dense, or the parts of a CSR matrix), scaled as --scale says, and
-        labels (0 and 1); --origin: JSON, where each file came from, and its digest.
+        labels: 0 and 1, (n, q), or with --actions single the class of each row, (n,), beside n_actions, how many there
+        are; --origin: JSON, where each file came from, and its digest.
 """
 
 import argparse
@@ -22,6 +23,8 @@ from ..scaling import SCALES, scaled
 from ..sources import Source, file_digest, origin_of, read_record
 from . import assignment, require, whole
 
+ACTIONS = ("labels", "single")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--train", nargs="+", default=[], metavar="FILE", help="names of the training files")
@@ -33,6 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", type=whole(1), help="number of labels, with ids from 0")
     parser.add_argument(
         "--keep-labels", nargs="+", type=whole(0), metavar="ID", help="ids of the labels to keep, in place of --labels"
+    )
+    parser.add_argument(
+        "--actions", choices=ACTIONS, default=ACTIONS[0], help="whether a row has any number of labels, or exactly one"
     )
     parser.add_argument("--rows", nargs=2, type=whole(1), metavar=("TRAIN", "TEST"), help="rows the files must have")
     parser.add_argument("--drop-repeats", action="store_true", help="keep the first of documents with equal features")
@@ -55,13 +61,18 @@ def run(options: argparse.Namespace) -> None:
     numbered = [*range(1, X.shape[1] + 1), "constant"]
     if warning := unlike_scales(np.append(largest_entries(X), 1), numbered):
         print(f"{warning}; give the data set a scale, max_abs or standard", file=sys.stderr)
-    write_npz(options.output_train, X=X, labels=labels)
-    write_npz(options.output_test, X=X_test, labels=labels_test)
+    known = {"n_actions": np.array(_n_labels(options))} if options.actions == "single" else {}
+    write_npz(options.output_train, X=X, labels=labels, **known)
+    write_npz(options.output_test, X=X_test, labels=labels_test, **known)
+
+
+def _n_labels(options: argparse.Namespace) -> int:
+    return EMBEDDED[options.embedded][1] if options.embedded else options.labels or len(options.keep_labels)
 
 
 def _embedded(options: argparse.Namespace):
-    train, test = EMBEDDED[options.embedded]()
-    shape = {"features": train[0].shape[1], "labels": train[1].shape[1], "rows": [len(train[1]), len(test[1])]}
+    train, test = EMBEDDED[options.embedded][0](options.actions == "single")
+    shape = {"features": train[0].shape[1], "labels": _n_labels(options), "rows": [len(train[1]), len(test[1])]}
     for name, value in shape.items():
         asked = getattr(options, name)
         require(asked in (None, value), f"{options.embedded}: {name} is {value}, expected {asked}")
@@ -69,16 +80,17 @@ def _embedded(options: argparse.Namespace):
 
 
 def _from_files(options: argparse.Namespace):
-    labels = options.keep_labels or (options.labels and range(options.labels))
+    labels, single = options.keep_labels or (options.labels and range(options.labels)), options.actions == "single"
     for name in ("train", "test", "raw", "features"):
         require(bool(getattr(options, name)), f"--{name} is needed")
     require(bool(labels), "--labels or --keep-labels is needed")
     spec = DatasetSpec(
         features=options.features,
         labels=list(labels),
-        drop_other_labels=bool(options.keep_labels),
+        drop_other_labels=bool(options.keep_labels) and not single,
         rows=options.rows and tuple(options.rows),
         drop_repeats=options.drop_repeats,
+        single=single,
     )
     source = Source(options.url, options.mirror, dict(options.sha256))
     fetched = {name: source.fetch(name, options.raw) for name in [*options.train, *options.test]}

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
     algorithm = Algorithm(options.estimator, options.parameter or None, options.grid, options.options)
     algorithm.criteria()  # what is wrong with it is said before the log is read
     train, heldout = read_log(options.log)
-    logging_policy = read_policy(options.logging) if options.logging else None
+    logging_policy = read_policy(options.logging, train.actions) if options.logging else None
     cost_model = read_cost_model(options.cost_model) if options.cost_model else None
     calibrated = estimator.calibrated and unit != "unit"
     with located(options.log) if calibrated else nullcontext():

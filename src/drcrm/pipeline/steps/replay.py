@@ -2,7 +2,8 @@
 
 Reads   --train: labelled contexts; --split: which are held out; --policy: π0.
 Writes  --output: npz of the log, distinct rows stored once: X with the constant feature, Y, propensity, the translated
-        cost, context (a row's context), and how often a row occurs in the training and in the held-out part.
+        cost, context (a row's context), and how often a row occurs in the training and in the held-out part. With one
+        action of K also n_actions, and the costs are −1 and 0, by --click-rates.
 """
 
 import argparse
@@ -12,23 +13,26 @@ import numpy as np
 
 from ...simulation.replay import replay
 from ...simulation.split import heldout_rows
-from ..formats import read_contexts, read_policy, read_split, write_log
-from . import add_shared, fraction, generator, require
+from ..formats import read_policy, read_split, write_log
+from ..truths import read_truth
+from . import add_clicks, add_shared, fraction, generator, require
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shared(parser, "train", "split", "split-unit", "replay-count", "dataset", "seed", "output")
     parser.add_argument("--policy", type=Path, required=True, help="npz from log_crf")
     parser.add_argument("--heldout-fraction", type=fraction, help="share of rows held out; for rows alone")
+    add_clicks(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     by_row, share = options.split_unit == "row", options.heldout_fraction
     require(by_row or share is None, "--heldout-fraction is of rows: under --split-unit context the split has decided")
     require(not by_row or share is not None, "--split-unit row needs --heldout-fraction")
-    X, labels = read_contexts(options.train)
-    policy = read_policy(options.policy)
-    log = replay(policy, X, labels, options.replay_count, generator(options.dataset, options.seed, "replay"))
+    X, truth = read_truth(options.train)
+    policy = read_policy(options.policy, truth.actions)
+    rng, click_rng = (generator(options.dataset, options.seed, drawn) for drawn in ("replay", "clicks"))
+    log = replay(policy, X, truth, options.replay_count, rng, options.click_rates, click_rng)
     if by_row:
         heldout = heldout_rows(log.size, share, generator(options.dataset, options.seed, "heldout"))
     else:

@@ -1,4 +1,4 @@
-"""Train the CRF skyline on full supervision, with C from 10^-2 … 10^2 by greedy Hamming loss on the held-out contexts,
+"""Train the skyline on full supervision, as π0 is, with C from 10^-2 … 10^2 by greedy loss on the held-out contexts,
 climbed until that loss rises.
 
 Reads   --train: labelled contexts; --split: which are trained on and which held out.
@@ -9,8 +9,8 @@ import argparse
 
 import numpy as np
 
-from ...simulation.crf import fit_skyline
-from ..formats import read_contexts, read_split, write_policy
+from ..formats import read_split, write_policy
+from ..truths import read_truth
 from . import add_shared
 
 GRID = tuple(10.0**k for k in range(-2, 3))
@@ -21,8 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    X, labels = read_contexts(options.train)
+    X, truth = read_truth(options.train)
     split = read_split(options.split, X.shape[0])
     train, heldout = split["train"], split["heldout"]
-    policy, C = fit_skyline(X[train], labels[train], X[heldout], labels[heldout], GRID)
+    policy, C = truth[train].skyline(X[train], X[heldout], truth[heldout], GRID)
     write_policy(options.output, policy, C=np.array(C))

@@ -11,7 +11,7 @@ from ...simulation.population import draw_policies, enumerate_losses
 from ...simulation.theory import TABLES
 from ..columns import LEMMA_COLUMNS
 from ..files import write_csv
-from ..formats import read_contexts
+from ..truths import read_truth
 from . import add_shared, generator, whole
 
 
@@ -22,8 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    X, labels = read_contexts(options.train)
+    X, truth = read_truth(options.train)
     with located(options.train):
+        labels = truth.vectors
         policies = draw_policies(X, labels, generator(options.dataset, options.seed, "theory"))
         populations = enumerate_losses(*policies, X, labels)
         rng = generator(options.dataset, options.seed, options.lemma)
