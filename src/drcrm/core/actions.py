@@ -31,6 +31,7 @@ LARGE = 700.0  # e^u does not overflow up to here, and 1 + e^u = e^u from far be
 LEAST, MOST = 1e-60, 1e300  # between which a sum of e^u has lost nothing that counts
 MANY = 10  # actions that are not all one-hot by chance
 IDENTIFIERS = 100_000  # from here on numbers of actions are taken to be identifiers, unless n_actions says otherwise
+MOST_ACTIONS = 10_000_000
 PROBES = 8  # actions at random, and at least as many of each context, at which a model is asked if it is additive
 
 # By measurement, with 6 and 14 labels and 2 to 180 rows a context:
@@ -78,9 +79,14 @@ class ActionLists:
         """(m, D)."""
         return len(self), self.features.shape[1]
 
+    def __array__(self, dtype=None, copy=None):
+        raise InputError("lists of actions are no array; their features are one, and their starts")
+
     def __getitem__(self, rows) -> ActionLists:
         rows = rows[0] if isinstance(rows, tuple) else rows  # lists[rows, ...], as scikit-learn has it
         used = np.atleast_1d(np.arange(len(self))[rows])
+        if not used.size:
+            raise InputError("none of the lists, expected at least one")
         places, starts = _places(self.starts, used)
         return ActionLists(self.features[places], starts)
 
@@ -354,7 +360,7 @@ class _OneOfMany(Actions):
     order = "F"
 
     def check(self, Y, rows=None, owner="the policy"):
-        Y = check_integers(Y, np.size(Y), "Y")
+        Y = check_integers(Y, np.shape(Y)[0] if np.ndim(Y) else 1, "Y")
         if rows is not None and len(Y) != rows:
             raise InputError(f"Y has {len(Y)} rows, expected {rows}")
         reject(Y < 0, Y, "Y", "the number of an action, 0 or more")
@@ -588,7 +594,7 @@ def actions_of(X, Y, n_actions: int | None = None, eligible=None) -> tuple[Featu
     """
     kind = kind_of(X, Y)
     if n_actions is not None and kind is not SingleChoice:
-        raise InputError("n_actions is for one action of K, a vector of whole numbers")
+        raise InputError(f"Y has shape {np.shape(Y)}, expected (rows,): of {n_actions} actions each row has one")
     if kind is SingleChoice:
         actions = SingleChoice(_count_actions(Y, n_actions, eligible))
     else:
@@ -610,9 +616,11 @@ def kind_of(X, Y) -> type[Actions]:
 def _count_actions(Y, n_actions: int | None, eligible) -> int:
     """K."""
     if n_actions is not None:
-        return int(whole_number(n_actions, "n_actions"))
+        if whole_number(n_actions, "n_actions") > MOST_ACTIONS:
+            raise InputError(f"n_actions is {n_actions}, expected at most {MOST_ACTIONS}")
+        return int(n_actions)
     if eligible is not None:
-        return check_actions(eligible, name="eligible").shape[1]
+        return check_actions(eligible, name="eligible", columns="action").shape[1]
     largest = int(check_integers(Y, np.size(Y), "Y").max(initial=0))
     if largest >= IDENTIFIERS:
         raise InputError(f"Y reaches {largest}: number the actions from 0, or give n_actions= if there are so many")
@@ -623,7 +631,7 @@ def _check_eligible(eligible, shape: tuple[int, int]) -> np.ndarray | None:
     """The mask of eligible actions, (m, K); None where all are."""
     if eligible is None:
         return None
-    eligible = check_actions(eligible, shape[0], "eligible").astype(bool)
+    eligible = check_actions(eligible, shape[0], "eligible", columns="action").astype(bool)
     if eligible.shape != shape:
         raise InputError(f"eligible has {eligible.shape[1]} columns, expected one for each of {shape[1]} actions")
     empty = ~eligible.any(axis=1)

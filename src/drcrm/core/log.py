@@ -13,7 +13,6 @@ from .validation import (
     WHOLE,
     check_context,
     check_costs,
-    check_features,
     check_integers,
     check_vector,
     number,
@@ -98,7 +97,7 @@ class BanditLog:
 
     def with_contexts(self, X) -> BanditLog:
         """Return the log with other features of the same contexts."""
-        X = check_features(X)
+        X, _ = self.actions.bind(X)
         if X.shape[0] != self.X.shape[0]:
             raise InputError(f"X has {X.shape[0]} rows, expected {self.X.shape[0]}")
         return self.derived(X=X)

@@ -57,11 +57,11 @@ def check_coefficients(coef) -> np.ndarray:
     return check_features(as_float(coef, "coef"), "coef")
 
 
-def check_actions(Y, rows: int | None = None, name: str = "Y") -> np.ndarray:
+def check_actions(Y, rows: int | None = None, name: str = "Y", columns: str = "label") -> np.ndarray:
     """Return ``Y`` as a C-contiguous (n, q) array of 0 and 1 in one byte each; InputError names the first bad row."""
     Y = _as_numbers(Y, name)
     if Y.ndim != 2 or Y.shape[1] == 0:
-        raise InputError(f"{name} has shape {Y.shape}, expected (rows, labels)")
+        raise InputError(f"{name} has shape {Y.shape}, expected (rows, {columns}s)")
     if rows is not None and len(Y) != rows:
         raise InputError(f"{name} has {len(Y)} rows, expected {rows}")
     bad = ~((Y == 0) | (Y == 1))
@@ -69,7 +69,7 @@ def check_actions(Y, rows: int | None = None, name: str = "Y") -> np.ndarray:
         row, label = np.argwhere(bad)[0]
         odd = Y[row, label]
         odd = odd.item() if isinstance(odd, np.generic) else odd
-        raise InputError(f"{name} has {odd!r} in row {row}, label {label}, expected 0 or 1")
+        raise InputError(f"{name} has {odd!r} in row {row}, {columns} {label}, expected 0 or 1")
     return np.ascontiguousarray(Y, dtype=np.uint8)
 
 
