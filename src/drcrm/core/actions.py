@@ -594,7 +594,8 @@ def actions_of(X, Y, n_actions: int | None = None, eligible=None) -> tuple[Featu
     """
     kind = kind_of(X, Y)
     if n_actions is not None and kind is not SingleChoice:
-        raise InputError(f"Y has shape {np.shape(Y)}, expected (rows,): of {n_actions} actions each row has one")
+        given = "X are lists of actions" if kind is ListedActions else f"Y has shape {np.shape(Y)}, expected (rows,)"
+        raise InputError(f"n_actions is for one action of K: {given}")
     if kind is SingleChoice:
         actions = SingleChoice(_count_actions(Y, n_actions, eligible))
     else:
