@@ -3,7 +3,7 @@
 Each line is a ratio of two times (or sizes) of one run, measured in turns, the smallest of each taken; beside it the
 absolute figure. The floor of an evaluation is two matrix products, XΘ and XᵀA, one exponential per (context, label) and
 one per distinct (context, action), as bare numpy calls on the same arrays; the lower floor takes the products in the
-order that BLAS is faster in, ΘᵀXᵀ and AᵀX, as the objective does.
+order that BLAS is faster in, ΘᵀXᵀ and AᵀX, as the objective does. A label is an action where one of K is chosen.
 
 Writes results/bench.json: for each line name, data, ratio, absolute, unit, and what to reach.
 """
@@ -33,7 +33,7 @@ from drcrm.core.design import Design
 from drcrm.core.log import BanditLog, clipping_constant
 from drcrm.core.objective import Objective
 from drcrm.core.optimiser import Fit, minimize_objectives
-from drcrm.core.policies import ExponentialPolicy
+from drcrm.core.policies import ExponentialPolicy, SoftmaxPolicy
 from drcrm.core.risks import BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk
 from drcrm.core.weights import Clipped
 from drcrm.pipeline.files import atomic
@@ -46,6 +46,8 @@ SHAPES = {  # contexts, features, labels, non-zeros of a row
     "TMC2007, its shape": (21519, 30438, 22, 100),
     "RCV1-topics, its shape": (23149, 47236, 4, 76),
 }
+CHOICES = {"letter": (15_000, 17, 26), "satimage": (3326, 37, 6)}  # contexts, features, actions to choose one of
+LISTED = 100_000, 20, 10  # lists, actions of each, their features
 AT_MOST, AT_LEAST = "≤", "≥"
 
 
@@ -82,7 +84,7 @@ def in_turns(*calls: Callable[[], object], seconds: float = 2.0) -> list[float]:
 
 
 def coefficients(log: BanditLog) -> np.ndarray:
-    return np.random.default_rng(0).normal(scale=0.05, size=log.X.shape[1] * log.Y.shape[1])
+    return np.random.default_rng(0).normal(scale=0.05, size=log.X.shape[1] * log.actions.shape[0])
 
 
 def floor(log: BanditLog, lower: bool = False) -> Callable[[], None]:
@@ -222,10 +224,20 @@ def synthetic(contexts: int, features: int, labels: int, row: int) -> BanditLog:
     return replay(policy, X, truth, 4, rng).merged()[0]
 
 
+def made_choices(contexts: int, features: int, actions: int) -> BanditLog:
+    """Four passes of a softmax policy over dense contexts."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(contexts, features - 1)), np.ones(contexts)])
+    policy, right = SoftmaxPolicy(rng.normal(scale=0.5, size=(features, actions))), rng.integers(0, actions, contexts)
+    A, context = np.concatenate([policy.sample(X, rng) for _ in range(4)]), np.tile(np.arange(contexts), 4)
+    propensity = np.exp(policy.log_prob(X, A, context))
+    log = BanditLog(X, A, propensity, -1.0 * (right[context] == A), context, n_actions=actions)
+    return log.merged()[0]
+
+
 def memory(report: Report, data: str, path: str | Path, reach: float) -> None:
-    """The largest resident memory of a fit in a process of its own; it is reached once L-BFGS's memory is full."""
+    """The largest resident memory of a fit of ips; it is reached once L-BFGS's memory is full."""
     code = """
-import sys
 import numpy as np
 from drcrm.core.log import clipping_constant
 from drcrm.core.design import Design
@@ -237,9 +249,33 @@ from drcrm.pipeline.formats import read_log
 log, _ = read_log(sys.argv[1])
 objective = Objective(Design(log, trains=True), KLBall(0.01), Clipped(clipping_constant(log)))
 list(minimize_objectives([objective], np.zeros(objective.design.shape), max_iter=40))
-print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
 """
-    job = subprocess.run([sys.executable, "-c", code, path], check=True, capture_output=True, text=True)
+    peak(report, data, code, path, reach=reach)
+
+
+def memory_of_lists(report: Report, form: str) -> None:
+    """The same of a doubly robust fit of lists, with the making of their log."""
+    code = """
+import numpy as np
+from scipy import sparse
+from drcrm import ActionLists, DoublyRobustDRO
+lists, actions, features = map(int, sys.argv[2:])
+rng = np.random.default_rng(0)
+psi = rng.normal(size=(lists * actions, features))
+X = ActionLists(sparse.csr_array(psi) if sys.argv[1] == "csr" else psi, np.arange(0, lists * actions + 1, actions))
+del psi
+A, cost = rng.integers(0, actions, lists), -rng.random(lists)
+DoublyRobustDRO().fit(X, A, propensity=np.full(lists, 1 / actions), cost=cost)
+"""
+    lists, actions, features = LISTED
+    peak(report, f"{lists} lists of {actions} × {features}, {form}", code, form, *LISTED, reach=2000)
+
+
+def peak(report: Report, data: str, code: str, *arguments: object, reach: float) -> None:
+    """The largest resident memory of a process that runs some code."""
+    status = 'next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]'
+    command = [sys.executable, "-c", f"import sys\n{code}\nprint({status})", *map(str, arguments)]
+    job = subprocess.run(command, check=True, capture_output=True, text=True)
     megabytes = int(job.stdout) / 1024
     report.add("peak memory of a fit ÷ what it may take", data, megabytes / reach, megabytes, "MB", (AT_MOST, 1))
 
@@ -281,7 +317,7 @@ def main() -> None:
     def path(data: str, replays: int) -> Path:
         return LOGS / data / "seed0" / f"replay{replays}" / "log.npz"
 
-    reach = {"scene": 1.3, "yeast": 2.0, "rcv1_subset": 1.3, "tmc2007_500": 1.6}
+    reach = {"scene": 1.3, "yeast": 2.0, "rcv1_subset": 1.3, "tmc2007_500": 1.6, **dict.fromkeys(CHOICES, 1.4)}
     found = [data for data in reach if path(data, 4).exists()]
     for data in sorted(reach.keys() - found):
         print(f"{data}: no log; `make bench MIRROR=…` makes it")
@@ -289,6 +325,10 @@ def main() -> None:
         log = read_log(path(data, 4))[0]
         over_floor(report, data, log, reach[data])
         estimates(report, data, log)
+    for data, shape in CHOICES.items():
+        over_floor(report, f"{data}, its shape", made_choices(*shape), 1.4)
+    for form in ("dense", "csr"):
+        memory_of_lists(report, form)
     for data, shape in SHAPES.items():
         log = synthetic(*shape)
         over_floor(report, data, log, 1.3)

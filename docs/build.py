@@ -2,8 +2,8 @@
 
 Experiments that are named, `theory`, `studies` or one of them, NAME_study, are first taken from results/: their rows
 and provenance are put into docs/results. Then all is made of docs/results: a page docs/experiments/EXPERIMENT.md for
-each, its figures in docs/figures, and in README.md, docs/findings.md and docs/theory.md what stands between
-<!-- KIND ARGUMENTS --> and <!-- end -->:
+each, or for a family of them, its figures in docs/figures, and in README.md, docs/findings.md and docs/theory.md what
+stands between <!-- KIND ARGUMENTS --> and <!-- end -->:
 
     losses EXPERIMENT METRIC SELECTION      the table of a loss
     figure EXPERIMENT FIGURE DATASET        a figure with its caption
@@ -42,8 +42,11 @@ from drcrm.pipeline.config import complete
 from drcrm.pipeline.files import atomic, read_csv, write_text
 from drcrm.pipeline.lookups import caption_words, planned
 from drcrm.report import documents
+from drcrm.report.families import Family, error_by_sharpness
+from drcrm.report.families import page as family_page
 from drcrm.report.figure_data import DatasetResults
 from drcrm.report.figures import FIGURES, overview
+from drcrm.report.study_figures import FIGURES as STUDY_FIGURES
 from drcrm.report.style import LEMMA_FIGURES, RC
 from drcrm.report.tables import ablation_table, all_tables
 from drcrm.report.theory_figures import FIGURES as THEORY_FIGURES
@@ -57,6 +60,12 @@ STUDY_FILES = {".csv": ".csv", "_provenance.json": "/provenance.json"}  # in doc
 USUAL_FIGURES = ("replay_count", "ablation")  # of a page, where its experiment has them
 FIGURES_OF = {"sample": tuple(FIGURES), "certified": ("certificates",)}  # of pages that have others
 WITH_OVERVIEW = ("beyond", "made")  # pages that open on the overview
+FAMILIES = {  # pages of several experiments, NAME and each NAME_…, and the algorithms of their figure
+    "single_choice": (
+        *("cips", "kl_dro", "snips", "dm", "dr", "kl_dro_dr"),
+        *("importance_weighted", "importance_weighted_trees"),
+    )
+}
 
 
 def kept(name: str) -> dict[str, str]:
@@ -90,6 +99,21 @@ def finished() -> list[str]:
     """The experiments in docs/results."""
     found = (ROOT / "docs/results").glob("*_metrics.csv.gz")
     return sorted(path.name.removesuffix("_metrics.csv.gz") for path in found)
+
+
+def page_of(name: str) -> str:
+    """The page that an experiment is on: that of its family, or its own."""
+    return next((family for family in FAMILIES if f"{name}_".startswith(f"{family}_")), name)
+
+
+def families() -> dict[str, Family]:
+    """The families of which there are experiments in docs/results."""
+    names = {name: [each for each in finished() if page_of(each) == name] for name in FAMILIES}
+    return {
+        name: Family(name, about(name), list(map(experiment, each)), FAMILIES[name], f"../figures/{name}_sharpness.png")
+        for name, each in names.items()
+        if each
+    }
 
 
 def own_configuration(name: str) -> Path:
@@ -161,7 +185,7 @@ def experiment(name: str) -> documents.Experiment:
             tables["ablation"] = ablation_table(rows(name, "metrics"), planned(config, name, "ablation"))
     return documents.Experiment(
         name,
-        about(name),
+        about(page_of(name)),
         options,
         provenance(name),
         plan,
@@ -207,6 +231,13 @@ def write_figures(name: str) -> None:
         if name in WITH_OVERVIEW:
             of = [results(name, "overview", each) for each in experiment(name).plan.datasets]
             write_figure(overview(of, across=len(of)), f"{name}_overview.png")
+
+
+def write_family_figures() -> None:
+    """Draw the figure of each family's page."""
+    for family in families().values():
+        with matplotlib.rc_context(RC):
+            write_figure(error_by_sharpness(family), Path(family.link).name)
 
 
 def write_figure(figure: Figure, file: str) -> None:
@@ -271,6 +302,13 @@ def write_theory_figures() -> None:
             write_figure(THEORY_FIGURES[shown](table), file)
 
 
+def write_study_figures() -> None:
+    """Draw the figures of studies, from their tables."""
+    for name, draw in STUDY_FIGURES.items():
+        with matplotlib.rc_context(RC):
+            write_figure(draw(read_csv(ROOT / f"docs/results/{name}.csv", [])), f"{name}.png")
+
+
 def provenance_block(name: str) -> str:
     return documents.provenance(provenance(name))
 
@@ -300,7 +338,10 @@ def filled(text: str) -> str:
 
 def texts() -> dict[Path, str]:
     """All documents that are made of docs/results."""
-    pages = {ROOT / f"docs/experiments/{name}.md": documents.page(experiment(name)) for name in finished()}
+    single = [name for name in finished() if page_of(name) not in FAMILIES]
+    pages = {name: documents.page(experiment(name)) for name in single}
+    pages |= {name: family_page(family) for name, family in families().items()}
+    pages = {ROOT / f"docs/experiments/{name}.md": text for name, text in sorted(pages.items())}
     for name in ("README.md", "docs/findings.md", "docs/theory.md"):
         with located(name):
             pages[ROOT / name] = filled((ROOT / name).read_text(encoding="utf-8"))
@@ -315,7 +356,9 @@ def main(arguments: list[str]) -> None:
     made = texts()
     for name in finished():
         write_figures(name)
+    write_family_figures()
     write_theory_figures()
+    write_study_figures()
     for path, text in made.items():
         write_text(path, text)
 

@@ -249,6 +249,14 @@ def test_the_chi2_ball_is_the_variance_penalty_as_far_as_is_said():
     assert list(np.ceil(stats.chi2.ppf(0.95, 1) / breaking)) == rows_needed
 
 
+def test_how_near_each_kind_comes_to_the_best_policy():
+    found = pd.read_csv(ROOT / "docs/results/kinds.csv")
+    means = found.pivot(index="n", columns=["algorithm", "kind"], values="mean")
+    nearer = (means.iloc[0] / means.iloc[-1])["doubly_robust_dro"][["label_vectors", "single_choice", "action_lists"]]
+    assert list(nearer.round()) == said("docs/kinds.md", "comes #, # and # times as near to the best policy")
+    assert list(means.index[[0, -1]]) == [100, 31_623]
+
+
 def test_the_curvature_that_lemma_1_bears():
     """The printed radius covers 1 − δ in the limit while Φ(√(2 χ²/φ''(1))) does."""
     [most] = said("docs/theory.md", "# at δ = 0.05, less the smaller δ is")

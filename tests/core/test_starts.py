@@ -149,7 +149,7 @@ def test_an_automatic_tilt_has_ends(counted, random_policy):
     log, model = counted(11, passes=20, **MANY), random_model(11, **MANY).coef_
     far, near = (random_policy(12, scale=scale, **MANY).coef for scale in (9.0, 0.1))
     assert automatic_tilt(log, far, model) == pytest.approx(1e-3 / spread(log.cost, log.count))
-    assert automatic_tilt(log, near, np.zeros_like(model)) == pytest.approx(1e3 / spread(log.cost, log.count))
+    assert automatic_tilt(log, near, np.zeros_like(model)) == pytest.approx(10 / spread(log.cost, log.count))
 
 
 def test_every_start(counted, random_policy):

@@ -88,7 +88,8 @@ def test_the_committed_documents_are_those_that_the_committed_rows_make(monkeypa
     pictures = [picture for name in build.finished() for picture in build.experiment(name).pictures]
     drawn = {Path(link).name for picture in pictures for link in picture.links.values()}
     drawn |= {f"{name}_overview.png" for name in build.finished() if build.experiment(name).overview}
-    drawn |= set(build.theory_figures())
+    drawn |= {Path(family.link).name for family in build.families().values()}
+    drawn |= set(build.theory_figures()) | {f"{name}.png" for name in build.STUDY_FIGURES}
     assert drawn == {path.name for path in (ROOT / "docs/figures").iterdir()}
     assert max(path.stat().st_size for path in (ROOT / "docs/figures").iterdir()) <= 100_000
 
@@ -111,6 +112,34 @@ def test_a_page(build):
     assert (
         "Points are means over 3 seeds with 95 % intervals; hyper-parameters are chosen by SNIPS." in parts["Figures"]
     )
+
+
+def test_experiments_of_a_family_share_a_page_and_a_figure(build, tmp_path, monkeypatch):
+    sharp = {"small": 1, "small_sharp": 4}
+    for path in [*(tmp_path / "docs/results").iterdir(), tmp_path / "docs/small.yaml"]:
+        text = path.read_bytes()
+        (path.parent / path.name.replace("small", "small_sharp")).write_bytes(
+            text.replace(b" small:", b" small_sharp:")
+        )
+    plain = build.configured
+
+    def configured(name: str) -> dict:
+        config = plain(name)
+        config["datasets"]["yeast"]["actions"] = "single"
+        config["experiments"][name] |= {"logging_sharpness": sharp[name], "click_rates": [1, 0]}
+        return config
+
+    monkeypatch.setattr(build, "configured", configured)
+    monkeypatch.setattr(build, "FAMILIES", {"small": ("cips", "kl_dro")})
+    pages = build.texts()
+    assert [path.name for path in pages if path.parent.name == "experiments"] == ["small.md"]
+    text = pages[tmp_path / "docs/experiments/small.md"]
+    assert titles(text) == ["What was run", "Figure", "Yeast"]
+    assert "| `small_sharp` | logging_sharpness: 4 | [every run, algorithm and selection](" in text
+    assert text.count("| POEM | **110.00** ± 5.77 | **110.00** ± 5.77 |") == 1
+    assert "\n\nExpected error rate on Yeast in %, hyper-parameters chosen by SNIPS: mean" in text
+    build.write_family_figures()
+    assert [path.name for path in (tmp_path / "docs/figures").iterdir()] == ["small_sharpness.png"]
 
 
 def test_rows_of_before_a_column_was_added_are_read(build, tmp_path):

@@ -44,7 +44,7 @@ def make_results(names: Names, lost: tuple[str, int] | None = None, seeds: int =
                 rows.append({**row, "score": loss - 14 - 0.5 * (seed + 1), "bound": loss + 1.1 - seed})
                 grids += [{**key, "hyperparameter": value, "expected_loss": loss + value} for value in GRID]
     frames = pd.DataFrame(rows), pd.DataFrame(grids).query("algorithm in ('poem', 'kl_dro')")
-    plan = Plan(["yeast"], ["ips"], seeds, [1, 4], names=replace(names, starts=STARTS), labels={"yeast": 14})
+    plan = Plan(["yeast"], ["ips"], seeds, [1, 4], names=replace(names, starts=STARTS), translations={"yeast": (1, 14)})
     return DatasetResults(*frames, "yeast", plan)
 
 

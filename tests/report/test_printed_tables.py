@@ -11,6 +11,7 @@ import pytest
 
 from drcrm.report.markup import HTML, LATEX, MARKDOWN, Markup
 from drcrm.report.paper import COMPARISON
+from drcrm.report.plan import Plan
 from drcrm.report.printed_tables import comparison, details, hyperparameters, losses
 from drcrm.report.tables import hyperparameter_table, loss_table
 
@@ -50,7 +51,7 @@ def table() -> pd.DataFrame:
 
 
 def test_losses(table, to):
-    text = losses(loss_table(table, "expected_loss", ["my_set"], ["snips"], 5), "expected_loss", "snips", to)
+    text = losses(loss_table(table, "expected_loss", Plan(["my_set"], ["snips"], 5, [4])), "expected_loss", "snips", to)
     assert "my set" in text
     assert to.bold.format("1.000") + to.error.format(0.035) in text
     assert to.bold.format("1.001") in text
@@ -63,7 +64,7 @@ def test_losses(table, to):
 @pytest.mark.parametrize("seeds", [1, 4])
 def test_with_few_seeds_only_the_smallest_mean_is_bold(table, to, seeds):
     """As nothing is significantly worse, and the caption says so; π0 and the CRF are not learned."""
-    few = loss_table(table[table["seed"] < seeds], "expected_loss", ["my_set"], ["snips"], seeds)
+    few = loss_table(table[table["seed"] < seeds], "expected_loss", Plan(["my_set"], ["snips"], seeds, [4]))
     for part in (losses, details):
         text = part(few, "expected_loss", "snips", to)
         assert text.count(to.bold.format("1.000")) == (1 if seeds == 4 else 0)
@@ -72,7 +73,8 @@ def test_with_few_seeds_only_the_smallest_mean_is_bold(table, to, seeds):
 
 
 def test_details(table, to):
-    text = details(loss_table(table, "expected_loss", ["my_set"], ["snips"], 5), "expected_loss", "snips", to)
+    of = loss_table(table, "expected_loss", Plan(["my_set"], ["snips"], 5, [4]))
+    text = details(of, "expected_loss", "snips", to)
     assert to.text("80%") in text
     assert "0.902 … 1.098" in text
     assert ("80%" in text) == (to.table is not LATEX.table)

@@ -376,8 +376,8 @@ class _OneOfMany(Actions):
         mean, spare = (np.empty_like(scores), np.empty_like(scores)) if buffers is None else buffers
         with np.errstate(over="ignore"):
             exp(scores, out=mean)
-        self.leave_out(mean, 0)
-        total, level = self.sums(mean), 0.0
+            self.leave_out(mean, 0)
+            total, level = self.sums(mean), 0.0
         if not (total.min() > LEAST and total.max() < MOST):
             level = self.largest(scores)
             np.subtract(scores, self.spread(level), out=spare)

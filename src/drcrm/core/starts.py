@@ -23,7 +23,8 @@ STARTS = {
 LARGEST = 30.0  # a coefficient of the logging policy times its feature's scale, from which certainty is left
 RIDGE = 1e-4  # of the imitation
 EFFECTIVE = 1 / 3  # share of the rows that the effective sample size keeps under an automatic tilt
-TILTS = 1e-3, 1e3  # between which an automatic tilt is, over the deviation of the logged costs
+TILTS = 1e-3, 1e3  # between which an automatic tilt is searched for, over the deviation of the logged costs
+MOST_TILT = 10.0  # of an automatic one, over the same: from policies far nearer to certain no fit moves
 
 
 def start_coef(
@@ -89,7 +90,11 @@ def effective_size(weight: np.ndarray, count: np.ndarray) -> float:
 
 
 def automatic_tilt(log: BanditLog, base: np.ndarray, model: np.ndarray) -> float:
-    """Return the tilt κ at which the effective sample size of the tilted policy is a third of the rows."""
+    """Return the tilt κ at which the effective sample size of the tilted policy is a third of the rows.
+
+    It is at most 10 over the deviation of the logged costs: where π0 mostly chooses well, a policy that is as good as
+    certain has more effective rows than a third, and its objective no slope.
+    """
     design, slope = Design(log, intercept=len(base) > log.X.shape[1]), log.actions.moving(model)
 
     def above(log_tilt: float) -> float:
@@ -98,12 +103,13 @@ def automatic_tilt(log: BanditLog, base: np.ndarray, model: np.ndarray) -> float
         weight = np.exp(log_weight - log_weight.max())
         return effective_size(weight, design.log.count) - EFFECTIVE * log.size
 
-    low, high = np.log(TILTS) - np.log(spread(log.cost, log.count))
+    unit = spread(log.cost, log.count)
+    low, high = np.log(TILTS) - np.log(unit)
     if above(low) <= 0:
         return float(np.exp(low))
     if above(high) >= 0:
-        return float(np.exp(high))
-    return float(np.exp(brentq(above, low, high, xtol=1e-12)))
+        return MOST_TILT / unit
+    return min(float(np.exp(brentq(above, low, high, xtol=1e-12))), MOST_TILT / unit)
 
 
 def as_tilt(tilt: object, name: str = "tilt") -> float | str:

@@ -11,7 +11,7 @@ from ..core.algorithms import find_estimator
 from ..core.names import SCORES
 from ..report.plan import PROTOCOL, Plan
 from ..report.style import FIGURE_TITLES, Names
-from ..roles import REFERENCE
+from ..roles import LABELS, REFERENCE, SINGLE
 
 Run = tuple[str, int, int]  # data set, replay count, seed
 LOOKS = ("label", "colour", "marker", "group")
@@ -125,8 +125,9 @@ def planned(config: Mapping, name: str, part: str, datasets: Sequence[str] = ())
             grids={each: config["algorithms"][each].get("grid", []) for each in experiment["algorithms"]},
             papers={key: (each["paper"], each.get("differs", "")) for key, each in known.items() if "paper" in each},
         )
-    shown["labels"] = {each: n_labels(config, each) for each in datasets}
+    shown["translations"] = {each: translation(config, name, each) for each in datasets}
     if part == "overview":
+        shown["log"] = log_in_words(config, name, datasets)
         return Plan(datasets, selections[:1], **shown, names=names, title=name)
     if part == "ablation":
         names = replace(names, starts=all_starts(config["algorithms"], experiment))
@@ -137,7 +138,8 @@ def looks(config: Mapping, name: str, datasets: Sequence[str]) -> Names:
     """How an experiment's algorithms are drawn, and what they and data sets are called."""
     algorithms = {each: config["algorithms"][each] for each in all_algorithms(config, name)}
     drawn = {key: {part: each[part] for part in LOOKS} for key, each in algorithms.items()}
-    return Names(drawn, {each: label(config, each) for each in datasets})
+    kinds = {each: SINGLE if is_single(config, each) else LABELS for each in datasets}
+    return Names(drawn, {each: label(config, each) for each in datasets}, actions=kinds)
 
 
 def runs_shown(experiment: Mapping, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:
@@ -153,15 +155,44 @@ def runs_shown(experiment: Mapping, part: str, datasets: Sequence[str] = ()) -> 
     return {"seeds": seeds, "counts": [experiment["replay_count"]]}
 
 
+def click_rates(config: Mapping, name: str) -> tuple[float, float]:
+    """How often the right action and another are clicked."""
+    right, wrong = config["experiments"][name].get("click_rates", (1, 0))
+    return right, wrong
+
+
+def translation(config: Mapping, name: str, dataset: str) -> tuple[float, float]:
+    """The unit and the offset of an expected logged cost, unit · loss − offset."""
+    right, wrong = click_rates(config, name)
+    return (right - wrong, right) if is_single(config, dataset) else (1, n_labels(config, dataset))
+
+
+def log_in_words(config: Mapping, name: str, datasets: Sequence[str]) -> str:
+    """What is unusual about the log, or nothing: sharper or softer scores of π0, clicks where an action is one of K."""
+    sharpness, (right, wrong) = config["experiments"][name].get("logging_sharpness", 1), click_rates(config, name)
+    clicked = (right, wrong) != (1, 0) and any(is_single(config, each) for each in datasets)
+    said = [f"π0's scores × {sharpness:g}"] * (sharpness != 1)
+    said += [f"clicks with probability {right:g} for the right action, {wrong:g} for another"] * clicked
+    return ", ".join(said)
+
+
 def caption_words(config: Mapping, name: str, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:
     """What a caption says of a part: data sets, selections, seeds, replay counts, what was held out and certified."""
     experiment = config["experiments"][name]
+    datasets = datasets or experiment["datasets"]
+    names, runs = looks(config, name, datasets), runs_shown(experiment, part, datasets)
+    seeds = runs["seeds"] if isinstance(runs["seeds"], Mapping) else dict.fromkeys(datasets, runs["seeds"])
     return {
-        "data": ", ".join(label(config, each) for each in datasets or experiment["datasets"]),
+        "data": ", ".join(map(names.dataset, datasets)),
+        "actions": {kind: ", ".join(map(names.dataset, of)) for kind, of in names.by_actions(datasets).items()},
+        "loss": names.word("loss", datasets),
+        "supervised": names.word("supervised", datasets),
+        "log": log_in_words(config, name, datasets),
+        "seeds": names.seeds(seeds),
+        "counts": runs["counts"],
         "selection": [SCORES[each] for each in experiment["selection"]],
         "held_out": experiment["split_unit"],
         "certified": "the doubly robust estimate" if uses_cost_model(config, name) else "SNIPS",
-        **runs_shown(experiment, part),
     }
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullLocator
 
 from ..core.names import SCORES
 from ..roles import BASELINE, LOGGING, SKYLINE
@@ -30,11 +31,11 @@ def one_panel(height: float) -> tuple[Figure, Axes]:
     return figure, figure.subplots()
 
 
-def titled(figure: Figure, title: str, handles: Sequence = (), legend: str | None = None) -> Figure:
+def titled(figure: Figure, title: str, handles: Sequence = (), legend: str | None = None, columns: int = 2) -> Figure:
     """The figure with a title, and a legend below it, under a title of its own perhaps."""
     figure.suptitle(title)
     if handles:
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, title=legend)
+        figure.legend(handles=handles, loc="outside lower center", ncols=columns, title=legend)
     return figure
 
 
@@ -63,7 +64,7 @@ def level_handles(keys: Iterable[tuple[str, str]]) -> list[Line2D]:
 
 def limit_to(axes: Axes, frame: pd.DataFrame, end: float) -> None:
     """Let the axis hold the means and intervals of a frame, and end there, or at 0: no loss is below."""
-    bounds = frame[["low", "mean", "high"]].to_numpy().ravel()
+    bounds = frame[["low", "mean", "high"]].to_numpy(dtype=float).ravel()
     bounds = np.maximum(bounds[np.isfinite(bounds)], 0)
     if len(set(bounds)) > 1:
         margin = 0.05 * (bounds.max() - bounds.min())
@@ -95,6 +96,22 @@ def along_grid(axes: Axes, frame: pd.DataFrame, look: Look) -> None:
     axes.set_xscale("log")
     axes.set_xlim(frame["value"].min() / 2, frame["value"].max() * 2)
     axes.set_title(look.label)
+
+
+def along_sharpness(axes: Axes, frame: pd.DataFrame, look: Look, place: float) -> None:
+    """An algorithm's means against η, ``place`` of half an octave aside, so that intervals can be told apart."""
+    sharpness, mean, low, high = frame[["sharpness", "mean", "low", "high"]].to_numpy(dtype=float).T
+    reach = np.nan_to_num([mean - low, high - mean])
+    style = {"color": look.colour, "marker": look.marker, "linewidth": 1.2, "elinewidth": 0.8}
+    axes.errorbar(sharpness * 2 ** (place / 2), mean, reach, **style)
+
+
+def percent_axis(axes: Axes) -> None:
+    """A logarithmic axis of error rates in %, with round numbers."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def choice_marks(axes: Axes, chosen: pd.DataFrame, selections: Sequence[str]) -> None:

@@ -33,7 +33,7 @@ class DatasetResults:
     def of(cls, metrics: pd.DataFrame, grids: pd.DataFrame, dataset: str, plan: Plan) -> DatasetResults:
         """Take one data set's rows, of the plan's algorithms and seeds, from those of an experiment."""
         tables = plan.of_algorithms(metrics), grids
-        rows = (table[(table["dataset"] == dataset) & (table["seed"] < plan.seeds)] for table in tables)
+        rows = (plan.of_seeds(table[table["dataset"] == dataset]) for table in tables)
         return cls(*rows, dataset, plan)
 
     @property
@@ -45,7 +45,7 @@ class DatasetResults:
         """Values of a column of the metrics, seeds × replay counts."""
         at = self.metrics[(self.metrics["algorithm"] == algorithm) & (self.metrics["selection"] == selection)]
         table = at.pivot(index="seed", columns="replay_count", values=column)
-        return table.reindex(index=range(self.plan.seeds), columns=self.counts)
+        return table.reindex(index=range(self.seeds), columns=self.counts)
 
     def losses(self, algorithm: str, selection: str | None = None, loss: str = LOSS) -> np.ndarray:
         """Losses, or what another column has, at the first replay count, for each seed."""
@@ -63,8 +63,23 @@ class DatasetResults:
         return [name for members in groups.values() for name in members]
 
     @property
+    def scored(self) -> list[str]:
+        """Those of the learned that a held-out score was taken of: a classifier has none, and no certificate."""
+        scored = set(self.metrics.loc[self.metrics["score"].notna(), "algorithm"])
+        return [name for name in self.learned if name in scored]
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds this data set has."""
+        return self.plan.seeds_of(self.dataset)
+
+    def loss_name(self, metric: str = LOSS) -> str:
+        """What a loss is called on this data set."""
+        return self.plan.names.loss(metric, [self.dataset])
+
+    @property
     def title(self) -> str:
-        return f"{self.plan.names.dataset(self.dataset)}: {self.plan.seeds} seed{'s' * (self.plan.seeds > 1)}"
+        return f"{self.plan.names.dataset(self.dataset)}: {self.plan.names.seeds({self.dataset: self.seeds})}"
 
     @property
     def title_of_chosen(self) -> str:
@@ -91,7 +106,7 @@ def loss_along_grids(results: DatasetResults) -> pd.DataFrame:
     rows = []
     for name in results.learned:
         losses = at[at["algorithm"] == name].pivot(index="seed", columns="hyperparameter", values=LOSS)
-        for value, column in losses.reindex(range(results.plan.seeds)).items():
+        for value, column in losses.reindex(range(results.seeds)).items():
             rows.append({"algorithm": name, "value": value, **interval(column)._asdict()})
     return pd.DataFrame(rows, columns=["algorithm", "value", "mean", "low", "high"])
 
@@ -102,7 +117,7 @@ def choices(results: DatasetResults) -> pd.DataFrame:
     for name, selection in product(results.learned, results.plan.selections):
         chosen = results.runs(name, selection, "hyperparameter")[results.counts[0]].value_counts()
         key = {"algorithm": name, "selection": selection}
-        rows += [{**key, "value": value, "share": times / results.plan.seeds} for value, times in chosen.items()]
+        rows += [{**key, "value": value, "share": times / results.seeds} for value, times in chosen.items()]
     return pd.DataFrame(rows, columns=["algorithm", "selection", "value", "share"])
 
 
@@ -117,10 +132,11 @@ def by_start(results: DatasetResults) -> pd.DataFrame:
 
 
 def surprises(results: DatasetResults) -> pd.DataFrame:
-    """Estimated less true risk of what each score chose: (algorithm, selection, mean, low, high)."""
+    """Estimated less true risk of what each score chose, in logged costs: (algorithm, selection, mean, low, high)."""
+    unit, offset = results.plan.translations[results.dataset]
     rows = []
-    for name, selection in product(results.learned, results.plan.selections):
-        true = results.losses(name, selection) - results.plan.labels[results.dataset]
+    for name, selection in product(results.scored, results.plan.selections):
+        true = unit * results.losses(name, selection) - offset
         estimated = results.losses(name, selection, "score")
         rows.append({"algorithm": name, "selection": selection, **interval(estimated - true)._asdict()})
     return pd.DataFrame(rows, columns=["algorithm", "selection", "mean", "low", "high"])
@@ -133,7 +149,7 @@ def certified(results: DatasetResults) -> pd.DataFrame:
     their intervals, and in how many of the seeds that have a bound it is not below the loss.
     """
     rows = []
-    for name in results.learned:
+    for name in results.scored:
         loss, bound = results.losses(name), results.losses(name, loss="bound")
         with np.errstate(invalid="ignore"):  # an infinite bound has no interval
             of_bound, of_loss = interval(bound), interval(loss)

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ..roles import BASELINE, LOGGING, LOSSES, REFERENCE
+from ..roles import BASELINE, LOGGING, REFERENCE
 from . import drawing, figure_data
 from .figure_data import LEVELS, LOSS, DatasetResults
 from .style import GREY, SCORE_MARKERS, SMALL, START_LOOKS, WIDTH
@@ -24,7 +24,7 @@ LOGGED = (
 
 
 def replay_count(results: DatasetResults) -> Figure:
-    """Expected Hamming loss against the replay count: means over seeds, with 95 % intervals. The paper's Figure 1.
+    """Expected loss against the replay count: means over seeds, with 95 % intervals. The paper's Figure 1.
 
     π0, its most probable actions and those of the skyline are lines; a count at which a seed is missing is a gap.
     Algorithms stand side by side at each count, so that their intervals can be told apart. The axis ends at most 10 %
@@ -50,12 +50,12 @@ def replay_count(results: DatasetResults) -> Figure:
     axes.set_xticks(results.counts, [str(count) for count in results.counts])
     axes.minorticks_off()
     axes.set_xlabel("Replay count Δ")
-    axes.set_ylabel(LOSSES[LOSS])
+    axes.set_ylabel(results.loss_name())
     return drawing.titled(figure, results.title_of_chosen, axes.get_legend_handles_labels()[0])
 
 
 def grid(results: DatasetResults) -> Figure:
-    """Expected Hamming loss along each algorithm's grid, with 95 % intervals, and below it what each score chose.
+    """Expected loss along each algorithm's grid, with 95 % intervals, and below it what each score chose.
 
     Cut off well above CIPS and π0, which are lines where no seed is missing: the far ends of some grids lose many times
     as much.
@@ -75,7 +75,7 @@ def grid(results: DatasetResults) -> Figure:
     panels[0].set_ylim(drawing.grid_limits(frame["mean"], list(levels.values()), marks=len(results.plan.selections)))
     for axes in panels[max(len(algorithms) - 2, 0) : len(algorithms)]:
         axes.set_xlabel("Hyper-parameter")
-    figure.supylabel(LOSSES[LOSS])
+    figure.supylabel(results.loss_name())
     handles = [*drawing.score_handles(results), *drawing.level_handles(levels)]
     return drawing.titled(figure, results.title, handles)
 
@@ -87,7 +87,7 @@ def surprise(results: DatasetResults) -> Figure:
     than the policy keeps.
     """
     frame, names, selections = figure_data.surprises(results), results.plan.names, results.plan.selections
-    lines = drawing.grouped_lines(results.learned, names)
+    lines = drawing.grouped_lines(results.scored, names)
     figure, axes = drawing.one_panel(1.3 + 0.36 * len(lines))
     shifts = 0.24 * (np.arange(len(selections)) - (len(selections) - 1) / 2)
     for row in frame.itertuples():
@@ -95,7 +95,7 @@ def surprise(results: DatasetResults) -> Figure:
         drawing.mean_across(axes, row, height, names.look(row.algorithm).colour, SCORE_MARKERS[row.selection])
     axes.axvline(0, color=GREY, linewidth=0.8)
     drawing.name_lines(axes, lines, names)
-    axes.set_xlabel("Held-out score − true risk, in labels")
+    axes.set_xlabel(f"Held-out score − true risk{names.word('unit', [results.dataset])}")
     return drawing.titled(figure, results.title, drawing.score_handles(results))
 
 
@@ -118,7 +118,7 @@ def certificates(results: DatasetResults) -> Figure:
     end = FARTHEST * level if np.isfinite(level) else np.inf
     drawing.limit_to(axes, frame[frame["mean"] <= end], end)
     drawing.write_beyond(axes, frame[frame["mean"] > end], names, "loss")
-    axes.set_xlabel(f"{LOSSES[LOSS]} on new contexts (test set)")
+    axes.set_xlabel(f"{results.loss_name()} on new contexts (test set)")
     axes.set_ylabel(f"Bound of the loss on {'new' if promised else 'logged'} contexts")
     legend = "In how many seeds the bound holds: those are above the line" if promised else None
     levels = [(LOGGING, LOSS)] if level <= axes.get_ylim()[1] else []
@@ -127,7 +127,7 @@ def certificates(results: DatasetResults) -> Figure:
 
 
 def paired(results: DatasetResults) -> Figure:
-    """Expected Hamming loss less POEM's on the same seed: each seed a stroke, their mean with its 95 % interval."""
+    """Expected loss less POEM's on the same seed: each seed a stroke, their mean with its 95 % interval."""
     frame = figure_data.differences(results, REFERENCE)
     lines = drawing.grouped_lines(dict.fromkeys(frame["algorithm"]), results.plan.names)
     figure, axes = drawing.one_panel(1.0 + 0.3 * len(lines))
@@ -137,12 +137,12 @@ def paired(results: DatasetResults) -> Figure:
         drawing.mean_across(axes, next(of_seeds.itertuples()), height, look.colour, look.marker)
     axes.axvline(0, color=GREY, linewidth=0.8)
     drawing.name_lines(axes, lines, results.plan.names)
-    axes.set_xlabel(f"{LOSSES[LOSS]} − {results.plan.names.label(REFERENCE)}'s, by seed")
+    axes.set_xlabel(f"{results.loss_name()} − {results.plan.names.label(REFERENCE)}'s, by seed")
     return drawing.titled(figure, results.title_of_chosen)
 
 
 def ablation(results: DatasetResults) -> Figure:
-    """Expected Hamming loss of each estimate and risk, from each start: means over seeds with 95 % intervals.
+    """Expected loss of each estimate and risk, from each start: means over seeds with 95 % intervals.
 
     Lines are the losses of ``LEVELS``. What loses more than π0 stands at the edge, with its number; intervals of what
     does not are whole.
@@ -165,7 +165,7 @@ def ablation(results: DatasetResults) -> Figure:
     if np.isfinite(end):
         axes.set_xlim(right=end + 0.02 * (end - axes.get_xlim()[0]))
     drawing.name_lines(axes, lines, names)
-    axes.set_xlabel(LOSSES[LOSS])
+    axes.set_xlabel(results.loss_name())
     looks = [START_LOOKS[start] for start in starts]
     handles = [Line2D([], [], color=k.colour, marker=k.marker, linestyle="", label=f"from {k.label}") for k in looks]
     return drawing.titled(figure, results.title_of_chosen, [*handles, *drawing.level_handles(levels)])

@@ -22,6 +22,7 @@ class Markup:
     italic: str
     power: str
     error: str = " ± {:.3f}"
+    form: str = ".3f"  # of numbers
     minus: str = "−"
     document: Callable[[str], str] = str
     names: Names = field(default_factory=Names, hash=False)
@@ -30,9 +31,9 @@ class Markup:
         """The name of an algorithm in print."""
         return self.text(self.names.look(name).label)
 
-    def number(self, value: float, form: str = ".3f", absent: str = "missing") -> str:
+    def number(self, value: float, form: str = "", absent: str = "missing") -> str:
         """A number with a minus sign in place of a hyphen; ``absent`` for NaN."""
-        return absent if np.isnan(value) else format(value, form).replace("-", self.minus)
+        return absent if np.isnan(value) else format(value, form or self.form).replace("-", self.minus)
 
     def power_of_ten(self, value: float) -> str:
         """A value as a power of ten where its exponent is a whole or half number (3.16 counts as √10)."""

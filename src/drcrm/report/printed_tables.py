@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ..core.names import SCORES
-from ..roles import LOGGING, LOSSES, ROLES, SKYLINE, UNCHOSEN
+from ..roles import LOGGING, ROLES, SKYLINE, UNCHOSEN
 from .markup import Markup
 
 ENOUGH_SEEDS = 5  # with fewer, nearly nothing is significantly worse than the best
@@ -18,6 +18,15 @@ def losses(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
     ``table`` is a loss table of ``drcrm.report.tables``. Several groups of algorithms stand under their names, π0
     before and the skyline after them. With few seeds only the smallest mean is bold, of the learned.
     """
+    said = (
+        f"{_loss(table, metric, to)} on the test set, hyper-parameters chosen by {SCORES[selection]}: mean ± standard "
+        f"error over {seeds_in_print(table, to)}. {meaning_of_bold(table, to)}"
+    )
+    return to.titled(said, *loss_columns(table, selection, to))
+
+
+def loss_columns(table: pd.DataFrame, selection: str, to: Markup) -> tuple[list[str], list[list[str]]]:
+    """The header and the rows of ``losses``."""
     at = _rows_of_selection(table, selection).set_index(["dataset", "algorithm"])
     datasets, algorithms = (list(dict.fromkeys(at.index.get_level_values(level))) for level in (0, 1))
     groups = to.names.grouped(name for name in algorithms if name not in ROLES)
@@ -31,19 +40,15 @@ def losses(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
         heading = [to.italic.format(to.text(group)), *[""] * len(datasets)]
         rows += [*([heading] if len(groups) > 1 else []), *map(row, members)]
     rows += [row(SKYLINE)] if SKYLINE in algorithms else []
-    said = (
-        f"{LOSSES[metric]} on the test set, hyper-parameters chosen by {SCORES[selection]}: mean ± standard "
-        f"error over {seeds_in_print(table['n_seeds'].max())}. {_meaning_of_bold(table)}"
-    )
-    return to.titled(said, ["", *map(to.names.dataset, datasets)], rows)
+    return ["", *map(to.names.dataset, datasets)], rows
 
 
 def details(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
     """All that a loss table knows of one selection, a row per data set and algorithm."""
     said = (
-        f"{LOSSES[metric]}, chosen by {SCORES[selection]}: 95 % intervals (Student t), p-values of a larger "
+        f"{_loss(table, metric, to)}, chosen by {SCORES[selection]}: 95 % intervals (Student t), p-values of a larger "
         "mean than that of the best learned algorithm, the same adjusted by Holm over a data set, seeds, and the "
-        f"share of the chosen fits that converged. {_meaning_of_bold(table)}"
+        f"share of the chosen fits that converged. {meaning_of_bold(table, to)}"
     )
     header = ["Data", "Algorithm", "Mean", "95 % interval", "p", "p (Holm)", "Seeds", "Converged"]
     rows = [
@@ -62,26 +67,41 @@ def details(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str
     return to.titled(said, header, rows)
 
 
-def seeds_in_print(number: int) -> str:
-    """How many seeds, in words."""
-    return f"{number} seed" if number == 1 else f"{number} seeds"
+def seeds_in_print(table: pd.DataFrame, to: Markup) -> str:
+    """How many seeds the data sets of a loss table have, in words."""
+    return to.text(to.names.seeds(_seeds(table)))
+
+
+def meaning_of_bold(table: pd.DataFrame, to: Markup) -> str:
+    """What ``best`` says as it is printed."""
+    few = {name: number for name, number in _seeds(table).items() if number < ENOUGH_SEEDS}
+    where = f" on {to.text(', '.join(map(to.names.dataset, few)))}" if set(table["dataset"]) - set(few) else ""
+    tested = "Bold: not significantly worse than the best learned algorithm (one-tailed paired t-test at 0.05)"
+    if not few:
+        return f"{tested}."
+    seeds = to.names.seeds({"": max(few.values())})
+    has = "has" if seeds == "1 seed" else "have"
+    said = f"the smallest mean of what is learned; {seeds} {has} too little power to tell which are worse."
+    return f"{tested};{where} {said}" if where else f"Bold: {said}"
+
+
+def _seeds(table: pd.DataFrame) -> dict[str, int]:
+    """How many seeds each data set of a loss table has."""
+    return table.groupby("dataset", sort=False)["n_seeds"].max().to_dict()
+
+
+def _loss(table: pd.DataFrame, metric: str, to: Markup) -> str:
+    """What a loss is called on the data sets of a table."""
+    return to.text(to.names.loss(metric, dict.fromkeys(table["dataset"])))
 
 
 def _rows_of_selection(table: pd.DataFrame, selection: str) -> pd.DataFrame:
     """The rows of a loss table that one selection has, with ``best`` as it is printed."""
     at = table[table["selection"] == selection]
-    if table["n_seeds"].max() >= ENOUGH_SEEDS:
-        return at
-    smallest = at["mean"].where(~at["algorithm"].isin(ROLES)).groupby(at["dataset"]).transform("min")
-    return at.assign(best=(at["mean"] == smallest) & ~at["algorithm"].isin(ROLES))
-
-
-def _meaning_of_bold(table: pd.DataFrame) -> str:
-    if table["n_seeds"].max() >= ENOUGH_SEEDS:
-        return "Bold: not significantly worse than the best learned algorithm (one-tailed paired t-test at 0.05)."
-    few = seeds_in_print(table["n_seeds"].max())
-    has = "has" if few == "1 seed" else "have"
-    return f"Bold: the smallest mean of what is learned; {few} {has} too little power to tell which are worse."
+    learned = ~at["algorithm"].isin(ROLES)
+    smallest = at["mean"].where(learned).groupby(at["dataset"]).transform("min")
+    enough = at["dataset"].map(_seeds(table)) >= ENOUGH_SEEDS
+    return at.assign(best=at["best"].where(enough, (at["mean"] == smallest) & learned))
 
 
 def hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Markup) -> str:
@@ -108,12 +128,12 @@ def comparison(table: pd.DataFrame, to: Markup) -> str:
 def comparison_of(table: pd.DataFrame, metric: str, to: Markup) -> str:
     """The cells of one metric beside ours, one row for what chooses nothing."""
     header = ["Data", "Algorithm", "Chosen by", "Paper", "Ours", "Less the paper's", "Public code", "Less the code's"]
+    cells = table[table["metric"] == metric]
     said = (
-        f"{LOSSES[metric]}: mean ± standard error, and what ours is above (+) or below (−) the others; in "
+        f"{_loss(cells, metric, to)}: mean ± standard error, and what ours is above (+) or below (−) the others; in "
         "brackets the same in standard errors: ours for the paper, which prints none, joint ones for the public "
         "code. Where nothing is chosen nothing stands under chosen by; what differs in data or protocol is below."
     ).replace("−", to.minus)
-    cells = table[table["metric"] == metric]
     cells = cells.assign(selection=cells["selection"].where(~cells["algorithm"].isin(UNCHOSEN), ""))
     cells = cells.drop_duplicates(["dataset", "algorithm", "selection"])
     groups = cells.groupby(["dataset", "algorithm"], sort=False)
@@ -132,7 +152,7 @@ def differences(table: pd.DataFrame, to: Markup) -> str:
     header += ["Difference to POEM", "p (larger)", "p (smaller)", "Seeds"]
     rows = [
         [
-            LOSSES[row.metric],
+            to.text(to.names.loss(row.metric, [row.dataset])),
             to.names.dataset(row.dataset),
             str(row.replay_count),
             SCORES[row.selection],
@@ -163,8 +183,8 @@ def differences_by_count(table: pd.DataFrame, metric: str, selection: str, to: M
         cells = [_difference_cell(of[name], to) if name in of else "" for name in names]
         rows.append([to.names.dataset(data), str(count), seeds, *cells])
     said = (
-        f"{LOSSES[metric]} less POEM's on the same seed, chosen by {SCORES[selection]}: mean ± standard error; "
-        "in brackets the p-value of a one-tailed paired t-test that it is smaller."
+        f"{_loss(chosen, metric, to)} less POEM's on the same seed, chosen by {SCORES[selection]}: mean ± standard "
+        "error; in brackets the p-value of a one-tailed paired t-test that it is smaller."
     )
     return to.titled(said, ["Data", "Δ", "Seeds", *map(to.names.label, names)], rows)
 

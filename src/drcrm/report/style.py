@@ -1,12 +1,13 @@
 """How algorithms and data sets are named and drawn: the same in every table and figure."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import NamedTuple
 
 from ..core.names import SCORES
-from ..roles import LOGGING, SKYLINE
+from ..roles import LABELS, LOGGING, LOSSES, SINGLE, SKYLINE
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,31 @@ FIGURE_TITLES = {
     "certificates": "Certified and true loss",
     "paired": "Paired differences to POEM",
     "ablation": "Estimate, start and risk",
+}
+
+
+class Words(NamedTuple):
+    """How one speaks of a loss: its name, its unit on an axis, who sees all, and what a number of it says."""
+
+    loss: str
+    unit: str
+    supervised: str
+    wrong: str
+
+
+WORDS = {
+    LABELS: Words(
+        loss="Hamming loss",
+        unit=", in labels",
+        supervised="a CRF that sees all labels",
+        wrong="labels are wrong per context of the test set",
+    ),
+    SINGLE: Words(
+        loss="error rate",
+        unit="",
+        supervised="a logistic regression that sees the right actions",
+        wrong="of the actions on the test set are wrong",
+    ),
 }
 
 
@@ -115,14 +141,19 @@ class Names:
     datasets : mapping from a name to a label
     starts : mapping from an algorithm to its names by start
         Of an ablation.
+    actions : mapping from a data set to what an action is
+        A key of ``WORDS``; a vector of labels where it has none.
     """
 
     algorithms: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     datasets: Mapping[str, str] = field(default_factory=dict)
     starts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    actions: Mapping[str, str] = field(default_factory=dict)
 
     def look(self, algorithm: str) -> Look:
         """The look of an algorithm, or of π0 and the skyline."""
+        if algorithm == SKYLINE and SINGLE in self.actions.values():
+            return replace(ROLE_LOOKS[SKYLINE], label="full supervision")
         if algorithm in ROLE_LOOKS:
             return ROLE_LOOKS[algorithm]
         known = {"label": algorithm.replace("_", " "), "colour": GREY, "marker": "*"}
@@ -141,6 +172,35 @@ class Names:
     def dataset(self, dataset: str) -> str:
         """The name of a data set in print."""
         return self.datasets.get(dataset, dataset.replace("_", " "))
+
+    def by_actions(self, datasets: Iterable[str]) -> dict[str, list[str]]:
+        """Data sets by what an action of theirs is."""
+        datasets = list(datasets)
+        kinds = {kind: [name for name in datasets if self.actions.get(name, LABELS) == kind] for kind in WORDS}
+        return {kind: names for kind, names in kinds.items() if names}
+
+    def word(self, what: str, datasets: Iterable[str]) -> str:
+        """A word of ``WORDS`` for data sets; where they do not share it, each with those that it is of."""
+        kinds = self.by_actions(datasets)
+        if len(kinds) == 1:
+            return getattr(WORDS[next(iter(kinds))], what)
+        of = {kind: ", ".join(map(self.dataset, names)) for kind, names in kinds.items()}
+        return " or ".join(f"{getattr(WORDS[kind], what)} ({names})" for kind, names in of.items())
+
+    def loss(self, metric: str, datasets: Iterable[str]) -> str:
+        """What a loss is called on data sets."""
+        return f"{LOSSES[metric]} {self.word('loss', datasets)}"
+
+    def title(self, metric: str, datasets: Iterable[str]) -> str:
+        """The same in letters and spaces: a loss, where data sets do not share its name."""
+        kinds = list(self.by_actions(datasets))
+        return f"{LOSSES[metric]} {WORDS[kinds[0]].loss if len(kinds) == 1 else 'loss'}"
+
+    def seeds(self, numbers: Mapping[str, int]) -> str:
+        """How many seeds data sets have, in words: the usual number, in brackets those that have another."""
+        usual = Counter(numbers.values()).most_common(1)[0][0]
+        others = ", ".join(f"{self.dataset(name)} {number}" for name, number in numbers.items() if number != usual)
+        return f"{usual} seed{'' if usual == 1 else 's'}" + (f" ({others})" if others else "")
 
 
 def tell_apart(algorithms: Mapping[str, dict]) -> None:

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
+from html import escape
 from textwrap import indent
 
 import numpy as np
@@ -10,7 +12,7 @@ import pandas as pd
 from ..roles import BASELINE, LOGGING, ROLES, SKYLINE
 from .comparisons import LEVEL, compare
 from .figure_data import GREEDY, LOSS, DatasetResults, closed_gap
-from .printed_tables import ENOUGH_SEEDS, seeds_in_print
+from .printed_tables import ENOUGH_SEEDS
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -20,11 +22,12 @@ def what_was_compared(all_results: Sequence[DatasetResults]) -> str:
     first = all_results[0]
     learned = [_plain(first.plan.names.label(name)) for name in first.learned]
     data = _listed(_plain(results.plan.names.dataset(results.dataset)) for results in all_results)
+    log = f" The log: {first.plan.log}." if first.plan.log else ""
     passes = "one pass" if first.counts[0] == 1 else f"{first.counts[0]} passes"
     return (
         f"{_number(len(learned)).capitalize()} algorithm{'s' * (len(learned) > 1)} learned a policy from the log of "
         f"another policy, π0, on {data}: {_listed(learned)}. A log has what π0 did in {passes} over the training "
-        f"contexts, and what that cost. All is repeated with {seeds_in_print(first.plan.seeds)}."
+        f"contexts, and what that cost.{_plain(log)} All is repeated with {_plain(first.plan.seeds_in_words)}."
     )
 
 
@@ -36,13 +39,14 @@ def findings(results: DatasetResults) -> list[str]:
     if known.empty:
         return [f"On {data} every algorithm lacks a seed: nothing can be compared."]
     best = known.idxmin()
+    words = partial(results.plan.names.word, datasets=[results.dataset])
     error, label = table["standard_error"][best], _plain(results.plan.names.label(best))
     return [
-        f"On {data} **{label}** is best: {known[best]:.3f}{'' if np.isnan(error) else f' ± {error:.3f}'} labels are "
-        f"wrong per context of the test set. Beside it, π0 {_has(table['mean'].get(LOGGING, np.nan))}, and "
+        f"On {data} **{label}** is best: {known[best]:.3f}{'' if np.isnan(error) else f' ± {error:.3f}'} "
+        f"{words('wrong')}. Beside it, π0 {_has(table['mean'].get(LOGGING, np.nan))}, and "
         f"its most probable actions {_has(results.losses(LOGGING, loss=GREEDY).mean(), 'have')}; CIPS, the plain "
-        f"estimate, {_has(table['mean'].get(BASELINE, np.nan))}; full supervision, the most probable actions of a CRF "
-        f"that sees all labels, {_has(results.losses(SKYLINE, loss=GREEDY).mean())}.",
+        f"estimate, {_has(table['mean'].get(BASELINE, np.nan))}; full supervision, the most probable actions of "
+        f"{words('supervised')}, {_has(results.losses(SKYLINE, loss=GREEDY).mean())}.",
         _way_covered(results, best),
         _others_beaten(results, table, best),
     ]
@@ -76,8 +80,8 @@ def _others_beaten(results: DatasetResults, table: pd.DataFrame, best: str) -> s
     else:
         verb = "is" if worse == 1 else "are"
         said = f"Of the {_number(len(others))} others {_number(worse)} {verb} significantly worse"
-    few = results.plan.seeds <= ENOUGH_SEEDS and worse < len(others)
-    power = f"; {seeds_in_print(results.plan.seeds)} show only large differences" if few else ""
+    few = results.seeds <= ENOUGH_SEEDS and worse < len(others)
+    power = f"; {results.plan.names.seeds({results.dataset: results.seeds})} show only large differences" if few else ""
     return f"{said} (paired t-tests over seeds at {LEVEL:g}, adjusted by Holm){power}."
 
 
@@ -114,7 +118,7 @@ def restructured_text(title: str, all_results: Sequence[DatasetResults], table: 
     results = all_results[0]
     caption = (
         "How far each algorithm comes from CIPS (0 %) to full supervision (100 %), and how far π0 does, as it logs and "
-        f"by its most probable (greedy) actions: means over {seeds_in_print(results.plan.seeds)} with 95 % intervals."
+        f"by its most probable (greedy) actions: means over {escape(results.plan.seeds_in_words)} with 95 % intervals."
     )
     texts = [f"- {' '.join(findings(each))}" for each in all_results] if len(all_results) > 1 else findings(results)
     columns = table, f"{picture[picture.index('<svg') :]}<p>{caption}</p>\n"

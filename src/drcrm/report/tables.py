@@ -1,6 +1,7 @@
 """The tables of an experiment: from its metrics to tidy frames, and from these to print by ``printed_tables``."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -23,9 +24,10 @@ def require_runs(metrics: pd.DataFrame, plan: Plan) -> None:
     """Raise an InputError that names the first run of the plan that the metrics lack."""
     keys = ["dataset", "selection", "seed", "algorithm"]
     runs = set(plan.of_runs(metrics)[keys].itertuples(index=False, name=None))
-    for run in product(plan.datasets, plan.selections, range(plan.seeds), [*plan.grids, *ROLES]):
-        if run not in runs:
-            raise InputError("no run of data set {!r} chosen by {}, seed {}, of {}".format(*run))
+    for dataset in plan.datasets:
+        for run in product([dataset], plan.selections, range(plan.seeds_of(dataset)), [*plan.grids, *ROLES]):
+            if run not in runs:
+                raise InputError("no run of data set {!r} chosen by {}, seed {}, of {}".format(*run))
 
 
 def all_tables(metrics: pd.DataFrame, plan: Plan) -> dict[str, pd.DataFrame]:
@@ -42,11 +44,10 @@ def all_tables(metrics: pd.DataFrame, plan: Plan) -> dict[str, pd.DataFrame]:
     for name, selection in product(plan.datasets, plan.selections):
         if (name, selection) not in runs:
             raise InputError(f"no runs of data set {name!r} chosen by {selection}")
-    axes = plan.datasets, plan.selections
-    losses = {metric: loss_table(metrics, metric, *axes, plan.seeds) for metric in LOSSES}
+    losses = {metric: loss_table(metrics, metric, plan) for metric in LOSSES}
     return {
         **losses,
-        "hyperparameters": hyperparameter_table(metrics, plan.grids, *axes),
+        "hyperparameters": hyperparameter_table(metrics, plan.grids, plan.datasets, plan.selections),
         "paper_comparison": paper_comparison(losses, plan),
         "differences_to_poem": differences,
     }
@@ -56,7 +57,7 @@ def ablation_table(metrics: pd.DataFrame, plan: Plan) -> pd.DataFrame:
     """The expected losses of an ablation's algorithms, from each start, by the headline selection."""
     algorithms = [key for by_start in plan.names.starts.values() for key in by_start.values()]
     metrics = plan.of_runs(metrics[metrics["algorithm"].isin(algorithms)])
-    return loss_table(metrics, "expected_loss", plan.datasets, plan.selections[:1], plan.seeds)
+    return loss_table(metrics, "expected_loss", replace(plan, selections=plan.selections[:1]))
 
 
 def in_print(tables: Mapping[str, pd.DataFrame], plan: Plan, to: Markup) -> dict[str, str]:
@@ -81,8 +82,9 @@ def sections(tables: Mapping[str, pd.DataFrame], plan: Plan, to: Markup) -> dict
     in data URIs, whose head a comma would end.
     """
     headline, parts = plan.selections[0], {}
-    for metric, title in LOSSES.items():
-        parts[f"{title.split()[0]} loss"] = {
+    titles = {metric: plan.names.title(metric, plan.datasets) for metric in LOSSES}
+    for metric, title in titles.items():
+        parts[f"{LOSSES[metric]} loss"] = {
             **{f"{title} by {SCORES[by]}": printed.losses(tables[metric], metric, by, to) for by in plan.selections},
             f"{title} in detail": printed.details(tables[metric], metric, headline, to),
         }
@@ -94,26 +96,26 @@ def sections(tables: Mapping[str, pd.DataFrame], plan: Plan, to: Markup) -> dict
         parts["Hyper-parameters"] = {"Chosen hyper-parameters": text}
     compared, to_poem = tables["paper_comparison"], tables["differences_to_poem"]
     parts["Beside the paper"] = {
-        f"{LOSSES[metric]} beside the paper": printed.comparison_of(compared, metric, to)
+        f"{titles[metric]} beside the paper": printed.comparison_of(compared, metric, to)
         for metric in dict.fromkeys(compared["metric"])
     }
     parts["Differences to POEM"] = {
-        f"{LOSSES[metric]} beside POEM": printed.differences_by_count(to_poem, metric, headline, to)
+        f"{titles[metric]} beside POEM": printed.differences_by_count(to_poem, metric, headline, to)
         for metric in dict.fromkeys(to_poem["metric"])
     }
     return parts
 
 
-def loss_table(metrics: pd.DataFrame, metric: str, datasets: Sequence[str], selections: Sequence[str], seeds: int):
-    """Summarise one metric for every data set and selection: a row per (dataset, selection, algorithm).
+def loss_table(metrics: pd.DataFrame, metric: str, plan: Plan) -> pd.DataFrame:
+    """Summarise one metric for every data set and selection of a plan: a row per (dataset, selection, algorithm).
 
-    A run that is missing among the seeds 0 … seeds − 1 makes its algorithm's mean missing. ``converged`` is the share
-    of the chosen fits that converged.
+    A run that is missing among a data set's seeds, from 0, makes its algorithm's mean missing. ``converged`` is the
+    share of the chosen fits that converged.
     """
     frames = []
-    for dataset, selection in product(datasets, selections):
+    for dataset, selection in product(plan.datasets, plan.selections):
         cell = metrics[(metrics["dataset"] == dataset) & (metrics["selection"] == selection)]
-        losses = cell.pivot(index="seed", columns="algorithm", values=metric).reindex(range(seeds))
+        losses = cell.pivot(index="seed", columns="algorithm", values=metric).reindex(range(plan.seeds_of(dataset)))
         compared = compare(losses[list(dict.fromkeys(cell["algorithm"]))])
         compared["converged"] = cell.groupby("algorithm")["converged"].mean()
         compared.insert(0, "dataset", dataset)

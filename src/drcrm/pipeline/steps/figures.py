@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> None:
             f"{options.metrics}: no runs of data set {dataset!r} chosen by {selection}",
         )
     grids = read_csv(options.grids, GRID_COLUMNS)
-    require(dataset in options.plan.labels, f"--plan has no number of labels of {dataset!r}")
+    require(dataset in options.plan.translations, f"--plan has no translation of {dataset!r}")
     results = DatasetResults.of(metrics, grids, dataset, options.plan)
     for path, content in pictures(FIGURES[options.figure], results, options.output).items():
         write_bytes(path, content)

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     if options.output_summary:
         picture = next((path for path in options.output if path.suffix == ".svg"), None)
         require(picture is not None, "--output-summary needs an svg among the --output")
-        losses = loss_table(plan.of_runs(metrics), "expected_loss", plan.datasets, [selection], plan.seeds)
+        losses = loss_table(plan.of_runs(metrics), "expected_loss", plan)
         table = printed.losses(losses, "expected_loss", selection, replace(markup.HTML, names=plan.names))
         text = restructured_text(plan.title, results, table, picture.read_text(encoding="utf-8"))
         write_text(options.output_summary, text)
