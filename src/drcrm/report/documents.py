@@ -15,6 +15,8 @@ from .plan import Plan
 from .style import FIGURE_TITLES, Names
 from .tables import sections
 
+USUAL = {"logging_sharpness": 1, "click_rates": [1, 0]}  # options that a page has where they are others
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -76,7 +78,8 @@ def page(experiment: Experiment) -> str:
 
 def what_was_run(experiment: Experiment) -> str:
     """What was run: options, what is known of the code and the machine, and where the rows are."""
-    options = {experiment.name: _agreed(experiment.options, experiment.provenance.get("options"))}
+    options = _agreed(experiment.options, experiment.provenance.get("options"))
+    options = {experiment.name: {key: value for key, value in options.items() if (key, value) not in USUAL.items()}}
     text = yaml.safe_dump(options, default_flow_style=None, sort_keys=False, allow_unicode=True, width=110)
     links = ", ".join(f"[{what}]({link})" for what, link in experiment.rows.items())
     made = f"Rows: {links}. This page is made from them by `make docs`.\n"
