@@ -237,13 +237,13 @@ def write_family_figures() -> None:
     """Draw the figure of each family's page."""
     for family in families().values():
         with matplotlib.rc_context(RC):
-            write_figure(error_by_sharpness(family), Path(family.link).name)
+            write_figure(error_by_sharpness(family), Path(family.link).name, dpi=150)
 
 
-def write_figure(figure: Figure, file: str) -> None:
+def write_figure(figure: Figure, file: str, dpi: int | None = None) -> None:
     """Save a figure in docs/figures, with few colours: a third of the bytes."""
     drawn = BytesIO()
-    figure.savefig(drawn, format="png")
+    figure.savefig(drawn, format="png", dpi=dpi)
     image = Image.open(drawn).convert("RGB").quantize(dither=Image.Dither.NONE)
     with atomic(ROOT / "docs/figures" / file) as part:
         image.save(part, optimize=True)
