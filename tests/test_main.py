@@ -6,6 +6,7 @@ import runpy
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from drcrm import __version__
@@ -147,11 +148,22 @@ def test_an_interruption_is_one_line(monkeypatch):
     assert end.value.code == "drcrm: interrupted"
 
 
-def test_a_step_without_the_extra_says_what_to_install(capsys, monkeypatch):
+def test_a_step_without_the_extra_says_what_to_install(tmp_path, capsys, monkeypatch):
+    """One that imports it, and one that comes to need it as it runs."""
+    monkeypatch.setitem(sys.modules, "snakemake.utils", None)
     monkeypatch.setitem(sys.modules, "sklearn_crfsuite", None)
-    for name in [each for each in sys.modules if each.startswith(("drcrm.simulation.crf", "drcrm.pipeline.steps"))]:
+    gone = ("drcrm.simulation.crf", "drcrm.pipeline.steps", "drcrm.pipeline.config")
+    for name in [each for each in sys.modules if each.startswith(gone)]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(SystemExit) as error:
-        main(["log_crf", "--help"])
+        main(["check", "--help"])
+    assert error.value.code == 2
+    assert capsys.readouterr().err == "drcrm: check needs snakemake.utils: pip install 'drcrm[pipeline]'\n"
+    train, split = tmp_path / "train.npz", tmp_path / "split.npz"
+    write_npz(train, X=np.eye(3), labels=np.eye(3)[:, :2])
+    write_npz(split, **dict.fromkeys(("logging", "train", "heldout"), np.arange(3)))
+    contexts = "--train", str(train), "--split", str(split)
+    with pytest.raises(SystemExit) as error:
+        main(["log_crf", *contexts, "--logging-c", "1", "--output", str(tmp_path / "out.npz")])
     assert error.value.code == 2
     assert capsys.readouterr().err == "drcrm: log_crf needs sklearn_crfsuite: pip install 'drcrm[pipeline]'\n"

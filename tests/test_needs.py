@@ -72,7 +72,7 @@ def test_a_data_set_without_rows_has_a_default(tmp_path):
 def test_the_profile_submits_runs_on_one_core_and_fetches_where_it_is_started(sample):
     profile = yaml.safe_load((PROJECT / "profiles/slurm/config.yaml").read_text())
     assert profile["cores"] == 1
-    assert set(sample["step"]) | {"cost_model", "overview"} == set(profile["groups"])
+    assert set(sample["step"]) | {"cost_model", "classify", "overview"} == set(profile["groups"])
     assert set(profile["groups"].values()) == set(profile["group-components"]) == {"run", "results"}
     assert "localrule: True" in (PROJECT / "workflow/rules/data.smk").read_text()
 

@@ -25,9 +25,12 @@ from drcrm.core.names import SCORES
 from drcrm.core.optimiser import STOPPING
 from drcrm.core.starts import STARTS
 from drcrm.core.weights import WEIGHTS
+from drcrm.pipeline.classifiers import CLASSIFIERS
+from drcrm.pipeline.classifiers import WEIGHTS as CLASSIFIER_WEIGHTS
 from drcrm.pipeline.config import complete
 from drcrm.pipeline.dataset_formats import load_digits
 from drcrm.pipeline.dependencies import imports
+from drcrm.pipeline.steps.fetch import ACTIONS
 from drcrm.report.figures import FIGURES
 from drcrm.report.style import FIGURE_TITLES
 from drcrm.roles import BASELINE, LOGGING, LOSSES, PAPERS, REFERENCE, ROLES
@@ -97,7 +100,10 @@ def test_names_are_those_of_the_classes_and_of_the_configuration():
     beside_fits = set(re.findall(r"\{LOG\}/(\w+)\.npz", rules))  # algorithms are files there too
     assert set(schema["properties"]["algorithms"]["propertyNames"]["not"]["enum"]) == {*ROLES, *beside_fits}
     assert {BASELINE, REFERENCE} <= set(CONFIG["algorithms"])
-    assert {each["estimator"] for each in CONFIG["algorithms"].values()} <= set(ESTIMATORS)
+    assert {each["estimator"] for each in CONFIG["algorithms"].values() if "estimator" in each} <= set(ESTIMATORS)
+    keys = schema["$defs"]["algorithm"]["properties"]
+    assert [tuple(keys[key]["enum"]) for key in ("classifier", "weights")] == [CLASSIFIERS, CLASSIFIER_WEIGHTS]
+    assert tuple(schema["$defs"]["dataset"]["properties"]["actions"]["enum"]) == ACTIONS
     assert list(CONFIG["algorithms"])[: len(PAPERS)] == list(PAPERS)
     assert set(schema["$defs"]["experiment"]["properties"]["stopping"]["enum"]) == set(STOPPING)
     assert LOGGING in STARTS

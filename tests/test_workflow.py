@@ -440,6 +440,45 @@ def test_a_risk_of_ones_own_is_a_module_and_a_config(config, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_file_of_one_class_a_row_is_a_config_entry(tmp_path):
+    """Ids that are no range, peers among the algorithms, seeds by data set, a softer π0 and clicks."""
+    rng, slopes = np.random.default_rng(3), np.array([[2, -1, 0], [0, 2, -1], [-1, 0, 2]])
+    for name, n in (("train.svm", 120), ("test.svm", 40)):
+        X = rng.normal(size=(n, 3))
+        ids = np.array([2, 9, 4])[(X @ slopes + rng.gumbel(size=(n, 3))).argmax(axis=1)]
+        rows = (" ".join(f"{k}:{v:.4f}" for k, v in enumerate(x, 1)) for x in X)
+        (tmp_path / name).write_text("".join(f"{a}.0 {row}\n" for a, row in zip(ids, rows, strict=True)))
+    files = {"train": ["train.svm"], "test": ["test.svm"], "features": 3, "scale": "standard"}
+    tiny = {
+        "datasets": ["mine"],
+        "seeds": {"mine": 1},
+        "logging_fraction": 0.2,
+        "logging_c": 1,
+        "logging_sharpness": 0.5,
+        "click_rates": [0.9, 0.1],
+        "selection": ["snips", "dr_bound"],
+        "algorithms": ["cips", "poem", "kl_dro_dr", "rewarded_rows", "importance_weighted_trees"],
+    }
+    given = {
+        "mirror": str(tmp_path),
+        "datasets": {"mine": {**files, "labels": [2, 4, 9], "actions": "single"}},
+        "experiments": {"tiny": tiny},
+    }
+    snakemake(tmp_path, write_config(tmp_path, given), "results/tiny/metrics.csv", "results/tiny/grids.csv")
+    metrics = pd.read_csv(tmp_path / "results/tiny/metrics.csv")
+    assert sorted(set(metrics["algorithm"])) == sorted(["logging", *tiny["algorithms"], "skyline"])
+    assert metrics[["expected_loss", "greedy_loss"]].stack().between(0, 1).all()
+    mean = metrics.set_index(["algorithm", "selection"])["expected_loss"].xs("snips", level="selection")
+    assert mean["skyline"] < mean["logging"]
+    peers = metrics[metrics["algorithm"].isin(["rewarded_rows", "importance_weighted_trees"])]
+    assert peers[["score", "hyperparameter", "bound"]].isna().all(axis=None)
+    again = snakemake(tmp_path, write_config(tmp_path, given), "-n", "results/tiny/metrics.csv")
+    assert not jobs(again)
+    tiny["click_rates"] = [1, 0]
+    reruns = jobs(snakemake(tmp_path, write_config(tmp_path, given), "-n", "results/tiny/metrics.csv"))
+    assert reruns == {"replay": 1, "cost_model": 1, "fit": 3, "classify": 2, "evaluate": 1, "collect": 1}
+
+
 def test_deleted_files_come_back_the_same(finished, config, tmp_path_factory):
     work = copied(finished, tmp_path_factory.mktemp("deleted"))
     before = contents(work)

@@ -72,14 +72,13 @@ def main(arguments: list[str]) -> int:
     step = chooser.parse_args(arguments[:1]).step
     try:
         options = parser(step).parse_args(arguments[1:])
+        if lock := os.environ.get("DRCRM_LOCK"):  # of the run that this is a job of
+            hold(lock)
+        import_module(f"drcrm.pipeline.steps.{step}").run(options)
     except ModuleNotFoundError as error:
         if error.name.partition(".")[0] == "drcrm":
             raise
         chooser.error(f"{step} needs {error.name}: pip install 'drcrm[pipeline]'")
-    if lock := os.environ.get("DRCRM_LOCK"):  # of the run that this is a job of
-        hold(lock)
-    try:
-        import_module(f"drcrm.pipeline.steps.{step}").run(options)
     except (InputError, OSError, MemoryError) as error:
         for each in error.args if isinstance(error, InputError) else [error]:
             print(f"drcrm {step}: {printable(each) or 'out of memory'}", file=sys.stderr)

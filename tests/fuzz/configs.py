@@ -170,7 +170,8 @@ def looked_up(config: dict, name: str, experiment: dict) -> None:
     """Look up what rules do."""
     for dataset in lookups.all_datasets(experiment):
         expect(lookups.n_labels(config, dataset) >= 1, "no labels")
-        for seed in (0, experiment["seeds"] - 1):
+        seeds = lookups.seeds_of(experiment, dataset) if dataset in experiment["datasets"] else 1
+        for seed in (0, seeds - 1):
             expect(set(lookups.run_algorithms(config, name, dataset, 4, seed)) <= set(config["algorithms"]), "unknown")
     for figure, datasets in lookups.figure_datasets(experiment).items():
         if datasets:
@@ -181,7 +182,10 @@ def looked_up(config: dict, name: str, experiment: dict) -> None:
     for values in planned(config, name, "tables").grids.values():
         expect(all(0 < value < math.inf for value in values), "a grid out of range")
     for algorithm in lookups.all_algorithms(config, name):
-        lookups.fit_options(config, name, algorithm)
+        if lookups.is_classifier(config, algorithm):
+            lookups.classifier_options(config, algorithm)
+        else:
+            lookups.fit_options(config, name, algorithm)
     lookups.heldout_options(experiment)
     lookups.uses_cost_model(config, name)
 

@@ -67,7 +67,9 @@ def check(case, folder: Path) -> bool:
     (raw / "folder.svm").mkdir(parents=True)
     (raw / "link.svm").symlink_to(folder.parents[2] / "canary.svm")
     (folder / "data/raw link").symlink_to(raw)
-    labels = ["--keep-labels", *spec.labels] if spec.drop_other_labels else ["--labels", len(spec.labels)]
+    counted = isinstance(spec.labels, range)
+    labels = ["--labels", len(spec.labels)] if counted else ["--keep-labels", *spec.labels]
+    labels += ["--actions", "single"] * spec.single
     done, _ = step(
         *("fetch", "--mirror", "mirror", "--raw", "data/raw", "--features", spec.features, *labels, *others),
         *(

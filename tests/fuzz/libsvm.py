@@ -32,6 +32,8 @@ def make(r: Random) -> tuple[str, bytes, DatasetSpec]:
 
 def draw_spec(r: Random) -> DatasetSpec:
     ids = r.sample(range(12), r.randint(1, 4))
+    if r.random() < 0.3:
+        return DatasetSpec(r.randint(1, 12), r.choice([ids, range(5)]), single=True)
     return DatasetSpec(r.randint(1, 12), ids, True) if r.random() < 0.4 else DatasetSpec(r.randint(1, 12), range(5))
 
 
@@ -44,7 +46,8 @@ def text(r: Random, spec: DatasetSpec, wild: bool = False, most: int = 6) -> str
 
 def line(r: Random, spec: DatasetSpec, wild: bool) -> str:
     others = 12 if spec.drop_other_labels else 0
-    labels = [str(r.choice([*spec.labels, *range(others)])) for _ in range(r.randint(0, 3))]
+    many = 1 if spec.single and r.random() < 0.9 else r.randint(0, 3)
+    labels = [str(r.choice([*spec.labels, *range(others)])) for _ in range(many)]
     indices = sorted(r.sample(range(1, spec.features + 1), r.randint(0, min(5, spec.features))))
     features = [f"{index}:{value(r)}" for index in indices]
     tokens = [",".join(labels), *features] if labels else features
@@ -68,6 +71,8 @@ def simple(content: bytes, spec: DatasetSpec) -> tuple[list, list] | int:
         present = [] if b":" in tokens[0] else tokens.pop(0).split(b",")
         if not all(NUMBER.fullmatch(label) and fits(float(label), spec) for label in present):
             return number
+        if spec.single and len(present) != 1:
+            return number
         row, last = [0.0] * spec.features, 0
         for token in tokens:
             index, _, found = token.partition(b":")
@@ -79,7 +84,10 @@ def simple(content: bytes, spec: DatasetSpec) -> tuple[list, list] | int:
             row[last - 1] = float(found)
         X.append(row)
         ids = {float(label) for label in present}
-        labels.append([int(label in ids) for label in spec.labels])
+        if spec.single:
+            labels.append(list(spec.labels).index(ids.pop()))
+        else:
+            labels.append([int(label in ids) for label in spec.labels])
     return (X, labels) if X else 0
 
 

@@ -118,7 +118,7 @@ def draw_results(folder: Path, counts: tuple[int, ...], seeds: int) -> None:
 
 def plan(**given) -> tuple[str, str]:
     """The option with a plan of the toy's headline selection, one seed, replay count 4, or as it is given."""
-    usual = {"datasets": ["toy"], "selections": ["ips"], "seeds": 1, "counts": [4], "labels": {"toy": 3}}
+    usual = {"datasets": ["toy"], "selections": ["ips"], "seeds": 1, "counts": [4], "translations": {"toy": [1, 3]}}
     return "--plan", Plan(**{**usual, "protocol": PROTOCOL, **given}).json()
 
 
@@ -377,7 +377,7 @@ class TestChain:
         np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9)
 
     def test_a_doubly_robust_fit_starts_from_the_tilted_logging_policy(self, toy):
-        """Its tilt leaves a third of the training rows, its objective is below the start's, its scores by hand."""
+        """Its tilt is the largest, more than a third of the rows being left; objective and scores by hand."""
         log, fits = read_npz(toy / "replay4/log.npz", LOG), read_npz(toy / "replay4/dr.npz", FIT)
         model = read_npz(toy / "replay4/cost_model.npz", ["coef"])["coef"]
         effects = log["X"] @ model
@@ -395,7 +395,9 @@ class TestChain:
         start = read_npz(toy / "logging.npz", ["coef"])["coef"] - fits["tilt"][0] * model[:, :-1]
         n, held = log["train"], log["heldout"]
         size = (n @ weights(start)) ** 2 / (n @ weights(start) ** 2)
-        assert size == pytest.approx(n.sum() / 3, rel=0.01)
+        deviation = np.sqrt(np.cov(log["cost"], fweights=n, ddof=0))
+        assert fits["tilt"][0] == pytest.approx(10 / deviation)
+        assert size > n.sum() / 3
         propensity = np.sort(np.repeat(log["propensity"], n))
         last = len(propensity) - 1
         clip = max(propensity[9 * last // 10] / propensity[math.ceil(last / 10)], math.e)
@@ -703,7 +705,7 @@ class TestBadFiles:
         write_npz(path, coef=np.zeros((5, 2)))
         read = "--log", toy / "replay4/log.npz", "--logging", path, "--options", '{"start": "logging"}'
         error = fails(capsys, tmp_path / "fit.npz", "fit", *read, "--estimator", "CIPS")
-        assert error == "drcrm fit: the logging policy's coef has shape (5, 2), expected (5, 3)"
+        assert error == "drcrm fit: the logging policy's coef has shape (5, 2), expected (5, 3), as the log has"
 
     def broken_npz(self, fault: str, whole: Path, broken: Path) -> None:
         """Write a file that is not what the one of a step should be."""
@@ -865,7 +867,7 @@ class TestBadFiles:
             ({"seeds": "a"}, "not a plan ("),
             ({"selections": ["ip"]}, "selections are ['ip'], expected some of "),
             ({"datasets": ["top"]}, "no runs of data set 'top'"),
-            ({}, "--plan has no number of labels of 'toy'"),
+            ({}, "--plan has no translation of 'toy'"),
         ],
     )
     def test_a_plan_of_what_there_is_not(self, toy, tmp_path, capsys, given, message):

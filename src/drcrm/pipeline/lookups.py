@@ -81,11 +81,6 @@ def uses_cost_model(config: Mapping, name: str) -> bool:
     return modelled or any(score.startswith("dr") for score in experiment["selection"])
 
 
-def is_classifier(config: Mapping, algorithm: str) -> bool:
-    """Whether an algorithm is a classifier, in place of an estimator."""
-    return "classifier" in config["algorithms"].get(algorithm, {})
-
-
 def is_single(config: Mapping, dataset: str) -> bool:
     """Whether an action of a data set is one of its classes, in place of a vector of labels."""
     return config["datasets"][dataset].get("actions") == "single"
@@ -216,6 +211,11 @@ def heldout_options(experiment: Mapping) -> list[str]:
     """What replay is told of what it holds out: a share of its rows, or the contexts that the split has drawn."""
     unit = experiment["split_unit"]
     return _flags({"split-unit": unit, "heldout-fraction": experiment["heldout_fraction"] if unit == "row" else None})
+
+
+def is_classifier(config: Mapping, algorithm: str) -> bool:
+    """Whether an algorithm is a classifier, in place of an estimator."""
+    return "classifier" in config["algorithms"].get(algorithm, {})
 
 
 def classifier_options(config: Mapping, algorithm: str) -> list[str]:
