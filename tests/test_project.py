@@ -144,6 +144,15 @@ def test_the_readmes_example_prints_what_it_says(capsys):
     assert float(capsys.readouterr().out) == pytest.approx(float(stated), abs=0.005)
 
 
+def test_the_librarys_single_choice_prints_what_it_says(capsys):
+    [example] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    blocks = re.findall(r"```py\n(.*?)```", (ROOT / "docs/library.md").read_text(), re.S)
+    [single] = [block for block in blocks if "SoftmaxPolicy" in block]
+    exec(example + single, {})
+    stated = re.search(r"# ([\d.]+); by chance", single)[1]
+    assert float(capsys.readouterr().out.split()[-1]) == pytest.approx(float(stated), abs=0.005)
+
+
 def test_the_librarys_certificate_is_what_it_says(capsys):
     [example] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
     [*_, certificate] = re.findall(r"```py\n(.*?)```", (ROOT / "docs/library.md").read_text(), re.S)
