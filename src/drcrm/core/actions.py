@@ -604,6 +604,11 @@ def actions_of(X, Y, n_actions: int | None = None, eligible=None) -> tuple[Featu
     return X, actions, actions.check(Y, owner="the log")
 
 
+def features_of(X) -> Features:
+    """Return the features of contexts, checked, or of all candidates of lists of actions."""
+    return X.features if isinstance(X, ActionLists) else check_features(X)
+
+
 def kind_of(X, Y) -> type[Actions]:
     """Return the kind of action that a user's contexts and actions are of."""
     if isinstance(X, ActionLists):

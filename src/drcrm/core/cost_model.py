@@ -17,7 +17,7 @@ from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..errors import InputError, warn
-from .actions import ActionLists, Actions, actions_of, kind_of
+from .actions import Actions, actions_of, features_of, kind_of
 from .design import modelled_cost
 from .log import BanditLog
 from .numerics import constructor_repr
@@ -26,7 +26,6 @@ from .scales import column, feature_scales, spread
 from .validation import (
     above_zero,
     check_coefficients,
-    check_features,
     check_vector,
     constant_features,
     with_constant,
@@ -140,7 +139,7 @@ class CostModel:
     def effects(self, X) -> np.ndarray:
         """Return X B and the intercepts, (n, …): of label vectors e_1 … e_q, e_0, else the cost of each action."""
         _require_coefficients(self)
-        X = X.features if isinstance(X, ActionLists) else check_features(X)
+        X = features_of(X)
         if X.shape[1] != len(self.coef_):
             raise InputError(f"X has {X.shape[1]} features, the cost model has {len(self.coef_)}")
         return X @ self.coef_ + self.intercept_
