@@ -35,9 +35,10 @@ from drcrm import (
     off_policy_value,
 )
 from drcrm.core.algorithms import ESTIMATORS
+from drcrm.core.design import Design
 from drcrm.core.log import clipping_constant
 from drcrm.core.scores import SCORES
-from drcrm.core.starts import STARTS
+from drcrm.core.starts import STARTS, start_coef
 from drcrm.errors import InputError
 
 ROOT = Path(__file__).parents[1]
@@ -366,7 +367,11 @@ LISTS = ActionLists(np.arange(7.0)[:, None], [0, 3, 4, 7])
         (CIPS(), {"Y": [0, 2, -1]}, "Y is -1 in row 2"),
         (CIPS(), {"n_actions": 2}, "Y is 2 in row 1"),
         (CIPS(), {"Y": ["left", "right", "left"]}, "Y is not an array of numbers, but of text such as 'left'"),
-        (CIPS(), {"Y": [0, 10**7, 1]}, "Y reaches 10000000: number the actions from 0, or give n_actions="),
+        (
+            CIPS(),
+            {"Y": [0, 10**7, 1]},
+            "Y reaches 10000000, with 3 different actions: number them from 0, or give n_actions=",
+        ),
         (CIPS(), {"eligible": np.ones((2, 3), dtype=bool)}, "eligible has 2 rows, expected 3"),
         (CIPS(), {"eligible": [[True] * 3, [True, False, False], [True] * 3]}, "Y is 2 in row 1.*eligible"),
         (CIPS(), {"eligible": [[True] * 3, [True] * 3, [False] * 3]}, "eligible"),
@@ -490,3 +495,39 @@ def test_the_best_policy_is_approached(kind, study):
     for name in study.ALGORITHMS:
         assert mean[name, many] < mean[name, few] / 2
         assert mean[name, many] < mean[study.LOGGING, many] / 5
+
+
+def test_a_cost_model_without_a_constant_has_an_intercept_for_each_action():
+    rng = np.random.default_rng(0)
+    X, A = rng.normal(size=(2000, 3)), rng.integers(0, 4, 2000)
+    cost = np.array([-2.0, -1, 0, 1])[A] + 0.1 * rng.normal(size=2000)
+    model = CostModel().fit(X, A, cost=cost)
+    assert model.predict(np.zeros((4, 3)), np.arange(4)) == pytest.approx([-2, -1, 0, 1], abs=0.05)
+
+
+def test_a_fit_that_fails_leaves_the_last_one():
+    estimator = CIPS().fit(np.ones((3, 2)), [[0, 1], [1, 1], [0, 0]], propensity=[0.5] * 3, cost=[-1.0, 0, 0])
+    labels = estimator.predict(np.ones((2, 2)))
+    with pytest.raises(InputError, match="cost_model is of type object"):
+        estimator.set_params(estimate="dr").fit(
+            np.ones((3, 5)), [0, 2, 1], propensity=[0.5] * 3, cost=[-1.0, 0, 0], cost_model=object()
+        )
+    assert np.array_equal(estimator.predict(np.ones((2, 2))), labels)
+
+
+def test_a_start_does_not_depend_on_how_the_logging_policy_is_written():
+    """What is common to all actions changes no policy, and no start."""
+    X = np.column_stack([np.random.default_rng(1).normal(size=(50, 3)), np.ones(50)])
+    logger = SoftmaxPolicy(np.random.default_rng(2).normal(size=(4, 5)))
+    design = Design(BanditLog(X, logger.sample(X, 0), np.ones(50), np.zeros(50), n_actions=5))
+    for constant in (0, 100):
+        start, _ = start_coef("logging", design, SoftmaxPolicy(logger.coef + constant))
+        assert SoftmaxPolicy(start).marginals(X) == pytest.approx(logger.marginals(X), rel=1e-12)
+
+
+def test_lists_of_other_sizes_are_not_those_of_a_log():
+    lists, other = (ActionLists(np.ones((6, 2)), starts) for starts in ([0, 2, 5, 6], [0, 1, 2, 6]))
+    log = BanditLog(lists, [0, 1, 0], [0.5] * 3, [0.0] * 3)
+    assert log.with_contexts(lists).X.shape == (6, 2)
+    with pytest.raises(InputError, match="the lists begin elsewhere than those of the log"):
+        log.with_contexts(other)

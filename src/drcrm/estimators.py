@@ -79,6 +79,7 @@ class CounterfactualEstimator(BaseEstimator):
     __metadata_request__fit = dict.fromkeys(
         ("propensity", "cost", "count", "logging_policy", "cost_model", "n_actions", "eligible"), True
     )
+    __metadata_request__predict = __metadata_request__predict_proba = {"eligible": True}  # noqa: RUF012
     __metadata_request__score = dict.fromkeys(("propensity", "cost", "count", "by", "eligible"), True) | {
         "sample_weight": None
     }
@@ -161,15 +162,14 @@ class CounterfactualEstimator(BaseEstimator):
         log.actions.check_varied(log.Y)
         if self.fit_intercept and not log.actions.has_intercept:
             raise InputError(f"fit_intercept is True, expected False for {log.actions}: it would change nothing")
-        self._actions = log.actions.of_effects(log.actions.effect_shape)
         log, _ = log.merged()
-        validate_data(self, X, skip_check_array=True)
         limits = {"clip": self.clip, "max_iter": self.max_iter, "tol": self.tol}
         with threadpool_limits(1, "blas"):  # with more threads small products take many times as long
             learned = learn(
                 log, algorithm, None, logging_policy, cost_model, intercept=bool(self.fit_intercept), **limits
             )
-        self._keep(learned)
+        validate_data(self, X, skip_check_array=True)
+        self._keep(log, learned)
         self._warn_of_what_it_saw(log)
         self._warn_of_how_it_ended(log, learned)
         return self
@@ -228,7 +228,7 @@ class CounterfactualEstimator(BaseEstimator):
         return self.policy_.log_prob(X, Y, eligible=eligible)
 
     def sample(self, X, random_state=None, eligible=None) -> np.ndarray:
-        """Draw one action for each row of X, shape (n, q) or (n,)."""
+        """Draw one action for each context, shape (n, q) or (n,)."""
         self._check_columns(X)
         return self.policy_.sample(X, random_state, eligible)
 
@@ -267,9 +267,9 @@ class CounterfactualEstimator(BaseEstimator):
         self._actions.bind(X)
         validate_data(self, X, skip_check_array=True, reset=False)
 
-    def _keep(self, learned: Learned) -> None:
+    def _keep(self, log: BanditLog, learned: Learned) -> None:
         """Set the fitted attributes."""
-        fits = learned.fits
+        fits, self._actions = learned.fits, log.actions.of_effects(log.actions.effect_shape)
         self.coef_, self.intercept_ = fits.coef[0], np.zeros(fits.coef.shape[2:])
         if self.fit_intercept:
             self.coef_, self.intercept_ = self.coef_[:-1], self.coef_[-1]
@@ -294,7 +294,7 @@ class CounterfactualEstimator(BaseEstimator):
         if log.actions.has_intercept and not self.fit_intercept and not has_constant(log.X):
             warn("X has no constant column, and the policy no intercept: set fit_intercept=True, or append a constant")
         if columns := far_from_zero(log.X, getattr(self, "feature_names_in_", None)):
-            warn(f"{columns}: standardise X, all but its constant")
+            warn(f"{columns}: standardise X, all but a constant")
         is_likelihood = isinstance(self, WeightedLikelihood)
         if self.estimate == "ips" and not is_likelihood and log.cost.min() >= 0 < log.cost.max():
             warn(
@@ -375,8 +375,9 @@ class DoublyRobustDRO(KLDRO):
     the log is tilted. X should have a constant feature, and features of like scale.
 
     It is not to be trusted where overlap is poor (a propensity near 0 for actions that matter: look at the effective
-    sample size of the learned policy on rows held out), and gains little where the cost is far from additive over
-    labels, which its model presumes: compare it there with ``KLDRO(estimate="ips")`` by a held-out score.
+    sample size of the learned policy on rows held out), and gains little where the cost is far from what its model
+    presumes, additive over labels, or linear in x for each action: compare it there with ``KLDRO(estimate="ips")`` by a
+    held-out score.
     """
 
     _: KW_ONLY

@@ -253,7 +253,7 @@ GOOD = {"X": np.ones((3, 2)), "Y": [0, 2, 1], "propensity": np.full(3, 0.5), "co
         ({"Y": [0, np.nan, 1]}, "Y is nan in row 1"),
         ({"Y": [0, 1]}, "Y has 2 rows, expected 3"),
         ({"Y": ["a", "b", "a"]}, "Y is not an array of numbers, but of text such as 'a'"),
-        ({"n_actions": 2}, "Y is 2 in row 1, expected one of the 2 actions of the log, numbered from 0"),
+        ({"n_actions": 2}, "Y is 2 in row 1, expected one of 2 actions, numbered from 0"),
         ({"n_actions": 0}, "n_actions is 0, expected a whole number of at least 1"),
         ({"n_actions": 2.5}, "n_actions is 2.5, expected a whole number"),
         (
@@ -276,7 +276,7 @@ GOOD = {"X": np.ones((3, 2)), "Y": [0, 2, 1], "propensity": np.full(3, 0.5), "co
         ({"X": LISTS, "Y": np.zeros((3, 2))}, r"Y has shape \(3, 2\), expected"),
         ({"X": LISTS, "Y": [0, 0, 0], "n_actions": 3}, "n_actions is for one action of K"),
         ({"X": LISTS, "Y": [0, 0, 0], "eligible": np.ones((3, 3), dtype=bool)}, "eligible is for one action of K"),
-        ({"Y": [[0, 1], [1, 0], [1, 1]], "n_actions": 2}, "n_actions is for one action of K"),
+        ({"Y": [[0, 1], [1, 0], [1, 1]], "n_actions": 2}, r"Y has shape \(3, 2\), expected \(rows,\)"),
         ({"Y": [[0, 1], [1, 0], [1, 1]], "eligible": np.ones((3, 2), dtype=bool)}, "eligible is for one action of K"),
         ({"context": [0, 1, 3]}, "context is 3 in row 2"),
     ],

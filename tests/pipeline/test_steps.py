@@ -368,10 +368,12 @@ class TestChain:
         log = read_npz(toy / "replay4/log.npz", LOG)
         write_npz(tmp_path / "log.npz", **log | {"X": log["X"][:, :-1]})
         assert run("cost_model", "--log", tmp_path / "log.npz", "--output", tmp_path / "cost_model.npz") == 0
-        found, train = read_cost_model(tmp_path / "cost_model.npz"), log["train"] > 0
-        expected = CostModel().fit(
-            log["X"][:, :-1], log["Y"][train], log["cost"][train], log["context"][train], log["train"][train]
+        found, given = (
+            read_cost_model(tmp_path / "cost_model.npz"),
+            (log[each] for each in ("cost", "context", "train")),
         )
+        train = BanditLog(log["X"][:, :-1], log["Y"], np.ones(len(log["Y"])), *given)
+        expected = CostModel().fit_log(train)
         assert found.intercept_ == pytest.approx(expected.intercept_, rel=1e-12)
         assert found.intercept_[-1] != 0
         np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9)

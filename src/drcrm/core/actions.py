@@ -25,12 +25,12 @@ from scipy import sparse
 
 from ..errors import InputError
 from .numerics import exp
-from .validation import Features, check_actions, check_features, check_integers, reject, whole_number
+from .validation import Features, as_float, check_actions, check_features, check_integers, reject, whole_number
 
 LARGE = 700.0  # e^u does not overflow up to here, and 1 + e^u = e^u from far below
 LEAST, MOST = 1e-60, 1e300  # between which a sum of e^u has lost nothing that counts
 MANY = 10  # actions that are not all one-hot by chance
-IDENTIFIERS = 100_000  # from here on numbers of actions are taken to be identifiers, unless n_actions says otherwise
+MANY_ACTIONS = 1000  # from here on numbers of actions may be identifiers
 MOST_ACTIONS = 10_000_000
 PROBES = 8  # actions at random, and at least as many of each context, at which a model is asked if it is additive
 
@@ -59,7 +59,7 @@ class ActionLists:
 
     def __init__(self, features, starts):
         self.features = check_features(features, "features")
-        starts = check_integers(starts, np.size(starts), "starts")
+        starts = _integers(starts, "starts")
         if len(starts) < 2 or starts[0] != 0 or starts[-1] != self.features.shape[0]:
             raise InputError(f"starts are not from 0 to {self.features.shape[0]}, the number of candidates")
         sizes = np.diff(starts)
@@ -188,6 +188,10 @@ class Actions(ABC):
         """Add a constant to all costs, of effects or coefficients (…, *effect_shape), which are written to."""
         effects += constant
 
+    def centred(self, coef: np.ndarray) -> np.ndarray:
+        """Return coefficients of the same policy from which nothing can be taken that is common to all actions."""
+        return coef
+
     @abstractmethod
     def joined(self, by_score: np.ndarray, by_context: np.ndarray) -> np.ndarray:
         """Return sums of rows' values as effects have them: ``moving``'s transpose, with the sums over each context."""
@@ -261,7 +265,7 @@ class LabelVectors(Actions):
         if q > 2 and n >= MANY and (Y.sum(axis=1) == 1).all() and (Y[0] != Y).any():
             raise InputError(
                 f"every row of Y has exactly one 1: that is a single choice among {q} actions; give it as a vector of "
-                f"whole numbers, Y.argmax(axis=1), with n_actions={q} (expected {q} labels, each of which is 0 or 1 "
+                f"whole numbers, np.argmax(Y, axis=1), with n_actions={q} (expected {q} labels, each of them 0 or 1 "
                 "whatever the others are)"
             )
 
@@ -360,7 +364,7 @@ class _OneOfMany(Actions):
     order = "F"
 
     def check(self, Y, rows=None, owner="the policy"):
-        Y = check_integers(Y, np.shape(Y)[0] if np.ndim(Y) else 1, "Y")
+        Y = _integers(Y, "Y")
         if rows is not None and len(Y) != rows:
             raise InputError(f"Y has {len(Y)} rows, expected {rows}")
         reject(Y < 0, Y, "Y", "the number of an action, 0 or more")
@@ -451,7 +455,7 @@ class SingleChoice(_OneOfMany):
 
     def check(self, Y, rows=None, owner="the policy"):
         Y = super().check(Y, rows)
-        reject(self.shape[0] <= Y, Y, "Y", f"one of the {self.shape[0]} actions of {owner}, numbered from 0")
+        reject(self.shape[0] <= Y, Y, "Y", f"one of {self.shape[0]} actions, numbered from 0, or a larger n_actions")
         return Y
 
     def check_offered(self, Y, context):
@@ -467,6 +471,9 @@ class SingleChoice(_OneOfMany):
     def leave_out(self, values, put):
         if self.eligible is not None:
             np.copyto(values, put, where=~self.eligible)
+
+    def centred(self, coef):
+        return coef - coef.mean(axis=1, keepdims=True)
 
     def asked(self, predict, m):
         return np.column_stack([predict(np.full(m, action)) for action in range(self.shape[0])])
@@ -494,7 +501,7 @@ class SingleChoice(_OneOfMany):
         return (passed > place[:, None]).argmax(axis=1)
 
     def row_map(self, Y, context, n_contexts) -> ChosenRows:
-        return ChosenRows(Y * n_contexts + context, context, (*self.shape, n_contexts), self.sums)
+        return ChosenRows((context, Y), Y * n_contexts + context, context, (*self.shape, n_contexts), self.sums)
 
 
 class ListedActions(_OneOfMany):
@@ -529,6 +536,8 @@ class ListedActions(_OneOfMany):
             raise InputError("eligible is for one action of K: a list has the actions that are eligible")
         if not isinstance(X, ActionLists):
             raise InputError(f"X is of type {type(X).__name__}, expected ActionLists, as the policy is of lists")
+        if self.starts is not None and not np.array_equal(X.starts, self.starts):
+            raise InputError("the lists begin elsewhere than those of the log")
         return X.features, ListedActions(X.starts)
 
     def unbind(self, X):
@@ -583,7 +592,8 @@ class ListedActions(_OneOfMany):
         return np.minimum(np.searchsorted(passed, place, side="right"), last) - self.starts[:-1]
 
     def row_map(self, Y, context, n_contexts) -> ChosenRows:
-        return ChosenRows(self.starts[context] + Y, context, (self.starts[-1],), self.sums)
+        position = self.starts[context] + Y
+        return ChosenRows((position,), position, context, (self.starts[-1],), self.sums)
 
 
 def actions_of(X, Y, n_actions: int | None = None, eligible=None) -> tuple[Features, Actions, np.ndarray]:
@@ -594,8 +604,11 @@ def actions_of(X, Y, n_actions: int | None = None, eligible=None) -> tuple[Featu
     """
     kind = kind_of(X, Y)
     if n_actions is not None and kind is not SingleChoice:
-        given = "X are lists of actions" if kind is ListedActions else f"Y has shape {np.shape(Y)}, expected (rows,)"
-        raise InputError(f"n_actions is for one action of K: {given}")
+        if kind is ListedActions:
+            raise InputError("n_actions is for one action of K, X are lists of actions")
+        raise InputError(
+            f"Y has shape {check_actions(Y).shape}, expected (rows,): each row has one of {n_actions} actions"
+        )
     if kind is SingleChoice:
         actions = SingleChoice(_count_actions(Y, n_actions, eligible))
     else:
@@ -627,9 +640,13 @@ def _count_actions(Y, n_actions: int | None, eligible) -> int:
         return int(n_actions)
     if eligible is not None:
         return check_actions(eligible, name="eligible", columns="action").shape[1]
-    largest = int(check_integers(Y, np.size(Y), "Y").max(initial=0))
-    if largest >= IDENTIFIERS:
-        raise InputError(f"Y reaches {largest}: number the actions from 0, or give n_actions= if there are so many")
+    Y = _integers(Y, "Y")
+    largest = int(Y.max(initial=0))
+    if largest >= MANY_ACTIONS and largest >= MANY * (distinct := len(np.unique(Y))):
+        raise InputError(
+            f"Y reaches {largest}, with {distinct} different actions: number them from 0, or give n_actions= if there "
+            "are so many"
+        )
     return largest + 1
 
 
@@ -650,6 +667,12 @@ def _only(shape: tuple[int, ...]) -> int:
     if len(shape) != 1:
         raise InputError("the cost model has one number per feature, as for lists of actions; expected columns")
     return shape[0]
+
+
+def _integers(values, name: str) -> np.ndarray:
+    """A vector of whole numbers, of any length."""
+    values = as_float(values, name)
+    return check_integers(values, values.shape[0] if values.ndim else 1, name)
 
 
 def _places(starts: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -675,8 +698,10 @@ class ChosenRows:
 
     Parameters
     ----------
+    place : tuple of integer arrays (n,)
+        Where the score of a row's action is.
     position : integer array (n,)
-        Where the score of a row's action is, in the transposed scores as one vector.
+        Where it is in the transposed scores as one vector, by which they are read where they are so in memory.
     context : integer array (n,)
         Which of the m contexts a row belongs to.
     shape : tuple
@@ -685,13 +710,20 @@ class ChosenRows:
         Scores ↦ their sums over the actions of each context, (m,).
     """
 
-    def __init__(self, position: np.ndarray, context: np.ndarray, shape: tuple[int, ...], sums: Callable):
-        self._position, self._context, self._shape, self._sums = position, context, shape, sums
+    def __init__(
+        self,
+        place: tuple[np.ndarray, ...],
+        position: np.ndarray,
+        context: np.ndarray,
+        shape: tuple[int, ...],
+        sums: Callable,
+    ):
+        self._place, self._position, self._context, self._shape, self._sums = place, position, context, shape, sums
         self._size = int(np.prod(shape))
 
     def to_rows(self, scores: np.ndarray, constant: np.ndarray | None = None) -> np.ndarray:
         """Return u_a − a_k, shape (n,), from scores u and constants a, (m,), of the contexts, if any."""
-        by_row = scores.T.ravel().take(self._position)
+        by_row = scores.T.ravel().take(self._position) if scores.flags.f_contiguous else scores[self._place]
         if constant is not None:
             by_row -= constant.take(self._context)
         return by_row

@@ -21,7 +21,7 @@ from .validation import above_half, number, one_of
 UNITS = ("row", "context")
 MOST_CHOICES = 10**6
 FEW = {"ips": 25, "snips": 10, "dr": 10}  # effective rows, below which bounds were measured to hold too rarely
-LEAST_WEIGHT = 1e-30  # of the largest: an exponential policy gives every action some probability
+LEAST_WEIGHT = 1e-30  # of the largest: a policy gives every action that may be chosen some probability
 
 
 @dataclass(frozen=True)

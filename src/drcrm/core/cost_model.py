@@ -1,7 +1,7 @@
 """A model of the cost: ridge regression on the policy's own joint features, linear in the action.
 
 label vectors    ĉ(x, y) = e_0 + Σ_l y_l e_l, e_l = a_l + x·b_l
-single choice    ĉ(x, a) = a_a + x·b_a
+single choice    ĉ(x, a) = a_a + x·b_a, a_a where intercepts are fitted
 listed actions   ĉ(x, a) = a + ψ_a·b
 
 so that the expectation under a policy is exact.
@@ -22,7 +22,7 @@ from .design import modelled_cost
 from .log import BanditLog
 from .numerics import constructor_repr
 from .policies import LinearPolicy, as_policy, require_same, with_row
-from .scales import column, feature_scales, spread
+from .scales import column, feature_scales, has_constant, spread
 from .validation import (
     above_zero,
     check_coefficients,
@@ -46,15 +46,15 @@ class CostModel:
     """Ridge regression of the logged costs: minimises the mean squared error + λ Σ_j s_j² ‖B_j‖², s_j = max |x_j|.
 
     The units of the features so do not matter. The penalty leaves the intercept a_0 alone: a constant added to the
-    costs is added to a_0, and to nothing else. It does not leave all of b_0 alone, which with as many features as
-    contexts would interpolate their costs.
+    costs is added to a_0, and to nothing else. Of label vectors it does not leave all of b_0 alone, which with as many
+    features as contexts would interpolate their costs.
 
     Parameters
     ----------
     penalty : float > 0 or "auto"
         λ; by default the smallest of 10⁻¹, 10⁻¹·⁵ … 10⁻⁴ whose squared error on four fixed folds of contexts is at most
-        a tenth of R² above the least, relative, R² there: noise in what labels add averages out over contexts, what a
-        penalty takes from it does not. Source: Newey, Hsieh & Robins 2004.
+        a tenth of R² above the least, relative, R² there: noise in what actions cost averages out over contexts, what a
+        penalty takes from them does not. Source: Newey, Hsieh & Robins 2004.
 
     Attributes
     ----------
@@ -62,8 +62,8 @@ class CostModel:
         B: of label vectors the q label columns, then b_0; else a column for each action; or b. May be set by hand, in
         place of ``fit``.
     intercept_ : array (q + 1,), (K,) or (), or 0
-        a: of label vectors those of the labels, then a_0. A fit finds what is common to all actions alone (a_0), 0
-        where a feature is constant, whose coefficients then hold it; 0 until a fit: set it with ``coef_``.
+        a: of label vectors those of the labels, then a_0. 0 until a fit: set it with ``coef_``. Where a feature is
+        constant, its coefficients hold the intercepts.
     penalty_ : float
     """
 
@@ -74,24 +74,28 @@ class CostModel:
         self.penalty = penalty
 
     def fit(self, X, Y, cost=None, context=None, count=None, n_actions=None) -> CostModel:
-        """Fit to logged actions and costs: arguments as those of the estimators' ``fit``."""
+        """Fit to logged actions and costs: arguments as those of the estimators' ``fit``, but which are eligible.
+
+        Labels and actions have intercepts, where X has no constant, nor columns that add up to one.
+        """
         if cost is None:
             raise InputError("CostModel.fit needs cost=, one for each logged row")
         features, actions, Y = actions_of(X, Y, n_actions)
         log = BanditLog(actions.unbind(features), Y, np.ones(len(Y)), cost, context, count, **actions.options)
         log.actions.check_varied(log.Y)
-        return self.fit_log(log)
+        return self.fit_log(log, log.actions.has_intercept and not has_constant(log.X))
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    def fit_log(self, log: BanditLog, label_intercepts: bool = False) -> CostModel:
+    def fit_log(self, log: BanditLog, action_intercepts: bool = False) -> CostModel:
         """Fit to a log; its propensities are not used. InputError where the coefficients are not finite.
 
-        With ``label_intercepts`` those of the labels are fitted too, with a penalty, as those of a constant feature.
+        With ``action_intercepts`` those of the labels, or of each action, are fitted too, with a penalty, as those of a
+        constant feature; without, what is common to all actions alone.
         The normal equations are solved directly up to some thousand coefficients, beyond by conjugate gradients. Warns
         where these do not converge.
         """
         log = log.recount(log.count)
-        if label_intercepts:
+        if action_intercepts:
             self.fit_log(log.derived(X=with_constant(log.X)))
             self.coef_, self.intercept_ = self.coef_[:-1], self.intercept_ + self.coef_[-1]
             return self

@@ -27,7 +27,7 @@ def off_policy_value(
 
     Parameters
     ----------
-    policy : ExponentialPolicy or a fitted estimator
+    policy : ExponentialPolicy, SoftmaxPolicy or a fitted estimator
     log : BanditLog
     estimate : "ips", "snips", "dr" or "dm"
         See :mod:`drcrm.core.estimates`.
@@ -60,7 +60,7 @@ def off_policy_value(
         raise InputError(f"risk is {risk!r}, expected a risk such as KLBall(0.1), or None")
     policy, risk, clip = as_policy(policy), risk or MeanRisk(), as_clip(clip, log)
     if kind.uses_model and cost_model is None:
-        cost_model = CostModel().fit_log(log, label_intercepts=policy.intercept.any())
+        cost_model = CostModel().fit_log(log, action_intercepts=policy.intercept.any())
     effects = None if cost_model is None else action_effects(cost_model, log.X, log.actions)
     design, log_prob, expected = judged(policy, log, effects)
     value = float(

@@ -29,7 +29,7 @@ class GridFit:
     """
 
     grid: np.ndarray  # (k,)
-    coef: np.ndarray  # (k, d, q)
+    coef: np.ndarray  # (k, d, …)
     objective: np.ndarray  # (k,)
     iterations: np.ndarray  # (k,)
     converged: np.ndarray  # (k,)
@@ -44,7 +44,7 @@ class Learned:
 
     fits: GridFit
     objectives: list[Objective]
-    start: np.ndarray  # (d, q)
+    start: np.ndarray  # (d, …)
     clip: float | None
     cost_model: object
 
@@ -135,7 +135,7 @@ def _cost_model(
     if given is None:
         if not is_needed:
             return None, None
-        model = CostModel().fit_log(log.derived(cost=log.cost - shift), label_intercepts=intercept)
+        model = CostModel().fit_log(log.derived(cost=log.cost - shift), action_intercepts=intercept)
     effects = action_effects(model, log.X, log.actions)
     if given is None:
         model.add(shift, log)

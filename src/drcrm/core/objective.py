@@ -60,7 +60,7 @@ class Objective:
         return other
 
     def __call__(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the value and the gradient at Θ, given flat or of shape (d, q); the gradient comes flat.
+        """Return the value and the gradient at Θ, given flat or of shape (d, …); the gradient comes flat.
 
         A self-normalised estimate is NaN, with gradient 0, where no row has a weight.
         """

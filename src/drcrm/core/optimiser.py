@@ -25,7 +25,7 @@ MEMORY = 10  # pairs of vectors; 50 reach much the same objectives, and cost up 
 
 @dataclass(frozen=True)
 class Fit:
-    """What an optimisation found: Θ (d, q), its objective, the iterations it took, and whether it converged."""
+    """What an optimisation found: Θ (d, …), its objective, the iterations it took, and whether it converged."""
 
     coef: np.ndarray
     objective: float
@@ -62,7 +62,7 @@ def minimize_objectives(
     hopeless: Callable[[np.ndarray], bool] | None = None,
     stopping: str = "scaled",
 ) -> Iterator[Fit]:
-    """Minimise objectives of one log by L-BFGS-B from Θ = ``start``, (d, q), one after the other.
+    """Minimise objectives of one log by L-BFGS-B from Θ = ``start``, (d, …), one after the other.
 
     Stops when the decrease of the objective, relative to what it has come to or absolute, or the largest gradient entry
     is at most ``tol``, or after ``max_iter`` iterations, or where ``hopeless``, asked of Θ after 200 iterations, says
@@ -96,7 +96,7 @@ def minimize_objectives(
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def why_flat(objective: Objective, start: np.ndarray) -> str:
-    """Say why L-BFGS has not moved from where it started, (d, q)."""
+    """Say why L-BFGS has not moved from where it started, (d, …)."""
     log, risk, cost = objective.design.log, objective.risk, objective.estimate.cost
     largest = cost.max()
     value, gradient = objective(start)

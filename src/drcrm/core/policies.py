@@ -28,8 +28,8 @@ class LinearPolicy(ABC):
         self.coef = coef
         self.intercept = np.zeros(coef.shape[1:])
         if intercept is not None:
-            self.intercept = check_vector(np.ravel(intercept), self.intercept.size, "intercept")
-            self.intercept = self.intercept.reshape(coef.shape[1:])
+            given = as_float(intercept, "intercept").ravel()
+            self.intercept = check_vector(given, self.intercept.size, "intercept").reshape(coef.shape[1:])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.coef.shape[0]} features, {self.actions})"
@@ -70,7 +70,7 @@ class LinearPolicy(ABC):
         return np.minimum(log_prob, 0, out=log_prob)  # rounding may leave it above
 
     def sample(self, X, random_state=None, eligible=None) -> np.ndarray:
-        """Draw one action for each row of X, shape (n, q) or (n,); ``random_state`` is a seed or a numpy Generator."""
+        """Draw one action for each context, shape (n, q) or (n,); ``random_state`` is a seed or a numpy Generator."""
         scores, actions = self._scores(X, eligible)
         return actions.draw(actions.log_partition(scores)[1], np.random.default_rng(random_state))
 

@@ -83,7 +83,7 @@ class HeldoutScores:
         The held-out part, of n rows.
     clip : float
         M, from the training part.
-    effects : array (m, q + 1), optional
+    effects : array (m, q + 1), (m, K) or (N,), optional
         Of the training part's cost model on the held-out contexts; without it, the scores that use one are NaN.
     intercept : bool
         Whether the last row of Θ is an intercept.
@@ -107,11 +107,11 @@ class HeldoutScores:
             self._objectives["dr_bound"] = Objective(self._bounded, bound, weight, "dr")
 
     def unmodelled(self, coef: np.ndarray) -> list[float]:
-        """Return the four scores of ``off_policy_scores`` at Θ, (d, q)."""
+        """Return the four scores of ``off_policy_scores`` at Θ, (d, …)."""
         return list(self._unmodelled(self._weight(coef)).values())
 
     def __call__(self, coef: np.ndarray) -> dict[str, float]:
-        """Return all scores at Θ, (d, q), by their names in the order of ``SCORES``."""
+        """Return all scores at Θ, (d, …), by their names in the order of ``SCORES``."""
         weight, estimated = self._weight(coef), self._bounded.forward(coef)
         values = self._unmodelled(weight) | {"ls_bound": self._log_smoothing(weight)}
         values |= {name: objective.estimated(*estimated)[0] for name, objective in self._objectives.items()}

@@ -34,7 +34,7 @@ def start_coef(
     model: np.ndarray | None = None,
     tilt: float | str = 1.0,
 ) -> tuple[np.ndarray, float | None]:
-    """Return Θ at which a fit starts, (d, q), and the tilt κ that was used, if any.
+    """Return Θ at which a fit starts, (d, …), and the tilt κ that was used, if any.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def start_coef(
 
 
 def imitation(design: Design) -> np.ndarray:
-    """Return Θ of the largest mean log π_Θ(y_i|x_i) − (λ/2) ‖Θ‖², λ = 10⁻⁴, shape (d, q); Θ in units of the features.
+    """Return Θ of the largest mean log π_Θ(y_i|x_i) − (λ/2) ‖Θ‖², λ = 10⁻⁴, shape (d, …); Θ in units of the features.
 
     A coefficient counts times the scale of its feature, so that the policy does not depend on units.
     """
@@ -122,7 +122,7 @@ def as_tilt(tilt: object, name: str = "tilt") -> float | str:
 
 
 def _coef_of(logging_policy: LinearPolicy, design: Design) -> np.ndarray:
-    """Θ of π0 (d, q), clipped to ±30 in units of the features, so that no action is certain."""
+    """Θ of π0 (d, …), centred, and clipped to ±30 in units of the features, so that no action is certain."""
     if not isinstance(logging_policy, LinearPolicy):
         kind = type(logging_policy).__name__
         raise InputError(f"logging_policy is of type {kind}, expected an ExponentialPolicy or a SoftmaxPolicy")
@@ -130,4 +130,5 @@ def _coef_of(logging_policy: LinearPolicy, design: Design) -> np.ndarray:
     if logging_policy.intercept.any() and not design.intercept:
         raise InputError("the logging policy has an intercept, which a fit has with fit_intercept=True alone")
     largest = LARGEST / design.scales
-    return np.clip(logging_policy.stacked if design.intercept else logging_policy.coef, -largest, largest)
+    coef = logging_policy.stacked if design.intercept else logging_policy.coef
+    return np.clip(design.log.actions.centred(coef), -largest, largest)
