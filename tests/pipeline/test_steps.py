@@ -368,12 +368,9 @@ class TestChain:
         log = read_npz(toy / "replay4/log.npz", LOG)
         write_npz(tmp_path / "log.npz", **log | {"X": log["X"][:, :-1]})
         assert run("cost_model", "--log", tmp_path / "log.npz", "--output", tmp_path / "cost_model.npz") == 0
-        found, given = (
-            read_cost_model(tmp_path / "cost_model.npz"),
-            (log[each] for each in ("cost", "context", "train")),
-        )
-        train = BanditLog(log["X"][:, :-1], log["Y"], np.ones(len(log["Y"])), *given)
-        expected = CostModel().fit_log(train)
+        rows = (log[each] for each in ("cost", "context", "train"))
+        train = drcrm.BanditLog(log["X"][:, :-1], log["Y"], np.ones(len(log["Y"])), *rows)
+        found, expected = read_cost_model(tmp_path / "cost_model.npz"), CostModel().fit_log(train)
         assert found.intercept_ == pytest.approx(expected.intercept_, rel=1e-12)
         assert found.intercept_[-1] != 0
         np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9)
