@@ -6,8 +6,8 @@ and writes, for each data set, sharpness, click rates and algorithm, the means o
 greedy error on the test file, and their standard errors. tests/test_peers.py holds `single_choice` against them.
 
 Two choices of the project decide results and are no part of a formula. CIPS is not convex, and L-BFGS finds another
-optimum when features are in units of their largest |x|, as `stopping: scaled` has them: `cips`; `cips_unscaled` has
-them as they are. Trees of scikit-learn count rows, in the least size of a leaf and in whether they stop early, which
+optimum when features are in units of their largest |x|, as `stopping: scaled` has them: `cips_scaled`; `cips` has them
+as they are, as `single_choice`. Trees of scikit-learn count rows, in the least size of a leaf and in whether they stop early, which
 they do beyond 10 000: `…_trees` have each (context, action) once, its weight times its count, as the project stores it;
 `…_trees_as_logged` have each logged row. Linear classifiers do not tell these apart.
 """
@@ -156,8 +156,8 @@ def repetition(data, name: str, sharpness: float, clicks: tuple[float, float], s
     Z, Z_test = with_constant(X), with_constant(X_test)
     policies = {
         "logging": softmax(Z_test @ coef, axis=1),
-        "cips": softmax(Z_test @ cips(Z, log, n_actions, np.abs(Z).max(axis=0)), axis=1),
-        "cips_unscaled": softmax(Z_test @ cips(Z, log, n_actions, 1), axis=1),
+        "cips": softmax(Z_test @ cips(Z, log, n_actions, 1), axis=1),
+        "cips_scaled": softmax(Z_test @ cips(Z, log, n_actions, np.abs(Z).max(axis=0)), axis=1),
     }
     for algorithm, by_propensity in (("rewarded_rows", False), ("importance_weighted", True)):
 

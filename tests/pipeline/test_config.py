@@ -247,7 +247,7 @@ class TestOneActionOfK:
         plain, beyond = experiments["single_choice"], config["experiments"]["beyond"]
         assert all(each == plain for each in experiments.values())
         assert plain["seeds"] == {"digits_single": 20, "pendigits": 20, "satimage": 20, "letter": 5}
-        assert (plain["logging_c"], plain["stopping"]) == (1, "scaled")
+        assert (plain["logging_c"], plain["stopping"]) == (1, "public_code")
         assert plain["selection"] == beyond["selection"]
         peers = [name for name in config["algorithms"] if is_classifier(config, name)]
         assert sorted(plain["algorithms"]) == sorted([*beyond["algorithms"], *peers])

@@ -23,7 +23,7 @@ import scipy.special
 import scipy.stats
 from scipy import sparse
 
-from drcrm import CostModel
+from drcrm import BanditLog, CostModel
 from drcrm.__main__ import STEPS, main
 from drcrm.pipeline.files import read_npz, write_npz
 from drcrm.pipeline.formats import read_contexts
@@ -369,7 +369,7 @@ class TestChain:
         write_npz(tmp_path / "log.npz", **log | {"X": log["X"][:, :-1]})
         assert run("cost_model", "--log", tmp_path / "log.npz", "--output", tmp_path / "cost_model.npz") == 0
         rows = (log[each] for each in ("cost", "context", "train"))
-        train = drcrm.BanditLog(log["X"][:, :-1], log["Y"], np.ones(len(log["Y"])), *rows)
+        train = BanditLog(log["X"][:, :-1], log["Y"], np.ones(len(log["Y"])), *rows)
         found, expected = read_cost_model(tmp_path / "cost_model.npz"), CostModel().fit_log(train)
         assert found.intercept_ == pytest.approx(expected.intercept_, rel=1e-12)
         assert found.intercept_[-1] != 0
