@@ -7,9 +7,9 @@ greedy error on the test file, and their standard errors. tests/test_peers.py ho
 
 Two choices of the project decide results and are no part of a formula. CIPS is not convex, and L-BFGS finds another
 optimum when features are in units of their largest |x|, as `stopping: scaled` has them: `cips_scaled`; `cips` has them
-as they are, as `single_choice`. Trees of scikit-learn count rows, in the least size of a leaf and in whether they stop early, which
-they do beyond 10 000: `…_trees` have each (context, action) once, its weight times its count, as the project stores it;
-`…_trees_as_logged` have each logged row. Linear classifiers do not tell these apart.
+as they are, as in `single_choice`. Trees of scikit-learn count rows, in the least size of a leaf and in whether they
+stop early, which they do beyond 10 000: `…_trees` have each (context, action) once, its weight times its count, as the
+project stores it; `…_trees_as_logged` have each logged row. Linear classifiers do not tell these apart.
 """
 
 from __future__ import annotations
