@@ -10,13 +10,13 @@ import pytest
 from scipy import sparse
 from scipy.special import expit
 
-from drcrm.core.actions import SparseRows, TabledRows
 from drcrm.core.design import Design
 from drcrm.core.log import BanditLog, clipping_constant
 from drcrm.core.objective import Objective
 from drcrm.core.optimiser import Fit, minimize_objectives
 from drcrm.core.phi_ball import CVaRRisk
 from drcrm.core.risks import BoltzmannRisk, KLBall, MeanRisk, VariancePenalizedRisk
+from drcrm.core.row_maps import SparseRows, TabledRows
 from drcrm.core.weights import Clipped
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data/objective_values.json").read_text())

@@ -25,6 +25,7 @@ from scipy import sparse
 
 from ..errors import InputError
 from .numerics import exp
+from .row_maps import ChosenRows, SparseRows, TabledRows
 from .validation import Features, as_float, check_actions, check_features, check_integers, reject, whole_number
 
 LARGE = 700.0  # e^u does not overflow up to here, and 1 + e^u = e^u from far below
@@ -34,9 +35,7 @@ MANY_ACTIONS = 1000  # from here on numbers of actions may be identifiers
 MOST_ACTIONS = 10_000_000
 PROBES = 8  # actions at random, and at least as many of each context, at which a model is asked if it is additive
 
-# By measurement, with 6 and 14 labels and 2 to 180 rows a context:
-TABLE_LABELS = 5  # labels per table
-TABLE_ROWS = 12  # rows a context from which tables are no slower
+TABLE_ROWS = 12  # rows a context from which tables are no slower, by measurement, with 6 and 14 labels
 
 
 class ActionLists:
@@ -691,114 +690,3 @@ def _second_moments(X: Features, weight: np.ndarray) -> np.ndarray:
     """Σ weight x xᵀ, dense."""
     moments = X.T @ (X * weight[:, None])
     return moments.toarray() if sparse.issparse(moments) else moments
-
-
-class ChosenRows:
-    """Choices of one action as the place of each row's action among the scores.
-
-    Parameters
-    ----------
-    place : tuple of integer arrays (n,)
-        Where the score of a row's action is.
-    position : integer array (n,)
-        Where it is in the transposed scores as one vector, by which they are read where they are so in memory.
-    context : integer array (n,)
-        Which of the m contexts a row belongs to.
-    shape : tuple
-        Of the transposed scores.
-    sums : callable
-        Scores ↦ their sums over the actions of each context, (m,).
-    """
-
-    def __init__(
-        self,
-        place: tuple[np.ndarray, ...],
-        position: np.ndarray,
-        context: np.ndarray,
-        shape: tuple[int, ...],
-        sums: Callable,
-    ):
-        self._place, self._position, self._context, self._shape, self._sums = place, position, context, shape, sums
-        self._size = int(np.prod(shape))
-
-    def to_rows(self, scores: np.ndarray, constant: np.ndarray | None = None) -> np.ndarray:
-        """Return u_a − a_k, shape (n,), from scores u and constants a, (m,), of the contexts, if any."""
-        by_row = scores.T.ravel().take(self._position) if scores.flags.f_contiguous else scores[self._place]
-        if constant is not None:
-            by_row -= constant.take(self._context)
-        return by_row
-
-    def to_contexts(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return sums of values (n,) over each action's rows, of the scores' shape, and over each context's, (m,)."""
-        by_action = np.bincount(self._position, values, self._size).reshape(self._shape).T
-        return by_action, self._sums(by_action)
-
-
-class SparseRows:
-    """Label vectors as a sparse matrix of their ones, (n, m · q): for contexts of few rows.
-
-    Parameters
-    ----------
-    Y : array (n, q) of 0 and 1
-    context : integer array (n,)
-        Which of the m contexts a row belongs to.
-    n_contexts : int
-        m.
-    """
-
-    def __init__(self, Y: np.ndarray, context: np.ndarray, n_contexts: int):
-        n, q = Y.shape
-        row, label = np.nonzero(Y)
-        indptr = np.concatenate([[0], np.cumsum(Y.sum(axis=1, dtype=np.intp))])
-        columns = context[row] * q + label
-        narrow = np.int32 if max(n_contexts * q, len(row)) < 2**31 else np.int64
-        shape = (n, n_contexts * q)
-        self._ones = sparse.csr_array((np.ones(len(row)), columns.astype(narrow), indptr.astype(narrow)), shape)
-        self._ones_transposed = self._ones.T
-        self._context, self._shape = context, (n_contexts, q)
-
-    def to_rows(self, scores: np.ndarray, constant: np.ndarray) -> np.ndarray:
-        """Return y_i · u_k − a_k, shape (n,), from scores u, (m, q), and constants a, (m,), of the contexts."""
-        by_row = self._ones @ scores.ravel()
-        by_row -= constant[self._context]
-        return by_row
-
-    def to_contexts(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return Σ v_i y_i, shape (m, q), and Σ v_i, shape (m,), over each context's rows, of values v, (n,)."""
-        by_label = (self._ones_transposed @ values).reshape(self._shape)
-        return by_label, np.bincount(self._context, values, len(by_label))
-
-
-class TabledRows:
-    """Label vectors by tables of all actions on a few labels each, which rows look up: for contexts of many rows.
-
-    The same numbers as ``SparseRows``: of the 2^b actions on b labels of its context, a row has one.
-    """
-
-    def __init__(self, Y: np.ndarray, context: np.ndarray, n_contexts: int):
-        q = Y.shape[1]
-        self._shape = n_contexts, q
-        self._tables = []
-        for labels in np.array_split(np.arange(q), -(-q // TABLE_LABELS)):
-            powers = 1 << np.arange(len(labels))
-            actions = (np.arange(2 ** len(labels)) & powers[:, None] > 0).astype(float)
-            position = context * actions.shape[1] + Y[:, labels].astype(np.intp) @ powers
-            self._tables.append((slice(labels[0], labels[-1] + 1), actions, position))
-
-    def to_rows(self, scores: np.ndarray, constant: np.ndarray) -> np.ndarray:
-        by_row = None
-        for labels, actions, position in self._tables:
-            table = scores[:, labels] @ actions
-            if by_row is None:
-                table -= constant[:, None]
-                by_row = table.ravel()[position]
-            else:
-                by_row += table.ravel()[position]
-        return by_row
-
-    def to_contexts(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        by_label = np.empty(self._shape)
-        for labels, actions, position in self._tables:
-            table = np.bincount(position, values, len(by_label) * actions.shape[1]).reshape(-1, actions.shape[1])
-            by_label[:, labels] = table @ actions.T
-        return by_label, table @ np.ones(table.shape[1])  # each table's rows add up to the contexts' sums
