@@ -188,7 +188,7 @@ class Actions(ABC):
         effects += constant
 
     def centred(self, coef: np.ndarray) -> np.ndarray:
-        """Return coefficients of the same policy from which nothing can be taken that is common to all actions."""
+        """Return coefficients of the same policy, less what is common to all actions."""
         return coef
 
     @abstractmethod
