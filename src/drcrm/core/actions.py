@@ -30,6 +30,7 @@ from .validation import Features, as_float, check_actions, check_features, check
 
 LARGE = 700.0  # e^u does not overflow up to here, and 1 + e^u = e^u from far below
 LEAST, MOST = 1e-60, 1e300  # between which a sum of e^u has lost nothing that counts
+USUAL = 0.99  # quantile of what labels add to the cost, up to which they are usual
 MANY = 10  # actions that are not all one-hot by chance
 MANY_ACTIONS = 1000  # from here on numbers of actions may be identifiers
 MOST_ACTIONS = 10_000_000
@@ -208,6 +209,16 @@ class Actions(ABC):
         """Return Σ share z zᵀ, z what modelled costs are linear in, coefficient by coefficient in the order of Bᵀ."""
 
     @abstractmethod
+    def cost_limits(self, cost: np.ndarray, effects: np.ndarray) -> tuple[float, float]:
+        """Return what ``supported`` takes for the smallest and the largest cost, of a log's costs and its effects."""
+
+    @abstractmethod
+    def supported(
+        self, effects: np.ndarray, logging_mean: np.ndarray, support: float, limits: tuple[float, float]
+    ) -> np.ndarray:
+        """Return effects by which actions are dear that π0 hardly takes: see :mod:`drcrm.core.support`."""
+
+    @abstractmethod
     def most_probable(self, scores: np.ndarray) -> np.ndarray:
         """Return the action of the largest probability of each context."""
 
@@ -341,6 +352,17 @@ class LabelVectors(Actions):
             gram[one, :, other] = gram[other, :, one] = _second_moments(X, weight)
         return gram.reshape(2 * (columns * d,))
 
+    def cost_limits(self, cost, effects):
+        largest = float(np.quantile(np.abs(effects[:, :-1]), USUAL))
+        return -largest, largest
+
+    def supported(self, effects, logging_mean, support, limits):
+        low, high = limits
+        moving = effects[:, :-1]
+        moving = np.where(logging_mean < support / 2, np.maximum(moving, high), moving)
+        without = np.where(1 - logging_mean < support / 2, np.minimum(moving, low), moving)
+        return np.column_stack([without, effects[:, -1] + (moving - without).sum(axis=1)])
+
     def most_probable(self, scores):
         """y_l = 1[u_l ≥ 0], shape (m, q)."""
         return (scores >= 0).astype(np.int64)
@@ -377,6 +399,10 @@ class _OneOfMany(Actions):
     def largest(self, scores: np.ndarray) -> np.ndarray:
         """Return the largest score of an action that each context has, (m,)."""
 
+    @abstractmethod
+    def sizes(self) -> np.ndarray:
+        """Return how many actions each context has."""
+
     def leave_out(self, values: np.ndarray, put: float) -> None:
         """Put something in the places of actions that contexts do not have."""
 
@@ -412,6 +438,13 @@ class _OneOfMany(Actions):
 
     def joined(self, by_score, by_context):
         return by_score
+
+    def cost_limits(self, cost, effects):
+        return float(cost.min()), float(cost.max())
+
+    def supported(self, effects, logging_mean, support, limits):
+        believed = logging_mean >= self.spread(support / self.sizes())
+        return np.where(believed, np.clip(effects, *limits), limits[1])
 
     def sort_keys(self, Y):
         return [Y]
@@ -463,6 +496,9 @@ class SingleChoice(_OneOfMany):
 
     def sums(self, values):
         return values @ np.ones(values.shape[1])
+
+    def sizes(self):
+        return np.array([self.shape[0]]) if self.eligible is None else self.eligible.sum(axis=1)
 
     def largest(self, scores):
         return scores.max(axis=1, initial=-np.inf, where=True if self.eligible is None else self.eligible)
@@ -560,6 +596,9 @@ class ListedActions(_OneOfMany):
 
     def sums(self, values):
         return np.add.reduceat(values, self.starts[:-1])
+
+    def sizes(self):
+        return np.diff(self.starts)
 
     def largest(self, scores):
         return np.maximum.reduceat(scores, self.starts[:-1])
