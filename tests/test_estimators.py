@@ -45,7 +45,7 @@ from drcrm.core.starts import STARTS, imitation, start_coef
 from drcrm.errors import InputError
 
 every_estimator = pytest.mark.parametrize("name", sorted(set(ESTIMATORS) & set(drcrm.__all__)))
-SHARED = {"estimate", "weight", "start", "tilt", "clip", "fit_intercept", "max_iter", "tol"}  # of all estimators
+SHARED = {"estimate", "weight", "start", "tilt", "support", "clip", "fit_intercept", "max_iter", "tol"}
 
 
 @pytest.fixture(scope="module")
@@ -527,8 +527,8 @@ def test_the_objective_of_a_fit_with_an_intercept_is_its_off_policy_value(log):
     X = log.X[:, :-1]
     estimator = fit(KLDRO(0.05, estimate="dr", fit_intercept=True), log, X)
     narrow = BanditLog(X, log.Y, log.propensity, log.cost, log.context)
-    for model in (None, estimator.cost_model_):
-        found = off_policy_value(estimator, narrow, "dr", drcrm.risks.KLBall(0.05), cost_model=model)
+    for given in ({"support": 0.05}, {"cost_model": estimator.cost_model_}):
+        found = off_policy_value(estimator, narrow, "dr", drcrm.risks.KLBall(0.05), **given)
         assert found == pytest.approx(estimator.objective_, rel=1e-9)
 
 
@@ -537,7 +537,7 @@ def test_a_users_model_is_taken_as_it_is(log):
     fitted = CostModel(0.01).fit_log(log)
     own = SimpleNamespace(predict=fitted.predict, expectation=fitted.expectation, coef_=fitted.coef_)
     found = fit(KLDRO(estimate="dr", start="model"), log, cost_model=own)
-    assert found.cost_model_ is own
+    assert found.cost_model_.model is own
     expected = fit(KLDRO(estimate="dr", start="model"), log, cost_model=fitted)
     assert found.coef_ == pytest.approx(expected.coef_, rel=1e-6)
     odd = SimpleNamespace(predict=lambda X, Y: 1e6 + 0.3 * (Y.sum(axis=1) == 2), expectation=lambda X, policy: None)
@@ -565,7 +565,7 @@ def test_a_cost_model_of_contexts_without_a_constant_serves_a_fit_with_an_interc
         fit(KLDRO(estimate="dr", fit_intercept=True), log, X, cost_model=each)
         for each in (model, SimpleNamespace(predict=model.predict, expectation=model.expectation))
     ]
-    assert fits[0].cost_model_ is model
+    assert fits[0].cost_model_.model is model
     assert fits[0].coef_ == pytest.approx(fits[1].coef_, rel=1e-6, abs=1e-8)
     wide = CostModel()
     wide.coef_ = np.vstack([model.coef_, model.intercept_])

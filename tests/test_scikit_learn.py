@@ -180,9 +180,11 @@ def test_the_librarys_search_chooses_what_it_says(capsys):
 
 def test_the_cost_model_of_a_fit_is_kept(log):
     model = CostModel(0.1).fit_log(log)
-    assert fit(KLDRO(), log, cost_model=model).cost_model_ is model
+    assert fit(KLDRO(), log, cost_model=model).cost_model_.model is model
     assert fit(KLDRO(), log).cost_model_ is None
-    assert fit(DoublyRobustDRO(), log).cost_model_.coef_ == pytest.approx(CostModel().fit_log(log).coef_, rel=1e-9)
+    assert fit(DoublyRobustDRO(), log).cost_model_.model.coef_ == pytest.approx(
+        CostModel().fit_log(log).coef_, rel=1e-9
+    )
 
 
 @pytest.fixture(scope="module")

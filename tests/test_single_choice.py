@@ -214,8 +214,10 @@ def test_scores_are_minus_the_held_out_scores(kind, choices):
     assert scores["ips"] == pytest.approx(-(weight @ held.cost) / len(weight), rel=1e-9)
     assert scores["clipped_snips"] == pytest.approx(-(clipped @ held.cost) / clipped.sum(), rel=1e-9)
     model = estimator.cost_model_
-    effects = by_action(kind, held, held.lists().features @ model.coef_) if kind == "lists" else held.X @ model.coef_
-    effects = effects + model.intercept_
+    B, logging = (np.reshape(each, (4, 4)) for each in (model.model.coef_, model.logging_policy.coef))
+    rare = held.probabilities(logging) < 0.05 / held.eligible.sum(axis=1, keepdims=True)
+    cost = given.cost[given.count > 0]
+    effects = np.where(rare, cost.max(), np.clip(held.X @ B + model.model.intercept_, cost.min(), cost.max()))
     pi = held.probabilities(theta)
     dr = (pi * effects).sum(axis=1)[held.context] + clipped * (held.cost - held.of_rows(effects))
     assert scores["dr"] == pytest.approx(-dr.mean(), rel=1e-9)

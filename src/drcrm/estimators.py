@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from .core.algorithms import ESTIMATORS, Algorithm
-from .core.cost_model import action_effects
 from .core.divergences import Divergence
 from .core.learning import Learned, learn
 from .core.log import BanditLog
@@ -19,6 +18,7 @@ from .core.optimiser import why_flat
 from .core.policies import LinearPolicy, policy_of
 from .core.scales import beyond_reason, far_from_zero, has_constant
 from .core.scores import SCORES, HeldoutScores
+from .core.support import SUPPORT, as_support
 from .core.validation import above_zero, one_of, truth_value, whole_number
 from .core.weights import CLIPPED, Weight, as_weight
 from .errors import InputError, warn
@@ -41,6 +41,10 @@ class CounterfactualEstimator(BaseEstimator):
     tilt : float ≥ 0 or "auto"
         κ: under the start "model" Θ is that of π ∝ π0 e^{−κ ĉ}; "auto" takes κ at which the effective sample size is a
         third of the rows.
+    support : float in [0, 1]
+        τ: where π0 takes an action with less than τ of the uniform policy's probability, or gives a label a value with
+        less than τ/2, the cost model is not believed, and the action is dear: see :mod:`drcrm.core.support`. 0 believes
+        it everywhere.
     clip : "auto", float ≥ 1, or None
         M, at which weights are clipped where they are "clipped": by default the 90th over the 10th percentile of the
         logged propensities and at least e; None does not clip.
@@ -64,8 +68,9 @@ class CounterfactualEstimator(BaseEstimator):
         The M that was used.
     tilt_ : float or None
         The κ that was used, under the start "model".
-    cost_model_ : object or None
-        The cost model that was given, or that was fitted for the estimate or the start.
+    cost_model_ : SupportedModel or None
+        The cost model that was given, or that was fitted for the estimate or the start, which is its ``model``, with π0
+        and τ: a cost model that is believed where π0 has support.
     n_iter_ : int
     converged_ : bool
     n_features_in_ : int
@@ -89,12 +94,14 @@ class CounterfactualEstimator(BaseEstimator):
     weight: str | Weight = "clipped"
     start: str = "zero"
     tilt: float | str = 1.0
+    support: float = SUPPORT
     clip: float | str | None = "auto"
     fit_intercept: bool = False
     max_iter: int = 1000
     tol: float = 1e-6
 
     _CHECKS: ClassVar = {
+        "support": as_support,
         "fit_intercept": truth_value,
         "max_iter": whole_number,
         "tol": above_zero,
@@ -135,7 +142,8 @@ class CounterfactualEstimator(BaseEstimator):
         Y, propensity, cost, context, count, n_actions, eligible
             As those of :class:`drcrm.BanditLog`: Y an array (n, q) of labels, or a vector (n,) of actions.
         logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-            π0, for the starts "logging" and "model".
+            π0, for the starts "logging" and "model", and for where a cost model is believed; for the last two an
+            imitation of the log does where it is not known.
         cost_model : optional
             For the estimates "dr" and "dm" and the start "model": a ``CostModel``, or for the estimates alone any
             object with ``predict`` and ``expectation``, of label vectors one whose cost is additive over labels; by
@@ -187,7 +195,7 @@ class CounterfactualEstimator(BaseEstimator):
             As those of ``fit``, of other rows.
         by : str
             One of :data:`drcrm.core.scores.SCORES`, clipped with the M of the fit: by default clipped SNIPS,
-            Σ w c / Σ w with w = min(M, π/p). "dr" and "dr_bound" take ``cost_model_``.
+            Σ w c / Σ w with w = min(M, π/p). "dr" and "dr_bound" take ``cost_model_``, always with support.
 
         Returns
         -------
@@ -201,7 +209,7 @@ class CounterfactualEstimator(BaseEstimator):
         modelled = by.startswith("dr")
         if modelled and self.cost_model_ is None:
             raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")
-        effects = action_effects(self.cost_model_, log.X, log.actions) if modelled else None
+        effects = self.cost_model_.at(self.support or SUPPORT).action_effects(log.X, log.actions) if modelled else None
         clip = np.inf if self.clip_ is None else self.clip_
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return -HeldoutScores(log, clip, effects, intercept=True)(self.policy_.stacked)[by]
@@ -249,7 +257,9 @@ class CounterfactualEstimator(BaseEstimator):
             raise InputError(f"{type(self).__name__} has no risk of its own, expected {expected}")
         for parameter, check in self._CHECKS.items():
             check(getattr(self, parameter), parameter)
-        options = {each: getattr(self, each) for each in (*ESTIMATORS[name].parameters, "estimate", "start", "tilt")}
+        options = {
+            each: getattr(self, each) for each in (*ESTIMATORS[name].parameters, "estimate", "start", "tilt", "support")
+        }
         weight = as_weight(self.weight)
         return Algorithm(name, options={**options, "weight": CLIPPED if weight is None else weight})
 

@@ -22,6 +22,7 @@ from drcrm.core.objective import Objective
 from drcrm.core.risks import Chi2Ball, KLBall, MeanRisk
 from drcrm.core.scores import HeldoutScores
 from drcrm.core.starts import imitation, start_coef
+from drcrm.core.support import SupportedModel
 from drcrm.core.weights import Clipped
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data/softmax_values.json").read_text())
@@ -40,7 +41,9 @@ def drawn(seed: int, shape=(4, 3), scale: float = 1.0) -> np.ndarray:
 
 
 def objective(log: BanditLog, risk, weight, estimate: str, B, intercept: bool = False) -> Objective:
-    effects = action_effects(cost_model(B), log.X, log.actions)
+    """With the coefficients of a cost model, or a model."""
+    model = cost_model(B) if isinstance(B, np.ndarray) else B
+    effects = action_effects(model, log.X, log.actions)
     return Objective(Design(log, effects, intercept, trains=True), risk, weight, estimate)
 
 
@@ -85,15 +88,16 @@ def test_agrees_with_50_digits(entry, kind):
     names = ("X", "action", "propensity", "cost", "context", "count", "eligible")
     choices = Choices(*(np.array(at[name]) for name in names))
     log = getattr(choices, kind.split()[-1])(sparse.csr_array if "sparse" in kind else np.asarray)
-    theta, B = np.array(at["coef"]), np.array(at["B"])
+    theta, B, logging = (np.array(at[name]) for name in ("coef", "B", "logging"))
     if "listed" in kind:
-        theta, B = theta.ravel(), B.ravel()
+        theta, B, logging = theta.ravel(), B.ravel(), logging.ravel()
     for row in at["found"]:
         risk, weight = BALLS[row["risk"]](row["radius"]), Clipped(row["clip"])
-        value, gradient = objective(log, risk, weight, row["estimate"], B)(theta)
+        model = SupportedModel.of(cost_model(B), log, SoftmaxPolicy(logging), row["support"])
+        value, gradient = objective(log, risk, weight, row["estimate"], model)(theta)
         assert value == pytest.approx(row["value"], rel=1e-10, abs=1e-10)
         assert gradient == pytest.approx(np.array(row["gradient"]), rel=1e-10, abs=1e-10)
-        arguments = row["estimate"], risk, "clipped", row["clip"], cost_model(B)
+        arguments = row["estimate"], risk, "clipped", row["clip"], cost_model(B), row["support"], SoftmaxPolicy(logging)
         assert off_policy_value(SoftmaxPolicy(theta), log, *arguments) == pytest.approx(value, rel=1e-13)
 
 

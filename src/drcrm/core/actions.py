@@ -219,6 +219,22 @@ class Actions(ABC):
         """Return effects by which actions are dear that π0 hardly takes: see :mod:`drcrm.core.support`."""
 
     @abstractmethod
+    def unsupported(self, mean: np.ndarray, logging_mean: np.ndarray, support: float) -> np.ndarray:
+        """Return the probability that is where π0 hardly goes, of a policy's μ, in the shape of scores."""
+
+    @abstractmethod
+    def mean_weights(
+        self,
+        Y: np.ndarray,
+        context: np.ndarray,
+        share: np.ndarray,
+        weight: np.ndarray,
+        mean: np.ndarray,
+        logging_mean: np.ndarray,
+    ) -> np.ndarray:
+        """Return the mean weight of each label or action, whose expectation is 1 where π0 goes."""
+
+    @abstractmethod
     def most_probable(self, scores: np.ndarray) -> np.ndarray:
         """Return the action of the largest probability of each context."""
 
@@ -363,6 +379,14 @@ class LabelVectors(Actions):
         without = np.where(1 - logging_mean < support / 2, np.minimum(moving, low), moving)
         return np.column_stack([without, effects[:, -1] + (moving - without).sum(axis=1)])
 
+    def unsupported(self, mean, logging_mean, support):
+        return mean * (logging_mean < support / 2) + (1 - mean) * (1 - logging_mean < support / 2)
+
+    def mean_weights(self, Y, context, share, weight, mean, logging_mean):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ratio = np.where(Y == 1, (mean / logging_mean)[context], ((1 - mean) / (1 - logging_mean))[context])
+        return share @ ratio
+
     def most_probable(self, scores):
         """y_l = 1[u_l ≥ 0], shape (m, q)."""
         return (scores >= 0).astype(np.int64)
@@ -443,8 +467,13 @@ class _OneOfMany(Actions):
         return float(cost.min()), float(cost.max())
 
     def supported(self, effects, logging_mean, support, limits):
-        believed = logging_mean >= self.spread(support / self.sizes())
-        return np.where(believed, np.clip(effects, *limits), limits[1])
+        return np.where(self._is_rare(logging_mean, support), limits[1], np.clip(effects, *limits))
+
+    def unsupported(self, mean, logging_mean, support):
+        return mean * self._is_rare(logging_mean, support)
+
+    def _is_rare(self, logging_mean: np.ndarray, support: float) -> np.ndarray:
+        return logging_mean < self.spread(support / self.sizes())
 
     def sort_keys(self, Y):
         return [Y]
@@ -499,6 +528,11 @@ class SingleChoice(_OneOfMany):
 
     def sizes(self):
         return np.array([self.shape[0]]) if self.eligible is None else self.eligible.sum(axis=1)
+
+    def mean_weights(self, Y, context, share, weight, mean, logging_mean):
+        of_action = np.bincount(Y, share * weight, self.shape[0])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return of_action / (np.bincount(context, share) @ mean)
 
     def largest(self, scores):
         return scores.max(axis=1, initial=-np.inf, where=True if self.eligible is None else self.eligible)
@@ -599,6 +633,9 @@ class ListedActions(_OneOfMany):
 
     def sizes(self):
         return np.diff(self.starts)
+
+    def mean_weights(self, Y, context, share, weight, mean, logging_mean):
+        return np.asarray(share @ weight)
 
     def largest(self, scores):
         return np.maximum.reduceat(scores, self.starts[:-1])

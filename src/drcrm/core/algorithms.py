@@ -26,6 +26,7 @@ from .risks import (
     VariancePenalizedRisk,
 )
 from .starts import STARTS, as_tilt
+from .support import SUPPORT, as_support
 from .validation import at_least_zero, one_of
 from .weights import CLIPPED, WEIGHTS, Weight, as_weight
 
@@ -134,7 +135,8 @@ class Algorithm:
     grid : sequence of k floats
         Its values; none without.
     options : mapping
-        Values of the estimator's other parameters; ``estimate``, ``weight`` with ``weight.NAME``, ``start``, ``tilt``.
+        Values of the estimator's other parameters; ``estimate``, ``weight`` with ``weight.NAME``, ``start``,
+        ``tilt``, ``support``.
     """
 
     estimator: str
@@ -148,6 +150,7 @@ class Algorithm:
         self._check_grid(estimator)
         one_of(STARTS, options.pop("start", "zero"), "start")
         as_tilt(options.pop("tilt", "auto"))
+        as_support(options.pop("support", SUPPORT))
         values = [{self.parameter: unit * value} for value in self.grid] if self.parameter else [{}]
         return [estimator.criterion(**options, **value) for value in values]
 

@@ -148,6 +148,15 @@ class CostModel:
             raise InputError(f"X has {X.shape[1]} features, the cost model has {len(self.coef_)}")
         return X @ self.coef_ + self.intercept_
 
+    def action_effects(self, X, actions: Actions) -> np.ndarray:
+        """Return the effects of a log's X; InputError where the coefficients are of other features or actions."""
+        _require_coefficients(self)
+        shape, expected = np.shape(self.coef_), (X.shape[1], *actions.effect_shape)
+        if shape != expected:
+            raise InputError(f"the cost model's coef_ has shape {shape}, expected {expected}")
+        check_coefficients(np.reshape(self.coef_, (len(self.coef_), -1)))
+        return self.effects(X)
+
 
 def tilt_coefficients(model, intercept: bool) -> np.ndarray | None:
     """Return B of a cost model, if any; with its intercepts as one more row where a policy has some."""
@@ -163,13 +172,8 @@ def action_effects(model, X, actions: Actions) -> np.ndarray:
     Any model with ``predict`` and ``expectation`` will do; of label vectors one whose cost is additive over labels, as
     that of CostModel.
     """
-    if isinstance(model, CostModel):
-        _require_coefficients(model)
-        shape, expected = np.shape(model.coef_), (X.shape[1], *actions.effect_shape)
-        if shape != expected:
-            raise InputError(f"the cost model's coef_ has shape {shape}, expected {expected}")
-        check_coefficients(np.reshape(model.coef_, (len(model.coef_), -1)))
-        return model.effects(X)
+    if hasattr(model, "action_effects"):
+        return model.action_effects(X, actions)
     if not (hasattr(model, "predict") and hasattr(model, "expectation")):
         raise InputError(f"cost_model is of type {type(model).__name__}, expected one with predict and expectation")
     m, contexts = actions.n_contexts(X), actions.unbind(X)

@@ -9,6 +9,7 @@ from .objective import Objective
 from .policies import as_policy
 from .risks import MeanRisk, Risk
 from .scores import low_weights
+from .support import SupportedModel, as_support
 from .weights import Clipped, Weight, as_weight
 
 ROUNDING = 1e-9  # of the largest cost, by which an estimate may miss the range of costs
@@ -22,6 +23,8 @@ def off_policy_value(
     weight: Weight | str = "clipped",
     clip: float | str | None = "auto",
     cost_model=None,
+    support: float = 0.0,
+    logging_policy=None,
 ) -> float:
     """Return the estimate of a policy's risk from a log: the training objective, at any policy.
 
@@ -39,6 +42,11 @@ def off_policy_value(
         M: by default that of the log, as in the estimators; None does not clip.
     cost_model : optional
         For "dr" and "dm": an object with ``predict`` and ``expectation``; by default one is fitted to this log.
+    support : float in [0, 1]
+        τ, below which, in units of the uniform policy's probability, π0 is too rare for the cost model to be believed:
+        see :mod:`drcrm.core.support`. With 0, the model is taken as it is given.
+    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
+        π0, for ``support``; by default an imitation of this log.
 
     Returns
     -------
@@ -58,9 +66,11 @@ def off_policy_value(
     log, kind = as_log(log), estimate_class(estimate)
     if not isinstance(risk, Risk | None):
         raise InputError(f"risk is {risk!r}, expected a risk such as KLBall(0.1), or None")
-    policy, risk, clip = as_policy(policy), risk or MeanRisk(), as_clip(clip, log)
+    policy, risk, clip, support = as_policy(policy), risk or MeanRisk(), as_clip(clip, log), as_support(support)
     if kind.uses_model and cost_model is None:
         cost_model = CostModel().fit_log(log, action_intercepts=policy.intercept.any())
+    if support and cost_model is not None:
+        cost_model = SupportedModel.of(cost_model, log, logging_policy, support)
     effects = None if cost_model is None else action_effects(cost_model, log.X, log.actions)
     design, log_prob, expected = judged(policy, log, effects)
     value = float(

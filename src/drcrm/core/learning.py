@@ -1,7 +1,7 @@
 """Learning from a log: fits along an algorithm's grid, and the choice among them by held-out scores."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from .optimiser import Fit, minimize_objectives
 from .policies import LinearPolicy
 from .risks import MeanRisk, VariancePenalizedRisk
 from .scores import HeldoutScores, choose
-from .starts import start_coef
+from .starts import imitated, start_coef
+from .support import SUPPORT, SupportedModel, as_support
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Learned:
     objectives: list[Objective]
     start: np.ndarray  # (d, …)
     clip: float | None
-    cost_model: object
+    cost_model: SupportedModel | None
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is not finite in the end is said
@@ -76,7 +77,8 @@ def learn(
         Both are clipped with the former's M.
     algorithm : Algorithm
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        π0, for the starts "logging" and "model".
+        π0, for the starts "logging" and "model", and for where a cost model is believed; else an imitation takes its
+        place there.
     cost_model : optional
         One of the log's costs, for estimates, starts and scores that use one. Where an estimate or a start needs one
         and there is none, it is fitted to the log.
@@ -100,15 +102,18 @@ def learn(
     criteria = algorithm.criteria(calibrated_penalty(log) if calibrated else 1)
     kind, start = estimate_class(criteria[0].estimate), options.get("start", "zero")
     shift = log.cost.min() if stopping == "scaled" and kind.moves_with_costs else 0.0
-    is_needed = kind.uses_model or start == "model"
-    cost_model, effects = _cost_model(log, cost_model, is_needed, shift, intercept)
+    support, effects, model = as_support(options.get("support", SUPPORT)), None, None
+    if cost_model is not None or kind.uses_model or start == "model":
+        cost_model, effects = _cost_model(log, cost_model, logging_policy, support, shift, intercept)
+    if start == "model":
+        logging_policy, model = cost_model.logging_policy, tilt_coefficients(cost_model.model, intercept)
     design = Design(log.derived(cost=log.cost - shift), effects if kind.uses_model else None, intercept, trains=True)
-    model = tilt_coefficients(cost_model, intercept) if start == "model" else None
     origin, tilt = start_coef(start, design, logging_policy, model, options.get("tilt", 1.0))
     objectives = [each.objective(design, clip) for each in criteria]
     scorer = None
     if heldout is not None:
-        known = None if cost_model is None else action_effects(cost_model, heldout.X, heldout.actions)
+        scored = None if cost_model is None else cost_model.at(support or SUPPORT)
+        known = None if scored is None else scored.action_effects(heldout.X, heldout.actions)
         scorer = HeldoutScores(heldout, clip, known, intercept)
     limits = {"max_iter": max_iter, "tol": tol, "stopping": stopping}
     grid = np.array(algorithm.grid if algorithm.parameter else [np.nan], dtype=float)
@@ -128,21 +133,22 @@ def learn(
 
 
 def _cost_model(
-    log: BanditLog, given, is_needed: bool, shift: float, intercept: bool
-) -> tuple[object, np.ndarray | None]:
-    """The cost model, fitted where one is needed and none given, and its effects on costs less ``shift``, if any."""
-    model = given
-    if given is None:
-        if not is_needed:
-            return None, None
-        model = CostModel().fit_log(log.derived(cost=log.cost - shift), action_intercepts=intercept)
+    log: BanditLog, given, logging_policy: LinearPolicy | None, support: float, shift: float, intercept: bool
+) -> tuple[SupportedModel, np.ndarray]:
+    """The cost model, fitted where none is given, and its effects on costs less ``shift``."""
+    if isinstance(given, SupportedModel):
+        given, logging_policy = given.model, logging_policy or given.logging_policy
+    shifted = log.derived(cost=log.cost - shift)
+    model = CostModel().fit_log(shifted, action_intercepts=intercept) if given is None else given
     effects = action_effects(model, log.X, log.actions)
     if given is None:
         model.add(shift, log)
     else:
         effects = effects.copy()
         log.actions.add_to_all(effects, -shift)
-    return model, effects
+    limits = [log.actions.cost_limits(each.cost, effects) for each in (log, shifted)]
+    with_support = SupportedModel(model, logging_policy or imitated(log, intercept), support, limits[0])
+    return with_support, replace(with_support, limits=limits[1]).believed(effects, log.X, log.actions)
 
 
 def _fit_all(

@@ -8,7 +8,7 @@ from .design import Design
 from .log import BanditLog
 from .objective import Objective
 from .optimiser import minimize_objectives
-from .policies import LinearPolicy, require_same
+from .policies import LinearPolicy, policy_of, require_same
 from .risks import MeanRisk
 from .scales import spread
 from .validation import number, one_of
@@ -82,6 +82,12 @@ def imitation(design: Design) -> np.ndarray:
     objective = Objective(design, MeanRisk(), Likelihood(), cost=np.full(len(design.log.Y), -1.0))
     [fit] = minimize_objectives([objective], np.zeros(design.shape), ridge=RIDGE)
     return fit.coef
+
+
+def imitated(log: BanditLog, intercept: bool = False) -> LinearPolicy:
+    """Return the imitation of a log, as a policy."""
+    coef = imitation(Design(log, intercept=intercept, trains=True))
+    return policy_of(log.actions, coef[:-1], coef[-1]) if intercept else policy_of(log.actions, coef)
 
 
 def effective_size(weight: np.ndarray, count: np.ndarray) -> float:

@@ -1,39 +1,45 @@
-"""Where a cost model is believed: where the log could have shown that it is wrong.
+"""Support: a cost model is believed where the log could have shown that it is wrong.
 
-single choice, lists   ĉ(x, a) is the largest logged cost where π0(a|x) < τ/K_x, K_x the number of actions of the context,
-                       and lies between the smallest and the largest logged cost elsewhere
-label vectors          R is the 0.99 quantile of |e_l| over training contexts and labels; where π0(y_l = 1|x) < τ/2
-                       e_l ← max(e_l, R); where π0(y_l = 0|x) < τ/2 e_l ← min(e_l, −R), and e_0 grows by as much as e_l
+τ is in units of the uniform policy's probability: that policy has support everywhere, over any number of actions.
+
+single choice, lists   where π0(a|x) < τ/K_x, K_x the number of actions of the context, ĉ(x, a) is the largest logged
+                       cost, and elsewhere it lies between the smallest and the largest
+label vectors          R is the 0.99 quantile of |e_l| over contexts and labels; where π0(y_l = 1|x) < τ/2,
+                       e_l ← max(e_l, R); where π0(y_l = 0|x) < τ/2, e_l ← min(e_l, −R), and e_0 grows by as much as e_l
                        falls, so that y_l = 0 alone becomes dearer
-
-τ is in units of the uniform policy's probability: that policy has full support over any number of actions.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..errors import InputError
 from .actions import Actions
 from .cost_model import action_effects
-from .log import BanditLog
-from .policies import LinearPolicy
+from .design import importance_weights, judged
+from .log import BanditLog, as_log
+from .policies import LinearPolicy, as_policy, linear_scores, require_same
+from .starts import imitated
+from .validation import number
 
-SUPPORT = 0.05  # τ, by default
+SUPPORT = 0.05  # τ
 
 
 @dataclass(frozen=True)
 class SupportedModel:
-    """A cost model with π0, by which it is believed in some actions alone; in place of a model wherever one is used.
+    """A cost model with π0, believed where that has support; it stands wherever a cost model does.
 
     Parameters
     ----------
-    model : CostModel, or any
-    logging_policy : LinearPolicy
+    model : CostModel, or any with ``predict`` and ``expectation``
+    logging_policy : ExponentialPolicy or SoftmaxPolicy
         π0, or an imitation of it.
-    support : float
-        τ, from 0, where the model is as it is, to 1.
+    support : float in [0, 1]
+        τ; with 0 the model is believed everywhere.
     limits : (float, float)
-        What modelled costs are between, and beyond which what they become: see ``Actions.cost_limits``.
+        The smallest and the largest cost, or −R and R: see ``Actions.cost_limits``.
     """
 
     model: object
@@ -42,15 +48,99 @@ class SupportedModel:
     limits: tuple[float, float]
 
     @classmethod
-    def of(cls, model: object, log: BanditLog, logging_policy: LinearPolicy, support: float) -> "SupportedModel":
-        """Return a log's model with support; the limits are of its costs, or of what the model says of its contexts."""
+    def of(cls, model, log: BanditLog, logging_policy: LinearPolicy | None, support: float) -> SupportedModel:
+        """Return a model with the limits of a log; without π0, an imitation of the log takes its place."""
+        if isinstance(model, SupportedModel):
+            return replace(model, support=support, logging_policy=logging_policy or model.logging_policy)
         limits = log.actions.cost_limits(log.cost, action_effects(model, log.X, log.actions))
-        return cls(model, logging_policy, support, limits)
+        return cls(model, logging_policy or imitated(log), support, limits)
 
-    def supported(self, X, actions: Actions) -> np.ndarray:
-        """Return the effects of contexts."""
-        effects = action_effects(self.model, X, actions)
+    def at(self, support: float) -> SupportedModel:
+        """Return it with another τ."""
+        return replace(self, support=support)
+
+    def action_effects(self, X, actions: Actions) -> np.ndarray:
+        """Return the effects of contexts, a log's X and actions, as they are believed."""
+        return self.believed(action_effects(self.model, X, actions), X, actions)
+
+    def believed(self, effects: np.ndarray, X, actions: Actions) -> np.ndarray:
+        """Return effects that are the model's on contexts, a log's X and actions, as they are believed."""
         if not self.support:
             return effects
-        _, mean = actions.log_partition(self.logging_policy.scores(X))
-        return actions.supported(effects, mean, self.support, self.limits)
+        return actions.supported(effects, logging_mean(self.logging_policy, X, actions), self.support, self.limits)
+
+    def predict(self, X, Y, eligible=None) -> np.ndarray:
+        """Return ĉ(x_i, y_i), shape (n,), from X (n, d) and actions Y (n, q) or (n,)."""
+        features, actions = self.logging_policy.actions.bind(X, eligible)
+        m = actions.n_contexts(features)
+        Y = actions.check(Y, rows=m, owner="the cost model")
+        return actions.modelled(actions.row_map(Y, np.arange(m), m), self.action_effects(features, actions))
+
+    def expectation(self, X, policy, eligible=None) -> np.ndarray:
+        """Return E_{y∼π} ĉ(x, y), shape (n,), of a policy or a fitted estimator."""
+        features, actions = self.logging_policy.actions.bind(X, eligible)
+        return actions.expected(as_policy(policy).marginals(X, eligible), self.action_effects(features, actions))
+
+
+def logging_mean(policy: LinearPolicy, X, actions: Actions) -> np.ndarray:
+    """Return μ of π0 on contexts, a log's X and actions; InputError where it is a policy over others."""
+    require_same(policy, X.shape[1], actions, "the logging policy")
+    return actions.log_partition(linear_scores(X, policy.coef, policy.intercept))[1]
+
+
+def as_support(support: object, name: str = "support") -> float:
+    """Return τ; InputError for what is no number from 0 to 1."""
+    if not 0 <= number(support) <= 1:
+        raise InputError(f"{name} is {support!r}, expected a number from 0 to 1")
+    return number(support)
+
+
+@dataclass(frozen=True)
+class PolicySupport:
+    """What a log can show of a policy.
+
+    Attributes
+    ----------
+    mass : float
+        The policy's mean probability where π0 has no support, summed over labels or actions: of at most q, or 1.
+    mass_by_action : array (q,), (K,) or ()
+        The same for each label or action.
+    mean_weight : float
+        The mean of w = π/p, whose expectation is 1 where there is support.
+    mean_weight_by_action : array (q,), (K,) or ()
+        Of each label that of π(y_l|x)/π0(y_l|x); of each action Σ w 1[a] over the policy's mean probability of a.
+    """
+
+    mass: float
+    mass_by_action: np.ndarray
+    mean_weight: float
+    mean_weight_by_action: np.ndarray
+
+
+def policy_support(policy, log: BanditLog, logging_policy=None, support: float = SUPPORT) -> PolicySupport:
+    """Return how much of a policy lies where the log could not have shown what it costs.
+
+    Parameters
+    ----------
+    policy : ExponentialPolicy, SoftmaxPolicy or a fitted estimator
+    log : BanditLog
+    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
+        π0; by default an imitation of the log.
+    support : float in [0, 1]
+        τ, in units of the uniform policy's probability.
+
+    Raises
+    ------
+    InputError
+        A policy over other actions or features than the log has, or a τ out of range.
+    """
+    log, support = as_log(log), as_support(support)
+    design, log_prob, _ = judged(policy, log)
+    log, actions = design.log, design.log.actions
+    known = logging_mean(logging_policy or imitated(log), log.X, actions)
+    mean = logging_mean(as_policy(policy), log.X, actions)
+    share, weight = log.count / log.size, importance_weights(log_prob, log)
+    of_context = actions.spread(np.bincount(log.context, share))
+    missing = (of_context * actions.unsupported(mean, known, support)).sum(axis=0)
+    by_action = actions.mean_weights(log.Y, log.context, share, weight, mean, known)
+    return PolicySupport(float(missing.sum()), missing, float(share @ weight), by_action)
