@@ -18,8 +18,8 @@ from .core.optimiser import why_flat
 from .core.policies import LinearPolicy, policy_of
 from .core.scales import beyond_reason, far_from_zero, has_constant
 from .core.scores import SCORES, HeldoutScores
-from .core.support import SUPPORT, as_support
-from .core.validation import above_zero, one_of, truth_value, whole_number
+from .core.support import SUPPORT
+from .core.validation import above_zero, one_of, truth_value, whole_number, zero_to_one
 from .core.weights import CLIPPED, Weight, as_weight
 from .errors import InputError, warn
 from .scorers import require_routing
@@ -101,7 +101,7 @@ class CounterfactualEstimator(BaseEstimator):
     tol: float = 1e-6
 
     _CHECKS: ClassVar = {
-        "support": as_support,
+        "support": zero_to_one,
         "fit_intercept": truth_value,
         "max_iter": whole_number,
         "tol": above_zero,

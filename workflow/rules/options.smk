@@ -32,10 +32,10 @@ def known_cost_model(wildcards):
 
 
 def known_to_fit(wildcards):
-    """What a fit reads beside its log: π0 where it starts there, the cost model where the experiment has one."""
-    start = config["algorithms"][wildcards.algorithm]["options"].get("start")
-    policy = {"logging": f"{RUN}/logging.npz".format(**wildcards)} if start in ("logging", "model") else {}
-    return policy | known_cost_model(wildcards)
+    """What a fit reads beside its log: the cost model where the experiment has one, π0 beside it or as a start."""
+    start, model = config["algorithms"][wildcards.algorithm]["options"].get("start"), known_cost_model(wildcards)
+    policy = {"logging": f"{RUN}/logging.npz".format(**wildcards)} if start == "logging" or model else {}
+    return policy | model
 
 
 def learned(wildcards):

@@ -26,8 +26,7 @@ from .risks import (
     VariancePenalizedRisk,
 )
 from .starts import STARTS, as_tilt
-from .support import SUPPORT, as_support
-from .validation import at_least_zero, one_of
+from .validation import at_least_zero, one_of, zero_to_one
 from .weights import CLIPPED, WEIGHTS, Weight, as_weight
 
 
@@ -150,7 +149,7 @@ class Algorithm:
         self._check_grid(estimator)
         one_of(STARTS, options.pop("start", "zero"), "start")
         as_tilt(options.pop("tilt", "auto"))
-        as_support(options.pop("support", SUPPORT))
+        zero_to_one(options.pop("support", 0), "support")
         values = [{self.parameter: unit * value} for value in self.grid] if self.parameter else [{}]
         return [estimator.criterion(**options, **value) for value in values]
 

@@ -9,7 +9,8 @@ from .objective import Objective
 from .policies import as_policy
 from .risks import MeanRisk, Risk
 from .scores import low_weights
-from .support import SupportedModel, as_support
+from .support import SupportedModel
+from .validation import zero_to_one
 from .weights import Clipped, Weight, as_weight
 
 ROUNDING = 1e-9  # of the largest cost, by which an estimate may miss the range of costs
@@ -66,7 +67,12 @@ def off_policy_value(
     log, kind = as_log(log), estimate_class(estimate)
     if not isinstance(risk, Risk | None):
         raise InputError(f"risk is {risk!r}, expected a risk such as KLBall(0.1), or None")
-    policy, risk, clip, support = as_policy(policy), risk or MeanRisk(), as_clip(clip, log), as_support(support)
+    policy, risk, clip, support = (
+        as_policy(policy),
+        risk or MeanRisk(),
+        as_clip(clip, log),
+        zero_to_one(support, "support"),
+    )
     if kind.uses_model and cost_model is None:
         cost_model = CostModel().fit_log(log, action_intercepts=policy.intercept.any())
     if support and cost_model is not None:

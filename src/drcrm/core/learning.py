@@ -18,7 +18,7 @@ from .policies import LinearPolicy
 from .risks import MeanRisk, VariancePenalizedRisk
 from .scores import HeldoutScores, choose
 from .starts import imitated, start_coef
-from .support import SUPPORT, SupportedModel, as_support
+from .support import SUPPORT, SupportedModel
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def learn(
     criteria = algorithm.criteria(calibrated_penalty(log) if calibrated else 1)
     kind, start = estimate_class(criteria[0].estimate), options.get("start", "zero")
     shift = log.cost.min() if stopping == "scaled" and kind.moves_with_costs else 0.0
-    support, effects, model = as_support(options.get("support", SUPPORT)), None, None
+    support, effects, model = options.get("support", SUPPORT), None, None
     if cost_model is not None or kind.uses_model or start == "model":
         cost_model, effects = _cost_model(log, cost_model, logging_policy, support, shift, intercept)
     if start == "model":

@@ -15,14 +15,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..errors import InputError
 from .actions import Actions
 from .cost_model import action_effects
 from .design import importance_weights, judged
 from .log import BanditLog, as_log
 from .policies import LinearPolicy, as_policy, linear_scores, require_same
 from .starts import imitated
-from .validation import number
+from .validation import zero_to_one
 
 SUPPORT = 0.05  # τ
 
@@ -88,13 +87,6 @@ def logging_mean(policy: LinearPolicy, X, actions: Actions) -> np.ndarray:
     return actions.log_partition(linear_scores(X, policy.coef, policy.intercept))[1]
 
 
-def as_support(support: object, name: str = "support") -> float:
-    """Return τ; InputError for what is no number from 0 to 1."""
-    if not 0 <= number(support) <= 1:
-        raise InputError(f"{name} is {support!r}, expected a number from 0 to 1")
-    return number(support)
-
-
 @dataclass(frozen=True)
 class PolicySupport:
     """What a log can show of a policy.
@@ -134,7 +126,7 @@ def policy_support(policy, log: BanditLog, logging_policy=None, support: float =
     InputError
         A policy over other actions or features than the log has, or a τ out of range.
     """
-    log, support = as_log(log), as_support(support)
+    log, support = as_log(log), zero_to_one(support, "support")
     design, log_prob, _ = judged(policy, log)
     log, actions = design.log, design.log.actions
     known = logging_mean(logging_policy or imitated(log), log.X, actions)

@@ -130,6 +130,11 @@ def above_zero(value: object, name: str) -> float:
     return _real(value, name, 0 < number(value) < np.inf, "a finite number > 0")
 
 
+def zero_to_one(value: object, name: str) -> float:
+    """Return ``value`` as a float; InputError unless it is from 0 to 1."""
+    return _real(value, name, 0 <= number(value) <= 1, "a number from 0 to 1")
+
+
 def above_half(value: object, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is a probability above one half and below 1."""
     return _real(value, name, 0.5 < number(value) < 1, "a number above ½ and below 1")

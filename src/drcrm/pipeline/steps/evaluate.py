@@ -24,10 +24,10 @@ from pathlib import Path
 import numpy as np
 
 from ...core.certificates import policy_certificate
-from ...core.cost_model import CostModel
 from ...core.log import BanditLog
 from ...core.names import SCORES
 from ...core.policies import policy_of
+from ...core.support import SUPPORT, SupportedModel
 from ...core.validation import as_float, check_actions
 from ...errors import InputError, located
 from ...roles import LOGGING, SKYLINE
@@ -113,19 +113,20 @@ def _classified(path: str, truth: Truth) -> dict:
         return truth.losses_of_probabilities(as_float(probability, "probability"))
 
 
-def _heldout(options: argparse.Namespace, n_features: int, truth: Truth) -> tuple[BanditLog, CostModel | None]:
-    """The held-out part of the log, and the cost model of its other part, if there is one."""
-    _, heldout = read_log(options.log)
+def _heldout(options: argparse.Namespace, n_features: int, truth: Truth) -> tuple[BanditLog, SupportedModel | None]:
+    """The held-out part of the log, and the cost model of its other part, with support, if there is one."""
+    train, heldout = read_log(options.log)
     has, expected = heldout.X.shape[1], (n_features, *truth.actions.shape)
     with located(options.log):
         said = f"the log has {has} features and {heldout.actions}, expected {expected[0]} and {expected[1]}"
         require((has, *heldout.actions.shape) == expected, said)
-    model = read_cost_model(options.cost_model) if options.cost_model else None
-    if model:
-        with located(options.cost_model):
-            expected, coef = (n_features, *truth.actions.effect_shape), model.coef_
-            require(coef.shape == expected, f"the cost model's coef has shape {coef.shape}, expected {expected}")
-    return heldout, model
+    if not options.cost_model:
+        return heldout, None
+    model = read_cost_model(options.cost_model)
+    with located(options.cost_model):
+        expected, coef = (n_features, *truth.actions.effect_shape), model.coef_
+        require(coef.shape == expected, f"the cost model's coef has shape {coef.shape}, expected {expected}")
+        return heldout, SupportedModel.of(model, train, read_policy(options.logging, truth.actions), SUPPORT)
 
 
 def _grid(

@@ -1,7 +1,7 @@
 """Fit an algorithm for every value of its grid, and score every fit on the held-out part.
 
-Reads   --log: npz from replay; --logging: npz from log_crf, for starts at π0; --cost-model: npz from cost_model, for
-        doubly robust estimates and scores, and starts tilted by it.
+Reads   --log: npz from replay; --logging: npz from log_crf, for starts at π0 and its support; --cost-model: npz from
+        cost_model, for doubly robust estimates and scores, and starts tilted by it.
 Writes  --output: npz with, for the k grid values: grid (k,), coef (k, features, labels), objective, iterations,
         converged (k,), scores (k, s) in the order of metrics, chosen (s,), the grid index that each score chooses, and
         tilt (1,), the κ of the start.
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=json_object,
         default={},
         metavar="JSON",
-        help="of the risk, estimate, weight, start, tilt",
+        help="of the risk, estimate, weight, start, tilt, support",
     )
     parser.add_argument(
         "--variance-penalty-scale",
