@@ -17,6 +17,7 @@ from drcrm import BanditLog, CostModel, SoftmaxPolicy
 from drcrm.__main__ import main
 from drcrm.certificates import policy_certificate
 from drcrm.core.names import SCORES
+from drcrm.core.support import SUPPORT, SupportedModel
 from drcrm.errors import InputError
 from drcrm.pipeline.classifiers import classified, rewarded_weights
 from drcrm.pipeline.files import read_npz, write_npz
@@ -140,11 +141,13 @@ class TestChain:
 
     def test_certificates_are_error_rates_too(self, toy, rows):
         """(cost + right)/(right − wrong) of the library's own certificate."""
-        _, heldout = read_log(toy / "log.npz")
+        train, heldout = read_log(toy / "log.npz")
         arrays = read_npz(toy / "cost_model.npz", ["coef", "intercept"])
         model = CostModel()
         model.coef_, model.intercept_ = arrays["coef"], arrays["intercept"]
         policy = SoftmaxPolicy(read_npz(toy / "dr.npz", ["coef"])["coef"][0])
+        known = SoftmaxPolicy(read_npz(toy / "logging.npz", ["coef"])["coef"])
+        model = SupportedModel.of(model, train, known, SUPPORT)
         said = policy_certificate(policy, heldout, estimate="dr", cost_model=model, by="context")
         row, (right, wrong) = rows["dr", "snips"], CLICKS
         assert float(row["estimate"]) == pytest.approx((said.value + right) / (right - wrong))
