@@ -67,15 +67,10 @@ def off_policy_value(
     log, kind = as_log(log), estimate_class(estimate)
     if not isinstance(risk, Risk | None):
         raise InputError(f"risk is {risk!r}, expected a risk such as KLBall(0.1), or None")
-    policy, risk, clip, support = (
-        as_policy(policy),
-        risk or MeanRisk(),
-        as_clip(clip, log),
-        zero_to_one(support, "support"),
-    )
+    policy, risk, clip = as_policy(policy), risk or MeanRisk(), as_clip(clip, log)
     if kind.uses_model and cost_model is None:
         cost_model = CostModel().fit_log(log, action_intercepts=policy.intercept.any())
-    if support and cost_model is not None:
+    if zero_to_one(support, "support") and cost_model is not None:
         cost_model = SupportedModel.of(cost_model, log, logging_policy, support)
     effects = None if cost_model is None else action_effects(cost_model, log.X, log.actions)
     design, log_prob, expected = judged(policy, log, effects)
