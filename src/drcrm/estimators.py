@@ -14,10 +14,11 @@ from .core.algorithms import ESTIMATORS, Algorithm
 from .core.divergences import Divergence
 from .core.learning import Learned, learn
 from .core.log import BanditLog
+from .core.names import MODELLED, SCORES
 from .core.optimiser import why_flat
 from .core.policies import LinearPolicy, policy_of
 from .core.scales import beyond_reason, far_from_zero, has_constant
-from .core.scores import SCORES, HeldoutScores
+from .core.scores import HeldoutScores
 from .core.support import SUPPORT
 from .core.validation import above_zero, one_of, truth_value, whole_number, zero_to_one
 from .core.weights import CLIPPED, Weight, as_weight
@@ -206,13 +207,15 @@ class CounterfactualEstimator(BaseEstimator):
         self._require("score", propensity=propensity, cost=cost)
         log = BanditLog(X, Y, propensity, cost, context, count, **self._actions.options, eligible=eligible)
         self._actions.check(log.Y)
-        modelled = by.startswith("dr")
+        modelled = by in MODELLED
         if modelled and self.cost_model_ is None:
             raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")
-        effects = self.cost_model_.at(self.support or SUPPORT).action_effects(log.X, log.actions) if modelled else None
+        scored = self.cost_model_.at(self.support or SUPPORT) if modelled else None
+        effects = scored.action_effects(log.X, log.actions) if modelled else None
         clip = np.inf if self.clip_ is None else self.clip_
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return -HeldoutScores(log, clip, effects, intercept=True)(self.policy_.stacked)[by]
+            scores = HeldoutScores(log, clip, effects, True, scored and scored.logging_policy)(self.policy_.stacked)
+        return -scores[by]
 
     @property
     def policy_(self) -> LinearPolicy:

@@ -26,7 +26,7 @@ from .risks import (
     VariancePenalizedRisk,
 )
 from .starts import STARTS, as_tilt
-from .validation import at_least_zero, one_of, zero_to_one
+from .validation import at_least_zero, one_of, truth_value, zero_to_one
 from .weights import CLIPPED, WEIGHTS, Weight, as_weight
 
 
@@ -135,7 +135,7 @@ class Algorithm:
         Its values; none without.
     options : mapping
         Values of the estimator's other parameters; ``estimate``, ``weight`` with ``weight.NAME``, ``start``,
-        ``tilt``, ``support``.
+        ``tilt``, ``support``, ``safe``.
     """
 
     estimator: str
@@ -150,6 +150,7 @@ class Algorithm:
         one_of(STARTS, options.pop("start", "zero"), "start")
         as_tilt(options.pop("tilt", "auto"))
         zero_to_one(options.pop("support", 0), "support")
+        truth_value(options.pop("safe", False), "safe")
         values = [{self.parameter: unit * value} for value in self.grid] if self.parameter else [{}]
         return [estimator.criterion(**options, **value) for value in values]
 

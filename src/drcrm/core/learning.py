@@ -16,9 +16,13 @@ from .objective import Objective
 from .optimiser import Fit, minimize_objectives
 from .policies import LinearPolicy
 from .risks import MeanRisk, VariancePenalizedRisk
+from .scales import spread
 from .scores import HeldoutScores, choose
-from .starts import imitated, start_coef
+from .starts import imitated, policy_coef, start_coef
 from .support import SUPPORT, SupportedModel
+
+RIDGES = 1e-4, 1e-3, 1e-2  # towards π0, in units of the deviation of the costs
+STEPS = 0.25, 0.5  # of the way from π0 to a fit
 
 
 @dataclass(frozen=True)
@@ -27,9 +31,13 @@ class GridFit:
 
     ``scores`` has a column for each of the s ``drcrm.core.scores.SCORES``, NaN without a held-out part; ``chosen`` the
     grid index each of them chooses, −1 where all its values are NaN; ``tilt`` is NaN where the start is not tilted.
+    Of a safe algorithm, more candidates follow those of the grid: ``ridge`` is the λ of a fit that began at π0, and
+    ``step`` how far of the way from π0 to a fit a candidate is: 1 for fits, 0 for π0 itself.
     """
 
     grid: np.ndarray  # (k,)
+    ridge: np.ndarray  # (k,)
+    step: np.ndarray  # (k,)
     coef: np.ndarray  # (k, d, …)
     objective: np.ndarray  # (k,)
     iterations: np.ndarray  # (k,)
@@ -37,6 +45,16 @@ class GridFit:
     scores: np.ndarray  # (k, s)
     chosen: np.ndarray  # (s,)
     tilt: np.ndarray  # (1,)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What may be chosen: a fit for a value of the grid, with a ridge, or a step of the way to it from π0."""
+
+    value: float
+    fit: Fit
+    ridge: float = 0.0
+    step: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -98,12 +116,12 @@ def learn(
     InputError
         What does not fit the algorithm or the log.
     """
-    clip, options = as_clip(clip, log), algorithm.options
+    clip, options = as_clip(clip, log), {"start": "zero", "support": SUPPORT, "safe": False, **algorithm.options}
     criteria = algorithm.criteria(calibrated_penalty(log) if calibrated else 1)
-    kind, start = estimate_class(criteria[0].estimate), options.get("start", "zero")
+    kind, start = estimate_class(criteria[0].estimate), options["start"]
     shift = log.cost.min() if stopping == "scaled" and kind.moves_with_costs else 0.0
-    support, effects, model = options.get("support", SUPPORT), None, None
-    if cost_model is not None or kind.uses_model or start == "model":
+    support, effects, model = options["support"], None, None
+    if cost_model is not None or kind.uses_model or start == "model" or options["safe"]:
         cost_model, effects = _cost_model(log, cost_model, logging_policy, support, shift, intercept)
     if start == "model":
         logging_policy, model = cost_model.logging_policy, tilt_coefficients(cost_model.model, intercept)
@@ -114,17 +132,26 @@ def learn(
     if heldout is not None:
         scored = None if cost_model is None else cost_model.at(support or SUPPORT)
         known = None if scored is None else scored.action_effects(heldout.X, heldout.actions)
-        scorer = HeldoutScores(heldout, clip, known, intercept)
+        scorer = HeldoutScores(heldout, clip, known, intercept, scored and scored.logging_policy)
     limits = {"max_iter": max_iter, "tol": tol, "stopping": stopping}
     grid = np.array(algorithm.grid if algorithm.parameter else [np.nan], dtype=float)
     fits, scores = _fit_all(objectives, origin, grid, algorithm.robust_end, scorer, limits)
-    chosen = [choose(column, grid, algorithm.robust_end) for column in scores.T]
+    candidates = [Candidate(value, fit) for value, fit in zip(grid, fits, strict=True)]
+    if options["safe"]:
+        known = policy_coef(cost_model.logging_policy, design)
+        more = _safer(objectives, candidates, algorithm.robust_end, known, limits)
+        candidates += more
+        scores = np.vstack([scores, *(_scores(scorer, each) for each in more)])
+    values = np.array([each.value for each in candidates])
+    chosen = [choose(column, values, algorithm.robust_end) for column in scores.T]
     grid_fit = GridFit(
-        grid=grid,
-        coef=np.stack([fit.coef for fit in fits]),
-        objective=np.array([fit.objective for fit in fits]) + shift,
-        iterations=np.array([fit.iterations for fit in fits]),
-        converged=np.array([fit.converged for fit in fits]),
+        grid=values,
+        ridge=np.array([each.ridge for each in candidates]),
+        step=np.array([each.step for each in candidates]),
+        coef=np.stack([each.fit.coef for each in candidates]),
+        objective=np.array([each.fit.objective for each in candidates]) + shift,
+        iterations=np.array([each.fit.iterations for each in candidates]),
+        converged=np.array([each.fit.converged for each in candidates]),
         scores=scores,
         chosen=np.array([-1 if index is None else index for index in chosen]),
         tilt=np.array([np.nan if tilt is None else tilt]),
@@ -161,7 +188,7 @@ def _fit_all(
 ) -> tuple[list[Fit], np.ndarray]:
     """The fits of objectives along a grid, and their scores (k, s), in the order of the grid."""
     # From the least robust value on, which is nearest to the mean: there the first fits are good ones to compare with.
-    order = sorted(range(len(grid)), key=lambda index: grid[index], reverse=robust_end == "low")
+    order = _order(grid, robust_end)
     scores = np.full((len(grid), len(SCORES)), np.nan)
 
     def hopeless(coef: np.ndarray) -> bool:
@@ -177,6 +204,41 @@ def _fit_all(
         if scorer:
             scores[index] = list(scorer(fit.coef).values())
     return fits, scores
+
+
+def _order(grid: np.ndarray, robust_end: str) -> list[int]:
+    """Places in a grid, from the least robust value on."""
+    return sorted(range(len(grid)), key=lambda index: grid[index], reverse=robust_end == "low")
+
+
+def _safer(
+    objectives: list[Objective],
+    fitted: list[Candidate],
+    robust_end: str,
+    known: np.ndarray,
+    limits: Mapping[str, object],
+) -> list[Candidate]:
+    """Fits of the least robust objective with a ridge towards π0, steps back to it from all fits, and π0, Θ = known."""
+    least = _order(np.array([each.value for each in fitted]), robust_end)[0]
+    objective, value = objectives[least], fitted[least].value
+    unit = spread(objective.estimate.cost, objective.design.log.count)
+    found = []
+    for ridge in RIDGES:
+        [fit] = minimize_objectives([objective], known, ridge=ridge * unit, **limits)
+        found.append(Candidate(value, fit, ridge=ridge))
+    for own, each in zip(objectives, fitted, strict=True):
+        for step in STEPS:
+            coef = known + step * (each.fit.coef - known)
+            found.append(Candidate(each.value, Fit(coef, own(coef)[0], 0, True), step=step))
+    return [*found, Candidate(np.nan, Fit(known, objective(known)[0], 0, True), step=0.0)]
+
+
+def _scores(scorer: HeldoutScores | None, candidate: Candidate) -> list[float]:
+    """The held-out scores of a candidate; π0 is no improvement on itself, whatever rounding says."""
+    if scorer is None:
+        return [np.nan] * len(SCORES)
+    scores = scorer(candidate.fit.coef)
+    return list((scores | {"improvement_bound": 0.0} if candidate.step == 0 else scores).values())
 
 
 def calibrated_penalty(log: BanditLog) -> float:

@@ -10,6 +10,7 @@ from .design import Design, importance_weights
 from .log import BanditLog
 from .names import SCORES
 from .objective import Objective
+from .policies import LinearPolicy
 from .risks import KLBall, MeanRisk
 from .weights import Clipped
 
@@ -75,7 +76,8 @@ class HeldoutScores:
     Beside the four of ``off_policy_scores``: dr, the doubly robust mean with min(M, w); dr_bound and snips_bound, the
     worst case of dr and of clipped_snips over the KL ball of radius z²/(2n), z the normal quantile at 0.95, so that a
     choice by few effective rows is not believed; ls_bound, the bound of ips by logarithmic smoothing at δ = 0.05 and
-    λ = 1/√n, which holds for every n, and is for costs of at most 0.
+    λ = 1/√n, which holds for every n, and is for costs of at most 0; improvement_bound, that of dr, but of the paired
+    differences z_i(π) − z_i(π0) row by row: below 0, π is shown to be better than π0.
 
     Parameters
     ----------
@@ -87,6 +89,8 @@ class HeldoutScores:
         Of the training part's cost model on the held-out contexts; without it, the scores that use one are NaN.
     intercept : bool
         Whether the last row of Θ is an intercept.
+    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
+        π0, or an imitation of it; without it, improvement_bound is NaN.
 
     Attributes
     ----------
@@ -94,7 +98,14 @@ class HeldoutScores:
         The mean of the logged costs.
     """
 
-    def __init__(self, log: BanditLog, clip: float, effects: np.ndarray | None = None, intercept: bool = False):
+    def __init__(
+        self,
+        log: BanditLog,
+        clip: float,
+        effects: np.ndarray | None = None,
+        intercept: bool = False,
+        logging_policy: LinearPolicy | None = None,
+    ):
         self._clip = clip
         self.logged = log.count @ log.cost / log.size
         # Two passes forward, whose last digits differ: published scores are of both.
@@ -105,6 +116,10 @@ class HeldoutScores:
         if effects is not None:
             self._objectives["dr"] = Objective(self._bounded, MeanRisk(), weight, "dr")
             self._objectives["dr_bound"] = Objective(self._bounded, bound, weight, "dr")
+        self._baseline = None
+        if effects is not None and logging_policy is not None:
+            design = Design(log, effects, intercept=True)
+            self._baseline = self._doubly_robust(*design.forward(logging_policy.stacked))
 
     def unmodelled(self, coef: np.ndarray) -> list[float]:
         """Return the four scores of ``off_policy_scores`` at Θ, (d, …)."""
@@ -115,6 +130,8 @@ class HeldoutScores:
         weight, estimated = self._weight(coef), self._bounded.forward(coef)
         values = self._unmodelled(weight) | {"ls_bound": self._log_smoothing(weight)}
         values |= {name: objective.estimated(*estimated)[0] for name, objective in self._objectives.items()}
+        if self._baseline is not None:
+            values["improvement_bound"] = self._improvement(*estimated)
         return {name: value if np.isfinite(value := values.get(name, np.nan)) else np.nan for name in SCORES}
 
     def _weight(self, coef: np.ndarray) -> np.ndarray:
@@ -122,6 +139,18 @@ class HeldoutScores:
 
     def _unmodelled(self, weight: np.ndarray) -> dict[str, float]:
         return off_policy_scores(weight, self._weighed.log.cost, self._clip, self._weighed.log.count)
+
+    def _doubly_robust(self, log_prob: np.ndarray, expected: np.ndarray) -> np.ndarray:
+        """z of each row, under dr with min(M, w)."""
+        log = self._bounded.log
+        weight, _ = Clipped(self._clip)(log_prob, log.log_propensity)
+        return expected[log.context] + weight * (log.cost - self._bounded.modelled)
+
+    def _improvement(self, log_prob: np.ndarray, expected: np.ndarray) -> float:
+        """The bound of the mean of z(π) − z(π0)."""
+        log = self._bounded.log
+        z = self._doubly_robust(log_prob, expected) - self._baseline
+        return KLBall("auto").evaluate(z, log.count / log.size, log.size)[0]
 
     def _log_smoothing(self, weight: np.ndarray) -> float:
         """The bound by logarithmic smoothing; NaN for costs above 0, or beyond the range of numbers."""

@@ -61,7 +61,7 @@ def start_coef(
         raise InputError(
             "start 'logging' needs the logging policy's coefficients; 'imitation' learns some from the log"
         )
-    known = None if logging_policy is None else _coef_of(logging_policy, design)
+    known = None if logging_policy is None else _uncertain(policy_coef(logging_policy, design), design)
     base = imitation(design) if start == "imitation" or known is None else known
     if start != "model":
         return base, None
@@ -127,14 +127,18 @@ def as_tilt(tilt: object, name: str = "tilt") -> float | str:
     return number(tilt)
 
 
-def _coef_of(logging_policy: LinearPolicy, design: Design) -> np.ndarray:
-    """Θ of π0 (d, …), centred, and clipped to ±30 in units of the features, so that no action is certain."""
+def policy_coef(logging_policy: LinearPolicy, design: Design) -> np.ndarray:
+    """Return Θ of π0 as a design has it, (d, …); InputError where it is a policy over others."""
     if not isinstance(logging_policy, LinearPolicy):
         kind = type(logging_policy).__name__
         raise InputError(f"logging_policy is of type {kind}, expected an ExponentialPolicy or a SoftmaxPolicy")
     require_same(logging_policy, design.shape[0] - design.intercept, design.log.actions, "the logging policy")
     if logging_policy.intercept.any() and not design.intercept:
         raise InputError("the logging policy has an intercept, which a fit has with fit_intercept=True alone")
+    return logging_policy.stacked if design.intercept else logging_policy.coef
+
+
+def _uncertain(coef: np.ndarray, design: Design) -> np.ndarray:
+    """Θ (d, …), centred, and clipped to ±30 in units of the features, so that no action is certain."""
     largest = LARGEST / design.scales
-    coef = logging_policy.stacked if design.intercept else logging_policy.coef
     return np.clip(design.log.actions.centred(coef), -largest, largest)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..core.algorithms import find_estimator
-from ..core.names import SCORES
+from ..core.names import MODELLED, SCORES
 from ..report.plan import PROTOCOL, Plan
 from ..report.style import FIGURE_TITLES, Names
 from ..roles import LABELS, REFERENCE, SINGLE
@@ -78,7 +78,7 @@ def uses_cost_model(config: Mapping, name: str) -> bool:
     experiment = config["experiments"][name]
     options = [config["algorithms"][each]["options"] for each in all_algorithms(config, name)]
     modelled = any(each.get("estimate") in ("dr", "dm") or each.get("start") == "model" for each in options)
-    return modelled or any(score.startswith("dr") for score in experiment["selection"])
+    return modelled or any(score in MODELLED for score in experiment["selection"])
 
 
 def is_single(config: Mapping, dataset: str) -> bool:

@@ -25,7 +25,7 @@ GREY = "#666666"
 ROLE_LOOKS = {LOGGING: Look("π0", GREY, line=":"), SKYLINE: Look("CRF", GREY, line="--")}
 SPARE_COLOURS = ("#882255", "#44AA99", "#999933", "#332288")
 SPARE_MARKERS = "*hpd<>HX"
-SCORE_MARKERS = dict(zip(SCORES, "sDo^vPX*", strict=True))
+SCORE_MARKERS = dict(zip(SCORES, "sDo^vPX*h", strict=True))
 
 FIGURE_TITLES = {
     "replay_count": "Loss and replay count",

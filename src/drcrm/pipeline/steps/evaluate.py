@@ -149,7 +149,7 @@ def _grid(
             }
             for value, coef, iterations, converged, scores in zip(*(fits[name] for name in FIT_COLUMNS), strict=True)
         ]
-    chosen = np.zeros(len(SCORES), dtype=int) if np.isnan(fits["grid"]).all() else fits["chosen"]
+    chosen = np.zeros(len(SCORES), dtype=int) if len(fits["grid"]) == 1 else fits["chosen"]
     chosen = dict(zip(SCORES, map(int, chosen), strict=True))
     for index in {chosen[selection] for selection in selections} - {-1}:
         rows[index] |= certify(policy_of(truth.actions, fits["coef"][index]), choices=len(rows))

@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
     write_npz(options.output, **asdict(fits))
     for what, which in {
         "no convergence": ~fits.converged,
-        "ends where it began": fits.converged & (fits.iterations == 0),
+        "ends where it began": fits.converged & (fits.iterations == 0) & (fits.step == 1),
     }.items():
         values = [f"{algorithm.parameter} {value:g}" if algorithm.parameter else "all" for value in fits.grid[which]]
         if values:
