@@ -1,6 +1,6 @@
 """The algorithms as scikit-learn estimators."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from inspect import cleandoc
 from typing import ClassVar
 
@@ -23,6 +23,7 @@ from .core.support import SUPPORT
 from .core.validation import above_zero, one_of, truth_value, whole_number, zero_to_one
 from .core.weights import CLIPPED, Weight, as_weight
 from .errors import InputError, warn
+from .feature_maps import FeatureMap, as_transformer
 from .scorers import require_routing
 
 
@@ -51,6 +52,9 @@ class CounterfactualEstimator(BaseEstimator):
         logged propensities and at least e; None does not clip.
     fit_intercept : bool
         Whether scores of labels or actions have an intercept: by default not, as X is taken to have a constant column.
+    features : transformer or dict, optional
+        φ, a transformer of scikit-learn's, or {"nystroem": 300} or {"random_trees": 30}: the policy, the cost model and
+        the start are then of X' = [X, s φ(X)], s such that both parts have the same mean squared norm.
     max_iter : int
         L-BFGS iterations at most.
     tol : float
@@ -60,7 +64,10 @@ class CounterfactualEstimator(BaseEstimator):
     Attributes
     ----------
     coef_ : array (d, q), (d, K) or (D,)
-        Θ: a column for each label, for each of K actions, or one entry for each feature of listed actions.
+        Θ: a column for each label, for each of K actions, or one entry for each feature of listed actions; with
+        ``features`` it has rows for all of X'.
+    features_ : FeatureMap or None
+        X ↦ X', fitted to the contexts.
     intercept_ : array (q,), (K,) or ()
         0 without ``fit_intercept``.
     objective_ : float
@@ -98,6 +105,7 @@ class CounterfactualEstimator(BaseEstimator):
     support: float = SUPPORT
     clip: float | str | None = "auto"
     fit_intercept: bool = False
+    features: object = None
     max_iter: int = 1000
     tol: float = 1e-6
 
@@ -172,14 +180,19 @@ class CounterfactualEstimator(BaseEstimator):
         if self.fit_intercept and not log.actions.has_intercept:
             raise InputError(f"fit_intercept is True, expected False for {log.actions}: it would change nothing")
         log, _ = log.merged()
+        features, seen = None, log
+        if self.features is not None:
+            features = FeatureMap(as_transformer(self.features), log.X)
+            log = log.derived(X=features(log.X))
+            logging_policy, cost_model = features.padded(logging_policy), features.widened(cost_model)
         limits = {"clip": self.clip, "max_iter": self.max_iter, "tol": self.tol}
         with threadpool_limits(1, "blas"):  # with more threads small products take many times as long
             learned = learn(
                 log, algorithm, None, logging_policy, cost_model, intercept=bool(self.fit_intercept), **limits
             )
         validate_data(self, X, skip_check_array=True)
-        self._keep(log, learned)
-        self._warn_of_what_it_saw(log)
+        self._keep(log, learned, features)
+        self._warn_of_what_it_saw(seen)
         self._warn_of_how_it_ended(log, learned)
         return self
 
@@ -210,7 +223,8 @@ class CounterfactualEstimator(BaseEstimator):
         modelled = by in MODELLED
         if modelled and self.cost_model_ is None:
             raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")
-        scored = self.cost_model_.at(self.support or SUPPORT) if modelled else None
+        log = log.derived(X=self.policy_.mapped(log.X))
+        scored = replace(self.cost_model_, support=self.support or SUPPORT, features=None) if modelled else None
         effects = scored.action_effects(log.X, log.actions) if modelled else None
         clip = np.inf if self.clip_ is None else self.clip_
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -221,7 +235,7 @@ class CounterfactualEstimator(BaseEstimator):
     def policy_(self) -> LinearPolicy:
         """The learned policy."""
         check_is_fitted(self)
-        return policy_of(self._actions, self.coef_, self.intercept_)
+        return policy_of(self._actions, self.coef_, self.intercept_, self.features_)
 
     def predict_proba(self, X, eligible=None) -> np.ndarray:
         """Return P(y_l = 1 | x) of each label, shape (n, q), or P(a | x) of each action, shape (n, K) or (N,)."""
@@ -280,13 +294,15 @@ class CounterfactualEstimator(BaseEstimator):
         self._actions.bind(X)
         validate_data(self, X, skip_check_array=True, reset=False)
 
-    def _keep(self, log: BanditLog, learned: Learned) -> None:
+    def _keep(self, log: BanditLog, learned: Learned, features: FeatureMap | None) -> None:
         """Set the fitted attributes."""
+        self.features_ = features
         fits, self._actions = learned.fits, log.actions.of_effects(log.actions.effect_shape)
         self.coef_, self.intercept_ = fits.coef[0], np.zeros(fits.coef.shape[2:])
         if self.fit_intercept:
             self.coef_, self.intercept_ = self.coef_[:-1], self.coef_[-1]
-        self.clip_, self.cost_model_ = learned.clip, learned.cost_model
+        self.clip_, model = learned.clip, learned.cost_model
+        self.cost_model_ = model and replace(model, features=features)
         self.tilt_ = None if np.isnan(fits.tilt[0]) else float(fits.tilt[0])
         self.objective_ = float(fits.objective[0])
         self.n_iter_ = int(fits.iterations[0])

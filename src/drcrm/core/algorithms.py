@@ -151,6 +151,7 @@ class Algorithm:
         as_tilt(options.pop("tilt", "auto"))
         zero_to_one(options.pop("support", 0), "support")
         truth_value(options.pop("safe", False), "safe")
+        options.pop("features", None)
         values = [{self.parameter: unit * value} for value in self.grid] if self.parameter else [{}]
         return [estimator.criterion(**options, **value) for value in values]
 

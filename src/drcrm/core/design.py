@@ -108,6 +108,7 @@ def importance_weights(log_prob: np.ndarray, log: BanditLog) -> np.ndarray:
 
 def judged(policy, log: BanditLog, effects: np.ndarray | None = None) -> tuple[Design, np.ndarray, np.ndarray | None]:
     """Return a log's design, and its pass forward at a policy or a fitted estimator; InputError for another shape."""
-    policy, design = as_policy(policy), Design(log, effects, intercept=True)
+    policy = as_policy(policy)
     require_same(policy, log.X.shape[1], log.actions)
+    design = Design(log.derived(X=policy.mapped(log.X)), effects, intercept=True)
     return design, *design.forward(policy.stacked)

@@ -1,6 +1,9 @@
 """Policies π_Θ(y|x) ∝ e^{s(y)}, s(y) linear in scores u that are linear in features: see :mod:`drcrm.core.actions`."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 
@@ -18,14 +21,16 @@ class LinearPolicy(ABC):
         Θ. A constant feature of x, where there is one, makes its row the intercepts.
     intercept : array (…), optional
         What is added to the scores; 0 by default.
+    features : drcrm.feature_maps.FeatureMap, optional
+        X ↦ X', in which the scores are linear; by default X itself.
     """
 
-    def __init__(self, coef: np.ndarray, intercept: np.ndarray | None = None):
+    def __init__(self, coef: np.ndarray, intercept: np.ndarray | None = None, features: Callable | None = None):
         coef = as_float(coef, "coef")
         self.actions = self._actions_of(coef.shape)
         if not np.isfinite(coef).all():
             raise InputError("coef has a NaN or infinite entry, expected finite coefficients")
-        self.coef = coef
+        self.coef, self.features = coef, features
         self.intercept = np.zeros(coef.shape[1:])
         if intercept is not None:
             given = as_float(intercept, "intercept").ravel()
@@ -38,6 +43,15 @@ class LinearPolicy(ABC):
     @abstractmethod
     def _actions_of(shape: tuple[int, ...]) -> Actions:
         """The actions that coefficients of a shape tell apart; InputError where they are none."""
+
+    @property
+    def n_features(self) -> int:
+        """How many features a context has."""
+        return self.features.n_features if self.features else len(self.coef)
+
+    def mapped(self, X: Features) -> Features:
+        """Return what the scores are linear in, of the features of contexts."""
+        return self.features(X) if self.features else X
 
     @property
     def stacked(self) -> np.ndarray:
@@ -77,9 +91,9 @@ class LinearPolicy(ABC):
     def _scores(self, X, eligible) -> tuple[np.ndarray, Actions]:
         """The scores of contexts, and the actions that they have."""
         X, actions = self.actions.bind(X, eligible)
-        if X.shape[1] != self.coef.shape[0]:
-            raise InputError(f"X has {X.shape[1]} features, the policy has {self.coef.shape[0]}")
-        return linear_scores(X, self.coef, self.intercept), actions
+        if X.shape[1] != self.n_features:
+            raise InputError(f"X has {X.shape[1]} features, the policy has {self.n_features}")
+        return linear_scores(self.mapped(X), self.coef, self.intercept), actions
 
 
 class ExponentialPolicy(LinearPolicy):
@@ -124,9 +138,11 @@ class SoftmaxPolicy(LinearPolicy):
 POLICIES = {LabelVectors: ExponentialPolicy, SingleChoice: SoftmaxPolicy, ListedActions: SoftmaxPolicy}
 
 
-def policy_of(actions: Actions, coef: np.ndarray, intercept: np.ndarray | None = None) -> LinearPolicy:
+def policy_of(
+    actions: Actions, coef: np.ndarray, intercept: np.ndarray | None = None, features: Callable | None = None
+) -> LinearPolicy:
     """Return the policy over a kind of action."""
-    return POLICIES[type(actions)](coef, intercept)
+    return POLICIES[type(actions)](coef, intercept, features)
 
 
 def require_same(
@@ -135,9 +151,9 @@ def require_same(
     """Raise InputError for a policy over other actions, or of other features, than its owner has."""
     if type(policy.actions) is not type(actions):
         raise InputError(f"{name} is of {policy.actions}, {owner} of {actions}")
-    expected = n_features, *actions.shape
-    if policy.coef.shape != expected:
-        raise InputError(f"{name}'s coef has shape {policy.coef.shape}, expected {expected}, as {owner} has")
+    found, expected = (policy.n_features, *policy.coef.shape[1:]), (n_features, *actions.shape)
+    if found != expected:
+        raise InputError(f"{name}'s coef has shape {found}, expected {expected}, as {owner} has")
 
 
 def with_row(coef: np.ndarray, row: np.ndarray) -> np.ndarray:

@@ -133,6 +133,8 @@ def policy_coef(logging_policy: LinearPolicy, design: Design) -> np.ndarray:
         kind = type(logging_policy).__name__
         raise InputError(f"logging_policy is of type {kind}, expected an ExponentialPolicy or a SoftmaxPolicy")
     require_same(logging_policy, design.shape[0] - design.intercept, design.log.actions, "the logging policy")
+    if logging_policy.features:
+        raise InputError("the logging policy has features of its own, from which no fit can start; leave it out")
     if logging_policy.intercept.any() and not design.intercept:
         raise InputError("the logging policy has an intercept, which a fit has with fit_intercept=True alone")
     return logging_policy.stacked if design.intercept else logging_policy.coef

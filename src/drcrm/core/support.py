@@ -11,6 +11,7 @@ label vectors          R is the 0.99 quantile of |e_l| over contexts and labels;
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,12 +40,15 @@ class SupportedModel:
         τ; with 0 the model is believed everywhere.
     limits : (float, float)
         The smallest and the largest cost, or −R and R: see ``Actions.cost_limits``.
+    features : drcrm.feature_maps.FeatureMap, optional
+        X ↦ X', which the model and π0 take; by default X itself.
     """
 
     model: object
     logging_policy: LinearPolicy
     support: float
     limits: tuple[float, float]
+    features: Callable | None = None
 
     @classmethod
     def of(cls, model, log: BanditLog, logging_policy: LinearPolicy | None, support: float) -> SupportedModel:
@@ -60,10 +64,11 @@ class SupportedModel:
 
     def action_effects(self, X, actions: Actions) -> np.ndarray:
         """Return the effects of contexts, a log's X and actions, as they are believed."""
+        X = self.features(X) if self.features else X
         return self.believed(action_effects(self.model, X, actions), X, actions)
 
     def believed(self, effects: np.ndarray, X, actions: Actions) -> np.ndarray:
-        """Return effects that are the model's on contexts, a log's X and actions, as they are believed."""
+        """Return effects that are the model's, as they are believed, of the X or X' that it takes."""
         if not self.support:
             return effects
         return actions.supported(effects, logging_mean(self.logging_policy, X, actions), self.support, self.limits)
@@ -84,7 +89,7 @@ class SupportedModel:
 def logging_mean(policy: LinearPolicy, X, actions: Actions) -> np.ndarray:
     """Return μ of π0 on contexts, a log's X and actions; InputError where it is a policy over others."""
     require_same(policy, X.shape[1], actions, "the logging policy")
-    return actions.log_partition(linear_scores(X, policy.coef, policy.intercept))[1]
+    return actions.log_partition(linear_scores(policy.mapped(X), policy.coef, policy.intercept))[1]
 
 
 @dataclass(frozen=True)
@@ -127,8 +132,8 @@ def policy_support(policy, log: BanditLog, logging_policy=None, support: float =
         A policy over other actions or features than the log has, or a τ out of range.
     """
     log, support = as_log(log), zero_to_one(support, "support")
-    design, log_prob, _ = judged(policy, log)
-    log, actions = design.log, design.log.actions
+    log = log.recount(log.count)
+    actions, (_, log_prob, _) = log.actions, judged(policy, log)
     known = logging_mean(logging_policy or imitated(log), log.X, actions)
     mean = logging_mean(as_policy(policy), log.X, actions)
     share, weight = log.count / log.size, importance_weights(log_prob, log)

@@ -1,5 +1,6 @@
 """What steps hand to each other as npz: labelled contexts, splits, policies, logs and fits."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,6 @@ from ..core.validation import (
 )
 from ..errors import InputError, located
 from .files import read_npz, write_npz
-
-FIT_COLUMNS = ("grid", "coef", "iterations", "converged", "scores")  # what there is of each grid value
 
 
 def read_contexts(path: str | Path) -> tuple[np.ndarray | sparse.csr_array, np.ndarray]:
@@ -91,13 +90,27 @@ def read_log(path: str | Path) -> tuple[BanditLog, BanditLog]:
         return log.recount(train), log.recount(heldout)
 
 
+def _named(features: np.ndarray) -> dict:
+    """A feature map by its name and size, from JSON."""
+    try:
+        named = json.loads(str(features))
+    except json.JSONDecodeError:
+        named = None
+    if not isinstance(named, dict):
+        raise InputError(f"features is {str(features)!r}, expected a feature map as JSON")
+    return named
+
+
 def read_fits(path: str | Path, n_scores: int) -> dict[str, np.ndarray]:
     """Read k fits: grid (k,), coef (k, d, q), iterations, converged (k,), scores (k, s), chosen (s,), tilt (1,).
 
     InputError for another shape or a value out of range; grid, scores and tilt may have NaN.
     """
-    fits = read_npz(path, [*FIT_COLUMNS, "chosen", "tilt"])
+    names = ["grid", "coef", "iterations", "converged", "scores", "chosen", "tilt"]
+    fits = read_npz(path, names, optional=["features"])
     with located(path):
+        if "features" in fits:
+            fits["features"] = _named(fits["features"])
         for name in ("grid", "coef", "scores", "tilt"):
             fits[name] = as_float(fits[name], name)
         k = fits["grid"].size

@@ -40,7 +40,8 @@ def hamming_losses(policy: ExponentialPolicy, X, labels: np.ndarray, tossed: np.
     judged = np.ones(labels.shape[1], dtype=bool) if tossed is None else ~tossed
     if not judged.any():
         return dict.fromkeys(("expected_loss", "greedy_loss"), 0.5 * len(judged))
-    part, truth, coins = ExponentialPolicy(policy.coef[:, judged]), labels[:, judged], 0.5 * (~judged).sum()
+    part = ExponentialPolicy(policy.coef[:, judged], features=policy.features)
+    truth, coins = labels[:, judged], 0.5 * (~judged).sum()
     return {
         "expected_loss": expected_hamming(part, X, truth) + coins,
         "greedy_loss": greedy_hamming(part, X, truth) + coins,

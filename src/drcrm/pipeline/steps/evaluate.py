@@ -33,8 +33,9 @@ from ...errors import InputError, located
 from ...roles import LOGGING, SKYLINE
 from ...simulation.truth import Truth
 from ..columns import CERTIFICATE, COLUMNS, GRID_COLUMNS
+from ..feature_maps import feature_map
 from ..files import read_npz, write_csv
-from ..formats import FIT_COLUMNS, read_fits, read_log, read_policy
+from ..formats import read_fits, read_log, read_policy
 from ..truths import read_truth
 from . import add_clicks, add_shared, assignment, require
 from .cost_model import read_cost_model
@@ -65,7 +66,8 @@ def run(options: argparse.Namespace) -> None:
     X, truth = read_truth(options.test)
     absent = _absent(options.logging, truth.actions.shape) if options.absent_label_score == "half" else None
     key = {"dataset": options.dataset, "replay_count": options.replay_count, "seed": options.seed}
-    heldout, model = _heldout(options, X.shape[1], truth)
+    train, heldout = read_log(options.log)
+    model = _cost_model(options, train, X.shape[1], truth)
     certify = partial(
         _certificate,
         heldout=heldout,
@@ -73,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
         estimate="dr" if model else "snips",
         cost_model=model,
     )
-    grids = {algorithm: _grid(path, X, truth, certify, options.selection) for algorithm, path in options.fit}
+    grids = {name: _grid(path, train.X, X, truth, certify, options.selection) for name, path in options.fit}
     grid_rows = [{**key, "algorithm": algorithm, **row} for algorithm, (rows, _) in grids.items() for row in rows]
     chosen = {
         LOGGING: dict.fromkeys(options.selection, _losses(options.logging, X, truth, absent)),
@@ -113,46 +115,50 @@ def _classified(path: str, truth: Truth) -> dict:
         return truth.losses_of_probabilities(as_float(probability, "probability"))
 
 
-def _heldout(options: argparse.Namespace, n_features: int, truth: Truth) -> tuple[BanditLog, SupportedModel | None]:
-    """The held-out part of the log, and the cost model of its other part, with support, if there is one."""
-    train, heldout = read_log(options.log)
-    has, expected = heldout.X.shape[1], (n_features, *truth.actions.shape)
+def _cost_model(options: argparse.Namespace, train: BanditLog, n_features: int, truth: Truth) -> SupportedModel | None:
+    """The cost model of the training part, with support, if there is one; InputError for what does not belong."""
+    has, expected = train.X.shape[1], (n_features, *truth.actions.shape)
     with located(options.log):
-        said = f"the log has {has} features and {heldout.actions}, expected {expected[0]} and {expected[1]}"
-        require((has, *heldout.actions.shape) == expected, said)
+        said = f"the log has {has} features and {train.actions}, expected {expected[0]} and {expected[1]}"
+        require((has, *train.actions.shape) == expected, said)
     if not options.cost_model:
-        return heldout, None
+        return None
     model = read_cost_model(options.cost_model)
     with located(options.cost_model):
         expected, coef = (n_features, *truth.actions.effect_shape), model.coef_
         require(coef.shape == expected, f"the cost model's coef has shape {coef.shape}, expected {expected}")
-        return heldout, SupportedModel.of(model, train, read_policy(options.logging, truth.actions), SUPPORT)
+        return SupportedModel.of(model, train, read_policy(options.logging, truth.actions), SUPPORT)
 
 
 def _grid(
-    path: str, X, truth: Truth, certify: Callable[..., dict], selections: list[str]
+    path: str, contexts, X, truth: Truth, certify: Callable[..., dict], selections: list[str]
 ) -> tuple[list[dict], dict[str, dict]]:
     """The fits of a grid with their losses and held-out scores, a row each, and by selection the row that it chooses.
 
-    That has a certificate, and the score that chose it; nothing where no value has a score.
+    That has a certificate, and the score that chose it; nothing where no value has a score. ``contexts`` are those of
+    the training part, to which a feature map is fitted.
     """
     fits = read_fits(path, len(SCORES))
     with located(path):
+        features = feature_map(fits["features"], contexts) if "features" in fits else None
+        policies = [policy_of(truth.actions, coef, features=features) for coef in fits["coef"]]
         rows = [
             {
                 "hyperparameter": float(value),
                 **dict(zip(SCORES, map(float, scores), strict=True)),
-                **truth.losses(policy_of(truth.actions, coef), X),
+                **truth.losses(policy, X),
                 "iterations": int(iterations),
                 "converged": bool(converged),
                 "tilt": float(fits["tilt"][0]),
             }
-            for value, coef, iterations, converged, scores in zip(*(fits[name] for name in FIT_COLUMNS), strict=True)
+            for policy, value, iterations, converged, scores in zip(
+                policies, *(fits[name] for name in ("grid", "iterations", "converged", "scores")), strict=True
+            )
         ]
     chosen = np.zeros(len(SCORES), dtype=int) if len(fits["grid"]) == 1 else fits["chosen"]
     chosen = dict(zip(SCORES, map(int, chosen), strict=True))
     for index in {chosen[selection] for selection in selections} - {-1}:
-        rows[index] |= certify(policy_of(truth.actions, fits["coef"][index]), choices=len(rows))
+        rows[index] |= certify(policies[index], choices=len(rows))
     best = {by: rows[chosen[by]] if chosen[by] >= 0 else {} for by in selections}
     return rows, {by: {**row, "score": row.get(by)} for by, row in best.items()}
 

@@ -4,19 +4,25 @@ Reads   --log: npz from replay; --logging: npz from log_crf, for starts at π0 a
         cost_model, for doubly robust estimates and scores, and starts tilted by it.
 Writes  --output: npz with, for the k grid values: grid (k,), coef (k, features, labels), objective, iterations,
         converged (k,), scores (k, s) in the order of metrics, chosen (s,), the grid index that each score chooses, and
-        tilt (1,), the κ of the start.
+        tilt (1,), the κ of the start; ridge and step (k,) of candidates, see GridFit; and features, where there is a
+        map, as JSON: it is fitted to the training contexts, here and wherever the policies are used.
 """
 
 import argparse
+import json
 import sys
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
+
 from ...core.algorithms import ESTIMATORS, Algorithm, find_estimator
+from ...core.cost_model import CostModel
 from ...core.learning import learn
 from ...core.optimiser import STOPPING
 from ...errors import located
+from ..feature_maps import feature_map
 from ..files import write_npz
 from ..formats import read_log, read_policy
 from . import add_shared, json_object, require
@@ -35,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=json_object,
         default={},
         metavar="JSON",
-        help="of the risk, estimate, weight, start, tilt, support",
+        help="of the risk, estimate, weight, start, tilt, support, safe, features",
     )
     parser.add_argument(
         "--variance-penalty-scale",
@@ -60,11 +66,15 @@ def run(options: argparse.Namespace) -> None:
     train, heldout = read_log(options.log)
     logging_policy = read_policy(options.logging, train.actions) if options.logging else None
     cost_model = read_cost_model(options.cost_model) if options.cost_model else None
+    if features := options.options.get("features"):
+        mapped = feature_map(features, train.X)
+        train, heldout = (each.derived(X=mapped(each.X)) for each in (train, heldout))
+        logging_policy, cost_model = mapped.padded(logging_policy), CostModel().fit_log(train)
     calibrated = estimator.calibrated and unit != "unit"
     with located(options.log) if calibrated else nullcontext():
         known = {"calibrated": calibrated, "stopping": options.stopping}
         fits = learn(train, algorithm, heldout, logging_policy, cost_model, **known).fits
-    write_npz(options.output, **asdict(fits))
+    write_npz(options.output, **asdict(fits), **({"features": np.array(json.dumps(features))} if features else {}))
     for what, which in {
         "no convergence": ~fits.converged,
         "ends where it began": fits.converged & (fits.iterations == 0) & (fits.step == 1),
