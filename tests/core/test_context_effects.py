@@ -123,9 +123,9 @@ def test_the_likelihood_never_falls(kind, most, noise, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_made_a_large_sample_is_recovered(kind, most, monkeypatch):
     """Σ and σ² to 5 %; and δ̂ is the mean of δ given the rows: the regression of δ on it has slope 1."""
-    monkeypatch.setattr(module, "ROUNDS", 500)
+    monkeypatch.setattr(module, "ROUNDS", 200)
     monkeypatch.setattr(module, "GAIN", 1e-6)
-    log, effects, delta = made(kind, m=6000, most=most, seed=1)
+    log, effects, delta = made(kind, m=4000, most=most, seed=1)
     fitted = context_effects(log, effects)
     true = delta.T @ delta / len(delta)
     assert fitted.covariance == pytest.approx(true, abs=0.05 * np.trace(true))

@@ -123,22 +123,27 @@ def _maximised(batches: list, covariance: np.ndarray, count: np.ndarray) -> tupl
 
 def _batches(context: np.ndarray, loadings: sparse.csr_array, residual: np.ndarray, count: np.ndarray):
     """Contexts with the same number of rows together, and those with more rows than loadings."""
-    order = np.argsort(context, kind="stable")
+    order, ones = np.argsort(context, kind="stable"), np.diff(loadings.indptr)
     sizes = np.bincount(context)
     starts, r = np.cumsum(sizes) - sizes, loadings.shape[1]
     for size in np.unique(sizes[(sizes > 0) & (sizes <= r)]):
-        for contexts in _parts(np.flatnonzero(sizes == size), size * r):
-            rows = order[starts[contexts] + np.arange(size)[:, None]]
-            yield _FewRows(contexts, loadings[rows.ravel()], residual[rows], count[rows])
-    for contexts in _parts(np.flatnonzero(sizes > r), r * r):
-        rows = [order[starts[k] : starts[k] + sizes[k]] for k in contexts]
-        yield _ManyRows(contexts, [(loadings[each], residual[each], count[each]) for each in rows])
+        alike = np.flatnonzero(sizes == size)
+        rows = order[starts[alike] + np.arange(size)[:, None]]
+        products, numbers = (ones[rows].sum(axis=0, dtype=float) ** 2).sum() / 2, rows.size * r
+        kind, held = (_SparsePairs, products) if products <= SPARSE * numbers else (_DensePairs, numbers)
+        for contexts, part in zip(_parts(alike, held), _parts(rows.T, held), strict=True):
+            given = (np.ascontiguousarray(each[part.T]) for each in (residual, count))
+            yield _FewRows(contexts, loadings[part.T.ravel()], *given, kind)
+    many = np.flatnonzero(sizes > r)
+    for contexts in _parts(many, len(many) * r * r):
+        rows = np.concatenate([order[starts[k] : starts[k] + sizes[k]] for k in contexts])
+        place = np.repeat(np.arange(len(contexts)), sizes[contexts])
+        yield _ManyRows(contexts, loadings[rows], residual[rows], count[rows], place)
 
 
-def _parts(contexts: np.ndarray, numbers: int) -> list[np.ndarray]:
-    """Contexts in parts that have so many numbers each, and not too many together."""
-    parts = -(-len(contexts) * numbers // AT_ONCE)
-    return np.array_split(contexts, min(parts, len(contexts))) if parts else []
+def _parts(contexts: np.ndarray, numbers: float) -> list[np.ndarray]:
+    """Contexts, which have so many numbers, in parts that have not too many."""
+    return np.array_split(contexts, min(int(-(-numbers // AT_ONCE)), len(contexts))) if len(contexts) else []
 
 
 class _FewRows:
@@ -147,11 +152,10 @@ class _FewRows:
     So each operation is one of all contexts.
     """
 
-    def __init__(self, contexts: np.ndarray, loadings: sparse.csr_array, residual: np.ndarray, count: np.ndarray):
+    def __init__(
+        self, contexts: np.ndarray, loadings: sparse.csr_array, residual: np.ndarray, count: np.ndarray, kind: type
+    ):
         self.contexts, self._loadings, self._residual, self._count = contexts, loadings, residual, count
-        ones = np.diff(loadings.indptr).reshape(residual.shape)
-        products = (ones.sum(axis=0, dtype=float) ** 2).sum() / 2
-        kind = _SparsePairs if products <= SPARSE * np.prod(loadings.shape) else _DensePairs
         self._pairs = kind(loadings, *residual.shape)
 
     def _solved(self, covariance: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -168,10 +172,11 @@ class _FewRows:
         W = np.subtract(dual[:, None] * dual, inverse, out=inverse)
         return self._pairs.backward(W), (np.einsum("iik->ik", W) / self._count).sum(), likelihood
 
-    def sums(self, covariance: np.ndarray, noise: float) -> np.ndarray:
-        """A_kᵀ α_k, (m, r)."""
+    def sums(self, covariance: np.ndarray, noise: float) -> sparse.csr_array:
+        """A_kᵀ α_k, sparse, (m, r)."""
         _, dual, _ = self._solved(covariance, noise)
-        return np.einsum("ikr,ik->kr", self._loadings.toarray().reshape(*dual.shape, -1), dual)
+        by_row, (p, m) = self._loadings * dual.reshape(-1, 1), dual.shape
+        return sum(by_row[i * m : (i + 1) * m] for i in range(p))
 
 
 class _DensePairs:
@@ -229,13 +234,21 @@ class _ManyRows:
     J = (1 + H_k Σ/σ²)⁻¹, (r, r), however many rows there are.
     """
 
-    def __init__(self, contexts: np.ndarray, rows: list[tuple[sparse.csr_array, np.ndarray, np.ndarray]]):
-        self.contexts = contexts
-        self._H = np.stack([(A.T @ (A * count[:, None])).toarray() for A, _, count in rows])
-        self._h = np.stack([A.T @ (count * residual) for A, residual, count in rows])
-        self._square = sum(count @ residual**2 for _, residual, count in rows)
-        self._log_count = sum(np.log(count).sum() for *_, count in rows)
-        self._n = sum(len(residual) for _, residual, _ in rows)
+    def __init__(
+        self,
+        contexts: np.ndarray,
+        loadings: sparse.csr_array,
+        residual: np.ndarray,
+        count: np.ndarray,
+        place: np.ndarray,  # of each row's context among these
+    ):
+        (n, r), ones = loadings.shape, np.diff(loadings.indptr)
+        columns = loadings.indices + np.repeat(place * r, ones)
+        by_context = sparse.csr_array((np.repeat(count, ones), columns, loadings.indptr), (n, len(contexts) * r)).T
+        self.contexts, self._n = contexts, n
+        self._H = (by_context @ loadings).toarray().reshape(-1, r, r)
+        self._h = (by_context @ residual).reshape(-1, r)
+        self._square, self._log_count = count @ residual**2, np.log(count).sum()
 
     def moments(self, covariance: np.ndarray, noise: float) -> tuple[np.ndarray, float, float]:
         system = self._system(covariance, noise)
