@@ -182,6 +182,23 @@ def test_a_count_is_as_many_equal_rows(kind):
     assert_same(context_effects(repeated.merged()[0], effects), context_effects(log, effects), rel=1e-9)
 
 
+@pytest.mark.parametrize("most", [6, 20])
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_occur_a_billion_times(kind, most, monkeypatch):
+    """They count 10⁴ times; the likelihood does not fall for them, and the prediction of their costs is exact."""
+    log, effects, _ = made(kind, m=100, most=most, noise=0.0)
+    often = np.random.default_rng(1).random(len(log.Y)) < 0.5
+    values = []
+    for rounds in (5, 20, 50, 150):
+        monkeypatch.setattr(module, "ROUNDS", rounds)
+        fitted = context_effects(log.derived(count=np.where(often, 10**9, 1)), effects)
+        values.append(fitted.log_likelihood)
+    assert all(after >= before - 1e-9 * abs(before) for before, after in pairwise(values))
+    assert_same(fitted, context_effects(log.derived(count=np.where(often, 10**4, 1)), effects), rel=1e-12)
+    predicted = (dense_loadings(log.Y, effects.shape[1]) * (effects + fitted.delta)[log.context]).sum(axis=1)
+    assert predicted[often] == pytest.approx(log.cost[often], abs=1e-3)
+
+
 def test_contexts_without_rows_have_no_effect():
     log, effects, _ = made("labels", counts=True)
     without = np.bincount(log.context, log.count, log.n_contexts) == 0

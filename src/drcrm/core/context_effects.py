@@ -33,6 +33,7 @@ LOG_2PI = np.log(2 * np.pi)
 ROUNDS = 50
 GAIN = 1e-3  # of the log marginal likelihood, a context: with less, a round is the last
 LEAST_NOISE = 1e-2  # of the mean squared residual: equal rows alone would have it fall to 0, for no gain by measurement
+MOST_TIMES = 10_000  # that a row counts: its mean then has no noise to speak of, and V_k can still be inverted
 MOST_LOADINGS = 5000  # Σ has then 0.2 GB
 AT_ONCE = 1_000_000  # numbers in an array of loadings
 SPARSE = 4  # times as many products of loadings as loadings, up to which they are held, by measurement
@@ -56,8 +57,8 @@ def context_effects(log: BanditLog, effects: np.ndarray) -> ContextEffects:
     """Predict the effects of a log's contexts from the residuals of its rows.
 
     From σ² = ½ v and Σ = ½ v I / mean ‖a‖², v the mean squared residual, until the log marginal likelihood gains less
-    than 10⁻³ a context, at most 50 rounds. Contexts without rows have none, nor have lists of actions, which have no
-    actions in common.
+    than 10⁻³ a context, at most 50 rounds. A row counts at most 10⁴ times, and σ² is at least v/100. Contexts without
+    rows have none, nor have lists of actions, which have no actions in common.
 
     Parameters
     ----------
@@ -74,7 +75,8 @@ def context_effects(log: BanditLog, effects: np.ndarray) -> ContextEffects:
     if (size := int(np.prod(log.actions.effect_shape))) > MOST_LOADINGS:
         raise InputError(f"context effects are of at most {MOST_LOADINGS} actions or labels, the log has {size}")
     rows = np.flatnonzero(log.count)
-    count, logged = log.count[rows].astype(float), log.size
+    count = np.minimum(log.count[rows], MOST_TIMES).astype(float)
+    logged = count.sum()
     residual = (log.cost - modelled_cost(log, effects))[rows]
     unit = _root_mean_square(residual, count)
     if not np.isfinite(unit):
@@ -242,25 +244,25 @@ class _ManyRows:
         count: np.ndarray,
         place: np.ndarray,  # of each row's context among these
     ):
-        (n, r), ones = loadings.shape, np.diff(loadings.indptr)
-        columns = loadings.indices + np.repeat(place * r, ones)
-        by_context = sparse.csr_array((np.repeat(count, ones), columns, loadings.indptr), (n, len(contexts) * r)).T
-        self.contexts, self._n = contexts, n
-        self._H = (by_context @ loadings).toarray().reshape(-1, r, r)
-        self._h = (by_context @ residual).reshape(-1, r)
-        self._square, self._log_count = count @ residual**2, np.log(count).sum()
+        r = loadings.shape[1]
+        columns = loadings.indices + np.repeat(place * r, np.diff(loadings.indptr))
+        shape = len(residual), len(contexts) * r
+        self._by_context = sparse.csr_array((loadings.data, columns, loadings.indptr), shape)
+        counted = (self._by_context * count[:, None]).T
+        self.contexts, self._residual, self._count = contexts, residual, count
+        self._H = (counted @ loadings).toarray().reshape(-1, r, r)
+        self._h = (counted @ residual).reshape(-1, r)
 
     def moments(self, covariance: np.ndarray, noise: float) -> tuple[np.ndarray, float, float]:
-        system = self._system(covariance, noise)
+        n, system = len(self._residual), self._system(covariance, noise)
         J = np.linalg.inv(system)
         sums = (J @ self._h[..., None])[..., 0] / noise
         explained = J @ self._H / noise  # A_kᵀ V_k⁻¹ A_k
         predicted = sums @ covariance
-        gained = np.vdot(self._h, predicted)
-        missed = self._square - 2 * gained + np.einsum("ki,kij,kj->", predicted, self._H, predicted)
-        misfit = missed / noise**2 - (self._n - np.einsum("kij,ji->", explained, covariance)) / noise
-        log_determinant = np.linalg.slogdet(system)[1].sum() + self._n * np.log(noise) - self._log_count
-        likelihood = -(log_determinant + (self._square - gained) / noise) / 2
+        missed = self._count @ (self._residual - self._by_context @ predicted.ravel()) ** 2
+        misfit = missed / noise**2 - (n - np.einsum("kij,ji->", explained, covariance)) / noise
+        log_determinant = np.linalg.slogdet(system)[1].sum() + n * np.log(noise) - np.log(self._count).sum()
+        likelihood = -(log_determinant + missed / noise + np.vdot(sums, predicted)) / 2
         return sums.T @ sums - explained.sum(axis=0), misfit, likelihood
 
     def sums(self, covariance: np.ndarray, noise: float) -> np.ndarray:
