@@ -26,7 +26,16 @@ from scipy import sparse
 from ..errors import InputError
 from .numerics import exp
 from .row_maps import ChosenRows, SparseRows, TabledRows
-from .validation import Features, as_float, check_actions, check_features, check_integers, reject, whole_number
+from .validation import (
+    Features,
+    as_float,
+    check_actions,
+    check_features,
+    check_integers,
+    reject,
+    whole_number,
+    with_constant,
+)
 
 LARGE = 700.0  # e^u does not overflow up to here, and 1 + e^u = e^u from far below
 LEAST, MOST = 1e-60, 1e300  # between which a sum of e^u has lost nothing that counts
@@ -181,6 +190,10 @@ class Actions(ABC):
         """Return ĉ of each row, (n,)."""
 
     @abstractmethod
+    def loadings(self, Y: np.ndarray) -> sparse.csr_array | None:
+        """Return what modelled costs are linear in, (n, r), ĉ_i = a_i · e_k; None where contexts share no actions."""
+
+    @abstractmethod
     def moving(self, effects: np.ndarray) -> np.ndarray:
         """Return what effects, or a model's coefficients, add to the scores of π e^{−ĉ}: all but what is common."""
 
@@ -322,6 +335,9 @@ class LabelVectors(Actions):
 
     def modelled(self, row_map, effects):
         return row_map.to_rows(np.ascontiguousarray(effects[:, :-1]), -effects[:, -1])
+
+    def loadings(self, Y):
+        return with_constant(sparse.csr_array(Y, dtype=float))
 
     def moving(self, effects):
         return effects[:, :-1]
@@ -547,6 +563,9 @@ class SingleChoice(_OneOfMany):
     def asked(self, predict, m):
         return np.column_stack([predict(np.full(m, action)) for action in range(self.shape[0])])
 
+    def loadings(self, Y):
+        return sparse.csr_array((np.ones(len(Y)), Y, np.arange(len(Y) + 1)), (len(Y), *self.shape))
+
     def joint(self, X, Y, context):
         joint = np.zeros((len(Y), *self.shape, X.shape[1]))
         joint[np.arange(len(Y)), Y] = X[context]
@@ -647,6 +666,9 @@ class ListedActions(_OneOfMany):
             predicted, has = predict(np.minimum(place, sizes - 1)), place < sizes
             effects[self.starts[:-1][has] + place] = predicted[has]
         return effects
+
+    def loadings(self, Y):
+        return None
 
     def joint(self, X, Y, context):
         return X[self.starts[context] + Y]
