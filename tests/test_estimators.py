@@ -45,7 +45,19 @@ from drcrm.core.starts import STARTS, imitation, start_coef
 from drcrm.errors import InputError
 
 every_estimator = pytest.mark.parametrize("name", sorted(set(ESTIMATORS) & set(drcrm.__all__)))
-SHARED = {"estimate", "weight", "start", "tilt", "support", "clip", "fit_intercept", "max_iter", "tol"}
+SHARED = {
+    "estimate",
+    "weight",
+    "start",
+    "tilt",
+    "support",
+    "context_effects",
+    "features",
+    "clip",
+    "fit_intercept",
+    "max_iter",
+    "tol",
+}
 
 
 @pytest.fixture(scope="module")

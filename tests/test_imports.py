@@ -14,7 +14,8 @@ ALLOWED = {
     "core": {"core", "errors"},
     "simulation": {"simulation", "core", "errors"},
     "report": {"report", "core", "roles", "errors"},
-    "pipeline": {*ROOMS, "roles", "errors"},
+    "feature_maps": {"core", "errors"},
+    "pipeline": {*ROOMS, "feature_maps", "roles", "errors"},
     "roles": set(),
     "errors": set(),
 }

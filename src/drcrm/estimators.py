@@ -47,6 +47,9 @@ class CounterfactualEstimator(BaseEstimator):
         τ: where π0 takes an action with less than τ of the uniform policy's probability, or gives a label a value with
         less than τ/2, the cost model is not believed, and the action is dear: see :mod:`drcrm.core.support`. 0 believes
         it everywhere.
+    context_effects : bool
+        Whether, under "dr" and "dm", the cost model of the contexts fitted to has what their own rows say beyond their
+        features: see :mod:`drcrm.core.context_effects`.
     clip : "auto", float ≥ 1, or None
         M, at which weights are clipped where they are "clipped": by default the 90th over the 10th percentile of the
         logged propensities and at least e; None does not clip.
@@ -103,6 +106,7 @@ class CounterfactualEstimator(BaseEstimator):
     start: str = "zero"
     tilt: float | str = 1.0
     support: float = SUPPORT
+    context_effects: bool = False
     clip: float | str | None = "auto"
     fit_intercept: bool = False
     features: object = None
@@ -111,6 +115,7 @@ class CounterfactualEstimator(BaseEstimator):
 
     _CHECKS: ClassVar = {
         "support": zero_to_one,
+        "context_effects": truth_value,
         "fit_intercept": truth_value,
         "max_iter": whole_number,
         "tol": above_zero,
@@ -275,7 +280,8 @@ class CounterfactualEstimator(BaseEstimator):
         for parameter, check in self._CHECKS.items():
             check(getattr(self, parameter), parameter)
         options = {
-            each: getattr(self, each) for each in (*ESTIMATORS[name].parameters, "estimate", "start", "tilt", "support")
+            each: getattr(self, each)
+            for each in (*ESTIMATORS[name].parameters, "estimate", "start", "tilt", "support", "context_effects")
         }
         weight = as_weight(self.weight)
         return Algorithm(name, options={**options, "weight": CLIPPED if weight is None else weight})

@@ -135,7 +135,8 @@ class Algorithm:
         Its values; none without.
     options : mapping
         Values of the estimator's other parameters; ``estimate``, ``weight`` with ``weight.NAME``, ``start``,
-        ``tilt``, ``support``, ``safe``.
+        ``tilt``, ``support``, ``safe``,
+        ``context_effects``, ``features``.
     """
 
     estimator: str
@@ -150,7 +151,8 @@ class Algorithm:
         one_of(STARTS, options.pop("start", "zero"), "start")
         as_tilt(options.pop("tilt", "auto"))
         zero_to_one(options.pop("support", 0), "support")
-        truth_value(options.pop("safe", False), "safe")
+        for name in ("safe", "context_effects"):
+            truth_value(options.pop(name, False), name)
         options.pop("features", None)
         values = [{self.parameter: unit * value} for value in self.grid] if self.parameter else [{}]
         return [estimator.criterion(**options, **value) for value in values]

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..errors import InputError
 from .algorithms import Algorithm
+from .context_effects import context_effects
 from .cost_model import CostModel, action_effects, tilt_coefficients
 from .design import Design
 from .estimates import estimate_class
@@ -116,13 +117,15 @@ def learn(
     InputError
         What does not fit the algorithm or the log.
     """
-    clip, options = as_clip(clip, log), {"start": "zero", "support": SUPPORT, "safe": False, **algorithm.options}
+    clip, options = as_clip(clip, log), {"start": "zero", "support": SUPPORT, "safe": False, "context_effects": False}
+    options |= algorithm.options
     criteria = algorithm.criteria(calibrated_penalty(log) if calibrated else 1)
     kind, start = estimate_class(criteria[0].estimate), options["start"]
     shift = log.cost.min() if stopping == "scaled" and kind.moves_with_costs else 0.0
     support, effects, model = options["support"], None, None
     if cost_model is not None or kind.uses_model or start == "model" or options["safe"]:
-        cost_model, effects = _cost_model(log, cost_model, logging_policy, support, shift, intercept)
+        with_rows = options["context_effects"] and kind.uses_model
+        cost_model, effects = _cost_model(log, cost_model, logging_policy, support, shift, intercept, with_rows)
     if start == "model":
         logging_policy, model = cost_model.logging_policy, tilt_coefficients(cost_model.model, intercept)
     design = Design(log.derived(cost=log.cost - shift), effects if kind.uses_model else None, intercept, trains=True)
@@ -160,9 +163,18 @@ def learn(
 
 
 def _cost_model(
-    log: BanditLog, given, logging_policy: LinearPolicy | None, support: float, shift: float, intercept: bool
+    log: BanditLog,
+    given,
+    logging_policy: LinearPolicy | None,
+    support: float,
+    shift: float,
+    intercept: bool,
+    with_rows: bool,
 ) -> tuple[SupportedModel, np.ndarray]:
-    """The cost model, fitted where none is given, and its effects on costs less ``shift``."""
+    """The cost model, fitted where none is given, and its effects on costs less ``shift``.
+
+    ``with_rows`` says whether these have what the rows of each context say of it: see ``context_effects``.
+    """
     if isinstance(given, SupportedModel):
         given, logging_policy = given.model, logging_policy or given.logging_policy
     shifted = log.derived(cost=log.cost - shift)
@@ -174,6 +186,8 @@ def _cost_model(
         effects = effects.copy()
         log.actions.add_to_all(effects, -shift)
     limits = [log.actions.cost_limits(each.cost, effects) for each in (log, shifted)]
+    if with_rows:
+        effects = effects + context_effects(shifted, effects).delta
     with_support = SupportedModel(model, logging_policy or imitated(log, intercept), support, limits[0])
     return with_support, replace(with_support, limits=limits[1]).believed(effects, log.X, log.actions)
 
