@@ -56,7 +56,13 @@ def tree(tmp_path) -> Path:
     """A package with the rooms, in each a module that imports what it may."""
     package = tmp_path / "drcrm"
     door = ["__init__.py", "__main__.py", "estimators.py", "risks.py"]
-    for name in ["errors.py", "roles.py", *door, *(f"{room}/{file}.py" for room in ROOMS for file in ("a", "b"))]:
+    for name in [
+        "errors.py",
+        "feature_maps.py",
+        "roles.py",
+        *door,
+        *(f"{room}/{file}.py" for room in ROOMS for file in ("a", "b")),
+    ]:
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text("")
     (package / "__init__.py").write_text("KLDRO = 1\n")
