@@ -16,7 +16,7 @@ from drcrm.core.log import clipping_constant
 from drcrm.core.names import SCORES, UNMODELLED
 from drcrm.core.scores import HeldoutScores, choose, off_policy_scores
 
-MODELLED = {"dr", "dr_bound"}  # which there are with a cost model alone
+MODELLED = {"dr", "dr_bound", "improvement_bound"}  # which there are with a cost model alone
 SELF_NORMALISED = {"snips", "clipped_snips"}  # of the others a translation of the costs changes what they compare
 every_unmodelled_score = pytest.mark.parametrize("score", UNMODELLED)
 
@@ -32,7 +32,7 @@ def test_scores_of_four_rows():
     scores = off_policy_scores([1, 1.6, 7, 1.25], [1, 0, 1, 1], clip=2)
     assert scores == pytest.approx(expected)
     assert list(scores) == list(UNMODELLED)
-    assert tuple(SCORES) == (*UNMODELLED, "dr", "dr_bound", "snips_bound", "ls_bound")
+    assert tuple(SCORES) == (*UNMODELLED, "dr", "dr_bound", "snips_bound", "ls_bound", "improvement_bound")
 
 
 @every_unmodelled_score
@@ -134,9 +134,10 @@ def additive_model(seed: int = 7, features: int = 4, labels: int = 2) -> CostMod
 
 
 def score_all(log: BanditLog, coef: np.ndarray, clip: float, model: CostModel | None = None) -> dict[str, float]:
-    """All held-out scores of Θ by name."""
+    """All held-out scores of Θ by name; with a model, the uniform policy is the one to improve on."""
     effects = None if model is None else action_effects(model, log.X, log.actions)
-    return HeldoutScores(log, clip, effects)(coef)
+    uniform = None if model is None else ExponentialPolicy(np.zeros_like(coef))
+    return HeldoutScores(log, clip, effects, logging_policy=uniform)(coef)
 
 
 def counted(log: BanditLog, seed: int = 8) -> BanditLog:
@@ -232,8 +233,9 @@ def test_without_any_weight_the_ratios_bound_is_not_there_and_never_chosen(logge
 
 def test_a_fit_along_a_grid_has_the_modelled_scores_of_the_training_parts_model(logged, parts):
     train, heldout = parts(logged(6))
-    model = CostModel().fit_log(train)
-    fits = learn(train, Algorithm("KLCRM", "temperature", [0.5, 5.0]), heldout, cost_model=model).fits
+    model, uniform = CostModel().fit_log(train), ExponentialPolicy(np.zeros((4, 2)))
+    algorithm = Algorithm("KLCRM", "temperature", [0.5])
+    fits = learn(train, algorithm, heldout, uniform, cost_model=model).fits
     for coef, row in zip(fits.coef, fits.scores, strict=True):
         found = score_all(heldout, coef, clipping_constant(train), model)
         assert row == pytest.approx(list(found.values()), rel=1e-12)

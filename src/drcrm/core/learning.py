@@ -135,7 +135,8 @@ def learn(
     if heldout is not None:
         scored = None if cost_model is None else cost_model.at(support or SUPPORT)
         known = None if scored is None else scored.action_effects(heldout.X, heldout.actions)
-        scorer = HeldoutScores(heldout, clip, known, intercept, scored and scored.logging_policy)
+        choices = len(criteria) * (1 + len(STEPS)) + len(RIDGES) if options["safe"] else len(criteria)
+        scorer = HeldoutScores(heldout, clip, known, intercept, scored and scored.logging_policy, choices)
     limits = {"max_iter": max_iter, "tol": tol, "stopping": stopping}
     grid = np.array(algorithm.grid if algorithm.parameter else [np.nan], dtype=float)
     fits, scores = _fit_all(objectives, origin, grid, algorithm.robust_end, scorer, limits)

@@ -14,6 +14,7 @@ from .policies import LinearPolicy
 from .risks import KLBall, MeanRisk
 from .weights import Clipped
 
+RISK = 0.05  # of a bound of the improvement
 LOW_WEIGHT, SURE = 0.1, 5  # a mean weight, and standard errors from 1
 
 
@@ -76,8 +77,9 @@ class HeldoutScores:
     Beside the four of ``off_policy_scores``: dr, the doubly robust mean with min(M, w); dr_bound and snips_bound, the
     worst case of dr and of clipped_snips over the KL ball of radius z²/(2n), z the normal quantile at 0.95, so that a
     choice by few effective rows is not believed; ls_bound, the bound of ips by logarithmic smoothing at δ = 0.05 and
-    λ = 1/√n, which holds for every n, and is for costs of at most 0; improvement_bound, that of dr, but of the paired
-    differences z_i(π) − z_i(π0) row by row: below 0, π is shown to be better than π0.
+    λ = 1/√n, which holds for every n, and is for costs of at most 0; improvement_bound, of the paired differences
+    z_i(π) − z_i(π0) row by row under dr, their weights not clipped, at 1 − 0.05/K where one of K policies is to be
+    chosen: below 0, π is shown to be better than π0.
 
     Parameters
     ----------
@@ -91,6 +93,8 @@ class HeldoutScores:
         Whether the last row of Θ is an intercept.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         π0, or an imitation of it; without it, improvement_bound is NaN.
+    choices : int
+        K.
 
     Attributes
     ----------
@@ -105,6 +109,7 @@ class HeldoutScores:
         effects: np.ndarray | None = None,
         intercept: bool = False,
         logging_policy: LinearPolicy | None = None,
+        choices: int = 1,
     ):
         self._clip = clip
         self.logged = log.count @ log.cost / log.size
@@ -112,6 +117,7 @@ class HeldoutScores:
         self._weighed = Design(log, intercept=intercept)
         self._bounded = Design(log, effects, intercept, trains=True)
         bound, weight = KLBall("auto"), Clipped(clip)
+        self._paired = KLBall("auto", 1 - RISK / choices)
         self._objectives = {"snips_bound": Objective(self._bounded, bound, weight, "snips")}
         if effects is not None:
             self._objectives["dr"] = Objective(self._bounded, MeanRisk(), weight, "dr")
@@ -141,16 +147,15 @@ class HeldoutScores:
         return off_policy_scores(weight, self._weighed.log.cost, self._clip, self._weighed.log.count)
 
     def _doubly_robust(self, log_prob: np.ndarray, expected: np.ndarray) -> np.ndarray:
-        """z of each row, under dr with min(M, w)."""
+        """z of each row, under dr."""
         log = self._bounded.log
-        weight, _ = Clipped(self._clip)(log_prob, log.log_propensity)
-        return expected[log.context] + weight * (log.cost - self._bounded.modelled)
+        return expected[log.context] + importance_weights(log_prob, log) * (log.cost - self._bounded.modelled)
 
     def _improvement(self, log_prob: np.ndarray, expected: np.ndarray) -> float:
         """The bound of the mean of z(π) − z(π0)."""
         log = self._bounded.log
         z = self._doubly_robust(log_prob, expected) - self._baseline
-        return KLBall("auto").evaluate(z, log.count / log.size, log.size)[0]
+        return self._paired.evaluate(z, log.count / log.size, log.size)[0]
 
     def _log_smoothing(self, weight: np.ndarray) -> float:
         """The bound by logarithmic smoothing; NaN for costs above 0, or beyond the range of numbers."""
