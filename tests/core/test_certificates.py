@@ -11,6 +11,8 @@ from scipy.optimize import brentq
 import drcrm
 from drcrm import BanditLog, CostModel
 from drcrm.certificates import policy_certificate, upper_bound
+from drcrm.core.bounds import as_bound
+from drcrm.core.certificates import _ratio
 from drcrm.core.phi_ball import PhiBall
 from drcrm.core.starts import effective_size
 from drcrm.divergences import CressieRead, CVaR, SquaredHellinger
@@ -341,10 +343,14 @@ def test_a_ratio_does_not_stop_where_one_row_has_nearly_all_the_weight(method, b
     n = 1000
     cost = np.r_[-2.0, np.tile([-1.0, 0.0], n)[: n - 1]]
     log = BanditLog(np.ones((n, 1)), np.eye(n, 1), np.full(n, 0.5), cost + shift, np.arange(n))
-    bounds = [
-        policy_certificate(drcrm.ExponentialPolicy([[sharpness]]), log, "snips", method=method, by=by).bound - shift
-        for sharpness in (20, 28, 39, 46, 60, 200, 800)
-    ]
+    bounds, given = [], as_bound(0.95, method)
+    for sharpness in (20, 28, 39, 46, 60, 200, 800):
+        policy = drcrm.ExponentialPolicy([[sharpness]])
+        weight = np.exp(policy.log_prob(log.X, log.Y) - log.log_propensity)
+        bounds.append(_ratio(given, weight, log, by)[1] - shift)
+        assert (
+            policy_certificate(policy, log, "snips", method=method, by=by).bound >= shift - 1e-6
+        )  # and what is missing
     assert bounds == pytest.approx([bounds[0]] * len(bounds), abs=1e-6)
     assert bounds[0] > -0.5
     if method == "kl":
