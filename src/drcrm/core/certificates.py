@@ -143,33 +143,28 @@ def policy_certificate(
         if cost_model is None:
             raise InputError("the certificate of 'dr' needs cost_model=, fitted to other rows than those of the log")
         effects = action_effects(cost_model, log.X, log.actions)
-    side = _side(policy, log, effects, estimate, clip, "policy")
-    log, weight, z = side.log, side.weight, side.z
-    costs = _known_range(cost_range, log.cost)
-    # Without a model z says 0 of what is missing.
-    least, largest = (min(costs[0], 0.0), max(costs[1], 0.0)) if estimate == "ips" else costs
-    gaps, sides = [gap(z, weight, log.cost, largest)], [side]
+    sides = [_side(policy, log, effects, estimate, clip, "policy")]
     if isinstance(baseline, str):
         one_of((LOGGING,), baseline, "baseline")
-        z = z - log.cost
     elif baseline is not None:
-        other = _side(baseline, log, effects, estimate, None, "baseline")
-        z = z - other.z
-        gaps.append(-gap(other.z, other.weight, log.cost, least))
-        sides.append(other)
+        sides.append(_side(baseline, log, effects, estimate, None, "baseline"))
+    log, weight, z = side = sides[0]
+    costs = _known_range(cost_range, log.cost)
+    least, largest = (min(costs[0], 0.0), max(costs[1], 0.0)) if estimate == "ips" else costs  # w c is 0 without a row
+    gaps = [gap(z, weight, log.cost, largest), *(-gap(each.z, each.weight, log.cost, least) for each in sides[1:])]
+    if baseline is not None:
+        z = z - (log.cost if isinstance(baseline, str) else sides[1].z)
     if not all(np.isfinite(each).all() for each in (z, *gaps)):
         raise InputError("the policy's weights, or their costs, are beyond the range of numbers")
-    *units, count = (
-        (z, *gaps, log.count.astype(float)) if by == "row" else group_means(log.context, log.count, z, *gaps)
-    )
-    z, *gaps = units
+    rows = z, *gaps
+    z, *gaps, count = (*rows, log.count.astype(float)) if by == "row" else group_means(log.context, log.count, *rows)
     if estimate == "snips" and baseline is None:
         value, upper = _ratio(bound, weight, log, by)
     elif estimate == "snips" and not bound.asymptotic:
         raise InputError(f"the certificate of a difference by 'snips' is by an asymptotic method, not by {bound.name}")
     else:
         value, upper = np.average(z, weights=count), bound(z, count)
-    lacking = [each for each in gaps if is_missing(each, count)]
+    lacking = [each for each in gaps if is_missing(each, count, max(map(abs, costs)))]
     if lacking:
         if not bound.asymptotic:
             raise InputError(

@@ -17,7 +17,7 @@ from .bounds import moments
 FEW = 10  # units that a mean may rest on, and at most one of SHARE
 SHARE = 30
 SURE = 2  # standard errors
-ROUNDING = 1e-9  # of the largest gap
+ROUNDING = 1e-9  # of the unit of the costs
 
 
 def gap(z: np.ndarray, weight: np.ndarray, cost: np.ndarray, at: float) -> np.ndarray:
@@ -25,15 +25,15 @@ def gap(z: np.ndarray, weight: np.ndarray, cost: np.ndarray, at: float) -> np.nd
     return at + weight * (cost - at) - z
 
 
-def is_missing(gaps: np.ndarray, count: np.ndarray) -> bool:
+def is_missing(gaps: np.ndarray, count: np.ndarray, unit: float = 0.0) -> bool:
     """Whether the mean gap is 2 standard errors above 0, its least ten no lower than the eleventh.
 
     These are of the largest weights. A mean of weights that is 1 by ten rows alone is no evidence: another ten, or
     none, would have been as likely, and the standard error does not know of it. Of less than 300 units it is one of 30.
-    ``count`` says how often each gap occurs.
+    ``count`` says how often each gap occurs; a mean of 10⁻⁹ units, as large as costs are, is rounding.
     """
     n, order = count.sum(), np.argsort(gaps)
     eleventh = np.searchsorted(np.cumsum(count[order]), min(FEW, n // SHARE), side="right")
     raised = np.maximum(gaps, gaps[order[eleventh]])
     mean, deviation = moments(raised, count, n)
-    return bool(mean > SURE * deviation / np.sqrt(n) + ROUNDING * np.abs(gaps).max())
+    return bool(mean > SURE * deviation / np.sqrt(n) + ROUNDING * unit)
