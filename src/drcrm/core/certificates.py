@@ -87,8 +87,8 @@ def policy_certificate(
 ) -> Certificate:
     """Return a certificate of a fixed policy's expected cost, in the units of the cost; by default as n → ∞.
 
-    Where the log shows that it lacks actions of the policy (:mod:`drcrm.core.missing` says when), the bound is the
-    larger of that of the z below, and that of c_max + w (c − c_max), which counts them at the largest cost.
+    Where the log shows that it lacks actions of the policy (:mod:`drcrm.core.missing` says when), they count at the
+    largest cost: estimate and bound are then of c_max + w (c − c_max) in place of the z below.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def policy_certificate(
                 "asymptotic method, or 'ips' and costs of at most 0"
             )
         counted = z + sum(lacking)
-        value, upper = np.average(counted, weights=count), max(upper, bound(counted, count))
+        value, upper = np.average(counted, weights=count), bound(counted, count)
     for each, safe in zip(sides, (log.cost.max() <= 0, log.cost.min() >= 0), strict=False):
         if not (estimate == "ips" and safe):  # which is too high where weights are missing
             _warn(each, estimate, bound)
