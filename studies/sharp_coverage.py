@@ -3,9 +3,8 @@
 The label vectors and single choices of the study ``kinds``, with 6 labels and 8 actions, on 4000 contexts. π0 has the
 coefficients η/2 (θ + noise). A policy is learned from at most 3000 rows by DoublyRobustDRO or CIPS, or is π0 with four
 times its scores; the cost model is DoublyRobustDRO's. Ten logs of n rows, each of a context of its own, certify it at
-0.95. The truth is the mean expected cost over all contexts. ``known`` knows the range of the costs; ``ips, costs ≥ 0``
-has costs less their least. Two bounds of a difference to π0 are the doubly robust certificate and the bound of the
-logged costs from below, at 0.975 each.
+0.95. The truth is the mean expected cost over all contexts. ``ips, costs ≥ 0`` has costs less their least. Two bounds
+of a difference to π0 are the doubly robust certificate and the bound of the logged costs from below, at 0.975 each.
 
 A row per kind, η, policy, n and certificate: the share of logs whose bound is not below the truth, with its standard
 error; the mean of bound − truth; the share of logs that show a policy to be better than π0; the shares whose bound
@@ -34,14 +33,12 @@ TO_LOGGING = {"baseline": "logging"}
 SETTINGS = {
     "dr": {"estimate": "dr"},
     "dr, student": {"estimate": "dr", "method": "student"},
-    "dr, known": {"estimate": "dr"},
     "snips": {"estimate": "snips"},
     "ips": {"estimate": "ips"},
     "ips, costs ≥ 0": {"estimate": "ips"},
     "ips, log smoothing": {"estimate": "ips", "method": "log_smoothing"},
     "difference, dr": {"estimate": "dr", **TO_LOGGING},
     "difference, dr, student": {"estimate": "dr", "method": "student", **TO_LOGGING},
-    "difference, dr, known": {"estimate": "dr", **TO_LOGGING},
     "difference, snips": {"estimate": "snips", **TO_LOGGING},
     "difference, ips": {"estimate": "ips", **TO_LOGGING},
     "difference, two bounds": {"estimate": "dr", "confidence": 0.975},
@@ -92,12 +89,11 @@ class World:
         positive = log.with_cost(log.cost - least)
         for certificate, settings in SETTINGS.items():
             of, origin = (positive, least) if certificate.endswith("≥ 0") else (log, 0.0)
-            known = {"cost_range": (least, 0.0)} if certificate.endswith("known") else {}
             two = certificate.endswith("two bounds")
             origin += upper_bound(-log.cost, 0.975) if two else 0.0
             true = truth - (self.cost if two or "baseline" in settings else 0.0)
             try:
-                given = policy_certificate(self.policies[name], of, cost_model=self.model, **known, **settings)
+                given = policy_certificate(self.policies[name], of, cost_model=self.model, **settings)
             except InputError:
                 yield certificate, np.nan, np.nan, np.nan, np.nan
                 continue

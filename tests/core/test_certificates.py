@@ -403,11 +403,11 @@ def test_what_the_log_lacks_counts_at_the_largest_cost(silent, estimate, known, 
     if (estimate, method) == ("snips", "student"):
         method = "chi2"
     weight = np.exp(policy.log_prob(log.X, log.Y)) / 0.5
-    most = log.cost.max() if known is None else 2.5
+    most = 0.0 if known is None else 2.5
     given = policy_certificate(policy, log, estimate, method=method, by=by, cost_model=model, cost_range=known)
     counted = most + weight * (log.cost - most)
     assert given.missing
-    assert given.costs == (known or (log.cost.min(), log.cost.max()))
+    assert given.costs == (known or (log.cost.min(), 0))
     assert given.bound == pytest.approx(upper_bound(counted, method=method), abs=1e-12)
     assert given.value == pytest.approx(counted.mean(), abs=1e-12)
     assert given.value <= given.bound <= most
@@ -418,7 +418,7 @@ def test_what_the_log_lacks_counts_at_the_largest_cost(silent, estimate, known, 
 def test_a_model_that_says_the_largest_cost_of_what_is_missing_has_counted_it(silent):
     """Then the doubly robust bound stands as it is, though the mean weight is 0.02."""
     policy, log, model = silent
-    most = log.cost.max()
+    most = 0.0
     model.coef_ = np.array([[most + 1.5, 0.0, -1.5]])
     weight = np.exp(policy.log_prob(log.X, log.Y)) / 0.5
     share = policy.marginals(log.X)[0, 0]
@@ -440,8 +440,8 @@ def test_a_bound_that_holds_for_every_n_is_refused_where_the_log_lacks_actions(s
 
 
 @pytest.mark.parametrize("estimate", ["snips", "ips"])
-def test_ips_counts_what_is_missing_at_0_at_least(silent, estimate):
-    """A bound of costs of at most 0 is as it was, and those above 0 are no longer too low."""
+def test_costs_above_0_count_at_the_largest_logged(silent, estimate):
+    """An ips bound of costs of at most 0 stays as it is: it counts what is missing at 0."""
     policy, log, _ = silent
     with pytest.warns(UserWarning, match="the mean weight is"):
         given = policy_certificate(policy, log.with_cost(log.cost + 9), estimate)

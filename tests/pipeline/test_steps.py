@@ -446,7 +446,7 @@ class TestChain:
         """With a cost model the mean of the z̄, and the KL ball of them; contexts by their means, z = m + w (c − ĉ).
 
         Without one the ratio r, and by bisection the v at which the KL ball of w̄ (c̄ − v) is 0. Where the mean of
-        z̃ − z, z̃ = c_max + w (c − c_max), is 2 standard errors above 0 without its least, z̃ counts.
+        z̃ − z, z̃ = w c with costs of at most 0, is 2 standard errors above 0 without its least, z̃ counts.
         """
         if estimate == "snips":
             policies = (
@@ -498,8 +498,7 @@ class TestChain:
             if estimate == "snips":
                 ratio = n @ (weight * cost) / (n @ weight)
                 of_rows = ratio + weight * (cost - ratio)
-            most = cost[n > 0].max()
-            counted = most + weight * (cost - most)
+            counted = weight * cost
             counted, gap = (np.array([n[k] @ z[k] / n[k].sum() for k in held]) for z in (counted, counted - of_rows))
             raised = np.maximum(gap, np.sort(gap)[len(held) // 30])
             if raised.mean() > 2 * scipy.stats.sem(raised):

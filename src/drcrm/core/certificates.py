@@ -120,8 +120,9 @@ def policy_certificate(
         by the same estimate; of "logging", π0 as it logged, they are the logged costs. Those of "snips" are
         v̂ + w (c − v̂): no ball has a difference of two ratios as its root. So every asymptotic method will do.
     cost_range : (least, largest), optional
-        Between which costs are known to be, those of actions that were never logged too; by default the least and the
-        largest logged, which presumes that no action of the policy costs more.
+        Between which costs are known to be, those of actions that were never logged too. By default they are the least
+        and the largest logged, or 0 beyond them: that no action of the policy costs more is then presumed. A good π0
+        logs few bad actions, so say it of losses, and of costs whose origin is not their largest.
 
     Raises
     ------
@@ -150,8 +151,7 @@ def policy_certificate(
         sides.append(_side(baseline, log, effects, estimate, None, "baseline"))
     log, weight, z = side = sides[0]
     costs = _known_range(cost_range, log.cost)
-    least, largest = (min(costs[0], 0.0), max(costs[1], 0.0)) if estimate == "ips" else costs  # w c is 0 without a row
-    gaps = [gap(z, weight, log.cost, largest), *(-gap(each.z, each.weight, log.cost, least) for each in sides[1:])]
+    gaps = [gap(z, weight, log.cost, costs[1]), *(-gap(each.z, each.weight, log.cost, costs[0]) for each in sides[1:])]
     if baseline is not None:
         z = z - (log.cost if isinstance(baseline, str) else sides[1].z)
     if not all(np.isfinite(each).all() for each in (z, *gaps)):
@@ -215,10 +215,10 @@ def _side(policy, log: BanditLog, effects, estimate: str, clip, name: str) -> _S
 
 
 def _known_range(given, cost: np.ndarray) -> tuple[float, float]:
-    """The least and the largest cost, stated or logged; InputError where a logged one is not between those stated."""
+    """The range of costs, stated, or of those logged and 0; InputError where a logged one is not in that stated."""
     logged = float(cost.min()), float(cost.max())
     if given is None:
-        return logged
+        return min(logged[0], 0.0), max(logged[1], 0.0)
     stated = tuple(map(number, given)) if isinstance(given, list | tuple) and len(given) == 2 else (np.nan, np.nan)
     if not -np.inf < stated[0] <= logged[0] <= logged[1] <= stated[1] < np.inf:
         raise InputError(
