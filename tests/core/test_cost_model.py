@@ -11,7 +11,8 @@ from sklearn.linear_model import Ridge
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, off_policy_value
 from drcrm.core import cost_model
-from drcrm.core.cost_model import AFFORDABLE, FOLDS, PENALTIES, action_effects
+from drcrm.core.cost_model import FOLDS, PENALTIES, action_effects
+from drcrm.core.ridge import AFFORDABLE
 from drcrm.errors import InputError
 
 FEATURES, LABELS = 5, 3
@@ -92,12 +93,12 @@ def test_without_a_constant_feature_it_has_an_intercept(dense, penalty):
     assert model.predict(log.X[log.context], log.Y) == pytest.approx(predicted, rel=1e-9)
 
 
-@pytest.mark.parametrize("affordable", [AFFORDABLE, 0], ids=["directly", "by gradients"])
+@pytest.mark.parametrize("affordable", [AFFORDABLE, 0], ids=["preconditioned", "plain"])
 @pytest.mark.parametrize("penalty", [1e-4, "auto"])
 @pytest.mark.parametrize("constant", [True, False])
 @pytest.mark.parametrize("unit", [1e-12, 1e12, 1e300])
 def test_does_not_depend_on_units_or_where_the_costs_zero_is(monkeypatch, affordable, penalty, constant, unit):
-    monkeypatch.setattr(cost_model, "AFFORDABLE", affordable)
+    monkeypatch.setattr("drcrm.core.ridge.AFFORDABLE", affordable)
     log = make_log() if constant else without_constant(make_log())
     here, units = CostModel(penalty).fit_log(log), np.geomspace(1e-6, 1e6, log.X.shape[1])
     there = CostModel(penalty).fit_log(log.with_contexts(log.X * units).with_cost(unit * (log.cost - 7)))
@@ -123,12 +124,12 @@ def test_conjugate_gradients_find_the_direct_solution(monkeypatch, dense, ratio)
     log = make_log(2, dense)
     log = log.with_contexts(log.X * np.geomspace(1, ratio, FEATURES))
     directly = CostModel(1e-4).fit_log(log)
-    monkeypatch.setattr(cost_model, "AFFORDABLE", 0)
+    monkeypatch.setattr("drcrm.core.ridge.AFFORDABLE", 0)
     assert CostModel(1e-4).fit_log(log).coef_ == pytest.approx(directly.coef_, rel=1e-6, abs=1e-8)
 
 
 def test_conjugate_gradients_that_do_not_converge_are_said(monkeypatch):
-    monkeypatch.setattr(cost_model, "AFFORDABLE", 0)
+    monkeypatch.setattr("drcrm.core.ridge.AFFORDABLE", 0)
     monkeypatch.setattr(cost_model, "STEPS", 3)
     with pytest.warns(UserWarning, match="the cost model has not converged: after 3 steps .* a larger penalty") as seen:
         CostModel(1e-4).fit_log(make_log())

@@ -18,10 +18,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations
 
 import numpy as np
-from scipy import sparse
 
 from ..errors import InputError
 from .numerics import exp
@@ -214,12 +213,12 @@ class Actions(ABC):
         """Return the effects of any model, from its predictions (m,) of an action of each context."""
 
     @abstractmethod
-    def joint(self, X: Features, Y: np.ndarray, context: np.ndarray) -> np.ndarray:
-        """Return what modelled costs are linear in, of some rows, dense: (n, coefficients)."""
+    def separated(self, Y: np.ndarray, share: np.ndarray, row_map) -> tuple[np.ndarray, np.ndarray]:
+        """Return moments (g, c, c) and weights (g, rows of X) of g groups of c effects, one after the other.
 
-    @abstractmethod
-    def gram(self, X: Features, Y: np.ndarray, context: np.ndarray, share: np.ndarray) -> np.ndarray:
-        """Return Σ share z zᵀ, z what modelled costs are linear in, coefficient by coefficient in the order of Bᵀ."""
+        Σ share z zᵀ, z what modelled costs are linear in, is nearly moments ⊗ Σ weight x xᵀ in each group, and nearly
+        0 between groups; exactly where c is 1.
+        """
 
     @abstractmethod
     def cost_limits(self, cost: np.ndarray, effects: np.ndarray) -> tuple[float, float]:
@@ -372,17 +371,9 @@ class LabelVectors(Actions):
         for turn in range(max(PROBES, -(-len(actions) // m))):
             yield actions[(np.arange(m) + turn * m) % len(actions)]
 
-    def joint(self, X, Y, context):
-        return np.einsum("ij,ik->ijk", _with_one(Y), X[context]).reshape(len(Y), -1)
-
-    def gram(self, X, Y, context, share):
-        (m, d), Y = X.shape, _with_one(Y)
-        columns = Y.shape[1]
-        gram = np.empty((columns, d, columns, d))
-        for one, other in combinations_with_replacement(range(columns), 2):
-            weight = np.bincount(context, share * Y[:, one] * Y[:, other], m)
-            gram[one, :, other] = gram[other, :, one] = _second_moments(X, weight)
-        return gram.reshape(2 * (columns * d,))
+    def separated(self, Y, share, row_map):
+        Y, (_, weight) = _with_one(Y), row_map.to_contexts(share)
+        return (Y.T @ (Y * share[:, None]))[None], weight[None]
 
     def cost_limits(self, cost, effects):
         largest = float(np.quantile(np.abs(effects[:, :-1]), USUAL))
@@ -491,6 +482,10 @@ class _OneOfMany(Actions):
     def _is_rare(self, logging_mean: np.ndarray, support: float) -> np.ndarray:
         return logging_mean < self.spread(support / self.sizes())
 
+    def separated(self, Y, share, row_map):
+        weights = np.atleast_2d(row_map.to_contexts(share)[0].T)
+        return np.ones((len(weights), 1, 1)), weights
+
     def sort_keys(self, Y):
         return [Y]
 
@@ -565,19 +560,6 @@ class SingleChoice(_OneOfMany):
 
     def loadings(self, Y):
         return sparse.csr_array((np.ones(len(Y)), Y, np.arange(len(Y) + 1)), (len(Y), *self.shape))
-
-    def joint(self, X, Y, context):
-        joint = np.zeros((len(Y), *self.shape, X.shape[1]))
-        joint[np.arange(len(Y)), Y] = X[context]
-        return joint.reshape(len(Y), -1)
-
-    def gram(self, X, Y, context, share):
-        (m, d), [K] = X.shape, self.shape
-        gram = np.zeros((K, d, K, d))
-        for action in range(K):
-            rows = action == Y
-            gram[action, :, action] = _second_moments(X, np.bincount(context[rows], share[rows], m))
-        return gram.reshape(2 * (K * d,))
 
     def most_probable(self, scores):
         """argmax_a u_a, shape (m,), the first of equal ones."""
@@ -669,12 +651,6 @@ class ListedActions(_OneOfMany):
 
     def loadings(self, Y):
         return None
-
-    def joint(self, X, Y, context):
-        return X[self.starts[context] + Y]
-
-    def gram(self, X, Y, context, share):
-        return _second_moments(X, np.bincount(self.starts[context] + Y, share, X.shape[0]))
 
     def most_probable(self, scores):
         """The place of the largest score in each list, shape (m,), the first of equal ones."""
@@ -782,9 +758,3 @@ def _places(starts: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, np.ndarra
 def _with_one(Y: np.ndarray) -> np.ndarray:
     """What costs are linear in, shape (n, q + 1): each label, and last 1, which every action has."""
     return np.column_stack([Y, np.ones(len(Y))])
-
-
-def _second_moments(X: Features, weight: np.ndarray) -> np.ndarray:
-    """Σ weight x xᵀ, dense."""
-    moments = X.T @ (X * weight[:, None])
-    return moments.toarray() if sparse.issparse(moments) else moments

@@ -9,12 +9,8 @@ so that the expectation under a policy is exact.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
-
 import numpy as np
 from scipy import sparse
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..errors import InputError, warn
 from .actions import Actions, actions_of, features_of, kind_of
@@ -22,6 +18,7 @@ from .design import modelled_cost
 from .log import BanditLog
 from .numerics import constructor_repr
 from .policies import LinearPolicy, as_policy, require_same, with_row
+from .ridge import NormalEquations, Preconditioner, preconditioner
 from .scales import column, feature_scales, has_constant, spread
 from .validation import (
     above_zero,
@@ -34,12 +31,11 @@ from .validation import (
 PENALTIES = tuple(10 ** (-k / 2) for k in range(2, 9))
 FOLDS = 4
 NEARLY = 0.1  # times R², by which the squared error may be above the least, relative
-FEW = 500  # coefficients up to which folds are solved by their second moments, if features are dense
-CHUNK = 4096  # rows whose joint features are held at once
-AFFORDABLE = 5e10  # multiplications for a direct solution: some 3 s, and up to 0.5 GB
 STEPS = 2000  # of conjugate gradients
-TOLERANCE = 1e-10  # of the normal equations' residual, relative
-FOLD_TOLERANCE = 1e-4  # enough to compare penalties; far looser, small ones stop early and seem as good as larger ones
+TOLERANCE = 1e-11  # of the solution's error, relative
+FOLD_TOLERANCES = 1e-3, 1e-5  # the same on folds, where squared errors then miss by less; the second if in doubt
+DOUBT = 3  # times the tolerance: squared errors as near to the most that there may be, relative, are in doubt
+NOTABLE = 1e-9  # what the normal equations may miss by, relative
 
 
 class CostModel:
@@ -91,8 +87,7 @@ class CostModel:
 
         With ``action_intercepts`` those of the labels, or of each action, are fitted too, with a penalty, as those of a
         constant feature; without, what is common to all actions alone.
-        The normal equations are solved directly up to some thousand coefficients, beyond by conjugate gradients. Warns
-        where these do not converge.
+        The normal equations are solved by conjugate gradients. Warns where these do not converge.
         """
         log = log.recount(log.count)
         if action_intercepts:
@@ -104,10 +99,11 @@ class CostModel:
             _finite(log.count @ log.cost / log.size),
             _finite(spread(log.cost, log.count)),
         )
-        log = log.derived(X=log.X / scales, cost=(log.cost - mean) / unit)
-        penalty = _choose(log) if isinstance(self.penalty, str) and self.penalty == "auto" else self.penalty
-        self.penalty_ = above_zero(penalty, "penalty")
-        coef = _solution(log, self.penalty_)
+        X = log.X / scales
+        log = log.derived(X=X.tocsr() if sparse.issparse(X) else X, cost=(log.cost - mean) / unit)
+        is_auto, precondition = isinstance(self.penalty, str) and self.penalty == "auto", preconditioner(log)
+        self.penalty_ = above_zero(_choose(log, precondition) if is_auto else self.penalty, "penalty")
+        coef = _solution(log, self.penalty_, precondition)
         self.coef_, self.intercept_ = coef, np.zeros(coef.shape[1:])
         self.add(mean / unit + log.count @ (log.cost - modelled_cost(log, log.X @ coef)) / log.size, log)
         self.coef_ = _finite(unit * self.coef_ / column(scales, log.actions.effect_shape))
@@ -192,145 +188,45 @@ def _require_coefficients(model: CostModel) -> None:
         raise InputError(f"the cost model's intercept_ is {model.intercept_!r}, expected finite, of shape {allowed[1]}")
 
 
-def _choose(log: BanditLog) -> float:
+def _choose(log: BanditLog, precondition: Preconditioner) -> float:
     """The smallest penalty with nearly the least squared error on folds of contexts."""
+    for tolerance in FOLD_TOLERANCES:
+        errors, without = _errors_on_folds(log, precondition, tolerance)
+        explained = max(1 - errors.min() / without, 0) if without > 0 else 0.0
+        most = errors.min() * (1 + NEARLY * explained)
+        if (abs(np.delete(errors, errors.argmin()) - most) > DOUBT * tolerance * most).all():
+            break
+    return min(penalty for penalty, error in zip(PENALTIES, errors, strict=True) if error <= most)
+
+
+def _errors_on_folds(log: BanditLog, precondition: Preconditioner, tolerance: float) -> tuple[np.ndarray, float]:
+    """The squared error of each penalty on contexts held out, and without a model; 0 where there are too few."""
     fold = np.random.default_rng(0).permutation(log.n_contexts)[log.context] % FOLDS
-    size = log.X.shape[1] * int(np.prod(log.actions.effect_shape))
-    by_moments = size <= FEW and not sparse.issparse(log.X)
-    errors, without = (_errors_by_moments if by_moments else _errors_by_gradients)(log, fold)
-    explained = max(1 - errors.min() / without, 0) if without > 0 else 0.0
-    near = errors <= errors.min() * (1 + NEARLY * explained)
-    return min(penalty for penalty, is_near in zip(PENALTIES, near, strict=True) if is_near)
-
-
-def _errors_by_gradients(log: BanditLog, fold: np.ndarray) -> tuple[np.ndarray, float]:
-    """The squared error on the folds of rows, (n,), of each penalty, and without a model, by conjugate gradients."""
     errors, without = np.zeros(len(PENALTIES)), 0.0
     for held in np.unique(fold):
         rows = fold == held
         if rows.all():
             continue
-        equations = _NormalEquations(log, log.count * ~rows)
-
-        def error(missed: np.ndarray, rows: np.ndarray = rows, share: np.ndarray = equations.share) -> float:
-            return (log.count * rows) @ (missed - share @ missed) ** 2
-
-        without += error(log.cost)
-        for i, coef in enumerate(equations.by_gradients(PENALTIES, FOLD_TOLERANCE)):
-            errors[i] += error(log.cost - modelled_cost(log, log.X @ coef))
+        rest, part = (log.recount(log.count * of) for of in (~rows, rows))
+        equations = NormalEquations(rest)
+        without += part.count @ (part.cost - equations.mean_cost) ** 2
+        for i, coef in enumerate(equations.solutions(PENALTIES, precondition, tolerance, STEPS)):
+            missed = part.cost - modelled_cost(part, part.X @ coef) - equations.intercept(coef)
+            errors[i] += part.count @ missed**2
     return errors, without
 
 
-def _errors_by_moments(log: BanditLog, fold: np.ndarray) -> tuple[np.ndarray, float]:
-    """As ``_errors_by_gradients``, from the second moments of (z, c, 1) in each fold, z the joint features of a row."""
-    errors, without = np.zeros(len(PENALTIES)), 0.0
-    of_fold = [_second_moments(log, np.flatnonzero(fold == held)) for held in np.unique(fold)]
-    if len(of_fold) == 1:
-        return errors, without
-    together = sum(of_fold)
-    for held in of_fold:
-        moments = together - held
-        means = moments[-1] / moments[-1, -1]
-        centred = moments / moments[-1, -1] - np.outer(means, means)
-        values, vectors = np.linalg.eigh(centred[:-2, :-2])
-        target = vectors.T @ centred[:-2, -2]
-        solutions = [np.zeros(len(values)), *(vectors @ (target / (values + penalty)) for penalty in PENALTIES)]
-        residuals = [np.append(-coef, [1.0, coef @ means[:-2] - means[-2]]) for coef in solutions]
-        first, *others = [each @ held @ each for each in residuals]
-        without, errors = without + first, errors + np.maximum(others, 0)
-    return errors, without
-
-
-def _second_moments(log: BanditLog, rows: np.ndarray) -> np.ndarray:
-    """Σ count · v vᵀ over some rows, v = (z, c, 1) and z the joint features of action and context."""
-    total = 0.0
-    for part in np.array_split(rows, -(-len(rows) // CHUNK)):
-        joint = log.actions.joint(log.X, log.Y[part], log.context[part])
-        joint = np.column_stack([joint, log.cost[part], np.ones(len(part))])
-        total = total + joint.T @ (joint * log.count[part][:, None])
-    return total
-
-
-def _solution(log: BanditLog, penalty: float) -> np.ndarray:
+def _solution(log: BanditLog, penalty: float, precondition: Preconditioner) -> np.ndarray:
     """B of the ridge regression with an intercept."""
-    equations = _NormalEquations(log, log.count)
-    size = equations.target.size
-    if size**2 * (log.X.shape[0] / 2 + size / 3) <= AFFORDABLE:
-        with suppress(LinAlgError):  # rounding may swallow a penalty
-            return equations.directly(penalty)
-    [coef] = equations.by_gradients([penalty], TOLERANCE)
-    missed = np.linalg.norm(equations.target - equations.product(coef, penalty))
-    if missed > 10 * TOLERANCE * np.linalg.norm(equations.target):
+    equations = NormalEquations(log)
+    [coef] = equations.solutions([penalty], precondition, TOLERANCE, STEPS)
+    missed = equations.missed(_finite(coef), penalty)
+    if missed > NOTABLE:
         warn(
             f"the cost model has not converged: after {STEPS} steps of conjugate gradients its normal equations miss "
-            f"by {missed / np.linalg.norm(equations.target):.2g}; a larger penalty, or fewer features, would help"
+            f"by {missed:.2g}; a larger penalty, or fewer features, would help"
         )
     return coef
-
-
-class _NormalEquations:
-    """Those of the ridge regression with an intercept, (Zᵀ S Z − z̄ z̄ᵀ + λ) B = Zᵀ S (c − c̄).
-
-    A row's z is x for each label that it has, and x once more; or x for its action, or ψ of it. S are the rows' shares,
-    and z̄ and c̄ the means by them.
-    """
-
-    def __init__(self, log: BanditLog, count: np.ndarray):
-        self.log, self.share = log, count / count.sum()
-        self.shape = log.X.shape[1], *log.actions.effect_shape
-        self.target = _finite(self._sums(self._centred(log.cost)))
-
-    def _centred(self, values: np.ndarray) -> np.ndarray:
-        """share (v − v̄) of values v of the rows."""
-        return self.share * (values - self.share @ values)
-
-    def _sums(self, values: np.ndarray) -> np.ndarray:
-        """Σ v z, as B, of values v of the rows."""
-        return (self.log.actions.joined(*self.log.row_map.to_contexts(values)).T @ self.log.X).T
-
-    def product(self, coef: np.ndarray, penalty: float) -> np.ndarray:
-        """The left side at B."""
-        return self._sums(self._centred(modelled_cost(self.log, self.log.X @ coef))) + penalty * coef
-
-    def by_gradients(self, penalties: Sequence[float], tolerance: float) -> np.ndarray:
-        """B for falling penalties by conjugate gradients, (k, d, …), until each residual is relatively so small.
-
-        They are those of the last penalty: the other systems have the same Krylov space, and residuals that are a
-        ``part`` of its own. Source: Jegerlehner 1996, on systems that differ by a multiple of the identity.
-        """
-        above = np.subtract(penalties, penalties[-1])
-        residual = direction = self.target
-        coef, directions = np.zeros((2, len(above), *self.shape))
-        directions += residual
-        part = former = np.ones(len(above))
-        squared = float(np.vdot(residual, residual))
-        enough, last_step, turn = tolerance**2 * squared, 1.0, 0.0
-        for _ in range(STEPS):
-            if not squared > enough:
-                break
-            product = self.product(direction, penalties[-1])
-            step = squared / np.vdot(direction, product)
-            slowed = last_step * former * (1 + step * above) + step * turn * (former - part)
-            part, former = part * former * last_step / slowed, part
-            residual = residual - step * product
-            last_step, last, squared = step, squared, float(np.vdot(residual, residual))
-            turn = squared / last
-            for i in np.flatnonzero(former > 0):  # those of large penalties end in 0
-                ratio = part[i] / former[i]
-                coef[i] += (step * ratio) * directions[i]
-                directions[i] *= turn * ratio**2
-                directions[i] += part[i] * residual
-            direction = directions[-1]
-        return _finite(coef)
-
-    def directly(self, penalty: float) -> np.ndarray:
-        """B by Cholesky's factors; LinAlgError where rounding leaves none."""
-        log, mean = self.log, self._sums(self.share).T.ravel()
-        gram = log.actions.gram(log.X, log.Y, log.context, self.share)
-        gram -= np.outer(mean, mean)
-        gram.ravel()[:: len(mean) + 1] += penalty
-        factors = cho_factor(gram.T, lower=True, overwrite_a=True, check_finite=False)
-        return cho_solve(factors, self.target.T.ravel()).reshape(self.shape[::-1]).T
 
 
 def _finite(values):
