@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from itertools import combinations
 
 import numpy as np
+from scipy import sparse
 
 from ..errors import InputError
 from .numerics import exp
