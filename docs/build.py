@@ -54,7 +54,15 @@ from drcrm.report.theory_figures import FIGURES as THEORY_FIGURES
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.S)
 ROWS = {"metrics": "every run, algorithm and selection", "grids": "every fit"}
-ADDED = ("tilt", *CERTIFICATE, "dr", "dr_bound", "snips_bound", "ls_bound")  # columns that rows of before them lack
+ADDED = (
+    "tilt",
+    *CERTIFICATE,
+    "dr",
+    "dr_bound",
+    "snips_bound",
+    "ls_bound",
+    "improvement_bound",
+)  # columns that rows of before them lack
 THEORY = "theory"
 STUDY_FILES = {".csv": ".csv", "_provenance.json": "/provenance.json"}  # in docs/results, in results/studies
 USUAL_FIGURES = ("replay_count", "ablation")  # of a page, where its experiment has them

@@ -16,22 +16,28 @@ from sklearn.linear_model import LogisticRegression
 from drcrm import BanditLog, CostModel, SoftmaxPolicy
 from drcrm.__main__ import main
 from drcrm.certificates import policy_certificate
+from drcrm.core.learning import STEPS
 from drcrm.core.names import SCORES
 from drcrm.core.support import SUPPORT, SupportedModel
 from drcrm.errors import InputError
+from drcrm.feature_maps import FeatureMap, as_transformer
 from drcrm.pipeline.classifiers import classified, rewarded_weights
-from drcrm.pipeline.files import read_npz, write_npz
+from drcrm.pipeline.files import read_csv, read_npz, write_npz
 from drcrm.pipeline.formats import read_log
+from drcrm.pipeline.truths import read_truth
 
 K = 4
 AXES = "--dataset", "toy", "--seed", 0
 CLICKS = 0.7, 0.2
 SHARES = "--logging-fraction", 0.2, "--heldout-fraction", 0.25
 PEERS = {f"{c}_{w}": (c, w) for c in ("linear", "trees") for w in ("none", "inverse_propensity")}
+TILTED = {"estimate": "dr", "start": "model", "tilt": "auto"}
 FITS = {
     "cips": ["--estimator", "CIPS"],
     "kl_dro": ["--estimator", "KLDRO", "--parameter", "radius", "--grid", 0.01, 0.1],
-    "dr": ["--estimator", "CIPS", "--options", json.dumps({"estimate": "dr", "start": "model", "tilt": "auto"})],
+    "dr": ["--estimator", "CIPS", "--options", json.dumps(TILTED)],
+    "map": ["--estimator", "CIPS", "--options", json.dumps(TILTED | {"features": {"nystroem": 10}})],
+    "safe": ["--estimator", "CIPS", "--options", json.dumps(TILTED | {"safe": True, "context_effects": True})],
 }
 
 
@@ -152,6 +158,23 @@ class TestChain:
         row, (right, wrong) = rows["dr", "snips"], CLICKS
         assert float(row["estimate"]) == pytest.approx((said.value + right) / (right - wrong))
         assert float(row["bound"]) == pytest.approx((said.bound + right) / (right - wrong))
+
+    def test_a_map_is_fitted_to_the_training_contexts_wherever_its_policies_are_used(self, toy, rows):
+        train, _ = read_log(toy / "log.npz")
+        features = FeatureMap(as_transformer({"nystroem": 10}), train.X)
+        X, truth = read_truth(toy / "test.npz")
+        coef = read_npz(toy / "map.npz", ["coef"])["coef"][0]
+        assert coef.shape == (X.shape[1] + 10, K)
+        expected = errors(SoftmaxPolicy(coef).marginals(features(X)), truth.labels)[0]
+        assert float(rows["map", "snips"]["expected_loss"]) == pytest.approx(expected, rel=1e-9)
+
+    def test_safe_candidates_end_with_the_logging_policy(self, toy, rows):
+        fits = read_npz(toy / "safe.npz", ["coef", "step", "ridge", "grid"])
+        assert fits["step"].tolist() == [1, 1, 1, 1, *STEPS, 0]
+        assert np.array_equal(fits["coef"][-1], read_npz(toy / "logging.npz", ["coef"])["coef"])
+        grid = [row for row in read_csv(toy / "grids.csv", []).to_dict("records") if row["algorithm"] == "safe"]
+        assert grid[-1]["improvement_bound"] == 0
+        assert grid[-1]["expected_loss"] == pytest.approx(float(rows["logging", "snips"]["expected_loss"]))
 
     @pytest.mark.parametrize("name", PEERS)
     def test_peers_are_fitted_to_the_rewarded_rows(self, toy, rows, name):
