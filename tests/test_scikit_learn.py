@@ -22,6 +22,7 @@ import drcrm
 from drcrm import CIPS, KLDRO, BanditLog, CostModel, DoublyRobustDRO, ExponentialPolicy, HeldoutScorer, Shrunk
 from drcrm.core.cost_model import action_effects
 from drcrm.core.estimates import DoublyRobust
+from drcrm.core.names import MODELLED
 from drcrm.core.scores import SCORES, HeldoutScores
 from drcrm.core.weights import Clipped
 from drcrm.errors import InputError
@@ -58,8 +59,10 @@ def fit(estimator, log: BanditLog, **known):
 
 def by_hand(name: str, estimator, log: BanditLog) -> float:
     """A held-out score of a fitted estimator, from the core."""
-    effects = action_effects(estimator.cost_model_, log.X, log.actions) if name.startswith("dr") else None
-    return HeldoutScores(log, estimator.clip_, effects)(estimator.coef_)[name]
+    model = estimator.cost_model_ if name in MODELLED else None
+    effects = action_effects(model, log.X, log.actions) if model else None
+    known = model and model.logging_policy
+    return HeldoutScores(log, estimator.clip_, effects, logging_policy=known)(estimator.coef_)[name]
 
 
 def test_score_is_minus_clipped_snips(log, other):

@@ -193,6 +193,9 @@ def test_held_out_scores_are_their_formulas(kind, judged_rows):
     n, clip = count.sum(), 2.0
     clipped, ball = np.minimum(weight, clip), KLBall(norm.ppf(0.95) ** 2 / (2 * n))
     dr = expected + clipped * (cost - modelled)
+    even = choices.eligible / choices.eligible.sum(axis=1, keepdims=True)
+    z0 = (even * (choices.X @ np.reshape(B, (4, 3)))).sum(axis=1)[choices.context]
+    z0 += choices.of_rows(even) / choices.propensity * (cost - modelled)
     formulas = {
         "ips": count @ (weight * cost) / n,
         "clipped_ips": count @ (clipped * cost) / n,
@@ -202,8 +205,10 @@ def test_held_out_scores_are_their_formulas(kind, judged_rows):
         "dr_bound": ball(dr, count)[0],
         "snips_bound": ratio(clipped, cost, count, ball),
         "ls_bound": upper_bound(weight * cost, method="log_smoothing", weights=count),
+        "improvement_bound": ball(expected + weight * (cost - modelled) - z0, count)[0],
     }
-    scores = HeldoutScores(log, clip, action_effects(cost_model(B), log.X, log.actions))(theta)
+    uniform = SoftmaxPolicy(np.zeros_like(theta))
+    scores = HeldoutScores(log, clip, action_effects(cost_model(B), log.X, log.actions), False, uniform)(theta)
     assert scores == pytest.approx(formulas, rel=1e-9)
 
 

@@ -42,6 +42,7 @@ def make(r: Random) -> tuple[str, dict[str, bytes], list[str]]:
             "scores": np.array([[r.choice([arrays.normal(r), math.nan]) for _ in SCORES] for _ in range(k)]),
             "chosen": np.array([r.randint(-1, k - 1) for _ in SCORES]),
             "tilt": np.array([r.choice([math.nan, 1.0])]),
+            **{name: np.array([r.random() for _ in range(k)]) for name in ("ridge", "step")},
         },
     }
     name = r.choice(STEPS)

@@ -120,6 +120,8 @@ def test_coefficients_that_are_none(tmp_path, read, coef, message):
 
 FITS = {
     "grid": [0.1, 1.0],
+    "ridge": [0.0, 1e-3],
+    "step": [1.0, 0.5],
     "coef": np.zeros((2, 3, 4)),
     "iterations": [1, 2],
     "converged": [True, False],
@@ -144,6 +146,8 @@ FITS = {
         ({"scores": np.zeros((2, 2))}, "scores has shape (2, 2), expected (2, 3)"),
         ({"chosen": [0, 1, 2]}, "chosen is 2 in row 2, expected -1 to 1"),
         ({"tilt": 1.0}, "tilt has shape (), expected (1,)"),
+        ({"ridge": [0.0]}, "ridge has shape (1,), expected (2,)"),
+        ({"features": "nystroem"}, "features is 'nystroem', expected a feature map as JSON"),
     ],
 )
 def test_fits_that_are_none(tmp_path, change, message):

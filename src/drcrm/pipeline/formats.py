@@ -102,19 +102,19 @@ def _named(features: np.ndarray) -> dict:
 
 
 def read_fits(path: str | Path, n_scores: int) -> dict[str, np.ndarray]:
-    """Read k fits: grid (k,), coef (k, d, q), iterations, converged (k,), scores (k, s), chosen (s,), tilt (1,).
+    """Read k fits: coef (k, d, q), scores (k, s), chosen (s,), tilt (1,), and by its name what each fit has, (k,).
 
     InputError for another shape or a value out of range; grid, scores and tilt may have NaN.
     """
-    names = ["grid", "coef", "iterations", "converged", "scores", "chosen", "tilt"]
+    names = ["grid", "ridge", "step", "coef", "iterations", "converged", "scores", "chosen", "tilt"]
     fits = read_npz(path, names, optional=["features"])
     with located(path):
         if "features" in fits:
             fits["features"] = _named(fits["features"])
-        for name in ("grid", "coef", "scores", "tilt"):
+        for name in ("grid", "ridge", "step", "coef", "scores", "tilt"):
             fits[name] = as_float(fits[name], name)
         k = fits["grid"].size
-        expected = {"grid": (k,), "scores": (k, n_scores), "tilt": (1,)}
+        expected = {"grid": (k,), "ridge": (k,), "step": (k,), "scores": (k, n_scores), "tilt": (1,)}
         if not k or fits["coef"].shape[:1] != (k,) or fits["coef"].ndim != 3:
             raise InputError(f"grid has {k} values, coef has shape {fits['coef'].shape}, expected one (d, q) for each")
         for name, shape in expected.items():
