@@ -136,7 +136,7 @@ def metrics(toy) -> pd.DataFrame:
 PROTOCOL = {"split_unit": "row", "logging_c": 0.5, "absent_label_score": "logged"}
 PROTOCOL |= {"variance_penalty_scale": "calibrated"}
 LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]
-FIT = ["grid", "coef", "objective", "iterations", "converged", "scores", "chosen", "tilt"]
+FIT = ["ridge", "step", "grid", "coef", "objective", "iterations", "converged", "scores", "chosen", "tilt"]
 
 
 class TestHelp:
