@@ -32,9 +32,9 @@ PENALTIES = tuple(10 ** (-k / 2) for k in range(2, 9))
 FOLDS = 4
 NEARLY = 0.1  # times R², by which the squared error may be above the least, relative
 STEPS = 2000  # of conjugate gradients
-TOLERANCE = 1e-11  # of the solution's error, relative
-FOLD_TOLERANCES = 1e-3, 1e-5  # the same on folds, where squared errors then miss by less; the second if in doubt
-DOUBT = 3  # times the tolerance: squared errors as near to the most that there may be, relative, are in doubt
+TOLERANCE = 1e-12  # of the solution's error, relative
+FOLD_TOLERANCES = 2e-3, 1e-5  # the same on folds: squared errors near the least miss by less; the second if in doubt
+DOUBT = 2  # times the tolerance: squared errors as near to the most that there may be, relative, are in doubt
 NOTABLE = 1e-9  # what the normal equations may miss by, relative
 
 
@@ -189,20 +189,32 @@ def _require_coefficients(model: CostModel) -> None:
 
 
 def _choose(log: BanditLog, precondition: Preconditioner) -> float:
-    """The smallest penalty with nearly the least squared error on folds of contexts."""
+    """The smallest penalty with nearly the least squared error on folds of contexts.
+
+    They are compared once more where it may be another by what squared errors miss by.
+    """
+    penalties = np.array(PENALTIES)
     for tolerance in FOLD_TOLERANCES:
-        errors, without = _errors_on_folds(log, precondition, tolerance)
+        errors, without = _errors_on_folds(log, penalties, precondition, tolerance)
         explained = max(1 - errors.min() / without, 0) if without > 0 else 0.0
-        most = errors.min() * (1 + NEARLY * explained)
-        if (abs(np.delete(errors, errors.argmin()) - most) > DOUBT * tolerance * most).all():
-            break
-    return min(penalty for penalty, error in zip(PENALTIES, errors, strict=True) if error <= most)
+        most, doubt = errors.min() * (1 + NEARLY * explained), DOUBT * tolerance
+        is_least = errors <= errors.min() * (1 + doubt)
+        is_near = (errors <= most * (1 - doubt)) | (is_least & (is_least.sum() == 1))
+        smallest = penalties[is_near].min(initial=np.inf)
+        is_doubtful = (penalties < smallest) & (errors <= most * (1 + doubt))
+        if not is_doubtful.any():
+            return float(smallest)
+        compared = is_least | is_doubtful | (penalties == smallest)
+        penalties, errors = penalties[compared], errors[compared]
+    return float(penalties[errors <= most].min())
 
 
-def _errors_on_folds(log: BanditLog, precondition: Preconditioner, tolerance: float) -> tuple[np.ndarray, float]:
+def _errors_on_folds(
+    log: BanditLog, penalties: np.ndarray, precondition: Preconditioner, tolerance: float
+) -> tuple[np.ndarray, float]:
     """The squared error of each penalty on contexts held out, and without a model; 0 where there are too few."""
     fold = np.random.default_rng(0).permutation(log.n_contexts)[log.context] % FOLDS
-    errors, without = np.zeros(len(PENALTIES)), 0.0
+    errors, without = np.zeros(len(penalties)), 0.0
     for held in np.unique(fold):
         rows = fold == held
         if rows.all():
@@ -210,7 +222,7 @@ def _errors_on_folds(log: BanditLog, precondition: Preconditioner, tolerance: fl
         rest, part = (log.recount(log.count * of) for of in (~rows, rows))
         equations = NormalEquations(rest)
         without += part.count @ (part.cost - equations.mean_cost) ** 2
-        for i, coef in enumerate(equations.solutions(PENALTIES, precondition, tolerance, STEPS)):
+        for i, coef in enumerate(equations.solutions(penalties, precondition, tolerance, STEPS)):
             missed = part.cost - modelled_cost(part, part.X @ coef) - equations.intercept(coef)
             errors[i] += part.count @ missed**2
     return errors, without

@@ -16,6 +16,7 @@ from .log import BanditLog
 from .validation import Features
 
 AFFORDABLE = 5e10  # multiplications for a preconditioner: some seconds
+PASSES = 4  # over the log that a product with eigenvectors may cost
 FACTORS = 10  # times d³ they are for the eigenvectors of a matrix (d, d)
 LEAST = 1e-8  # of the largest eigenvalue: less is no more than that, or rounding would be magnified
 
@@ -94,12 +95,14 @@ def preconditioner(log: BanditLog) -> Preconditioner:
     """Return (R, λ) ↦ P⁻¹ R, P = M ⊗ W + λ, which the left side would be if actions did not depend on contexts.
 
     M are second moments of what rows have of the action, W = Σ w x xᵀ. Where a row has one action, each action has its
-    own W, and P lacks −z̄ z̄ᵀ alone. Their eigenvectors serve all penalties. Where features are too many for them P is
-    √λ, between the least and the largest of a spectrum from λ to some 1.
+    own W, and P lacks −z̄ z̄ᵀ alone. Their eigenvectors serve all penalties. Where features are too many for them, or
+    for so few contexts, P is √λ, between the least and the largest of a spectrum from λ to some 1.
     """
     moments, weights = log.actions.separated(log.Y, log.count / log.size, log.row_map)
     (groups, columns, _), d = moments.shape, log.X.shape[1]
-    if (np.count_nonzero(weights) + FACTORS * groups * d) * d**2 > AFFORDABLE:
+    entries = log.X.nnz if sparse.issparse(log.X) else log.X.size
+    work = (np.count_nonzero(weights) + FACTORS * groups * d) * d**2
+    if work > AFFORDABLE or d**2 > PASSES * entries:
         return lambda residual, penalty: residual / np.sqrt(penalty)
     by_action, actions = np.linalg.eigh(moments)
     by_feature, features = np.linalg.eigh([_second_moments(log.X, weight) for weight in weights])

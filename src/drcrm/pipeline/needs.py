@@ -16,7 +16,7 @@ AROUND = 350  # MB of the two Snakemakes around a step on a cluster, and some mo
 RESERVE = 1.5  # what is asked for each MB and second that a step is expected to take
 ROWS = (20_000, 20_000)  # of a training and a test part of which the configuration does not say it
 NONZEROS = 100  # RCV1 has 76 on average, TMC2007 with 500 words 23
-DIRECT = 5500  # coefficients of a cost model up to which it may be solved directly
+CONDITIONED = 1700  # features up to which the equations of a cost model are preconditioned
 ITERATIONS = 400  # of L-BFGS, on average over a grid
 MOMENT = 10  # seconds of a step of a run that takes some
 MOMENTS = 100  # seconds of tables and figures: some as well, but they read what all runs have left
@@ -103,9 +103,9 @@ def skyline(size: Size) -> Needs:
 
 
 def cost_model(size: Size) -> Needs:
-    """The log, and the matrix of a direct solution with a copy, or the systems and vectors of conjugate gradients."""
-    solution = 16e-6 * size.coefficients**2 if size.coefficients < DIRECT else 220e-6 * size.coefficients
-    return Needs(75 + size.log + solution, 2e-5 * size.coefficients + 1e-6 * size.logged * size.labels)
+    """The log, a copy of its contexts and rows, conjugate gradients' vectors, and the preconditioner."""
+    solution = 280e-6 * size.coefficients + 40e-6 * min(size.features, CONDITIONED) ** 2
+    return Needs(75 + 1.5 * size.log + solution, 2e-5 * size.coefficients + 1e-6 * size.logged * size.labels)
 
 
 def fit(size: Size) -> Needs:
