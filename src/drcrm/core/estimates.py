@@ -58,20 +58,13 @@ class Estimate(ABC):
         the fourth result, are where searches inside begin: see ``Risk.evaluate``.
         """
 
-    @abstractmethod
-    def z(self, weight: np.ndarray, expected: np.ndarray | None) -> np.ndarray:
-        """Return z of each row, (n,), whose mean is the estimate: of two policies, their difference is a paired one."""
-
 
 class InversePropensity(Estimate):
     """ips."""
 
     def evaluate(self, risk, weight, slope, expected, guess):
-        value, worst, guess = risk.evaluate(self.z(weight, expected), self.share, self.size, guess)
+        value, worst, guess = risk.evaluate(self.cost * weight, self.share, self.size, guess)
         return value, worst * (self.cost * slope), None, guess
-
-    def z(self, weight, expected):
-        return self.cost * weight
 
 
 class SelfNormalised(Estimate):
@@ -93,11 +86,6 @@ class SelfNormalised(Estimate):
         worst = worst * (self.cost - value)
         worst *= slope
         return value, worst / total if total > 0 else np.zeros(len(weight)), None, guess
-
-    def z(self, weight, expected):
-        """v̂ + w (c − v̂): that of dr with a model that says v̂ of every action, which ``evaluate`` divides by w̄."""
-        ratio = self.share @ (weight * self.cost) / (self.share @ weight)
-        return ratio + weight * (self.cost - ratio)
 
     def _worst_ratio(
         self, risk: Risk, weight: np.ndarray, mean: float, guess
@@ -152,13 +140,10 @@ class DoublyRobust(Estimate):
         self.context = context
 
     def evaluate(self, risk, weight, slope, expected, guess):
-        value, worst, guess = risk.evaluate(self.z(weight, expected), self.share, self.size, guess)
-        return value, worst * (self.residual * slope), np.bincount(self.context, worst, len(expected)), guess
-
-    def z(self, weight, expected):
         z = expected[self.context]
         z += weight * self.residual
-        return z
+        value, worst, guess = risk.evaluate(z, self.share, self.size, guess)
+        return value, worst * (self.residual * slope), np.bincount(self.context, worst, len(expected)), guess
 
 
 class DirectMethod(Estimate):
@@ -170,14 +155,10 @@ class DirectMethod(Estimate):
     def __init__(self, cost, count, modelled=None, context=None):
         super().__init__(cost, count)
         self.share = np.bincount(context, self.share)
-        self.context = context
 
     def evaluate(self, risk, weight, slope, expected, guess):
         value, worst, guess = risk.evaluate(expected, self.share, self.size, guess)
         return value, None, worst, guess
-
-    def z(self, weight, expected):
-        return expected[self.context]
 
 
 ESTIMATES = {"ips": InversePropensity, "snips": SelfNormalised, "dr": DoublyRobust, "dm": DirectMethod}
