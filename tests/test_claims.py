@@ -115,6 +115,35 @@ def test_the_headlines():
     assert said("docs/beyond.md", "by clipped SNIPS it closes #, #, # and # %") == [round(each) for each in by_snips]
 
 
+def test_one_action_of_many():
+    def errors(name: str, *suffixes: str) -> list[float]:
+        """Of pendigits and satimage, in %, of the experiments one after the other."""
+        return [
+            round(100 * losses(f"single_choice{suffix}", data, name, "dr_bound").mean(), 1)
+            for suffix in suffixes
+            for data in ("pendigits", "satimage")
+        ]
+
+    page = "docs/limits.md"
+    ball, without, cips = (errors(name, "_sharp") for name in ("kl_dro_dr", "logging", "cips"))
+    sharp = (
+        "KL-DRO with DR ends at # on pendigits, where π0 has #, and at # on satimage, where π0 has #. "
+        "CIPS ends at # and #"
+    )
+    assert said(page, sharp) == [ball[0], without[0], ball[1], without[1], *cips]
+    soft = "at η = ¼ KL-DRO with DR has # on pendigits and # on satimage, CIPS # and #"
+    assert said(page, soft) == [*errors("kl_dro_dr", "_soft"), *errors("cips", "_soft")]
+    trees = np.reshape(errors("importance_weighted_trees", "_soft", "", "_sharp"), (3, 2))
+    every = "are best on pendigits, # to #, and on satimage, # to #"
+    assert said(page, every) == [end for of in trees.T for end in (of.min(), of.max())]
+    names = ("importance_weighted_trees", "importance_weighted", "logging", "kl_dro_dr")
+    clicks = (
+        "the same trees end at # on pendigits and # on satimage, their linear kin at # and #, as π0 at # and #. "
+        "KL-DRO with DR has # and #"
+    )
+    assert said(page, clicks) == [each for name in names for each in errors(name, "_clicks_soft")]
+
+
 def test_the_made_sets():
     close = lambda name, by="dr_bound", metric="expected_loss": [  # noqa: E731
         closed(data, name, metric, "made", by, 10) for data in MADE
