@@ -35,6 +35,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from snakemake.utils import update_config
 
+from drcrm.core.names import MODELLED
 from drcrm.errors import InputError, located
 from drcrm.pipeline import lookups
 from drcrm.pipeline.columns import CERTIFICATE, COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
@@ -54,15 +55,7 @@ from drcrm.report.theory_figures import FIGURES as THEORY_FIGURES
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.S)
 ROWS = {"metrics": "every run, algorithm and selection", "grids": "every fit"}
-ADDED = (
-    "tilt",
-    *CERTIFICATE,
-    "dr",
-    "dr_bound",
-    "snips_bound",
-    "ls_bound",
-    "improvement_bound",
-)  # columns that rows of before them lack
+ADDED = ("tilt", *CERTIFICATE, *MODELLED, "snips_bound", "ls_bound")  # columns that rows of before them lack
 THEORY = "theory"
 STUDY_FILES = {".csv": ".csv", "_provenance.json": "/provenance.json"}  # in docs/results, in results/studies
 USUAL_FIGURES = ("replay_count", "ablation")  # of a page, where its experiment has them

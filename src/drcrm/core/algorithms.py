@@ -134,9 +134,8 @@ class Algorithm:
     grid : sequence of k floats
         Its values; none without.
     options : mapping
-        Values of the estimator's other parameters; ``estimate``, ``weight`` with ``weight.NAME``, ``start``,
-        ``tilt``, ``support``, ``safe``,
-        ``context_effects``, ``features``.
+        Values of the estimator's other parameters; ``estimate``, ``weight`` with ``weight.NAME``, ``start``, ``tilt``,
+        ``support``, ``context_effects``, ``safe``; and ``features``, which whoever calls ``learn`` applies.
     """
 
     estimator: str

@@ -146,9 +146,17 @@ def learn(
         more = _safer(objectives, candidates, algorithm.robust_end, known, limits)
         candidates += more
         scores = np.vstack([scores, *(_scores(scorer, each) for each in more)])
+    grid_fit = _grid_fit(candidates, scores, algorithm.robust_end, shift, tilt)
+    return Learned(grid_fit, objectives, origin, clip, cost_model)
+
+
+def _grid_fit(
+    candidates: list[Candidate], scores: np.ndarray, robust_end: str, shift: float, tilt: float | None
+) -> GridFit:
+    """Candidates as arrays, their objectives moved by ``shift``, and which of them each score chooses."""
     values = np.array([each.value for each in candidates])
-    chosen = [choose(column, values, algorithm.robust_end) for column in scores.T]
-    grid_fit = GridFit(
+    chosen = [choose(column, values, robust_end) for column in scores.T]
+    return GridFit(
         grid=values,
         ridge=np.array([each.ridge for each in candidates]),
         step=np.array([each.step for each in candidates]),
@@ -160,7 +168,6 @@ def learn(
         chosen=np.array([-1 if index is None else index for index in chosen]),
         tilt=np.array([np.nan if tilt is None else tilt]),
     )
-    return Learned(grid_fit, objectives, origin, clip, cost_model)
 
 
 def _cost_model(

@@ -77,7 +77,9 @@ def uses_cost_model(config: Mapping, name: str) -> bool:
     """Whether an experiment's fits or its scores take a cost model."""
     experiment = config["experiments"][name]
     options = [config["algorithms"][each]["options"] for each in all_algorithms(config, name)]
-    modelled = any(each.get("estimate") in ("dr", "dm") or each.get("start") == "model" for each in options)
+    modelled = any(
+        each.get("estimate") in ("dr", "dm") or each.get("start") == "model" or each.get("safe") for each in options
+    )
     return modelled or any(score in MODELLED for score in experiment["selection"])
 
 
