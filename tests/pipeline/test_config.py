@@ -15,6 +15,7 @@ from snakemake.utils import update_config
 
 from drcrm.core.divergences import NAMED
 from drcrm.errors import InputError
+from drcrm.pipeline import lookups
 from drcrm.pipeline.config import complete, left_out, project_config
 from drcrm.pipeline.lookups import all_algorithms, all_runs, is_classifier, run_algorithms, shown_algorithms
 from drcrm.roles import PAPERS
@@ -184,6 +185,13 @@ class TestShipped:
             assert found["options"].keys() <= {"variance"}
         variances = [algorithms[name]["options"]["variance"] for name in ("akl_crm", "akl_crm_sum")]
         assert variances == ["mean", "sum"]
+
+    @pytest.mark.parametrize(("options", "expected"), [({}, False), ({"safe": True}, True), ({"estimate": "dm"}, True)])
+    def test_which_experiments_need_a_cost_model(self, options, expected):
+        config = complete(SHIPPED, SCHEMA)
+        config["algorithms"]["own"] = {"estimator": "CIPS", "label": "own", "options": options}
+        config["experiments"]["demo"] |= {"algorithms": ["own"], "selection": ["snips"]}
+        assert lookups.uses_cost_model(config, "demo") == expected
 
     def test_the_algorithms_beyond_the_papers(self):
         algorithms = complete(SHIPPED, SCHEMA)["algorithms"]
