@@ -43,7 +43,7 @@ from drcrm.pipeline.config import complete
 from drcrm.pipeline.files import atomic, read_csv, write_text
 from drcrm.pipeline.lookups import caption_words, planned
 from drcrm.report import documents
-from drcrm.report.families import Family, error_by_sharpness
+from drcrm.report.families import Family, loss_against_sharpness
 from drcrm.report.families import page as family_page
 from drcrm.report.figure_data import DatasetResults
 from drcrm.report.figures import FIGURES, overview
@@ -65,7 +65,11 @@ FAMILIES = {  # pages of several experiments, NAME and each NAME_…, and the al
     "single_choice": (
         *("cips", "kl_dro", "snips", "dm", "dr", "kl_dro_dr"),
         *("importance_weighted", "importance_weighted_trees"),
-    )
+    ),
+    "sharpness": (
+        *("cips", "kl_dro", "norm_poem", "exponential_smoothing_anchored", "weighted_likelihood"),
+        *("dm", "kl_dro_dr_plain", "kl_dro_dr", "kl_dro_dr_map"),
+    ),
 }
 
 
@@ -238,7 +242,7 @@ def write_family_figures() -> None:
     """Draw the figure of each family's page."""
     for family in families().values():
         with matplotlib.rc_context(RC):
-            write_figure(error_by_sharpness(family), Path(family.link).name, dpi=150)
+            write_figure(loss_against_sharpness(family), Path(family.link).name, dpi=150)
 
 
 def write_figure(figure: Figure, file: str, dpi: int | None = None) -> None:

@@ -22,8 +22,8 @@ from pathlib import Path
 from drcrm.errors import InputError
 from drcrm.kernels import choose_kernels
 
-OF_RUNS = ("choices", "limits", "pessimism", "rounding")
-OF_SAMPLES = ("coverage", "kinds", "policy_coverage")
+OF_RUNS = ("choices", "limits", "pessimism", "rounding", "small_logs", "support")
+OF_SAMPLES = ("coverage", "kinds", "policy_coverage", "sharp_coverage")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -9,10 +9,16 @@ import numpy as np
 
 from drcrm.core.cost_model import CostModel
 from drcrm.core.log import BanditLog
-from drcrm.core.policies import ExponentialPolicy
-from drcrm.pipeline.formats import read_contexts, read_log, read_policy
+from drcrm.core.policies import ExponentialPolicy, LinearPolicy, SoftmaxPolicy, policy_of
+from drcrm.pipeline.formats import read_log, read_policy
+from drcrm.pipeline.steps import generator
 from drcrm.pipeline.steps.cost_model import read_cost_model
-from drcrm.simulation.losses import expected_hamming
+from drcrm.pipeline.truths import read_truth
+from drcrm.simulation.replay import replay
+from drcrm.simulation.split import heldout_rows
+from drcrm.simulation.truth import CERTAIN, Rates, Truth
+
+HELD_OUT = 0.25  # of the rows of a run that is logged again
 
 
 @dataclass(frozen=True)
@@ -25,25 +31,43 @@ class Run:
     resources: Path
     train: BanditLog
     heldout: BanditLog
-    logging: ExponentialPolicy
+    logging: ExponentialPolicy | SoftmaxPolicy
     model: CostModel
     X: object
-    labels: np.ndarray
+    truth: Truth
+
+    @property
+    def labels(self) -> np.ndarray:
+        """What the test set says of its contexts."""
+        return self.truth.labels
 
     def loss(self, coef: np.ndarray) -> float:
-        """Return the expected Hamming loss on the test set of the policy with Θ, (d, q)."""
-        return expected_hamming(ExponentialPolicy(coef), self.X, self.labels)
+        """Return the expected loss on the test set of the policy with Θ, (d, …)."""
+        return self.truth.losses(policy_of(self.truth.actions, coef), self.X)["expected_loss"]
+
+    def logged_again(
+        self, sharpness: float, replays: int = 1, contexts: int | None = None, click_rates: Rates = CERTAIN
+    ) -> tuple[BanditLog, BanditLog, LinearPolicy]:
+        """The training and the held-out part of another log, and the π0 that logged it, its scores times η.
+
+        Of all training contexts, or some that are drawn. A quarter of the rows is held out; with one action of K there
+        are clicks.
+        """
+        X, truth = read_truth(self.resources / "train.npz")
+        policy = policy_of(truth.actions, sharpness * self.logging.coef)
+        if contexts is not None:
+            drawn = np.sort(generator(self.dataset, self.seed, "small logs").permutation(X.shape[0])[:contexts])
+            X, truth = X[drawn], truth[drawn]
+        rates = click_rates if truth.labels.ndim == 1 else CERTAIN
+        rng, click_rng = (generator(self.dataset, self.seed, name) for name in ("replay", "clicks"))
+        log = replay(policy, X, truth, replays, rng, rates, click_rng)
+        held = heldout_rows(log.size, HELD_OUT, generator(self.dataset, self.seed, "heldout"))
+        return log.recount(~held), log.recount(held), policy
 
 
 def read_run(folder: Path, resources: Path, dataset: str, seed: int) -> Run:
     """Read a run from the folder of its log and that of its data set."""
-    return Run(
-        dataset,
-        seed,
-        folder,
-        resources,
-        *read_log(folder / "log.npz"),
-        read_policy(folder.parent / "logging.npz"),
-        read_cost_model(folder / "cost_model.npz"),
-        *read_contexts(resources / "test.npz"),
-    )
+    X, truth = read_truth(resources / "test.npz")
+    logging = read_policy(folder.parent / "logging.npz", truth.actions)
+    model = read_cost_model(folder / "cost_model.npz")
+    return Run(dataset, seed, folder, resources, *read_log(folder / "log.npz"), logging, model, X, truth)

@@ -32,7 +32,7 @@ from drcrm.report.comparisons import interval
 SIZES = (100, 316, 1000, 3162, 10_000, 31_623)
 CONTEXTS = 20_000  # on which policies are compared
 LOGGING = "logging"
-ALGORITHMS = {"cips": CIPS(clip=None), "doubly_robust_dro": DoublyRobustDRO("auto", clip=None)}
+ALGORITHMS = {"cips": CIPS(clip=None), "doubly_robust_dro": DoublyRobustDRO("auto", clip=None, safe=False)}
 
 
 class LabelVectors:

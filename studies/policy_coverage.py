@@ -76,7 +76,7 @@ def best(digits: Digits) -> pd.DataFrame:
 def learned(digits: Digits) -> pd.DataFrame:
     """Certificates of a policy that was learned from another log."""
     log = digits.log()
-    fit = DoublyRobustDRO().fit(
+    fit = DoublyRobustDRO(safe=False).fit(
         log.X, log.Y, propensity=log.propensity, cost=log.cost, context=log.context, logging_policy=digits.logging
     )
     return certified(digits, {"learned": fit.policy_}, fit.cost_model_)

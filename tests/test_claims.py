@@ -131,11 +131,21 @@ def test_one_action_of_many():
         "CIPS ends at # and #"
     )
     assert said(page, sharp) == [ball[0], without[0], ball[1], without[1], *cips]
+    on_letter = [
+        round(100 * losses("single_choice_sharp", "letter", name, "dr_bound").mean(), 1)
+        for name in ("kl_dro_dr", "logging", "cips")
+    ]
+    assert said(page, "On letter it is # for KL-DRO with DR, # for π0 and # for CIPS") == on_letter
     soft = "at η = ¼ KL-DRO with DR has # on pendigits and # on satimage, CIPS # and #"
     assert said(page, soft) == [*errors("kl_dro_dr", "_soft"), *errors("cips", "_soft")]
     trees = np.reshape(errors("importance_weighted_trees", "_soft", "", "_sharp"), (3, 2))
     every = "are best on pendigits, # to #, and on satimage, # to #"
     assert said(page, every) == [end for of in trees.T for end in (of.min(), of.max())]
+    trees = [
+        round(100 * losses(f"single_choice{suffix}", "letter", "importance_weighted_trees", "dr_bound").mean(), 1)
+        for suffix in ("_soft", "", "_sharp")
+    ]
+    assert said(page, "On letter they have # to #") == [min(trees), max(trees)]
     names = ("importance_weighted_trees", "importance_weighted", "logging", "kl_dro_dr")
     clicks = (
         "the same trees end at # on pendigits and # on satimage, their linear kin at # and #, as π0 at # and #. "
@@ -294,3 +304,195 @@ def test_the_curvature_that_lemma_1_bears():
     assert all(limit(2, delta) >= 1 - delta for delta in (0.5, 0.05, 1e-3, 1e-9))
     assert limit(2.2, 1e-9) < 1 - 1e-9
     assert round(limit(8, 0.05), 3) == said("docs/theory.md", "its limit at δ = 0.05 is #. At")[0]
+
+
+ETAS = {"¼": "sharpness_soft", "1": "sharpness", "4": "sharpness_sharp", "16": "sharpness_sharper"}
+SHARP_SETS = ["scene", "yeast", "satimage", "pendigits"]
+
+
+def sharp(eta: str, data: str, algorithm: str, selection: str = "dr_bound") -> pd.Series:
+    return losses(ETAS[eta], data, algorithm, selection)
+
+
+def test_support_by_the_sharpness_of_the_logging_policy():
+    page = "docs/support.md"
+    printed = lambda value, data: round(value, 2) if data in SHARP_SETS[:2] else round(100 * value, 1)  # noqa: E731
+    mean = lambda eta, data, name: printed(sharp(eta, data, name).mean(), data)  # noqa: E731
+    named = {
+        "π0": "logging",
+        "CIPS": "cips",
+        r"believed everywhere \(`kl_dro_dr_plain`\)": "kl_dro_dr_plain",
+        r"with support \(`kl_dro_dr_support`\)": "kl_dro_dr_support",
+        r"and context effects \(`kl_dro_dr`\)": "kl_dro_dr",
+        r"and a feature map \(`kl_dro_dr_map`\)": "kl_dro_dr_map",
+    }
+    cells = r" \| ".join(["# · # · # · #"] * 4)
+    for label, name in named.items():
+        stated = said(page, rf"\| {label} \| {cells} \|")
+        assert stated == [mean(eta, data, name) for data in SHARP_SETS for eta in ETAS], name
+    supervised = [losses("sharpness", data, "skyline", "dr_bound", "greedy_loss").mean() for data in SHARP_SETS]
+    assert said(page, r"linear with all labels, greedy \| # \| # \| # \| # \|") == [
+        printed(value, data) for value, data in zip(supervised, SHARP_SETS, strict=True)
+    ]
+    first = (
+        "it ends at an expected loss of # on Scene, where π0 has #, and at # % errors on pendigits, where π0 has #. "
+        "With `support`, the default, the same fit ends at # and # %"
+    )
+    assert said(page, first) == [
+        *(mean("16", "scene", name) for name in ("kl_dro_dr_plain", "logging")),
+        *(mean("16", "pendigits", name) for name in ("kl_dro_dr_plain", "logging")),
+        *(mean("16", data, "kl_dro_dr_support") for data in ("scene", "pendigits")),
+    ]
+
+
+def test_what_support_context_effects_and_the_ball_bring():
+    page = "docs/support.md"
+
+    def less(eta: str, data: str, name: str, other: str) -> tuple[float, float]:
+        of = sharp(eta, data, other) - sharp(eta, data, name)
+        return of.mean(), of.sem()
+
+    with_support = {
+        (eta, data): less(eta, data, "kl_dro_dr_support", "kl_dro_dr_plain") for eta in "¼1" for data in SHARP_SETS
+    }
+    gained = with_support.pop(("1", "satimage"))
+    [most] = said(page, "the difference is at most # either way")
+    assert round(max(abs(mean) for mean, _ in with_support.values()), 4) == most
+    assert said(page, "satimage at η = 1, where it gains # ± #") == [round(each, 3) for each in gained]
+    effects = [
+        less(eta, data, "kl_dro_dr", "kl_dro_dr_support")
+        for eta, data in (("1", "scene"), ("1", "yeast"), ("4", "yeast"))
+    ]
+    assert said(page, "gain # ± # on Scene and # ± # on Yeast at η = 1, # ± # on Yeast at η = 4") == pytest.approx(
+        [each for of in effects for each in of], abs=6e-4
+    )
+    assert all(less(eta, "scene", "kl_dro_dr", "kl_dro_dr_support")[0] < 0 for eta in ("4", "16"))
+    assert said(page, "and # ± # lower on Yeast at η = 4") == [
+        round(each, 3) for each in less("4", "yeast", "dr", "kl_dro_dr")
+    ]
+    assert said(page, "weighted likelihood is ahead by # ± # on pendigits at η = ¼") == [
+        round(each, 3) for each in less("¼", "pendigits", "weighted_likelihood", "kl_dro_dr")
+    ]
+
+
+def test_certificates_and_safe_choices_by_the_sharpness_of_the_logging_policy():
+    page = "docs/support.md"
+    found = {
+        eta: rows(name)[lambda of: of["bound"].notna() & (of["selection"] == "dr_bound")] for eta, name in ETAS.items()
+    }
+    holds = lambda of: round(100 * (of["bound"] >= of["expected_loss"]).mean(), 1)  # noqa: E731
+    assert said(page, "of all algorithms, # % hold: #, #, # and # % at η = ¼, 1, 4, 16") == [
+        holds(pd.concat(found.values())),
+        *map(holds, found.values()),
+    ]
+    assert said(page, "at η = 4 on Scene # % of all algorithms hold") == [holds(found["4"].query("dataset == 'scene'"))]
+    family = [
+        "kl_dro_dr",
+        "kl_dro_dr_map",
+        "kl_dro_dr_safe",
+        "dr",
+        "dm",
+        "chi2_dro_dr",
+        "kl_dro_dr_plain",
+        "kl_dro_dr_support",
+    ]
+    doubly = [found[eta][found[eta]["algorithm"].isin(family)] for eta in ("4", "16")]
+    assert said(page, "Of the doubly robust algorithms # and # % do at η = 4 and 16") == [*map(holds, doubly)]
+    kept = []
+    for eta, name in ETAS.items():
+        grids = pd.read_csv(ROOT / f"docs/results/{name}_grids.csv.gz").query("algorithm == 'kl_dro_dr_safe'")
+        shares = []
+        for data in SHARP_SETS:
+            chosen, logging = (sharp(eta, data, of, "improvement_bound") for of in ("kl_dro_dr_safe", "logging"))
+            assert (chosen <= logging + 1e-9).all()
+            least = grids[grids["dataset"] == data].groupby("seed")["expected_loss"].min()
+            shares.append((logging - chosen).sum() / (logging - least).sum())
+        kept.append(round(100 * np.mean(shares)))
+    assert said(page, "It keeps #, #, # and # % of the best candidate's gain") == kept
+
+
+def test_other_ways_to_distrust_a_model():
+    """The table of differences to support as it is, at η = 4 and 16."""
+    found = pd.read_csv(ROOT / "docs/results/support.csv").set_index(["dataset", "sharpness", "seed"]).sort_index()
+    usual = found[(found["method"] == "support") & (found["value"] == 0.05)]["expected_loss"]
+
+    def more(method: str, value: float, data: str, eta: int) -> float:
+        of = found[
+            (found["method"] == method) & (found["value"].isna() if np.isnan(value) else found["value"] == value)
+        ]
+        return (of["expected_loss"] - usual)[data, eta].dropna().mean()
+
+    named = {
+        "believed everywhere": ("plain", np.nan),
+        **{f"τ = {value:g}": ("support", value) for value in (0.002, 0.01, 0.2, 0.5)},
+        "supported actions alone": ("eligible", 0.05),
+        **{f"{value:g} standard errors": ("pessimistic", value) for value in (4, 8, 16)},
+        "switch at 30": ("switch", 30),
+        **{f"normalised, λ = {value}": ("normalised", value) for value in (10, 100)},
+    }
+    for label, (method, value) in named.items():
+        of = SHARP_SETS[2:] if method in ("eligible", "pessimistic") else SHARP_SETS
+        cells = r" \| ".join([*["–"] * (4 - len(of)), *["# · #"] * len(of)])
+        stated = said("docs/support.md", rf"\| {label} \| {cells} \|")
+        expected = [more(method, value, data, eta) for data in of for eta in (4, 16)]
+        units = [1 if data in SHARP_SETS[:2] else 100 for data in of for _ in range(2)]
+        digits = [2 if unit == 1 else 1 for unit in units]
+        assert stated == [round(u * each, d) for u, each, d in zip(units, expected, digits, strict=True)], label
+    assert said("docs/support.md", "costs # on Scene at η = 1 too") == [round(more("support", 0.5, "scene", 1), 2)]
+    assert said("docs/support.md", "the largest loss is # more, on Scene") == [
+        round(more("support", 0.2, "scene", 4), 2)
+    ]
+
+
+def test_small_and_noisy_logs():
+    found = pd.read_csv(ROOT / "docs/results/small_logs.csv")
+    found = found.assign(got=found["logging"] - found["expected_loss"], gain=found["logging"] - found["least"])
+    setting = ["dataset", "sharpness", "contexts"]
+    assert found.groupby(setting).ngroups == 56
+    assert (found.groupby(setting)["seed"].nunique() == 10).all()
+
+    def of(name: str, by: str = "dr_bound") -> pd.DataFrame:
+        return found[(found["algorithm"] == name) & (found["selection"] == by)]
+
+    def worse(rows: pd.DataFrame) -> dict:
+        """By setting the mean difference to π0, where it is significantly above 0."""
+        tests = {
+            key: stats.ttest_1samp(-part["got"], 0, alternative="greater").pvalue if part["got"].std() else 1
+            for key, part in rows.groupby(setting)
+        }
+        return {key: -rows.groupby(setting)["got"].mean()[key] for key, p in tests.items() if p < 0.05}
+
+    def kept(rows: pd.DataFrame) -> int:
+        return round(100 * rows["got"].sum() / rows["gain"].sum())
+
+    named = {
+        r"believed everywhere \(`kl_dro_dr_plain`\)": of("kl_dro_dr_plain"),
+        r"with support \(`kl_dro_dr`\)": of("kl_dro_dr"),
+        r"safe candidates \(`kl_dro_dr_safe`\), by `dr_bound`": of("kl_dro_dr_safe"),
+        r"safe candidates \(`kl_dro_dr_safe`\), by `improvement_bound`": of("kl_dro_dr_safe", "improvement_bound"),
+    }
+    page = "docs/support.md"
+    for label, rows_ in named.items():
+        small, large = (rows_[(rows_["contexts"] >= 3000) == several] for several in (False, True))
+        assert said(page, rf"\| {label} \| # \| # % · # % \|") == [len(worse(rows_)), kept(small), kept(large)], label
+    assert said(page, r"\| CIPS \| # \|") == [len(worse(of("cips")))]
+    safe = of("kl_dro_dr_safe", "improvement_bound")
+    assert said(page, "# of # logs end above it") == [(safe["got"] < -1e-6).sum(), len(safe)]
+    large = safe[safe["contexts"] >= 3000]
+    assert said(page, "it keeps # % of all gains, which are mostly those at η ≤ 1: #, #, # and # %") == [
+        kept(large),
+        *(kept(part) for _, part in large.groupby("sharpness")),
+    ]
+    losses_of = found[found["selection"] == "dr_bound"].pivot_table(
+        index=[*setting, "seed"], columns="algorithm", values="expected_loss"
+    )
+    ball = (losses_of["kl_dro_dr"] - losses_of["dr"]).groupby(setting).agg(["mean", "sem"])
+    ahead, behind = ((sign * ball["mean"] > 2 * ball["sem"]).sum() for sign in (-1, 1))
+    assert said(page, "the ball is ahead by two standard errors in # of # settings, and behind in #") == [
+        ahead,
+        56,
+        behind,
+    ]
+    few = worse(of("kl_dro_dr"))
+    assert set(few) == {("pendigits", 1, 300), ("pendigits", 4, 300), ("satimage", 4, 300), ("pendigits", 4, 1000)}
+    assert said(page, "by # to # points") == [round(100 * end(few.values()), 1) for end in (min, max)]

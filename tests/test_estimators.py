@@ -149,6 +149,15 @@ def test_the_limit_of_weighted_likelihood_is_an_imitation(log):
     assert blunt.coef_ == pytest.approx(imitation(Design(log, trains=True)), abs=0.02)
 
 
+def test_a_likelihood_that_is_sharp_is_that_of_the_best_rows(log):
+    """e^{−βc} itself would be beyond the range of numbers."""
+    best = log.recount(np.where(log.cost == log.cost.min(), log.count, 0))
+    sharp, alone = fit(WeightedLikelihood(sharpness=1e4), log), fit(WeightedLikelihood(sharpness=0.0), best)
+    assert sharp.log_prob(log.X[log.context], log.Y) == pytest.approx(
+        alone.log_prob(log.X[log.context], log.Y), rel=0.05, abs=0.05
+    )
+
+
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize(
     ("name", "estimate"), [(name, each) for name in sorted(ESTIMATORS) for each in ESTIMATORS[name].estimates]
@@ -157,7 +166,7 @@ def test_every_estimate_is_lowered_from_every_start(name, estimate, start, count
     """``objective_`` is ``off_policy_value`` of the learned policy, and less than that of the start."""
     log, logging_policy = counted, random_policy(0, scale=0.25)
     model = CostModel(0.01).fit_log(log)
-    estimator = getattr(drcrm, name)(estimate=estimate, start=start, tilt="auto", clip=4.0)
+    estimator = getattr(drcrm, name)(estimate=estimate, start=start, tilt="auto", clip=4.0, context_effects=False)
     fit(estimator, log, logging_policy=logging_policy, cost_model=model)
     design = Design(log, trains=True)
     begun, tilt = start_coef(start, design, logging_policy, model.coef_, "auto")
@@ -176,7 +185,7 @@ def test_every_estimate_is_lowered_from_every_start(name, estimate, start, count
 @pytest.mark.parametrize("estimate", ["ips", "snips", "dr"])
 def test_every_weight_is_learned_with(weight, estimate, counted):
     model, ball = CostModel(0.01).fit_log(counted), drcrm.risks.KLBall(0.05)
-    estimator = fit(KLDRO(0.05, weight=weight, estimate=estimate), counted, cost_model=model)
+    estimator = fit(KLDRO(0.05, weight=weight, estimate=estimate, context_effects=False), counted, cost_model=model)
     found = off_policy_value(estimator.policy_, counted, estimate, ball, weight, cost_model=model)
     assert estimator.objective_ == pytest.approx(found, rel=1e-9)
     assert estimator.n_iter_ > 0
@@ -280,13 +289,20 @@ def test_a_radius_from_theory(estimator, curvature, counted):
 
 def test_what_is_recommended_is_the_doubly_robust_ball_from_a_tilted_start(counted, random_policy):
     known = {"logging_policy": random_policy(0, scale=0.25)}
-    recommended = fit(DoublyRobustDRO(), counted, **known)
+    recommended = fit(DoublyRobustDRO(safe=False), counted, **known)
     spelt = fit(KLDRO(0.01, estimate="dr", start="model", tilt="auto"), counted, **known)
     assert np.array_equal(recommended.coef_, spelt.coef_)
     assert recommended.tilt_ == spelt.tilt_ > 0
-    assert set(recommended.get_params()) == {"radius", "confidence", *SHARED}
+    assert set(recommended.get_params()) == {
+        "radius",
+        "confidence",
+        "safe",
+        "validation_fraction",
+        "random_state",
+        *SHARED,
+    }
     assert np.array_equal(fit(clone(recommended), counted, **known).coef_, recommended.coef_)
-    assert fit(DoublyRobustDRO(), counted).tilt_ > 0  # of an imitation
+    assert fit(DoublyRobustDRO(safe=False), counted).tilt_ > 0  # of an imitation
 
 
 @pytest.mark.parametrize("estimate", ESTIMATES)
@@ -380,7 +396,7 @@ def test_a_penalty_that_cannot_be_calibrated_is_an_error(cost):
         (LogSmoothing(2.0), {"cost": [-1.0, 3.0]}, "logarithmic smoothing at λ = 2 is of costs below 1/λ; the large"),
         (WeightedLikelihood(estimate="dr"), {}, "estimate is 'dr', expected one of 'ips'"),
         (WeightedLikelihood(weight=Implicit(1)), {}, "WeightedLikelihood has no weight: it is a likelihood of the"),
-        (WeightedLikelihood(1e4), {}, "sharpness 10000 is too large for a cost of -1"),
+        (WeightedLikelihood(1e308), {"cost": [-10.0, 0.0]}, r"sharpness 1e\+308 is too large for a cost of -10"),
         (CIPS(weight="heavy"), {}, r"weight is 'heavy', expected 'clipped' or a weight such as Implicit\(0.1\)"),
         (CIPS(weight="implicit"), {}, "weight is 'implicit', expected 'clipped' or a weight"),
         (CIPS(start="there"), {}, "start is 'there', expected one of 'zero', 'logging', 'model', 'imitation'"),
@@ -508,8 +524,9 @@ def test_an_intercept_is_a_constant_column(name, form, log, random_policy):
     """The logging policy and the cost model are of contexts without it, and so is everything that is fitted."""
     policy, without = random_policy(0, scale=0.25), log.X[:, :-1]
     known = {"logging_policy": ExponentialPolicy(policy.coef[:-1], policy.coef[-1])}
-    estimator = fit(getattr(drcrm, name)(fit_intercept=True), log, form(without), **known)
-    spelt = fit(getattr(drcrm, name)(), log, logging_policy=policy)
+    plain = {"safe": False} if name == "DoublyRobustDRO" else {}
+    estimator = fit(getattr(drcrm, name)(fit_intercept=True, **plain), log, form(without), **known)
+    spelt = fit(getattr(drcrm, name)(**plain), log, logging_policy=policy)
     assert (*estimator.coef_.shape, *estimator.intercept_.shape) == (3, 2, 2)
     assert estimator.n_features_in_ == 3
     assert np.vstack([estimator.coef_, estimator.intercept_]) == pytest.approx(spelt.coef_, rel=1e-6, abs=1e-8)
@@ -537,7 +554,7 @@ def test_an_intercept_of_the_logging_policy_is_not_dropped(log):
 
 def test_the_objective_of_a_fit_with_an_intercept_is_its_off_policy_value(log):
     X = log.X[:, :-1]
-    estimator = fit(KLDRO(0.05, estimate="dr", fit_intercept=True), log, X)
+    estimator = fit(KLDRO(0.05, estimate="dr", fit_intercept=True, context_effects=False), log, X)
     narrow = BanditLog(X, log.Y, log.propensity, log.cost, log.context)
     for given in ({"support": 0.05}, {"cost_model": estimator.cost_model_}):
         found = off_policy_value(estimator, narrow, "dr", drcrm.risks.KLBall(0.05), **given)

@@ -47,9 +47,9 @@ def test_a_fit_with_a_map_is_a_fit_to_the_mapped_contexts():
     assert np.array_equal(both[:, :3], X)
     assert (both[:, 3:] ** 2).sum() == pytest.approx((X**2).sum(), rel=1e-12)
     logging = SoftmaxPolicy(np.random.default_rng(0).normal(size=(3, 3)) / 3)
-    given = DoublyRobustDRO(features=SQUARES).fit(X, A, **rows, logging_policy=logging)
+    given = DoublyRobustDRO(features=SQUARES, safe=False).fit(X, A, **rows, logging_policy=logging)
     padded = SoftmaxPolicy(np.vstack([logging.coef, np.zeros((3, 3))]))
-    spelt = DoublyRobustDRO().fit(both, A, **rows, logging_policy=padded)
+    spelt = DoublyRobustDRO(safe=False).fit(both, A, **rows, logging_policy=padded)
     assert np.array_equal(given.coef_, spelt.coef_)
     assert np.array_equal(given.predict_proba(X), spelt.predict_proba(both))
     test, B, more, _ = ring(seed=1)
@@ -129,6 +129,6 @@ def test_what_is_no_map():
     ):
         with pytest.raises(InputError, match=message.replace("(", r"\(").replace("{", r"\{").replace(".", r"\.")):
             DoublyRobustDRO(features=features).fit(X, A, **rows)
-    found = DoublyRobustDRO(features=SQUARES).fit(X, A, **rows)
+    found = DoublyRobustDRO(features=SQUARES, safe=False).fit(X, A, **rows)
     with pytest.raises(InputError, match="the logging policy has features of its own"):
         DoublyRobustDRO().fit(X, A, **rows, logging_policy=found.policy_)

@@ -61,8 +61,8 @@ def by_hand(name: str, estimator, log: BanditLog) -> float:
     """A held-out score of a fitted estimator, from the core."""
     model = estimator.cost_model_ if name in MODELLED else None
     effects = action_effects(model, log.X, log.actions) if model else None
-    known = model and model.logging_policy
-    return HeldoutScores(log, estimator.clip_, effects, logging_policy=known)(estimator.coef_)[name]
+    known = {"logging_policy": model.logging_policy, "is_imitated": model.is_imitated} if model else {}
+    return HeldoutScores(log, estimator.clip_, effects, **known)(estimator.coef_)[name]
 
 
 def test_score_is_minus_clipped_snips(log, other):
@@ -77,7 +77,7 @@ def test_score_is_minus_clipped_snips(log, other):
 
 @pytest.mark.parametrize("name", SCORES)
 def test_a_scorer_is_minus_its_held_out_score(name, log, other):
-    estimator = fit(DoublyRobustDRO(), log)
+    estimator = fit(DoublyRobustDRO(safe=False), log)
     found = HeldoutScorer(name)(estimator, other.X, other.Y, **rows(other))
     assert found == -by_hand(name, estimator, other)
     assert found == estimator.score(other.X, other.Y, **rows(other), by=name)
@@ -152,7 +152,7 @@ def test_without_routing_a_search_ends_in_one_clear_line(log):
 def test_scorers_and_what_a_fit_knows_go_through_searches(routed, log):
     """A cost model per fold, a logging policy, several scores, and a pipeline that scales."""
     policy = ExponentialPolicy(np.zeros((4, 2)))
-    robust = DoublyRobustDRO(tol=1e-4)
+    robust = DoublyRobustDRO(tol=1e-4, safe=False)
     search = GridSearchCV(robust, {"radius": RADII}, scoring=HeldoutScorer("dr_bound"), error_score="raise")
     fit(search, log, logging_policy=policy)
     best = fit(clone(robust).set_params(**search.best_params_), log, logging_policy=policy)
@@ -185,7 +185,7 @@ def test_the_cost_model_of_a_fit_is_kept(log):
     model = CostModel(0.1).fit_log(log)
     assert fit(KLDRO(), log, cost_model=model).cost_model_.model is model
     assert fit(KLDRO(), log).cost_model_ is None
-    assert fit(DoublyRobustDRO(), log).cost_model_.model.coef_ == pytest.approx(
+    assert fit(DoublyRobustDRO(safe=False), log).cost_model_.model.coef_ == pytest.approx(
         CostModel().fit_log(log).coef_, rel=1e-9
     )
 
@@ -225,13 +225,13 @@ def test_names_of_an_earlier_fit_are_forgotten(log, frame):
 
 
 def test_a_scaler_takes_the_constant_away_and_an_intercept_brings_it_back(routed, log):
-    scaled = make_pipeline(StandardScaler(), DoublyRobustDRO(fit_intercept=True))
+    scaled = make_pipeline(StandardScaler(), DoublyRobustDRO(fit_intercept=True, safe=False))
     fit(scaled, log)
     X = np.column_stack([StandardScaler().fit_transform(log.X)[:, :-1], np.ones(len(log.X))])
-    spelt = DoublyRobustDRO().fit(X, log.Y, **rows(log))
+    spelt = DoublyRobustDRO(safe=False).fit(X, log.Y, **rows(log))
     assert scaled.predict_proba(log.X) == pytest.approx(spelt.predict_proba(X), rel=1e-6)
     with pytest.warns(UserWarning, match="set fit_intercept=True"):
-        fit(make_pipeline(StandardScaler(), DoublyRobustDRO()), log)
+        fit(make_pipeline(StandardScaler(), DoublyRobustDRO(safe=False)), log)
 
 
 def test_tags_say_what_is_taken():

@@ -267,8 +267,8 @@ def test_a_search_chooses_the_radius_with_the_best_score(kind, routed, once):
 @kinds
 def test_all_scorers_go_through_cross_validation(kind, routed, once):
     X, Y, rows = searched(kind, once[kind])
-    scoring = {name: HeldoutScorer(name) for name in SCORES}
-    found = cross_validate(DoublyRobustDRO(tol=1e-4), X, Y, params=rows, scoring=scoring, cv=3, error_score="raise")
+    scoring, plain = {name: HeldoutScorer(name) for name in SCORES}, DoublyRobustDRO(tol=1e-4, safe=False)
+    found = cross_validate(plain, X, Y, params=rows, scoring=scoring, cv=3, error_score="raise")
     assert all(np.isfinite(found[f"test_{name}"]).all() for name in SCORES)
 
 
@@ -276,10 +276,10 @@ def test_all_scorers_go_through_cross_validation(kind, routed, once):
 def test_a_pipeline_scales_before_it(kind, routed, once):
     given = once[kind]
     X, Y, rows = searched(kind, given)
-    scaled = make_pipeline(StandardScaler(), DoublyRobustDRO(fit_intercept=True))
+    scaled = make_pipeline(StandardScaler(), DoublyRobustDRO(fit_intercept=True, safe=False))
     scaled.fit(X, Y, **rows)
     standard = np.column_stack([StandardScaler().fit_transform(X)[:, :-1], np.ones(len(X))])
-    spelt = DoublyRobustDRO().fit(standard, Y, **rows)
+    spelt = DoublyRobustDRO(safe=False).fit(standard, Y, **rows)
     known = offered(kind, given)
     found = scaled[-1].predict_proba(StandardScaler().fit_transform(X), **known)
     assert found == pytest.approx(spelt.predict_proba(standard, **known), rel=1e-4, abs=1e-7)
@@ -296,7 +296,7 @@ def test_actions_that_do_not_occur_are_known_by_their_number(choices):
     assert (narrow.coef_.shape, wide.coef_.shape) == ((4, 2), (4, 6))
     assert wide.predict_proba(given.X).sum(axis=1) == pytest.approx(1, rel=1e-12)
     assert wide.coef_[:, 2:] == pytest.approx(np.repeat(wide.coef_[:, 2:3], 4, axis=1), abs=1e-6)
-    robust = DoublyRobustDRO().fit(given.X, given.A[few], **rows, n_actions=6)
+    robust = DoublyRobustDRO(safe=False).fit(given.X, given.A[few], **rows, n_actions=6)
     assert robust.n_iter_ > 0
     assert robust.objective_ < np.mean(rows["cost"])
     by_mask = KLDRO().fit(given.X, given.A[few], **rows, eligible=np.ones((80, 6), dtype=bool))
@@ -317,9 +317,10 @@ def test_one_action_alone_is_always_taken(name):
     """K = 1, and lists of one action each: nothing can be learned, and it is said."""
     X, rows = np.ones((12, 1)), {"propensity": np.ones(12), "cost": -np.arange(12.0)}
     lists = ActionLists(np.random.default_rng(7).normal(size=(12, 2)), np.arange(13))
+    plain = {"safe": False} if name == "DoublyRobustDRO" else {}
     for given, known in ((X, {"n_actions": 1}), (lists, {})):
         with pytest.warns(ConvergenceWarning, match=f"{name} ends where it began"):
-            estimator = getattr(drcrm, name)().fit(given, np.zeros(12, dtype=int), **rows, **known)
+            estimator = getattr(drcrm, name)(**plain).fit(given, np.zeros(12, dtype=int), **rows, **known)
         assert estimator.predict_proba(given).ravel() == pytest.approx(1, rel=1e-14)
         assert estimator.predict(given).tolist() == [0] * 12
         assert estimator.log_prob(given, np.zeros(12, dtype=int)) == pytest.approx(0, abs=1e-14)
@@ -330,7 +331,7 @@ def test_a_thousand_actions(restricted):
     """200 rows of 1000 actions: most are never logged. The learned policy costs less than π0 by its own estimate."""
     given = logged(Choices.drawn(8, contexts=200, passes=1, actions=1000, restricted=restricted))
     kind = "eligible" if restricted else "single"
-    estimator = fit(DoublyRobustDRO(tol=1e-3), kind, given)
+    estimator = fit(DoublyRobustDRO(tol=1e-3, safe=False), kind, given)
     proba = estimator.predict_proba(given.X, **offered(kind, given))
     assert proba.sum(axis=1) == pytest.approx(1, rel=1e-10)
     assert (proba[~given.eligible] == 0).all()
@@ -352,7 +353,7 @@ def test_costs_that_are_all_equal_teach_nothing(kind, choices):
     given = choices[kind]
     X, Y, known = fitted_to(kind, given)
     rows = {**given.rows, "cost": np.full(len(Y), -2.0)}
-    for estimator in (KLDRO(estimate="snips"), DoublyRobustDRO()):
+    for estimator in (KLDRO(estimate="snips"), DoublyRobustDRO(safe=False)):
         with pytest.warns(ConvergenceWarning, match="ends where it began: all costs are equal"):
             estimator.fit(X, Y, **rows, **known)
         assert np.isfinite(estimator.coef_).all()

@@ -14,9 +14,11 @@ import pytest
 import yaml
 from workflows import jobs, snakemake, write_config
 
+from drcrm import BanditLog, CostModel
 from drcrm.core.design import Design
 from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_objectives
+from drcrm.core.policies import SoftmaxPolicy
 from drcrm.core.risks import KLBall
 
 ROOT = Path(__file__).parents[1]
@@ -186,3 +188,93 @@ def test_choices_are_compared_by_run_and_counted_where_worse_than_the_logging_po
     found = imported("pessimism").table(pd.DataFrame(rows)).loc[("a", "ls_bound")]
     assert found["difference"] == 0.5
     assert (found["loss"], found["worse than π0"], found["choices"]) == (2.75, 1, 2)
+
+
+def test_what_is_kept_of_a_gain_and_what_is_worse_than_the_logging_policy(imported):
+    """On one setting by 2 and 3 of a gain of 10, on the other 1 to 2 above π0's loss."""
+    rows = [
+        {
+            **{"dataset": "a", "seed": seed, "sharpness": eta, "contexts": size, "algorithm": "kl_dro_dr_safe"},
+            **{"selection": "improvement_bound", "expected_loss": 20 + more, "logging": 20.0, "least": 10.0},
+        }
+        for eta, size, by_seed in ((1, 300, (-2, -3)), (4, 3000, (1, 1.1)))
+        for seed, more in enumerate(by_seed)
+    ]
+    small_logs = imported("small_logs")
+    found = small_logs.table(pd.DataFrame(rows)).set_index("sharpness")
+    assert found["difference"].tolist() == pytest.approx([-2.5, 1.05])
+    assert found["kept"].tolist() == pytest.approx([0.25, -0.105])
+    assert (found["p"] < small_logs.LEVEL).tolist() == [False, True]
+    text = small_logs.summary(pd.DataFrame(rows))
+    assert "significantly worse than π0, of 2 settings" in text
+    assert text.splitlines()[-1].split()[-2:] == ["0.25", "-0.11"]
+
+
+def test_a_small_log_has_its_contexts_once(imported, tmp_path):
+    small_logs, write_npz = imported("small_logs"), imported("drcrm.pipeline.files").write_npz
+    rng = np.random.default_rng(0)
+    X, classes = rng.normal(size=(80, 2)), rng.integers(0, 3, 80)
+    for part in ("train", "test"):
+        write_npz(tmp_path / f"{part}.npz", X=X, labels=classes, n_actions=np.array(3))
+    known = {"dataset": "toy", "seed": 0, "folder": tmp_path, "resources": tmp_path, "train": None, "heldout": None}
+    policy = SoftmaxPolicy(rng.normal(size=(3, 3)))
+    run = imported("finished").Run(**known, logging=policy, model=None, X=X, truth=None)
+    train, heldout, sharper = run.logged_again(4, 1, 40, (0.7, 0.2))
+    assert (train.size, heldout.size) == (30, 10)
+    assert (train.recount(train.count).n_contexts, heldout.recount(heldout.count).n_contexts) == (30, 10)
+    assert sharper.coef == pytest.approx(4 * policy.coef)
+    certain, _, _ = run.logged_again(4, 1, 40, (1, 0))
+    assert np.array_equal(certain.Y, train.Y)
+    assert not np.array_equal(certain.cost, train.cost)
+    found = list(
+        small_logs.rows(
+            run,
+            {"safe": {"estimator": "CIPS", "options": {"estimate": "dr", "start": "model", "safe": True}}},
+            sizes=[40, 500],
+            sharpness=[1],
+            click_rates=(0.7, 0.2),
+        )
+    )
+    assert [(each["contexts"], each["all"]) for each in found[::2]] == [(40, False), (80, True)]
+    assert all(each["least"] <= each["expected_loss"] for each in found)
+
+
+@pytest.fixture
+def choices():
+    """A log of one action of three, and the π0 that logged it."""
+    rng = np.random.default_rng(4)
+    X = np.column_stack([rng.normal(size=(60, 2)), np.ones(60)])
+    policy = SoftmaxPolicy(2 * rng.normal(size=(3, 3)))
+    A = policy.sample(X, random_state=1)
+    cost = -(rng.random(60) < 0.5).astype(float)
+    return BanditLog(X, A, np.exp(policy.log_prob(X, A)), cost, n_actions=3), policy
+
+
+def test_the_standard_error_of_a_modelled_cost_is_that_of_its_regression(imported, choices):
+    log, _ = choices
+    model = CostModel(0.01).fit_log(log)
+    doubted = imported("support").Pessimistic.of(model, log, 2.0).action_effects(log.X, log.actions)
+    residual = log.cost - model.effects(log.X)[np.arange(60), log.Y]
+    for action in range(3):
+        rows = log.X[action == log.Y]
+        inverse = np.linalg.inv(rows.T @ rows + 60 * 0.01 * np.diag(abs(log.X).max(axis=0) ** 2))
+        error = np.sqrt(np.einsum("ij,jk,ik->i", log.X, inverse, log.X) * np.mean(residual**2))
+        assert doubted[:, action] == pytest.approx(model.effects(log.X)[:, action] + 2 * error, rel=1e-9)
+
+
+def test_other_ways_to_distrust_a_model(imported, choices):
+    log, policy = choices
+    support = imported("support")
+    kept = support.restricted(log, policy)
+    probability = policy.marginals(log.X)
+    assert kept.size == (probability[np.arange(60), log.Y] >= 0.05 / 3).sum()
+    assert np.array_equal(kept.actions.eligible, (probability >= 0.05 / 3)[np.unique(log.context)][: kept.n_contexts])
+    value, slope = support.Switch(3.0)(np.log([0.2, 0.9]), np.log([0.1, 0.1]))
+    assert value == pytest.approx([2, 0])
+    assert slope == pytest.approx([2, 0])
+    design = Design(log, CostModel(0.01).fit_log(log).effects(log.X), trains=True)
+    objective = support.Normalised(Objective(design, KLBall(0.01), None, "dr"), 5.0)
+    coef, step = np.random.default_rng(0).normal(size=(2, 9))
+    _, gradient = objective(coef)
+    ends = [objective(coef + sign * 1e-6 * step)[0] for sign in (1, -1)]
+    assert (ends[0] - ends[1]) / 2e-6 == pytest.approx(gradient @ step, rel=1e-5)

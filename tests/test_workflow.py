@@ -479,6 +479,7 @@ def test_a_file_of_one_class_a_row_is_a_config_entry(tmp_path):
     assert reruns == {"replay": 1, "cost_model": 1, "fit": 3, "classify": 2, "evaluate": 1, "collect": 1}
 
 
+@pytest.mark.slow
 def test_deleted_files_come_back_the_same(finished, config, tmp_path_factory):
     work = copied(finished, tmp_path_factory.mktemp("deleted"))
     before = contents(work)

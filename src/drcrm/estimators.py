@@ -1,5 +1,6 @@
 """The algorithms as scikit-learn estimators."""
 
+import math
 from dataclasses import KW_ONLY, dataclass, replace
 from inspect import cleandoc
 from typing import ClassVar
@@ -11,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from .core.algorithms import ESTIMATORS, Algorithm
+from .core.context_effects import as_context_effects
 from .core.divergences import Divergence
-from .core.learning import Learned, learn
+from .core.learning import IMPROVEMENT, Learned, learn
 from .core.log import BanditLog
 from .core.names import MODELLED, SCORES
 from .core.optimiser import why_flat
@@ -20,11 +22,22 @@ from .core.policies import LinearPolicy, policy_of
 from .core.scales import beyond_reason, far_from_zero, has_constant
 from .core.scores import HeldoutScores
 from .core.support import SUPPORT
-from .core.validation import above_zero, one_of, truth_value, whole_number, zero_to_one
+from .core.validation import above_zero, inside_zero_to_one, one_of, truth_value, whole_number, zero_to_one
 from .core.weights import CLIPPED, Weight, as_weight
 from .errors import InputError, warn
 from .feature_maps import FeatureMap, as_transformer
 from .scorers import require_routing
+
+LEAST_CONTEXTS, LEAST_ROWS = 10, 30  # held out: with fewer, noise passed for an improvement more often than 0.05
+
+
+def as_generator(random_state, name: str) -> np.random.Generator:
+    """Return the generator of a seed; InputError for what is none."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError, OverflowError):
+        expected = "a whole number ≥ 0, a numpy Generator or None"
+        raise InputError(f"{name} is {random_state!r}, expected {expected}") from None
 
 
 @dataclass(eq=False, repr=False)
@@ -47,9 +60,10 @@ class CounterfactualEstimator(BaseEstimator):
         τ: where π0 takes an action with less than τ of the uniform policy's probability, or gives a label a value with
         less than τ/2, the cost model is not believed, and the action is dear: see :mod:`drcrm.core.support`. 0 believes
         it everywhere.
-    context_effects : bool
+    context_effects : bool or "auto"
         Whether, under "dr" and "dm", the cost model of the contexts fitted to has what their own rows say beyond their
-        features: see :mod:`drcrm.core.context_effects`.
+        features: see :mod:`drcrm.core.context_effects`. "auto" has them with label vectors, where they were measured
+        to pay.
     clip : "auto", float ≥ 1, or None
         M, at which weights are clipped where they are "clipped": by default the 90th over the 10th percentile of the
         logged propensities and at least e; None does not clip.
@@ -74,7 +88,7 @@ class CounterfactualEstimator(BaseEstimator):
     intercept_ : array (q,), (K,) or ()
         0 without ``fit_intercept``.
     objective_ : float
-        The minimised risk.
+        The minimised risk: under "dr" and "dm" with context effects, if there are any.
     clip_ : float or None
         The M that was used.
     tilt_ : float or None
@@ -106,7 +120,7 @@ class CounterfactualEstimator(BaseEstimator):
     start: str = "zero"
     tilt: float | str = 1.0
     support: float = SUPPORT
-    context_effects: bool = False
+    context_effects: bool | str = "auto"
     clip: float | str | None = "auto"
     fit_intercept: bool = False
     features: object = None
@@ -115,7 +129,7 @@ class CounterfactualEstimator(BaseEstimator):
 
     _CHECKS: ClassVar = {
         "support": zero_to_one,
-        "context_effects": truth_value,
+        "context_effects": as_context_effects,
         "fit_intercept": truth_value,
         "max_iter": whole_number,
         "tol": above_zero,
@@ -126,9 +140,9 @@ class CounterfactualEstimator(BaseEstimator):
         super().__init_subclass__(**options)
         shared = cleandoc(super(cls, cls).__doc__ or "").partition("----------\n")[2]
         if cls.__doc__:
-            own = cleandoc(cls.__doc__)
+            own, _, attributes = cleandoc(cls.__doc__).partition("\n\nAttributes\n----------")
             heading = "" if "\nParameters\n" in own else "\n\nParameters\n----------"
-            cls.__doc__ = f"{own}{heading}\n{shared}"
+            cls.__doc__ = f"{own}{heading}\n{shared}{attributes}"
 
     def fit(
         self,
@@ -179,26 +193,28 @@ class CounterfactualEstimator(BaseEstimator):
         algorithm = self._algorithm()
         self._require("fit", Y=Y, propensity=propensity, cost=cost)
         algorithm.criteria()  # what is wrong with the parameters is said before the log is read
-        log = BanditLog(X, Y, propensity, cost, context, count, n_actions, eligible)
-        log = log.recount(log.count)
-        log.actions.check_varied(log.Y)
-        if self.fit_intercept and not log.actions.has_intercept:
-            raise InputError(f"fit_intercept is True, expected False for {log.actions}: it would change nothing")
-        log, _ = log.merged()
-        features, seen = None, log
+        given = BanditLog(X, Y, propensity, cost, context, count, n_actions, eligible)
+        seen = given.recount(given.count)
+        seen.actions.check_varied(seen.Y)
+        if self.fit_intercept and not seen.actions.has_intercept:
+            raise InputError(f"fit_intercept is True, expected False for {seen.actions}: it would change nothing")
+        held = self._held_out(given)
+        parts = [given.recount(given.count * part) for part in (~held, held)] if held.any() else [seen]
+        log, heldout = ([part.merged()[0] for part in parts] + [None])[:2]
+        features = None
         if self.features is not None:
             features = FeatureMap(as_transformer(self.features), log.X)
-            log = log.derived(X=features(log.X))
+            log, heldout = (part and part.derived(X=features(part.X)) for part in (log, heldout))
             logging_policy, cost_model = features.padded(logging_policy), features.widened(cost_model)
         limits = {"clip": self.clip, "max_iter": self.max_iter, "tol": self.tol}
         with threadpool_limits(1, "blas"):  # with more threads small products take many times as long
             learned = learn(
-                log, algorithm, None, logging_policy, cost_model, intercept=bool(self.fit_intercept), **limits
+                log, algorithm, heldout, logging_policy, cost_model, intercept=bool(self.fit_intercept), **limits
             )
         validate_data(self, X, skip_check_array=True)
-        self._keep(log, learned, features)
+        self._keep(log, learned, features, held)
         self._warn_of_what_it_saw(seen)
-        self._warn_of_how_it_ended(log, learned)
+        self._warn_of_how_it_ended(log, heldout, learned)
         return self
 
     def score(
@@ -231,9 +247,9 @@ class CounterfactualEstimator(BaseEstimator):
         log = log.derived(X=self.policy_.mapped(log.X))
         scored = replace(self.cost_model_, support=self.support or SUPPORT, features=None) if modelled else None
         effects = scored.action_effects(log.X, log.actions) if modelled else None
-        clip = np.inf if self.clip_ is None else self.clip_
+        policy = (scored.logging_policy, scored.is_imitated) if modelled else ()
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            scores = HeldoutScores(log, clip, effects, True, scored and scored.logging_policy)(self.policy_.stacked)
+            scores = HeldoutScores(log, self.clip_, effects, True, *policy)(self.policy_.stacked)
         return -scores[by]
 
     @property
@@ -300,21 +316,31 @@ class CounterfactualEstimator(BaseEstimator):
         self._actions.bind(X)
         validate_data(self, X, skip_check_array=True, reset=False)
 
-    def _keep(self, log: BanditLog, learned: Learned, features: FeatureMap | None) -> None:
+    def _held_out(self, log: BanditLog) -> np.ndarray:
+        """Which rows are held out, for a choice among candidates, a mask (n,)."""
+        return np.zeros(len(log.Y), dtype=bool)
+
+    def _chosen(self, learned: Learned) -> int:
+        """Which candidate is chosen."""
+        return 0
+
+    def _keep(self, log: BanditLog, learned: Learned, features: FeatureMap | None, held: np.ndarray) -> None:
         """Set the fitted attributes."""
         self.features_ = features
         fits, self._actions = learned.fits, log.actions.of_effects(log.actions.effect_shape)
-        self.coef_, self.intercept_ = fits.coef[0], np.zeros(fits.coef.shape[2:])
+        chosen = self._chosen(learned)
+        fitted = chosen if fits.step[chosen] == 1 else 0
+        self.coef_, self.intercept_ = fits.coef[chosen], np.zeros(fits.coef.shape[2:])
         if self.fit_intercept:
             self.coef_, self.intercept_ = self.coef_[:-1], self.coef_[-1]
         self.clip_, model = learned.clip, learned.cost_model
         self.cost_model_ = model and replace(model, features=features)
         self.tilt_ = None if np.isnan(fits.tilt[0]) else float(fits.tilt[0])
-        self.objective_ = float(fits.objective[0])
-        self.n_iter_ = int(fits.iterations[0])
-        self.converged_ = bool(fits.converged[0])
+        self.objective_ = float(fits.objective[chosen])
+        self.n_iter_ = int(fits.iterations[fitted])
+        self.converged_ = bool(fits.converged[fitted])
 
-    def _warn_of_how_it_ended(self, log: BanditLog, learned: Learned) -> None:
+    def _warn_of_how_it_ended(self, log: BanditLog, heldout: BanditLog | None, learned: Learned) -> None:
         """Warn of a fit that did not converge, or did not move."""
         name = type(self).__name__
         if not self.converged_:
@@ -409,16 +435,102 @@ class DoublyRobustDRO(KLDRO):
     ``DoublyRobustDRO().fit(X, Y, propensity=p, cost=c, logging_policy=π0)``; without ``logging_policy`` an imitation of
     the log is tilted. X should have a constant feature, and features of like scale.
 
+    It is safe by default: a share of the contexts is held out. The candidates are the fit to the rest, fits with a
+    ridge towards π0, steps of a part of the way from π0 to the fit, and π0 itself, the given one or an imitation of the
+    log. That one is kept whose cost less that of π0 has the least upper bound by the rows held out, the score
+    "improvement_bound", of those that are shown to be better, tested in a fixed sequence: see
+    :func:`drcrm.core.scores.shown_better`; π0, with a warning, where none is. Nothing is fitted again to all rows:
+    what is returned is what was tested. The tests hold as the rows held out grow in number, for the contexts that were
+    logged, and if a ``cost_model`` that is given was made from other rows. Where hardly any row held out has a weight
+    they are the cost model's word. Without ``logging_policy`` candidates are compared with the logged costs, and what
+    the rows show to be missing counts at the largest; but the π0 that is kept where none is better is the imitation.
+
     It is not to be trusted where overlap is poor (a propensity near 0 for actions that matter: look at the effective
     sample size of the learned policy on rows held out), and gains little where the cost is far from what its model
     presumes, additive over labels, or linear in x for each action: compare it there with ``KLDRO(estimate="ips")`` by a
     held-out score.
+
+    Parameters
+    ----------
+    safe : bool
+        Whether contexts are held out to choose by; without, the plain fit to all rows is returned, be it better or not.
+    validation_fraction : float in (0, 1)
+        Share of the contexts that are held out, each with all of its rows; rounded up. Where that is fewer than 10, or
+        fewer than 30 rows, which could show nothing, none are held out and π0 is kept.
+    random_state : int, Generator or None
+        Which contexts are held out: by default the same in every fit to the same log; None draws anew each time.
+
+    Attributes
+    ----------
+    improvement_bound_ : float or None
+        Upper bound of the cost of what was kept less that of π0, one-sided at 0.95 for one policy. That what was kept
+        is better errs in at most one log of twenty; by how much is optimistic, as the least of several bounds: take a
+        certificate with ``choices=n_candidates_``. 0 where that is π0, None without ``safe``.
+    step_ : float
+        How far what was kept is on the way from π0 to a fit: 1 for a fit, 0 for π0. Below 1 ``n_iter_`` and
+        ``converged_`` are those of the plain fit.
+    ridge_ : float
+        The ridge of the fit that was kept, in units of the costs' deviation, or 0; it is in ``objective_``.
+    n_candidates_ : int
+        How many there were, π0 among them; 1 where nothing was held out. A certificate by the rows held out has so many
+        ``choices``.
+    heldout_ : integer array
+        Which rows of the given log were held out: a ``BanditLog`` with ``count`` 0 elsewhere is of them.
     """
 
     _: KW_ONLY
     estimate: str = "dr"
     start: str = "model"
     tilt: float | str = "auto"
+    safe: bool = True
+    validation_fraction: float = 0.25
+    random_state: object = 0
+
+    _CHECKS: ClassVar = {
+        **KLDRO._CHECKS,
+        "safe": truth_value,
+        "validation_fraction": inside_zero_to_one,
+        "random_state": as_generator,
+    }
+
+    def _algorithm(self) -> Algorithm:
+        algorithm = super()._algorithm()
+        return replace(algorithm, options={**algorithm.options, "safe": bool(self.safe)})
+
+    def _held_out(self, log: BanditLog) -> np.ndarray:
+        held = np.zeros(log.n_contexts, dtype=bool)
+        if self.safe:
+            contexts = np.unique(log.context[log.count > 0])
+            shuffled = as_generator(self.random_state, "random_state").permutation(contexts)
+            n = min(math.ceil(self.validation_fraction * len(shuffled) - 1e-9), len(shuffled) - 1)
+            held[shuffled[:n]] = True
+        rows = held[log.context]
+        return rows & (held.sum() >= LEAST_CONTEXTS) & (log.count[rows].sum() >= LEAST_ROWS)
+
+    def _chosen(self, learned: Learned) -> int:
+        """The candidate that is shown to be better, if one is; else π0."""
+        return int(learned.fits.chosen[IMPROVEMENT]) if self.safe else 0
+
+    def _keep(self, log: BanditLog, learned: Learned, features: FeatureMap | None, held: np.ndarray) -> None:
+        super()._keep(log, learned, features, held)
+        fits, chosen = learned.fits, self._chosen(learned)
+        self.step_, self.ridge_ = float(fits.step[chosen]), float(fits.ridge[chosen])
+        self.n_candidates_, self.heldout_ = len(fits.step) if held.any() else 1, np.flatnonzero(held)
+        self.improvement_bound_ = None
+        if self.safe:
+            self.improvement_bound_ = float(fits.scores[chosen, IMPROVEMENT]) if self.step_ else 0.0
+
+    def _warn_of_how_it_ended(self, log: BanditLog, heldout: BanditLog | None, learned: Learned) -> None:
+        super()._warn_of_how_it_ended(log, heldout, learned)
+        if not self.safe or self.step_:
+            return
+        if heldout is None:
+            shown = (
+                f"nothing is shown to be better by fewer than {LEAST_CONTEXTS} contexts or {LEAST_ROWS} rows held out"
+            )
+        else:
+            shown = f"nothing is shown to be better by {heldout.size} rows held out"
+        warn(f"{type(self).__name__} keeps π0: {shown}; give more rows, or take the fit as it is with safe=False")
 
 
 @dataclass(eq=False, repr=False)

@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 
 import drcrm.core.context_effects as module
 from drcrm import ActionLists, BanditLog
-from drcrm.core.context_effects import ContextEffects, _DensePairs, _SparsePairs, context_effects
+from drcrm.core.context_effects import ContextEffects, _DensePairs, _SparsePairs, check_variances, context_effects
 from drcrm.errors import InputError
 
 KINDS = ["labels", "choices"]
@@ -310,3 +310,31 @@ def test_parts_of_the_contexts_add_up_to_all(monkeypatch):
     assert_same(context_effects(log, effects), whole, rel=1e-10)
     monkeypatch.setattr(module, "SPARSE", 0)
     assert_same(context_effects(log, effects), whole, rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_variances_that_are_known_are_not_estimated(kind):
+    log, effects, _ = made(kind, counts=True)
+    estimated = context_effects(log, effects)
+    known = context_effects(log, effects, (estimated.covariance, estimated.noise))
+    assert known.delta == pytest.approx(estimated.delta, rel=1e-9, abs=1e-12)
+    assert known.rounds == 0
+    assert known.log_likelihood == pytest.approx(estimated.log_likelihood, rel=1e-12)
+    flat = context_effects(log, effects, (0 * estimated.covariance, estimated.noise))
+    assert not flat.delta.any()
+
+
+@pytest.mark.parametrize(
+    ("covariance", "noise", "message"),
+    [
+        (np.eye(2), 1.0, "covariance has shape (2, 2), expected a symmetric one of (3, 3)"),
+        (np.triu(np.ones((3, 3))), 1.0, "covariance has shape (3, 3), expected a symmetric one of (3, 3)"),
+        (-np.eye(3), 1.0, "covariance or noise is no variance, expected finite ones, and a noise above 0"),
+        (np.eye(3), 0.0, "covariance or noise is no variance, expected finite ones, and a noise above 0"),
+        (np.eye(3), None, "covariance or noise is no variance, expected finite ones, and a noise above 0"),
+    ],
+)
+def test_what_is_no_variance_is_refused(covariance, noise, message):
+    with pytest.raises(InputError) as error:
+        check_variances(covariance, noise, 3)
+    assert str(error.value) == message

@@ -236,7 +236,7 @@ def test_a_fit_starts_where_it_is_told_and_what_no_context_has_stays_there(dense
 
 def test_a_ridge_keeps_a_fit_near_its_start():
     objective, start = objective_on(make_log(14), MeanRisk(), Clipped(3.0)), np.full((5, 3), 0.5)
-    fits = [next(minimize_objectives([objective], start, ridge=ridge)) for ridge in (0.0, 0.1, 1.0, 1e4)]
+    fits = [next(minimize_objectives([objective], start, ridges=[ridge])) for ridge in (0.0, 0.1, 1.0, 1e4)]
     moved = [np.abs(fit.coef - start).max() for fit in fits]
     assert moved == sorted(moved, reverse=True)
     assert moved[-1] < 1e-3

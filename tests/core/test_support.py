@@ -12,7 +12,7 @@ from drcrm.core.cost_model import action_effects
 from drcrm.core.learning import learn
 from drcrm.core.scores import SCORES
 from drcrm.core.starts import imitated
-from drcrm.core.support import SUPPORT, SupportedModel, policy_support
+from drcrm.core.support import SUPPORT, SupportedModel, policy_support, without_support
 from drcrm.errors import InputError
 
 VECTORS = [0, 0], [0, 1], [1, 0], [1, 1]
@@ -88,6 +88,59 @@ def test_the_rule_for_one_action_of_many(form):
         assert np.array_equal(made.at(0).action_effects(log.X, log.actions), log.X @ coef)
 
 
+def test_the_mass_of_label_vectors_without_support_and_their_rows(logged, random_policy):
+    """Σ π(y) over the vectors with any label that π0 hardly gives."""
+    log, policy, logging, support = logged(5), random_policy(6, scale=2.0), random_policy(4, scale=3.0), 0.5
+    mass, rows = without_support(policy, log, logging, support)
+    known = logging.marginals(log.X)
+
+    def is_odd(Y, mu):
+        return (np.where(Y == 1, mu, 1 - mu) < support / 2).any(axis=1)
+
+    each = [np.tile(Y, (len(log.X), 1)) for Y in VECTORS]
+    expected = sum(np.exp(policy.log_prob(log.X, Y)) * is_odd(Y, known) for Y in each)
+    assert 0.05 < expected.mean() < 0.95
+    assert mass == pytest.approx(expected, abs=1e-12)
+    assert np.array_equal(rows, is_odd(log.Y, known[log.context]))
+    assert 0 < rows.mean() < 1
+
+
+def test_the_mass_of_choices_without_support_and_their_rows():
+    given = Choices.drawn(2, actions=5, contexts=30)
+    B, logging, policy = np.random.default_rng(0).normal(size=(3, 4, 5)) * [[[1]], [[3]], [[1]]]
+    rare = given.probabilities(logging) < 0.5 / given.eligible.sum(axis=1, keepdims=True)
+    expected = (given.probabilities(policy) * rare).sum(axis=1)
+    for log, theta, coef in (
+        (given.single(), logging, policy),
+        (given.listed(), logging.ravel(), policy.ravel()),
+    ):
+        mass, rows = without_support(SoftmaxPolicy(coef), log, SoftmaxPolicy(theta), 0.5)
+        assert mass == pytest.approx(expected, abs=1e-12)
+        assert np.array_equal(rows, rare[given.context, given.A])
+        made = SupportedModel.of(cost_model(B if coef.ndim == 2 else B.ravel()), log, SoftmaxPolicy(theta), 0.5)
+        most, least = given.cost.max() + 3, given.cost.min() - 3
+        believed = made.action_effects(log.X, log.actions)
+        places = given.eligible if coef.ndim == 2 else ...
+        for extreme, sign in ((most, 1), (least, -1)):
+            counted = np.asarray(made.counted(log.X, log.actions, extreme, sign))[places]
+            wanted = np.where(rare[given.eligible], extreme, np.asarray(believed)[places])
+            assert np.array_equal(counted, wanted)
+        assert np.array_equal(made.counted(log.X, log.actions, given.cost.max() - 9, 1), believed)
+
+
+def test_labels_that_are_counted_at_the_least_cost_mirror_the_largest(logged, random_policy):
+    log, policy = logged(3), random_policy(4, scale=3.0)
+    model, mirrored = CostModel(0.01).fit_log(log), CostModel(0.01).fit_log(log.with_cost(-log.cost))
+    made, other = (SupportedModel.of(each, log, policy, 0.5) for each in (model, mirrored))
+    dear, cheap = made.counted(log.X, log.actions, 0.0, 1), made.counted(log.X, log.actions, -3.0, -1)
+    assert np.array_equal(dear, made.action_effects(log.X, log.actions))
+    assert cheap == pytest.approx(-other.counted(log.X, log.actions, 3.0, 1), abs=1e-9)
+    costs = [log.actions.expected(policy.marginals(log.X), each) for each in (cheap, model.effects(log.X), dear)]
+    assert (costs[0] <= costs[1] + 1e-12).all()
+    assert (costs[1] <= costs[2] + 1e-12).all()
+    assert (costs[0] < costs[2] - 1e-3).any()
+
+
 @pytest.mark.parametrize("K", [2, 1000])
 def test_a_uniform_policy_has_support_everywhere(K):
     rng = np.random.default_rng(0)
@@ -116,7 +169,7 @@ def test_a_sharp_log_does_not_fool_a_fit_with_support(seed):
 
 def test_a_soft_log_is_left_alone():
     log, policy, _ = sharp_labels(0.1)
-    plain, careful = (DoublyRobustDRO(support=each) for each in (0, SUPPORT))
+    plain, careful = (DoublyRobustDRO(support=each, safe=False) for each in (0, SUPPORT))
     for each in (plain, careful):
         each.fit(log.X, log.Y, log.propensity, log.cost, log.context, logging_policy=policy)
     assert np.array_equal(plain.coef_, careful.coef_)
@@ -125,14 +178,14 @@ def test_a_soft_log_is_left_alone():
 def test_an_imitation_is_in_the_place_of_a_policy_that_is_not_known():
     log, policy, loss = sharp_labels(10.0)
     rows = log.X, log.Y, log.propensity, log.cost, log.context
-    found = DoublyRobustDRO().fit(*rows)
+    found = DoublyRobustDRO(safe=False).fit(*rows)
     known = found.cost_model_.logging_policy
     assert known.coef == pytest.approx(imitated(log).coef, abs=1e-6)
-    again = DoublyRobustDRO().fit(*rows, cost_model=found.cost_model_)
+    again = DoublyRobustDRO(safe=False).fit(*rows, cost_model=found.cost_model_)
     assert again.cost_model_.logging_policy is known
     assert again.objective_ == pytest.approx(found.objective_, rel=1e-5)
     assert loss(found.policy_) < loss(policy)
-    given = DoublyRobustDRO().fit(*rows, logging_policy=policy)
+    given = DoublyRobustDRO(safe=False).fit(*rows, logging_policy=policy)
     assert given.cost_model_.logging_policy is policy
 
 

@@ -35,7 +35,7 @@ def test_each_part_shows_its_own_runs(config):
     assert (curve.seeds, curve.counts) == (10, experiment["replay_curve"]["counts"])
     assert list(curve.algorithms) == ["poem", "akl_crm", "kl_dro", "kl_dro_dr"]
     ablation = planned(config, NAME, "ablation", ["yeast"])
-    assert (ablation.seeds, ablation.counts) == (3, [4])
+    assert (ablation.seeds, ablation.counts) == (10, [4])
     assert "kl_dro_from_logging" in ablation.algorithms
     overview = planned(config, NAME, "overview")
     assert (overview.seeds, overview.counts, overview.title) == (20, [4], NAME)

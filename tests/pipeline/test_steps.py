@@ -25,8 +25,9 @@ from scipy import sparse
 
 from drcrm import BanditLog, CostModel
 from drcrm.__main__ import STEPS, main
+from drcrm.core.context_effects import context_effects
 from drcrm.pipeline.files import read_npz, write_npz
-from drcrm.pipeline.formats import read_contexts
+from drcrm.pipeline.formats import read_contexts, read_log
 from drcrm.pipeline.steps.cost_model import read_cost_model
 from drcrm.report.figures import FIGURES
 from drcrm.report.plan import Plan
@@ -35,7 +36,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 GRID = (0.001, 0.01, 0.1, 1.0)
 SCORES = ("ips", "clipped_ips", "snips", "clipped_snips", "dr", "dr_bound", "snips_bound", "ls_bound")
 LEARNED = ("cips", "kl_dro", "dr")
-TILTED = {"estimate": "dr", "start": "model", "tilt": "auto"}
+TILTED = {"estimate": "dr", "start": "model", "tilt": "auto", "context_effects": False}
 
 
 def run(*arguments: object) -> int:
@@ -364,6 +365,21 @@ class TestChain:
         assert 1e-4 <= model["penalty"] <= 0.1
         assert not model["intercept"].any()
 
+    def test_the_cost_model_has_the_variances_of_context_effects(self, toy, tmp_path):
+        """A fit with them is the fit that estimates them."""
+        path, log = toy / "replay4/cost_model.npz", toy / "replay4/log.npz"
+        arrays, (train, _) = read_npz(path, ["coef", "intercept", "covariance", "noise"]), read_log(log)
+        model = read_cost_model(path)
+        estimated = context_effects(train, model.action_effects(train.X, train.actions))
+        np.testing.assert_allclose(model.variances_[0], estimated.covariance, rtol=1e-12)
+        assert model.variances_[1] == pytest.approx(estimated.noise, rel=1e-12)
+        write_npz(tmp_path / "plain.npz", coef=arrays["coef"], intercept=arrays["intercept"])
+        options = "--log", log, "--estimator", "CIPS", "--options", '{"estimate": "dr"}'
+        for name, given in {"known": path, "estimated": tmp_path / "plain.npz"}.items():
+            assert run("fit", *options, "--cost-model", given, "--output", tmp_path / f"{name}.npz") == 0
+        known, found = (read_npz(tmp_path / f"{name}.npz", FIT)["coef"] for name in ("known", "estimated"))
+        np.testing.assert_allclose(known, found, rtol=1e-6, atol=1e-6)
+
     def test_the_cost_model_of_a_log_without_a_constant_has_an_intercept(self, toy, tmp_path):
         log = read_npz(toy / "replay4/log.npz", LOG)
         write_npz(tmp_path / "log.npz", **log | {"X": log["X"][:, :-1]})
@@ -497,6 +513,20 @@ class TestChain:
             assert row["estimate"] == pytest.approx(3 + value)
             assert row["bound"] == pytest.approx(3 + bound, abs=1e-6)
             assert row["estimate"] < row["bound"] <= 3
+
+    def test_certificates_know_the_logging_policy(self, toy, tmp_path):
+        """What π0 hardly takes counts 3, the loss of all labels: a sharper π0 in the file makes bounds higher."""
+        coef = read_npz(toy / "logging.npz", ["coef"])["coef"]
+        bounds = []
+        for sharpness in (1, 30):
+            write_npz(tmp_path / "logging.npz", coef=sharpness * coef)
+            given = "--log", toy / "replay4/log.npz", "--fit", f"cips={toy / 'replay4/cips.npz'}"
+            policies = "--logging", tmp_path / "logging.npz", "--skyline", toy / "skyline.npz"
+            axes = "--replay-count", 4, "--dataset", "toy", "--seed", 0, "--absent-label-score", "logged"
+            chosen_by = "--selection", "dr_bound", "--output", tmp_path / "metrics.csv"
+            assert run("evaluate", "--test", toy / "test.npz", *policies, *given, *axes, *chosen_by) == 0
+            bounds.append(pd.read_csv(tmp_path / "metrics.csv").set_index("algorithm").loc["cips", "bound"])
+        assert bounds[0] + 0.1 < bounds[1] <= 3
 
     @pytest.mark.parametrize("fault", ["one context", "no weight"])
     def test_no_certificate_is_an_empty_cell(self, toy, tmp_path, fault):

@@ -79,6 +79,7 @@ def titles(text: str) -> list[str]:
 ALL = ["What was run", "Expected loss", "Greedy loss", "Hyper-parameters", "Beside the paper", "Differences to POEM"]
 
 
+@pytest.mark.slow
 def test_the_committed_documents_are_those_that_the_committed_rows_make(monkeypatch):
     build = build_in(ROOT, monkeypatch)
     made = build.texts()

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from drcrm.report.documents import Experiment
-from drcrm.report.families import Family, error_by_sharpness, loss_by_sharpness, page, table
+from drcrm.report.families import Family, loss_against_sharpness, loss_by_sharpness, page, table
 from drcrm.report.plan import Plan
 from drcrm.report.style import RC, Names
 from drcrm.report.tables import all_tables
@@ -121,7 +121,7 @@ def test_what_is_drawn_is_what_the_tables_have(family):
 
 def test_the_figure_has_a_panel_for_each_data_set_and_kind_of_reward(family, tmp_path):
     with matplotlib.rc_context(RC):
-        figure = error_by_sharpness(family)
+        figure = loss_against_sharpness(family)
         figure.savefig(tmp_path / "figure.png")
     assert [axes.get_title() for axes in figure.axes] == ["Digits", "Pendigits", "Satimage", "Letter", *[""] * 4]
     assert {len(axes.containers) for axes in figure.axes} == {len(family.drawn)}
@@ -129,7 +129,7 @@ def test_the_figure_has_a_panel_for_each_data_set_and_kind_of_reward(family, tmp
     assert len(listed) == 10
     assert listed[-2:] == ["π0", "full supervision, greedy"]
     one = replace(family, members=family.members[:1], drawn=["cips", "gone"])
-    [*panels] = error_by_sharpness(one).axes
+    [*panels] = loss_against_sharpness(one).axes
     assert len(panels) == len(SETS)
 
 
@@ -144,3 +144,18 @@ def test_the_page_says_what_the_experiments_differ_in_and_how_many_seeds_there_a
     assert "Hamming" not in text
     assert "CRF" not in text
     assert text.count("| full supervision |") == 2 * len(SETS)
+
+
+def test_losses_of_label_vectors_are_not_in_percent(family, looks):
+    """A family of both kinds says which are."""
+    mixed = replace(looks, actions={**dict.fromkeys(SETS, "single"), "letter": "labels"})
+    members = [replace(each, plan=replace(each.plan, names=mixed)) for each in family.members]
+    both = replace(family, members=members)
+    assert both.units == ", error rates in %,"
+    text = table(both, "letter", "expected_loss")
+    assert text.startswith("Expected Hamming loss on Letter, hyper-parameters")
+    of = metrics(1, (1, 0)).query("dataset == 'letter' and algorithm == 'dm'")["expected_loss"]
+    assert f"| {of.mean():.3f} ± {of.sem():.3f} |" in text
+    frame = loss_by_sharpness(both).set_index(["dataset", "clicks", "sharpness", "algorithm", "loss"])
+    assert frame["mean"]["letter", (1, 0), 1, "dm", "expected_loss"] == pytest.approx(of.mean())
+    assert ", error rates in %, against η" in page(both)

@@ -71,7 +71,7 @@ def test_what_captions_say_of_both_kinds(config):
     assert "of Scene, Yeast: 6 seeds (Yeast 3) at replay count 4, " in text
     assert "Losses count wrong labels on Scene (Hamming loss), wrong actions on Yeast (error rate, a share of" in text
     assert "Losses are error rates, " in rendered(config, "tables", "tables", KINDS["single"])
-    assert "3 seeds with 95 %" in rendered(config, "figures", "ablation", KINDS["mixed"])
+    assert "6 seeds (Yeast 3) with 95 %" in rendered(config, "figures", "ablation", KINDS["mixed"])
     assert "Each of 3 seeds is a stroke" in rendered(config, "figures", "paired", KINDS["single"])
 
 

@@ -113,11 +113,14 @@ class Actions(ABC):
         In which order of memory scores are passed over fastest.
     has_intercept : bool
         Whether one would change anything.
+    has_context_effects : bool
+        Whether a cost model has context effects where none are asked for: by measurement they pay.
     """
 
     shape: tuple[int, ...]
     order = "C"
     has_intercept = True
+    has_context_effects = False
 
     @property
     def effect_shape(self) -> tuple[int, ...]:
@@ -231,9 +234,22 @@ class Actions(ABC):
     ) -> np.ndarray:
         """Return effects by which actions are dear that π0 hardly takes: see :mod:`drcrm.core.support`."""
 
+    def raised(self, limits: tuple[float, float], largest: float) -> tuple[float, float]:
+        """Return limits that count what π0 hardly takes at a cost of at least ``largest``; those of labels stay."""
+        return limits
+
     @abstractmethod
     def unsupported(self, mean: np.ndarray, logging_mean: np.ndarray, support: float) -> np.ndarray:
         """Return the probability that is where π0 hardly goes, of a policy's μ, in the shape of scores."""
+
+    @abstractmethod
+    def without_support(
+        self, row_map, mean: np.ndarray, logging_mean: np.ndarray, support: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the probability of actions that π0 hardly takes, (m,), and which rows have such an action, (n,).
+
+        Of label vectors they are those with any label as π0 hardly has it.
+        """
 
     @abstractmethod
     def mean_weights(
@@ -274,6 +290,8 @@ class LabelVectors(Actions):
     n_labels : int
         q.
     """
+
+    has_context_effects = True
 
     def __init__(self, n_labels: int):
         self.shape = (n_labels,)
@@ -390,6 +408,12 @@ class LabelVectors(Actions):
     def unsupported(self, mean, logging_mean, support):
         return mean * (logging_mean < support / 2) + (1 - mean) * (1 - logging_mean < support / 2)
 
+    def without_support(self, row_map, mean, logging_mean, support):
+        never, always = logging_mean < support / 2, 1 - logging_mean < support / 2
+        odd = np.column_stack([never.astype(float) - always, always.sum(axis=1)])  # how many labels are, as effects
+        supported = 1 - self.unsupported(mean, logging_mean, support)
+        return 1 - supported.prod(axis=1), self.modelled(row_map, odd) > 0.5
+
     def mean_weights(self, Y, context, share, weight, mean, logging_mean):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = np.where(Y == 1, (mean / logging_mean)[context], ((1 - mean) / (1 - logging_mean))[context])
@@ -477,8 +501,15 @@ class _OneOfMany(Actions):
     def supported(self, effects, logging_mean, support, limits):
         return np.where(self._is_rare(logging_mean, support), limits[1], np.clip(effects, *limits))
 
+    def raised(self, limits, largest):
+        return limits[0], max(limits[1], largest)
+
     def unsupported(self, mean, logging_mean, support):
         return mean * self._is_rare(logging_mean, support)
+
+    def without_support(self, row_map, mean, logging_mean, support):
+        rare = self._is_rare(logging_mean, support).astype(float)
+        return self.sums(mean * rare), self.modelled(row_map, rare) > 0.5
 
     def _is_rare(self, logging_mean: np.ndarray, support: float) -> np.ndarray:
         return logging_mean < self.spread(support / self.sizes())

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from importlib import import_module
 
 from ..errors import InputError
+from .context_effects import as_context_effects
 from .estimates import ESTIMATES
 from .objective import Criterion
 from .phi_ball import CVaRRisk, PhiBall
@@ -130,12 +131,15 @@ class Algorithm:
     estimator : str
         One of ``ESTIMATORS``, or ``module:Class`` of a risk.
     parameter : str, optional
-        The hyper-parameter, that of the estimator or ``weight.NAME`` of its weight; none where there is none.
+        The hyper-parameter, that of the estimator, ``weight.NAME`` of its weight, or ``ridge``; none where there is
+        none.
     grid : sequence of k floats
         Its values; none without.
     options : mapping
         Values of the estimator's other parameters; ``estimate``, ``weight`` with ``weight.NAME``, ``start``, ``tilt``,
-        ``support``, ``context_effects``, ``safe``; and ``features``, which whoever calls ``learn`` applies.
+        ``support``, ``context_effects``, ``safe``; ``ridge``, a λ ≥ 0 in units of the deviation of the costs, of
+        (λ/2) ‖Θ − start‖², Θ in units of the features' scales, but under ``stopping="public_code"`` as it is; and
+        ``features``, which whoever calls ``learn`` applies.
     """
 
     estimator: str
@@ -150,9 +154,14 @@ class Algorithm:
         one_of(STARTS, options.pop("start", "zero"), "start")
         as_tilt(options.pop("tilt", "auto"))
         zero_to_one(options.pop("support", 0), "support")
-        for name in ("safe", "context_effects"):
-            truth_value(options.pop(name, False), name)
+        as_context_effects(options.pop("context_effects", "auto"))
+        truth_value(options.pop("safe", False), "safe")
+        at_least_zero(options.pop("ridge", 0), "ridge")
         options.pop("features", None)
+        if self.parameter == "ridge":
+            for each in self.grid:
+                at_least_zero(each, "ridge")
+            return [estimator.criterion(**options)] * len(self.grid)
         values = [{self.parameter: unit * value} for value in self.grid] if self.parameter else [{}]
         return [estimator.criterion(**options, **value) for value in values]
 
@@ -164,6 +173,8 @@ class Algorithm:
         kind = None if isinstance(weight, Weight) else WEIGHTS.get(one_of([CLIPPED, *WEIGHTS], weight, "weight"))
         own = [*filter(None, [estimator.hyper_parameter]), *([f"weight.{kind.parameter}"] if kind else [])]
         free = [name for name in own if name not in options]
+        if parameter == "ridge" and not free:
+            own = free = ["ridge"]
         if (parameter not in free or not len(self.grid)) if parameter else (free or len(self.grid)):
             given = f"{parameter} and {len(self.grid)} values" if parameter else "none"
             expected = f"{' or '.join(own)} and at least one value" if own else "none"
@@ -171,8 +182,17 @@ class Algorithm:
             raise InputError(f"the hyper-parameter of {self.estimator} is {given}, expected {expected}{instead}")
 
     @property
+    def ridges(self) -> list[float]:
+        """λ along the grid."""
+        if self.parameter == "ridge":
+            return list(self.grid)
+        return [self.options.get("ridge", 0.0)] * max(1, len(self.grid))
+
+    @property
     def robust_end(self) -> str:
         """Which end of the grid is the more robust: "low" or "high"."""
+        if self.parameter == "ridge":
+            return "high"
         if self.parameter and self.parameter.startswith("weight."):
             return WEIGHTS[self.options["weight"]].robust_end
         estimator = find_estimator(self.estimator)

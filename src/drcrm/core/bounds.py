@@ -121,7 +121,7 @@ def as_bound(confidence, method, low=None, high=None, smoothing=None) -> Bound:
 
 
 def _student(z, weights, n, confidence: float) -> float:
-    mean, deviation = _moments(z, weights, n)
+    mean, deviation = moments(z, weights, n)
     return mean + stdtrit(n - 1, confidence) * (deviation / np.sqrt(n))
 
 
@@ -134,7 +134,7 @@ def _log_smoothing(z, weights, n, delta: float, smoothing) -> float:
 
 def _empirical_bernstein(z, weights, n, delta: float, low, high) -> float:
     low, high = _checked_range(z, low, high, "empirical_bernstein")
-    mean, deviation = _moments(z, weights, n)
+    mean, deviation = moments(z, weights, n)
     log_term = np.log(2 / delta)
     return mean + deviation * np.sqrt(2 * log_term / n) + 7 * (high - low) * log_term / (3 * (n - 1))
 
@@ -197,7 +197,7 @@ def _bets(x: np.ndarray, delta: float) -> np.ndarray:
     return np.sqrt(2 * np.log(1 / delta) / (len(x) * before))
 
 
-def _moments(z, weights, n) -> tuple[float, float]:
+def moments(z, weights, n) -> tuple[float, float]:
     """The mean, and the standard deviation with n − 1, whatever the units of z."""
     mean = weights @ z / n
     centred = z - mean

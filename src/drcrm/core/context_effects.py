@@ -27,6 +27,7 @@ from scipy import sparse
 from ..errors import InputError
 from .design import modelled_cost
 from .log import BanditLog
+from .validation import as_float, number
 
 LOG_2PI = np.log(2 * np.pi)
 
@@ -37,6 +38,23 @@ MOST_TIMES = 10_000  # that a row counts: its mean then has no noise to speak of
 MOST_LOADINGS = 5000  # Σ has then 0.2 GB
 AT_ONCE = 1_000_000  # numbers in an array of loadings
 SPARSE = 4  # times as many products of loadings as loadings, up to which they are held, by measurement
+
+
+def as_context_effects(given: object, name: str = "context_effects") -> bool | str:
+    """Return True, False or "auto", which is True for actions that ``has_context_effects``; InputError otherwise."""
+    if (isinstance(given, str) and given == "auto") or isinstance(given, bool | np.bool_):
+        return given
+    raise InputError(f"{name} is {given!r}, expected True, False or 'auto'")
+
+
+def check_variances(covariance: object, noise: object, size: int) -> tuple[np.ndarray, float]:
+    """Return Σ, (size, size), and σ²; InputError unless Σ is symmetric with no negative variance, and σ² above 0."""
+    covariance, noise = as_float(covariance, "covariance"), number(np.reshape(noise, -1)[0] if noise is not None else 0)
+    if covariance.shape != (size, size) or not np.allclose(covariance, covariance.T):
+        raise InputError(f"covariance has shape {covariance.shape}, expected a symmetric one of {(size, size)}")
+    if not (np.isfinite(covariance).all() and (np.diag(covariance) >= 0).all() and 0 < noise < np.inf):
+        raise InputError("covariance or noise is no variance, expected finite ones, and a noise above 0")
+    return covariance, noise
 
 
 @dataclass(frozen=True)
@@ -53,7 +71,9 @@ class ContextEffects:
     log_likelihood: float  # of the residuals of all that was logged
 
 
-def context_effects(log: BanditLog, effects: np.ndarray) -> ContextEffects:
+def context_effects(
+    log: BanditLog, effects: np.ndarray, variances: tuple[np.ndarray, float] | None = None
+) -> ContextEffects:
     """Predict the effects of a log's contexts from the residuals of its rows.
 
     From σ² = ½ v and Σ = ½ v I / mean ‖a‖², v the mean squared residual, until the log marginal likelihood gains less
@@ -66,6 +86,8 @@ def context_effects(log: BanditLog, effects: np.ndarray) -> ContextEffects:
         Its propensities are not used.
     effects : array (m, q + 1), (m, K) or (N,)
         Those of a cost model, ``action_effects``.
+    variances : (array (r, r), float > 0), optional
+        Σ and σ², where they are known from the same log: they are then not estimated.
 
     Raises
     ------
@@ -90,7 +112,11 @@ def context_effects(log: BanditLog, effects: np.ndarray) -> ContextEffects:
         return ContextEffects(delta, np.zeros((r, r)), float(square), 0, float(of_noise))
     batches = list(_batches(log.context[rows], loadings, residual / unit, count))
     variance = logged / (2 * (count @ loadings.sum(axis=1)))
-    covariance, noise, rounds, likelihood = _maximised(batches, variance * np.eye(loadings.shape[1]), count)
+    if variances is None:
+        first, most = (variance * np.eye(loadings.shape[1]), 0.5), ROUNDS
+    else:
+        first, most = (variances[0] / square, variances[1] / square), 0
+    covariance, noise, rounds, likelihood = _maximised(batches, *first, count, most)
     for batch in batches:
         delta[batch.contexts] = unit * (batch.sums(covariance, noise) @ covariance)
     with np.errstate(over="ignore", under="ignore"):
@@ -105,16 +131,18 @@ def _root_mean_square(values: np.ndarray, count: np.ndarray) -> float:
     return float(largest * np.sqrt(count @ (values / largest) ** 2 / count.sum()))
 
 
-def _maximised(batches: list, covariance: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, float, int, float]:
-    """Σ, σ², the rounds and the log marginal likelihood of residuals whose mean square is 1, from a first Σ."""
+def _maximised(
+    batches: list, covariance: np.ndarray, noise: float, count: np.ndarray, most: int
+) -> tuple[np.ndarray, float, int, float]:
+    """Σ, σ², the rounds, at most so many, and the log marginal likelihood of residuals whose mean square is 1."""
     m, n, logged = sum(len(batch.contexts) for batch in batches), len(count), count.sum()
     of_counts = logged * LOG_2PI + np.log(count).sum()
-    noise, last = 0.5, -np.inf
-    for rounds in range(ROUNDS + 1):
+    last = -np.inf
+    for rounds in range(most + 1):
         moments = [batch.moments(covariance, noise) for batch in batches]
         gram, misfit, likelihood = (sum(each) for each in zip(*moments, strict=True))
         likelihood -= (of_counts + (logged - n) * np.log(noise)) / 2
-        if rounds == ROUNDS or likelihood - last < GAIN * m:
+        if rounds == most or likelihood - last < GAIN * m:
             break
         last = likelihood
         covariance = covariance + covariance @ gram @ covariance / m

@@ -61,9 +61,13 @@ class CostModel:
         a: of label vectors those of the labels, then a_0. 0 until a fit: set it with ``coef_``. Where a feature is
         constant, its coefficients hold the intercepts.
     penalty_ : float
+    variances_ : (array (r, r), float), optional
+        Σ and σ² of the context effects of the log that it was fitted to, where they are known, as those of a file are:
+        see :mod:`drcrm.core.context_effects`.
     """
 
     intercept_ = 0.0
+    variances_ = None
     __repr__ = constructor_repr
 
     def __init__(self, penalty="auto"):
@@ -89,7 +93,7 @@ class CostModel:
         constant feature; without, what is common to all actions alone.
         The normal equations are solved by conjugate gradients. Warns where these do not converge.
         """
-        log = log.recount(log.count)
+        log, self.variances_ = log.recount(log.count), None
         if action_intercepts:
             self.fit_log(log.derived(X=with_constant(log.X)))
             self.coef_, self.intercept_ = self.coef_[:-1], self.intercept_ + self.coef_[-1]

@@ -106,9 +106,11 @@ def importance_weights(log_prob: np.ndarray, log: BanditLog) -> np.ndarray:
         return np.exp(np.minimum(log_prob, 0) - log.log_propensity)
 
 
-def judged(policy, log: BanditLog, effects: np.ndarray | None = None) -> tuple[Design, np.ndarray, np.ndarray | None]:
+def judged(
+    policy, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
+) -> tuple[Design, np.ndarray, np.ndarray | None]:
     """Return a log's design, and its pass forward at a policy or a fitted estimator; InputError for another shape."""
-    policy = as_policy(policy)
-    require_same(policy, log.X.shape[1], log.actions)
+    policy = as_policy(policy, name)
+    require_same(policy, log.X.shape[1], log.actions, f"the {name}")
     design = Design(log.derived(X=policy.mapped(log.X)), effects, intercept=True)
     return design, *design.forward(policy.stacked)

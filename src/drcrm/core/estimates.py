@@ -63,8 +63,12 @@ class InversePropensity(Estimate):
     """ips."""
 
     def evaluate(self, risk, weight, slope, expected, guess):
-        value, worst, guess = risk.evaluate(self.cost * weight, self.share, self.size, guess)
+        value, worst, guess = risk.evaluate(self.z(weight, expected), self.share, self.size, guess)
         return value, worst * (self.cost * slope), None, guess
+
+    def z(self, weight, expected):
+        """Return z of each row, (n,), whose mean is the estimate: of two policies, their difference is a paired one."""
+        return self.cost * weight
 
 
 class SelfNormalised(Estimate):
@@ -86,6 +90,11 @@ class SelfNormalised(Estimate):
         worst = worst * (self.cost - value)
         worst *= slope
         return value, worst / total if total > 0 else np.zeros(len(weight)), None, guess
+
+    def z(self, weight, expected):
+        """v̂ + w (c − v̂): that of dr with a model that says v̂ of every action, which ``evaluate`` divides by w̄."""
+        ratio = self.share @ (weight * self.cost) / (self.share @ weight)
+        return ratio + weight * (self.cost - ratio)
 
     def _worst_ratio(
         self, risk: Risk, weight: np.ndarray, mean: float, guess
@@ -140,10 +149,13 @@ class DoublyRobust(Estimate):
         self.context = context
 
     def evaluate(self, risk, weight, slope, expected, guess):
+        value, worst, guess = risk.evaluate(self.z(weight, expected), self.share, self.size, guess)
+        return value, worst * (self.residual * slope), np.bincount(self.context, worst, len(expected)), guess
+
+    def z(self, weight, expected):
         z = expected[self.context]
         z += weight * self.residual
-        value, worst, guess = risk.evaluate(z, self.share, self.size, guess)
-        return value, worst * (self.residual * slope), np.bincount(self.context, worst, len(expected)), guess
+        return z
 
 
 class DirectMethod(Estimate):

@@ -1,6 +1,6 @@
 """Learning from a log: fits along an algorithm's grid, and the choice among them by held-out scores."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,12 +18,15 @@ from .optimiser import Fit, minimize_objectives
 from .policies import LinearPolicy
 from .risks import MeanRisk, VariancePenalizedRisk
 from .scales import spread
-from .scores import HeldoutScores, choose
+from .scores import HeldoutScores, choose, shown_better
 from .starts import imitated, policy_coef, start_coef
 from .support import SUPPORT, SupportedModel
 
-RIDGES = 1e-4, 1e-3, 1e-2  # towards π0, in units of the deviation of the costs
+IMPROVEMENT = list(SCORES).index("improvement_bound")
+RIDGES = 1e-4, 1e-3, 1e-2  # towards π0, in the same units
+ROUNDING = 1e-9  # of the costs' deviation
 STEPS = 0.25, 0.5  # of the way from π0 to a fit
+RIDGE_TOLERANCE = 100  # times a fit's: by measurement such candidates are as good, and take half the time
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,10 @@ class GridFit:
 
     ``scores`` has a column for each of the s ``drcrm.core.scores.SCORES``, NaN without a held-out part; ``chosen`` the
     grid index each of them chooses, −1 where all its values are NaN; ``tilt`` is NaN where the start is not tilted.
-    Of a safe algorithm, more candidates follow those of the grid: ``ridge`` is the λ of a fit that began at π0, and
-    ``step`` how far of the way from π0 to a fit a candidate is: 1 for fits, 0 for π0 itself.
+    ``ridge`` is λ, in units of the deviation of the costs. Of a safe algorithm, more candidates follow those of the
+    grid: with a ridge, fits that began at π0; ``step`` says how far of the way from π0 to a fit a candidate is: 1 for
+    fits, 0 for π0 itself. Of those improvement_bound chooses the least that is shown to be better than π0, tested in a
+    fixed sequence: see ``shown_better``.
     """
 
     grid: np.ndarray  # (k,)
@@ -88,7 +93,7 @@ def learn(
 
     A fit that has not converged after 200 iterations is given up if each of the four scores without a cost model then
     promises less than a quarter of what the best so far gains on the logged costs: far ends of a grid, which would
-    take most of the time.
+    take most of the time. None is of a safe algorithm, whose candidates the held-out rows only test.
 
     Parameters
     ----------
@@ -117,37 +122,59 @@ def learn(
     InputError
         What does not fit the algorithm or the log.
     """
-    clip, options = as_clip(clip, log), {"start": "zero", "support": SUPPORT, "safe": False, "context_effects": False}
+    clip, options = as_clip(clip, log), {"start": "zero", "support": SUPPORT, "safe": False, "context_effects": "auto"}
     options |= algorithm.options
     criteria = algorithm.criteria(calibrated_penalty(log) if calibrated else 1)
     kind, start = estimate_class(criteria[0].estimate), options["start"]
     shift = log.cost.min() if stopping == "scaled" and kind.moves_with_costs else 0.0
     support, effects, model = options["support"], None, None
     if cost_model is not None or kind.uses_model or start == "model" or options["safe"]:
-        with_rows = options["context_effects"] and kind.uses_model
+        asked = options["context_effects"]
+        with_rows = kind.uses_model and (log.actions.has_context_effects if asked == "auto" else asked)
         cost_model, effects = _cost_model(log, cost_model, logging_policy, support, shift, intercept, with_rows)
     if start == "model":
         logging_policy, model = cost_model.logging_policy, tilt_coefficients(cost_model.model, intercept)
     design = Design(log.derived(cost=log.cost - shift), effects if kind.uses_model else None, intercept, trains=True)
     origin, tilt = start_coef(start, design, logging_policy, model, options.get("tilt", 1.0))
     objectives = [each.objective(design, clip) for each in criteria]
-    scorer = None
-    if heldout is not None:
-        scored = None if cost_model is None else cost_model.at(support or SUPPORT)
-        known = None if scored is None else scored.action_effects(heldout.X, heldout.actions)
-        choices = len(criteria) * (1 + len(STEPS)) + len(RIDGES) if options["safe"] else len(criteria)
-        scorer = HeldoutScores(heldout, clip, known, intercept, scored and scored.logging_policy, choices)
+    scored = cost_model and cost_model.at(support or SUPPORT)
+    scorer = None if heldout is None else _scorer(heldout, clip, intercept, scored)
     limits = {"max_iter": max_iter, "tol": tol, "stopping": stopping}
     grid = np.array(algorithm.grid if algorithm.parameter else [np.nan], dtype=float)
-    fits, scores = _fit_all(objectives, origin, grid, algorithm.robust_end, scorer, limits)
-    candidates = [Candidate(value, fit) for value, fit in zip(grid, fits, strict=True)]
+    patience = None if options["safe"] else scorer
+    fits = _fit_all(objectives, algorithm.ridges, origin, grid, algorithm.robust_end, patience, limits)
+    candidates = [Candidate(value, fit, ridge) for value, fit, ridge in zip(grid, fits, algorithm.ridges, strict=True)]
     if options["safe"]:
         known = policy_coef(cost_model.logging_policy, design)
-        more = _safer(objectives, candidates, algorithm.robust_end, known, limits)
-        candidates += more
-        scores = np.vstack([scores, *(_scores(scorer, each) for each in more)])
+        candidates += _safer(objectives, candidates, algorithm.robust_end, known, limits)
+    scores = np.array([_scores(scorer, each) for each in candidates])
     grid_fit = _grid_fit(candidates, scores, algorithm.robust_end, shift, tilt)
+    if options["safe"]:
+        grid_fit.chosen[IMPROVEMENT] = len(candidates) - 1
+        if scorer:
+            noise = _scorer(log, clip, intercept, scored).noise
+            grid_fit.chosen[IMPROVEMENT] = _safest(grid_fit, noise, spread(log.cost, log.count))
     return Learned(grid_fit, objectives, origin, clip, cost_model)
+
+
+def _scorer(part: BanditLog, clip: float | None, intercept: bool, model: SupportedModel | None) -> HeldoutScores:
+    """The scores of policies on a part of the log."""
+    if model is None:
+        return HeldoutScores(part, clip, intercept=intercept)
+    effects = model.action_effects(part.X, part.actions)
+    return HeldoutScores(part, clip, effects, intercept, model.logging_policy, model.is_imitated)
+
+
+def _safest(fits: GridFit, noise: Callable[[np.ndarray], float], unit: float) -> int:
+    """The candidate that improvement_bound chooses: the last one, π0, where none is shown to be better.
+
+    The order of the tests is that of the noise on the rows trained on, which the held-out ones do not know. What has
+    none is π0 again, and is not tested: rounding would decide. ``unit`` is the deviation of the costs.
+    """
+    noises = np.array([noise(coef) for coef in fits.coef[:-1]])
+    tested = np.flatnonzero(noises > ROUNDING * unit)
+    found = shown_better(fits.scores[tested, IMPROVEMENT], noises[tested])
+    return len(fits.coef) - 1 if found is None else int(tested[found])
 
 
 def _grid_fit(
@@ -183,6 +210,7 @@ def _cost_model(
 
     ``with_rows`` says whether these have what the rows of each context say of it: see ``context_effects``.
     """
+    known = logging_policy is not None or (isinstance(given, SupportedModel) and not given.is_imitated)
     if isinstance(given, SupportedModel):
         given, logging_policy = given.model, logging_policy or given.logging_policy
     shifted = log.derived(cost=log.cost - shift)
@@ -195,37 +223,47 @@ def _cost_model(
         log.actions.add_to_all(effects, -shift)
     limits = [log.actions.cost_limits(each.cost, effects) for each in (log, shifted)]
     if with_rows:
-        effects = effects + context_effects(shifted, effects).delta
-    with_support = SupportedModel(model, logging_policy or imitated(log, intercept), support, limits[0])
+        effects = effects + context_effects(shifted, effects, getattr(given, "variances_", None)).delta
+    logging_policy = logging_policy or imitated(log, intercept)
+    with_support = SupportedModel(model, logging_policy, support, limits[0], is_imitated=not known)
     return with_support, replace(with_support, limits=limits[1]).believed(effects, log.X, log.actions)
 
 
 def _fit_all(
     objectives: list[Objective],
+    ridges: Sequence[float],
     start: np.ndarray,
     grid: np.ndarray,
     robust_end: str,
     scorer: HeldoutScores | None,
     limits: Mapping[str, object],
-) -> tuple[list[Fit], np.ndarray]:
-    """The fits of objectives along a grid, and their scores (k, s), in the order of the grid."""
+) -> list[Fit]:
+    """The fits of objectives along a grid, with ridges towards the start; with a scorer some are given up."""
     # From the least robust value on, which is nearest to the mean: there the first fits are good ones to compare with.
     order = _order(grid, robust_end)
-    scores = np.full((len(grid), len(SCORES)), np.nan)
+    fits, scores = [None] * len(grid), np.full((len(grid), len(UNMODELLED)), np.nan)
 
     def hopeless(coef: np.ndarray) -> bool:
-        gained = scorer.logged - np.fmin.reduce(scores[:, : len(UNMODELLED)])
+        gained = scorer.logged - np.fmin.reduce(scores)
         return bool(np.all((gained > 0) & (scorer.unmodelled(coef) > scorer.logged - gained / 4)))
 
-    fits = [None] * len(grid)
     following = minimize_objectives(
-        (objectives[index] for index in order), start, hopeless=hopeless if scorer else None, **limits
+        (objectives[index] for index in order),
+        start,
+        ridges=[ridges[index] * _unit(objectives[index]) for index in order],
+        hopeless=hopeless if scorer else None,
+        **limits,
     )
     for index, fit in zip(order, following, strict=True):
         fits[index] = fit
         if scorer:
-            scores[index] = list(scorer(fit.coef).values())
-    return fits, scores
+            scores[index] = scorer.unmodelled(fit.coef)
+    return fits
+
+
+def _unit(objective: Objective) -> float:
+    """The unit of a ridge: the deviation of what an objective has for costs."""
+    return spread(objective.estimate.cost, objective.design.log.count)
 
 
 def _order(grid: np.ndarray, robust_end: str) -> list[int]:
@@ -243,10 +281,9 @@ def _safer(
     """Fits of the least robust objective with a ridge towards π0, steps back to it from all fits, and π0, Θ = known."""
     least = _order(np.array([each.value for each in fitted]), robust_end)[0]
     objective, value = objectives[least], fitted[least].value
-    unit = spread(objective.estimate.cost, objective.design.log.count)
-    found = []
+    found, limits = [], {**limits, "tol": RIDGE_TOLERANCE * limits["tol"]}
     for ridge in RIDGES:
-        [fit] = minimize_objectives([objective], known, ridge=ridge * unit, **limits)
+        [fit] = minimize_objectives([objective], known, ridges=[ridge * _unit(objective)], **limits)
         found.append(Candidate(value, fit, ridge=ridge))
     for own, each in zip(objectives, fitted, strict=True):
         for step in STEPS:

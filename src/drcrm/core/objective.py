@@ -80,6 +80,9 @@ class Objective:
         return self.estimate.evaluate(self.risk, weight, slope, expected, guess)
 
 
+MOST_EXPONENT = 100  # of a weight of the likelihood: e^700 would be beyond the range of numbers
+
+
 @dataclass(frozen=True)
 class Criterion:
     """What is minimised, whatever the log: an objective but for its design.
@@ -92,7 +95,7 @@ class Criterion:
     estimate : "ips", "snips", "dr" or "dm"
     sharpness : float, optional
         β: where given, the objective is the weighted log-likelihood, the mean of −e^{−βc} log π. Source: Aouali & Sakhi
-        2025.
+        2025. Where the largest of these weights is above e¹⁰⁰, they are divided by what makes it e¹⁰⁰.
     """
 
     risk: Risk
@@ -105,8 +108,10 @@ class Criterion:
         if self.sharpness is None:
             return Objective(design, self.risk, self.weight or Clipped(clip), self.estimate, cost)
         with np.errstate(over="ignore"):
-            gain = np.exp(-self.sharpness * design.log.cost)
-        if not np.isfinite(gain).all():
+            exponent = -self.sharpness * design.log.cost
+        if not np.isfinite(exponent).all():
             least = design.log.cost.min()
             raise InputError(f"sharpness {self.sharpness:.6g} is too large for a cost of {least:.6g}")
-        return Objective(design, self.risk, Likelihood(), cost=-gain)
+        return Objective(
+            design, self.risk, Likelihood(), cost=-np.exp(exponent - max(exponent.max() - MOST_EXPONENT, 0))
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from inspect import signature
-from itertools import count
+from itertools import count, repeat
 
 import numpy as np
 from scipy.optimize import minimize
@@ -58,7 +58,7 @@ def minimize_objectives(
     start: np.ndarray,
     max_iter: int = 1000,
     tol: float = 1e-6,
-    ridge: float = 0.0,
+    ridges: Iterable[float] = repeat(0.0),
     hopeless: Callable[[np.ndarray], bool] | None = None,
     stopping: str = "scaled",
 ) -> Iterator[Fit]:
@@ -68,10 +68,10 @@ def minimize_objectives(
     is at most ``tol``, or after ``max_iter`` iterations, or where ``hopeless``, asked of Θ after 200 iterations, says
     so; the latter two are said in the result. ``stopping`` says in which ``Units``: "scaled", those of the log, or as
     the "public_code" of POEM, none. A feature that no context has gets no gradient: its coefficients stay, and are not
-    carried along. With a ``ridge`` λ, (λ/2) ‖Θ − start‖² is added, Θ in these units.
+    carried along. With λ, an objective's own of ``ridges``, (λ/2) ‖Θ − start‖² is added, Θ in these units.
     """
     options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": tol, "maxcor": MEMORY}
-    for objective in objectives:
+    for objective, ridge in zip(objectives, ridges, strict=False):
         log, seen = objective.design.log, _seen_features(objective.design.log.X)
         narrow = objective if seen.all() else objective.with_features(np.flatnonzero(seen))
         rows = np.append(seen, True) if objective.design.intercept else seen  # of Θ

@@ -170,12 +170,12 @@ def linear_scores(X: Features, coef: np.ndarray, intercept: np.ndarray | None = 
     return scores
 
 
-def as_policy(policy) -> LinearPolicy:
+def as_policy(policy, name: str = "policy") -> LinearPolicy:
     """Return a policy, or that of a fitted estimator; InputError for anything else."""
     own = policy if isinstance(policy, LinearPolicy) else getattr(policy, "policy_", None)
     if not isinstance(own, LinearPolicy):
         raise InputError(
-            f"policy is of type {type(policy).__name__}, expected an ExponentialPolicy or a SoftmaxPolicy, or a fitted "
+            f"{name} is of type {type(policy).__name__}, expected an ExponentialPolicy or a SoftmaxPolicy, or a fitted "
             "estimator; of a pipeline, its last step, with X as the others make it"
         )
     return own

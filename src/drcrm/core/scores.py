@@ -5,16 +5,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import InputError
-from .bounds import upper_bound
+from .bounds import moments, upper_bound
 from .design import Design, importance_weights
+from .estimates import DoublyRobust
 from .log import BanditLog
+from .missing import gap, is_missing
 from .names import SCORES
 from .objective import Objective
 from .policies import LinearPolicy
 from .risks import KLBall, MeanRisk
 from .weights import Clipped
 
-RISK = 0.05  # of a bound of the improvement
+EQUAL = 1e-9  # relative: what differs by less is rounding
 LOW_WEIGHT, SURE = 0.1, 5  # a mean weight, and standard errors from 1
 
 
@@ -78,23 +80,23 @@ class HeldoutScores:
     worst case of dr and of clipped_snips over the KL ball of radius z²/(2n), z the normal quantile at 0.95, so that a
     choice by few effective rows is not believed; ls_bound, the bound of ips by logarithmic smoothing at δ = 0.05 and
     λ = 1/√n, which holds for every n, and is for costs of at most 0; improvement_bound, of the paired differences
-    z_i(π) − z_i(π0) row by row under dr, their weights not clipped, at 1 − 0.05/K where one of K policies is to be
-    chosen: below 0, π is shown to be better than π0.
+    z_i(π) − z_i(π0) row by row under dr, their weights not clipped, at 0.95: below 0, π is shown to be better than π0.
 
     Parameters
     ----------
     log : BanditLog
         The held-out part, of n rows.
-    clip : float
-        M, from the training part.
+    clip : float or None
+        M, from the training part; None does not clip.
     effects : array (m, q + 1), (m, K) or (N,), optional
         Of the training part's cost model on the held-out contexts; without it, the scores that use one are NaN.
     intercept : bool
         Whether the last row of Θ is an intercept.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         π0, or an imitation of it; without it, improvement_bound is NaN.
-    choices : int
-        K.
+    is_imitated : bool
+        Whether it is an imitation. Improvement_bound is then of the differences to the logged costs, which are those of
+        π0 itself, and what rows show that the log lacks counts at the largest cost: see :mod:`drcrm.core.missing`.
 
     Attributes
     ----------
@@ -105,27 +107,28 @@ class HeldoutScores:
     def __init__(
         self,
         log: BanditLog,
-        clip: float,
+        clip: float | None,
         effects: np.ndarray | None = None,
         intercept: bool = False,
         logging_policy: LinearPolicy | None = None,
-        choices: int = 1,
+        is_imitated: bool = False,
     ):
-        self._clip = clip
+        self._clip, self._is_imitated = np.inf if clip is None else clip, is_imitated
         self.logged = log.count @ log.cost / log.size
         # Two passes forward, whose last digits differ: published scores are of both.
         self._weighed = Design(log, intercept=intercept)
         self._bounded = Design(log, effects, intercept, trains=True)
-        bound, weight = KLBall("auto"), Clipped(clip)
-        self._paired = KLBall("auto", 1 - RISK / choices)
-        self._objectives = {"snips_bound": Objective(self._bounded, bound, weight, "snips")}
+        self._ball, weight = KLBall("auto"), Clipped(self._clip)
+        self._objectives = {"snips_bound": Objective(self._bounded, self._ball, weight, "snips")}
         if effects is not None:
             self._objectives["dr"] = Objective(self._bounded, MeanRisk(), weight, "dr")
-            self._objectives["dr_bound"] = Objective(self._bounded, bound, weight, "dr")
+            self._objectives["dr_bound"] = Objective(self._bounded, self._ball, weight, "dr")
         self._baseline = None
         if effects is not None and logging_policy is not None:
-            design = Design(log, effects, intercept=True)
-            self._baseline = self._doubly_robust(*design.forward(logging_policy.stacked))
+            bounded = self._bounded.log
+            self._doubly_robust = DoublyRobust(bounded.cost, bounded.count, self._bounded.modelled, bounded.context)
+            passed = None if is_imitated else Design(log, effects, intercept=True).forward(logging_policy.stacked)
+            self._baseline = bounded.cost if passed is None else self._z(*passed)
 
     def unmodelled(self, coef: np.ndarray) -> list[float]:
         """Return the four scores of ``off_policy_scores`` at Θ, (d, …)."""
@@ -146,16 +149,26 @@ class HeldoutScores:
     def _unmodelled(self, weight: np.ndarray) -> dict[str, float]:
         return off_policy_scores(weight, self._weighed.log.cost, self._clip, self._weighed.log.count)
 
-    def _doubly_robust(self, log_prob: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    def _z(self, log_prob: np.ndarray, expected: np.ndarray) -> np.ndarray:
         """z of each row, under dr."""
-        log = self._bounded.log
-        return expected[log.context] + importance_weights(log_prob, log) * (log.cost - self._bounded.modelled)
+        return self._doubly_robust.z(importance_weights(log_prob, self._bounded.log), expected)
 
     def _improvement(self, log_prob: np.ndarray, expected: np.ndarray) -> float:
         """The bound of the mean of z(π) − z(π0)."""
         log = self._bounded.log
-        z = self._doubly_robust(log_prob, expected) - self._baseline
-        return self._paired.evaluate(z, log.count / log.size, log.size)[0]
+        z = self._z(log_prob, expected)
+        difference = z - self._baseline
+        if self._is_imitated:
+            most = max(log.cost.max(), 0.0)
+            gaps = gap(z, importance_weights(log_prob, log), log.cost, most)
+            if np.isfinite(gaps).all() and is_missing(gaps, log.count, np.abs(log.cost).max()):
+                difference = difference + gaps
+        return self._ball.evaluate(difference, log.count / log.size, log.size)[0]
+
+    def noise(self, coef: np.ndarray) -> float:
+        """Return the standard deviation over rows of z(π) − z(π0), the differences of improvement_bound, at Θ."""
+        log = self._bounded.log
+        return moments(self._z(*self._bounded.forward(coef)) - self._baseline, log.count, log.size)[1]
 
     def _log_smoothing(self, weight: np.ndarray) -> float:
         """The bound by logarithmic smoothing; NaN for costs above 0, or beyond the range of numbers."""
@@ -165,6 +178,25 @@ class HeldoutScores:
             return upper_bound(z, method="log_smoothing", weights=self._weighed.log.count)
         except InputError:
             return np.nan
+
+
+def shown_better(bounds: Sequence[float], noise: Sequence[float]) -> int | None:
+    """Return the index of the least of the bounds that are shown to be below 0; None where none is.
+
+    Of bounds that differ by rounding alone that with the least noise.
+
+    Tests in a fixed sequence, each at the level of the bounds, 1 − δ: from the least noise on, until the first bound
+    that is not below 0. If the order was fixed before the rows of the bounds were seen, all that is shown is true with
+    probability 1 − δ, however many were tested: the first one that is not true would have to be shown. Source: Maurer,
+    Hothorn & Lehmacher 1995.
+    """
+    bounds = np.asarray(bounds, dtype=float)
+    order = np.argsort(noise, kind="stable")
+    passed = order[np.logical_and.accumulate(bounds[order] < 0)]
+    if not passed.size:
+        return None
+    least = bounds[passed].min()
+    return int(passed[np.argmax(bounds[passed] <= least + EQUAL * abs(least))])
 
 
 def choose(scores: Sequence[float], grid: Sequence[float], robust_end: str = "high") -> int | None:

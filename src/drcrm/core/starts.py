@@ -80,7 +80,7 @@ def imitation(design: Design) -> np.ndarray:
     A coefficient counts times the scale of its feature, so that the policy does not depend on units.
     """
     objective = Objective(design, MeanRisk(), Likelihood(), cost=np.full(len(design.log.Y), -1.0))
-    [fit] = minimize_objectives([objective], np.zeros(design.shape), ridge=RIDGE)
+    [fit] = minimize_objectives([objective], np.zeros(design.shape), ridges=[RIDGE])
     return fit.coef
 
 

@@ -42,6 +42,8 @@ class SupportedModel:
         The smallest and the largest cost, or −R and R: see ``Actions.cost_limits``.
     features : drcrm.feature_maps.FeatureMap, optional
         X ↦ X', which the model and π0 take; by default X itself.
+    is_imitated : bool
+        Whether π0 is an imitation of the log: it may give support where the log has none, and so vouches for nothing.
     """
 
     model: object
@@ -49,14 +51,21 @@ class SupportedModel:
     support: float
     limits: tuple[float, float]
     features: Callable | None = None
+    is_imitated: bool = False
 
     @classmethod
     def of(cls, model, log: BanditLog, logging_policy: LinearPolicy | None, support: float) -> SupportedModel:
         """Return a model with the limits of a log; without π0, an imitation of the log takes its place."""
         if isinstance(model, SupportedModel):
-            return replace(model, support=support, logging_policy=logging_policy or model.logging_policy)
+            return replace(model, support=support) if logging_policy is None else model.known(logging_policy, support)
         limits = log.actions.cost_limits(log.cost, action_effects(model, log.X, log.actions))
-        return cls(model, logging_policy or imitated(log), support, limits)
+        known = logging_policy is not None
+        return cls(model, logging_policy if known else imitated(log), support, limits, is_imitated=not known)
+
+    def known(self, logging_policy: LinearPolicy, support: float) -> SupportedModel:
+        """Return it with a π0 that is known, over X, and τ."""
+        padded = self.features.padded(logging_policy) if self.features else logging_policy
+        return replace(self, logging_policy=padded, support=support, is_imitated=False)
 
     def at(self, support: float) -> SupportedModel:
         """Return it with another τ."""
@@ -72,6 +81,20 @@ class SupportedModel:
         if not self.support:
             return effects
         return actions.supported(effects, logging_mean(self.logging_policy, X, actions), self.support, self.limits)
+
+    def counted(self, X, actions: Actions, extreme: float, sign: int) -> np.ndarray:
+        """Return the effects of a log's X with what has no support at an extreme cost: the largest, or the least.
+
+        Of these the ``sign`` is 1 and −1. What has support stays as it is believed. Of label vectors it is R of each
+        label that counts, whatever the extreme is.
+        """
+        X = self.features(X) if self.features else X
+        known, (low, high) = logging_mean(self.logging_policy, X, actions), self.limits
+        limits = (low, high) if sign > 0 else (-high, -low)
+        effects = sign * action_effects(self.model, X, actions)
+        for each in (limits, actions.raised(limits, sign * extreme)):
+            effects = actions.supported(effects, known, self.support, each)
+        return sign * effects
 
     def predict(self, X, Y, eligible=None) -> np.ndarray:
         """Return ĉ(x_i, y_i), shape (n,), from X (n, d) and actions Y (n, q) or (n,)."""
@@ -90,6 +113,18 @@ def logging_mean(policy: LinearPolicy, X, actions: Actions) -> np.ndarray:
     """Return μ of π0 on contexts, a log's X and actions; InputError where it is a policy over others."""
     require_same(policy, X.shape[1], actions, "the logging policy")
     return actions.log_partition(linear_scores(policy.mapped(X), policy.coef, policy.intercept))[1]
+
+
+def without_support(
+    policy: LinearPolicy, log: BanditLog, logging_policy: LinearPolicy, support: float, features: Callable | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return a policy's probability of actions that π0 hardly takes, (m,), and which rows have such an action, (n,).
+
+    ``features`` is the map to what π0 takes, if there is one.
+    """
+    actions, X = log.actions, features(log.X) if features else log.X
+    known = logging_mean(logging_policy, X, actions)
+    return actions.without_support(log.row_map, logging_mean(policy, log.X, actions), known, support)
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,11 @@ def zero_to_one(value: object, name: str) -> float:
     return _real(value, name, 0 <= number(value) <= 1, "a number from 0 to 1")
 
 
+def inside_zero_to_one(value: object, name: str) -> float:
+    """Return ``value`` as a float; InputError unless it is above 0 and below 1."""
+    return _real(value, name, 0 < number(value) < 1, "a number above 0 and below 1")
+
+
 def above_half(value: object, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is a probability above one half and below 1."""
     return _real(value, name, 0.5 < number(value) < 1, "a number above ½ and below 1")

@@ -106,8 +106,8 @@ def along_sharpness(axes: Axes, frame: pd.DataFrame, look: Look, place: float) -
     axes.errorbar(sharpness * 2 ** (place / 2), mean, reach, **style)
 
 
-def percent_axis(axes: Axes) -> None:
-    """A logarithmic axis of error rates in %, with round numbers."""
+def loss_axis(axes: Axes) -> None:
+    """A logarithmic axis of losses, with round numbers."""
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
     axes.yaxis.set_major_formatter("{x:g}")

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ..core.names import SCORES
-from ..roles import LOGGING, LOSSES, SKYLINE
+from ..roles import LOGGING, LOSSES, SINGLE, SKYLINE
 from . import documents, drawing
 from . import printed_tables as printed
 from .figure_data import GREEDY, LOSS
@@ -50,6 +50,16 @@ class Family:
         labels = {name: each.plan.names.dataset(name) for each in self.members for name in each.plan.datasets}
         return replace(self.members[0].plan.names, datasets=labels)
 
+    def in_print(self, dataset: str) -> tuple[float, str]:
+        """By what a loss on a data set is multiplied, and what is said of it: error rates are in %."""
+        return (100, " in %") if SINGLE in self.names.by_actions([dataset]) else (1, "")
+
+    @property
+    def units(self) -> str:
+        """What is said of the losses of all data sets."""
+        said = {self.in_print(each)[1] for each in self.datasets}
+        return said.pop() if len(said) == 1 else ", error rates in %,"
+
     @property
     def by_setting(self) -> list[tuple[tuple[float, float], float, documents.Experiment]]:
         """Click rates, η and experiment: certain clicks first, η rising."""
@@ -85,14 +95,14 @@ def what_was_run(family: Family) -> str:
 
 
 def loss_table(family: Family, dataset: str, metric: str) -> pd.DataFrame:
-    """A loss on a data set in %, as loss tables have it, with experiments in the place of data sets."""
+    """A loss on a data set, in print, as loss tables have it, with experiments in the place of data sets."""
     tables = []
     for _, _, each in family.by_setting:
         of = each.tables[metric]
         tables.append(of[of["dataset"] == dataset].assign(dataset=each.name))
     table = pd.concat(tables, ignore_index=True)
-    in_percent = ["mean", "standard_error", "ci_low", "ci_high"]
-    return table.assign(**{name: 100 * table[name] for name in in_percent})
+    times, _ = family.in_print(dataset)
+    return table.assign(**{name: times * table[name] for name in ("mean", "standard_error", "ci_low", "ci_high")})
 
 
 def table(family: Family, dataset: str, metric: str) -> str:
@@ -103,9 +113,11 @@ def table(family: Family, dataset: str, metric: str) -> str:
         for clicks, sharpness, each in family.by_setting
     }
     first = family.members[0].markdown
-    to = replace(first, names=replace(first.names, datasets=columns), form=".2f", error=" ± {:.2f}")
+    times, unit = family.in_print(dataset)
+    digits = {"form": ".2f", "error": " ± {:.2f}"} if times > 1 else {}
+    to = replace(first, names=replace(first.names, datasets=columns), **digits)
     said = (
-        f"{family.names.loss(metric, [dataset])} on {family.names.dataset(dataset)} in %, hyper-parameters chosen by "
+        f"{family.names.loss(metric, [dataset])} on {family.names.dataset(dataset)}{unit}, hyper-parameters chosen by "
         f"{SCORES[headline]}: mean ± standard error over {printed.seeds_in_print(of, to)}. "
         f"{printed.meaning_of_bold(of, to)}"
     )
@@ -114,7 +126,7 @@ def table(family: Family, dataset: str, metric: str) -> str:
 
 def picture(family: Family) -> str:
     """The figure, as a page has it."""
-    return f'<img src="{family.link}" alt="Error and the sharpness of π0" width="800">'
+    return f'<img src="{family.link}" alt="Loss and the sharpness of π0" width="800">'
 
 
 def caption(family: Family) -> str:
@@ -125,16 +137,16 @@ def caption(family: Family) -> str:
         for right, wrong in dict.fromkeys(rates for rates, _, _ in family.by_setting if rates != CERTAIN)
     )
     return (
-        f"{names.loss(LOSS, family.datasets)} in % against η, by which π0's scores are multiplied: the larger, the "
-        f"rarer are actions that π0 thinks less of. Points are means over {plan.seeds_in_words} with 95 % intervals; "
-        f"hyper-parameters are chosen by {SCORES[plan.selections[0]]}.{clicked} Lines without marks are π0 as it logs "
-        "(dotted) and the most probable actions of full supervision, "
+        f"{names.loss(LOSS, family.datasets)}{family.units} against η, by which π0's scores are multiplied: the "
+        f"larger, the rarer are actions that π0 thinks less of. Points are means over {plan.seeds_in_words} with 95 % "
+        f"intervals; hyper-parameters are chosen by {SCORES[plan.selections[0]]}.{clicked} Lines without marks are π0 "
+        "as it logs (dotted) and the most probable actions of full supervision, "
         f"{names.word('supervised', family.datasets)} (solid). Both axes are logarithmic."
     )
 
 
 def loss_by_sharpness(family: Family) -> pd.DataFrame:
-    """Losses in % by setting: (dataset, clicks, sharpness, algorithm, loss, mean, low, high).
+    """Losses in print by setting: (dataset, clicks, sharpness, algorithm, loss, mean, low, high).
 
     The expected loss of each algorithm that is drawn and of π0, and the greedy one of the skyline.
     """
@@ -150,14 +162,16 @@ def loss_by_sharpness(family: Family) -> pd.DataFrame:
                     "algorithm": name,
                     "loss": loss,
                 }
-                rows.append({**key, "mean": 100 * row.mean, "low": 100 * row.ci_low, "high": 100 * row.ci_high})
+                times, _ = family.in_print(row.dataset)
+                interval = {"mean": row.mean, "low": row.ci_low, "high": row.ci_high}
+                rows.append({**key, **{name: times * value for name, value in interval.items()}})
     return pd.DataFrame(rows)
 
 
-def error_by_sharpness(family: Family) -> Figure:
-    """Expected error against η: means with 95 % intervals, a panel for each data set (across) and click rates (down).
+def loss_against_sharpness(family: Family) -> Figure:
+    """Expected loss against η: means with 95 % intervals, a panel for each data set (across) and click rates (down).
 
-    Both axes are logarithmic, that of errors shared by the panels of a data set.
+    Both axes are logarithmic, that of losses shared by the panels of a data set.
     """
     frame, names = loss_by_sharpness(family), family.names
     datasets, rewards = family.datasets, list(dict.fromkeys(frame["clicks"]))
@@ -173,9 +187,9 @@ def error_by_sharpness(family: Family) -> Figure:
         for key in LINES:
             level, look = of[(of["algorithm"] == key[0]) & (of["loss"] == key[1])], drawing.LINES[key]
             axes.plot(level["sharpness"], level["mean"], look.line, color=look.colour, linewidth=1.2)
-        drawing.percent_axis(axes)
+        drawing.loss_axis(axes)
         axes.set_title(names.dataset(dataset) if row == 0 else "")
-    for axes, clicks in zip(panels[:, 0], rewards, strict=True):
+    for axes, clicks in zip(panels[:, 0], rewards, strict=True) if down > 1 else ():
         axes.set_ylabel("without noise" if clicks == CERTAIN else f"clicks: {clicks[0]:g} and {clicks[1]:g}")
     for axes in panels[-1]:
         axes.set_xlabel("η")
@@ -183,8 +197,8 @@ def error_by_sharpness(family: Family) -> Figure:
     panels[0, 0].set_xscale("log", base=2)
     panels[0, 0].set_xticks(sharpness, [f"{each:g}" for each in sharpness])
     panels[0, 0].minorticks_off()
-    figure.supylabel(f"{names.loss(LOSS, datasets)}, %")
+    figure.supylabel(f"{names.title(LOSS, datasets)}{family.units}".rstrip(","))
     looks = [names.look(name) for name in drawn]
     handles = [Line2D([], [], color=k.colour, marker=k.marker, label=k.label) for k in looks]
     handles += drawing.level_handles(LINES)
-    return drawing.titled(figure, "Error and the sharpness of π0", handles, columns=3 if across > 2 else 2)
+    return drawing.titled(figure, "Loss and the sharpness of π0", handles, columns=3 if across > 2 else 2)

@@ -2,7 +2,8 @@
 
 Reads   --log: npz from replay.
 Writes  --output: npz with coef (features + 1, labels + 1), the label columns and then that of no label, the
-        intercept, which is 0 as one feature is constant, and the penalty chosen.
+        intercept, which is 0 as one feature is constant, and the penalty chosen; where the actions have context
+        effects also their covariance, (labels + 1, labels + 1), and noise.
 """
 
 import argparse
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...core.context_effects import check_variances, context_effects
 from ...core.cost_model import CostModel
 from ...core.validation import check_coefficients, check_vector
 from ...errors import located
@@ -25,17 +27,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     train, _ = read_log(options.log)
     model = CostModel().fit_log(train)
-    write_npz(options.output, coef=model.coef_, intercept=model.intercept_, penalty=np.array(model.penalty_))
+    known = {"coef": model.coef_, "intercept": model.intercept_, "penalty": np.array(model.penalty_)}
+    if train.actions.has_context_effects:
+        of_contexts = context_effects(train, model.action_effects(train.X, train.actions))
+        if of_contexts.noise > 0:
+            known |= {"covariance": of_contexts.covariance, "noise": np.array(of_contexts.noise)}
+    write_npz(options.output, **known)
 
 
 def read_cost_model(path: str | Path) -> CostModel:
-    """Read a cost model's coefficients and its intercept, 0 where there is none.
+    """Read a cost model's coefficients, its intercept, 0 where there is none, and the variances of context effects.
 
     Here, not in ``formats``: what is made without a cost model does not depend on its code.
     """
-    model, arrays = CostModel(), read_npz(path, ["coef"], optional=["intercept"])
+    model, arrays = CostModel(), read_npz(path, ["coef"], optional=["intercept", "covariance", "noise"])
     with located(path):
         model.coef_ = check_coefficients(arrays["coef"])
         if "intercept" in arrays:
             model.intercept_ = check_vector(arrays["intercept"], model.coef_.shape[1], "intercept")
+        if "covariance" in arrays:
+            model.variances_ = check_variances(arrays["covariance"], arrays.get("noise"), model.coef_.shape[1])
     return model

@@ -9,10 +9,10 @@ Writes  --output: csv with a row for each algorithm and selection: Hamming losse
 
 A chosen policy's ``estimate`` and ``bound`` are in units of its losses: its doubly robust estimate, or without a cost
 model its self-normalised one, and the KL ball of that, which holds with probability 0.95 for all values of its grid
-together, as the number of contexts grows. Bounds can be too low where the ``effective_size``, in rows, is below some
-ten. All are empty where no held-out row has a weight, or all are of one context. A test loss is of contexts
-like those logged, so the bound is by context. With replay's --split-unit row the contexts of held-out rows were trained
-on as well: the bound then speaks of the contexts that were logged.
+together, as the number of contexts grows. What π0 hardly takes counts at the largest cost. Bounds can be too low where
+the ``effective_size``, in rows, is below some ten. All are empty where no held-out row has a weight, or all are of one
+context. A test loss is of contexts like those logged, so the bound is by context. With replay's --split-unit row the
+contexts of held-out rows were trained on as well: the bound then speaks of the contexts that were logged.
 """
 
 import argparse
@@ -74,6 +74,7 @@ def run(options: argparse.Namespace) -> None:
         loss=partial(truth.loss, clicks=options.click_rates),
         estimate="dr" if model else "snips",
         cost_model=model,
+        logging_policy=read_policy(options.logging, truth.actions),
     )
     grids = {name: _grid(path, train.X, X, truth, certify, options.selection) for name, path in options.fit}
     grid_rows = [{**key, "algorithm": algorithm, **row} for algorithm, (rows, _) in grids.items() for row in rows]

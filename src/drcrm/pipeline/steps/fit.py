@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=json_object,
         default={},
         metavar="JSON",
-        help="of the risk, estimate, weight, start, tilt, support, safe, context_effects, features",
+        help="of the risk, estimate, weight, start, tilt, ridge, support, safe, context_effects, features",
     )
     parser.add_argument(
         "--variance-penalty-scale",
