@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from matplotlib.text import Text
 
-from drcrm.report.figure_data import DatasetResults, by_start, certified, closed_gap
+from drcrm.report.figure_data import DatasetResults, by_start, certified, closed_gap, loss_along_grids
 from drcrm.report.figures import FIGURES, ablation, certificates, grid, overview, paired, replay_count, surprise
 from drcrm.report.plan import Plan
 from drcrm.report.style import RC, SMALL, WIDTH, Names
@@ -75,6 +75,15 @@ def test_replay_count_shows_means_and_leaves_gaps(results):
     means = {container.get_label(): container[0].get_ydata() for container in axes.containers}
     assert np.isnan(means["POEM"]).all()
     assert means["KL-DRO"] == pytest.approx([4.1, 4.1])
+
+
+def test_the_grid_of_a_safe_algorithm_is_that_of_its_fits(results):
+    runs = results()
+    steps = runs.grids.query("algorithm == 'kl_dro'").assign(expected_loss=100.0)
+    of_pi0 = steps[steps["hyperparameter"] == GRID[0]].assign(hyperparameter=np.nan)
+    safe = replace(runs, grids=pd.concat([runs.grids, steps, of_pi0]))
+    pd.testing.assert_frame_equal(loss_along_grids(safe), loss_along_grids(runs))
+    grid(safe)
 
 
 def test_levels_are_the_same_losses_in_every_figure(results):

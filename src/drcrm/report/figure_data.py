@@ -101,8 +101,12 @@ def loss_by_count(results: DatasetResults) -> pd.DataFrame:
 
 
 def loss_along_grids(results: DatasetResults) -> pd.DataFrame:
-    """The loss of each fit at the first replay count: (algorithm, value, mean, low, high), values rising."""
+    """The loss of each fit at the first replay count: (algorithm, value, mean, low, high), values rising.
+
+    Of a safe algorithm the fits of its grid alone, which come before its other candidates.
+    """
     at = results.grids[(results.grids["replay_count"] == results.counts[0]) & results.grids["hyperparameter"].notna()]
+    at = at.drop_duplicates(["algorithm", "seed", "hyperparameter"])
     rows = []
     for name in results.learned:
         losses = at[at["algorithm"] == name].pivot(index="seed", columns="hyperparameter", values=LOSS)
