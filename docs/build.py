@@ -29,7 +29,6 @@ from pathlib import Path
 
 import matplotlib
 import pandas as pd
-import yaml
 from jinja2 import Template
 from matplotlib.figure import Figure
 from PIL import Image
@@ -39,7 +38,7 @@ from drcrm.core.names import MODELLED
 from drcrm.errors import InputError, located
 from drcrm.pipeline import lookups
 from drcrm.pipeline.columns import CERTIFICATE, COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
-from drcrm.pipeline.config import complete
+from drcrm.pipeline.config import complete, read_config, shipped_config
 from drcrm.pipeline.files import atomic, read_csv, write_text
 from drcrm.pipeline.lookups import caption_words, planned
 from drcrm.report import documents
@@ -128,8 +127,8 @@ def own_configuration(name: str) -> Path:
 
 def shipped(*added: Path) -> dict:
     """The configuration with what files add to it, complete."""
-    paths = [ROOT / "workflow/schemas/config.schema.yaml", ROOT / "config.yaml", *added]
-    schema, config, *more = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths)
+    config = shipped_config(ROOT)
+    schema, *more = map(read_config, [ROOT / "workflow/schemas/config.schema.yaml", *added])
     for each in more:
         update_config(config, each)
     return complete(config, schema)

@@ -27,7 +27,7 @@ from drcrm.core.starts import STARTS
 from drcrm.core.weights import WEIGHTS
 from drcrm.pipeline.classifiers import CLASSIFIERS
 from drcrm.pipeline.classifiers import WEIGHTS as CLASSIFIER_WEIGHTS
-from drcrm.pipeline.config import complete
+from drcrm.pipeline.config import complete, shipped_config
 from drcrm.pipeline.dataset_formats import load_digits
 from drcrm.pipeline.dependencies import imports
 from drcrm.pipeline.steps.fetch import ACTIONS
@@ -39,7 +39,7 @@ from drcrm.simulation.losses import greedy_hamming
 from drcrm.simulation.replay import replay
 
 ROOT = Path(__file__).parent.parent
-CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+CONFIG = shipped_config(ROOT)
 
 
 def test_conda_users_get_the_same_pins():

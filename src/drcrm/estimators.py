@@ -18,7 +18,7 @@ from .core.learning import IMPROVEMENT, Learned, learn
 from .core.log import BanditLog
 from .core.names import MODELLED, SCORES
 from .core.optimiser import why_flat
-from .core.policies import LinearPolicy, policy_of
+from .core.policies import LinearPolicy, as_policy, policy_of
 from .core.scales import beyond_reason, far_from_zero, has_constant
 from .core.scores import HeldoutScores
 from .core.support import SUPPORT
@@ -169,7 +169,7 @@ class CounterfactualEstimator(BaseEstimator):
             With a constant column, unless ``fit_intercept`` is set; lists of actions need none.
         Y, propensity, cost, context, count, n_actions, eligible
             As those of :class:`drcrm.BanditLog`: Y an array (n, q) of labels, or a vector (n,) of actions.
-        logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
+        logging_policy : ExponentialPolicy, SoftmaxPolicy or a fitted estimator, optional
             π0, for the starts "logging" and "model", and for where a cost model is believed; for the last two an
             imitation of the log does where it is not known.
         cost_model : optional
@@ -193,6 +193,7 @@ class CounterfactualEstimator(BaseEstimator):
         algorithm = self._algorithm()
         self._require("fit", Y=Y, propensity=propensity, cost=cost)
         algorithm.criteria()  # what is wrong with the parameters is said before the log is read
+        logging_policy = None if logging_policy is None else as_policy(logging_policy, "logging_policy")
         given = BanditLog(X, Y, propensity, cost, context, count, n_actions, eligible)
         seen = given.recount(given.count)
         seen.actions.check_varied(seen.Y)

@@ -14,7 +14,7 @@ from random import Random
 import yaml
 
 from drcrm.pipeline import lookups
-from drcrm.pipeline.config import complete
+from drcrm.pipeline.config import complete, shipped_config
 from drcrm.pipeline.lookups import planned
 from drcrm.report.plan import Plan
 
@@ -113,7 +113,7 @@ SMALL = {
 
 def make(r: Random) -> dict:
     """Draw a document: a valid one, with some changes."""
-    config = deepcopy(SMALL if r.random() < 0.95 else read("config.yaml"))
+    config = deepcopy(SMALL if r.random() < 0.95 else shipped_config(ROOT))
     for _ in range(r.choice([0, 1, 1, 1, 2, 3])):
         places = [*nodes(config)]
         if not places:

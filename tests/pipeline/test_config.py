@@ -16,13 +16,13 @@ from snakemake.utils import update_config
 from drcrm.core.divergences import NAMED
 from drcrm.errors import InputError
 from drcrm.pipeline import lookups
-from drcrm.pipeline.config import complete, left_out, project_config
+from drcrm.pipeline.config import complete, left_out, project_config, shipped_config
 from drcrm.pipeline.lookups import all_algorithms, all_runs, is_classifier, run_algorithms, shown_algorithms
 from drcrm.roles import PAPERS
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text(encoding="utf-8"))
-SHIPPED = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+SHIPPED = shipped_config(ROOT)
 
 SMALL = {
     "datasets": {

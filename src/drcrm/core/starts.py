@@ -129,9 +129,6 @@ def as_tilt(tilt: object, name: str = "tilt") -> float | str:
 
 def policy_coef(logging_policy: LinearPolicy, design: Design) -> np.ndarray:
     """Return Θ of π0 as a design has it, (d, …); InputError where it is a policy over others."""
-    if not isinstance(logging_policy, LinearPolicy):
-        kind = type(logging_policy).__name__
-        raise InputError(f"logging_policy is of type {kind}, expected an ExponentialPolicy or a SoftmaxPolicy")
     require_same(logging_policy, design.shape[0] - design.intercept, design.log.actions, "the logging policy")
     if logging_policy.features:
         raise InputError("the logging policy has features of its own, from which no fit can start; leave it out")

@@ -12,6 +12,7 @@ from ..core.starts import STARTS
 from ..errors import InputError, printable
 from ..report.style import tell_apart
 from ..roles import PAPERS
+from ..shipped import shipped_algorithms
 from .config_checks import CHECKS, KINDS, Fault, instead_of, lines_of, odd_keys, refused, usable
 from .lookups import all_starts
 
@@ -26,14 +27,13 @@ def project_config(project: Path, given: Mapping, files: Sequence[str | Path]) -
     InputError
         A line for each key that a file has twice, and for each error of ``complete``.
     """
-    shipped = project / "config.yaml"
     schema = read_config(project / "workflow/schemas/config.schema.yaml")
     faults = [
         printable(f"{path}, line {again}: {key} is there twice, first in line {first}")
-        for path in (shipped, *files)
+        for path in (project / "config.yaml", *files)
         for key, first, again in _doubles(_parsed(path, yaml.compose), [], set())
     ]
-    merged = usable(read_config(shipped), ())  # a copy: what YAML's anchors share is changed in one place alone
+    merged = shipped_config(project)
     update_config(merged, given)
     try:
         config = complete(merged, schema)
@@ -42,6 +42,13 @@ def project_config(project: Path, given: Mapping, files: Sequence[str | Path]) -
     if faults:
         raise InputError(*faults)
     return merged, config
+
+
+def shipped_config(project: Path) -> dict:
+    """Return the package's algorithms with the project's ``config.yaml`` over them."""
+    merged = {"algorithms": shipped_algorithms()}
+    update_config(merged, read_config(project / "config.yaml"))
+    return usable(merged, ())  # a copy: what YAML's anchors share is changed in one place alone
 
 
 def read_configs(paths: Sequence[str | Path]) -> dict:
