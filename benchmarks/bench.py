@@ -38,7 +38,7 @@ from drcrm.core.optimiser import Fit, minimize_objectives
 from drcrm.core.policies import ExponentialPolicy, SoftmaxPolicy
 from drcrm.core.risks import BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk
 from drcrm.core.weights import Clipped
-from drcrm.pipeline.files import atomic
+from drcrm.files import atomic
 from drcrm.pipeline.formats import read_log, read_policy, write_log
 from drcrm.simulation.replay import replay
 

@@ -36,10 +36,10 @@ from snakemake.utils import update_config
 
 from drcrm.core.names import MODELLED
 from drcrm.errors import InputError, located
+from drcrm.files import atomic, read_csv, write_text
 from drcrm.pipeline import lookups
 from drcrm.pipeline.columns import CERTIFICATE, COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
 from drcrm.pipeline.config import complete, read_config, shipped_config
-from drcrm.pipeline.files import atomic, read_csv, write_text
 from drcrm.pipeline.lookups import caption_words, planned
 from drcrm.report import documents
 from drcrm.report.families import Family, loss_against_sharpness

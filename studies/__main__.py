@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> None:
     study = import_module(given.name)
     import pandas as pd
 
-    from drcrm.pipeline.files import atomic, read_csv, write_csv, write_text
+    from drcrm.files import atomic, read_csv, write_csv, write_text
 
     if given.run:
         finished = import_module("finished")  # not imported by name: studies of samples do not depend on it

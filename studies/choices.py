@@ -27,7 +27,7 @@ from drcrm.core.policies import ExponentialPolicy
 from drcrm.core.risks import KLBall
 from drcrm.core.scores import SCORES, HeldoutScores, choose
 from drcrm.core.weights import Clipped
-from drcrm.pipeline.files import read_npz
+from drcrm.files import read_npz
 from drcrm.simulation.losses import greedy_hamming
 
 RADIUS = 0.01

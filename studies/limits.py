@@ -35,7 +35,7 @@ from drcrm.core.log import BanditLog
 from drcrm.core.names import SCORES
 from drcrm.core.policies import ExponentialPolicy
 from drcrm.core.starts import imitation
-from drcrm.pipeline.files import read_npz
+from drcrm.files import read_npz
 from drcrm.pipeline.formats import read_contexts, read_policy
 from drcrm.pipeline.steps import generator
 from drcrm.report.comparisons import interval

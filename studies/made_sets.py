@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, make_multilabel_classification
 from sklearn.preprocessing import normalize
 
-from drcrm.pipeline.files import atomic
+from drcrm.files import atomic
 
 
 @dataclass(frozen=True)

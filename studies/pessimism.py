@@ -19,7 +19,7 @@ from drcrm.core.algorithms import Algorithm
 from drcrm.core.cost_model import action_effects
 from drcrm.core.log import clipping_constant
 from drcrm.core.scores import SCORES, HeldoutScores, choose
-from drcrm.pipeline.files import read_npz
+from drcrm.files import read_npz
 
 BESIDE = "clipped_snips"  # the score that others are compared with
 

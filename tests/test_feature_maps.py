@@ -7,9 +7,10 @@ import pytest
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.ensemble import RandomTreesEmbedding
 from sklearn.kernel_approximation import Nystroem
 from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
+from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, StandardScaler
 
 import drcrm
 from drcrm import KLDRO, ActionLists, BanditLog, CostModel, DoublyRobustDRO, SoftmaxPolicy, off_policy_value
@@ -17,7 +18,7 @@ from drcrm.certificates import policy_certificate
 from drcrm.core.scores import SCORES
 from drcrm.core.support import policy_support
 from drcrm.errors import InputError
-from drcrm.feature_maps import FeatureMap, MedianNystroem, as_transformer
+from drcrm.feature_maps import FeatureMap, MedianNystroem, RandomTrees, as_transformer
 
 
 def ring(n: int = 600, seed: int = 0):
@@ -132,3 +133,31 @@ def test_what_is_no_map():
     found = DoublyRobustDRO(features=SQUARES, safe=False).fit(X, A, **rows)
     with pytest.raises(InputError, match="the logging policy has features of its own"):
         DoublyRobustDRO().fit(X, A, **rows, logging_policy=found.policy_)
+
+
+@pytest.mark.parametrize("features", [{"nystroem": 20}, {"random_trees": 7}], ids=str)
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_a_map_that_was_stored_as_arrays_is_the_same(features, kind):
+    rng = np.random.default_rng(0)
+    fitted, other = (kind(rng.standard_normal((n, 4)).round(1)) for n in (60, 50))
+    made = FeatureMap(as_transformer(features), fitted)
+    restored = FeatureMap.restored(made.stored())
+    for X in (fitted, other):
+        ours, theirs = (each.toarray() if sparse.issparse(each) else each for each in (restored(X), made(X)))
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-13)
+    assert (restored.n_features, restored.n_mapped) == (4, made.n_mapped)
+
+
+def test_random_trees_are_those_of_the_library():
+    X = np.random.default_rng(0).standard_normal((200, 5)).round(1)
+    ours = RandomTrees(10).fit(X)
+    library = RandomTreesEmbedding(10, max_depth=5, random_state=0).fit(X)
+    other = np.random.default_rng(1).standard_normal((300, 5)).round(1)
+    for each in (X, other):
+        np.testing.assert_array_equal(ours.transform(each).toarray(), library.transform(each).toarray())
+
+
+def test_a_transformer_of_ones_own_cannot_be_stored():
+    X = np.eye(3)
+    with pytest.raises(InputError, match="a file can keep nystroem and random_trees alone"):
+        FeatureMap(StandardScaler(), X).stored()

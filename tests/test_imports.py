@@ -1,4 +1,4 @@
-"""The arrows between the rooms, read from the imports: pipeline → report, simulation → core; and no circle."""
+"""The arrows between the rooms, read from the imports: commands and pipeline → the others → core; and no circle."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import pytest
 
 from drcrm.pipeline.dependencies import PACKAGE, imports
 
-ROOMS = ("core", "simulation", "pipeline", "report")
+ROOMS = ("core", "simulation", "logs", "pipeline", "report", "commands")
 ALLOWED = {
     "core": {"core", "errors"},
     "simulation": {"simulation", "core", "errors"},
     "report": {"report", "core", "roles", "errors"},
     "feature_maps": {"core", "errors"},
-    "pipeline": {*ROOMS, "feature_maps", "roles", "shipped", "errors"},
+    "logs": {"logs", "core", "feature_maps", "files", "errors"},
+    "pipeline": {"pipeline", "simulation", "core", "report", "feature_maps", "files", "roles", "shipped", "errors"},
+    "commands": {"commands", "logs", "core", "report", "feature_maps", "files", "shipped", "errors"},
+    "files": {"errors"},
     "shipped": set(),
     "roles": set(),
     "errors": set(),
@@ -60,6 +63,7 @@ def tree(tmp_path) -> Path:
     for name in [
         "errors.py",
         "feature_maps.py",
+        "files.py",
         "roles.py",
         "shipped.py",
         *door,

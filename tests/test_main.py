@@ -12,8 +12,8 @@ import pytest
 from drcrm import __version__
 from drcrm.__main__ import main
 from drcrm.errors import InputError, located, printable
+from drcrm.files import write_npz
 from drcrm.pipeline.columns import COLUMNS
-from drcrm.pipeline.files import write_npz
 
 ROOT = Path(__file__).parent.parent
 

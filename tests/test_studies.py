@@ -211,7 +211,7 @@ def test_what_is_kept_of_a_gain_and_what_is_worse_than_the_logging_policy(import
 
 
 def test_a_small_log_has_its_contexts_once(imported, tmp_path):
-    small_logs, write_npz = imported("small_logs"), imported("drcrm.pipeline.files").write_npz
+    small_logs, write_npz = imported("small_logs"), imported("drcrm.files").write_npz
     rng = np.random.default_rng(0)
     X, classes = rng.normal(size=(80, 2)), rng.integers(0, 3, 80)
     for part in ("train", "test"):

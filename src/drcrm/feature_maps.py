@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from .core.actions import Actions
 from .core.cost_model import action_effects
 from .core.policies import LinearPolicy
-from .core.validation import Features, check_features, whole_number
+from .core.validation import Features, check_features, one_of, whole_number
 from .errors import InputError
 
 SAMPLE = 1000  # contexts of which the median distance is taken
@@ -75,6 +75,25 @@ class FeatureMap:
         """Return a cost model over X as one over X', of which it uses X alone."""
         return None if model is None else _OfX(model, self.n_features, self.n_mapped)
 
+    def stored(self) -> dict[str, np.ndarray]:
+        """Return the map as arrays, which ``restored`` takes; InputError where φ is none of ``MAPS``."""
+        kind = next((name for name, each in MAPS.items() if isinstance(self.transformer, each)), None)
+        if kind is None:
+            raise InputError(
+                f"features is {self.transformer!r}, expected one of {', '.join(MAPS)} to be kept in a file"
+            )
+        own = {"kind": np.array(kind), "n_features": np.array(self.n_features), "scale": np.array(self.scale)}
+        return own | self.transformer.stored()
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, np.ndarray]) -> FeatureMap:
+        """Return the map that was stored as arrays."""
+        made, kind = cls.__new__(cls), MAPS[one_of(MAPS, str(arrays["kind"]), "the feature map")]
+        made.n_features, made.scale = int(arrays["n_features"]), float(arrays["scale"])
+        made.transformer = kind.restored(arrays)
+        made.n_mapped = made._mapped(np.zeros((1, made.n_features))).shape[1]
+        return made
+
     def _mapped(self, X: Features) -> Features:
         mapped = check_features(self.transformer.transform(X), "features' transform")
         if mapped.shape[0] != X.shape[0]:
@@ -128,11 +147,77 @@ class MedianNystroem(TransformerMixin, BaseEstimator):
     def transform(self, X) -> np.ndarray:
         return self.kernel_.transform(self.scaler_.transform(X))
 
+    def stored(self) -> dict[str, np.ndarray]:
+        scaler, kernel = self.scaler_, self.kernel_
+        known = {"deviation": scaler.scale_} | ({"mean": scaler.mean_} if scaler.with_mean else {})
+        components = kernel.components_
+        components = components.toarray() if sparse.issparse(components) else components
+        return known | {"gamma": np.array(kernel.gamma), "components": components, "normalise": kernel.normalization_}
 
-MAPS = {
-    "nystroem": MedianNystroem,
-    "random_trees": lambda trees: RandomTreesEmbedding(trees, max_depth=DEPTH, random_state=0),
-}
+    @classmethod
+    def restored(cls, arrays: Mapping[str, np.ndarray]) -> MedianNystroem:
+        made, components = cls(len(arrays["components"])), arrays["components"]
+        made.scaler_ = StandardScaler(with_mean="mean" in arrays)
+        made.scaler_.scale_, made.scaler_.mean_ = arrays["deviation"], arrays.get("mean")
+        made.scaler_.n_features_in_ = components.shape[1]
+        made.kernel_ = Nystroem(gamma=float(arrays["gamma"]), n_components=len(components))
+        made.kernel_.components_, made.kernel_.normalization_ = components, arrays["normalise"]
+        made.kernel_.n_features_in_ = components.shape[1]
+        return made
+
+
+class RandomTrees(TransformerMixin, BaseEstimator):
+    """The leaves of random trees that contexts fall into, one column for each leaf.
+
+    Parameters
+    ----------
+    n_trees : int
+        Each of depth 5.
+    """
+
+    _ARRAYS = "roots", "feature", "threshold", "children"
+
+    def __init__(self, n_trees: int = 30):
+        self.n_trees = n_trees
+
+    def fit(self, X, y=None) -> RandomTrees:
+        embedding = RandomTreesEmbedding(self.n_trees, max_depth=DEPTH, random_state=0).fit(X)
+        trees = [each.tree_ for each in embedding.estimators_]
+        self.roots_ = np.cumsum([0, *(tree.node_count for tree in trees[:-1])])
+        self.feature_, self.threshold_ = (
+            np.concatenate([getattr(tree, name) for tree in trees]) for name in ("feature", "threshold")
+        )
+        children = [
+            np.stack([tree.children_left, tree.children_right]) + root
+            for tree, root in zip(trees, self.roots_, strict=True)
+        ]
+        self.children_ = np.concatenate(children, axis=1)
+        return self
+
+    def transform(self, X) -> sparse.csr_array:
+        X = X.toarray() if sparse.issparse(X) else np.asarray(X)
+        X, rows = X.astype(np.float32), np.arange(len(X))[:, None]
+        node = np.tile(self.roots_, (len(X), 1))
+        for _ in range(DEPTH):
+            feature = self.feature_[node]
+            right = X[rows, np.maximum(feature, 0)] > self.threshold_[node]
+            node = np.where(feature < 0, node, self.children_[right.astype(int), node])
+        leaves = np.cumsum(self.feature_ < 0) - 1
+        column, starts = leaves[node].ravel(), np.arange(0, node.size + 1, node.shape[1])
+        return sparse.csr_array((np.ones(node.size), column, starts), (len(X), leaves[-1] + 1))
+
+    def stored(self) -> dict[str, np.ndarray]:
+        return {name: getattr(self, f"{name}_") for name in self._ARRAYS}
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, np.ndarray]) -> RandomTrees:
+        made = cls(len(arrays["roots"]))
+        for name in cls._ARRAYS:
+            setattr(made, f"{name}_", arrays[name])
+        return made
+
+
+MAPS = {"nystroem": MedianNystroem, "random_trees": RandomTrees}
 
 
 def as_transformer(features: object, name: str = "features"):

@@ -18,8 +18,8 @@ from scipy import sparse
 
 from drcrm.__main__ import main
 from drcrm.errors import InputError
+from drcrm.files import read_npz
 from drcrm.pipeline.dataset_formats import EMBEDDED, DatasetSpec, load, read_libsvm
-from drcrm.pipeline.files import read_npz
 from drcrm.pipeline.sources import Source
 
 PACK = {"svm": bytes, "bz2": bz2.compress, "gz": gzip.compress}

@@ -12,7 +12,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from drcrm.__main__ import main
 from drcrm.errors import InputError
-from drcrm.pipeline.files import read_npz
+from drcrm.files import read_npz
 from drcrm.pipeline.scaling import SCALES, scaled
 
 SCALERS = {"max_abs": MaxAbsScaler, "standard": StandardScaler}

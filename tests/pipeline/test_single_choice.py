@@ -21,8 +21,8 @@ from drcrm.core.names import SCORES
 from drcrm.core.support import SUPPORT, SupportedModel
 from drcrm.errors import InputError
 from drcrm.feature_maps import FeatureMap, as_transformer
+from drcrm.files import read_csv, read_npz, write_npz
 from drcrm.pipeline.classifiers import classified, rewarded_weights
-from drcrm.pipeline.files import read_csv, read_npz, write_npz
 from drcrm.pipeline.formats import read_log
 from drcrm.pipeline.truths import read_truth
 

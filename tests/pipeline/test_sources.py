@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from drcrm.pipeline.files import write_json
+from drcrm.files import write_json
 from drcrm.pipeline.sources import Source, local_contents, origin_of, read_record
 
 NAME = "a.svm"

@@ -26,7 +26,7 @@ from scipy import sparse
 from drcrm import BanditLog, CostModel
 from drcrm.__main__ import STEPS, main
 from drcrm.core.context_effects import context_effects
-from drcrm.pipeline.files import read_npz, write_npz
+from drcrm.files import read_npz, write_npz
 from drcrm.pipeline.formats import read_contexts, read_log
 from drcrm.pipeline.steps.cost_model import read_cost_model
 from drcrm.report.figures import FIGURES

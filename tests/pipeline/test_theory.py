@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from drcrm.__main__ import main
+from drcrm.files import read_csv, write_npz
 from drcrm.pipeline.columns import LEMMA_COLUMNS
-from drcrm.pipeline.files import read_csv, write_npz
 
 
 def run(*arguments: object) -> int:

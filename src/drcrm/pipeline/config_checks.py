@@ -12,7 +12,7 @@ from ..core.algorithms import Algorithm, find_estimator
 from ..core.names import SCORES
 from ..core.starts import STARTS
 from ..errors import InputError, printable
-from .files import check_file_name
+from ..files import check_file_name
 from .lookups import is_classifier, is_single
 
 KINDS = {"datasets": "data set", "algorithms": "algorithm", "experiments": "experiment"}

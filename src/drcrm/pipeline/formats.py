@@ -19,7 +19,7 @@ from ..core.validation import (
     reject,
 )
 from ..errors import InputError, located
-from .files import read_npz, write_npz
+from ..files import read_npz, write_npz
 
 
 def read_contexts(path: str | Path) -> tuple[np.ndarray | sparse.csr_array, np.ndarray]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import InputError
-from .files import atomic, check_file_name
+from ..files import atomic, check_file_name
 
 PATIENCE = 60  # seconds without a byte from a server
 

@@ -11,8 +11,8 @@ import argparse
 from pathlib import Path
 
 from ...errors import located
+from ...files import write_npz
 from ..classifiers import CLASSIFIERS, WEIGHTS, classified
-from ..files import write_npz
 from ..formats import read_contexts, read_log
 from . import add_shared, generator, require
 

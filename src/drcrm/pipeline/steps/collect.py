@@ -9,8 +9,8 @@ import csv
 from pathlib import Path
 
 from ...errors import InputError
+from ...files import write_csv
 from ..columns import COLUMNS, GRID_COLUMNS
-from ..files import write_csv
 from . import add_shared, require
 
 

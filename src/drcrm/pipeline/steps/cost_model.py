@@ -15,7 +15,7 @@ from ...core.context_effects import check_variances, context_effects
 from ...core.cost_model import CostModel
 from ...core.validation import check_coefficients, check_vector
 from ...errors import located
-from ..files import read_npz, write_npz
+from ...files import read_npz, write_npz
 from ..formats import read_log
 from . import add_shared
 

@@ -30,11 +30,11 @@ from ...core.policies import policy_of
 from ...core.support import SUPPORT, SupportedModel
 from ...core.validation import as_float, check_actions
 from ...errors import InputError, located
+from ...files import read_npz, write_csv
 from ...roles import LOGGING, SKYLINE
 from ...simulation.truth import Truth
 from ..columns import CERTIFICATE, COLUMNS, GRID_COLUMNS
 from ..feature_maps import feature_map
-from ..files import read_npz, write_csv
 from ..formats import read_fits, read_log, read_policy
 from ..truths import read_truth
 from . import add_clicks, add_shared, assignment, require

@@ -17,8 +17,8 @@ import numpy as np
 
 from ...core.scales import largest_entries, unlike_scales
 from ...errors import InputError
+from ...files import write_json, write_npz
 from ..dataset_formats import EMBEDDED, DatasetSpec, load
-from ..files import write_json, write_npz
 from ..scaling import SCALES, scaled
 from ..sources import Source, file_digest, origin_of, read_record
 from . import assignment, require, whole

@@ -7,12 +7,12 @@ Writes  each --output, in the format of its suffix (pdf, svg, png).
 import argparse
 from pathlib import Path
 
+from ...files import read_csv, write_bytes
 from ...report.figure_data import DatasetResults
 from ...report.figures import FIGURES
 from ...report.pictures import pictures
 from ...report.plan import Plan
 from ..columns import COLUMNS, GRID_COLUMNS
-from ..files import read_csv, write_bytes
 from . import add_shared, require
 
 

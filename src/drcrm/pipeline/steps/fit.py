@@ -22,8 +22,8 @@ from ...core.cost_model import CostModel
 from ...core.learning import learn
 from ...core.optimiser import STOPPING
 from ...errors import located
+from ...files import write_npz
 from ..feature_maps import feature_map
-from ..files import write_npz
 from ..formats import read_log, read_policy
 from . import add_shared, json_object, require
 from .cost_model import read_cost_model

@@ -9,6 +9,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+from ...files import read_csv, write_bytes, write_text
 from ...report import markup
 from ...report import printed_tables as printed
 from ...report.figure_data import DatasetResults
@@ -19,7 +20,6 @@ from ...report.summary import restructured_text
 from ...report.tables import loss_table
 from ...roles import BASELINE
 from ..columns import COLUMNS
-from ..files import read_csv, write_bytes, write_text
 from . import add_shared, require
 
 

@@ -15,7 +15,7 @@ import numpy  # noqa: F401  its BLAS is seen once it is loaded
 import scipy.linalg  # noqa: F401  so is that of scipy
 from threadpoolctl import threadpool_info
 
-from ..files import write_json
+from ...files import write_json
 from ..lookups import digest
 from . import json_object, require
 

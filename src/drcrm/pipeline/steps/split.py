@@ -8,8 +8,8 @@ Writes  --output: npz with the context numbers logging, train and heldout. Under
 import argparse
 
 from ...errors import located
+from ...files import write_npz
 from ...simulation.split import split_contexts
-from ..files import write_npz
 from ..formats import read_contexts
 from . import add_shared, fraction, generator
 

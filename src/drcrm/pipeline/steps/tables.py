@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import located
+from ...files import atomic, read_csv, write_text
 from ...report import markup
 from ...report.plan import PROTOCOL, Plan
 from ...report.tables import all_tables, in_print, require_runs, sections
 from ..columns import COLUMNS
-from ..files import atomic, read_csv, write_text
 from . import add_shared, require
 
 

@@ -7,10 +7,10 @@ Writes  --output: csv; what is in it, src/drcrm/simulation/theory.py says.
 import argparse
 
 from ...errors import located
+from ...files import write_csv
 from ...simulation.population import draw_policies, enumerate_losses
 from ...simulation.theory import TABLES
 from ..columns import LEMMA_COLUMNS
-from ..files import write_csv
 from ..truths import read_truth
 from . import add_shared, generator, whole
 

@@ -7,11 +7,11 @@ Writes  each --output, in the format of its suffix (pdf, svg, png).
 import argparse
 from pathlib import Path
 
+from ...files import read_csv, write_bytes
 from ...report.pictures import pictures
 from ...report.style import LEMMA_FIGURES
 from ...report.theory_figures import FIGURES
 from ..columns import LEMMA_COLUMNS
-from ..files import read_csv, write_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

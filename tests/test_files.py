@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from drcrm.errors import InputError
-from drcrm.pipeline.files import read_npz, write_npz
+from drcrm.files import read_npz, write_npz
 from drcrm.pipeline.formats import read_contexts, read_fits, read_policy, read_split
 from drcrm.pipeline.steps.cost_model import read_cost_model
 
