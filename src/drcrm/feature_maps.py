@@ -79,9 +79,7 @@ class FeatureMap:
         """Return the map as arrays, which ``restored`` takes; InputError where φ is none of ``MAPS``."""
         kind = next((name for name, each in MAPS.items() if isinstance(self.transformer, each)), None)
         if kind is None:
-            raise InputError(
-                f"features is {self.transformer!r}, expected one of {', '.join(MAPS)} to be kept in a file"
-            )
+            raise InputError(f"features is {self.transformer!r}; a file can keep {' and '.join(MAPS)} alone")
         own = {"kind": np.array(kind), "n_features": np.array(self.n_features), "scale": np.array(self.scale)}
         return own | self.transformer.stored()
 

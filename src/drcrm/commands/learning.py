@@ -1,0 +1,128 @@
+"""From the training part of a log to candidates: the algorithms compete on the part held out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..core.algorithms import Algorithm
+from ..core.learning import IMPROVEMENT, learn
+from ..core.log import BanditLog
+from ..core.policies import LinearPolicy, policy_of
+from ..core.support import SupportedModel
+from ..core.validation import one_of
+from ..errors import InputError
+from ..feature_maps import FeatureMap, as_transformer
+from ..shipped import shipped_algorithms
+
+DEFAULT = "kl_dro_dr"
+WITH_MAP = "kl_dro_dr_map"
+MOST_MAPPED = 20_000  # contexts up to which a feature map competes unasked: there it takes longer than all else
+ENTRY = {"estimator", "parameter", "grid", "options", "label"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An algorithm that competes, what it is called in print, and its feature map, if it has one."""
+
+    name: str
+    label: str
+    algorithm: Algorithm
+    features: object = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What an algorithm chose among its own fits, steps and π0, and by what it may be judged.
+
+    ``bound`` is that of its held-out difference to π0, at 0.95, which chose it; ``tried`` is how many it had to choose
+    from.
+    """
+
+    entry: Entry
+    policy: LinearPolicy
+    model: SupportedModel
+    clip: float | None
+    value: float
+    ridge: float
+    step: float
+    bound: float
+    tried: int
+    is_shown: bool
+
+
+def entries_of(asked: object, n_contexts: int, name: str = "algorithm") -> list[Entry]:
+    """Return the algorithms that a mapping asks for: names, or entries as those of a configuration; one, or a list.
+
+    By default KL-DRO with DR, and up to 20 000 contexts the same with a feature map. InputError for an unknown name, or
+    an entry that is none.
+    """
+    if asked is None:
+        asked = [DEFAULT, WITH_MAP] if n_contexts <= MOST_MAPPED else [DEFAULT]
+    many = asked if isinstance(asked, list | tuple) else [asked]
+    if not many:
+        raise InputError(f"{name} is an empty list, expected at least one")
+    shipped = {each: entry for each, entry in shipped_algorithms().items() if "estimator" in entry}
+    return [_entry(each, shipped, name) for each in many]
+
+
+def _entry(asked: object, shipped: Mapping[str, dict], name: str) -> Entry:
+    if isinstance(asked, Mapping):
+        if odd := asked.keys() - ENTRY:
+            raise InputError(f"{name} has {min(odd, key=str)!r}, expected {', '.join(sorted(ENTRY))}")
+        if "estimator" not in asked:
+            raise InputError(f"{name} has no estimator")
+        key, given = str(asked["estimator"]), asked
+    else:
+        key = one_of(shipped, asked, name)
+        given = shipped[key]
+    options = {"safe": True, **(given.get("options") or {})}
+    features = options.pop("features", None)
+    if features is not None:
+        as_transformer(features)
+    algorithm = Algorithm(given["estimator"], given.get("parameter"), tuple(given.get("grid") or ()), options)
+    algorithm.criteria()
+    return Entry(key, str(given.get("label", key)), algorithm, features)
+
+
+def candidates(
+    train: BanditLog, heldout: BanditLog, entries: Iterable[Entry], tell: Callable[[str], None]
+) -> list[Candidate]:
+    """Return of each algorithm what it chose by the held-out part; ``tell`` hears which is at work."""
+    found = []
+    for entry in entries:
+        tell(f"learning: {entry.label}")
+        found.append(_candidate(train, heldout, entry))
+    return found
+
+
+def _candidate(train: BanditLog, heldout: BanditLog, entry: Entry) -> Candidate:
+    features = None
+    if entry.features is not None:
+        features = FeatureMap(as_transformer(entry.features), train.X)
+        train, heldout = (part.derived(X=features(part.X)) for part in (train, heldout))
+    learned = learn(train, entry.algorithm, heldout)
+    fits, bounds = learned.fits, learned.fits.scores[:, IMPROVEMENT]
+    chosen = int(fits.chosen[IMPROVEMENT])
+    is_shown = bool(chosen >= 0 and fits.step[chosen] > 0)
+    if not is_shown:  # what came nearest is judged, and π0 kept
+        chosen = int(np.argmin(np.where((fits.step > 0) & np.isfinite(bounds), bounds, np.inf)))
+    return Candidate(
+        entry=entry,
+        policy=policy_of(train.actions, fits.coef[chosen], features=features),
+        model=replace(learned.cost_model, features=features),
+        clip=learned.clip,
+        value=float(fits.grid[chosen]),
+        ridge=float(fits.ridge[chosen]),
+        step=float(fits.step[chosen]),
+        bound=float(bounds[chosen]),
+        tried=len(fits.grid),
+        is_shown=is_shown,
+    )
+
+
+def best_of(found: list[Candidate]) -> Candidate:
+    """Return the candidate of the least bound of the difference to π0: of those that are shown to be better, if any."""
+    return min(found, key=lambda each: (not each.is_shown, each.bound if np.isfinite(each.bound) else np.inf))

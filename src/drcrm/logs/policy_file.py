@@ -1,0 +1,133 @@
+"""The file of a learned policy: npz with a header in JSON, and no pickles.
+
+The header has the mapping, the encoding, the algorithm, the digest of the log and which of its rows were held out, so
+that no other command needs them; the arrays are those of the policy, of its feature map, and of the cost model with π0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..core.cost_model import CostModel
+from ..core.policies import ExponentialPolicy, LinearPolicy, SoftmaxPolicy
+from ..core.support import SupportedModel
+from ..core.validation import as_float, check_coefficients
+from ..errors import InputError, located
+from ..feature_maps import FeatureMap
+from ..files import read_npz, write_npz
+from .encoding import Encoding, encoding_of
+
+FORMAT = 1
+KINDS = {"labels": (ExponentialPolicy, 2), "single": (SoftmaxPolicy, 2), "lists": (SoftmaxPolicy, 1)}  # dim. of coef
+BLOCK = 1 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class StoredPolicy:
+    """A learned policy, what makes its features of a user's columns, and what it was learned with.
+
+    Attributes
+    ----------
+    policy : ExponentialPolicy or SoftmaxPolicy
+        Over X as the encoding makes it.
+    encoding : Encoding
+    model : SupportedModel or None
+        The cost model of the training part, with π0, or an imitation.
+    header : mapping
+        JSON: ``mapping``, ``algorithm``, ``seed``, ``split``, ``choices``, ``confidence``, ``digest``, ``verdict`` …
+    """
+
+    policy: LinearPolicy
+    encoding: Encoding
+    model: SupportedModel | None
+    header: Mapping[str, object]
+
+
+def digest(path: str | Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    found = hashlib.sha256()
+    with open(path, "rb") as stream:
+        while block := stream.read(BLOCK):
+            found.update(block)
+    return found.hexdigest()
+
+
+def write_policy(path: str | Path, stored: StoredPolicy) -> None:
+    """Write a policy's file, whole or not at all."""
+    header = {**stored.header, "format": FORMAT, "encoding": stored.encoding.as_dict()}
+    arrays = {"coef": stored.policy.coef}
+    if stored.policy.features:
+        arrays |= {f"features.{name}": array for name, array in stored.policy.features.stored().items()}
+    if (model := stored.model) is not None:
+        header["model"] = {"support": model.support, "limits": list(model.limits), "is_imitated": model.is_imitated}
+        arrays |= {"cost.coef": model.model.coef_, "cost.intercept": np.asarray(model.model.intercept_)}
+        arrays |= {"logging.coef": model.logging_policy.coef, "logging.intercept": model.logging_policy.intercept}
+    write_npz(path, header=np.array(json.dumps(header, ensure_ascii=False, allow_nan=False)), **arrays)
+
+
+def read_policy(path: str | Path) -> StoredPolicy:
+    """Read a policy's file; InputError for one that is cut off, of another version, or none."""
+    header, arrays = _read(path)
+    with located(path):
+        encoding = encoding_of(header.get("encoding"))
+        policy = _policy(encoding.kind, arrays)
+        model = _model(encoding.kind, arrays, header.get("model"), policy.features)
+        if policy.n_features != encoding.n_features:
+            raise InputError(f"the policy has {policy.n_features} features, its encoding {encoding.n_features}")
+    return StoredPolicy(policy, encoding, model, header)
+
+
+def _read(path: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
+    """The header and the arrays of a policy's file."""
+    text = read_npz(path, ["header"])["header"]
+    with located(path):
+        try:
+            header = json.loads(str(text))
+        except json.JSONDecodeError:
+            header = None
+        if not isinstance(header, dict) or "format" not in header:
+            raise InputError("no policy of drcrm learn: its header is not JSON with a format")
+        if header["format"] != FORMAT:
+            raise InputError(f"the policy's file is of format {header['format']!r}, expected {FORMAT}")
+    with np.load(path, allow_pickle=False) as archive:
+        names = [name for name in archive.files if name != "header"]
+    return header, read_npz(path, ["coef", *names])
+
+
+def _policy(kind: str, arrays: Mapping[str, np.ndarray]) -> LinearPolicy:
+    features = {name.removeprefix("features."): each for name, each in arrays.items() if name.startswith("features.")}
+    try:
+        features = FeatureMap.restored(features) if features else None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise InputError(f"the feature map is cut off, or from another version: {error}") from None
+    return _linear(kind, arrays["coef"], features=features)
+
+
+def _linear(kind: str, coef: np.ndarray, intercept: np.ndarray | None = None, features=None) -> LinearPolicy:
+    """A policy of coefficients in a file."""
+    (made, dimensions), coef = KINDS[kind], as_float(coef, "coef")
+    if coef.ndim != dimensions:
+        raise InputError(f"coef has shape {coef.shape}, expected {dimensions} dimensions")
+    return made(coef, intercept, features)
+
+
+def _model(kind: str, arrays: Mapping[str, np.ndarray], said: object, features) -> SupportedModel | None:
+    """The cost model, over what the policy's scores are linear in."""
+    if said is None:
+        return None
+    try:
+        low, high = map(float, said["limits"])
+        support, is_imitated = float(said["support"]), bool(said["is_imitated"])
+        model = CostModel()
+        model.coef_, model.intercept_ = as_float(arrays["cost.coef"], "cost.coef"), arrays["cost.intercept"]
+        logging = _linear(kind, arrays["logging.coef"], arrays["logging.intercept"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"the cost model is cut off, or from another version: {error}") from None
+    check_coefficients(np.atleast_2d(model.coef_))
+    return SupportedModel(model, logging, support, (low, high), features, is_imitated)
