@@ -1,0 +1,189 @@
+"""The page on a user's log: the verdict first, then what it rests on. One HTML file that loads nothing."""
+
+import json
+from collections.abc import Mapping
+from html import escape
+
+from .log_answer import ESTIMATES, Answer, mapping
+from .log_figures import Scale, gauge
+from .log_html import details, document, listed, section, tile
+from .log_sections import SECTIONS
+from .log_text import text
+from .log_words import clean, count, known, name, number, plural, short
+
+__all__ = ["page", "text"]
+
+MARKS = {"better": "✓", "open": "≈", "worse": "↓", "cannot": "?", "wrong": "!"}
+SHOWN_FAILURES = 4
+
+
+def page(answer: Mapping) -> str:
+    """The page of an answer.
+
+    Parameters
+    ----------
+    answer : mapping
+        As a command writes it to JSON, in costs. Every key may be missing: the page shows what is there.
+
+    Returns
+    -------
+    str
+        A whole HTML file, without scripts, that loads nothing. All names and sentences of the answer are escaped;
+        rows of the log are named by their numbers.
+    """
+    found = Answer(answer)
+    log = short(found.part("log").get("name") or "a log")
+    parts = [banner(found), tiles(found), changes(found), *(make(found) for make in SECTIONS), making(found)]
+    return document(f"{clean(found.verdict.title)}: {log}", f"<main>\n{''.join(parts)}</main>\n{footer(found)}")
+
+
+def banner(answer: Answer) -> str:
+    """The verdict, and beside it the picture or the checks that it follows from."""
+    verdict, log = answer.verdict, answer.part("log")
+    command = str(answer.raw.get("command") or "").replace("_", " ")
+    about = " · ".join(filter(None, [escape(clean(command)), name(log["name"]) if log.get("name") else ""]))
+    sentence = f"<p>{escape(clean(verdict.sentence))}</p>\n" if verdict.sentence else ""
+    beside = failures(answer) if verdict.kind in ("wrong", "cannot") else gain(answer)
+    return (
+        f'<header class="{verdict.kind}">\n<div class="said">\n<div class="about">{about}</div>\n'
+        f'<h1><span class="mark" aria-hidden="true">{MARKS[verdict.kind]}</span>{escape(clean(verdict.title))}</h1>\n'
+        f"{sentence}</div>\n{beside}</header>\n"
+    )
+
+
+def gain(answer: Answer) -> str:
+    """The difference to what runs now, on a line with a better and a worse side."""
+    given, bound = answer.difference(answer.chosen)
+    if answer.stays or not known(given.value):
+        return ""
+    scale = Scale.over([0.0, *given, bound])
+    left, right = ("worse", "better") if answer.reward else ("better", "worse")
+    at = 100 * scale.share(0.0)
+    start, width = (at, 100 - at) if answer.reward else (0.0, at)
+    shade = f'<rect class="side" x="{start:.2f}%" width="{width:.2f}%" height="100%"/>'
+    side = f'<svg class="gauge" aria-hidden="true">{shade}</svg>'
+    promise = ""
+    if known(bound):
+        promise = f"; certified at {'least' if answer.reward else 'most'} {answer.value(bound, sign=True)}"
+    return (
+        f'<figure class="gain"><figcaption>Difference to what runs now, in {answer.unit}</figcaption>\n'
+        f'<div class="line">{side}{gauge(scale, given, "strong", bound, 0.0)}</div>\n'
+        f'<div class="sides"><span>← {left}</span><span class="zero" style="left:{at:.2f}%">as now</span>'
+        f"<span>{right} →</span></div>\n"
+        f"<p><b>{answer.value(given.value, sign=True)}</b>"
+        f" ({answer.value(given.low, sign=True)} to {answer.value(given.high, sign=True)}){promise}</p></figure>\n"
+    )
+
+
+def failures(answer: Answer) -> str:
+    """The checks that fail, with their values."""
+    failing = [each for each in answer.diagnostics if each.get("level") == "fail"]
+    if not failing:
+        return ""
+    lines = [
+        f"<li><b>{name(each.get('name') or '')}</b> {number(each.get('value'))}{expected(each.get('threshold'))}</li>"
+        for each in failing[:SHOWN_FAILURES]
+    ]
+    more = len(failing) - SHOWN_FAILURES
+    lines += [f"<li>and {plural(more, 'other check')}</li>"] if more > 0 else []
+    return f'<div class="failures"><div class="what">What fails</div><ul>{"".join(lines)}</ul></div>\n'
+
+
+def expected(threshold: object) -> str:
+    """What a diagnostic should be."""
+    return f", expected {escape(short(threshold, 60))}" if threshold else ""
+
+
+def tiles(answer: Answer) -> str:
+    """The numbers that matter: what runs now, what was chosen, what is certified, how many rows that rests on."""
+    chosen, log = answer.chosen, answer.part("log")
+    unit = "Reward" if answer.reward else "Cost"
+    parts = []
+    if known(answer.logging.value):
+        parts.append(tile(f"{unit} now", answer.value(answer.logging.value), between(answer, answer.logging)))
+    if chosen and not answer.stays:
+        which, given = answer.headline(chosen)
+        by = f", by {ESTIMATES[which]}" if which else ""
+        parts.append(tile(f"{answer.learned}, estimated", answer.value(given.value), between(answer, given) + by))
+        parts.append(certified(answer))
+    if known(chosen.get("effective_size")):
+        held = log.get("heldout") or log.get("rows")
+        of = f"of {count(held)} held out" if log.get("heldout") else f"of {count(held)}" if held else ""
+        parts.append(tile("Rows that count", count(chosen["effective_size"]), f"{of} (effective sample size)"))
+    doubt = answer.verdict.kind in ("wrong", "cannot") and len(parts) > 0
+    note = '<p class="doubt">These numbers rest on a log that fails its checks: read them as a hint at most.</p>\n'
+    return f'<div class="tiles">\n{"".join(parts)}</div>\n{note * doubt}' if parts else ""
+
+
+def between(answer: Answer, given) -> str:
+    """An interval in words."""
+    if not (known(given.low) and known(given.high)):
+        return "no interval"
+    return f"{answer.value(given.low)} to {answer.value(given.high)} ({answer.confidence} interval)"
+
+
+def certified(answer: Answer) -> str:
+    """What is certified of the chosen policy, or why nothing is."""
+    given, bound = mapping(answer.chosen.get("certificate")), answer.bound(answer.chosen)
+    if not known(bound):
+        return tile("Certified", "nothing", escape(short(given.get("refused") or "no certificate was asked for", 160)))
+    level, choices = given.get("confidence"), given.get("choices")
+    among = f", for all {count(choices)} candidates at once" if known(choices) and choices > 1 else ""
+    often = f"with probability {level:g}{among}" if known(level) else among.removeprefix(", ")
+    return tile("Certified", f"{'at least' if answer.reward else 'at most'} {answer.value(bound)}", often)
+
+
+def changes(answer: Answer) -> str:
+    """What would change the verdict."""
+    items = "".join(f"<li>{escape(clean(each))}</li>\n" for each in answer.changes)
+    return section("What would change the verdict", "", f'<ul class="changes">\n{items}</ul>\n' if items else "")
+
+
+def making(answer: Answer) -> str:
+    """How it was made."""
+    log = answer.part("log")
+    skipped = mapping(log.get("skipped"))
+    actions = log.get("actions") if isinstance(log.get("actions"), list | tuple) else []
+    rows = [f"{count(log[key])} {said}" for key, said in ROW_WORDS.items() if known(log.get(key))]
+    named = ", ".join(name(each, 24) for each in actions[:8])
+    named += f" and {plural(len(actions) - 8, 'other')}" if len(actions) > 8 else ""
+    items = [
+        (
+            "Log",
+            ", ".join(filter(None, [name(log["name"], 80) if log.get("name") else "", escaped(log.get("format"))])),
+        ),
+        ("Rows", ", ".join(rows)),
+        ("Skipped", "; ".join(f"{count(number)} {escape(short(why, 80))}" for why, number in skipped.items())),
+        ("Split", escaped(log.get("split"))),
+        ("Decisions", ": ".join(filter(None, [escaped(log.get("kind")), named]))),
+        ("Features", count(log["features"]) if known(log.get("features")) else ""),
+        ("Propensities", PROPENSITIES.get(str(log.get("propensities")), escaped(log.get("propensities")))),
+        ("Digest", f"<code>{escaped(log.get('digest'))}</code>" if log.get("digest") else ""),
+        ("Candidates", plural(answer.raw["choices"], "candidate") if known(answer.raw.get("choices")) else ""),
+        ("Version", f"drcrm {escaped(answer.raw.get('version'))}" if answer.raw.get("version") else ""),
+    ]
+    made = answer.part("made")
+    text = json.dumps(made, ensure_ascii=False, indent=2, default=str) if made else ""
+    lines = "\n".join(" " * (len(line) - len(line.lstrip())) + clean(line) for line in text.splitlines())
+    inner = listed(items) if any(said for _, said in items) else ""
+    return section(
+        "How it was made", "", inner, details("Mapping and options", f"<pre>{escape(lines)}</pre>") if made else ""
+    )
+
+
+ROW_WORDS = {"rows": "read", "training": "to learn from", "heldout": "held out to judge on", "contexts": "contexts"}
+PROPENSITIES = {
+    "logged": "from the log",
+    "imitated": "<b>imitated</b>: the log has none. What is certified holds as far as they are right.",
+}
+
+
+def escaped(said: object) -> str:
+    """A word or two of an answer, in HTML."""
+    return escape(short(said, 120)) if said else ""
+
+
+def footer(answer: Answer) -> str:
+    """What the file is."""
+    version = f" {escaped(answer.raw.get('version'))}" if answer.raw.get("version") else ""
+    return f"<footer>Made by drcrm{version}. Rows of the log are named by their number, from 0.</footer>\n"

@@ -1,0 +1,336 @@
+"""Sections of the page on a log, in their order; each is empty where the answer has nothing for it."""
+
+from collections.abc import Mapping
+from html import escape
+
+from .log_answer import ESTIMATES, LEVELS, Answer, Interval, level, mapping, settings
+from .log_figures import Scale, axis, calibration, gauge, histogram, two_bars
+from .log_html import Column, details, key, section, table
+from .log_words import DASH, clean, count, finite, known, name, number, percent, plural, short
+
+SHOWN = 12  # candidates, actions and slices in pictures
+LISTED = 200  # candidates and slices in tables
+
+
+def label(candidate: Mapping) -> str:
+    """What a candidate is called, with its settings and the part it plays."""
+    said = name(candidate.get("label") or candidate.get("name") or "a policy")
+    more = settings(candidate)
+    tags = [tag for tag, is_so in (("chosen", "chosen"), ("runs now", "is_logging")) if candidate.get(is_so)]
+    marks = "".join(f' <span class="tag">{tag}</span>' for tag in tags)
+    return f"{said}{marks}" + (f'<div class="more">{escape(short(more, 80))}</div>' if more else "")
+
+
+def ordered(answer: Answer) -> list[Mapping]:
+    """The chosen candidate, what runs now, then the others, the best estimate first."""
+
+    def place(candidate: Mapping) -> tuple:
+        value = answer.headline(candidate)[1].value
+        worst = float("inf") if value is None else -value if answer.reward else value
+        return not candidate.get("chosen"), not candidate.get("is_logging"), worst
+
+    return sorted(answer.candidates, key=place)
+
+
+def candidates(answer: Answer) -> str:
+    """The candidates on one scale, with intervals and certificates, beside what runs now."""
+    given = ordered(answer)
+    shown = given[:SHOWN]
+    if not shown:
+        return ""
+    estimates = [answer.headline(each)[1] for each in shown]
+    core = [*answer.logging, *estimates[0], *(answer.bound(each) for each in shown[:1])]
+    others = [value for each in estimates for value in each] + [answer.bound(each) for each in shown]
+    scale = Scale.over(others, core)
+    lines = [candidate_line(answer, each, scale) for each in shown]
+    if known(answer.logging.value) and not any(each.get("is_logging") for each in shown):
+        lines.insert(1, now_line(answer, scale))
+    side = "at least" if answer.reward else "at most"
+    columns = [Column("Policy", "name"), Column(answer.unit.capitalize(), "picture"), Column("Estimate")]
+    columns += [Column("Interval"), Column(f"Certified {side}"), Column("Difference to now"), Column("Rows that count")]
+    marks = key(
+        ("dot strong", f"estimate and {answer.confidence} interval"),
+        ("bound strong", f"certified: {side} this"),
+        ("now", "what runs now"),
+    )
+    better = "more is better" if answer.reward else "less is better"
+    lead = f"Estimated {answer.unit} of a decision on the rows held out; {better}."
+    more = len(given) - len(shown)
+    rest = f"<p>{plural(more, 'other candidate')} in the table below.</p>\n" if more else ""
+    every = details("Every candidate by every estimate", all_estimates(answer, given))
+    title = "The candidates" if len(given) > 1 else "The policy"
+    return section(title, lead, marks, table(columns, lines, axis(scale)), rest, every)
+
+
+def candidate_line(answer: Answer, candidate: Mapping, scale: Scale) -> list[str]:
+    """A candidate's line of the table."""
+    given, bound = answer.headline(candidate)[1], answer.bound(candidate)
+    look = "strong" if candidate is answer.chosen else "grey" if candidate.get("is_logging") else "blue"
+    why = mapping(candidate.get("certificate")).get("refused")
+    promise = answer.value(bound) if known(bound) else "refused" if why else DASH
+    difference = answer.difference(candidate)[0].value
+    return [
+        label(candidate),
+        gauge(scale, given, look, bound, answer.logging.value),
+        f"<b>{answer.value(given.value)}</b>",
+        between(answer, given),
+        f'<span title="{escape(short(why, 300))}">{promise}</span>' if why else promise,
+        answer.value(difference, sign=True),
+        count(candidate.get("effective_size")),
+    ]
+
+
+def now_line(answer: Answer, scale: Scale) -> list[str]:
+    """The line of the logging policy, where it is no candidate."""
+    given = answer.logging
+    picture = gauge(scale, given, "grey", None, given.value)
+    said = 'What runs now<div class="more">the logging policy</div>'
+    return [said, picture, f"<b>{answer.value(given.value)}</b>", between(answer, given), DASH, DASH, DASH]
+
+
+def between(answer: Answer, given: Interval) -> str:
+    """An interval in a table."""
+    if not (known(given.low) and known(given.high)):
+        return DASH
+    return f"{answer.value(given.low)} to {answer.value(given.high)}"
+
+
+def all_estimates(answer: Answer, given: list[Mapping]) -> str:
+    """Every candidate by every estimate."""
+    used = [which for which in ESTIMATES if any(mapping(each.get("estimates")).get(which) for each in given)]
+    if not used:
+        return ""
+    columns = [Column("Policy", "name"), *(Column(ESTIMATES[which]) for which in used)]
+    lines = [[label(each), *(one_estimate(answer, each, which) for which in used)] for each in given[:LISTED]]
+    return table(columns, lines, kind="scroll")
+
+
+def one_estimate(answer: Answer, candidate: Mapping, which: str) -> str:
+    """An estimate with its standard error."""
+    given = mapping(mapping(candidate.get("estimates")).get(which))
+    error = given.get("standard_error")
+    spread = f" ± {number(error, answer.decimals)}" if known(error) else ""
+    return answer.value(answer.shown(given.get("value"))) + spread
+
+
+def estimates(answer: Answer) -> str:
+    """The chosen policy by every estimate."""
+    given = mapping(answer.chosen.get("estimates"))
+    found = {ESTIMATES[which]: answer.interval(given.get(which)) for which in ESTIMATES}
+    found = {said: each for said, each in found.items() if known(each.value)}
+    if len(found) < 2 or answer.stays:
+        return ""
+    first = answer.headline(answer.chosen)[0]
+    scale = Scale.over(
+        [value for each in found.values() for value in each], [*answer.logging, *found[ESTIMATES[first]]]
+    )
+    columns = [
+        Column("Estimate", "name"),
+        Column(answer.unit.capitalize(), "picture"),
+        Column("Value"),
+        Column("Interval"),
+    ]
+    lines = [
+        [
+            said,
+            gauge(scale, each, "strong" if said == ESTIMATES[first] else "blue", None, answer.logging.value),
+            f"<b>{answer.value(each.value)}</b>",
+            between(answer, each),
+        ]
+        for said, each in found.items()
+    ]
+    lead = (
+        f"{answer.learned} by every estimate. Where they disagree by more than their intervals, one of them is wrong."
+    )
+    return section("Do the estimates agree?", lead, key(("now", "what runs now")), table(columns, lines, axis(scale)))
+
+
+def actions(answer: Answer) -> str:
+    """How often each action is chosen now and by the policy, the largest changes first."""
+    given = answer.items("actions")
+    ranked = sorted(given, key=lambda each: -change(each))
+    shown, rest = ranked[:SHOWN], ranked[SHOWN:]
+    most = max(finite(share for each in shown for share in (each.get("logging"), each.get("policy"))), default=0)
+    columns = [Column("Action", "name"), Column("Share of decisions", "picture"), Column("Now"), Column("Policy")]
+    columns += [Column("Without support"), Column("Rows"), Column(answer.unit.capitalize())]
+    decimals = 2 if answer.decimals < 4 else answer.decimals - 1
+    lines = [
+        [
+            name(DASH if each.get("action") is None else each["action"]),
+            two_bars(each.get("logging"), each.get("policy"), most),
+            percent(each.get("logging")),
+            percent(each.get("policy")),
+            warned(each.get("unsupported")),
+            count(each.get("rows")),
+            number(answer.shown(each.get("cost")), decimals),
+        ]
+        for each in shown
+    ]
+    sums = [percent(sum(finite(each.get(which) for each in rest))) for which in ("logging", "policy")]
+    more = f"<p>{plural(len(rest), 'other action')}: together {sums[0]} now, {sums[1]} under the policy.</p>\n"
+    lead = "How often an action is taken now and would be, where that changes most. "
+    lead += "Without support: what of it the log could not have shown."
+    marks = key(("square grey", "now"), ("square blue", "policy"))
+    return section("What it would do", lead, *[marks, table(columns, lines), more * bool(rest)] * bool(lines))
+
+
+def change(action: Mapping) -> float:
+    """By how much the share of an action changes, or the larger share where one is not known."""
+    now, then = action.get("logging"), action.get("policy")
+    return abs(then - now) if known(now) and known(then) else max(finite([now, then]), default=0.0)
+
+
+def warned(share: object) -> str:
+    """A share that should be 0."""
+    return f'<b class="bad">{percent(share)}</b>' if known(share) and share > 0.005 else percent(share)
+
+
+def pictures(answer: Answer) -> str:
+    """Weights and overlap as pictures, side by side."""
+    return section(
+        "How far the log carries",
+        "A policy can be judged where it does what the log has seen. Weights say how much a logged row counts for it.",
+        *[
+            f'<div class="beside">\n{each}</div>\n'
+            for each in [weights(answer) + overlap(answer) + agreement(answer)]
+            if each
+        ],
+    )
+
+
+def weights(answer: Answer) -> str:
+    """The histogram of the weights: how many rows have them, how much of the estimate they carry."""
+    given = answer.part("weights")
+    found = mapping(given.get("histogram"))
+    what = "Weights of the rows: share of the rows and share of the total weight"
+    picture = histogram(found.get("edges"), found.get("rows"), found.get("share"), power, what)
+    quantiles = mapping(given.get("quantiles"))
+    said = [f"{QUANTILES.get(str(each), clean(each))} {number(value)}" for each, value in quantiles.items()]
+    caption = f"Weights: {escape(', '.join(said))}." if said else ""
+    if not picture and not said:
+        return ""
+    marks = key(("square grey", "share of the rows"), ("square blue", "share of the total weight")) if picture else ""
+    return titled("Weights of the rows", marks + picture, caption)
+
+
+def titled(title: str, picture: str, caption: str) -> str:
+    """A picture with its title and caption."""
+    return f"<figure><h3>{title}</h3>{picture}<figcaption>{caption}</figcaption></figure>\n"
+
+
+QUANTILES = {"0": "least", "0.5": "median", "0.9": "90 %", "0.99": "99 %", "1": "largest", "1.0": "largest"}
+
+
+def power(exponent: float) -> str:
+    """A power of ten, as a number where that is short."""
+    return f"{10**exponent:.2g}" if -3 <= exponent < 4 else f"1e{exponent:.2g}".replace("-", "−")
+
+
+def overlap(answer: Answer) -> str:
+    """The probabilities that the logging policy and the policy give the logged actions."""
+    given = answer.part("overlap")
+    what = "Probabilities of the logged actions, now and under the policy"
+    picture = histogram(given.get("edges"), given.get("logged"), given.get("policy"), lambda edge: f"{edge:.2g}", what)
+    if not picture:
+        return ""
+    marks = key(("square grey", "logging policy"), ("square blue", "policy"))
+    caption = "Where blue is high and grey is low, the policy takes actions that the log hardly has."
+    return titled("Probability of the logged action", marks + picture, caption)
+
+
+def agreement(answer: Answer) -> str:
+    """Logged propensities beside those of a model, by decile."""
+    points = [
+        (float(each["propensity"]), float(each["model"]))
+        for each in answer.items("calibration")
+        if min(finite([each.get("propensity"), each.get("model"), 0.5])[:2], default=0) > 0
+    ]
+    if not points:
+        return ""
+    caption = "Logged propensities by decile (across) and how often the action was taken (up): on the line they agree."
+    return titled("Are the propensities right?", calibration(points), caption)
+
+
+def diagnostics(answer: Answer) -> str:
+    """Every check, the worst first."""
+    given = answer.diagnostics
+    levels = [level(each) for each in given]
+    counts = [f"{count(levels.count(one))} {said}" for one, said in COUNTED.items() if one in levels]
+    columns = [
+        Column("Check", "name"),
+        Column("Value"),
+        Column("Expected", "sentence"),
+        Column("What it says", "sentence"),
+    ]
+    lines = [
+        [
+            f'<span class="level {level(each)}">{LEVELS[level(each)]}</span> {name(each.get("name") or "", 60)}',
+            f"<b>{number(each.get('value'))}</b>" + spread(each),
+            escape(short(each.get("threshold") or DASH, 80)),
+            escape(clean(each.get("sentence") or "")) + source(each),
+        ]
+        for each in given
+    ]
+    return section("Checks", f"{', '.join(counts)}.", table(columns, lines, kind="stack checks") if lines else "")
+
+
+COUNTED = {"fail": "failed", "caution": "to be cautious about", "good": "good"}
+
+
+def spread(diagnostic: Mapping) -> str:
+    """The interval of a diagnostic."""
+    low, high = diagnostic.get("low"), diagnostic.get("high")
+    return f' <span class="more">{number(low)} to {number(high)}</span>' if known(low) and known(high) else ""
+
+
+def source(diagnostic: Mapping) -> str:
+    """Where a diagnostic is from."""
+    return f' <span class="source">{escape(short(diagnostic["source"], 80))}</span>' if diagnostic.get("source") else ""
+
+
+def slices(answer: Answer) -> str:
+    """The policy beside what runs now, slice by slice."""
+    given = answer.items("slices")
+    found = [
+        answer.interval({"value": each.get("policy"), "low": each.get("low"), "high": each.get("high")})
+        for each in given
+    ]
+    core = [each.value for each in found] + [answer.shown(each.get("logging")) for each in given]
+    scale = Scale.over([value for each in found for value in each], core)
+    columns = [Column("Slice", "name"), Column(answer.unit.capitalize(), "picture"), Column("Now"), Column("Policy")]
+    columns += [Column("Interval"), Column("Rows"), Column("Rows that count")]
+    lines = [
+        [
+            name(DASH if each.get("slice") is None else each["slice"]),
+            gauge(scale, policy, "blue", None, answer.shown(each.get("logging"))),
+            answer.value(answer.shown(each.get("logging"))),
+            f"<b>{answer.value(policy.value)}</b>",
+            between(answer, policy),
+            count(each.get("rows")),
+            count(each.get("effective_size")),
+        ]
+        for each, policy in zip(given[:LISTED], found, strict=False)
+    ]
+    more = f"<p>{plural(len(given) - LISTED, 'other slice')}.</p>\n" if len(given) > LISTED else ""
+    marks = key(("dot blue", f"policy and {answer.confidence} interval"), ("now", "what runs now"))
+    return section("Slice by slice", "", *[marks, table(columns, lines, axis(scale)), more] * bool(lines))
+
+
+def largest_rows(answer: Answer) -> str:
+    """The rows that the estimate rests on most."""
+    given = answer.items("largest_rows")
+    columns = [Column("Row"), Column("Weight"), Column(answer.unit.capitalize()), Column("Share of the estimate")]
+    lines = [
+        [
+            count(each.get("row")),
+            number(each.get("weight")),
+            number(answer.shown(each.get("cost"))),
+            percent(each.get("share")),
+        ]
+        for each in given[:20]
+    ]
+    lead = "The rows that count most, by their number in the file (the first is 0)."
+    return section("What the estimate rests on", lead, table(columns, lines, kind="scroll narrow") if lines else "")
+
+
+SECTIONS = (candidates, estimates, actions, pictures, diagnostics, slices, largest_rows)

@@ -1,0 +1,119 @@
+"""The answer on a log for a terminal: the verdict, the candidates, what fails."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+
+from .log_answer import ESTIMATES, Answer, level, settings
+from .log_sections import ordered
+from .log_words import DASH, clean, columns, count, known, number, padded, short
+
+WIDTH = 100
+MOST = 40  # lines
+SHOWN_CANDIDATES, SHOWN_CHECKS, SHOWN_CHANGES = 10, 8, 4
+
+
+def text(answer: Mapping) -> str:
+    """The short answer, at most 40 lines of at most 100 columns where names allow it.
+
+    Parameters
+    ----------
+    answer : mapping
+        As a command writes it to JSON; every key may be missing.
+
+    Returns
+    -------
+    str
+        Lines without control characters: names of a log cannot steer the terminal.
+    """
+    found = Answer(answer)
+    verdict = found.verdict
+    blocks = [
+        wrapped(f"{clean(verdict.title)}. {clean(verdict.sentence)}".strip(), most=5),
+        candidates(found),
+        checks(found),
+        changes(found),
+    ]
+    lines = [line for block in blocks if block for line in ["", *block]][1:]
+    return "\n".join([*lines[: MOST - 1], *(["…"] if len(lines) >= MOST else [])]) + "\n"
+
+
+def wrapped(said: str, indent: str = "", most: int = 3) -> list[str]:
+    """A sentence in lines."""
+    return textwrap.wrap(said, WIDTH, subsequent_indent=indent, max_lines=most, placeholder=" …")
+
+
+def candidates(answer: Answer) -> list[str]:
+    """The table of what runs now and of the candidates."""
+    side = "at least" if answer.reward else "at most"
+    head = ["", answer.unit, f"{answer.confidence} interval", f"certified {side}", "rows that count", "by"]
+    given = ordered(answer)
+    now = answer.logging
+    lines = [line(answer, each) for each in given[:SHOWN_CANDIDATES]]
+    if known(now.value) and not any(each.get("is_logging") for each in given):
+        lines.insert(1, ["  what runs now", answer.value(now.value), between(answer, now), DASH, DASH, ""])
+    more = len(given) - SHOWN_CANDIDATES
+    return [*table(head, lines), *([f"  and {more} more"] if more > 0 else [])] if lines else []
+
+
+def line(answer: Answer, candidate: Mapping) -> list[str]:
+    """A candidate's line."""
+    which, given = answer.headline(candidate)
+    more = settings(candidate)
+    said = short(candidate.get("label") or candidate.get("name") or "a policy", 28) + (
+        f", {short(more, 36)}" if more else ""
+    )
+    now = " (runs now)" if candidate.get("is_logging") else ""
+    return [
+        f"{'*' if candidate.get('chosen') else ' '} {said}{now}",
+        answer.value(given.value),
+        between(answer, given),
+        answer.value(answer.bound(candidate)),
+        count(candidate.get("effective_size")),
+        ESTIMATES.get(which, ""),
+    ]
+
+
+def between(answer: Answer, given) -> str:
+    """An interval."""
+    return (
+        f"{answer.value(given.low)} to {answer.value(given.high)}" if known(given.low) and known(given.high) else DASH
+    )
+
+
+def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of columns, names to the left and numbers to the right."""
+    widths = [max(map(columns, cells)) for cells in zip(head, *lines, strict=True)]
+    return [
+        "  ".join(
+            padded(cell, width, right=0 < place < 5)
+            for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ).rstrip()
+        for cells in [head, *lines]
+    ]
+
+
+def checks(answer: Answer) -> list[str]:
+    """What fails, and what is to be cautious about."""
+    bad = [each for each in answer.diagnostics if level(each) != "good"]
+    total = len(answer.diagnostics)
+    if not bad:
+        return [f"All {total} checks are good."] if total else []
+    lines = [
+        said
+        for each in bad[:SHOWN_CHECKS]
+        for said in wrapped(
+            f"{level(each).upper() if level(each) == 'fail' else 'caution'}: {short(each.get('name') or '', 60)}"
+            f" {number(each.get('value'))}. {clean(each.get('sentence') or '')}".rstrip(),
+            "  ",
+            2,
+        )
+    ]
+    more = len(bad) - SHOWN_CHECKS
+    return [*lines, *([f"and {more} more"] if more > 0 else [])]
+
+
+def changes(answer: Answer) -> list[str]:
+    """What would change the verdict."""
+    given = answer.changes[:SHOWN_CHANGES]
+    lines = [said for each in given for said in wrapped(f"- {clean(each)}", "  ", 2)]
+    return ["What would change the verdict:", *lines] if lines else []
