@@ -24,6 +24,7 @@ _HOMES = {
     "HeldoutScorer": "scorers",
     "CostModel": "core.cost_model",
     "off_policy_value": "core.evaluation",
+    "PolicyValue": "core.intervals",
     "policy_support": "core.support",
     "Implicit": "core.weights",
     "Smoothed": "core.weights",

@@ -252,6 +252,14 @@ class Actions(ABC):
         """
 
     @abstractmethod
+    def total(self, mean: np.ndarray) -> np.ndarray:
+        """Return what μ adds up to over the actions that each context has, (m,), which is 1; of labels always 1."""
+
+    @abstractmethod
+    def log_prob_of(self, mean: np.ndarray, Y: np.ndarray, context: np.ndarray) -> np.ndarray:
+        """Return log π(y_i|x_i), (n,), from μ, which may be 0 or 1: −∞ for what is never done."""
+
+    @abstractmethod
     def mean_weights(
         self,
         Y: np.ndarray,
@@ -414,6 +422,17 @@ class LabelVectors(Actions):
         supported = 1 - self.unsupported(mean, logging_mean, support)
         return 1 - supported.prod(axis=1), self.modelled(row_map, odd) > 0.5
 
+    def total(self, mean):
+        return np.ones(len(mean))
+
+    def log_prob_of(self, mean, Y, context):
+        log_prob = np.zeros(len(Y))
+        with np.errstate(divide="ignore"):
+            for label, of_label in enumerate(mean.T):
+                given = of_label[context]
+                log_prob += np.log(np.where(Y[:, label] == 1, given, 1 - given))
+        return log_prob
+
     def mean_weights(self, Y, context, share, weight, mean, logging_mean):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = np.where(Y == 1, (mean / logging_mean)[context], ((1 - mean) / (1 - logging_mean))[context])
@@ -510,6 +529,15 @@ class _OneOfMany(Actions):
     def without_support(self, row_map, mean, logging_mean, support):
         rare = self._is_rare(logging_mean, support).astype(float)
         return self.sums(mean * rare), self.modelled(row_map, rare) > 0.5
+
+    def total(self, mean):
+        having = mean.copy()
+        self.leave_out(having, 0)
+        return self.sums(having)
+
+    def log_prob_of(self, mean, Y, context):
+        with np.errstate(divide="ignore"):
+            return np.log(self.modelled(self.row_map(Y, context, self.n_contexts(mean)), mean))
 
     def _is_rare(self, logging_mean: np.ndarray, support: float) -> np.ndarray:
         return logging_mean < self.spread(support / self.sizes())

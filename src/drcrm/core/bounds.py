@@ -207,18 +207,24 @@ def moments(z, weights, n) -> tuple[float, float]:
 
 def group_means(groups, weights, *values) -> tuple[np.ndarray, ...]:
     """Return the mean of each vector in each group, by weights, and how often each mean occurs, which is once."""
+    index = group_numbers(groups, len(weights))[weights > 0]
+    weights, values = weights[weights > 0], [each[weights > 0] for each in values]
+    _, index = np.unique(index, return_inverse=True)
+    total = np.bincount(index, weights)
+    return *(np.bincount(index, weights * each) / total for each in values), np.ones(len(total))
+
+
+def group_numbers(groups, rows: int) -> np.ndarray:
+    """Return groups of rows, ids of any kind, as numbers in the order of the ids; InputError where one is missing."""
     groups = np.asarray(groups)
-    if groups.shape != np.shape(weights):
-        raise InputError(f"groups has shape {groups.shape}, expected {np.shape(weights)}")
+    if groups.shape != (rows,):
+        raise InputError(f"groups has shape {groups.shape}, expected {(rows,)}")
     if groups.dtype.kind in "fcOmM":
         reject(np.array([_is_missing(each) for each in groups], dtype=bool), groups, "groups", "an id for each row")
     if groups.dtype.kind == "O":
         places = {}
         groups = np.array([places.setdefault(each, len(places)) for each in groups])
-    _, index = np.unique(groups[weights > 0], return_inverse=True)
-    weights, values = weights[weights > 0], [each[weights > 0] for each in values]
-    total = np.bincount(index, weights)
-    return *(np.bincount(index, weights * each) / total for each in values), np.ones(len(total))
+    return np.unique(groups, return_inverse=True)[1]
 
 
 def _is_missing(value) -> bool:

@@ -20,6 +20,8 @@ from .bounds import Bound, as_bound, group_means
 from .cost_model import action_effects
 from .design import importance_weights, judged
 from .estimates import SelfNormalised, estimate_class
+from .given import as_judged
+from .intervals import groups_that_occur, unit_values
 from .log import BanditLog, as_log
 from .missing import gap, is_missing
 from .policies import LinearPolicy, as_policy
@@ -97,6 +99,7 @@ def policy_certificate(
     baseline=None,
     cost_range: tuple[float, float] | None = None,
     logging_policy: LinearPolicy | None = None,
+    groups=None,
 ) -> Certificate:
     """Return a certificate of a fixed policy's expected cost, in the units of the cost; by default as n → ∞.
 
@@ -106,8 +109,9 @@ def policy_certificate(
 
     Parameters
     ----------
-    policy : ExponentialPolicy, SoftmaxPolicy or a fitted estimator
-        The certificate is of actions drawn from it, as its propensities say, not of its most probable actions.
+    policy : any, as :func:`drcrm.off_policy_value` takes them
+        Known by its probabilities of the logged actions alone, for "ips" and "snips" without ``logging_policy``. The
+        certificate is of actions drawn from it, as its propensities say, not of its most probable actions.
     log : BanditLog
         Rows that neither the policy nor the cost model was made from.
     estimate : "ips", "snips" or "dr"
@@ -131,7 +135,7 @@ def policy_certificate(
         π0. Of label vectors each label that π0 hardly gives then counts as dear as labels are in that model.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         π0, where it is known; it takes the place of a model's own. An imitation of the log is not known to be it.
-    baseline : policy, fitted estimator or "logging", optional
+    baseline : any policy, or "logging", optional
         The certificate is then of how much more the policy costs than this one, which was fixed too: the bound of the
         paired differences z_i − z_i⁰. Below 0, the policy is better, by at least as much. z⁰ are those of the baseline
         by the same estimate; of "logging", π0 as it logged, they are the logged costs. Those of "snips" are
@@ -140,6 +144,10 @@ def policy_certificate(
         Between which costs are known to be, those of actions that were never logged too. By default they are the least
         and the largest logged, or 0 beyond them: that no action of the policy costs more is then presumed. A good π0
         logs few bad actions, so say it of losses, and of costs whose origin is not their largest.
+
+    groups : array (n,), optional
+        Ids of rows that belong together, in place of ``by``: groups are independent of each other, and the bound is of
+        the mean over rows all the same. For asymptotic methods.
 
     Raises
     ------
@@ -153,10 +161,11 @@ def policy_certificate(
     one_of(UNITS, by, "by")
     if not (1 <= number(choices) <= MOST_CHOICES and choices == int(choices)):
         raise InputError(f"choices is {choices!r}, expected a whole number from 1 to {MOST_CHOICES}")
-    log = as_log(log)
-    log = log.recount(log.count)
+    policy, baseline, groups, log = _occurring(policy, baseline, groups, as_log(log))
     each = 1 - (1 - above_half(confidence, "confidence")) / choices
     bound = as_bound(each, method, low, high, smoothing)
+    if groups is not None and not bound.asymptotic:
+        raise InputError(f"groups are for asymptotic methods, not for {bound.name}")
     if estimate == "dr" and cost_model is None:
         raise InputError("the certificate of 'dr' needs cost_model=, fitted to other rows than those of the log")
     if logging_policy is not None:
@@ -164,9 +173,7 @@ def policy_certificate(
     costs = _known_range(cost_range, log.cost)
     judge = _Judge(log, estimate, cost_model, logging_policy)
     sides = [judge(policy, "policy", costs[1], 1, clip)]
-    if isinstance(baseline, str):
-        one_of((LOGGING,), baseline, "baseline")
-    elif baseline is not None:
+    if baseline is not None and not isinstance(baseline, str):
         sides.append(judge(baseline, "baseline", costs[0], -1))
     side, z, gaps = sides[0], sides[0].z, [each.gap for each in sides]
     if baseline is not None:
@@ -174,9 +181,9 @@ def policy_certificate(
     if not all(np.isfinite(each).all() for each in (z, *gaps)):
         raise InputError("the policy's weights, or their costs, are beyond the range of numbers")
     rows = z, *gaps
-    z, *gaps, count = (*rows, log.count.astype(float)) if by == "row" else group_means(log.context, log.count, *rows)
+    z, *gaps, count = _in_units(rows, log, by, groups)
     if estimate == "snips" and baseline is None:
-        value, upper = _ratio(bound, side.counted, log.derived(cost=side.cost), by)
+        value, upper = _ratio(bound, side.counted, log.derived(cost=side.cost), by, groups)
     elif estimate == "snips" and not bound.asymptotic:
         raise InputError(f"the certificate of a difference by 'snips' is by an asymptotic method, not by {bound.name}")
     else:
@@ -203,7 +210,7 @@ def policy_certificate(
         confidence=float(confidence),
         method=bound.name,
         estimate=estimate,
-        by=by,
+        by=by if groups is None else "group",
         n=int(count.sum()),
         choices=int(choices),
         effective_size=side.effective_size(log),
@@ -256,7 +263,7 @@ class _Judge:
         weight = _usable(importance_weights(log_prob, log), log, self.estimate, clip, name)
         seen, counted, cost, unsupported = weight, weight, log.cost, None
         if self.support is not None:
-            mass, is_rare = without_support(as_policy(policy, name), log, *self.support)
+            mass, is_rare = without_support(policy, log, *self.support)
             mass, seen = mass[log.context], weight * ~is_rare
             counted, unsupported = seen + mass, float(log.count @ mass / log.size)
             share = np.divide(mass, counted, out=np.zeros_like(mass), where=counted > 0)
@@ -273,6 +280,25 @@ class _Judge:
         if self.support is not None:
             return self.model.counted(self.log.X, self.log.actions, extreme, sign)
         return action_effects(self.model, self.log.X, self.log.actions)
+
+
+def _occurring(policy, baseline, groups, log: BanditLog):
+    """Policies, baseline and groups of what occurs in a log, and the log of that."""
+    policy = as_judged(policy, log)
+    if isinstance(baseline, str):
+        one_of((LOGGING,), baseline, "baseline")
+    elif baseline is not None:
+        baseline = as_judged(baseline, log, "baseline")
+    return policy, baseline, groups_that_occur(groups, log), log.recount(log.count)
+
+
+def _in_units(rows: tuple[np.ndarray, ...], log: BanditLog, by: str, groups) -> tuple[np.ndarray, ...]:
+    """Values of the rows, each (n,), as those of independent units, and how often each of these occurs."""
+    count = log.count.astype(float)
+    if groups is not None:
+        values = [unit_values(each, count, groups) for each in rows]
+        return *values, np.ones(len(values[0]))
+    return (*rows, count) if by == "row" else group_means(log.context, log.count, *rows)
 
 
 def _known_range(given, cost: np.ndarray) -> tuple[float, float]:
@@ -314,13 +340,17 @@ def _usable(weight: np.ndarray, log: BanditLog, estimate: str, clip, name: str) 
     return weight
 
 
-def _ratio(bound: Bound, weight: np.ndarray, log: BanditLog, by: str) -> tuple[float, float]:
+def _ratio(bound: Bound, weight: np.ndarray, log: BanditLog, by: str, groups=None) -> tuple[float, float]:
     """Return Σ wc/Σ w, and the root of v ↦ ball(w (c − v))."""
     if bound.ball is None:
         raise InputError(f"the certificate of 'snips' is by a divergence, not by {bound.name}")
     cost, count = log.cost, log.count.astype(float)
     weight = np.maximum(weight, LEAST_WEIGHT * weight.max())
-    if by == "context":
+    if groups is not None:
+        gain, weight = (np.bincount(groups, count * each) for each in (weight * cost, weight))
+        gain, weight = gain[weight > 0], weight[weight > 0]
+        count, cost, weight = np.ones(len(weight)), gain / weight, weight * (len(weight) / log.size)
+    elif by == "context":
         gain, weight, count = group_means(log.context, log.count, weight * cost, weight)
         cost = gain / weight
     bound.check_size(count.sum())

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .given import GivenPolicy, as_judged
 from .log import BanditLog
-from .policies import as_policy, linear_scores, require_same, with_row
+from .policies import linear_scores, require_same, with_row
 from .scales import column, feature_scales
 
 
@@ -109,8 +110,26 @@ def importance_weights(log_prob: np.ndarray, log: BanditLog) -> np.ndarray:
 def judged(
     policy, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
 ) -> tuple[Design, np.ndarray, np.ndarray | None]:
-    """Return a log's design, and its pass forward at a policy or a fitted estimator; InputError for another shape."""
-    policy = as_policy(policy, name)
+    """Return a log's design, and its pass forward at any policy: see :mod:`drcrm.core.given`.
+
+    InputError for one of another shape, or of the logged actions alone where a cost model asks for all.
+    """
+    policy = as_judged(policy, log, name)
+    if isinstance(policy, GivenPolicy):
+        design = Design(log, effects)
+        if effects is None:
+            return design, policy.log_prob, None
+        mean = policy.known_mean("the expectation of the modelled cost")
+        return design, policy.log_prob, design.log.actions.expected(mean, design.effects)
     require_same(policy, log.X.shape[1], log.actions, f"the {name}")
     design = Design(log.derived(X=policy.mapped(log.X)), effects, intercept=True)
     return design, *design.forward(policy.stacked)
+
+
+def judged_mean(policy, log: BanditLog, what: str, name: str = "policy") -> np.ndarray:
+    """Return μ of any policy on the contexts of a log in which every row occurs; ``what`` needs it."""
+    policy = as_judged(policy, log, name)
+    if isinstance(policy, GivenPolicy):
+        return policy.known_mean(what)
+    require_same(policy, log.X.shape[1], log.actions, f"the {name}")
+    return log.actions.log_partition(linear_scores(policy.mapped(log.X), policy.coef, policy.intercept))[1]

@@ -18,7 +18,8 @@ import numpy as np
 
 from .actions import Actions
 from .cost_model import action_effects
-from .design import importance_weights, judged
+from .design import importance_weights, judged, judged_mean
+from .given import as_judged
 from .log import BanditLog, as_log
 from .policies import LinearPolicy, as_policy, linear_scores, require_same
 from .starts import imitated
@@ -116,15 +117,15 @@ def logging_mean(policy: LinearPolicy, X, actions: Actions) -> np.ndarray:
 
 
 def without_support(
-    policy: LinearPolicy, log: BanditLog, logging_policy: LinearPolicy, support: float, features: Callable | None = None
+    policy, log: BanditLog, logging_policy: LinearPolicy, support: float, features: Callable | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return a policy's probability of actions that π0 hardly takes, (m,), and which rows have such an action, (n,).
 
     ``features`` is the map to what π0 takes, if there is one.
     """
     actions, X = log.actions, features(log.X) if features else log.X
-    known = logging_mean(logging_policy, X, actions)
-    return actions.without_support(log.row_map, logging_mean(policy, log.X, actions), known, support)
+    known, mean = logging_mean(logging_policy, X, actions), judged_mean(policy, log, "its mass without support")
+    return actions.without_support(log.row_map, mean, known, support)
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,8 @@ def policy_support(policy, log: BanditLog, logging_policy=None, support: float =
 
     Parameters
     ----------
-    policy : ExponentialPolicy, SoftmaxPolicy or a fitted estimator
+    policy : any, as :func:`off_policy_value` takes them
+        Of arrays one with the probabilities of all actions.
     log : BanditLog
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         π0; by default an imitation of the log.
@@ -167,10 +169,10 @@ def policy_support(policy, log: BanditLog, logging_policy=None, support: float =
         A policy over other actions or features than the log has, or a τ out of range.
     """
     log, support = as_log(log), zero_to_one(support, "support")
-    log = log.recount(log.count)
+    policy, log = as_judged(policy, log), log.recount(log.count)
     actions, (_, log_prob, _) = log.actions, judged(policy, log)
     known = logging_mean(logging_policy or imitated(log), log.X, actions)
-    mean = logging_mean(as_policy(policy), log.X, actions)
+    mean = judged_mean(policy, log, "the support of a policy")
     share, weight = log.count / log.size, importance_weights(log_prob, log)
     of_context = actions.spread(np.bincount(log.context, share))
     missing = (of_context * actions.unsupported(mean, known, support)).sum(axis=0)
