@@ -1,4 +1,4 @@
-"""The arrows between the rooms, read from the imports: pipeline → report, simulation → core; and no circle."""
+"""The arrows between the rooms, read from the imports: pipeline → report, logs, simulation → core; and no circle."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pytest
 
 from drcrm.pipeline.dependencies import PACKAGE, imports
 
-ROOMS = ("core", "simulation", "pipeline", "report")
+ROOMS = ("core", "simulation", "logs", "pipeline", "report")
 ALLOWED = {
     "core": {"core", "errors"},
     "simulation": {"simulation", "core", "errors"},
+    "logs": {"logs", "core", "feature_maps", "errors"},
     "report": {"report", "core", "roles", "errors"},
     "feature_maps": {"core", "errors"},
     "pipeline": {*ROOMS, "feature_maps", "roles", "errors"},
@@ -98,6 +99,10 @@ def test_what_is_allowed_is_not_reported(tree):
         ("pipeline/b.py", "from .. import KLDRO", "__init__.py"),
         ("pipeline/b.py", "import drcrm.__main__", "__main__.py"),
         ("pipeline/b.py", "from ..risks import KLBall", "risks.py"),
+        ("core/b.py", "from ..logs import b", "logs/b.py"),
+        ("report/b.py", "from ..logs.b import c", "logs/b.py"),
+        ("logs/b.py", "from ..pipeline.b import c", "pipeline/b.py"),
+        ("logs/b.py", "from ..report import b", "report/b.py"),
         ("roles.py", "def f():\n    from .core.b import c", "core/b.py"),
         ("roles.py", "from .pipeline.b import c", "pipeline/b.py"),
         ("errors.py", "from .roles import LOSSES", "roles.py"),

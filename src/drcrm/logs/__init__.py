@@ -1,0 +1,1 @@
+"""Users' own logs: from files of decisions to arrays."""
