@@ -1,0 +1,80 @@
+"""Columns of a user's table: as numbers, and as categories, with the row of what is neither."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ..errors import InputError
+
+MISSING = ""  # what a missing value is as a category
+LARGEST = 10**15  # whole numbers that floats tell apart
+
+
+def numbers(column: pd.Series, name: str, rows: np.ndarray, expected: str = "a finite number") -> np.ndarray:
+    """Return a column as finite floats, (n,); InputError names the first row that has none."""
+    kind = column.dtype
+    if pd.api.types.is_complex_dtype(kind) or not (
+        pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_string_dtype(kind) or kind in ("object", "category")
+    ):
+        raise InputError(f"{name} is a column of {kind}, expected numbers")
+    try:
+        given = column.astype(object) if kind == "category" else column
+        found = pd.to_numeric(given, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} is not a column of numbers") from None
+    reject_rows(~np.isfinite(found), column, name, rows, expected)
+    return found
+
+
+def reject_rows(bad: np.ndarray, values, name: str, rows: np.ndarray, expected: str) -> None:
+    """Raise InputError for the first row where ``bad`` is true, by its number in the file."""
+    if not bad.any():
+        return
+    at = int(np.argmax(bad))
+    value = values.iloc[at] if isinstance(values, pd.Series) else values[at]
+    value = value.item() if isinstance(value, np.generic) else value
+    is_lacking = np.ndim(value) == 0 and pd.isna(value)
+    shown = ("nan" if values.dtype.kind == "f" else "missing") if is_lacking else _short(value)
+    raise InputError(f"{name} is {shown} in row {rows[at]}, expected {expected}")
+
+
+def categories(column: pd.Series, name: str) -> tuple[np.ndarray, list[str]]:
+    """Return the codes of a column's values, (n,), and the values as texts; what is missing is the empty text.
+
+    Whole numbers are the same text whatever they are stored as: 1, 1.0 and "1" are one category.
+    """
+    try:
+        codes, found = pd.factorize(column, use_na_sentinel=True)
+    except TypeError:
+        raise InputError(f"{name} has values that are lists or maps, expected texts or numbers") from None
+    texts = [*map(as_text, found), MISSING]
+    values = list(dict.fromkeys(texts[:-1] if (codes >= 0).all() else texts))
+    place = {value: at for at, value in enumerate(values)}
+    return np.array([place.get(text, -1) for text in texts], dtype=np.intp)[codes], values
+
+
+def as_text(value: object) -> str:
+    """Return a value of a category as text."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float) and value.is_integer() and abs(value) < LARGEST:
+        value = int(value)
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def as_names(values: list[str]) -> list[str] | list[int]:
+    """Return names in order: of whole numbers as such, else as texts."""
+    if all(_is_whole(value) for value in values):
+        return sorted(map(int, values))
+    return sorted(values)
+
+
+def _is_whole(value: str) -> bool:
+    digits = value.removeprefix("-")
+    plain = digits.isascii() and digits.isdigit() and len(digits) < 16
+    return plain and value == str(int(value))
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}…"

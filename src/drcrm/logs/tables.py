@@ -1,0 +1,173 @@
+"""The features of a table as arrays, and what encodes them: standardised numbers, categories one-hot or hashed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+from sklearn.feature_extraction import FeatureHasher
+
+from ..core.validation import Features
+from ..errors import InputError
+from .columns import categories, numbers
+
+ONE_HOT = 100  # values of a column up to which each has a feature of its own
+HASHED = 2**12  # features of a column with more
+SPARSE = 0.1  # share of entries that are not 0, below which X is sparse
+
+
+@dataclass(frozen=True)
+class Table:
+    """The feature columns of n rows.
+
+    Attributes
+    ----------
+    numbers : dict of array (n,)
+    codes : dict of integer array (n,)
+        Of each categorical column, the places in its ``values``.
+    values : dict of list of str
+    rows : integer array (n,)
+        The number of each row in its file.
+    """
+
+    numbers: dict[str, np.ndarray]
+    codes: dict[str, np.ndarray]
+    values: dict[str, list[str]]
+    rows: np.ndarray
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, numeric, categorical, rows: np.ndarray | None = None) -> Table:
+        """Return the features of a frame; InputError names the column, and the row, of what is none."""
+        rows = np.arange(len(frame)) if rows is None else rows
+        require_columns(frame.columns, [*numeric, *categorical])
+        coded = {name: categories(frame[name], name) for name in categorical}
+        return cls(
+            {name: numbers(frame[name], name, rows) for name in numeric},
+            {name: codes for name, (codes, _) in coded.items()},
+            {name: values for name, (_, values) in coded.items()},
+            rows,
+        )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, rows: np.ndarray) -> Table:
+        return replace(
+            self,
+            numbers={name: each[rows] for name, each in self.numbers.items()},
+            codes={name: each[rows] for name, each in self.codes.items()},
+            rows=self.rows[rows],
+        )
+
+    def fit(self, kind: str, names: list) -> TableEncoding:
+        """Return the encoding that is fitted to these rows."""
+        scales = {name: _scale(each, name) for name, each in self.numbers.items()}
+        known = {name: self._seen(name) for name in self.codes}
+        return TableEncoding(kind, names, scales, known)
+
+    def _seen(self, name: str) -> list[str] | list[int]:
+        """The values of a column that occur; where they are many, the features that they are hashed to."""
+        seen = [self.values[name][code] for code in np.unique(self.codes[name])]
+        return sorted(seen) if len(seen) <= ONE_HOT else sorted({at for at, _ in _hashed(seen)})
+
+
+@dataclass(frozen=True)
+class TableEncoding:
+    """Rows of a table ↦ X: (x − mean)/scale of numbers, categories one-hot or hashed, and last a constant 1.
+
+    A category that was not among those fitted has zeros.
+
+    Parameters
+    ----------
+    kind : "single" or "labels"
+    names : list of str or int
+        Of the actions, or labels.
+    scales : dict of (mean, scale)
+        Of the numeric columns.
+    known : dict of list
+        Of the categorical columns, their values; or, hashed, the features kept.
+    """
+
+    kind: str
+    names: list
+    scales: dict[str, tuple[float, float]]
+    known: dict[str, list]
+
+    @property
+    def n_features(self) -> int:
+        return len(self.scales) + sum(map(len, self.known.values())) + 1
+
+    def contexts(self, data: Table | pd.DataFrame) -> Features:
+        """Return X, (n, d), dense or CSR by how much of it is 0."""
+        table = self._table(data)
+        numeric = [(table.numbers[name] - mean) / scale for name, (mean, scale) in self.scales.items()]
+        constant = np.ones(len(table))
+        blocks = [self._one_hot(table, name)[0] for name in self.known]
+        if len(self.scales) + len(self.known) + 1 < SPARSE * self.n_features:
+            numeric = sparse.csr_array(np.column_stack(numeric)) if numeric else None
+            parts = [numeric, *blocks, sparse.csr_array(constant[:, None])]
+            return sparse.csr_array(sparse.hstack([part for part in parts if part is not None], format="csr"))
+        return np.column_stack([*numeric, *(block.toarray() for block in blocks), constant])
+
+    def unseen(self, data: Table | pd.DataFrame) -> dict[str, int]:
+        """Return how many rows have a category that was not among those fitted, by what they have."""
+        table = self._table(data)
+        counts = {f"new value of {name!r}": int(self._one_hot(table, name)[1].sum()) for name in self.known}
+        return {what: count for what, count in counts.items() if count}
+
+    def as_dict(self) -> dict:
+        scales = {name: list(each) for name, each in self.scales.items()}
+        return {"of": "table", "kind": self.kind, "names": self.names, "scales": scales, "known": self.known}
+
+    @classmethod
+    def of_dict(cls, given: dict) -> TableEncoding:
+        scales = {name: (float(mean), float(scale)) for name, (mean, scale) in given["scales"].items()}
+        return cls(given["kind"], given["names"], scales, given["known"])
+
+    def _table(self, data: Table | pd.DataFrame) -> Table:
+        return data if isinstance(data, Table) else Table.of(data, self.scales, self.known)
+
+    def _one_hot(self, table: Table, name: str) -> tuple[sparse.csr_array, np.ndarray]:
+        """The features of a column, (n, its features), and which rows have a value that is not known."""
+        values, known = table.values[name], self.known[name]
+        place = {each: at for at, each in enumerate(known)}
+        pairs = [(value, 1.0) for value in values] if _are_texts(known) else _hashed(values)
+        column = np.array([place.get(key, -1) for key, _ in pairs], dtype=np.intp)[table.codes[name]]
+        sign = np.array([sign for _, sign in pairs])[table.codes[name]]
+        is_known = column >= 0
+        at = np.append(0, np.cumsum(is_known))
+        return sparse.csr_array((sign[is_known], column[is_known], at), (len(table), len(known))), ~is_known
+
+
+def require_columns(found, needed: list[str]) -> None:
+    """Raise InputError where a column is missing, or stands twice."""
+    found = list(found)
+    for name in needed:
+        if name not in found:
+            shown = ", ".join(map(str, found[:12])) + (", …" if len(found) > 12 else "")
+            raise InputError(f"column {name!r} is missing, expected one of those it has: {shown}")
+        if found.count(name) > 1:
+            raise InputError(f"column {name!r} stands {found.count(name)} times, expected once")
+
+
+def _scale(values: np.ndarray, name: str) -> tuple[float, float]:
+    """The mean and deviation of a column; of a constant one, 1 in place of the deviation."""
+    if values.min() == values.max():
+        return float(values[0]), 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation = float(values.mean()), float(values.std())
+    if not np.isfinite([mean, deviation]).all():
+        raise InputError(f"{name} reaches {abs(values).max():.3g}, expected numbers whose squares are numbers")
+    return mean, deviation or 1.0
+
+
+def _hashed(values: list[str]) -> list[tuple[int, float]]:
+    """The feature and the sign that each value is hashed to."""
+    found = FeatureHasher(HASHED, input_type="string").transform([[value] for value in values])
+    return list(zip(found.indices.tolist(), found.data.tolist(), strict=True))
+
+
+def _are_texts(known: list) -> bool:
+    return all(isinstance(each, str) for each in known)

@@ -1,0 +1,140 @@
+"""The mapping: every key, and every way to be wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from drcrm.errors import InputError
+from drcrm.logs.mapping import LogMapping, as_mapping
+
+WHOLE = {
+    "action": "item",
+    "propensity": "p",
+    "reward": "click",
+    "features": {"numeric": ["age"], "categorical": ["city"]},
+    "slice": "position",
+    "group": "user",
+    "candidate": "q",
+    "algorithm": {"estimator": "KLDRO", "grid": [0.1]},
+    "split": "last 12.5 %",
+    "cost_range": [-1, 0],
+}
+
+
+@pytest.mark.parametrize("left_out", [None, "slice", "group", "candidate", "algorithm", "split", "cost_range"])
+def test_a_mapping_goes_through_json(left_out):
+    given = as_mapping({key: value for key, value in WHOLE.items() if key != left_out})
+    assert as_mapping(json.loads(json.dumps(given.as_dict()))) == given
+
+
+def test_the_same_of_a_dict_yaml_and_json(tmp_path):
+    (tmp_path / "m.json").write_text(json.dumps(WHOLE))
+    (tmp_path / "m.yaml").write_text("\ufeff" + json.dumps(WHOLE), encoding="utf-8")
+    for path in ("m.json", "m.yaml"):
+        assert as_mapping(tmp_path / path) == as_mapping(str(tmp_path / path)) == as_mapping(WHOLE)
+
+
+def test_null_propensities_are_imitated_on_request():
+    given = as_mapping({"propensity": None, "propensity_model": "softmax"})
+    assert (given.propensity, given.propensity_model) == (None, "softmax")
+    assert given.as_dict()["propensity"] is None
+    assert as_mapping(given.as_dict()) == given
+
+
+def test_what_is_held_out_by_default():
+    assert as_mapping({}).split_rule == ("random", 0.25)
+    assert as_mapping({"group": "user"}).split_rule == ("group", 0.25)
+    assert as_mapping({"split": "last 10%"}).split_rule == ("last", 0.1)
+    assert as_mapping(None) == LogMapping()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"acton": "item"}, "mapping has 'acton', expected keys of action, labels, propensity"),
+        ({"action": 3}, "action is 3, expected a column's name"),
+        ({"action": ""}, "action is '', expected a column's name"),
+        ({"slice": True}, "slice is True, expected a column's name, in quotes"),
+        ({"labels": ["a"]}, "mapping has action and labels, expected one of them"),
+        ({"action": None, "labels": "a"}, "labels is 'a', expected a list of columns"),
+        ({"action": None, "labels": []}, "labels is [], expected at least one column"),
+        ({"action": None, "labels": ["a", "a"]}, "labels has 'a' twice"),
+        ({"cost": "c"}, "mapping has reward and cost, expected one of them"),
+        ({"propensity": None}, "propensity is null, expected a column's name, or propensity_model: softmax"),
+        ({"propensity_model": "softmax"}, "propensity_model is 'softmax', but propensity is a column"),
+        ({"propensity": None, "propensity_model": "forest"}, "propensity_model is 'forest', expected one of 'softmax'"),
+        ({"features": ["age"]}, "features is ['age'], expected {numeric: [...], categorical: [...]}"),
+        ({"features": {"numeric": "age"}}, "features.numeric is 'age', expected a list of columns"),
+        ({"features": {"text": ["age"]}}, "features is {'text': ['age']}, expected {numeric"),
+        ({"features": {"numeric": ["a"], "categorical": ["a"]}}, "'a' is a numeric and a categorical feature"),
+        ({"features": {"numeric": ["click"]}}, "'click' is reward and a feature, which is not known before the choice"),
+        ({"features": {"categorical": ["item"]}}, "'item' is action and a feature"),
+        ({"propensity": "click"}, "'click' is propensity and reward, expected a column each"),
+        ({"split": "first 10 %"}, "split is 'first 10 %', expected such as 'random 25 %'"),
+        ({"split": "last 100 %"}, "split is 'last 100 %', expected such as"),
+        ({"split": 0.25}, "split is 0.25, expected such as"),
+        ({"group": None, "split": "group 25 %"}, "split is 'group 25 %', but the mapping has no group"),
+        ({"cost_range": [0, -1]}, "cost_range is [0, -1], expected [least, largest]"),
+        ({"cost_range": [0, float("inf")]}, "cost_range is [0, inf], expected [least, largest]"),
+        ({"cost_range": 1}, "cost_range is 1, expected [least, largest]"),
+        ({"algorithm": 3}, "algorithm is 3, expected a name, or estimator, parameter, grid and options"),
+    ],
+)
+def test_what_is_wrong_is_said(changes, message):
+    with pytest.raises(InputError, match=re.escape(message)) as error:
+        as_mapping({**WHOLE, **changes})
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("m.yaml", b"a: [", "is not YAML: "),
+        ("m.yaml", b"", "has no mapping of keys"),
+        ("m.yaml", b"- action", "has no mapping of keys"),
+        ("m.yaml", "city: Zürich".encode("latin-1"), "is not UTF-8 text"),
+        ("m.json", b"{", "is not JSON: "),
+        ("m.json", b"[" * 100_000, "is not JSON: "),
+        ("m.json", b'{"action": 1}', "action is 1"),
+    ],
+)
+def test_a_file_that_is_no_mapping(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=re.escape(f"{tmp_path / name}: {message}")) as error:
+        as_mapping(tmp_path / name)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(InputError, match=r"none\.yaml: cannot be read: No such file"):
+        as_mapping(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("given", [3, ["a"], {1, 2}])
+def test_a_mapping_of_another_type(given):
+    with pytest.raises(InputError, match=r"mapping is of type .*, expected a mapping of keys"):
+        as_mapping(given)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "message"),
+    [
+        ("action", "mapping has no action"),
+        ("reward", "mapping has no reward"),
+        ("propensity", "mapping has no propensity, expected a column's name, or null with propensity_model: softmax"),
+        ("features", "mapping has no features"),
+    ],
+)
+def test_what_a_table_needs(left_out, message):
+    with pytest.raises(InputError, match=message):
+        as_mapping({key: value for key, value in WHOLE.items() if key != left_out}).require_table()
+
+
+@pytest.mark.parametrize("key", ["action", "slice", "features"])
+def test_what_a_file_says_itself_is_not_mapped(key):
+    with pytest.raises(InputError, match=f"mapping has {key}, but dsjson has no columns that are named"):
+        as_mapping({key: WHOLE[key]}).require_no_columns("dsjson")
+    assert as_mapping({"split": "last 25 %"}).require_no_columns("dsjson").split == "last 25 %"
