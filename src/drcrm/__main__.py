@@ -1,4 +1,4 @@
-"""drcrm STEP: one step of the pipeline, run by hand or by a Snakemake rule."""
+"""drcrm NAME: what is done with a log of one's own, or a step of the pipeline, as Snakemake's rules run it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ from drcrm.errors import InputError, printable
 from drcrm.kernels import choose_kernels
 from drcrm.locks import hold
 
+COMMANDS = {
+    "learn": "learn a policy from a log, and say whether it is better than the one that logged",
+    "evaluate_policy": "estimate what a policy would have cost, and whether a log can tell",
+    "certify": "bound what a policy costs, with a stated probability",
+    "diagnose": "say what is wrong with a log",
+    "predict": "choose actions by a learned policy",
+}
 STEPS = {
     "check": "check a configuration, and that it has an experiment",
     "fetch": "fetch a data set's files, check their content and store them as arrays",
@@ -41,9 +48,14 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {printable(message)}\n")
 
 
+def home(name: str):
+    """The module of a command or a step."""
+    return import_module(f"drcrm.commands.{name}" if name in COMMANDS else f"drcrm.pipeline.steps.{name}")
+
+
 def parser(step: str) -> argparse.ArgumentParser:
-    """The command line of a step: its module's docstring says what it reads and writes."""
-    module = import_module(f"drcrm.pipeline.steps.{step}")
+    """The command line of a command or a step: its module's docstring says what it reads and writes."""
+    module = home(step)
     made = Parser(
         prog=f"drcrm {step}",
         description=module.__doc__,
@@ -53,32 +65,36 @@ def parser(step: str) -> argparse.ArgumentParser:
     return made
 
 
+def _listed(summaries: dict[str, str]) -> str:
+    width = max(map(len, [*COMMANDS, *STEPS]))
+    return "\n".join(f"  {name:{width}}  {summary}" for name, summary in summaries.items())
+
+
 def main(arguments: list[str]) -> int:
-    """Run a step; each input that cannot be used is a line on stderr, the exit status 1 (2 for wrong arguments)."""
+    """Run a command or a step; what cannot be used is a line on stderr, the exit status 1 (2 for wrong arguments)."""
     # Before numpy is imported: with two threads of BLAS a small fit takes several times as long as with one.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
     choose_kernels(os.environ)
-    width = max(map(len, STEPS))
     chooser = Parser(
         prog="drcrm",
-        description="The steps of the pipeline, in order (drcrm STEP --help says what one reads and writes):",
-        epilog="\n".join(f"  {name:{width}}  {summary}" for name, summary in STEPS.items()),
+        description="What is done with logs, and the pipeline's steps (drcrm NAME --help says what one reads and writes).",
+        epilog=f"logs:\n{_listed(COMMANDS)}\n\nsteps of the pipeline, in order:\n{_listed(STEPS)}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="drcrm STEP --option …",
+        usage="drcrm NAME …",
     )
-    chooser.add_argument("step", metavar="STEP", choices=STEPS, help="one of those below")
+    chooser.add_argument("step", metavar="NAME", choices=[*COMMANDS, *STEPS], help="one of those below")
     chooser.add_argument("--version", action="version", version=f"drcrm {__version__}")
     step = chooser.parse_args(arguments[:1]).step
     try:
         options = parser(step).parse_args(arguments[1:])
         if lock := os.environ.get("DRCRM_LOCK"):  # of the run that this is a job of
             hold(lock)
-        import_module(f"drcrm.pipeline.steps.{step}").run(options)
+        home(step).run(options)
     except ModuleNotFoundError as error:
         if error.name.partition(".")[0] == "drcrm":
             raise
-        chooser.error(f"{step} needs {error.name}: pip install 'drcrm[pipeline]'")
+        chooser.error(f"{step} needs {error.name}: pip install 'drcrm[{'logs' if step in COMMANDS else 'pipeline'}]'")
     except (InputError, OSError, MemoryError) as error:
         for each in error.args if isinstance(error, InputError) else [error]:
             print(f"drcrm {step}: {printable(each) or 'out of memory'}", file=sys.stderr)

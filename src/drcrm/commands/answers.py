@@ -1,0 +1,119 @@
+"""What a command found, as the JSON that the page, the terminal and other programs read."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .. import __version__
+from ..core.evaluation import off_policy_value
+from ..files import write_json, write_text
+from ..logs.diagnosis import Diagnosis, diagnose
+from ..logs.verdict import Comparison, compared, estimates
+from ..report.log_page import page, text
+from .opening import Opened
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A policy, what it is called, and what it may be judged by."""
+
+    name: str
+    label: str
+    policy: object
+    model: object = None
+    clip: float | str | None = "auto"
+    chosen: Mapping[str, object] | None = None
+
+    def compared(self, part: Opened, estimate: str, choices: int, confidence: float, units) -> Comparison:
+        """Return what held-out rows say of it beside π0."""
+        with warnings.catch_warnings(action="ignore"):  # what they say, diagnostics say
+            return compared(
+                self.policy,
+                part.log,
+                estimate,
+                cost_model=self.model,
+                confidence=confidence,
+                choices=choices,
+                groups=units,
+                cost_range=part.records.mapping.cost_range,
+            )
+
+    def as_dict(self, part: Opened, comparison: Comparison, confidence: float, units) -> dict:
+        """Return what the answer says of it."""
+        with warnings.catch_warnings(action="ignore"):
+            found = estimates(
+                self.policy, part.log, cost_model=self.model, clip=self.clip, groups=units, confidence=confidence
+            )
+        known = {"name": self.name, "label": self.label, "estimates": found, **comparison.as_dict()}
+        return known | {"parameter": None, "value": None, "ridge": 0.0, "step": 1.0, **(self.chosen or {})}
+
+
+def logging_dict(part: Opened, confidence: float, units) -> dict:
+    """Return what π0 cost, as it logged."""
+    logged = off_policy_value(part.log.propensity, part.log, groups=units, confidence=confidence, clip=None)
+    return logged.as_dict()
+
+
+def diagnosed(part: Opened, judged: Judged | None = None) -> Diagnosis:
+    """Return what rows can say of a policy, or of the log alone."""
+    known = {} if judged is None else {"policy": judged.policy, "cost_model": judged.model}
+    return diagnose(
+        part.log,
+        **known,
+        slices=part.records.slices,
+        groups=part.records.groups,
+        imitated=part.log.imitated_propensities,
+        names=part.log.encoding.names,
+        rows=part.records.rows,
+    )
+
+
+def described(opened: Opened) -> dict:
+    """Return what the answer says of a log: its file, sizes, actions, and what was not read."""
+    records, log = opened.records, opened.log
+    return {
+        "name": opened.path.name,
+        "format": records.format,
+        "digest": opened.digest,
+        "rows": records.size,
+        "contexts": log.n_contexts,
+        "features": int(log.X.shape[1]),
+        "kind": str(log.actions),
+        "actions": [str(each) for each in log.encoding.names],
+        "skipped": dict(records.skipped),
+        "propensities": "imitated" if log.imitated_propensities else "logged",
+        "reward": records.reward,
+    }
+
+
+def answer(command: str, opened: Opened, **parts) -> dict:
+    """Return the answer of a command."""
+    return {"command": command, "version": __version__, "unit": "cost", "log": described(opened)} | {
+        "reward": opened.records.reward,
+        **parts,
+    }
+
+
+def give(found: dict, json: Path | None, report: Path | None) -> None:
+    """Print the short answer; write all of it as JSON, and as a page, where they are asked for."""
+    if json:
+        write_json(json, _plain(found))
+    if report:
+        write_text(report, page(_plain(found)))
+    print(text(_plain(found)), end="")
+
+
+def _plain(value):
+    """What JSON has: no NaN, no infinity, no numpy."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(each) for each in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value

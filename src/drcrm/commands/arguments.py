@@ -1,0 +1,41 @@
+"""Arguments that commands share."""
+
+import argparse
+from pathlib import Path
+
+from ..core.validation import above_half
+from ..errors import InputError
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("log", metavar="LOG", type=Path, help="CSV, Parquet, npz, Vowpal Wabbit's text or dsjson")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="the mapping: what the columns are, YAML or JSON")
+
+
+def add_policy(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("policy", metavar="POLICY", help="npz from learn, or column:NAME of the log")
+    add_log(parser)
+
+
+def add_answers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--report", type=Path, metavar="HTML", help="write the page")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the answer as JSON")
+    parser.add_argument("--confidence", type=_confidence, default=0.95, help="of bounds and intervals (0.95)")
+    parser.add_argument("--verbose", action="store_true", help="say how long each part took")
+
+
+def add_seed(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--seed", type=_seed, default=0, help=f"{what} (0)")
+
+
+def _confidence(text: str) -> float:
+    try:
+        return above_half(float(text), "confidence")
+    except (ValueError, InputError):
+        raise argparse.ArgumentTypeError(f"{text!r}, expected a number above ½ and below 1") from None
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number from 0 to 2³² − 1")
+    return int(text)

@@ -1,0 +1,32 @@
+"""Say what is wrong with a log: its propensities, rows that are told twice, drift, what a cost model explains.
+
+Reads   LOG; --config: the mapping, YAML or JSON.
+Writes  --report: the page, HTML; --json: the answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from ..logs.mapping import as_mapping
+from .answers import answer, diagnosed, give, logging_dict
+from .arguments import add_answers, add_log
+from .opening import opened
+from .progress import Progress
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_log(parser)
+    add_answers(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    tell = Progress(options.verbose)
+    mapping = as_mapping(options.config, "mapping" if options.config is None else str(options.config))
+    part = opened(options.log, mapping, tell, lambda records: records.fit())
+    tell("diagnosing")
+    diagnosis = diagnosed(part)
+    logging = logging_dict(part, options.confidence, diagnosis.units)
+    said = answer("diagnose", part, confidence=options.confidence, logging=logging, **diagnosis.as_dict())
+    tell.done()
+    give(said, options.json, options.report)

@@ -1,0 +1,62 @@
+"""A policy of a file, or of a column, on a log: which of its rows may judge it."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import InputError
+from ..logs.mapping import as_mapping
+from ..logs.policy_file import StoredPolicy, read_policy
+from ..logs.split import held_out
+from .answers import Judged
+from .opening import Opened, opened
+from .progress import Progress
+
+COLUMN = "column:"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is judged, on which rows, and of how many choices it was one that were made on the same rows."""
+
+    judged: Judged
+    part: Opened
+    choices: int
+    said: str
+
+
+def case(options: argparse.Namespace, tell: Progress) -> Case:
+    """Return what POLICY is on LOG.
+
+    On the log that it was learned from, known by its digest, the rows that were held out judge it, and the choices made
+    on them count; on another log all rows do, and it is one choice. A column has the policy's probability of the logged
+    action, as the mapping's ``candidate`` has.
+    """
+    if options.policy.startswith(COLUMN):
+        return _of_column(options, tell)
+    tell("reading the policy")
+    stored = read_policy(Path(options.policy))
+    mapping = as_mapping(stored.header.get("mapping") if options.config is None else options.config)
+    part, choices, said = opened(options.log, mapping, tell, lambda _: stored.encoding), 1, "all rows"
+    if part.digest == stored.header.get("digest"):
+        part, choices = part.part(held_out(part.records, stored.header["seed"])), stored.header["choices"]
+        said = "the rows held out from learning"
+    return Case(_as_judged(stored), part, choices, said)
+
+
+def _as_judged(stored: StoredPolicy) -> Judged:
+    name = str(stored.header.get("kept", "policy"))
+    chosen = stored.header.get("algorithm") if name != "logging" else {}
+    label = "the policy" if name != "logging" else "the imitation of the logging policy"
+    return Judged(name, label, stored.policy, stored.model, chosen=chosen)
+
+
+def _of_column(options: argparse.Namespace, tell: Progress) -> Case:
+    if options.config is None:
+        raise InputError(f"{options.policy} needs --config, the mapping of the log")
+    mapping = as_mapping(options.config).as_dict() | {"candidate": options.policy.removeprefix(COLUMN)}
+    part = opened(options.log, as_mapping(mapping, str(options.config)), tell, lambda records: records.fit())
+    name = options.policy.removeprefix(COLUMN)
+    return Case(Judged(name, name, part.records.candidate), part, 1, "all rows")

@@ -1,0 +1,56 @@
+"""Opening a log: its records, its propensities, and parts of it as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import InputError
+from ..logs.encoding import Encoding
+from ..logs.log import BanditLog, log_of
+from ..logs.policy_file import digest
+from ..logs.propensities import imitated
+from ..logs.readers import read_records
+from ..logs.records import Records
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Rows of a file, and the log that they are; ``propensity`` is of an imitation of π0 where none was logged."""
+
+    path: Path
+    digest: str
+    records: Records
+    propensity: np.ndarray | None
+    log: BanditLog
+
+    def part(self, rows: np.ndarray) -> Opened:
+        """Return some rows, by a mask (n,)."""
+        records = self.records.take(rows)
+        propensity = None if self.propensity is None else self.propensity[rows]
+        return replace(self, records=records, propensity=propensity, log=log_of(records, self.log.encoding, propensity))
+
+
+def opened(
+    path: Path,
+    mapping,
+    tell: Callable[[str], None],
+    encode: Callable[[Records], Encoding],
+) -> Opened:
+    """Return the log of a file, encoded; its propensities are imitated where its mapping asks for that.
+
+    InputError says what is wrong with the file, in one line that begins with its path.
+    """
+    tell(f"reading {path.name}")
+    records = read_records(path, mapping)
+    if not records.size:
+        raise InputError(f"{path}: no rows that can be read, expected at least one")
+    propensity = None
+    if records.propensity is None:
+        tell("imitating the logging policy")
+        propensity = imitated(records)
+    tell("encoding")
+    return Opened(path, digest(path), records, propensity, log_of(records, encode(records), propensity))

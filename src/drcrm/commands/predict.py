@@ -1,0 +1,66 @@
+"""Choose actions by a learned policy: drawn from it, or its most probable ones.
+
+Reads   POLICY: the file of a learned policy; CONTEXTS: a file as the log was, of which the features are read alone.
+Writes  --output: CSV or Parquet with a row for each context: the action, in the column that it had in the log and under
+        its own name (of label vectors a column for each label, of lists the place in the list, from 0), and its
+        propensity, by which what comes of it can be learned from again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import InputError
+from ..files import atomic
+from ..logs.policy_file import StoredPolicy, read_policy
+from ..logs.readers import read_contexts
+from .arguments import add_seed
+
+FORMATS = ".csv", ".parquet"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("policy", metavar="POLICY", type=Path, help="npz from learn")
+    parser.add_argument("contexts", metavar="CONTEXTS", type=Path, help="a file of the log's format")
+    parser.add_argument("--output", required=True, type=Path, metavar="FILE", help="CSV or Parquet to write")
+    parser.add_argument("--greedy", action="store_true", help="take the most probable actions")
+    add_seed(parser, "of the actions that are drawn")
+
+
+def run(options: argparse.Namespace) -> None:
+    if options.output.suffix not in FORMATS:
+        raise InputError(f"{options.output} is no {' or '.join(FORMATS)} file")
+    stored = read_policy(options.policy)
+    X, unseen = read_contexts(options.contexts, stored.encoding)
+    policy = stored.policy
+    actions = policy.greedy(X) if options.greedy else policy.sample(X, options.seed)
+    propensity = np.ones(len(actions)) if options.greedy else np.exp(policy.log_prob(X, actions))
+    _write(options.output, _columns(stored, actions) | {"propensity": propensity})
+    for what, rows in unseen.items():
+        print(f"{options.contexts}: {what} in {rows} rows, which the policy has not seen", file=sys.stderr)
+    if stored.header.get("kept") == "logging":
+        print("the policy is an imitation of the one that logged: none was shown to be better", file=sys.stderr)
+
+
+def _columns(stored: StoredPolicy, actions: np.ndarray) -> dict[str, np.ndarray]:
+    """The actions by the names that they had in the log."""
+    names = stored.encoding.names
+    if stored.encoding.kind == "labels":
+        return dict(zip(map(str, names), actions.T, strict=True))
+    column = stored.header["mapping"].get("action") or "action"
+    return {column: actions if stored.encoding.kind == "lists" else np.array(names)[actions]}
+
+
+def _write(path: Path, columns: dict[str, np.ndarray]) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame(columns)
+    with atomic(path) as part:
+        if path.suffix == ".csv":
+            frame.to_csv(part, index=False)
+        else:
+            frame.to_parquet(part, index=False)
