@@ -17,7 +17,8 @@ from drcrm.core.log import BanditLog as CoreLog
 from drcrm.errors import InputError
 from drcrm.logs.encoding import encoding_of
 from drcrm.logs.log import log_of
-from drcrm.logs.readers import read_contexts, read_records, records_of_frame
+from drcrm.logs.readers import read_contexts, read_records
+from drcrm.logs.table_records import records_of_frame
 from drcrm.logs.split import held_out
 
 

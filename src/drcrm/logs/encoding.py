@@ -9,10 +9,11 @@ from collections.abc import Mapping
 
 from ..errors import InputError
 from .arrays import ArrayEncoding
+from .named import ListEncoding, NamedEncoding
 from .tables import TableEncoding
 
-Encoding = TableEncoding | ArrayEncoding
-ENCODINGS = {"table": TableEncoding, "arrays": ArrayEncoding}
+Encoding = TableEncoding | ArrayEncoding | NamedEncoding | ListEncoding
+ENCODINGS = {"table": TableEncoding, "arrays": ArrayEncoding, "named": NamedEncoding, "lists": ListEncoding}
 
 
 def encoding_of(given: object) -> Encoding:

@@ -9,8 +9,11 @@ import numpy as np
 
 from ..core import log as core
 from .encoding import Encoding
-from .readers import read_records, records_of_frame
+from .obp import records_of_feedback
+from .propensities import imitated
+from .readers import read_records
 from .records import Records
+from .table_records import records_of_frame
 
 
 class BanditLog(core.BanditLog):
@@ -47,6 +50,23 @@ class BanditLog(core.BanditLog):
         """
         return log_of(records_of_frame(frame, mapping))
 
+    @classmethod
+    def from_obp(cls, feedback) -> BanditLog:
+        """Return the log of the Open Bandit Pipeline's dictionary of logged feedback.
+
+        Parameters
+        ----------
+        feedback : mapping
+            ``action`` (n,), ``reward`` (n,), ``pscore`` (n,), ``context`` (n, d), to which a constant 1 is appended,
+            and where they are known ``n_actions`` and ``n_rounds``.
+
+        Raises
+        ------
+        InputError
+            A key that is missing, or an array that is not as OBP has it, with its row.
+        """
+        return log_of(records_of_feedback(feedback))
+
 
 def log_of(records: Records, encoding: Encoding | None = None, propensity: np.ndarray | None = None) -> BanditLog:
     """Return the log of records, row by row.
@@ -57,9 +77,11 @@ def log_of(records: Records, encoding: Encoding | None = None, propensity: np.nd
     encoding : Encoding, optional
         By default fitted to these rows.
     propensity : array (n,), optional
-        Of an imitation of π0, in place of those logged.
+        Of an imitation of π0, in place of those logged; by default, where none are logged, :func:`imitated`.
     """
     encoding = records.fit() if encoding is None else encoding
+    if propensity is None and records.propensity is None:
+        propensity = imitated(records)
     log = BanditLog(**records.arrays(encoding, propensity))
     changes = {"encoding": encoding, "skipped": records.skipped, "imitated_propensities": propensity is not None}
     return log.derived(**changes)

@@ -5,17 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from ..errors import InputError, located
-from .columns import as_names, categories, numbers, reject_rows
+from .arrays import ArrayEncoding, Arrays
+from .dsjson import dsjson_contexts, read_dsjson
+from .encoding import Encoding
 from .mapping import LogMapping, as_mapping
+from .named import ListEncoding
+from .obp import dataset_mapping, lists_or_contexts, records_of_arrays
 from .records import Records
-from .table_files import csv_frame, parquet_frame
-from .tables import Table, require_columns
+from .table_files import csv_frame, lines_of, parquet_frame
+from .table_records import records_of_frame
+from .tables import Table, TableEncoding
+from .vw_text import read_vw, vw_contexts
 
-MANY = 1000  # actions from which a column may be of something else
-TABLES = {".csv": ("csv", csv_frame), ".parquet": ("parquet", parquet_frame), ".pq": ("parquet", parquet_frame)}
+FORMATS = {
+    **dict.fromkeys((".csv",), "csv"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".npz",), "npz"),
+    **dict.fromkeys((".dsjson", ".json", ".jsonl"), "dsjson"),
+    **dict.fromkeys((".vw", ".dat", ".txt"), "vw"),
+}
+PACKED = (".gz", ".bz2")
+FRAMES = {"csv": csv_frame, "parquet": parquet_frame}
 
 
 def read_records(path, mapping=None, limit: int | None = None) -> Records:
@@ -24,11 +36,12 @@ def read_records(path, mapping=None, limit: int | None = None) -> Records:
     Parameters
     ----------
     path : str or Path
-        CSV (.gz, .bz2), Parquet, npz, dsjson or Vowpal Wabbit's text, by suffix.
+        CSV, Parquet, npz, dsjson (.dsjson, .json, .jsonl) or Vowpal Wabbit's text (.vw, .dat, .txt), by suffix; CSV
+        and text packed by gzip or bzip2 too.
     mapping : dict, path or LogMapping, optional
-        What the columns are; files of other formats than CSV and Parquet say so themselves.
+        What the columns of CSV and Parquet are; other files, and the Open Bandit Dataset's csv, say so themselves.
     limit : int, optional
-        How many rows are read at most.
+        How many rows are read at most, of what is not an array.
 
     Raises
     ------
@@ -37,95 +50,76 @@ def read_records(path, mapping=None, limit: int | None = None) -> Records:
     """
     mapping, path = as_mapping(mapping), Path(path)
     with located(path):
-        form, read = _table_format(path)
-        frame = read(path, lambda header: mapping.require_table().columns, limit)
-        return records_of_frame(frame, mapping, form)
+        form = format_of(path)
+        if form in FRAMES:
+            return _of_table(path, form, mapping, limit)
+        if form == "npz":
+            return records_of_arrays(npz_arrays(path), mapping)
+        read = read_dsjson if form == "dsjson" else read_vw
+        return read(lines_of(path), mapping, limit)
 
 
-def read_contexts(path, encoding, limit: int | None = None):
-    """Return contexts to choose for, as the encoding makes them, and how many have what it does not know, by what.
+def read_contexts(path, encoding: Encoding, limit: int | None = None):
+    """Return contexts to choose for, as an encoding makes them, and what in them it does not know.
+
+    Returns
+    -------
+    contexts : array or CSR (m, d), or ActionLists
+    unseen : dict of int
+        How many rows have a value that was not among those learned from, by what it is.
 
     Raises
     ------
     InputError
-        As :func:`read_records`.
+        As :func:`read_records`; or a file of another kind than the one that was learned from.
     """
     path = Path(path)
     with located(path):
-        _, read = _table_format(path)
+        data = _data(path, format_of(path), encoding, limit)
+        return encoding.contexts(data), encoding.unseen(data)
+
+
+def format_of(path: Path) -> str:
+    """Return the format that a file's suffix tells."""
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in PACKED]
+    if not suffixes or suffixes[-1] not in FORMATS:
+        raise InputError(f"is of no known format, expected one of {', '.join(FORMATS)}")
+    return FORMATS[suffixes[-1]]
+
+
+def npz_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of an npz file, which has no pickles."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise InputError("cannot be read: No such file or directory") from None
+    except Exception as error:  # whatever damaged bytes make of it
+        message = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(f"is not a readable npz file: {message}") from None
+
+
+def _of_table(path: Path, form: str, mapping: LogMapping, limit: int | None) -> Records:
+    def needed(header: list[str]) -> list[str]:
+        nonlocal mapping
+        mapping = dataset_mapping(header, mapping).require_table()
+        return mapping.columns
+
+    frame = FRAMES[form](path, needed, limit)
+    return records_of_frame(frame, mapping, form)
+
+
+def _data(path: Path, form: str, encoding: Encoding, limit: int | None):
+    """The features of a file's contexts, where it is of the encoding's kind."""
+    if isinstance(encoding, TableEncoding) and form in FRAMES:
         columns = [*encoding.scales, *encoding.known]
-        table = Table.of(read(path, lambda header: columns, limit), encoding.scales, encoding.known)
-        return encoding.contexts(table), encoding.unseen(table)
-
-
-def records_of_frame(frame: pd.DataFrame, mapping, form: str = "frame") -> Records:
-    """Return the rows of a frame; its index counts for nothing."""
-    if not isinstance(frame, pd.DataFrame):
-        raise InputError(f"frame is of type {type(frame).__name__}, expected a pandas DataFrame")
-    mapping = as_mapping(mapping).require_table()
-    require_columns(frame.columns, mapping.columns)
-    if not len(frame):
-        raise InputError("has no rows, expected at least one")
-    rows = np.arange(len(frame))
-
-    def vector(key: str) -> np.ndarray | None:
-        name = getattr(mapping, key)
-        expected = "a value in (0, 1]" if key == "propensity" else "a finite number"
-        called = key if name in (None, key) else f"{key} {name!r}"
-        return None if name is None else numbers(frame[name], called, rows, expected)
-
-    reward = vector("reward")
-    names, action = _labels(frame, mapping, rows) if mapping.labels else _actions(frame, mapping.action, rows)
-    return Records(
-        format=form,
-        mapping=mapping,
-        kind="labels" if mapping.labels else "single",
-        names=names,
-        data=Table.of(frame, mapping.numeric, mapping.categorical, rows),
-        action=action,
-        cost=vector("cost") if reward is None else 0 - reward,
-        reward=reward is not None,
-        propensity=vector("propensity"),
-        context=rows,
-        rows=rows,
-        slices=_texts(frame, mapping.slice),
-        groups=None if mapping.group is None else categories(frame[mapping.group], mapping.group)[0],
-        candidate=vector("candidate"),
-    )
-
-
-def _table_format(path: Path):
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in (".gz", ".bz2")]
-    if not suffixes or suffixes[-1] not in TABLES:
-        raise InputError(f"is of no known format, expected one of {', '.join(TABLES)}")
-    return TABLES[suffixes[-1]]
-
-
-def _actions(frame: pd.DataFrame, name: str, rows: np.ndarray) -> tuple[list, np.ndarray]:
-    """The actions' names, and the logged ones as places among them."""
-    column = frame[name]
-    codes, values = categories(column, name)
-    called = "action" if name == "action" else f"action {name!r}"
-    missing = np.array([value == "" for value in values])[codes]
-    reject_rows(missing, column, called, rows, "an action's name")
-    if len(values) > MANY and 2 * len(values) > len(rows):
-        raise InputError(f"{called} has {len(values)} values in {len(rows)} rows, expected the names of some actions")
-    names = as_names(values)
-    place = {str(each): at for at, each in enumerate(names)}
-    return names, np.array([place[value] for value in values], dtype=np.intp)[codes]
-
-
-def _labels(frame: pd.DataFrame, mapping: LogMapping, rows: np.ndarray) -> tuple[list, np.ndarray]:
-    columns = []
-    for name in mapping.labels:
-        values = numbers(frame[name], f"label {name!r}", rows, "0 or 1")
-        reject_rows((values != 0) & (values != 1), values, f"label {name!r}", rows, "0 or 1")
-        columns.append(values)
-    return list(mapping.labels), np.column_stack(columns).astype(np.uint8)
-
-
-def _texts(frame: pd.DataFrame, name: str | None) -> np.ndarray | None:
-    if name is None:
-        return None
-    codes, values = categories(frame[name], name)
-    return np.array(values, dtype=object)[codes]
+        frame = FRAMES[form](path, lambda header: columns, limit)
+        return Table.of(frame, encoding.scales, encoding.known)
+    if isinstance(encoding, ArrayEncoding) and form == "npz":
+        return Arrays(lists_or_contexts(npz_arrays(path)))
+    if not isinstance(encoding, TableEncoding | ArrayEncoding) and form in ("dsjson", "vw"):
+        of_lists = isinstance(encoding, ListEncoding)
+        if form == "vw":
+            return vw_contexts(lines_of(path), of_lists, limit)
+        return dsjson_contexts(lines_of(path), limit)
+    raise InputError(f"is {form}, expected a file as that which was learned from")

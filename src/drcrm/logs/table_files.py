@@ -7,7 +7,7 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -34,16 +34,17 @@ def opened(path: Path) -> io.BufferedIOBase:
         raise InputError(f"cannot be read: {error.strerror or error}") from None
 
 
-def content_of(path: Path) -> bytes:
-    """Return what a file has, unpacked; InputError for one that is cut off."""
+def lines_of(path: Path) -> Iterator[bytes]:
+    """Give the lines of a file; InputError for one that is cut off."""
     with opened(path) as file:
-        return _read(file, -1)
+        while line := _read(file.readline):
+            yield line
 
 
 def csv_frame(path: Path, needed: Callable[[list[str]], list[str]], limit: int | None) -> pd.DataFrame:
     """Return columns of a CSV file as texts; ``needed`` says which, of the columns that it has."""
     with opened(path) as file:
-        header = _header(_read(file, HEADER))
+        header = _header(_read(file.read, HEADER))
     columns = needed(header)
     require_columns(header, columns)
     with opened(path) as file:
@@ -74,9 +75,9 @@ def parquet_frame(path: Path, needed: Callable[[list[str]], list[str]], limit: i
         raise InputError(f"is not a readable Parquet file: {_one_line(error)}") from None
 
 
-def _read(file, size: int) -> bytes:
+def _read(read: Callable[..., bytes], *size: int) -> bytes:
     try:
-        return file.read(size)
+        return read(*size)
     except (EOFError, OSError, zlib.error, ValueError) as error:
         raise InputError(f"is cut off, or damaged: {_one_line(error)}") from None
 

@@ -1,0 +1,217 @@
+"""Features that have names, as Vowpal Wabbit's formats have them: hashed, alone or as products of an action's and the
+context's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+from sklearn.feature_extraction import FeatureHasher
+
+from ..core.actions import ActionLists
+from ..core.validation import with_constant
+from ..errors import InputError
+
+HASHED = 2**18
+PARTED = " × "  # the names of a product
+
+
+@dataclass(frozen=True)
+class Named:
+    """Rows of named features: a CSR matrix (rows, names), and the names.
+
+    As the data of a log it is of single actions.
+    """
+
+    matrix: sparse.csr_array
+    names: list[str]
+
+    @classmethod
+    def of(cls, rows: Iterable[list[tuple[str, float]]]) -> Named:
+        place, at, values, starts = {}, [], [], [0]
+        for row in rows:
+            at += [place.setdefault(name, len(place)) for name, _ in row]
+            values += [value for _, value in row]
+            starts.append(len(at))
+        shape = (len(starts) - 1, max(len(place), 1))
+        matrix = sparse.csr_array((np.array(values, dtype=float), np.array(at, dtype=np.int64), starts), shape)
+        return cls(matrix, list(place))
+
+    def __len__(self) -> int:
+        return self.matrix.shape[0]
+
+    def take(self, rows: np.ndarray) -> Named:
+        return Named(self.matrix[rows], self.names)
+
+    def fit(self, kind: str, names: list) -> NamedEncoding:
+        return NamedEncoding(kind, names, kept_columns(self.hashed))
+
+    @cached_property
+    def hashed(self) -> sparse.csr_array:
+        """The features in the columns that their names are hashed to."""
+        column, sign = _hash(self.names)
+        rows = np.repeat(np.arange(len(self)), np.diff(self.matrix.indptr))
+        return _summed(rows, column[self.matrix.indices], sign[self.matrix.indices] * self.matrix.data, len(self))
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Contexts with named features, and their lists of actions with features of their own.
+
+    Attributes
+    ----------
+    shared : Named
+        Of the m contexts.
+    own : Named
+        Of the N actions, list after list.
+    starts : integer array (m + 1,)
+        Where each list begins.
+    """
+
+    shared: Named
+    own: Named
+    starts: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def take(self, rows: np.ndarray) -> Lists:
+        sizes = np.diff(self.starts)[rows]
+        starts = np.append(0, np.cumsum(sizes))
+        places = np.repeat(self.starts[:-1][rows] - starts[:-1], sizes) + np.arange(starts[-1])
+        return Lists(self.shared.take(rows), self.own.take(places), starts)
+
+    def fit(self, kind: str, names: list) -> ListEncoding:
+        return ListEncoding(kind, names, kept_columns(self.hashed))
+
+    @cached_property
+    def hashed(self) -> sparse.csr_array:
+        """ψ of all actions: their own features, and the products with those of their contexts, in hashed columns."""
+        own, shared, candidates = self.own.matrix, self.shared.matrix, len(self.own)
+        candidate = np.repeat(np.arange(candidates), np.diff(own.indptr))
+        context = np.repeat(np.arange(len(self)), np.diff(self.starts))[candidate]
+        many = np.diff(shared.indptr)[context]
+        first = np.repeat(np.arange(own.nnz), many)
+        within = np.arange(len(first)) - np.repeat(np.cumsum(many) - many, many)
+        second = shared.indptr[context][first] + within
+        width = shared.shape[1]
+        pairs, pair = np.unique(
+            own.indices[first].astype(np.int64) * width + shared.indices[second], return_inverse=True
+        )
+        names = [f"{self.own.names[at // width]}{PARTED}{self.shared.names[at % width]}" for at in pairs]
+        (column, sign), (own_column, own_sign) = _hash(names), _hash(self.own.names)
+        with np.errstate(over="ignore"):
+            products = sign[pair] * own.data[first] * shared.data[second]
+        return _summed(
+            np.concatenate([candidate, candidate[first]]),
+            np.concatenate([own_column[own.indices], column[pair]]),
+            np.concatenate([own_sign[own.indices] * own.data, products]),
+            candidates,
+        )
+
+
+@dataclass(frozen=True)
+class _Hashed:
+    """What encodings of named features share.
+
+    Parameters
+    ----------
+    kind : "single" or "lists"
+    names : list of str or int
+        Of the actions.
+    kept : list of int
+        The hashed columns that were seen, in order.
+    """
+
+    kind: str
+    names: list
+    kept: list[int]
+
+    of = ""
+
+    def unseen(self, data: Named | Lists) -> dict[str, int]:
+        """Return how many contexts, or listed actions, have features that were not among those fitted."""
+        hashed = data.hashed
+        is_new = self._place[hashed.indices] < 0
+        rows = np.unique(np.repeat(np.arange(hashed.shape[0]), np.diff(hashed.indptr))[is_new])
+        return {"new features": len(rows)} if len(rows) else {}
+
+    def as_dict(self) -> dict:
+        return {"of": self.of, "kind": self.kind, "names": self.names, "kept": self.kept}
+
+    @classmethod
+    def of_dict(cls, given: dict):
+        kept = [int(at) for at in given["kept"]]
+        if not all(0 <= at < HASHED for at in kept):
+            raise ValueError(f"columns beyond {HASHED}")
+        return cls(given["kind"], given["names"], kept)
+
+    def _columns(self, data: Named | Lists) -> sparse.csr_array:
+        """The features in the columns kept."""
+        hashed = data.hashed
+        column = self._place[hashed.indices]
+        is_kept = column >= 0
+        at = np.append(0, np.cumsum(is_kept))[hashed.indptr]
+        return sparse.csr_array((hashed.data[is_kept], column[is_kept], at), (hashed.shape[0], len(self.kept)))
+
+    @property
+    def _place(self) -> np.ndarray:
+        place = np.full(HASHED, -1)
+        place[self.kept] = np.arange(len(self.kept))
+        return place
+
+
+class NamedEncoding(_Hashed):
+    """Named features of contexts ↦ X: their names hashed, of which those seen are kept, and last a constant 1."""
+
+    of = "named"
+
+    @property
+    def n_features(self) -> int:
+        return len(self.kept) + 1
+
+    def contexts(self, data: Named) -> sparse.csr_array:
+        """Return X, CSR (m, d)."""
+        if not isinstance(data, Named):
+            raise InputError("the contexts are lists of actions, expected lines with features of the context alone")
+        return sparse.csr_array(with_constant(self._columns(data)))
+
+
+class ListEncoding(_Hashed):
+    """Lists of actions ↦ ψ: an action's own features and their products with the context's, hashed, those seen kept.
+
+    Without the products the context's features would cancel: π(a|x) ∝ exp(ψ_a·θ).
+    """
+
+    of = "lists"
+
+    @property
+    def n_features(self) -> int:
+        return len(self.kept)
+
+    def contexts(self, data: Lists) -> ActionLists:
+        """Return the lists."""
+        if not isinstance(data, Lists):
+            raise InputError("the contexts are no lists of actions, as those that were learned from")
+        if not self.kept:
+            raise InputError("no action has features of its own, expected some that tell the actions of a list apart")
+        return ActionLists(self._columns(data), data.starts)
+
+
+def kept_columns(hashed: sparse.csr_array) -> list[int]:
+    """Return the columns that have entries."""
+    return np.unique(hashed.indices).tolist()
+
+
+def _hash(names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The column and the sign of each name."""
+    found = FeatureHasher(HASHED, input_type="string").transform([[name] for name in names] or [[""]])
+    return found.indices[: len(names)], found.data[: len(names)]
+
+
+def _summed(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, many: int) -> sparse.csr_array:
+    return sparse.csr_array(sparse.coo_array((values, (rows, columns)), (many, HASHED)))

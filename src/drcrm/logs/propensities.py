@@ -1,0 +1,79 @@
+"""Propensities of a log that has none: an imitation of π0, cross-fitted and calibrated."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from ..core.log import BanditLog
+from ..core.policies import LinearPolicy, policy_of
+from ..core.starts import imitated as imitation
+from ..core.validation import constant_features
+from ..errors import InputError
+from .records import Records
+
+FOLDS = 5
+LARGEST = 3.0  # of the logarithm of the temperature
+LEAST = 1e-300
+
+
+def imitated(records: Records, folds: int = FOLDS, encoding=None, seed: int = 0) -> np.ndarray:
+    """Return an imitation's probability of each logged action, (n,), made without the row's own fold.
+
+    π̂(y|x) ∝ e^{β s(y)}: s of the softmax (of label vectors one logistic regression a label, of lists a conditional
+    logit) of largest penalised likelihood on the other folds, β the one number by which the rows left out are most
+    likely. Contexts, or groups where there are some, are in one fold. What n rows cannot tell from 0 is 1/n (of label
+    vectors, for each label).
+
+    Parameters
+    ----------
+    records : Records
+    folds : int
+        At most; there are no more than contexts, or groups.
+    encoding : optional
+        By default fitted to all rows; it sees no action.
+    seed : int
+        Of the folds.
+
+    Raises
+    ------
+    InputError
+        A log of a single context or group.
+    """
+    encoding = records.fit() if encoding is None else encoding
+    fold = _folds(records, folds, seed)
+    fits = []
+    for each in range(fold.max() + 1):
+        left_out = np.flatnonzero(fold == each)
+        fits.append((left_out, _fitted(_log(records, fold != each, encoding)), _log(records, left_out, encoding)))
+
+    def log_prob(factor: float) -> np.ndarray:
+        found = np.empty(records.size)
+        for left_out, policy, log in fits:
+            scaled = policy_of(log.actions, factor * policy.coef, factor * policy.intercept)
+            found[left_out] = scaled.log_prob(log.actions.unbind(log.X), log.Y, log.context)
+        return found
+
+    count = np.ones(records.size) if records.count is None else records.count
+    best = minimize_scalar(lambda at: -count @ log_prob(np.exp(at)), bounds=(-LARGEST, LARGEST), method="bounded").x
+    labels = records.action.shape[1] if records.kind == "labels" else 1
+    return np.clip(np.exp(log_prob(np.exp(best))), max(float(records.size) ** -labels, LEAST), 1)
+
+
+def _folds(records: Records, folds: int, seed: int) -> np.ndarray:
+    """The fold of each row, (n,)."""
+    _, unit = np.unique(records.context if records.groups is None else records.groups, return_inverse=True)
+    many = int(unit.max()) + 1
+    if many < 2:
+        raise InputError("the log has a single context or group, expected more to imitate its propensities")
+    return (np.random.default_rng(seed).permutation(many) % min(folds, many))[unit]
+
+
+def _log(records: Records, rows: np.ndarray, encoding) -> BanditLog:
+    some = records.take(rows)
+    return BanditLog(**some.arrays(encoding, np.ones(some.size)))
+
+
+def _fitted(log: BanditLog) -> LinearPolicy:
+    intercept = log.actions.has_intercept and not constant_features(log.X).any()
+    return imitation(log, intercept)

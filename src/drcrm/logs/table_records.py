@@ -1,0 +1,81 @@
+"""The rows of a table as records."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ..errors import InputError
+from .columns import as_names, categories, numbers, reject_rows
+from .mapping import LogMapping, as_mapping
+from .obp import dataset_mapping
+from .records import Records
+from .tables import Table, require_columns
+
+MANY = 1000  # actions from which a column may be of something else
+
+
+def records_of_frame(frame: pd.DataFrame, mapping, form: str = "frame") -> Records:
+    """Return the rows of a frame; its index counts for nothing."""
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError(f"frame is of type {type(frame).__name__}, expected a pandas DataFrame")
+    mapping = dataset_mapping(list(frame.columns), as_mapping(mapping)).require_table()
+    require_columns(frame.columns, mapping.columns)
+    if not len(frame):
+        raise InputError("has no rows, expected at least one")
+    rows = np.arange(len(frame))
+
+    def vector(key: str) -> np.ndarray | None:
+        name = getattr(mapping, key)
+        expected = "a value in (0, 1]" if key == "propensity" else "a finite number"
+        called = key if name in (None, key) else f"{key} {name!r}"
+        return None if name is None else numbers(frame[name], called, rows, expected)
+
+    reward = vector("reward")
+    names, action = _labels(frame, mapping, rows) if mapping.labels else _actions(frame, mapping.action, rows)
+    return Records(
+        format=form,
+        mapping=mapping,
+        kind="labels" if mapping.labels else "single",
+        names=names,
+        data=Table.of(frame, mapping.numeric, mapping.categorical, rows),
+        action=action,
+        cost=vector("cost") if reward is None else 0 - reward,
+        reward=reward is not None,
+        propensity=vector("propensity"),
+        context=rows,
+        rows=rows,
+        slices=_texts(frame, mapping.slice),
+        groups=None if mapping.group is None else categories(frame[mapping.group], mapping.group)[0],
+        candidate=vector("candidate"),
+    )
+
+
+def _actions(frame: pd.DataFrame, name: str, rows: np.ndarray) -> tuple[list, np.ndarray]:
+    """The actions' names, and the logged ones as places among them."""
+    column = frame[name]
+    codes, values = categories(column, name)
+    called = "action" if name == "action" else f"action {name!r}"
+    missing = np.array([value == "" for value in values])[codes]
+    reject_rows(missing, column, called, rows, "an action's name")
+    if len(values) > MANY and 2 * len(values) > len(rows):
+        raise InputError(f"{called} has {len(values)} values in {len(rows)} rows, expected the names of some actions")
+    names = as_names(values)
+    place = {str(each): at for at, each in enumerate(names)}
+    return names, np.array([place[value] for value in values], dtype=np.intp)[codes]
+
+
+def _labels(frame: pd.DataFrame, mapping: LogMapping, rows: np.ndarray) -> tuple[list, np.ndarray]:
+    columns = []
+    for name in mapping.labels:
+        values = numbers(frame[name], f"label {name!r}", rows, "0 or 1")
+        reject_rows((values != 0) & (values != 1), values, f"label {name!r}", rows, "0 or 1")
+        columns.append(values)
+    return list(mapping.labels), np.column_stack(columns).astype(np.uint8)
+
+
+def _texts(frame: pd.DataFrame, name: str | None) -> np.ndarray | None:
+    if name is None:
+        return None
+    codes, values = categories(frame[name], name)
+    return np.array(values, dtype=object)[codes]
