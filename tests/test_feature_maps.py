@@ -161,3 +161,13 @@ def test_a_transformer_of_ones_own_cannot_be_stored():
     X = np.eye(3)
     with pytest.raises(InputError, match="a file can keep nystroem and random_trees alone"):
         FeatureMap(StandardScaler(), X).stored()
+
+
+def test_support_of_a_mapped_policy_is_of_the_contexts_as_they_are():
+    X, A, rows, _ = ring()
+    log = BanditLog(X, A, rows["propensity"], rows["cost"], count=np.arange(len(A)) % 3)
+    fitted = DoublyRobustDRO(features={"nystroem": 30}, safe=False).fit(X, A, **rows)
+    uniform = SoftmaxPolicy(np.zeros((X.shape[1], 3)))
+    value = off_policy_value(fitted, log, "dr", cost_model=fitted.cost_model_, logging_policy=uniform)
+    assert value.support == policy_support(fitted, log, uniform).mass == 0
+    assert off_policy_value(fitted, log, "dr", cost_model=fitted.cost_model_) == value

@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
     choose_kernels(os.environ)
     chooser = Parser(
         prog="drcrm",
-        description="What is done with logs, and the pipeline's steps (drcrm NAME --help says what one reads and writes).",
+        description="What is done with logs, and the pipeline's steps; NAME --help says what one reads and writes.",
         epilog=f"logs:\n{_listed(COMMANDS)}\n\nsteps of the pipeline, in order:\n{_listed(STEPS)}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="drcrm NAME …",
