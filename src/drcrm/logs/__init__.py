@@ -1,0 +1,1 @@
+"""Users' own logs: from files to arrays, and what they can say."""
