@@ -1,0 +1,255 @@
+"""The propensity audit: whether the logged probabilities can be those by which the actions were drawn.
+
+Where p = π0(a|x) of the logged action, for every function f of context and action
+
+    E [f(x, a)/p] = E Σ_b f(x, b) 1(π0(b|x) > 0)
+
+arithmetic mean   f = q, a model of the logged actions that was fitted to other rows: E q(a|x)/p = 1, and of each action
+                  rows are as many as q says, weighted by q/p
+harmonic mean     f = 1(a = b): E 1(a = b)/p = 1 for each action b
+in step           log p on log q: their slope is near 1; where p belongs to other rows it is 0
+calibration       means of p and of q over tenths of the rows, by q
+
+A mean above 1 says that propensities are too small. One below 1 says that they are too large, or that π0 never takes
+actions which f counts: that fails where q follows p closely but for a factor, and is a caution elsewhere.
+Source: Li, Chen, Kleban & Gupta 2015, whose arithmetic mean takes π0 of all actions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from ..core.design import judged_mean
+from ..core.intervals import groups_that_occur, measured
+from ..core.log import BanditLog
+from ..core.scales import has_constant
+from ..core.starts import imitated as imitation_of
+from .diagnostic import Diagnostic, level_of
+
+FOLDS = 5
+MOST_CONTEXTS = 20_000  # of a fold, from which the model is fitted
+LEVEL = 1e-4  # at which a test fails
+MATERIAL = 0.8, 1.25  # a mean between these is no fault, however sure
+ODD = 0.95, 1.05  # the same for a caution
+CLOSE = 0.7  # deviation of log p − log q, up to which q follows p
+LEAST_ROWS = 20  # of an action that is tested alone
+LEAST_LOG = 50  # rows below which nothing is tested
+LEAST_SLOPE = 0.3
+OFF = 1.5  # factor between means of p and of q in a tenth of the rows
+SOURCE = "Li, Chen, Kleban & Gupta 2015"
+
+
+class Tested(NamedTuple):
+    """A mean whose expectation is 1, with its standard error, and of what it is."""
+
+    mean: float
+    error: float
+    of: str
+
+
+def cross_fitted(log: BanditLog, groups=None, folds: int = FOLDS) -> np.ndarray:
+    """Return μ of a model of the logged actions, in the shape of scores, each context's by a model of other folds.
+
+    Contexts stay whole, and so do the groups of rows, (n,), that are given. The model is a softmax, or of label vectors
+    a logistic regression of each, as ``drcrm.core.starts.imitated`` has it.
+    """
+    unit = np.arange(log.n_contexts)
+    if groups is not None:
+        unit[log.context[::-1]] = groups_that_occur(groups, log.derived(count=np.ones_like(log.count)))[::-1]
+    _, unit = np.unique(unit, return_inverse=True)
+    rng = np.random.default_rng(0)
+    fold = rng.permutation(unit.max() + 1)[unit] % min(folds, unit.max() + 1)
+    intercept, order = log.actions.has_intercept and not has_constant(log.X), rng.permutation(log.n_contexts)
+    found = None
+    for each in range(fold.max() + 1):
+        others = order[fold[order] != each] if fold.max() else order
+        kept = np.zeros(log.n_contexts, dtype=bool)
+        kept[others[:MOST_CONTEXTS]] = True
+        rest = log.recount(log.count * kept[log.context]) if (log.count * kept[log.context]).any() else log
+        mean = judged_mean(imitation_of(rest, intercept), log, "the audit")
+        found = np.where(log.actions.spread(fold == each), mean, mean if found is None else found)
+    return found
+
+
+def audit(
+    log: BanditLog, modelled: np.ndarray, units=None, imitated: bool = False, names=None
+) -> tuple[list[Diagnostic], list[dict[str, float]]]:
+    """Return the diagnostics of a log's propensities, and the calibration by tenths of the rows.
+
+    Parameters
+    ----------
+    log : BanditLog
+        In which every row occurs.
+    modelled : array in the shape of scores
+        q of all actions of each context, by a model that was fitted to other rows: ``cross_fitted``.
+    units : array (n,), optional
+        Which rows belong together.
+    imitated : bool
+        Whether the propensities are a model of the log themselves, of which no test can say anything.
+    names : list, optional
+        Of the actions.
+    """
+    model = np.exp(log.actions.log_prob_of(modelled, log.Y, log.context))
+    model = np.maximum(model, np.finfo(float).tiny)
+    tenths = calibration(log, model)
+    if imitated or log.size < LEAST_LOG:
+        why = (
+            "the propensities are estimated from the log itself: that they are right cannot be tested"
+            if imitated
+            else f"{log.size} rows are too few to test their propensities, expected {LEAST_LOG}"
+        )
+        return [Diagnostic("propensity audit", None, None, None, "logged propensities", "caution", why, SOURCE)], tenths
+    spread = _deviation(np.log(log.propensity / model), log)
+    return [
+        _arithmetic(log, modelled, model, spread, units, names),
+        _harmonic(log, units, names),
+        _in_step(log, model, units),
+        _calibrated(tenths),
+    ], tenths
+
+
+def _arithmetic(log, modelled, model, spread, units, names) -> Diagnostic:
+    ratio = model / log.propensity
+    overall = _tested(ratio, log, units, "all actions")
+    by_action = []
+    for action, of_action in _by_action(log):
+        expected = modelled[log.context, action]
+        share = log.count @ expected / log.size
+        if share > 0:
+            by_action.append(_tested(1 + (of_action * ratio - expected) / share, log, units, _name(action, names)))
+    sure = ndtri(1 - LEVEL / (2 * (1 + len(by_action))))
+    fails = [each for each in (overall, *by_action) if _is_off(each, sure, MATERIAL, spread <= CLOSE)]
+    odd = [each for each in (overall, *by_action) if _is_off(each, sure, ODD, True)]
+    shown = _farthest(fails or odd or [overall])
+    return _of_mean(
+        "propensity audit, arithmetic mean",
+        shown,
+        level_of(bool(fails), bool(odd)),
+        "the mean of a fitted model's probabilities over the logged ones, for",
+    )
+
+
+def _harmonic(log, units, names) -> Diagnostic:
+    sizes = np.ones(log.X.shape[0])
+    by_action = [
+        _tested(of_action / log.propensity / _offered(log, action), log, units, _name(action, names))
+        for action, of_action in _by_action(log)
+    ]
+    if not by_action:
+        number = 2.0 ** log.actions.shape[0] if log.Y.ndim == 2 else log.actions.sums(sizes)[log.context]
+        by_action = [_tested(1 / log.propensity / number, log, units, "all actions")]
+    sure = ndtri(1 - LEVEL / (2 * len(by_action)))
+    fails = [each for each in by_action if _is_off(each, sure, MATERIAL, False)]
+    odd = [each for each in by_action if _is_off(each, sure, ODD, True)]
+    shown = _farthest(fails or odd or by_action)
+    level = level_of(bool(fails), bool(odd))
+    return _of_mean("propensity audit, harmonic mean", shown, level, "the mean of 1/propensity over rows of")
+
+
+def _in_step(log, model, units) -> Diagnostic:
+    name, threshold = "propensities and actions in step", f"a slope of at least {LEAST_SLOPE}"
+    known, logged = np.log(model), log.log_propensity
+    skill = _tested(known - _uniform(log), log, units, "")
+    centred = known - log.count @ known / log.size
+    variance, apart = log.count @ centred**2 / log.size, _deviation(logged, log)
+    if variance < 1e-12 or apart < 1e-6 or skill.mean < ndtri(1 - LEVEL) * skill.error:
+        said = "the logged actions, or the propensities, vary too little to tell whether they belong together"
+        return Diagnostic(name, None, None, None, threshold, "good", said, "this project")
+    slope = log.count @ (centred * logged) / log.size / variance
+    missed = centred * (logged - log.count @ logged / log.size - slope * centred) / variance
+    error = _tested(missed, log, units, "").error
+    fails = slope + ndtri(1 - LEVEL) * error < LEAST_SLOPE
+    said = f"of the logged actions, propensities rise with a fitted model's probabilities with a slope of {slope:.2g}"
+    said += ": they seem to belong to other rows" if fails else ""
+    ends = slope - 1.96 * error, slope + 1.96 * error
+    return Diagnostic(name, float(slope), *map(float, ends), threshold, level_of(fails, False), said, "this project")
+
+
+def calibration(log: BanditLog, model: np.ndarray) -> list[dict[str, float]]:
+    """Return mean propensity and mean modelled probability of each tenth of the rows, by the model."""
+    order = np.argsort(model, kind="stable")
+    tenths = []
+    for place, rows in enumerate(np.array_split(order, min(10, len(order)))):
+        count = log.count[rows]
+        of_rows = {"propensity": log.propensity, "model": model}
+        means = {key: float(count @ values[rows] / count.sum()) for key, values in of_rows.items()}
+        tenths.append({"decile": place + 1, "rows": int(count.sum()), **means})
+    return tenths
+
+
+def _calibrated(tenths: list[dict[str, float]]) -> Diagnostic:
+    worst = max(tenths, key=lambda each: abs(np.log(each["propensity"] / each["model"])))
+    ratio = worst["propensity"] / worst["model"]
+    said = (
+        f"in tenth {worst['decile']} of the rows the mean propensity is {worst['propensity']:.3g}, and by a fitted "
+        f"model {worst['model']:.3g}"
+    )
+    is_off = not 1 / OFF <= ratio <= OFF
+    said += ": the propensities are off, or the model cannot follow the logging policy" if is_off else ""
+    threshold = f"within a factor of {OFF}"
+    return Diagnostic(
+        "calibration", ratio, None, None, threshold, level_of(False, is_off), said, "calibration by decile"
+    )
+
+
+def _by_action(log: BanditLog):
+    """Each action of K that has rows enough, and which rows have it."""
+    if log.Y.ndim == 1 and log.actions.shape:
+        rows = np.bincount(log.Y, log.count, *log.actions.shape)
+        for action in np.flatnonzero(rows >= LEAST_ROWS):
+            yield int(action), action == log.Y
+
+
+def _offered(log: BanditLog, action: int) -> float:
+    """The share of rows whose context offers an action."""
+    eligible = getattr(log.actions, "eligible", None)
+    return 1.0 if eligible is None else float(log.count @ eligible[log.context, action] / log.size)
+
+
+def _uniform(log: BanditLog) -> np.ndarray:
+    """log of the uniform policy's probability, of each row."""
+    if log.Y.ndim == 2:
+        return np.full(len(log.Y), -log.actions.shape[0] * np.log(2))
+    return -np.log(np.broadcast_to(log.actions.sizes(), log.n_contexts)[log.context])
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _tested(z, log, units, of: str) -> Tested:
+    mean = float(log.count @ z / log.size)
+    error = measured(mean, z, log, units, 0.95)["standard_error"]
+    return Tested(mean, error if np.isfinite(error) else np.inf, of)
+
+
+def _is_off(tested: Tested, sure: float, between: tuple[float, float], is_below_told: bool) -> bool:
+    """Whether a mean is surely above what is no fault; or below it, where that would be one."""
+    low, high = between
+    is_below = tested.mean + sure * tested.error < min(low, 1) and is_below_told
+    return bool(tested.mean - sure * tested.error > high or is_below)
+
+
+def _farthest(tested: list[Tested]) -> Tested:
+    return max(tested, key=lambda each: abs(np.log(max(each.mean, 1e-300))) / max(each.error, 1e-12))
+
+
+def _of_mean(name: str, tested: Tested, level: str, what: str) -> Diagnostic:
+    said = f"{what} {tested.of}, is {tested.mean:.3g}, and is 1 of the propensities that drew the actions"
+    if level != "good":
+        direction = "too small" if tested.mean > 1 else "too large"
+        factor = max(tested.mean, 1 / max(tested.mean, 1e-300))
+        said += f": they are {direction} by about {factor:.2g} ×"
+        said += ", or actions are never taken" if tested.mean < 1 and level == "caution" else ""
+    ends = tested.mean - 1.96 * tested.error, tested.mean + 1.96 * tested.error
+    return Diagnostic(
+        name, tested.mean, *ends, f"not surely outside {MATERIAL[0]:g} to {MATERIAL[1]:g}", level, said, SOURCE
+    )
+
+
+def _deviation(values: np.ndarray, log: BanditLog) -> float:
+    return float(np.sqrt(log.count @ (values - log.count @ values / log.size) ** 2 / log.size))
+
+
+def _name(action: int, names) -> str:
+    return f"action {action if names is None else names[action]}"

@@ -1,0 +1,171 @@
+"""What a log can say of a policy, and of itself: diagnostics with thresholds, and the tables beside them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+
+from ..core.design import importance_weights, judged
+from ..core.evaluation import off_policy_value
+from ..core.given import GivenPolicy, as_judged
+from ..core.intervals import groups_that_occur
+from ..core.log import BanditLog, as_log
+from .audit import audit, cross_fitted
+from .diagnostic import Diagnostic, plain
+from .rows import costs_explained, drifts, repeated_rows
+from .weighing import Weighed, tables, weighed
+
+MOST_SLICES = 50  # in a table: those with the most rows
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The diagnostics of a log, and of a policy on it; tables as they go into JSON, empty without a policy.
+
+    Attributes
+    ----------
+    diagnostics : tuple of Diagnostic
+    units : array (n,) or None
+        Which rows belong together, for ``groups=`` elsewhere: groups, or rows that are told more than once.
+    weights, overlap : dict
+    calibration, slices, actions, largest_rows : list of dict
+    rows : int
+    """
+
+    diagnostics: tuple[Diagnostic, ...]
+    units: np.ndarray | None
+    rows: int
+    weights: dict = field(default_factory=dict)
+    overlap: dict = field(default_factory=dict)
+    calibration: list[dict] = field(default_factory=list)
+    slices: list[dict] = field(default_factory=list)
+    actions: list[dict] = field(default_factory=list)
+    largest_rows: list[dict] = field(default_factory=list)
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The names of diagnostics that fail."""
+        return tuple(each.name for each in self.diagnostics if each.level == "fail")
+
+    def as_dict(self) -> dict[str, object]:
+        """Return diagnostics and tables as they go into JSON."""
+        found = asdict(self) | {"diagnostics": [each.as_dict() for each in self.diagnostics]}
+        return {key: value for key, value in found.items() if key not in ("units", "rows")}
+
+
+def diagnose(
+    log: BanditLog,
+    policy=None,
+    *,
+    cost_model=None,
+    logging_policy=None,
+    modelled: np.ndarray | None = None,
+    slices=None,
+    groups=None,
+    imitated: bool = False,
+    names=None,
+    rows=None,
+) -> Diagnosis:
+    """Return what a log can say of a policy, and of itself.
+
+    Parameters
+    ----------
+    log : BanditLog
+        Rows that the policy was not made from, in the order in which they were logged.
+    policy : any, as :func:`drcrm.off_policy_value` takes them, optional
+    cost_model : optional
+        One that was fitted to other rows; by default one is, to half of these for the other half.
+    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
+        π0; by default the model of the logged actions takes its place.
+    modelled : array in the shape of scores, optional
+        The probabilities of all actions by a model of the logged actions that was fitted to other rows; by default
+        ``drcrm.logs.audit.cross_fitted``.
+    slices, groups : array (n,), optional
+        Values by which rows are told apart, and ids of rows that belong together.
+    imitated : bool
+        Whether the propensities were estimated.
+    names : list, optional
+        Of the actions, or labels.
+    rows : integer array (n,), optional
+        The rows' numbers in their file.
+
+    Raises
+    ------
+    InputError
+        A policy or arrays that are none of the log's.
+    """
+    log = as_log(log)
+    policy = None if policy is None else as_judged(policy, log)
+    occurs = log.count > 0
+    slices, rows = (None if each is None else np.asarray(each)[occurs] for each in (slices, rows))
+    if modelled is None:
+        modelled = cross_fitted(log, groups)
+    modelled = GivenPolicy.aligned(np.zeros(len(log.Y)), np.asarray(modelled, dtype=float), log).mean
+    groups, log = groups_that_occur(groups, log), log.recount(log.count)
+    repeats, copies = repeated_rows(log)
+    units = groups if groups is not None else copies
+    audited, calibration = audit(log, modelled, units, imitated, names)
+    found = [*audited, repeats, *drifts(log, names, units), costs_explained(log, cost_model)]
+    if policy is None:
+        return Diagnosis(tuple(each for each in found if each), units, log.size, calibration=calibration)
+    with warnings.catch_warnings(action="ignore"):  # what they say is said here
+        each = _weighed(log, policy, logging_policy, modelled)
+        of_policy, by_slice = weighed(each, units), _by_slice(each, slices, units)
+    if by_slice:
+        of_policy.append(_overlap_by_slice(by_slice))
+    found = (*of_policy, *(each for each in found if each))
+    return Diagnosis(
+        found, units, log.size, calibration=calibration, slices=by_slice[:MOST_SLICES], **tables(each, names, rows)
+    )
+
+
+def _weighed(log: BanditLog, policy, logging_policy, modelled: np.ndarray) -> Weighed:
+    _, log_prob, _ = judged(policy, log)
+    mean = (
+        policy.mean if isinstance(policy, GivenPolicy) else policy.marginals(log.actions.unbind(log.X), *_eligible(log))
+    )
+    known = modelled if logging_policy is None else logging_policy.marginals(log.actions.unbind(log.X), *_eligible(log))
+    return Weighed(log, np.exp(np.minimum(log_prob, 0)), importance_weights(log_prob, log), mean, known)
+
+
+def _eligible(log: BanditLog) -> tuple:
+    """The mask of eligible actions, where there is one, as policies take it."""
+    eligible = getattr(log.actions, "eligible", None)
+    return () if eligible is None else (eligible,)
+
+
+def _by_slice(each: Weighed, slices, units) -> list[dict]:
+    """What the log says of a policy in each slice, that with the most rows first: self-normalised, not clipped."""
+    if slices is None:
+        return []
+    values, index = np.unique(slices.astype(str), return_inverse=True)
+    log, found = each.log, []
+    for place in np.argsort(-np.bincount(index, log.count), kind="stable"):
+        inside = index == place
+        part = log.recount(log.count * inside)
+        of_units = None if units is None else units[inside]
+        value = off_policy_value(each.probability[inside], part, "snips", clip=None, groups=of_units)
+        said = value.as_dict()
+        found.append(
+            {
+                "slice": str(values[place]),
+                "rows": part.size,
+                "effective_size": plain(value.effective_size),
+                "logging": float(part.count @ part.cost / part.size),
+                "policy": said["value"],
+                "low": said["low"],
+                "high": said["high"],
+            }
+        )
+    return found
+
+
+def _overlap_by_slice(by_slice: list[dict]) -> Diagnostic:
+    worst = min(by_slice, key=lambda each: each["effective_size"] / each["rows"])
+    share = worst["effective_size"] / worst["rows"]
+    said = f"slice {worst['slice']!r} has as much as {worst['effective_size']:.3g} effective rows of {worst['rows']}"
+    level = "caution" if share < 0.1 or worst["effective_size"] < 10 else "good"
+    threshold = "at least 10 % of the rows of each slice, and 10"
+    return Diagnostic("overlap by slice", share, None, None, threshold, level, said, "Kish 1965")

@@ -1,0 +1,52 @@
+"""What every diagnostic of a log has."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+LEVELS = ("good", "caution", "fail")
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One question to a log, with its answer.
+
+    Attributes
+    ----------
+    name, source : str
+        Its usual name, and where it comes from.
+    value, low, high : float or None
+        The answer, with a 95 % interval where it has one.
+    threshold : str
+        What is good, in words.
+    level : "good", "caution" or "fail"
+    sentence : str
+        The answer in plain words, with its numbers.
+    """
+
+    name: str
+    value: float | None
+    low: float | None
+    high: float | None
+    threshold: str
+    level: str
+    sentence: str
+    source: str
+
+    def as_dict(self) -> dict[str, object]:
+        """Return what goes into JSON: None for what is not finite."""
+        return {key: plain(value) for key, value in asdict(self).items()}
+
+
+def plain(value):
+    """Return a number as JSON has it, None where it is not finite; anything else as it is."""
+    if isinstance(value, float | np.floating):
+        return float(value) if np.isfinite(value) else None
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def level_of(fails: bool, cautions: bool) -> str:
+    """Return the worse of the levels that hold."""
+    return "fail" if fails else "caution" if cautions else "good"

@@ -1,0 +1,151 @@
+"""What the rows of a log say of it, whatever the policy: repeated rows, drift, and costs that a model explains."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from scipy import sparse
+from scipy.special import chdtrc, ndtr, ndtri
+
+from ..core.actions import ListedActions
+from ..core.cost_model import CostModel, action_effects
+from ..core.design import modelled_cost
+from ..core.intervals import measured
+from ..core.log import BanditLog
+from ..core.scales import has_constant
+from .diagnostic import Diagnostic, level_of
+
+LEVEL = 1e-4  # at which a drift, or that rows are told more than once, is no chance
+LEAST_ROWS = 40
+LEAST_SHARE = 5  # expected rows of an action in each half
+
+
+def repeated_rows(log: BanditLog) -> tuple[Diagnostic, np.ndarray | None]:
+    """Return whether rows are told more than once, and which rows are then one, (n,); None where none are.
+
+    Of rows with equal features, as many as their propensities add up to may have the same action by chance.
+    """
+    same = _same_contexts(log)[log.context]
+    keys = [log.cost, log.propensity, *log.actions.sort_keys(log.Y), same]
+    order = np.lexsort(keys)
+    new = np.zeros(len(order), dtype=bool)
+    new[0] = True
+    for key in keys:
+        new[1:] |= np.diff(key[order]) != 0
+    copies = np.empty(len(order), dtype=np.intp)
+    copies[order] = np.cumsum(new) - 1
+    repeats = len(order) - int(new.sum())
+    paired = np.argsort(same, kind="stable")
+    first, second = paired[:-1], paired[1:]
+    inside = same[first] == same[second]
+    first, second = first[inside], second[inside]
+    chance = log.propensity[first]
+    agrees = copies[first] == copies[second]
+    more, room = agrees.sum() - chance.sum(), np.sqrt(chance @ (1 - chance))
+    is_told = bool(agrees.any() and more > ndtri(1 - LEVEL) * room + 1)
+    share = repeats / len(order)
+    said = f"{repeats} of {len(order)} rows, {share:.1%}, repeat another one in features, action, propensity and cost"
+    said += ", more often than by chance: each is counted once in intervals" if is_told else ""
+    found = Diagnostic(
+        "duplicated rows", share, None, None, "no more than by chance", level_of(False, is_told), said, "this project"
+    )
+    return found, copies if is_told else None
+
+
+def _same_contexts(log: BanditLog) -> np.ndarray:
+    """Numbers of the contexts, (m,), that are equal for equal features."""
+    X = log.X.tocsr() if sparse.issparse(log.X) else log.X
+    if isinstance(log.actions, ListedActions):
+        marks = _marks(X)
+        starts = log.actions.starts
+        place = np.arange(len(marks)) - np.repeat(starts[:-1], np.diff(starts))
+        marks = np.add.reduceat(marks * (1 + np.sqrt(2 + place)), starts[:-1])
+    else:
+        marks = _marks(X)
+    return np.unique(marks, return_inverse=True)[1]
+
+
+def _marks(X) -> np.ndarray:
+    """A number for each row of features, (N,), the same for the same features, and hardly for others."""
+    random = np.random.default_rng(0).uniform(1, 2, X.shape[1])
+    if sparse.issparse(X):
+        return X @ random
+    return np.einsum("ij,j->i", X, random)
+
+
+def drifts(log: BanditLog, names=None, units=None) -> list[Diagnostic]:
+    """Return whether costs, and actions, differ between the first and the last half of the rows."""
+    if log.size < LEAST_ROWS or len(log.Y) < LEAST_ROWS:
+        return []
+    last = np.arange(len(log.Y)) >= len(log.Y) // 2
+    return [each for each in (_cost_drift(log, last, units), _action_drift(log, last, names)) if each]
+
+
+def _cost_drift(log, last, units) -> Diagnostic:
+    first_n, last_n = log.count @ ~last, log.count @ last
+    first, then = log.count @ (log.cost * ~last) / first_n, log.count @ (log.cost * last) / last_n
+    terms = np.where(last, (log.cost - then) * log.size / last_n, -(log.cost - first) * log.size / first_n)
+    moved = float(then - first)
+    found = measured(moved, terms, log, units, 0.95)
+    error = found["standard_error"]
+    is_moved = bool(abs(moved) > ndtri(1 - LEVEL / 2) * error)
+    said = f"the mean cost is {first:.4g} in the first half of the rows and {then:.4g} in the last"
+    said += ": it drifts, and the estimate is of the rows logged, not of those to come" if is_moved else ""
+    level = level_of(False, is_moved)
+    ends = found["low"], found["high"]
+    return Diagnostic("drift of costs", moved, *ends, "no change beyond chance", level, said, "Welch 1947")
+
+
+def _action_drift(log, last, names) -> Diagnostic | None:
+    if not log.actions.shape:
+        return None
+    chosen = log.Y if log.Y.ndim == 2 else log.Y[:, None] == np.arange(*log.actions.shape)
+    halves = np.array([(log.count * part) @ chosen for part in (~last, last)])
+    sizes = np.array([log.count @ ~last, log.count @ last])
+    usual = halves.sum(axis=0) / log.size
+    tested = (np.outer(sizes, usual).min(axis=0) >= LEAST_SHARE) & (usual < 1)
+    if not tested.any():
+        return None
+    shares = halves[:, tested] / sizes[:, None]
+    usual = usual[tested]
+    z = (shares[1] - shares[0]) / np.sqrt(usual * (1 - usual) * (1 / sizes).sum())
+    if log.Y.ndim == 1:
+        p = float(chdtrc(max(tested.sum() - bool(tested.all()), 1), (z**2 * (1 - usual)).sum()))
+    else:
+        p = float(min(2 * ndtr(-np.abs(z).max()) * len(z), 1))
+    worst = int(np.argmax(np.abs(z)))
+    action = np.flatnonzero(tested)[worst]
+    change = float(shares[1][worst] - shares[0][worst])
+    said = (
+        f"{'label' if log.Y.ndim == 2 else 'action'} {action if names is None else names[action]} has "
+        f"{shares[0][worst]:.1%} of the first half of the rows and {shares[1][worst]:.1%} of the last"
+    )
+    said += ": what was logged drifts" if p < LEVEL else ""
+    level, threshold = level_of(False, p < LEVEL), "no change beyond chance"
+    return Diagnostic("drift of actions", change, None, None, threshold, level, said, "Pearson 1900")
+
+
+def costs_explained(log: BanditLog, cost_model=None) -> Diagnostic | None:
+    """Return R² of a cost model on rows that it was not fitted to; by default of one for each half of the contexts."""
+    total = log.count @ (log.cost - log.count @ log.cost / log.size) ** 2
+    if not total > 0 or (cost_model is None and log.n_contexts < LEAST_ROWS):
+        return None
+    missed = 0.0
+    for model, part in [(cost_model, log)] if cost_model is not None else _halves(log):
+        missed += part.count @ (part.cost - modelled_cost(part, action_effects(model, part.X, part.actions))) ** 2
+    explained = float(1 - missed / total)
+    said = f"a model explains {explained:.1%} of the variance of costs on rows that it was not fitted to"
+    said += ": it is worse than their mean, and a doubly robust estimate is no surer by it" if explained < 0 else ""
+    level = level_of(False, explained < 0)
+    return Diagnostic("R² of the cost model", explained, None, None, "at least 0", level, said, "out of fold")
+
+
+def _halves(log: BanditLog):
+    """A cost model of each half of the contexts, and the other half."""
+    half = np.random.default_rng(0).permutation(log.n_contexts)[log.context] % 2
+    intercepts = log.actions.has_intercept and not has_constant(log.X)
+    for each in (0, 1):
+        rest, part = (log.recount(log.count * of) for of in (half != each, half == each))
+        with warnings.catch_warnings(action="ignore"):
+            yield CostModel().fit_log(rest, intercepts), part

@@ -1,0 +1,270 @@
+"""What a log says of a policy beside the one that logged it: better, worse, not shown, or that it cannot say."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+from ..core.certificates import LOGGING, Certificate, policy_certificate
+from ..core.evaluation import off_policy_value
+from ..core.given import as_judged
+from ..core.intervals import PolicyValue
+from ..core.log import BanditLog
+from ..errors import InputError
+from .diagnosis import Diagnosis
+from .diagnostic import Diagnostic, plain
+
+VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
+AUDIT = "propensit"  # with which the names of the audit's diagnostics begin
+MOST_ROWS = 1e12  # that are worth naming
+NAMED = 3  # actions to explore, at most
+RARE = 1e-3  # of the policy's choices, below which no action is named
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A policy beside the one that logged.
+
+    Attributes
+    ----------
+    difference : PolicyValue
+        The policy's cost less that of the logging policy, by paired differences; below 0 it is better.
+    certificate, own : Certificate or None
+        Of that difference, and of the policy's own cost; None where they are refused.
+    refused : str
+        Why.
+    choices : int
+        How many policies were compared on the same rows: each at level δ/K.
+    """
+
+    difference: PolicyValue
+    certificate: Certificate | None
+    own: Certificate | None
+    refused: str
+    choices: int
+
+    @property
+    def least(self) -> float:
+        """The lower bound of the difference, one-sided at level δ/K."""
+        level = 1 - (1 - self.difference.confidence) / self.choices
+        n = self.difference.n
+        return float(self.difference - stdtrit(n - 1, level) * self.difference.standard_error) if n > 1 else np.nan
+
+    def as_dict(self) -> dict[str, object]:
+        """Return difference, certificate, effective size, mean weight and unsupported, as they go into JSON."""
+        bound = None if self.certificate is None else plain(self.certificate.bound)
+        own = {"refused": self.refused} if self.own is None else _said(self.own)
+        found = self.difference
+        return {
+            "difference": found.as_dict() | {"bound": bound},
+            "certificate": own,
+            "effective_size": plain(found.effective_size),
+            "mean_weight": plain(found.mean_weight),
+            "unsupported": plain(found.support),
+        }
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One of ``VERDICTS``, in a sentence with its numbers, and what would change it."""
+
+    verdict: str
+    sentence: str
+    changes: list[str]
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def estimates(
+    policy, log: BanditLog, *, cost_model=None, clip="auto", groups=None, confidence=0.95
+) -> dict[str, object]:
+    """Return what each estimate makes of a policy, as it goes into JSON; None for one that lacks what it needs.
+
+    ips, snips and dr are not clipped; clipped_ips is, at M. Arguments are those of :func:`drcrm.off_policy_value`.
+    """
+    policy, found = as_judged(policy, log), {}
+    kinds = {name: (name.removeprefix("clipped_"), clip if name == "clipped_ips" else None) for name in ESTIMATES}
+    with warnings.catch_warnings(action="ignore"):  # what they say is said by diagnostics
+        for name, (estimate, at) in kinds.items():
+            lacks = estimate in ("dm", "dr") and (cost_model is None or getattr(policy, "mean", policy) is None)
+            options = {"clip": at, "cost_model": cost_model, "groups": groups, "confidence": confidence}
+            found[name] = None if lacks else off_policy_value(policy, log, estimate, **options).as_dict()
+    return found
+
+
+ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
+
+
+def compared(
+    policy,
+    log: BanditLog,
+    estimate: str = "dr",
+    *,
+    cost_model=None,
+    logging_policy=None,
+    confidence: float = 0.95,
+    choices: int = 1,
+    groups=None,
+    cost_range=None,
+) -> Comparison:
+    """Return a policy beside the one that logged, by rows that neither it nor the cost model was made from.
+
+    Arguments are those of :func:`drcrm.certificates.policy_certificate`; ``logging_policy`` is π0 where it is known,
+    not where it is imitated. Without a cost model, or the policy's probabilities of all actions, "dr" is by "snips".
+    """
+    policy = as_judged(policy, log)
+    if estimate == "dr" and (cost_model is None or getattr(policy, "mean", policy) is None):
+        estimate = "snips"
+    known = None if getattr(policy, "mean", policy) is None else logging_policy
+    of_both = {"cost_model": cost_model, "logging_policy": known, "groups": groups}
+    of_certificates = of_both | {"confidence": confidence, "choices": choices, "cost_range": cost_range}
+    certificates, refused = [None, None], ""
+    with warnings.catch_warnings(action="ignore"):
+        options = of_both | {"clip": None, "baseline": LOGGING, "confidence": confidence}
+        difference = off_policy_value(policy, log, estimate, **options)
+        for place, baseline in enumerate((LOGGING, None)):
+            try:
+                certificates[place] = policy_certificate(policy, log, estimate, baseline=baseline, **of_certificates)
+            except InputError as error:
+                refused = str(error)
+    return Comparison(difference, *certificates, refused, choices)
+
+
+def verdict(
+    comparison: Comparison, diagnosis: Diagnosis, *, label: str = "the policy", reward: bool = False
+) -> Verdict:
+    """Return the verdict on a policy.
+
+    The log is wrong where its propensities fail their audit; it cannot say where another diagnostic fails, or no
+    certificate can be given. The policy is better where the bound of the difference is below 0, and worse where the
+    lower bound is above 0, each at level δ/K; else nothing is shown. Where rows were ``reward``s, numbers are said so.
+    """
+    failed = [each for each in diagnosis.diagnostics if each.level == "fail"]
+    wrong = [each for each in failed if each.name.startswith(AUDIT)]
+    said = _Words(comparison, label, reward)
+    if wrong:
+        return Verdict("the log is wrong", f"The log is wrong: {wrong[0].sentence}.", _to_repair(wrong))
+    if failed or comparison.certificate is None:
+        why = failed[0].sentence if failed else comparison.refused
+        return Verdict(
+            "the log cannot say", f"The log cannot say what {label} is worth: {why}.", _to_explore(diagnosis)
+        )
+    if comparison.certificate.bound < 0:
+        return Verdict("better", said.better(), _cautions(diagnosis))
+    if comparison.least > 0:
+        return Verdict("worse", said.worse(), _cautions(diagnosis))
+    return Verdict("not shown", said.not_shown(), [*_rows_needed(comparison, diagnosis.rows), *_cautions(diagnosis)])
+
+
+@dataclass(frozen=True)
+class _Words:
+    """Sentences with the numbers of a comparison."""
+
+    comparison: Comparison
+    label: str
+    reward: bool
+
+    @property
+    def what(self) -> str:
+        return "reward" if self.reward else "cost"
+
+    @property
+    def level(self) -> str:
+        choices = self.comparison.choices
+        counted = f", {choices} choices counted" if choices > 1 else ""
+        return f"with {self.comparison.difference.confidence:.0%} confidence{counted}"
+
+    def better(self) -> str:
+        gain, least = -self.comparison.difference, -self.comparison.certificate.bound
+        more = "more" if self.reward else "less"
+        return (
+            f"{self.label} is better than what logged: its {self.what} is {gain:.4g} {more} a row, and at least "
+            f"{least:.4g} {more} {self.level}."
+        )
+
+    def worse(self) -> str:
+        loss, least = self.comparison.difference, self.comparison.least
+        more = "less" if self.reward else "more"
+        return (
+            f"{self.label} is worse than what logged: its {self.what} is {loss:.4g} {more} a row, and at least "
+            f"{least:.4g} {more} {self.level}."
+        )
+
+    def not_shown(self) -> str:
+        sign, found = (-1 if self.reward else 1), self.comparison.difference
+        low, high = sorted((sign * found.low, sign * found.high))
+        return (
+            f"It is not shown that {self.label} is better than what logged: its {self.what} differs by "
+            f"{sign * found:.4g} a row, {low:.4g} to {high:.4g} {self.level}."
+        )
+
+
+def _rows_needed(comparison: Comparison, rows: int) -> list[str]:
+    """How many rows would show the difference, were it as it is estimated: t² s² n/d²."""
+    found = comparison.difference
+    if not (found < 0 and found.standard_error > 0):
+        return ["More rows would not help if the difference is as estimated: the policy does not look better."]
+    level = 1 - (1 - found.confidence) / comparison.choices
+    needed = rows * (stdtrit(max(found.n - 1, 1), level) * found.standard_error / float(found)) ** 2
+    if needed > MOST_ROWS:
+        return ["No number of rows that one could log would show a difference this small."]
+    times = f"{max(needed / rows, 1.01):.3g} times as many"
+    return [f"About {_rounded(needed)} rows like these, {times}, would show it, if it is as estimated."]
+
+
+def _to_explore(diagnosis: Diagnosis) -> list[str]:
+    """Which actions to explore, and how many rows a sample of the same overlap would have to have."""
+    changes = []
+    lacking = sorted(diagnosis.actions, key=lambda each: -(each["unsupported"] or 0))[:NAMED]
+    lacking = [each for each in lacking if (each["unsupported"] or 0) > RARE]
+    if lacking:
+        named = ", ".join(f"{each['action']} ({each['unsupported']:.1%} of the policy's choices)" for each in lacking)
+        changes.append(f"Explore actions that are hardly logged where the policy takes them: {named}.")
+    else:
+        rare = sorted(diagnosis.actions, key=lambda each: each["logging"] - (each["policy"] or 0))[:NAMED]
+        rare = [each for each in rare if (each["policy"] or 0) > each["logging"] + RARE]
+        if rare:
+            named = ", ".join(f"{each['action']} ({each['logging']:.1%} logged, {each['policy']:.1%})" for each in rare)
+            changes.append(f"Log more of the actions that the policy takes more often: {named}.")
+    changes.append("Or compare a policy that is nearer to the one that logged.")
+    return changes
+
+
+def _to_repair(wrong: list[Diagnostic]) -> list[str]:
+    return [
+        "Correct the propensities: they are the probabilities, when it was drawn, of the action that was logged, in "
+        "its own row.",
+        *(f"{each.name}: {each.sentence}." for each in wrong[1:]),
+    ]
+
+
+def _cautions(diagnosis: Diagnosis) -> list[str]:
+    """What casts doubt on it."""
+    return [f"Mind that {each.sentence}." for each in diagnosis.diagnostics if each.level == "caution"]
+
+
+def _rounded(rows: float) -> str:
+    """A number of rows with two digits, in full."""
+    digits = max(len(str(int(rows))) - 2, 0)
+    return f"{int(-(-rows // 10**digits)) * 10**digits:,}".replace(",", " ")
+
+
+def _said(certificate: Certificate) -> dict[str, object]:
+    """A certificate as it goes into JSON."""
+    keys = (
+        "estimate",
+        "value",
+        "bound",
+        "confidence",
+        "choices",
+        "n",
+        "by",
+        "missing",
+        "effective_size",
+        "mean_weight",
+    )
+    return {key: plain(getattr(certificate, key)) for key in keys}

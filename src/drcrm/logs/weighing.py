@@ -1,0 +1,256 @@
+"""What importance weights say of an estimate: diagnostics and tables of a policy on a log.
+
+effective sample size  (Σ w)²/Σ w²                                                          Kish 1965
+Pareto k̂               of the largest weights, by a generalised Pareto law                  Vehtari et al. 2024
+mean weight            E π/p = 1 where the log has every action of the policy
+mass without support   the policy's probability of what π0 takes less than 0.05 times as often as the uniform policy
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import stdtrit
+
+from ..core.intervals import measured
+from ..core.log import BanditLog, clipping_constant
+from ..core.support import SUPPORT
+from .diagnostic import Diagnostic, level_of, plain
+
+FEW_ROWS, FEW, VERY_FEW = 10, 0.1, 0.05  # effective rows, and shares of all rows
+LEAST_TAIL = 5  # weights of which a tail is fitted
+CAUTION_MASS, MOST_MASS = 0.01, 0.2  # without support
+MEAN_BETWEEN = 0.9, 1.1
+SURE = 4  # standard errors of a mean weight that fails
+CAUTION_SHARE, MOST_SHARE = 0.1, 0.5  # of one row in all weight
+LARGE = 20.0  # times the mean, of the 0.99 quantile
+QUANTILES = (0.5, 0.9, 0.99, 1.0)
+LARGEST = 20  # rows in a table
+BINS = 20
+
+
+class Weighed(NamedTuple):
+    """A log in which every row occurs, π and w of its rows, and μ of the policy, or None, and of π0."""
+
+    log: BanditLog
+    probability: np.ndarray
+    weight: np.ndarray
+    mean: np.ndarray | None
+    logging_mean: np.ndarray
+
+
+def weighed(each: Weighed, units=None) -> list[Diagnostic]:
+    """Return the diagnostics of a policy's weights."""
+    log, weight = each.log, each.weight
+    total = log.count @ weight
+    if not 0 < total < np.inf:
+        said = "no logged row has an action of the policy" if not total else "weights are beyond the range of numbers"
+        return [Diagnostic("effective sample size", 0.0, None, None, _SIZE, "fail", said, "Kish 1965")]
+    found = [_effective(log, weight), _pareto(log, weight), _mean_weight(log, weight, units), _support(each)]
+    found += [_largest(log, weight), _quantile(log, weight), _clip(log, weight, units)]
+    return [diagnostic for diagnostic in found if diagnostic]
+
+
+_SIZE = "at least 10 % of the rows; fails below 5 %, or 10 rows"
+
+
+def effective_rows(log: BanditLog, weight: np.ndarray) -> float:
+    """Return (Σ w)²/Σ w²."""
+    unit = weight / weight.max()
+    return float((log.count @ unit) ** 2 / (log.count @ unit**2))
+
+
+def _effective(log, weight) -> Diagnostic:
+    size = effective_rows(log, weight)
+    share = size / log.size
+    level = level_of(share < VERY_FEW or size < FEW_ROWS, share < FEW)
+    said = f"the estimate rests on as much as {size:.3g} rows of {log.size}, {share:.1%}"
+    return Diagnostic("effective sample size", share, None, None, _SIZE, level, said, "Kish 1965")
+
+
+def pareto_shape(values: np.ndarray) -> float:
+    """Return k̂ of the generalised Pareto law of values above 0, (r,). Source: Zhang & Stephens 2009, with PSIS's prior.
+
+    NaN of fewer than 5, or where all are equal.
+    """
+    x = np.sort(values)
+    r = len(x)
+    if r < LEAST_TAIL or not x[-1] > x[0]:
+        return np.nan
+    quarter = x[max(int(r / 4 + 0.5) - 1, 0)]
+    if not quarter > 0:
+        return np.nan
+    grid = np.arange(1, 31 + int(np.sqrt(r)))
+    b = 1 / x[-1] + (1 - np.sqrt(len(grid) / (grid - 0.5))) / (3 * quarter)
+    k = np.log1p(-b[:, None] * x).mean(axis=1)
+    likelihood = r * (np.log(-b / k) - k - 1)
+    share = 1 / np.exp(np.clip(likelihood[None, :] - likelihood[:, None], -700, 700)).sum(axis=1)
+    best = (b * share).sum() / share.sum()
+    shape = np.log1p(-best * x).mean()
+    return float((r * shape + 5) / (r + 10))
+
+
+def _pareto(log, weight) -> Diagnostic | None:
+    n = log.size
+    most = min(1 - 1 / np.log10(n), 0.7) if n > 1 else 0.0
+    expanded = np.repeat(weight, log.count)
+    tail = int(min(0.2 * n, 3 * np.sqrt(n)))
+    ordered = np.sort(expanded)
+    if tail < LEAST_TAIL or tail >= n:
+        return None
+    k = pareto_shape((ordered[-tail:] - ordered[-tail - 1]) / ordered[-1])
+    if not np.isfinite(k):
+        return None
+    said = f"the tail of the weights has the shape {k:.2f}" + (
+        ": their mean does not exist, and no estimate by them converges"
+        if k >= 1
+        else ": their mean converges too slowly for this many rows"
+        if k > most
+        else ""
+    )
+    level = level_of(k >= 1, k > most)
+    return Diagnostic(
+        "Pareto k̂", k, None, None, f"at most {most:.2f}; fails from 1", level, said, "Vehtari et al. 2024"
+    )
+
+
+def _mean_weight(log, weight, units) -> Diagnostic:
+    mean = float(log.count @ weight / log.size)
+    found = measured(mean, weight, log, units, 0.95)
+    error, n = found["standard_error"], found["n"]
+    wide = stdtrit(n - 1, 0.995) * error if n > 1 else np.inf
+    low, high = MEAN_BETWEEN
+    fails = mean + SURE * error < low or mean - SURE * error > high
+    odd = not mean - wide <= 1 <= mean + wide
+    said = f"the mean weight is {mean:.3g} ± {error:.2g}, and 1 is expected"
+    if fails or odd:
+        said += ": the log lacks actions of the policy" if mean < 1 else ": propensities are too small"
+        said += ", or propensities are too large" if mean < 1 else ", or depend on what is not logged"
+    return Diagnostic(
+        "mean weight",
+        mean,
+        found["low"],
+        found["high"],
+        "1 in its 99 % interval",
+        level_of(fails, odd),
+        said,
+        "E π/p = 1",
+    )
+
+
+def _support(each: Weighed) -> Diagnostic | None:
+    if each.mean is None:
+        return None
+    log = each.log
+    mass, _ = log.actions.without_support(log.row_map, each.mean, each.logging_mean, SUPPORT)
+    share = float(log.count @ mass[log.context] / log.size)
+    said = f"{share:.1%} of the policy's choices are of actions that the logging policy hardly takes"
+    level = level_of(share > MOST_MASS, share > CAUTION_MASS)
+    threshold = f"at most {CAUTION_MASS:.0%}; fails above {MOST_MASS:.0%}"
+    return Diagnostic("mass without support", share, None, None, threshold, level, said, "Sachdeva, Su & Joachims 2020")
+
+
+def _largest(log, weight) -> Diagnostic:
+    share = float(weight.max() / (log.count @ weight))
+    said = f"one row has {share:.1%} of all weight"
+    threshold = f"at most {CAUTION_SHARE:.0%}; fails above {MOST_SHARE:.0%}"
+    level = level_of(share > MOST_SHARE, share > CAUTION_SHARE)
+    return Diagnostic("largest share of one row", share, None, None, threshold, level, said, "this project")
+
+
+def _quantile(log, weight) -> Diagnostic:
+    mean = float(log.count @ weight / log.size)
+    high = float(np.quantile(np.repeat(weight, log.count), 0.99)) / mean
+    said = f"one row in a hundred has more than {high:.3g} times the mean weight"
+    threshold = f"at most {LARGE:g} times the mean"
+    return Diagnostic(
+        "weight quantile 0.99", high, None, None, threshold, level_of(False, high > LARGE), said, "this project"
+    )
+
+
+def _clip(log, weight, units) -> Diagnostic:
+    clip = clipping_constant(log)
+    z = weight * log.cost
+    plain_value = float(log.count @ z / log.size)
+    moved = float(log.count @ (np.minimum(weight, clip) * log.cost) / log.size) - plain_value
+    error = measured(plain_value, z, log, units, 0.95)["standard_error"]
+    ratio = abs(moved) / error if error > 0 else 0.0 if not moved else np.inf
+    said = f"clipping weights at {clip:.3g} moves the estimate by {moved:.3g}, {ratio:.2g} standard errors"
+    level = level_of(False, ratio > 2)
+    return Diagnostic(
+        "sensitivity to the clip", ratio, None, None, "at most 2 standard errors", level, said, "Ionides 2008"
+    )
+
+
+def tables(each: Weighed, names=None, rows=None) -> dict[str, object]:
+    """Return weights, overlap, actions and largest rows as they go into JSON."""
+    log, weight = each.log, each.weight
+    if not 0 < log.count @ weight < np.inf:
+        return {}
+    expanded = np.repeat(weight, log.count)
+    quantiles = {f"{q:g}": float(np.quantile(expanded, q)) for q in QUANTILES}
+    return {
+        "weights": {"quantiles": quantiles, "histogram": _histogram(expanded)},
+        "overlap": _overlap(each),
+        "actions": _actions(each, names),
+        "largest_rows": _largest_rows(log, weight, np.arange(len(weight)) if rows is None else rows),
+    }
+
+
+def _histogram(weight: np.ndarray) -> dict[str, list[float]]:
+    """Rows and share of the weight by log₁₀ w; rows without weight are in none."""
+    logs = np.log10(weight[weight > 0])
+    edges = np.histogram_bin_edges(logs, BINS)
+    of_weight = np.histogram(logs, edges, weights=weight[weight > 0] / weight.sum())[0]
+    return {"edges": edges.tolist(), "rows": np.histogram(logs, edges)[0].tolist(), "share": of_weight.tolist()}
+
+
+def _overlap(each: Weighed) -> dict[str, list[float]]:
+    edges = np.linspace(0, 1, BINS + 1)
+    count = each.log.count
+    logged, policy = (
+        np.histogram(of_rows, edges, weights=count)[0].tolist() for of_rows in (each.log.propensity, each.probability)
+    )
+    return {"edges": edges.tolist(), "logged": logged, "policy": policy}
+
+
+def _actions(each: Weighed, names) -> list[dict[str, object]]:
+    """How often each action, or label, was logged, and is by the policy; of lists nothing."""
+    log = each.log
+    if not log.actions.shape:
+        return []
+    chosen = log.Y if log.Y.ndim == 2 else (log.Y[:, None] == np.arange(*log.actions.shape))
+    of_context = np.bincount(log.context, log.count / log.size, log.n_contexts)
+    policy = missing = None
+    if each.mean is not None:
+        policy = of_context @ each.mean
+        missing = of_context @ log.actions.unsupported(each.mean, each.logging_mean, SUPPORT)
+    rows = log.count @ chosen
+    costs = (log.count * log.cost) @ chosen
+    return [
+        {
+            "action": str(a if names is None else names[a]),
+            "rows": int(rows[a]),
+            "logging": float(rows[a] / log.size),
+            "policy": None if policy is None else float(policy[a]),
+            "unsupported": None if missing is None else float(missing[a]),
+            "cost": plain(costs[a] / rows[a]) if rows[a] else None,
+        }
+        for a in range(*log.actions.shape)
+    ]
+
+
+def _largest_rows(log, weight, numbers) -> list[dict[str, object]]:
+    """The rows on which the estimate rests most, by w |c| and then by w."""
+    total = log.count @ weight
+    order = np.lexsort([-weight, -weight * np.abs(log.cost)])[:LARGEST]
+    return [
+        {
+            "row": int(numbers[i]),
+            "weight": float(weight[i]),
+            "cost": float(log.cost[i]),
+            "share": float(weight[i] / total),
+        }
+        for i in order
+    ]
