@@ -17,9 +17,10 @@ ALLOWED = {
     "feature_maps": {"core", "errors"},
     "logs": {"logs", "core", "feature_maps", "files", "errors"},
     "pipeline": {"pipeline", "simulation", "core", "report", "feature_maps", "files", "roles", "shipped", "errors"},
-    "commands": {"commands", "logs", "core", "report", "feature_maps", "files", "shipped", "errors"},
+    "commands": {"commands", "logs", "core", "report", "feature_maps", "files", "shipped", "version", "errors"},
     "files": {"errors"},
     "shipped": set(),
+    "version": set(),
     "roles": set(),
     "errors": set(),
 }
@@ -66,6 +67,7 @@ def tree(tmp_path) -> Path:
         "files.py",
         "roles.py",
         "shipped.py",
+        "version.py",
         *door,
         *(f"{room}/{file}.py" for room in ROOMS for file in ("a", "b")),
     ]:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import __version__
 from ..core.evaluation import off_policy_value
 from ..files import write_json, write_text
 from ..logs.diagnosis import Diagnosis, diagnose
 from ..logs.verdict import Comparison, compared, estimates
 from ..report.log_page import page, text
+from ..version import __version__
 from .opening import Opened
 
 

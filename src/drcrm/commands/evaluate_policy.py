@@ -29,7 +29,6 @@ def run(options: argparse.Namespace) -> None:
     diagnosis = diagnosed(part, found.judged)
     estimate = "snips" if found.judged.model is None else "dr"
     comparison = found.judged.compared(part, estimate, found.choices, confidence, diagnosis.units)
-    known = {"reward": part.records.reward, "imitated": part.log.imitated_propensities}
     said = answer(
         "evaluate_policy",
         part,
@@ -38,7 +37,7 @@ def run(options: argparse.Namespace) -> None:
         logging=logging_dict(part, confidence, diagnosis.units),
         candidates=[found.judged.as_dict(part, comparison, confidence, diagnosis.units) | {"chosen": True}],
         **diagnosis.as_dict(),
-        verdict=verdict(comparison, diagnosis, label=found.judged.label, **known).as_dict(),
+        verdict=verdict(comparison, diagnosis, label=found.judged.label, reward=part.records.reward).as_dict(),
         judged_by=found.said,
     )
     tell.done()

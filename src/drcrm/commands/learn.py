@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from .. import __version__
 from ..core.policies import policy_of
 from ..logs.mapping import as_mapping
 from ..logs.policy_file import StoredPolicy, write_policy
 from ..logs.split import held_out
 from ..logs.verdict import verdict
+from ..version import __version__
 from .answers import Judged, answer, diagnosed, give, logging_dict
 from .arguments import add_answers, add_log, add_seed
 from .learning import Candidate, best_of, candidates, entries_of
@@ -73,7 +73,6 @@ def _judged(
         diagnosis,
         label=best.entry.label,
         reward=reward,
-        imitated=whole.log.imitated_propensities,
     )
     is_kept = concluded.verdict == BETTER
     said = answer(

@@ -1,0 +1,3 @@
+"""The version, which files of policies have too."""
+
+__version__ = "0.1.0"
