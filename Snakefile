@@ -22,12 +22,13 @@ wildcard_constraints:
     lemma="|".join(sorted({each.lemma for each in LEMMA_FIGURES.values()})),
     shown="|".join(LEMMA_FIGURES),
     study="|".join(config["studies"]),
+    own="|".join(config["logs"]) or "(?!)",
     made="|".join([*config["experiments"], "theory", *(f"studies/{name}" for name in config["studies"])]),
 
 
 rule all:
     input:
-        [targets(name) for name in config["run"]],
+        [targets(name) if name in config["experiments"] else log_files(name) for name in config["run"]],
 
 
 for experiment in config["experiments"]:
@@ -46,6 +47,7 @@ include: "workflow/rules/learn.smk"
 include: "workflow/rules/results.smk"
 include: "workflow/rules/theory.smk"
 include: "workflow/rules/studies.smk"
+include: "workflow/rules/logs.smk"
 
 
 # In a module, what a run minds and says is the other workflow's.

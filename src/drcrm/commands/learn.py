@@ -16,7 +16,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..core.policies import policy_of
-from ..logs.mapping import as_mapping
 from ..logs.policy_file import StoredPolicy, write_policy
 from ..logs.split import held_out
 from ..logs.verdict import verdict
@@ -24,7 +23,7 @@ from ..version import __version__
 from .answers import Judged, answer, diagnosed, give, logging_dict
 from .arguments import add_answers, add_log, add_seed
 from .learning import Candidate, best_of, candidates, entries_of
-from .opening import Opened, opened
+from .opening import Opened, mapping_of, opened
 from .progress import Progress
 
 BETTER = "better"
@@ -39,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     tell = Progress(options.verbose)
-    mapping = as_mapping(options.config, "mapping" if options.config is None else str(options.config))
+    mapping = mapping_of(options.config)
     entries_of(mapping.algorithm, 0)  # what is wrong with it is said before the log is read
     held = []
 
