@@ -6,10 +6,16 @@ from html import escape
 from .log_answer import ESTIMATES, LEVELS, Answer, Interval, level, mapping, settings
 from .log_figures import Scale, axis, calibration, gauge, histogram, two_bars
 from .log_html import Column, details, key, section, table
-from .log_words import DASH, clean, count, finite, known, name, number, percent, plural, short
+from .log_words import DASH, clean, count, finite, known, name, number, percent, plural, sentence, short
 
-SHOWN = 12  # candidates, actions and slices in pictures
+SHOWN, SHOWN_ACTIONS = 8, 12  # in pictures
 LISTED = 200  # candidates and slices in tables
+
+
+def called(candidate: Mapping) -> str:
+    """What a candidate is called in a sentence."""
+    said, more = name(candidate.get("label") or candidate.get("name") or "a policy"), settings(candidate)
+    return f"{said}, {name(more, 80)}" if more else said
 
 
 def label(candidate: Mapping) -> str:
@@ -18,7 +24,7 @@ def label(candidate: Mapping) -> str:
     more = settings(candidate)
     tags = [tag for tag, is_so in (("chosen", "chosen"), ("runs now", "is_logging")) if candidate.get(is_so)]
     marks = "".join(f' <span class="tag">{tag}</span>' for tag in tags)
-    return f"{said}{marks}" + (f'<div class="more">{escape(short(more, 80))}</div>' if more else "")
+    return f"{said}{marks}" + (f'<div class="more">{name(more, 80)}</div>' if more else "")
 
 
 def ordered(answer: Answer) -> list[Mapping]:
@@ -68,14 +74,16 @@ def candidate_line(answer: Answer, candidate: Mapping, scale: Scale) -> list[str
     look = "strong" if candidate is answer.chosen else "grey" if candidate.get("is_logging") else "blue"
     why = mapping(candidate.get("certificate")).get("refused")
     promise = answer.value(bound) if known(bound) else "refused" if why else DASH
-    difference = answer.difference(candidate)[0].value
+    difference, least = answer.difference({} if candidate.get("is_logging") else candidate)
+    side = "at least" if answer.reward else "at most"
+    more = f'<div class="more">{side} {answer.value(least, sign=True)}</div>' if known(least) else ""
     return [
         label(candidate),
         gauge(scale, given, look, bound, answer.logging.value),
         f"<b>{answer.value(given.value)}</b>",
         between(answer, given),
         f'<span title="{escape(short(why, 300))}">{promise}</span>' if why else promise,
-        answer.value(difference, sign=True),
+        answer.value(difference.value, sign=True) + more,
         count(candidate.get("effective_size")),
     ]
 
@@ -115,12 +123,12 @@ def one_estimate(answer: Answer, candidate: Mapping, which: str) -> str:
 
 def estimates(answer: Answer) -> str:
     """The chosen policy by every estimate."""
-    given = mapping(answer.chosen.get("estimates"))
+    given = mapping(answer.judged.get("estimates"))
     found = {ESTIMATES[which]: answer.interval(given.get(which)) for which in ESTIMATES}
     found = {said: each for said, each in found.items() if known(each.value)}
-    if len(found) < 2 or answer.stays:
+    if len(found) < 2:
         return ""
-    first = answer.headline(answer.chosen)[0]
+    first = answer.headline(answer.judged)[0]
     scale = Scale.over(
         [value for each in found.values() for value in each], [*answer.logging, *found[ESTIMATES[first]]]
     )
@@ -149,7 +157,7 @@ def actions(answer: Answer) -> str:
     """How often each action is chosen now and by the policy, the largest changes first."""
     given = answer.items("actions")
     ranked = sorted(given, key=lambda each: -change(each))
-    shown, rest = ranked[:SHOWN], ranked[SHOWN:]
+    shown, rest = ranked[:SHOWN_ACTIONS], ranked[SHOWN_ACTIONS:]
     most = max(finite(share for each in shown for share in (each.get("logging"), each.get("policy"))), default=0)
     columns = [Column("Action", "name"), Column("Share of decisions", "picture"), Column("Now"), Column("Policy")]
     columns += [Column("Without support"), Column("Rows"), Column(answer.unit.capitalize())]
@@ -168,10 +176,12 @@ def actions(answer: Answer) -> str:
     ]
     sums = [percent(sum(finite(each.get(which) for each in rest))) for which in ("logging", "policy")]
     more = f"<p>{plural(len(rest), 'other action')}: together {sums[0]} now, {sums[1]} under the policy.</p>\n"
+    judged = any(known(each.get("policy")) for each in given)
     lead = "How often an action is taken now and would be, where that changes most. "
     lead += "Without support: what of it the log could not have shown."
-    marks = key(("square grey", "now"), ("square blue", "policy"))
-    return section("What it would do", lead, *[marks, table(columns, lines), more * bool(rest)] * bool(lines))
+    marks = key(("square grey", "now"), ("square blue", "policy")) if judged else ""
+    lead, title = (lead, "What it would do") if judged else ("How often an action is taken.", "What is done now")
+    return section(title, lead, *[marks, table(columns, lines), more * bool(rest)] * bool(lines))
 
 
 def change(action: Mapping) -> float:
@@ -233,18 +243,16 @@ def overlap(answer: Answer) -> str:
     picture = histogram(given.get("edges"), given.get("logged"), given.get("policy"), lambda edge: f"{edge:.2g}", what)
     if not picture:
         return ""
-    marks = key(("square grey", "logging policy"), ("square blue", "policy"))
-    caption = "Where blue is high and grey is low, the policy takes actions that the log hardly has."
+    judged = bool(given.get("policy"))
+    marks = key(("square grey", "logging policy"), *[("square blue", "policy")] * judged)
+    caption = "Where blue is high and grey is low, the policy takes actions that the log hardly has." * judged
     return titled("Probability of the logged action", marks + picture, caption)
 
 
 def agreement(answer: Answer) -> str:
     """Logged propensities beside those of a model, by decile."""
-    points = [
-        (float(each["propensity"]), float(each["model"]))
-        for each in answer.items("calibration")
-        if min(finite([each.get("propensity"), each.get("model"), 0.5])[:2], default=0) > 0
-    ]
+    pairs = [[each.get(which) for which in ("propensity", "model")] for each in answer.items("calibration")]
+    points = [(pair[0], pair[1]) for pair in pairs if all(known(value) and value > 0 for value in pair)]
     if not points:
         return ""
     caption = "Logged propensities by decile (across) and how often the action was taken (up): on the line they agree."
@@ -257,6 +265,7 @@ def diagnostics(answer: Answer) -> str:
     levels = [level(each) for each in given]
     counts = [f"{count(levels.count(one))} {said}" for one, said in COUNTED.items() if one in levels]
     columns = [
+        Column("", "level"),
         Column("Check", "name"),
         Column("Value"),
         Column("Expected", "sentence"),
@@ -264,10 +273,11 @@ def diagnostics(answer: Answer) -> str:
     ]
     lines = [
         [
-            f'<span class="level {level(each)}">{LEVELS[level(each)]}</span> {name(each.get("name") or "", 60)}',
+            f'<span class="badge {level(each)}">{LEVELS[level(each)]}</span>',
+            name(each.get("name") or "", 60),
             f"<b>{number(each.get('value'))}</b>" + spread(each),
             escape(short(each.get("threshold") or DASH, 80)),
-            escape(clean(each.get("sentence") or "")) + source(each),
+            sentence(each.get("sentence")) + source(each),
         ]
         for each in given
     ]
@@ -322,7 +332,7 @@ def largest_rows(answer: Answer) -> str:
     columns = [Column("Row"), Column("Weight"), Column(answer.unit.capitalize()), Column("Share of the estimate")]
     lines = [
         [
-            count(each.get("row")),
+            str(int(each["row"])) if known(each.get("row")) else DASH,
             number(each.get("weight")),
             number(answer.shown(each.get("cost"))),
             percent(each.get("share")),
