@@ -96,7 +96,7 @@ def test_a_text_is_short_and_cannot_steer_a_terminal(kind):
 
 
 TITLES = {
-    "better": "Better",
+    "better": "Better than what runs now",
     "not_shown": "Not shown to be better",
     "wrong": "The log is wrong",
     "cannot": "The log cannot say",
@@ -302,7 +302,8 @@ NUMBERS = {
     9.999: "10",
     123.4: "123",
     1e300: "–",
-    1e6: "1.00e+06",
+    1234567: "1\u202f234\u202f567",
+    1e9: "1.00e+09",
     -2.5e-7: "−2.50e−07",
     math.inf: "–",
     math.nan: "–",
@@ -326,6 +327,7 @@ def test_numbers_that_are_compared_have_the_digits_of_their_error():
     assert decimals_for([1e-30]) == 6
     assert decimals_for([]) == 2
     assert number(-0.00001, 2) == "0.00"
+    assert number(-12034.51, 1) == "−12\u202f034.5"
     assert number(0.0272, 3, sign=True) == "+0.027"
     assert number(0.0, 3, sign=True) == "0.000"
 
@@ -365,7 +367,7 @@ def test_columns_of_the_text_stand_under_each_other():
 @given(st.lists(FLOATS, min_size=1, max_size=6), st.lists(FLOATS, max_size=3), FLOATS)
 def test_a_scale_holds_its_core_in_order(others, core, value):
     scale = Scale.over(others, core)
-    assert all(0 <= scale.share(each) <= 1 for each in core)
+    assert all(scale.inside(each) for each in core)
     assert 0 <= float(scale.at(value).rstrip("%")) <= 100
     ticks = scale.ticks()
     assert len(ticks) <= 6

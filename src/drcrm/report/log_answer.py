@@ -34,9 +34,9 @@ class Verdict(NamedTuple):
 
 
 VERDICTS = {  # from what an answer says to a kind, which has a colour, and a headline
-    "better": ("better", "Better"),
+    "better": ("better", "Better than what runs now"),
     "not shown": ("open", "Not shown to be better"),
-    "worse": ("worse", "Worse"),
+    "worse": ("worse", "Worse than what runs now"),
     "the log cannot say": ("cannot", "The log cannot say"),
     "the log is wrong": ("wrong", "The log is wrong"),
 }
@@ -158,7 +158,7 @@ class Answer:
         given = [self.part("logging"), *(mapping(self.judged.get("estimates")).values()), self.judged.get("difference")]
         given = [mapping(each) for each in given]
         errors = [each.get("standard_error") for each in given] or [self.logging.value]
-        return max(2, decimals_for(errors, [each.get("value") for each in given]))
+        return decimals_for(errors, [each.get("value") for each in given])
 
     def value(self, shown: object, sign: bool = False) -> str:
         """A cost or reward in print."""
@@ -174,7 +174,7 @@ class Answer:
     def verdict(self) -> Verdict:
         """The verdict; where none was given, what the diagnostics say of the log."""
         given = self.part("verdict")
-        said, sentence = clean(given.get("verdict") or ""), str(given.get("sentence") or "")
+        said, sentence = clean(given.get("verdict") or ""), clean(given.get("sentence") or "")
         if said:
             return Verdict(*VERDICTS.get(said.lower(), ("open", short(said[:1].upper() + said[1:], 60))), sentence)
         levels = [level(each) for each in self.items("diagnostics")]
@@ -191,7 +191,7 @@ class Answer:
     def changes(self) -> list[str]:
         """What would change the verdict."""
         given = self.part("verdict").get("changes")
-        return [str(each) for each in given if each] if isinstance(given, list | tuple) else []
+        return [clean(each) for each in given if each] if isinstance(given, list | tuple) else []
 
 
 def promise(candidate: Mapping) -> tuple[float, float]:

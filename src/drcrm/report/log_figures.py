@@ -31,8 +31,10 @@ class Scale(NamedTuple):
         low, high = min(inner), max(inner)
         reach = high - low
         low, high = (max(min([low, *others]), low - reach), min(max([high, *others]), high + reach))
-        if high - low <= 1e-9 * max(abs(low), abs(high), 1e-90):
-            low, high = low - (abs(low) / 2 or 0.5), low + (abs(low) / 2 or 0.5)
+        size = max(abs(low), abs(high))
+        if high - low <= 1e-9 * size or size < 1e-90:
+            pad = size / 2 if size > 1e-90 else 0.5
+            low, high = low - pad, high + pad
         margin = MARGIN * (high - low) / (1 - 2 * MARGIN)
         return cls(low - margin, high + margin)
 
@@ -47,7 +49,7 @@ class Scale(NamedTuple):
 
     def inside(self, value: float) -> bool:
         """Whether a value is not beyond the ends."""
-        return 0 <= self.share(value) <= 1
+        return -1e-9 <= self.share(value) <= 1 + 1e-9
 
     def ticks(self, most: int = 5) -> list[float]:
         """Round numbers between the ends."""

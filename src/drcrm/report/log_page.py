@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from html import escape
 
 from .log_answer import ESTIMATES, Answer, mapping
+from .log_candidates import called
 from .log_figures import Scale, gauge
 from .log_html import details, document, listed, section, tile
-from .log_sections import SECTIONS, called
+from .log_sections import SECTIONS
 from .log_text import text
 from .log_words import clean, count, finite, known, name, number, plural, sentence, short
 

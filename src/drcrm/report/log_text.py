@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from .log_answer import ESTIMATES, Answer, level, settings
-from .log_sections import ordered
+from .log_candidates import between, ordered
 from .log_words import DASH, clean, columns, count, known, number, padded, short
 
 WIDTH = 100
@@ -77,13 +77,6 @@ def line(answer: Answer, candidate: Mapping) -> list[str]:
         count(candidate.get("effective_size")),
         ESTIMATES.get(which, ""),
     ]
-
-
-def between(answer: Answer, given) -> str:
-    """An interval."""
-    return (
-        f"{answer.value(given.low)} to {answer.value(given.high)}" if known(given.low) and known(given.high) else DASH
-    )
 
 
 def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:

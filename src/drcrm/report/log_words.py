@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from html import escape
 
 DASH = "–"
+THIN = "\u202f"  # between thousands
 BREAKS = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # kinds of characters that steer a terminal or a line, or that UTF-8 lacks
 JOINERS = "\u200c\u200d"  # of these kinds, but they hold scripts and emoji together
 LONGEST = 40  # of a name, in characters
@@ -67,17 +68,18 @@ def number(value: object, decimals: int | None = None, sign: bool = False) -> st
     """A number with a true minus sign; as many decimals as said, else three digits; a dash for what is none."""
     if not known(value):
         return DASH
-    size = abs(value)
-    if size >= 1e6 or (value and size < 1e-4 and decimals is None):
-        said = format(float(value), "+.2e" if sign else ".2e")
+    size, plus = abs(value), "+" if sign else ""
+    if size >= 1e9 or (value and size < 1e-4 and decimals is None):
+        said = f"{value:{plus}.2e}"
     elif decimals is None:
         digits = 0 if size >= 100 or value == int(value) else max(0, 2 - math.floor(math.log10(size)))
-        said = f"{value:{'+' if sign else ''}.{digits}f}"
+        said = f"{value:{plus},.{digits}f}"
         said = said.rstrip("0").rstrip(".") if "." in said else said
     else:
-        said = f"{value:{'+' if sign else ''}.{decimals}f}"
-    said = said.removeprefix("-").removeprefix("+") if not float(said) else said
-    return said.replace("-", "−")
+        said = f"{value:{plus},.{decimals}f}"
+    if not any(digit in said for digit in "123456789"):
+        said = said.lstrip("+-")
+    return said.replace("-", "−").replace(",", THIN)
 
 
 def decimals_for(errors: Iterable[object], values: Iterable[object] = ()) -> int:
@@ -94,7 +96,7 @@ def decimals_for(errors: Iterable[object], values: Iterable[object] = ()) -> int
 
 def count(value: object) -> str:
     """A number of rows, its thousands apart."""
-    return f"{round(value):,}".replace(",", "\u202f") if known(value) else DASH
+    return f"{round(value):,}".replace(",", THIN) if known(value) else DASH
 
 
 def percent(share: object) -> str:
