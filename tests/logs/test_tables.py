@@ -18,8 +18,8 @@ from drcrm.errors import InputError
 from drcrm.logs.encoding import encoding_of
 from drcrm.logs.log import log_of
 from drcrm.logs.readers import read_contexts, read_records
-from drcrm.logs.table_records import records_of_frame
 from drcrm.logs.split import held_out
+from drcrm.logs.table_records import records_of_frame
 
 
 def same(one, other) -> None:
