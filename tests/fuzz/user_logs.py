@@ -42,7 +42,7 @@ def make(r: Random) -> tuple[str, bytes, object, list[float] | None]:
     if r.random() < 0.3:
         content, costs = mutated(r, content), None
     is_good = not wild and (form not in ("csv", "parquet") or mapping == MAPPING)
-    return f"log.{form}{pack}", content, mapping, costs if is_good else None
+    return f"log.{form}{pack}", content, mapping, costs if is_good and costs else None
 
 
 def mapping_of(r: Random) -> object:
