@@ -156,6 +156,8 @@ def _load(path: Path) -> object:
         raise InputError(f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise InputError("is not UTF-8 text, expected a mapping in YAML or JSON") from None
+    except ValueError as error:  # a zero byte in a path
+        raise InputError(f"cannot be read: {error}") from None
     if path.suffix == ".json":
         try:
             content = json.loads(text)
