@@ -116,7 +116,7 @@ def off_policy_value(
         value,
         **measured(value, z, rows, groups, confidence),
         **_weighed(importance_weights(log_prob, rows), rows),
-        support=_mass(policy, rows, cost_model, logging_policy, support),
+        support=_mass(policy, log.recount(log.count), cost_model, logging_policy, support),
     )
 
 
