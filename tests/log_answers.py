@@ -245,6 +245,9 @@ def not_shown() -> dict:
     given |= {"reward": False, "candidates": candidates, "logging": estimate(now, 0.52), "choices": 4, "slices": []}
     given["log"] |= {"name": "deliveries.parquet", "format": "parquet", "rows": 300, "training": 225, "heldout": 75}
     given["log"] |= {"contexts": 300, "propensities": "imitated", "skipped": {}}
+    for each in candidates:
+        if "choices" in each["certificate"]:
+            each["certificate"]["choices"] = 4
     for each in given["actions"]:
         each |= {"cost": 12 + 10 * each["cost"]}
     for each in given["largest_rows"]:

@@ -6,6 +6,7 @@ import ast
 import json
 import math
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterator
 from copy import deepcopy
@@ -168,6 +169,26 @@ def test_where_what_runs_now_stays_the_best_other_candidate_is_shown():
 
 def test_a_refused_certificate_says_why():
     assert "Certified nothing the propensities fail their audit" in said(wrong()).replace("  ", " ")
+
+
+def test_what_is_promised_says_what_it_rests_on():
+    """Imitated propensities, and a bound of the difference without a certificate."""
+    assert "at most 14.44 with probability 0.95, for all 4 candidates at once, as far as the imitated" in said(
+        not_shown()
+    )
+    assert "imitated" not in said(better())
+    answer = wrong() | {"verdict": None, "diagnostics": []}
+    assert "; bound: at least +0.0142" in said(answer)
+    assert "rows held out; more" in said(better())
+    assert "rows of the log; more" in said(better() | {"log": {}})
+
+
+def test_every_candidate_stands_in_the_table_on_request():
+    inner = page(better()).split("<summary>Every candidate by every estimate</summary>")[1].split("</details>")[0]
+    assert inner.count("<tr>") == 1 + 11
+    assert "−" not in inner
+    assert "0.0784 ± 0.0062" in Read(inner).text
+    assert "0.0852" in inner  # DM, which has no error
 
 
 def test_what_fails_stands_beside_the_verdict():
@@ -459,3 +480,11 @@ def test_the_page_needs_the_standard_library_alone():
 def test_hostile_json_is_text():
     """Names in the mapping too."""
     assert SCRIPT in Read(page(hostile())).text.replace('\\"', '"')
+
+
+def test_the_style_is_installed_too():
+    root = Path(__file__).resolve().parents[2]
+    patterns = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"][
+        "drcrm.report"
+    ]
+    assert any(Path("data/log_page.css").match(each) for each in patterns)

@@ -6,7 +6,7 @@ from html import escape
 from .log_answer import ESTIMATES, Answer, Interval, mapping, settings
 from .log_figures import Scale, axis, gauge
 from .log_html import Column, details, key, section, table
-from .log_words import DASH, count, known, name, number, plural, short
+from .log_words import DASH, count, known, name, number, percent, plural, short
 
 SHOWN = 8  # in the picture
 LISTED = 200  # in the table
@@ -60,7 +60,8 @@ def candidates(answer: Answer) -> str:
         ("now", "what runs now"),
     )
     better = "more is better" if answer.reward else "less is better"
-    lead = f"Estimated {answer.unit} of a decision on the rows held out; {better}."
+    where = "the rows held out" if answer.part("log").get("heldout") else "the rows of the log"
+    lead = f"Estimated {answer.unit} of a decision on {where}; {better}."
     more = len(given) - len(shown)
     rest = f"<p>{plural(more, 'other candidate')} in the table below.</p>\n" if more else ""
     every = details("Every candidate by every estimate", all_estimates(answer, given))
@@ -109,7 +110,16 @@ def all_estimates(answer: Answer, given: list[Mapping]) -> str:
     if not used:
         return ""
     columns = [Column("Policy", "name"), *(Column(ESTIMATES[which]) for which in used)]
-    lines = [[label(each), *(one_estimate(answer, each, which) for which in used)] for each in given[:LISTED]]
+    columns += [Column("Mean weight"), Column("Without support")]
+    lines = [
+        [
+            label(each),
+            *(one_estimate(answer, each, which) for which in used),
+            number(each.get("mean_weight")),
+            percent(each.get("unsupported")),
+        ]
+        for each in given[:LISTED]
+    ]
     return table(columns, lines, kind="scroll")
 
 

@@ -31,7 +31,8 @@ def table(columns: Sequence[Column], lines: Sequence[Sequence[str]], foot: str =
 
 def cell(column: Column, inner: str) -> str:
     """A cell, which knows its column's title for where there is no header."""
-    return f'<td class="{column.kind}" data-title="{escape(column.title)}">{inner}</td>'
+    kind = f"{column.kind} none" if inner == DASH else column.kind
+    return f'<td class="{kind}" data-title="{escape(column.title)}">{inner}</td>'
 
 
 def section(title: str, lead: str, *parts: str) -> str:

@@ -64,17 +64,17 @@ def gain(answer: Answer) -> str:
     start, width = (at, 100 - at) if answer.reward else (0.0, at)
     shade = f'<rect class="side" x="{start:.2f}%" width="{width:.2f}%" height="100%"/>'
     side = f'<svg class="gauge" aria-hidden="true">{shade}</svg>'
-    promise = ""
-    if known(bound):
-        promise = f"; certified at {'least' if answer.reward else 'most'} {answer.value(bound, sign=True)}"
+    side_of = "at least" if answer.reward else "at most"
+    word = "certified" if known(answer.bound(answer.judged)) else "bound:"
+    promise = f"; {word} {side_of} {answer.value(bound, sign=True)}" if known(bound) else ""
+    spread = f" ({answer.value(given.low, sign=True)} to {answer.value(given.high, sign=True)})"
     who = f"{answer.learned}, {called(answer.judged)}. " if answer.stays else ""
     return (
         f'<figure class="gain"><figcaption>{who}Difference to what runs now, in {answer.unit}</figcaption>\n'
         f'<div class="line">{side}{gauge(scale, given, "strong", bound, 0.0)}</div>\n'
         f'<div class="sides"><span>← {left}</span><span class="zero" style="left:{at:.2f}%">as now</span>'
         f"<span>{right} →</span></div>\n"
-        f"<p><b>{answer.value(given.value, sign=True)}</b>"
-        f" ({answer.value(given.low, sign=True)} to {answer.value(given.high, sign=True)}){promise}</p></figure>\n"
+        f"<p><b>{answer.value(given.value, sign=True)}</b>{spread * known(given.low)}{promise}</p></figure>\n"
     )
 
 
@@ -133,7 +133,10 @@ def certified(answer: Answer) -> str:
     level, choices = given.get("confidence"), given.get("choices")
     among = f", for all {count(choices)} candidates at once" if known(choices) and choices > 1 else ""
     often = f"with probability {level:g}{among}" if known(level) else among.removeprefix(", ")
-    return tile("Certified", f"{'at least' if answer.reward else 'at most'} {answer.value(bound)}", often)
+    if answer.part("log").get("propensities") == "imitated":
+        often += ", as far as the imitated propensities are right"
+    side = "at least" if answer.reward else "at most"
+    return tile("Certified", f"{side} {answer.value(bound)}", often.removeprefix(", "))
 
 
 def changes(answer: Answer) -> str:
