@@ -48,9 +48,9 @@ def case(options: argparse.Namespace, tell: Progress) -> Case:
 
 def _as_judged(stored: StoredPolicy) -> Judged:
     name = str(stored.header.get("kept", "policy"))
-    chosen = stored.header.get("algorithm") if name != "logging" else {}
-    label = "the policy" if name != "logging" else "the imitation of the logging policy"
-    return Judged(name, label, stored.policy, stored.model, chosen=chosen)
+    chosen = dict(stored.header.get("algorithm", {})) if name != "logging" else {}
+    label = "The imitation of the logging policy" if name == "logging" else chosen.pop("label", name)
+    return Judged(name, label, stored.policy, stored.model, chosen={**chosen, "name": name})
 
 
 def _of_column(options: argparse.Namespace, tell: Progress) -> Case:

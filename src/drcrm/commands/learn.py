@@ -16,6 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..core.policies import policy_of
+from ..errors import InputError
 from ..logs.policy_file import StoredPolicy, write_policy
 from ..logs.split import held_out
 from ..logs.verdict import verdict
@@ -48,6 +49,7 @@ def run(options: argparse.Namespace) -> None:
 
     with threadpool_limits(1, "blas"):
         whole = opened(options.log, mapping, tell, encode)
+        _require_a_choice(whole)
         train, heldout = whole.part(~held[0]), whole.part(held[0])
         entries = entries_of(mapping.algorithm, train.log.n_contexts)
         found = candidates(train.log, heldout.log, entries, tell)
@@ -56,6 +58,13 @@ def run(options: argparse.Namespace) -> None:
     write_policy(options.output, stored)
     tell.done()
     give(said, options.json, options.report)
+
+
+def _require_a_choice(whole: Opened) -> None:
+    """Raise InputError where all rows have the same action: of others they say nothing."""
+    names = whole.log.encoding.names
+    if whole.log.encoding.kind == "single" and len(names) == 1:
+        raise InputError(f"{whole.path}: every row has the action {names[0]!r}: the log cannot say what others cost")
 
 
 def _judged(
@@ -94,7 +103,7 @@ def _judged(
     header = {
         "version": __version__,
         "mapping": whole.records.mapping.as_dict(),
-        "algorithm": {"name": best.entry.name, **judged[best.entry.name].chosen},
+        "algorithm": {"name": best.entry.name, "label": best.entry.label, **judged[best.entry.name].chosen},
         "digest": whole.digest,
         "seed": options.seed,
         "choices": choices,
