@@ -352,3 +352,11 @@ def test_wrong_arguments_are_one_line(arguments, message):
 def test_a_verdict_is_one_of_five():
     assert judged(BEST)[0].as_dict().keys() == {"verdict", "sentence", "changes"}
     assert {judged(BEST)[0].verdict, judged(WORST)[0].verdict} < {*VERDICTS}
+
+
+@pytest.mark.parametrize(("certain", "level"), [(0.0, "good"), (0.4, "good"), (0.6, "caution"), (1.0, "fail")])
+def test_a_log_without_exploration_is_named(certain, level):
+    log = drawn(400)
+    propensity = np.where(np.arange(400) < 400 * certain, 1.0, log.propensity)
+    [found] = [each for each in diagnose(log.derived(propensity=propensity)).diagnostics if each.name == "exploration"]
+    assert (found.value, found.level) == (pytest.approx(certain), level)

@@ -16,7 +16,7 @@ from ..core.validation import as_float
 from ..errors import InputError
 from .audit import audit, cross_fitted
 from .diagnostic import Diagnostic, plain
-from .rows import costs_explained, drifts, repeated_rows
+from .rows import costs_explained, drifts, explored, repeated_rows
 from .weighing import Weighed, tables, weighed
 
 MOST_SLICES = 50  # in a table: those with the most rows
@@ -107,7 +107,7 @@ def diagnose(
     repeats, copies = repeated_rows(log)
     units = groups if groups is not None else copies
     audited, calibration = audit(log, modelled, units, imitated, names)
-    found = [*audited, repeats, *drifts(log, names, units), costs_explained(log, cost_model)]
+    found = [*audited, explored(log), repeats, *drifts(log, names, units), costs_explained(log, cost_model)]
     if policy is None:
         return Diagnosis(tuple(each for each in found if each), units, log.size, calibration=calibration)
     with warnings.catch_warnings(action="ignore"):  # what they say is said here
