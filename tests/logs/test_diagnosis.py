@@ -290,7 +290,7 @@ def test_the_unit_of_the_costs_changes_no_level(unit):
 def test_costs_that_are_all_equal_and_actions_that_are_all_the_same():
     log = BanditLog(LOG.X, np.zeros(3000, int), np.ones(3000), np.zeros(3000), n_actions=2)
     diagnosis = diagnose(log, np.tile([1.0, 0], (3000, 1)))
-    assert diagnosis.failed == ()
+    assert diagnosis.failed == ("exploration",)
     assert "R² of the cost model" not in [each.name for each in diagnosis.diagnostics]
     never = diagnose(log, np.tile([0.0, 1], (3000, 1)))
     assert "effective sample size" in never.failed

@@ -18,7 +18,6 @@ from ..report.log_page import page, text
 from ..version import __version__
 from .opening import Opened
 
-
 WEIGHTED = Diagnostic(
     name="weighted rows",
     value=None,

@@ -59,7 +59,7 @@ def explored(log: BanditLog) -> Diagnostic:
     """Return whether the logging policy ever took an action that it need not have taken."""
     certain = float(log.count @ (log.propensity >= CERTAIN) / log.size)
     said = f"{certain:.1%} of the rows have a propensity of 1: what else could have been done there was never seen"
-    level = level_of(certain > HARDLY, certain == 1)
+    level = level_of(certain == 1, certain > HARDLY)
     return Diagnostic(
         "exploration", certain, None, None, "at most half of the rows; fails at all", level, said, "this project"
     )

@@ -21,6 +21,7 @@ VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wro
 AUDIT = "propensit"  # with which the names of the audit's diagnostics begin
 MOST_ROWS = 1e12  # that are worth naming
 NAMED = 3  # actions to explore, at most
+ROUNDING = 1e-9  # of the largest cost
 RARE = 1e-3  # of the policy's choices, below which no action is named
 
 
@@ -151,9 +152,10 @@ def verdict(
     if failed or comparison.certificate is None:
         why = failed[0].sentence if failed else comparison.refused
         return Verdict("the log cannot say", f"What {label} is worth is open: {why}.", _to_explore(diagnosis))
-    if comparison.certificate.bound < 0:
+    rounding = ROUNDING * max(map(abs, comparison.certificate.costs))
+    if comparison.certificate.bound < -rounding:
         return Verdict("better", said.better(), _cautions(diagnosis))
-    if comparison.least > 0:
+    if comparison.least > rounding:
         return Verdict("worse", said.worse(), _cautions(diagnosis))
     return Verdict("not shown", said.not_shown(), [*_rows_needed(comparison, diagnosis.rows), *_cautions(diagnosis)])
 
