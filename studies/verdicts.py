@@ -3,7 +3,7 @@
 Contexts x are normal, with a constant; one of 5 actions is drawn by π0, a softmax; a reward is clicked with
 probability 0.5 for the action that is best for the context, and else 0.2; in the world ``no effect`` with 0.2 always. A
 cost model is fitted to one log, and the verdict, by dr at 0.95, is of another, of 2000 rows. π0 leans towards actions
-that are no better than others. Policies: ``good`` leans to the best action, ``bad`` away from it; without an effect both
+that are no better than others. Policies: ``good`` leans to the best action, ``bad`` away from it; with no effect both
 are worth as much as π0.
 
 soft, sharp        π0, and the same with scores times 4
