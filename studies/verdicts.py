@@ -1,10 +1,10 @@
 """How often the verdict on a policy is wrong, and whether planted faults are named.
 
 Contexts x are normal, with a constant; one of 5 actions is drawn by π0, a softmax; a reward is clicked with
-probability 0.5 for the action that is best for the context, and else 0.2; in the world ``null`` with 0.2 whatever is
-done. A cost model is fitted to one log, and the verdict, by dr at 0.95, is of another, of 2000 rows. π0 leans towards
-actions that are no better than others. Policies: ``good`` leans to the best action, ``bad`` away from it; in the null
-world both are worth as much as π0.
+probability 0.5 for the action that is best for the context, and else 0.2; in the world ``no effect`` with 0.2 always. A
+cost model is fitted to one log, and the verdict, by dr at 0.95, is of another, of 2000 rows. π0 leans towards actions
+that are no better than others. Policies: ``good`` leans to the best action, ``bad`` away from it; with no effect both
+are worth as much as π0.
 
 soft, sharp        π0, and the same with scores times 4
 doubled, halved    soft, propensities times 2 (at most 1), and divided by 2
@@ -19,7 +19,7 @@ A row per log, world and policy: the shares of the verdicts; what is wrong of th
 is no better, ``falsely worse`` where it is no worse, ``falsely accused`` where "the log is wrong" is said of right
 propensities; ``named``, the share in which the planted fault is (not of ``bad`` where the best action is missing, which
 it hardly takes); ``unfounded``, that in which one is named that was not planted; and ``coverage``, that of the interval
-of the difference. In the null world the two false claims exclude each other, and each has its own 5 %.
+of the difference. Without an effect the two false claims exclude each other, and each has its own 5 %.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def judged(world: World, kind: str, truth: dict[str, float], seed: int) -> list[
         found.append(
             {
                 "log": kind,
-                "world": "null" if world.is_null else "clicks",
+                "world": "no effect" if world.is_null else "clicks",
                 "policy": name,
                 "verdict": given,
                 "falsely better": given == "better" and truth[name] >= 0,

@@ -20,6 +20,7 @@ from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_objectives
 from drcrm.core.policies import SoftmaxPolicy
 from drcrm.core.risks import KLBall
+from drcrm.logs.diagnosis import diagnose
 
 ROOT = Path(__file__).parents[1]
 
@@ -278,3 +279,16 @@ def test_other_ways_to_distrust_a_model(imported, choices):
     _, gradient = objective(coef)
     ends = [objective(coef + sign * 1e-6 * step)[0] for sign in (1, -1)]
     assert (ends[0] - ends[1]) / 2e-6 == pytest.approx(gradient @ step, rel=1e-5)
+
+
+def test_the_faults_of_verdicts_are_named_by_diagnostics_that_there_are(imported):
+    verdicts = imported("verdicts")
+    world = verdicts.World(is_null=False)
+    log = world.log("soft", np.random.default_rng(0))
+    names = {each.name for each in diagnose(log, world.policies["good"]).diagnostics}
+    assert {each for named in verdicts.FAULTS.values() for each in named} <= names
+    truth = world.differences("missing")
+    assert truth["good"] < -0.05 < 0 < truth["bad"]
+    [good, bad] = verdicts.judged(world, "missing", truth, 0)
+    assert (good["verdict"], good["named"], good["unfounded"]) == ("the log cannot say", True, False)
+    assert np.isnan(bad["named"])

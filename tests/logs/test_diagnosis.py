@@ -360,3 +360,31 @@ def test_a_log_without_exploration_is_named(certain, level):
     propensity = np.where(np.arange(400) < 400 * certain, 1.0, log.propensity)
     [found] = [each for each in diagnose(log.derived(propensity=propensity)).diagnostics if each.name == "exploration"]
     assert (found.value, found.level) == (pytest.approx(certain), level)
+
+
+def odd_policies(X: np.ndarray, rng) -> dict[str, np.ndarray]:
+    """π0 that no softmax of these contexts follows, each (n, 5)."""
+    n, x = len(X), X[:, 0]
+    scores = np.column_stack([x * X[:, 1], X[:, 1] ** 2 - 1, np.sin(3 * x), np.cos(2 * x) - 0.5, -X[:, 1]])
+    greedy, sharp = np.eye(5)[scores.argmax(axis=1)], np.exp(15 * (scores - scores.max(axis=1, keepdims=True)))
+    some = np.column_stack([np.ones((n, 4)), x > 0])
+    return {
+        "uniform": np.full((n, 5), 0.2),
+        "greedy": greedy,
+        "nearly greedy": 0.99 * greedy + 0.002,
+        "greedy at times": 0.7 * greedy + 0.06,
+        "sharp": sharp / sharp.sum(axis=1, keepdims=True),
+        "not all actions": some / some.sum(axis=1, keepdims=True),
+        "by what is not logged": 0.8 * np.eye(5)[rng.integers(0, 5, n)] + 0.04,
+        "changed half way": np.where(np.arange(n)[:, None] < n / 2, 0.2, 0.9 * greedy + 0.02),
+    }
+
+
+def test_right_propensities_are_not_accused_where_no_model_follows_them():
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = contexts(rng, 1000)
+        for name, mean in odd_policies(X, rng).items():
+            Y = np.argmax(np.cumsum(mean, axis=1) > rng.random(1000)[:, None], axis=1)
+            log = BanditLog(X, Y, mean[np.arange(1000), Y], -rng.random(1000), n_actions=5)
+            assert set(diagnose(log).failed) <= ({"exploration"} if name == "greedy" else set()), name

@@ -20,6 +20,7 @@ LEVEL = 1e-4  # at which a drift, or that rows are told more than once, is no ch
 CERTAIN = 1 - 1e-9  # a propensity
 HARDLY = 0.5
 LEAST_ROWS = 40
+LEAST_EXPLAINED = -0.02
 LEAST_SHARE = 5  # expected rows of an action in each half
 
 
@@ -148,9 +149,10 @@ def costs_explained(log: BanditLog, cost_model=None) -> Diagnostic | None:
         missed += part.count @ (part.cost - modelled_cost(part, action_effects(model, part.X, part.actions))) ** 2
     explained = float(1 - missed / total)
     said = f"a model explains {explained:.1%} of the variance of costs on rows that it was not fitted to"
-    said += ": it is worse than their mean, and a doubly robust estimate is no surer by it" if explained < 0 else ""
-    level = level_of(False, explained < 0)
-    return Diagnostic("R² of the cost model", explained, None, None, "at least 0", level, said, "out of fold")
+    is_worse = explained < LEAST_EXPLAINED
+    said += ": it is worse than their mean, and a doubly robust estimate is no surer by it" if is_worse else ""
+    level, threshold = level_of(False, is_worse), f"at least {LEAST_EXPLAINED:g}, noise about 0"
+    return Diagnostic("R² of the cost model", explained, None, None, threshold, level, said, "out of fold")
 
 
 def _halves(log: BanditLog):

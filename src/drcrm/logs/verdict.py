@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from ..core.certificates import LOGGING, Certificate, policy_certificate
+from ..core.cost_model import action_effects
 from ..core.evaluation import off_policy_value
 from ..core.given import as_judged
 from ..core.intervals import PolicyValue
@@ -39,6 +40,8 @@ class Comparison:
         Why.
     choices : int
         How many policies were compared on the same rows: each at level δ/K.
+    least : float
+        The lower bound of the difference, at level δ/2K, by the certificate of negated costs; −∞ where it is refused.
     """
 
     difference: PolicyValue
@@ -46,13 +49,7 @@ class Comparison:
     own: Certificate | None
     refused: str
     choices: int
-
-    @property
-    def least(self) -> float:
-        """The lower bound of the difference, one-sided at level δ/K."""
-        level = 1 - (1 - self.difference.confidence) / self.choices
-        n = self.difference.n
-        return float(self.difference - stdtrit(n - 1, level) * self.difference.standard_error) if n > 1 else np.nan
+    least: float
 
     def as_dict(self) -> dict[str, object]:
         """Return difference, certificate, effective size, mean weight and unsupported, as they go into JSON."""
@@ -132,7 +129,32 @@ def compared(
                 certificates[place] = policy_certificate(policy, log, estimate, baseline=baseline, **of_certificates)
             except InputError as error:
                 refused = str(error)
-    return Comparison(difference, *certificates, refused, choices)
+        least = _least(policy, log, estimate, of_certificates)
+    return Comparison(difference, *certificates, refused, choices, least)
+
+
+@dataclass(frozen=True)
+class _Negated:
+    """A cost model of the negated costs."""
+
+    model: object
+
+    def action_effects(self, X, actions) -> np.ndarray:
+        return -action_effects(self.model, X, actions)
+
+
+def _least(policy, log: BanditLog, estimate: str, options: dict) -> float:
+    """The certificate of the negated costs, at half of δ/K: its tail is the long one, and few rows hardly show it."""
+    model, costs = options["cost_model"], options["cost_range"]
+    options = options | {
+        "cost_model": None if model is None else _Negated(model),
+        "cost_range": None if costs is None else (-costs[1], -costs[0]),
+        "choices": 2 * options["choices"],
+    }
+    try:
+        return -policy_certificate(policy, log.with_cost(-log.cost), estimate, baseline=LOGGING, **options).bound
+    except InputError:
+        return -np.inf
 
 
 def verdict(
@@ -142,7 +164,8 @@ def verdict(
 
     The log is wrong where its propensities fail their audit; it cannot say where another diagnostic fails, or no
     certificate can be given. The policy is better where the bound of the difference is below 0, and worse where the
-    lower bound is above 0, each at level δ/K; else nothing is shown. Where rows were ``reward``s, numbers are said so.
+    lower bound is above 0, at levels δ/K and δ/2K; else nothing is shown. Numbers are those of ``reward``s where rows
+    were.
     """
     failed = [each for each in diagnosis.diagnostics if each.level == "fail"]
     wrong = [each for each in failed if each.name.startswith(AUDIT)]
