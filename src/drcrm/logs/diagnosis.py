@@ -107,7 +107,7 @@ def diagnose(
     repeats, copies = repeated_rows(log)
     units = groups if groups is not None else copies
     audited, calibration = audit(log, modelled, units, imitated, names)
-    found = [*audited, explored(log), repeats, *drifts(log, names, units), costs_explained(log, cost_model)]
+    found = [explored(log), *audited, repeats, *drifts(log, names, units), costs_explained(log, cost_model)]
     if policy is None:
         return Diagnosis(tuple(each for each in found if each), units, log.size, calibration=calibration)
     with warnings.catch_warnings(action="ignore"):  # what they say is said here
@@ -115,7 +115,7 @@ def diagnose(
         of_policy, by_slice = weighed(each, units), _by_slice(each, slices, units)
     if by_slice:
         of_policy.append(_overlap_by_slice(by_slice))
-    found = (*of_policy, *(each for each in found if each))
+    found = (found[0], *of_policy, *(each for each in found[1:] if each))
     return Diagnosis(
         found, units, log.size, calibration=calibration, slices=by_slice[:MOST_SLICES], **tables(each, names, rows)
     )

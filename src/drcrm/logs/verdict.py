@@ -23,6 +23,7 @@ AUDIT = "propensit"  # with which the names of the audit's diagnostics begin
 MOST_ROWS = 1e12  # that are worth naming
 NAMED = 3  # actions to explore, at most
 ROUNDING = 1e-9  # of the largest cost
+CHANCE = "Leave some decisions to chance, 5% say, and log the propensities that they had."
 RARE = 1e-3  # of the policy's choices, below which no action is named
 
 
@@ -241,7 +242,7 @@ def _rows_needed(comparison: Comparison, rows: int) -> list[str]:
 
 def _to_explore(diagnosis: Diagnosis) -> list[str]:
     """Which actions to explore, and how many rows a sample of the same overlap would have to have."""
-    changes = []
+    changes = [CHANCE] if "exploration" in diagnosis.failed else []
     lacking = sorted(diagnosis.actions, key=lambda each: -(each["unsupported"] or 0))[:NAMED]
     lacking = [each for each in lacking if (each["unsupported"] or 0) > RARE]
     if lacking:

@@ -28,6 +28,7 @@ MOST_MOVED = 2  # standard errors, by clipping
 LARGE = 20.0  # times the mean, of the 0.99 quantile
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 LARGEST = 20  # rows in a table
+LEAST_SHOWN = 1e-4  # of the largest weight
 BINS = 20
 
 
@@ -200,10 +201,10 @@ def tables(each: Weighed, names=None, rows=None) -> dict[str, object]:
 
 
 def _histogram(weight: np.ndarray) -> dict[str, list[float]]:
-    """Rows and share of the weight by log₁₀ w; rows without weight are in none."""
-    logs = np.log10(weight[weight > 0])
+    """Of log₁₀ w; weights far below the largest are in the first bin."""
+    logs = np.log10(np.maximum(weight, weight.max() * LEAST_SHOWN))
     edges = np.histogram_bin_edges(logs, BINS)
-    of_weight = np.histogram(logs, edges, weights=weight[weight > 0] / weight.sum())[0]
+    of_weight = np.histogram(logs, edges, weights=weight / weight.sum())[0]
     return {"edges": edges.tolist(), "rows": np.histogram(logs, edges)[0].tolist(), "share": of_weight.tolist()}
 
 
