@@ -154,3 +154,21 @@ def test_wrong_arguments_are_one_line(arguments, said, tmp_path, run, monkeypatc
     assert status in (1, 2)
     assert len(found.splitlines()) == 1
     assert said in found
+
+
+@pytest.mark.parametrize("how", [[], ["--greedy"]], ids=["drawn", "greedy"])
+def test_a_share_of_the_actions_is_left_to_chance(how, shop, tmp_path, run):
+    given = ["predict", shop / "policy.npz", shop / "later.parquet", *how, "--output", tmp_path / "out.csv"]
+    assert run(*given, "--explore", "0.3")[0] == 0
+    found, stored = pd.read_csv(tmp_path / "out.csv"), read_policy(shop / "policy.npz")
+    probability = stored.policy.marginals(stored.encoding.contexts(decisions(2000, seed=1)))
+    if how:
+        probability = np.eye(3)[probability.argmax(axis=1)]
+    place = np.array([stored.encoding.names.index(each) for each in found["item"]])
+    np.testing.assert_allclose(found["propensity"], 0.7 * probability[np.arange(2000), place] + 0.1)
+    likely = probability.max(axis=1) > 0.99
+    taken = (place == probability.argmax(axis=1))[likely]
+    assert likely.sum() > 500
+    assert taken.mean() == pytest.approx(0.8, abs=4 * np.sqrt(0.16 / len(taken)))
+    assert (1 / found["propensity"]).mean() == pytest.approx(3, rel=0.15)
+    assert run(*given, "--explore", "1.5")[0] == 2

@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from ..core.validation import above_half
+from ..core.validation import above_half, zero_to_one
 from ..errors import InputError
 
 
@@ -37,6 +37,14 @@ def _mapping(text: str) -> Path | dict:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise argparse.ArgumentTypeError(f"no JSON: {error}") from None
+
+
+def share(text: str) -> float:
+    """A number from 0 to 1."""
+    try:
+        return zero_to_one(float(text), "share")
+    except (ValueError, InputError):
+        raise argparse.ArgumentTypeError(f"{text!r}, expected a number from 0 to 1") from None
 
 
 def _confidence(text: str) -> float:

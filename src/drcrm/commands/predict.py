@@ -1,4 +1,4 @@
-"""Choose actions by a learned policy: drawn from it, or its most probable ones.
+"""Choose actions by a learned policy: drawn from it, or its most probable ones; perhaps a share of them at random.
 
 Reads   POLICY: the file of a learned policy; CONTEXTS: a file as the log was, of which the features are read alone.
 Writes  --output: CSV or Parquet with a row for each context: the action, in the column that it had in the log and under
@@ -14,11 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
+from ..core.policies import LinearPolicy
 from ..errors import InputError
 from ..files import atomic
 from ..logs.policy_file import StoredPolicy, read_policy
 from ..logs.readers import read_contexts
-from .arguments import add_seed
+from .arguments import add_seed, share
 
 FORMATS = ".csv", ".parquet"
 
@@ -28,6 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("contexts", metavar="CONTEXTS", type=Path, help="a file of the log's format")
     parser.add_argument("--output", required=True, type=Path, metavar="FILE", help="CSV or Parquet to write")
     parser.add_argument("--greedy", action="store_true", help="take the most probable actions")
+    what = "leave this share of the decisions to chance, so that what is logged can be learned from again (0)"
+    parser.add_argument("--explore", type=share, default=0.0, metavar="SHARE", help=what)
     add_seed(parser, "of the actions that are drawn")
 
 
@@ -36,14 +39,26 @@ def run(options: argparse.Namespace) -> None:
         raise InputError(f"{options.output} is no {' or '.join(FORMATS)} file")
     stored = read_policy(options.policy)
     X, unseen = read_contexts(options.contexts, stored.encoding)
-    policy = stored.policy
-    actions = policy.greedy(X) if options.greedy else policy.sample(X, options.seed)
-    propensity = np.ones(len(actions)) if options.greedy else np.exp(policy.log_prob(X, actions))
+    actions, propensity = _drawn(stored.policy, X, options)
     _write(options.output, _columns(stored, actions) | {"propensity": propensity})
     for what, rows in unseen.items():
         print(f"{options.contexts}: {what} in {rows} rows, which the policy has not seen", file=sys.stderr)
     if stored.header.get("kept") == "logging":
         print("the policy is an imitation of the one that logged: none was shown to be better", file=sys.stderr)
+
+
+def _drawn(policy: LinearPolicy, X, options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
+    """Actions, and the probabilities with which they were chosen: (1 − ε) π(a|x) + ε over the number of actions."""
+    rng = np.random.default_rng(options.seed)
+    uniform = type(policy)(np.zeros_like(policy.coef), features=policy.features)
+    actions = best = policy.greedy(X) if options.greedy else policy.sample(X, rng)
+    explores = rng.random(len(best)) < options.explore
+    if explores.any():
+        actions = np.where(explores.reshape(-1, *[1] * (best.ndim - 1)), uniform.sample(X, rng), best)
+    own = (
+        (actions == best).reshape(len(best), -1).all(axis=1) if options.greedy else np.exp(policy.log_prob(X, actions))
+    )
+    return actions, (1 - options.explore) * own + options.explore * np.exp(uniform.log_prob(X, actions))
 
 
 def _columns(stored: StoredPolicy, actions: np.ndarray) -> dict[str, np.ndarray]:
