@@ -1,0 +1,78 @@
+"""docs/own-logs.md, as a reader follows it: its commands, in order, say what the page says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from drcrm import read_log
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs/own-logs.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.S)
+NUMBER = re.compile(r"[−+-]?\d+(?:\.\d+)?")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The logs of the page, and its mapping."""
+    folder = tmp_path_factory.mktemp("own")
+    subprocess.run([sys.executable, ROOT / "docs/make_logs.py", folder], check=True)
+    mapping = next(text for kind, text in BLOCKS if kind == "yaml")
+    (folder / "shop.yaml").write_text(mapping, encoding="utf-8")
+    return folder
+
+
+def same(said: str, stated: str) -> bool:
+    """Whether a text begins with what is stated, its numbers within 5 %."""
+    said, stated = (" ".join(each.replace("−", "-").split()) for each in (said, stated))
+    numbers = [[float(each) for each in NUMBER.findall(text)] for text in (said, stated)]
+    words = [NUMBER.sub("#", text) for text in (said, stated)]
+    return words[0].startswith(words[1]) and numbers[0][: len(numbers[1])] == pytest.approx(numbers[1], rel=0.05)
+
+
+def test_the_csv_is_the_one_that_is_shown(folder):
+    [shown] = [text for kind, text in BLOCKS if kind == "csv"]
+    assert (folder / "shop.csv").read_text().startswith(shown.rstrip("\n"))
+    log = read_log(folder / "shop.csv", folder / "shop.yaml")
+    assert (len(log.Y), log.actions.shape) == (12_000, (4,))
+
+
+def test_the_mapping_of_the_workflow_is_one():
+    config = yaml.safe_load([text for kind, text in BLOCKS if kind == "yaml"][1])
+    assert config["logs"]["shop"]["algorithm"] == "kl_dro_dr"
+
+
+@pytest.mark.slow
+def test_every_command_says_what_the_page_says(folder):
+    commands = [(place, text) for place, (kind, text) in enumerate(BLOCKS) if kind == "sh"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    for place, command in commands:
+        words = command.split()
+        assert words[0] == "drcrm"
+        run = [sys.executable, "-m", *words]
+        done = subprocess.run(run, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        following = BLOCKS[place + 1] if place + 1 < len(BLOCKS) else ("", "")
+        if following[0] == "text":
+            assert same(done.stdout, following[1]), done.stdout
+    chosen = pd.read_csv(folder / "actions.csv")
+    assert list(chosen.columns) == ["section", "propensity"]
+    assert chosen["propensity"].min() >= 0.0125 * (1 - 1e-9)
+    page, answer = (folder / "report.html").read_text(), json.loads((folder / "answer.json").read_text())
+    assert answer["verdict"]["sentence"][:40] in page
+
+
+def test_what_the_page_quotes_is_what_is_said():
+    from drcrm.logs.verdict import CHANCE, VERDICTS
+
+    assert CHANCE in " ".join(PAGE.split())
+    assert re.findall(r"^\| ([a-z ]+) \| (?!when)", PAGE, re.M)[: len(VERDICTS)] == [*VERDICTS]
