@@ -2,7 +2,7 @@
 # make test    the test suite, the workflow from end to end among it
 # make test-all    the slow tests, too: workflows run again and again, more of the generated inputs
 # make test-faults    processes killed, disks full, files damaged, servers that fail, each for real: runs go on and end the same
-# make test-browser    the demo's report in Chromium, as wide as a screen and as a phone: every table, every figure
+# make test-browser    the demo's report and the page on a log in Chromium, as wide as a screen and as a phone
 # make test-slurm    a smaller demo on a throw-away Slurm: its tables are the local ones, its jobs ask for what they use
 # make test-slurm-faults    jobs too long or too large, cancelled, on a node that dies; runs that are interrupted
 # make fuzz CASES=100000    inputs by generation: each works or is one line; SEED=N repeats a run

@@ -23,12 +23,13 @@ wildcard_constraints:
     shown="|".join(LEMMA_FIGURES),
     study="|".join(config["studies"]),
     file="[^/]+",
+    own="|".join(config["logs"]) or "(?!)",
     made="|".join([*config["experiments"], "theory", *(f"studies/{name}" for name in config["studies"])]),
 
 
 rule all:
     input:
-        [targets(name) for name in config["run"]],
+        [targets(name) if name in config["experiments"] else log_files(name) for name in config["run"]],
 
 
 for experiment in config["experiments"]:
@@ -47,6 +48,7 @@ include: "workflow/rules/learn.smk"
 include: "workflow/rules/results.smk"
 include: "workflow/rules/theory.smk"
 include: "workflow/rules/studies.smk"
+include: "workflow/rules/logs.smk"
 
 
 # In a module, what a run minds and says is the other workflow's.

@@ -23,7 +23,7 @@ say of the policy beside the one that logged them, at the level of as many choic
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -129,8 +129,7 @@ def learned(resources: Path, policy: str, of: str, algorithms: Mapping) -> tuple
 
     whole = read(resources, policy, of, encode)
     train, heldout = whole.part(~held[0]), whole.part(held[0])
-    entries = entries_of([*algorithms.values()], train.log.n_contexts)
-    entries = [replace(entry, name=name) for name, entry in zip(algorithms, entries, strict=True)]
+    entries = entries_of([{**entry, "name": name} for name, entry in algorithms.items()], train.log.n_contexts)
     return whole, candidates(train.log, heldout.log, entries, lambda _: None)
 
 

@@ -16,10 +16,10 @@ out of step        propensities moved by a row
 out of step, sharp
 
 A row per log, world and policy: the shares of the verdicts; what is wrong of them, ``falsely better`` where the policy
-is no better, ``falsely worse`` where it is no worse, ``falsely accused`` where "the log is wrong" is said of propensities
-that are right; ``named``, the share in which the planted fault is (not of ``bad`` where the best action is missing, which
-that policy hardly takes); ``unfounded``, that in which one is named that was not planted; and ``coverage``, that of the
-interval of the difference. In the null world the two false claims exclude each other, and each has its own 5 %.
+is no better, ``falsely worse`` where it is no worse, ``falsely accused`` where "the log is wrong" is said of right
+propensities; ``named``, the share in which the planted fault is (not of ``bad`` where the best action is missing, which
+it hardly takes); ``unfounded``, that in which one is named that was not planted; and ``coverage``, that of the interval
+of the difference. In the null world the two false claims exclude each other, and each has its own 5 %.
 """
 
 from __future__ import annotations

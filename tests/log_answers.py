@@ -1,4 +1,4 @@
-"""Answers on logs as the commands write them: a policy that is better, one that is not shown to be, a log that is wrong."""
+"""Answers on logs, as the commands write them: better, not shown, the log is wrong, and hostile ones."""
 
 from __future__ import annotations
 
@@ -73,20 +73,57 @@ def better() -> dict:
         candidate("CIPS", 0.0, -0.061, now, 0.0085, parameter=None, effective_size=402.0),
     ]
     checks = [
-        diagnostic("effective sample size", 0.325, "≥ 0.1 of the rows", "good", "812 of 2 500 rows count.", source="Kish 1965"),
-        diagnostic("Pareto k̂ of the weights", 0.41, "≤ 0.7", "good", "The tail of the weights is light enough for a mean.",
-                   source="Vehtari et al. 2024"),
-        diagnostic("mean weight", 1.012, "1 within its interval", "good", "Weights average to one, as they should.",
-                   low=0.971, high=1.053),
-        diagnostic("mass without support", 0.004, "≤ 0.01", "good", "The policy stays where the log has been.", source="section 11"),
+        diagnostic(
+            "effective sample size", 0.325, "≥ 0.1 of the rows", "good", "812 of 2 500 rows count.", source="Kish 1965"
+        ),
+        diagnostic(
+            "Pareto k̂ of the weights",
+            0.41,
+            "≤ 0.7",
+            "good",
+            "The tail of the weights is light enough for a mean.",
+            source="Vehtari et al. 2024",
+        ),
+        diagnostic(
+            "mean weight",
+            1.012,
+            "1 within its interval",
+            "good",
+            "Weights average to one, as they should.",
+            low=0.971,
+            high=1.053,
+        ),
+        diagnostic(
+            "mass without support",
+            0.004,
+            "≤ 0.01",
+            "good",
+            "The policy stays where the log has been.",
+            source="section 11",
+        ),
         diagnostic("largest share of one row", 0.017, "≤ 0.05", "good", "No row carries the estimate alone."),
-        diagnostic("sensitivity to the clip", 0.031, "≤ 0.1", "good", "Clipping at 10 or 100 changes the estimate by 3 %."),
-        diagnostic("propensity audit, arithmetic", 1.004, "1 within its interval", "good",
-                   "For every action the inverse propensities sum to the number of rows.", low=0.98, high=1.03, source="Li et al. 2015"),
-        diagnostic("R² of the cost model", 0.018, "> 0", "caution",
-                   "The cost model explains 2 % of the variance out of fold: DR is hardly better than IPS here."),
+        diagnostic(
+            "sensitivity to the clip", 0.031, "≤ 0.1", "good", "Clipping at 10 or 100 changes the estimate by 3 %."
+        ),
+        diagnostic(
+            "propensity audit, arithmetic",
+            1.004,
+            "1 within its interval",
+            "good",
+            "For every action the inverse propensities sum to the number of rows.",
+            low=0.98,
+            high=1.03,
+            source="Li et al. 2015",
+        ),
+        diagnostic(
+            "R² of the cost model",
+            0.018,
+            "> 0",
+            "caution",
+            "The cost model explains 2 % of the variance out of fold: DR is hardly better than IPS here.",
+        ),
         diagnostic("drift", 0.21, "p ≥ 0.01", "good", "The first and the last part of the log agree."),
-    ]  # fmt: skip
+    ]
     return {
         "command": "learn",
         "version": "0.1.0",
@@ -126,34 +163,65 @@ def better() -> dict:
             "policy": [left + right for left, right in zip(bell(20, 3, 3, 200), bell(20, 15, 3, 150), strict=True)],
         },
         "calibration": [
-            {"decile": each, "rows": 250, "propensity": 0.04 * 1.3**each, "model": 0.04 * 1.3**each * (1 + 0.05 * (-1) ** each)}
+            {
+                "decile": each,
+                "rows": 250,
+                "propensity": 0.04 * 1.3**each,
+                "model": 0.04 * 1.3**each * (1 + 0.05 * (-1) ** each),
+            }
             for each in range(1, 11)
         ],
         "slices": [
-            {"slice": str(each), "rows": 2500 // each // 2, "effective_size": 800 / each / 2, "logging": now + 0.006 * each,
-             "policy": -0.081 + 0.009 * each, "low": -0.081 - 0.004 * each, "high": -0.081 + 0.022 * each}
+            {
+                "slice": str(each),
+                "rows": 2500 // each // 2,
+                "effective_size": 800 / each / 2,
+                "logging": now + 0.006 * each,
+                "policy": -0.081 + 0.009 * each,
+                "low": -0.081 - 0.004 * each,
+                "high": -0.081 + 0.022 * each,
+            }
             for each in (1, 2, 3)
         ],
         "actions": [
             {"action": action, "rows": rows, "logging": now_share, "policy": share, "unsupported": 0.001, "cost": cost}
             for action, rows, now_share, share, cost in zip(
-                NEWS, (3950, 2520, 1480, 1210, 840), (0.395, 0.252, 0.148, 0.121, 0.084), (0.21, 0.36, 0.11, 0.19, 0.13),
-                (-0.044, -0.067, -0.041, -0.058, -0.049), strict=True,
+                NEWS,
+                (3950, 2520, 1480, 1210, 840),
+                (0.395, 0.252, 0.148, 0.121, 0.084),
+                (0.21, 0.36, 0.11, 0.19, 0.13),
+                (-0.044, -0.067, -0.041, -0.058, -0.049),
+                strict=True,
             )
         ],
         "largest_rows": [
             {"row": row, "weight": weight, "cost": cost, "share": weight / 830}
-            for row, weight, cost in ((8812, 14.2, -1.0), (172, 12.9, -0.0), (9407, 11.3, -1.0), (5551, 9.8, -0.0), (43, 9.1, -1.0))
+            for row, weight, cost in (
+                (8812, 14.2, -1.0),
+                (172, 12.9, -0.0),
+                (9407, 11.3, -1.0),
+                (5551, 9.8, -0.0),
+                (43, 9.1, -1.0),
+            )
         ],
         "verdict": {
             "verdict": "better",
-            "sentence": "The learned policy (KL-DRO, DR, radius 0.001) earns 0.0784 a decision where 0.0512 is earned now: "
+            "sentence": "The learned policy (KL-DRO, DR, radius 0.001) earns 0.0784 a decision where 0.0512 is earned "
+            "now: "
             "0.0272 more, and with probability 0.95 at least 0.0142 more.",
             "changes": ["Nothing fails. A test on new traffic would show it directly: some 3 100 decisions each."],
         },
-        "made": {"mapping": {"action": "item", "propensity": "p", "reward": "click", "features": {"numeric": ["age", "price"],
-                 "categorical": ["city", "device"]}, "slice": "position"}, "algorithms": ["kl_dro_dr", "chi2_dro_dr", "cips"]},
-    }  # fmt: skip
+        "made": {
+            "mapping": {
+                "action": "item",
+                "propensity": "p",
+                "reward": "click",
+                "features": {"numeric": ["age", "price"], "categorical": ["city", "device"]},
+                "slice": "position",
+            },
+            "algorithms": ["kl_dro_dr", "chi2_dro_dr", "cips"],
+        },
+    }
 
 
 def not_shown() -> dict:
@@ -162,13 +230,24 @@ def not_shown() -> dict:
     given = deepcopy(better())
     candidates = [
         candidate("π0", 0.0, now, now, 0.52, is_logging=True, chosen=True, parameter=None, effective_size=75.0),
-        candidate("KL-DRO, DR", 0.01, 11.7, now, 1.1, effective_size=31.0, certificate={"refused": "mean weight 0.61 ± 0.12 is below 1"}),
+        candidate(
+            "KL-DRO, DR",
+            0.01,
+            11.7,
+            now,
+            1.1,
+            effective_size=31.0,
+            certificate={"refused": "mean weight 0.61 ± 0.12 is below 1"},
+        ),
         candidate("KL-DRO, DR", 0.1, 12.1, now, 0.9, effective_size=38.0),
         candidate("CIPS", 0.0, 10.2, now, 9.5, parameter=None, effective_size=4.1),
-    ]  # fmt: skip
+    ]
     given |= {"reward": False, "candidates": candidates, "logging": estimate(now, 0.52), "choices": 4, "slices": []}
     given["log"] |= {"name": "deliveries.parquet", "format": "parquet", "rows": 300, "training": 225, "heldout": 75}
     given["log"] |= {"contexts": 300, "propensities": "imitated", "skipped": {}}
+    for each in candidates:
+        if "choices" in each["certificate"]:
+            each["certificate"]["choices"] = 4
     for each in given["actions"]:
         each |= {"cost": 12 + 10 * each["cost"]}
     for each in given["largest_rows"]:
@@ -180,7 +259,8 @@ def not_shown() -> dict:
     }
     given["verdict"] = {
         "verdict": "not shown",
-        "sentence": "No candidate is shown to be better than what runs now: the best, KL-DRO, DR, radius 0.01, costs an "
+        "sentence": "No candidate is shown to be better than what runs now: the best, KL-DRO, DR, radius 0.01, costs "
+        "an "
         "estimated 0.7 less, but the bound of the difference is +1.6. What runs now stays.",
         "changes": [
             "About 1 150 rows held out, 15 times as many, would show a difference of this size.",
@@ -194,13 +274,19 @@ def wrong() -> dict:
     """Propensities that are off by a factor of two."""
     given = deepcopy(better())
     given["diagnostics"][2] |= {
-        "value": 0.507, "low": 0.48, "high": 0.53, "level": "fail",
+        "value": 0.507,
+        "low": 0.48,
+        "high": 0.53,
+        "level": "fail",
         "sentence": "Weights average to 0.51 and not to 1: propensities are about twice as large as they were.",
-    }  # fmt: skip
+    }
     given["diagnostics"][6] |= {
-        "value": 0.502, "low": 0.49, "high": 0.52, "level": "fail",
+        "value": 0.502,
+        "low": 0.49,
+        "high": 0.52,
+        "level": "fail",
         "sentence": "For 5 of 5 actions the inverse propensities do not sum to the number of rows, worst: sport, 0.47.",
-    }  # fmt: skip
+    }
     for each in given["calibration"]:
         each |= {"propensity": 2 * each["propensity"]}
     for each in given["candidates"]:
@@ -210,8 +296,11 @@ def wrong() -> dict:
         "verdict": "the log is wrong",
         "sentence": "The logged propensities are not those that the actions were drawn with: their inverses average to "
         "0.50 (0.49 to 0.52) where 1 is expected. No estimate from them can be trusted.",
-        "changes": ["Log the probability that the action was drawn with, at the time it was drawn.", "Check that p and a are of one row."],
-    }  # fmt: skip
+        "changes": [
+            "Log the probability that the action was drawn with, at the time it was drawn.",
+            "Check that p and a are of one row.",
+        ],
+    }
     return given
 
 
@@ -221,6 +310,7 @@ def diagnosed() -> dict:
     given |= {"command": "diagnose", "candidates": [], "choices": None, "verdict": None, "weights": None}
     for each in given["actions"]:
         each |= {"policy": None, "unsupported": None}
+    given["overlap"] |= {"policy": None}
     given["log"] |= {"training": None, "heldout": None, "split": None}
     return given
 
@@ -242,7 +332,8 @@ def cannot() -> dict:
     given["actions"][1] |= {"policy": 0.8, "unsupported": 0.44}
     given["verdict"] = {
         "verdict": "the log cannot say",
-        "sentence": "44 % of the policy's decisions are ones that the log could not have shown, and 7.3 rows count for the rest.",
+        "sentence": "44 % of the policy's decisions are ones that the log could not have shown, and 7.3 rows count for "
+        "the rest.",
         "changes": ["Explore sport where its propensity is below 0.01: 44 % of the policy's decisions are there."],
     }
     return given
@@ -278,10 +369,16 @@ def hostile() -> dict:
     given["log"] |= {"digest": "<b>", "format": SCRIPT, "split": SCRIPT, "propensities": SCRIPT}
     bad = [None, math.nan, math.inf, -math.inf, 1e300, -1e-300, 0.5, 3, "7", True, [], {}]
     given["actions"] = [
-        {"action": f"{each}{number or ''}", "rows": number, "logging": bad[number % 12], "policy": bad[number % 7],
-         "unsupported": bad[number % 5], "cost": bad[number % 11]}
+        {
+            "action": f"{each}{number or ''}",
+            "rows": number,
+            "logging": bad[number % 12],
+            "policy": bad[number % 7],
+            "unsupported": bad[number % 5],
+            "cost": bad[number % 11],
+        }
         for number, each in enumerate(NAMES * 80)
-    ]  # fmt: skip
+    ]
     given["slices"] = [
         {"slice": each, "policy": -0.05, "low": bad[number % 12], "high": 1.0} for number, each in enumerate(NAMES)
     ]

@@ -10,14 +10,15 @@ import pytest
 from drcrm.pipeline.dependencies import PACKAGE, imports
 
 ROOMS = ("core", "simulation", "logs", "pipeline", "report", "commands")
+BESIDE = {"errors", "feature_maps", "files", "shipped"}
 ALLOWED = {
     "core": {"core", "errors"},
     "simulation": {"simulation", "core", "errors"},
     "report": {"report", "core", "roles", "errors"},
     "feature_maps": {"core", "errors"},
     "logs": {"logs", "core", "feature_maps", "files", "errors"},
-    "pipeline": {"pipeline", "simulation", "core", "report", "feature_maps", "files", "roles", "shipped", "errors"},
-    "commands": {"commands", "logs", "core", "report", "feature_maps", "files", "shipped", "version", "errors"},
+    "pipeline": {"pipeline", "simulation", "core", "logs", "report", *BESIDE, "roles"},
+    "commands": {"commands", "logs", "core", "report", *BESIDE, "version"},
     "files": {"errors"},
     "shipped": set(),
     "version": set(),

@@ -4,9 +4,22 @@ A case either works, and is then compared with an independent simple reading of 
 ``python -m fuzz`` runs many; tests/test_fuzz.py some, drawn and made small by hypothesis.
 """
 
-from . import arguments, certificates, chains, configs, fetching, fits, libsvm, logs, npz, streams, stress
+from . import arguments, certificates, chains, configs, fetching, fits, libsvm, logs, npz, streams, stress, user_logs
 
 KINDS = {
     module.KIND.name: module.KIND
-    for module in (libsvm, streams, fetching, npz, logs, chains, configs, fits, arguments, certificates, stress)
+    for module in (
+        libsvm,
+        streams,
+        fetching,
+        npz,
+        logs,
+        chains,
+        configs,
+        fits,
+        arguments,
+        certificates,
+        stress,
+        user_logs,
+    )
 }

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+from math import ceil
 
 # As a module of another workflow, the project is not where workflow.basedir says.
 PROJECT = Path(os.path.abspath(str(workflow.current_basedir))).parents[1]
@@ -49,9 +50,9 @@ def local_path(path):
     return local(os.path.relpath(path))
 
 
-def code(step):
-    """The source files a step runs."""
-    return [local_path(path) for path in source_files(step, SOURCE / "drcrm")]
+def code(step, room="pipeline.steps"):
+    """The source files that a step, or a command, runs."""
+    return [local_path(path) for path in source_files(step, SOURCE / "drcrm", room)]
 
 
 def option(key):

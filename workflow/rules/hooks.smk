@@ -6,7 +6,8 @@ from drcrm.locks import hold
 from drcrm.pipeline.config import left_out, unknown_experiment
 from drcrm.pipeline.screen import headline, remove_if_older, succeeds, unusable
 
-wanted = [name for name in config["experiments"] if name in sys.argv] or config["run"]
+wanted = [name for name in (*config["experiments"], *config["logs"]) if name in sys.argv] or config["run"]
+wanted = [name for name in wanted if name in config["experiments"]]
 is_report = any(word.partition("=")[0] == "--report" for word in sys.argv)
 
 if workflow.is_main_process and not workflow.output_settings.dryrun:
@@ -57,6 +58,9 @@ onsuccess:
         if name in ended and os.path.exists(table):
             print(f"\n{headline(table)}\n")
             print(f"Tables and figures: results/{name}. Report: make report EXPERIMENT={name}{known}")
+    for name in config["logs"]:
+        if name in ended:
+            print(f"\n{Path(f'results/{name}/answer.txt').read_text(encoding='utf-8')}\nPage: results/{name}/report.html")
 
 
 onerror:

@@ -1,6 +1,7 @@
 """Arguments that commands share."""
 
 import argparse
+import json
 from pathlib import Path
 
 from ..core.validation import above_half
@@ -9,7 +10,8 @@ from ..errors import InputError
 
 def add_log(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("log", metavar="LOG", type=Path, help="CSV, Parquet, npz, Vowpal Wabbit's text or dsjson")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="the mapping: what the columns are, YAML or JSON")
+    what = "the mapping: what the columns are, a file of YAML or JSON, or JSON itself"
+    parser.add_argument("--config", type=_mapping, metavar="FILE", help=what)
 
 
 def add_policy(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +28,15 @@ def add_answers(parser: argparse.ArgumentParser) -> None:
 
 def add_seed(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--seed", type=_seed, default=0, help=f"{what} (0)")
+
+
+def _mapping(text: str) -> Path | dict:
+    if not text.lstrip().startswith("{"):
+        return Path(text)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise argparse.ArgumentTypeError(f"no JSON: {error}") from None
 
 
 def _confidence(text: str) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 
+from ..logs.verdict import Comparison
 from .answers import answer, give, logging_dict
 from .arguments import add_answers, add_policy
 from .judging import case
@@ -37,7 +38,19 @@ def run(options: argparse.Namespace) -> None:
         choices=found.choices,
         logging=logging_dict(part, confidence, part.records.groups),
         candidates=[found.judged.as_dict(part, comparison, confidence, part.records.groups) | {"chosen": True}],
+        verdict={"verdict": "certified", "sentence": _said(comparison, confidence, part.records.reward), "changes": []},
         judged_by=found.said,
     )
     tell.done()
     give(said, options.json, options.report)
+
+
+def _said(comparison: Comparison, confidence: float, reward: bool) -> str:
+    """The certificates in a sentence."""
+    if comparison.own is None:
+        return f"No certificate can be given: {comparison.refused}."
+    what, way, sign = ("reward", "at least", -1) if reward else ("cost", "at most", 1)
+    said = f"With {confidence:.0%} confidence its {what} is {way} {sign * comparison.own.bound:.4g} a row"
+    if comparison.certificate is None:
+        return f"{said}; beside what logged it has no bound: {comparison.refused}."
+    return f"{said}, and {way} {sign * comparison.certificate.bound:+.4g} beside what logged."

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import argparse
 
-from ..logs.mapping import as_mapping
 from .answers import answer, diagnosed, give, logging_dict
 from .arguments import add_answers, add_log
-from .opening import opened
+from .opening import mapping_of, opened
 from .progress import Progress
 
 
@@ -22,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     tell = Progress(options.verbose)
-    mapping = as_mapping(options.config, "mapping" if options.config is None else str(options.config))
+    mapping = mapping_of(options.config)
     part = opened(options.log, mapping, tell, lambda records: records.fit())
     tell("diagnosing")
     diagnosis = diagnosed(part)

@@ -11,7 +11,7 @@ from ..logs.mapping import as_mapping
 from ..logs.policy_file import StoredPolicy, read_policy
 from ..logs.split import held_out
 from .answers import Judged
-from .opening import Opened, opened
+from .opening import Opened, mapping_of, opened
 from .progress import Progress
 
 COLUMN = "column:"
@@ -38,7 +38,7 @@ def case(options: argparse.Namespace, tell: Progress) -> Case:
         return _of_column(options, tell)
     tell("reading the policy")
     stored = read_policy(Path(options.policy))
-    mapping = as_mapping(stored.header.get("mapping") if options.config is None else options.config)
+    mapping = mapping_of(stored.header.get("mapping") if options.config is None else options.config)
     part, choices, said = opened(options.log, mapping, tell, lambda _: stored.encoding), 1, "all rows"
     if part.digest == stored.header.get("digest"):
         part, choices = part.part(held_out(part.records, stored.header["seed"])), stored.header["choices"]
@@ -48,15 +48,15 @@ def case(options: argparse.Namespace, tell: Progress) -> Case:
 
 def _as_judged(stored: StoredPolicy) -> Judged:
     name = str(stored.header.get("kept", "policy"))
-    chosen = stored.header.get("algorithm") if name != "logging" else {}
-    label = "the policy" if name != "logging" else "the imitation of the logging policy"
-    return Judged(name, label, stored.policy, stored.model, chosen=chosen)
+    chosen = dict(stored.header.get("algorithm", {})) if name != "logging" else {}
+    label = "The imitation of the logging policy" if name == "logging" else chosen.pop("label", name)
+    return Judged(name, label, stored.policy, stored.model, chosen={**chosen, "name": name})
 
 
 def _of_column(options: argparse.Namespace, tell: Progress) -> Case:
     if options.config is None:
         raise InputError(f"{options.policy} needs --config, the mapping of the log")
-    mapping = as_mapping(options.config).as_dict() | {"candidate": options.policy.removeprefix(COLUMN)}
-    part = opened(options.log, as_mapping(mapping, str(options.config)), tell, lambda records: records.fit())
     name = options.policy.removeprefix(COLUMN)
+    mapping = as_mapping(mapping_of(options.config).as_dict() | {"candidate": name})
+    part = opened(options.log, mapping, tell, lambda records: records.fit())
     return Case(Judged(name, name, part.records.candidate), part, 1, "all rows")

@@ -16,7 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..core.policies import policy_of
-from ..logs.mapping import as_mapping
+from ..errors import InputError
 from ..logs.policy_file import StoredPolicy, write_policy
 from ..logs.split import held_out
 from ..logs.verdict import verdict
@@ -24,7 +24,7 @@ from ..version import __version__
 from .answers import Judged, answer, diagnosed, give, logging_dict
 from .arguments import add_answers, add_log, add_seed
 from .learning import Candidate, best_of, candidates, entries_of
-from .opening import Opened, opened
+from .opening import Opened, mapping_of, opened
 from .progress import Progress
 
 BETTER = "better"
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     tell = Progress(options.verbose)
-    mapping = as_mapping(options.config, "mapping" if options.config is None else str(options.config))
+    mapping = mapping_of(options.config)
     entries_of(mapping.algorithm, 0)  # what is wrong with it is said before the log is read
     held = []
 
@@ -49,6 +49,7 @@ def run(options: argparse.Namespace) -> None:
 
     with threadpool_limits(1, "blas"):
         whole = opened(options.log, mapping, tell, encode)
+        _require_a_choice(whole)
         train, heldout = whole.part(~held[0]), whole.part(held[0])
         entries = entries_of(mapping.algorithm, train.log.n_contexts)
         found = candidates(train.log, heldout.log, entries, tell)
@@ -57,6 +58,13 @@ def run(options: argparse.Namespace) -> None:
     write_policy(options.output, stored)
     tell.done()
     give(said, options.json, options.report)
+
+
+def _require_a_choice(whole: Opened) -> None:
+    """Raise InputError where all rows have the same action: of others they say nothing."""
+    names = whole.log.encoding.names
+    if whole.log.encoding.kind == "single" and len(names) == 1:
+        raise InputError(f"{whole.path}: every row has the action {names[0]!r}: the log cannot say what others cost")
 
 
 def _judged(
@@ -95,7 +103,7 @@ def _judged(
     header = {
         "version": __version__,
         "mapping": whole.records.mapping.as_dict(),
-        "algorithm": {"name": best.entry.name, **judged[best.entry.name].chosen},
+        "algorithm": {"name": best.entry.name, "label": best.entry.label, **judged[best.entry.name].chosen},
         "digest": whole.digest,
         "seed": options.seed,
         "choices": choices,

@@ -20,7 +20,7 @@ from ..shipped import shipped_algorithms
 DEFAULT = "kl_dro_dr"
 WITH_MAP = "kl_dro_dr_map"
 MOST_MAPPED = 20_000  # contexts up to which a feature map competes unasked: there it takes longer than all else
-ENTRY = {"estimator", "parameter", "grid", "options", "label"}
+ENTRY = {"name", "label", "estimator", "parameter", "grid", "options"}
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _entry(asked: object, shipped: Mapping[str, dict], name: str) -> Entry:
             raise InputError(f"{name} has {min(odd, key=str)!r}, expected {', '.join(sorted(ENTRY))}")
         if "estimator" not in asked:
             raise InputError(f"{name} has no estimator")
-        key, given = str(asked["estimator"]), asked
+        key, given = str(asked.get("name", asked["estimator"])), asked
     else:
         key = one_of(shipped, asked, name)
         given = shipped[key]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import InputError
 from ..logs.encoding import Encoding
 from ..logs.log import BanditLog, log_of
+from ..logs.mapping import LogMapping, as_mapping
 from ..logs.policy_file import digest
 from ..logs.propensities import imitated
 from ..logs.readers import read_records
@@ -32,6 +33,11 @@ class Opened:
         records = self.records.take(rows)
         propensity = None if self.propensity is None else self.propensity[rows]
         return replace(self, records=records, propensity=propensity, log=log_of(records, self.log.encoding, propensity))
+
+
+def mapping_of(given: Path | Mapping | None) -> LogMapping:
+    """Return the mapping that a command was given; InputError names its file."""
+    return as_mapping(given, str(given) if isinstance(given, Path) else "mapping")
 
 
 def opened(

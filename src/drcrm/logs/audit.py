@@ -38,6 +38,8 @@ CLOSE = 0.7  # deviation of log p − log q, up to which q follows p
 LEAST_ROWS = 20  # of an action that is tested alone
 LEAST_LOG = 50  # rows below which nothing is tested
 LEAST_SLOPE = 0.3
+CLEARLY = 1.25  # times as far
+ALL = "all actions"
 OFF = 1.5  # factor between means of p and of q in a tenth of the rows
 SOURCE = "Li, Chen, Kleban & Gupta 2015"
 
@@ -113,7 +115,7 @@ def audit(
 
 def _arithmetic(log, modelled, model, spread, units, names) -> Diagnostic:
     ratio = model / log.propensity
-    overall = _tested(ratio, log, units, "all actions")
+    overall = _tested(ratio, log, units, ALL)
     by_action = []
     for action, of_action in _by_action(log):
         expected = modelled[log.context, action]
@@ -123,7 +125,7 @@ def _arithmetic(log, modelled, model, spread, units, names) -> Diagnostic:
     sure = ndtri(1 - LEVEL / (2 * (1 + len(by_action))))
     fails = [each for each in (overall, *by_action) if _is_off(each, sure, MATERIAL, spread <= CLOSE)]
     odd = [each for each in (overall, *by_action) if _is_off(each, sure, ODD, True)]
-    shown = _farthest(fails or odd or [overall])
+    shown = _worst(fails or odd or [overall])
     return _of_mean(
         "propensity audit, arithmetic mean",
         shown,
@@ -140,11 +142,11 @@ def _harmonic(log, units, names) -> Diagnostic:
     ]
     if not by_action:
         number = 2.0 ** log.actions.shape[0] if log.Y.ndim == 2 else log.actions.sums(sizes)[log.context]
-        by_action = [_tested(1 / log.propensity / number, log, units, "all actions")]
+        by_action = [_tested(1 / log.propensity / number, log, units, ALL)]
     sure = ndtri(1 - LEVEL / (2 * len(by_action)))
     fails = [each for each in by_action if _is_off(each, sure, MATERIAL, False)]
     odd = [each for each in by_action if _is_off(each, sure, ODD, True)]
-    shown = _farthest(fails or odd or by_action)
+    shown = _worst(fails or odd or by_action)
     level = level_of(bool(fails), bool(odd))
     return _of_mean("propensity audit, harmonic mean", shown, level, "the mean of 1/propensity over rows of")
 
@@ -187,7 +189,7 @@ def _calibrated(tenths: list[dict[str, float]]) -> Diagnostic:
         f"in tenth {worst['decile']} of the rows the mean propensity is {worst['propensity']:.3g}, and by a fitted "
         f"model {worst['model']:.3g}"
     )
-    is_off = not 1 / OFF <= ratio <= OFF
+    is_off = worst["rows"] >= LEAST_ROWS and not 1 / OFF <= ratio <= OFF
     said += ": the propensities are off, or the model cannot follow the logging policy" if is_off else ""
     threshold = f"within a factor of {OFF}"
     return Diagnostic(
@@ -230,8 +232,9 @@ def _is_off(tested: Tested, sure: float, between: tuple[float, float], is_below_
     return bool(tested.mean - sure * tested.error > high or is_below)
 
 
-def _farthest(tested: list[Tested]) -> Tested:
-    return max(tested, key=lambda each: abs(np.log(max(each.mean, 1e-300))) / max(each.error, 1e-12))
+def _worst(tested: list[Tested]) -> Tested:
+    """That with the mean farthest from 1; of all actions, unless one is clearly farther."""
+    return max(tested, key=lambda each: abs(np.log(max(each.mean, 1e-300))) * (CLEARLY if each.of == ALL else 1))
 
 
 def _of_mean(name: str, tested: Tested, level: str, what: str) -> Diagnostic:

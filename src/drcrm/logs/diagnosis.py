@@ -12,9 +12,11 @@ from ..core.evaluation import off_policy_value
 from ..core.given import GivenPolicy, as_judged
 from ..core.intervals import groups_that_occur
 from ..core.log import BanditLog, as_log
+from ..core.validation import as_float
+from ..errors import InputError
 from .audit import audit, cross_fitted
 from .diagnostic import Diagnostic, plain
-from .rows import costs_explained, drifts, repeated_rows
+from .rows import costs_explained, drifts, explored, repeated_rows
 from .weighing import Weighed, tables, weighed
 
 MOST_SLICES = 50  # in a table: those with the most rows
@@ -98,16 +100,14 @@ def diagnose(
     """
     log = as_log(log)
     policy = None if policy is None else as_judged(policy, log)
-    occurs = log.count > 0
-    slices, rows = (None if each is None else np.asarray(each)[occurs] for each in (slices, rows))
-    if modelled is None:
-        modelled = cross_fitted(log, groups)
-    modelled = GivenPolicy.aligned(np.zeros(len(log.Y)), np.asarray(modelled, dtype=float), log).mean
+    slices, rows = (_of_rows(each, log, name) for each, name in ((slices, "slices"), (rows, "rows")))
+    _check_names(names, log)
+    modelled = _aligned(cross_fitted(log, groups) if modelled is None else modelled, log)
     groups, log = groups_that_occur(groups, log), log.recount(log.count)
     repeats, copies = repeated_rows(log)
     units = groups if groups is not None else copies
     audited, calibration = audit(log, modelled, units, imitated, names)
-    found = [*audited, repeats, *drifts(log, names, units), costs_explained(log, cost_model)]
+    found = [*audited, explored(log), repeats, *drifts(log, names, units), costs_explained(log, cost_model)]
     if policy is None:
         return Diagnosis(tuple(each for each in found if each), units, log.size, calibration=calibration)
     with warnings.catch_warnings(action="ignore"):  # what they say is said here
@@ -119,6 +119,29 @@ def diagnose(
     return Diagnosis(
         found, units, log.size, calibration=calibration, slices=by_slice[:MOST_SLICES], **tables(each, names, rows)
     )
+
+
+def _of_rows(values, log: BanditLog, name: str) -> np.ndarray | None:
+    """Values of the rows that occur."""
+    if values is None:
+        return None
+    values = np.asarray(values)
+    if values.shape != (expected := log.Y.shape[:1]):
+        raise InputError(f"{name} has shape {values.shape}, expected {expected}")
+    return values[log.count > 0]
+
+
+def _check_names(names, log: BanditLog) -> None:
+    if names is not None and log.actions.shape and len(names) != log.actions.shape[0]:
+        raise InputError(f"names has {len(names)} entries, expected {log.actions.shape[0]}")
+
+
+def _aligned(modelled, log: BanditLog) -> np.ndarray:
+    """μ of the contexts that occur."""
+    modelled, expected = as_float(modelled, "modelled"), (log.X.shape[0], *log.actions.shape)
+    if modelled.shape != expected:
+        raise InputError(f"modelled has shape {modelled.shape}, expected {expected}")
+    return GivenPolicy.aligned(np.zeros(len(log.Y)), modelled, log).mean
 
 
 def _weighed(log: BanditLog, policy, logging_policy, modelled: np.ndarray) -> Weighed:

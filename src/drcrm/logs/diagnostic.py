@@ -36,8 +36,14 @@ class Diagnostic:
     source: str
 
     def as_dict(self) -> dict[str, object]:
-        """Return what goes into JSON: None for what is not finite."""
-        return {key: plain(value) for key, value in asdict(self).items()}
+        """Return what goes into JSON: None for what is not finite, and a whole sentence."""
+        found = {key: plain(value) for key, value in asdict(self).items()}
+        return found | {"sentence": f"{capital(self.sentence)}."}
+
+
+def capital(text: str) -> str:
+    """Return a text that begins with a capital."""
+    return text[:1].upper() + text[1:]
 
 
 def plain(value):

@@ -40,7 +40,7 @@ class LogMapping:
     slice, group, candidate : str, optional
         Columns by which answers are shown apart; of rows that belong together; of a policy's probability of the logged
         action, to be judged.
-    algorithm : str or dict, optional
+    algorithm : str, dict or list of them, optional
     split : str
         "random 25 %", "last 25 %" or "group 25 %": what is held out.
     cost_range : (float, float), optional
@@ -58,7 +58,7 @@ class LogMapping:
     slice: str | None = None
     group: str | None = None
     candidate: str | None = None
-    algorithm: str | dict | None = None
+    algorithm: str | dict | list | None = None
     split: str = f"random {SHARE} %"
     cost_range: tuple[float, float] | None = None
 
@@ -156,6 +156,8 @@ def _load(path: Path) -> object:
         raise InputError(f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise InputError("is not UTF-8 text, expected a mapping in YAML or JSON") from None
+    except ValueError as error:  # a zero byte in a path
+        raise InputError(f"cannot be read: {error}") from None
     if path.suffix == ".json":
         try:
             content = json.loads(text)
@@ -227,11 +229,15 @@ def _features(value: object, is_given: bool) -> dict[str, tuple[str, ...] | None
     return kinds
 
 
-def _algorithm(value: object) -> str | dict | None:
+def _algorithm(value: object) -> str | dict | list | None:
+    if isinstance(value, list | tuple) and value:
+        return [_algorithm(each) for each in value if each is not None]
     if value is None or isinstance(value, str):
         return value
     if not isinstance(value, Mapping):
-        raise InputError(f"algorithm is {value!r}, expected a name, or estimator, parameter, grid and options")
+        raise InputError(
+            f"algorithm is {value!r}, expected a name, or estimator, parameter, grid and options; or a list"
+        )
     return dict(value)
 
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from ..core.design import Design
 from ..core.log import BanditLog
+from ..core.objective import Objective
+from ..core.optimiser import minimize_objectives
 from ..core.policies import LinearPolicy, policy_of
-from ..core.starts import imitated as imitation
+from ..core.risks import MeanRisk
+from ..core.starts import RIDGE
 from ..core.validation import constant_features
+from ..core.weights import Likelihood
 from ..errors import InputError
 from .records import Records
 
 FOLDS = 5
+TOLERANCE = 1e-4
 LARGEST = 3.0  # of the logarithm of the temperature
 LEAST = 1e-300
 
@@ -75,5 +81,9 @@ def _log(records: Records, rows: np.ndarray, encoding) -> BanditLog:
 
 
 def _fitted(log: BanditLog) -> LinearPolicy:
+    """The imitation of :func:`drcrm.core.starts.imitation`, to fewer digits: its temperature is fitted again."""
     intercept = log.actions.has_intercept and not constant_features(log.X).any()
-    return imitation(log, intercept)
+    design = Design(log, intercept=intercept, trains=True)
+    objective = Objective(design, MeanRisk(), Likelihood(), cost=np.full(len(log.Y), -1.0))
+    [fit] = minimize_objectives([objective], np.zeros(design.shape), ridges=[RIDGE], tol=TOLERANCE)
+    return policy_of(log.actions, *((fit.coef[:-1], fit.coef[-1]) if intercept else (fit.coef,)))

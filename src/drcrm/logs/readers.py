@@ -90,10 +90,10 @@ def format_of(path: Path) -> str:
 def npz_arrays(path: Path) -> dict[str, np.ndarray]:
     """Return the arrays of an npz file, which has no pickles."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise InputError("cannot be read: No such file or directory") from None
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise InputError(f"cannot be read: {error.strerror}") from None
     except Exception as error:  # whatever damaged bytes make of it
         message = " ".join(str(error).split())[:200] or type(error).__name__
         raise InputError(f"is not a readable npz file: {message}") from None

@@ -17,6 +17,8 @@ from ..core.scales import has_constant
 from .diagnostic import Diagnostic, level_of
 
 LEVEL = 1e-4  # at which a drift, or that rows are told more than once, is no chance
+CERTAIN = 1 - 1e-9  # a propensity
+HARDLY = 0.5
 LEAST_ROWS = 40
 LEAST_SHARE = 5  # expected rows of an action in each half
 
@@ -51,6 +53,16 @@ def repeated_rows(log: BanditLog) -> tuple[Diagnostic, np.ndarray | None]:
         "duplicated rows", share, None, None, "no more than by chance", level_of(False, is_told), said, "this project"
     )
     return found, copies if is_told else None
+
+
+def explored(log: BanditLog) -> Diagnostic:
+    """Return whether the logging policy ever took an action that it need not have taken."""
+    certain = float(log.count @ (log.propensity >= CERTAIN) / log.size)
+    said = f"{certain:.1%} of the rows have a propensity of 1: what else could have been done there was never seen"
+    level = level_of(certain == 1, certain > HARDLY)
+    return Diagnostic(
+        "exploration", certain, None, None, "at most half of the rows; fails at all", level, said, "this project"
+    )
 
 
 def _same_contexts(log: BanditLog) -> np.ndarray:

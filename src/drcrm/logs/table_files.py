@@ -6,6 +6,7 @@ import bz2
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -114,18 +115,11 @@ def _first_lines(start: bytes) -> str:
 
 def _csv_rows(file, header: list[str], columns: list[str], limit: int | None) -> pd.DataFrame:
     arrow, reader = import_extra("pyarrow"), import_extra("pyarrow.csv")
-    odd: list[str] = []
-
-    def refuse(row) -> str:
-        where = "" if row.number is None else f" in row {row.number - 2}"
-        odd.append(f"has {row.actual_columns} columns{where}, expected {row.expected_columns}")
-        return "error"
-
     options = {
         "read_options": reader.ReadOptions(use_threads=False, block_size=BLOCK),
-        "parse_options": reader.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse),
+        "parse_options": reader.ParseOptions(newlines_in_values=True),
         "convert_options": reader.ConvertOptions(
-            include_columns=columns or header[:1],
+            include_columns=list(dict.fromkeys([*columns, header[-1]])),
             column_types={name: arrow.string() for name in header},
             strings_can_be_null=True,
             null_values=[""],
@@ -139,9 +133,22 @@ def _csv_rows(file, header: list[str], columns: list[str], limit: int | None) ->
             rows += batch.num_rows
             if limit is not None and rows >= limit:
                 break
-        return arrow.Table.from_batches(batches, stream.schema).slice(0, limit).to_pandas()
+        found = arrow.Table.from_batches(batches, stream.schema)
     except (arrow.ArrowException, EOFError, OSError, zlib.error, ValueError) as error:
-        raise InputError(odd[0] if odd else f"is not readable CSV: {_one_line(error)}") from None
+        raise InputError(_unreadable(error, header)) from None
+    if limit is None and rows and (found[header[-1]][-1].as_py() or "").endswith("\n"):
+        raise InputError(f"has a quote in row {rows - 1} that does not end")
+    return found.slice(0, limit).to_pandas()
+
+
+def _unreadable(error: BaseException, header: list[str]) -> str:
+    """What pyarrow says, with row and column as they are counted here."""
+    text = _one_line(error)
+    if place := re.match(r"In CSV column #(\d+): Row #(\d+): .*UTF8", text):
+        return f"is not UTF-8 in row {int(place[2]) - 2}, column {header[int(place[1])]!r}"
+    if place := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", text):
+        return f"has {place[3]} columns in row {int(place[1]) - 2}, expected {place[2]}"
+    return f"is not readable CSV: {text}"
 
 
 def _one_line(error: BaseException) -> str:

@@ -15,12 +15,13 @@ from ..core.intervals import PolicyValue
 from ..core.log import BanditLog
 from ..errors import InputError
 from .diagnosis import Diagnosis
-from .diagnostic import Diagnostic, plain
+from .diagnostic import Diagnostic, capital, plain
 
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
 AUDIT = "propensit"  # with which the names of the audit's diagnostics begin
 MOST_ROWS = 1e12  # that are worth naming
 NAMED = 3  # actions to explore, at most
+ROUNDING = 1e-9  # of the largest cost
 RARE = 1e-3  # of the policy's choices, below which no action is named
 
 
@@ -147,15 +148,14 @@ def verdict(
     wrong = [each for each in failed if each.name.startswith(AUDIT)]
     said = _Words(comparison, label, reward)
     if wrong:
-        return Verdict("the log is wrong", f"The log is wrong: {wrong[0].sentence}.", _to_repair(wrong))
+        return Verdict("the log is wrong", f"{capital(wrong[0].sentence)}.", _to_repair(wrong))
     if failed or comparison.certificate is None:
         why = failed[0].sentence if failed else comparison.refused
-        return Verdict(
-            "the log cannot say", f"The log cannot say what {label} is worth: {why}.", _to_explore(diagnosis)
-        )
-    if comparison.certificate.bound < 0:
+        return Verdict("the log cannot say", f"What {label} is worth is open: {why}.", _to_explore(diagnosis))
+    rounding = ROUNDING * max(map(abs, comparison.certificate.costs))
+    if comparison.certificate.bound < -rounding:
         return Verdict("better", said.better(), _cautions(diagnosis))
-    if comparison.least > 0:
+    if comparison.least > rounding:
         return Verdict("worse", said.worse(), _cautions(diagnosis))
     return Verdict("not shown", said.not_shown(), [*_rows_needed(comparison, diagnosis.rows), *_cautions(diagnosis)])
 
@@ -238,7 +238,7 @@ def _to_repair(wrong: list[Diagnostic]) -> list[str]:
     return [
         "Correct the propensities: they are the probabilities, when it was drawn, of the action that was logged, in "
         "its own row.",
-        *(f"{each.name}: {each.sentence}." for each in wrong[1:]),
+        *(f"{capital(each.name)}: {each.sentence}." for each in wrong[1:]),
     ]
 
 

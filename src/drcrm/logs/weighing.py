@@ -24,6 +24,7 @@ CAUTION_MASS, MOST_MASS = 0.01, 0.2  # without support
 MEAN_BETWEEN = 0.9, 1.1
 SURE = 4  # standard errors of a mean weight that fails
 CAUTION_SHARE, MOST_SHARE = 0.1, 0.5  # of one row in all weight
+MOST_MOVED = 2  # standard errors, by clipping
 LARGE = 20.0  # times the mean, of the 0.99 quantile
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 LARGEST = 20  # rows in a table
@@ -170,17 +171,17 @@ def _quantile(log, weight) -> Diagnostic:
 
 
 def _clip(log, weight, units) -> Diagnostic:
+    """How far clipping moves the self-normalised estimate, in standard errors of it."""
     clip = clipping_constant(log)
-    z = weight * log.cost
-    plain_value = float(log.count @ z / log.size)
-    moved = float(log.count @ (np.minimum(weight, clip) * log.cost) / log.size) - plain_value
-    error = measured(plain_value, z, log, units, 0.95)["standard_error"]
+    clipped = np.minimum(weight, clip)
+    value, moved = (float(log.count @ (w * log.cost) / (log.count @ w)) for w in (weight, clipped))
+    mean = log.count @ weight / log.size
+    error = measured(value, weight * (log.cost - value) / mean, log, units, 0.95)["standard_error"]
+    moved -= value
     ratio = abs(moved) / error if error > 0 else 0.0 if not moved else np.inf
     said = f"clipping weights at {clip:.3g} moves the estimate by {moved:.3g}, {ratio:.2g} standard errors"
-    level = level_of(False, ratio > 2)
-    return Diagnostic(
-        "sensitivity to the clip", ratio, None, None, "at most 2 standard errors", level, said, "Ionides 2008"
-    )
+    level, threshold = level_of(False, ratio > MOST_MOVED), f"at most {MOST_MOVED} standard errors"
+    return Diagnostic("sensitivity to the clip", ratio, None, None, threshold, level, said, "Ionides 2008")
 
 
 def tables(each: Weighed, names=None, rows=None) -> dict[str, object]:

@@ -157,7 +157,7 @@ def left_out(given: Mapping, config: Mapping, name: str) -> str:
 
 def unknown_experiment(name: str, config: Mapping) -> str:
     """What to say of an experiment that a configuration has not; nothing of one that it has."""
-    targets = [*config["experiments"], "theory", "studies"]
+    targets = [*config["experiments"], *config["logs"], "theory", "studies"]
     if name in targets:
         return ""
     if Path(f"results/{name}/metrics.csv").exists():

@@ -13,6 +13,7 @@ from ..core.names import SCORES
 from ..core.starts import STARTS
 from ..errors import InputError, printable
 from ..files import check_file_name
+from ..logs.mapping import as_mapping
 from .lookups import is_classifier, is_single
 
 KINDS = {"datasets": "data set", "algorithms": "algorithm", "experiments": "experiment"}
@@ -196,7 +197,18 @@ def unfit_actions(config: Mapping, _: Mapping, faults: Collection[Fault]) -> Ite
             yield Fault(("theory", "datasets"), f"{dataset!r} has one action of K, expected label vectors")
 
 
-CHECKS = (unfit_algorithms, unfit_files, unknown_names, unfit_seeds, unfit_actions)
+def unfit_logs(config: Mapping, given: Mapping, faults: Collection[Fault]) -> Iterator[Fault]:
+    """Mappings that are none, and logs that have the name of an experiment."""
+    for name, entry in config["logs"].items():
+        if name in config["experiments"]:
+            yield Fault(("logs", name), "there is an experiment of this name")
+        try:
+            as_mapping({key: value for key, value in entry.items() if key != "path"}, f"logs.{name}")
+        except InputError as error:
+            yield Fault(("logs", name), str(error).removeprefix(f"logs.{name}").lstrip(": "))
+
+
+CHECKS = (unfit_algorithms, unfit_files, unknown_names, unfit_seeds, unfit_actions, unfit_logs)
 
 
 def _unknown(path: tuple, names: Iterable[str], allowed: Collection[str] | None, kind: str) -> Iterator[Fault]:

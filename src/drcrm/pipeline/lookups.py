@@ -83,6 +83,23 @@ def uses_cost_model(config: Mapping, name: str) -> bool:
     return modelled or any(score in MODELLED for score in experiment["selection"])
 
 
+def mapping_of(config: Mapping, name: str) -> str:
+    """The mapping of a log of one's own, as JSON, with the configuration's entries in place of algorithms' names."""
+    mapping = {key: value for key, value in config["logs"][name].items() if key != "path"}
+    if asked := mapping.get("algorithm"):
+        many = asked if isinstance(asked, list) else [asked]
+        mapping["algorithm"] = [_entry(config["algorithms"], each) for each in many]
+    return json.dumps(mapping, sort_keys=True)
+
+
+def _entry(algorithms: Mapping, asked: object) -> object:
+    """An algorithm's entry as a mapping has it, where there is one of that name."""
+    if not isinstance(asked, str) or "estimator" not in algorithms.get(asked, {}):
+        return asked
+    known = {key: algorithms[asked].get(key) for key in ("label", "estimator", "parameter", "grid", "options")}
+    return {"name": asked, **{key: each for key, each in known.items() if each}}
+
+
 def is_single(config: Mapping, dataset: str) -> bool:
     """Whether an action of a data set is one of its classes, in place of a vector of labels."""
     return config["datasets"][dataset].get("actions") == "single"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from .log_words import decimals_for, finite, known, number, plural
+from .log_words import clean, decimals_for, finite, known, number, plural, short
 
 ESTIMATES = {
     "dr": "DR",
@@ -34,9 +34,9 @@ class Verdict(NamedTuple):
 
 
 VERDICTS = {  # from what an answer says to a kind, which has a colour, and a headline
-    "better": ("better", "Better"),
+    "better": ("better", "Better than what runs now"),
     "not shown": ("open", "Not shown to be better"),
-    "worse": ("worse", "Worse"),
+    "worse": ("worse", "Worse than what runs now"),
     "the log cannot say": ("cannot", "The log cannot say"),
     "the log is wrong": ("wrong", "The log is wrong"),
 }
@@ -119,9 +119,17 @@ class Answer:
         """Whether what runs now was chosen."""
         return bool(self.chosen.get("is_logging"))
 
+    @cached_property
+    def judged(self) -> Mapping:
+        """The policy that numbers are given of: the chosen one, or the best other where what runs now was chosen."""
+        others = [each for each in self.candidates if not each.get("is_logging")]
+        return min(others, key=promise, default={}) if self.stays else self.chosen
+
     @property
     def learned(self) -> str:
-        """What the chosen policy is called in a sentence."""
+        """What the policy that numbers are given of is called in a sentence."""
+        if self.stays:
+            return "The best other candidate"
         return "The learned policy" if self.raw.get("command") == "learn" else "The policy judged"
 
     def headline(self, candidate: Mapping) -> tuple[str, Interval]:
@@ -147,10 +155,10 @@ class Answer:
     @cached_property
     def decimals(self) -> int:
         """The decimals that costs are printed with."""
-        given = [self.part("logging"), *(mapping(self.chosen.get("estimates")).values()), self.chosen.get("difference")]
+        given = [self.part("logging"), *(mapping(self.judged.get("estimates")).values()), self.judged.get("difference")]
         given = [mapping(each) for each in given]
         errors = [each.get("standard_error") for each in given] or [self.logging.value]
-        return max(2, decimals_for(errors, [each.get("value") for each in given]))
+        return decimals_for(errors, [each.get("value") for each in given])
 
     def value(self, shown: object, sign: bool = False) -> str:
         """A cost or reward in print."""
@@ -166,9 +174,9 @@ class Answer:
     def verdict(self) -> Verdict:
         """The verdict; where none was given, what the diagnostics say of the log."""
         given = self.part("verdict")
-        said, sentence = str(given.get("verdict") or "").strip(), str(given.get("sentence") or "")
+        said, sentence = clean(given.get("verdict") or ""), clean(given.get("sentence") or "")
         if said:
-            return Verdict(*VERDICTS.get(said.lower(), ("open", said[:1].upper() + said[1:])), sentence)
+            return Verdict(*VERDICTS.get(said.lower(), ("open", short(said[:1].upper() + said[1:], 60))), sentence)
         levels = [level(each) for each in self.items("diagnostics")]
         if not levels:
             return Verdict("open", "No verdict", sentence)
@@ -176,27 +184,32 @@ class Answer:
         if fails:
             return Verdict("wrong", f"{plural(fails, 'check')} of {len(levels)} fail{'s' * (fails == 1)}", sentence)
         if cautions:
-            return Verdict("cannot", f"No fault found, {plural(cautions, 'caution')}", sentence)
+            return Verdict("care", f"No fault found, {plural(cautions, 'caution')}", sentence)
         return Verdict("better", "No fault found", sentence)
 
     @property
     def changes(self) -> list[str]:
         """What would change the verdict."""
         given = self.part("verdict").get("changes")
-        return [str(each) for each in given if each] if isinstance(given, list | tuple) else []
+        return [clean(each) for each in given if each] if isinstance(given, list | tuple) else []
+
+
+def promise(candidate: Mapping) -> tuple[float, float]:
+    """By what candidates are ranked: the bound of the difference to what runs now, then the difference."""
+    given = mapping(candidate.get("difference"))
+    return tuple(given[key] if known(given.get(key)) else float("inf") for key in ("bound", "value"))
 
 
 def level(diagnostic: Mapping) -> str:
     """How bad a diagnostic is; a caution where that is not known."""
-    said = diagnostic.get("level")
-    return said if said in LEVELS else "caution"
+    return next((each for each in LEVELS if each == diagnostic.get("level")), "caution")
 
 
 def settings(candidate: Mapping) -> str:
     """What tells a candidate from others of its algorithm."""
     said = []
     if candidate.get("parameter") and known(candidate.get("value")):
-        said.append(f"{str(candidate['parameter']).replace('_', ' ')} {candidate['value']:g}")
+        said.append(f"{clean(candidate['parameter']).replace('_', ' ')} {candidate['value']:g}")
     if finite([candidate.get("ridge")]) and candidate["ridge"] > 0:
         said.append(f"ridge {candidate['ridge']:g}")
     if finite([candidate.get("step")]) and candidate["step"] != 1:

@@ -31,8 +31,10 @@ class Scale(NamedTuple):
         low, high = min(inner), max(inner)
         reach = high - low
         low, high = (max(min([low, *others]), low - reach), min(max([high, *others]), high + reach))
-        if not high > low or not math.isfinite(high - low):
-            low, high = low - (abs(low) / 2 or 0.5), low + (abs(low) / 2 or 0.5)
+        size = max(abs(low), abs(high))
+        if high - low <= 1e-9 * size or size < 1e-90:
+            pad = size / 2 if size > 1e-90 else 0.5
+            low, high = low - pad, high + pad
         margin = MARGIN * (high - low) / (1 - 2 * MARGIN)
         return cls(low - margin, high + margin)
 
@@ -47,7 +49,7 @@ class Scale(NamedTuple):
 
     def inside(self, value: float) -> bool:
         """Whether a value is not beyond the ends."""
-        return 0 <= self.share(value) <= 1
+        return -1e-9 <= self.share(value) <= 1 + 1e-9
 
     def ticks(self, most: int = 5) -> list[float]:
         """Round numbers between the ends."""
@@ -85,9 +87,8 @@ def gauge(scale: Scale, given: Interval, look: str, bound: float | None = None, 
         low, high = scale.at(given.low), scale.at(given.high)
         parts.append(f'<line class="reach {look}" x1="{low}" x2="{high}" y1="50%" y2="50%"/>')
         parts += [beyond(end, end == "0%", look) for end in ends(scale, given)]
-    if known(bound):
-        mark = "bound" if scale.inside(bound) else "bound away"
-        parts.append(f'<rect class="{mark} {look}" x="{scale.at(bound)}" y="50%" width="4" height="18"/>')
+    if known(bound) and scale.inside(bound):
+        parts.append(f'<rect class="bound {look}" x="{scale.at(bound)}" y="50%" width="4" height="18"/>')
     if known(given.value):
         hollow = "" if scale.inside(given.value) else " away"
         parts.append(f'<circle class="dot {look}{hollow}" cx="{scale.at(given.value)}" cy="50%" r="5"/>')
@@ -133,7 +134,7 @@ def shares(values: Sequence[object]) -> list[float]:
     """Counts or weights as shares of their sum."""
     sizes = [max(float(value), 0.0) if known(value) else 0.0 for value in values]
     total = math.fsum(sizes)
-    return [size / total if total > 0 and math.isfinite(total) else 0.0 for size in sizes]
+    return [size / total if total > 0 else 0.0 for size in sizes]
 
 
 def histogram(edges: object, one: object, other: object, form, what: str) -> str:
@@ -142,24 +143,25 @@ def histogram(edges: object, one: object, other: object, form, what: str) -> str
     Parameters
     ----------
     edges : sequence of float, of one more than there are bins
-    one, other : sequence of float
+    one, other : sequence of float, or None
         Counts or weights; drawn as shares of their sums, the first in grey.
     form : callable
         An edge in print.
     what : str
         What a screen reader says.
     """
-    given = [edges, one, other]
-    if not all(isinstance(each, list | tuple) for each in given) or len(finite(edges)) != len(edges):
+    series = [each for each in (one, other) if each]
+    if not series or not all(isinstance(each, list | tuple) for each in (edges, *series)):
         return ""
-    rising = all(left < right for left, right in pairwise(edges))
-    if len(edges) < 2 or not rising or len(one) != len(edges) - 1 or len(other) != len(one):
+    rising = len(finite(edges)) == len(edges) > 1 and all(left < right for left, right in pairwise(edges))
+    if not rising or any(len(each) != len(edges) - 1 for each in series):
         return ""
-    kept, pair = merged(edges, shares(one), shares(other))
-    bins, top = len(kept) - 1, max([*pair[0], *pair[1]]) or 1.0
+    kept, pair = merged(edges, *map(shares, series))
+    bins, top = len(kept) - 1, max(map(max, pair)) or 1.0
+    wide = 0.84 / len(pair)
     bars = [
-        bar((index + 0.08 + 0.42 * place) / bins, 0.42 / bins, size / top, look)
-        for place, (sizes, look) in enumerate(zip(pair, ("grey", "blue"), strict=True))
+        bar((index + 0.08 + wide * place) / bins, wide / bins, size / top, look)
+        for place, (sizes, look) in enumerate(zip(pair, ("grey", "blue"), strict=False))
         for index, size in enumerate(sizes)
         if size > 0
     ]

@@ -5,6 +5,8 @@ from html import escape
 from importlib.resources import files
 from typing import NamedTuple
 
+from .log_words import DASH
+
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # nothing is loaded, no script runs
 
 
@@ -16,7 +18,9 @@ class Column(NamedTuple):
 
 
 def table(columns: Sequence[Column], lines: Sequence[Sequence[str]], foot: str = "", kind: str = "stack") -> str:
-    """A table of cells that are HTML already; ``foot`` stands under the column of pictures."""
+    """A table of cells that are HTML already, without empty columns; ``foot`` stands under the column of pictures."""
+    used = [place for place, _ in enumerate(columns) if any(cells[place] not in ("", DASH) for cells in lines)]
+    columns, lines = [columns[place] for place in used], [[cells[place] for place in used] for cells in lines]
     heads = "".join(f'<th scope="col" class="{each.kind}">{escape(each.title)}</th>' for each in columns)
     body = "".join(f"<tr>{''.join(map(cell, columns, cells))}</tr>\n" for cells in lines)
     feet = "".join(f'<td class="{each.kind}">{foot if each.kind == "picture" else ""}</td>' for each in columns)
@@ -27,7 +31,8 @@ def table(columns: Sequence[Column], lines: Sequence[Sequence[str]], foot: str =
 
 def cell(column: Column, inner: str) -> str:
     """A cell, which knows its column's title for where there is no header."""
-    return f'<td class="{column.kind}" data-title="{escape(column.title)}">{inner}</td>'
+    kind = f"{column.kind} none" if inner == DASH else column.kind
+    return f'<td class="{kind}" data-title="{escape(column.title)}">{inner}</td>'
 
 
 def section(title: str, lead: str, *parts: str) -> str:

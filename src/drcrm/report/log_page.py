@@ -5,15 +5,16 @@ from collections.abc import Mapping
 from html import escape
 
 from .log_answer import ESTIMATES, Answer, mapping
+from .log_candidates import called
 from .log_figures import Scale, gauge
 from .log_html import details, document, listed, section, tile
 from .log_sections import SECTIONS
 from .log_text import text
-from .log_words import clean, count, known, name, number, plural, short
+from .log_words import clean, count, finite, known, name, number, plural, sentence, short
 
 __all__ = ["page", "text"]
 
-MARKS = {"better": "✓", "open": "≈", "worse": "↓", "cannot": "?", "wrong": "!"}
+MARKS = {"better": "✓", "open": "≈", "worse": "↓", "care": "!", "cannot": "?", "wrong": "!"}
 SHOWN_FAILURES = 4
 
 
@@ -40,38 +41,40 @@ def page(answer: Mapping) -> str:
 def banner(answer: Answer) -> str:
     """The verdict, and beside it the picture or the checks that it follows from."""
     verdict, log = answer.verdict, answer.part("log")
-    command = str(answer.raw.get("command") or "").replace("_", " ")
-    about = " · ".join(filter(None, [escape(clean(command)), name(log["name"]) if log.get("name") else ""]))
-    sentence = f"<p>{escape(clean(verdict.sentence))}</p>\n" if verdict.sentence else ""
+    command = clean(answer.raw.get("command") or "").replace("_", " ")
+    about = " · ".join(filter(None, [escape(command), name(log["name"]) if log.get("name") else ""]))
+    said = f"<p>{sentence(verdict.sentence)}</p>\n" if verdict.sentence else ""
     beside = failures(answer) if verdict.kind in ("wrong", "cannot") else gain(answer)
     return (
         f'<header class="{verdict.kind}">\n<div class="said">\n<div class="about">{about}</div>\n'
         f'<h1><span class="mark" aria-hidden="true">{MARKS[verdict.kind]}</span>{escape(clean(verdict.title))}</h1>\n'
-        f"{sentence}</div>\n{beside}</header>\n"
+        f"{said}</div>\n{beside}</header>\n"
     )
 
 
 def gain(answer: Answer) -> str:
     """The difference to what runs now, on a line with a better and a worse side."""
-    given, bound = answer.difference(answer.chosen)
-    if answer.stays or not known(given.value):
+    given, bound = answer.difference(answer.judged)
+    if not known(given.value):
         return ""
-    scale = Scale.over([0.0, *given, bound])
+    reach = max(map(abs, finite([*given, bound])))
+    scale = Scale.over([0.0, *given, bound, -0.4 * reach, 0.4 * reach])
     left, right = ("worse", "better") if answer.reward else ("better", "worse")
     at = 100 * scale.share(0.0)
     start, width = (at, 100 - at) if answer.reward else (0.0, at)
     shade = f'<rect class="side" x="{start:.2f}%" width="{width:.2f}%" height="100%"/>'
     side = f'<svg class="gauge" aria-hidden="true">{shade}</svg>'
-    promise = ""
-    if known(bound):
-        promise = f"; certified at {'least' if answer.reward else 'most'} {answer.value(bound, sign=True)}"
+    side_of = "at least" if answer.reward else "at most"
+    word = "certified" if known(answer.bound(answer.judged)) else "bound:"
+    promise = f"; {word} {side_of} {answer.value(bound, sign=True)}" if known(bound) else ""
+    spread = f" ({answer.value(given.low, sign=True)} to {answer.value(given.high, sign=True)})"
+    who = f"{answer.learned}, {called(answer.judged)}. " if answer.stays else ""
     return (
-        f'<figure class="gain"><figcaption>Difference to what runs now, in {answer.unit}</figcaption>\n'
+        f'<figure class="gain"><figcaption>{who}Difference to what runs now, in {answer.unit}</figcaption>\n'
         f'<div class="line">{side}{gauge(scale, given, "strong", bound, 0.0)}</div>\n'
         f'<div class="sides"><span>← {left}</span><span class="zero" style="left:{at:.2f}%">as now</span>'
         f"<span>{right} →</span></div>\n"
-        f"<p><b>{answer.value(given.value, sign=True)}</b>"
-        f" ({answer.value(given.low, sign=True)} to {answer.value(given.high, sign=True)}){promise}</p></figure>\n"
+        f"<p><b>{answer.value(given.value, sign=True)}</b>{spread * known(given.low)}{promise}</p></figure>\n"
     )
 
 
@@ -96,21 +99,21 @@ def expected(threshold: object) -> str:
 
 def tiles(answer: Answer) -> str:
     """The numbers that matter: what runs now, what was chosen, what is certified, how many rows that rests on."""
-    chosen, log = answer.chosen, answer.part("log")
+    judged, log = answer.judged, answer.part("log")
     unit = "Reward" if answer.reward else "Cost"
     parts = []
     if known(answer.logging.value):
         parts.append(tile(f"{unit} now", answer.value(answer.logging.value), between(answer, answer.logging)))
-    if chosen and not answer.stays:
-        which, given = answer.headline(chosen)
+    if judged:
+        which, given = answer.headline(judged)
         by = f", by {ESTIMATES[which]}" if which else ""
         parts.append(tile(f"{answer.learned}, estimated", answer.value(given.value), between(answer, given) + by))
         parts.append(certified(answer))
-    if known(chosen.get("effective_size")):
+    if known(judged.get("effective_size")):
         held = log.get("heldout") or log.get("rows")
         of = f"of {count(held)} held out" if log.get("heldout") else f"of {count(held)}" if held else ""
-        parts.append(tile("Rows that count", count(chosen["effective_size"]), f"{of} (effective sample size)"))
-    doubt = answer.verdict.kind in ("wrong", "cannot") and len(parts) > 0
+        parts.append(tile("Rows that count", count(judged["effective_size"]), f"{of} (effective sample size)"))
+    doubt = answer.verdict.kind in ("wrong", "cannot")
     note = '<p class="doubt">These numbers rest on a log that fails its checks: read them as a hint at most.</p>\n'
     return f'<div class="tiles">\n{"".join(parts)}</div>\n{note * doubt}' if parts else ""
 
@@ -123,19 +126,22 @@ def between(answer: Answer, given) -> str:
 
 
 def certified(answer: Answer) -> str:
-    """What is certified of the chosen policy, or why nothing is."""
-    given, bound = mapping(answer.chosen.get("certificate")), answer.bound(answer.chosen)
+    """What is certified of the policy, or why nothing is."""
+    given, bound = mapping(answer.judged.get("certificate")), answer.bound(answer.judged)
     if not known(bound):
         return tile("Certified", "nothing", escape(short(given.get("refused") or "no certificate was asked for", 160)))
     level, choices = given.get("confidence"), given.get("choices")
     among = f", for all {count(choices)} candidates at once" if known(choices) and choices > 1 else ""
     often = f"with probability {level:g}{among}" if known(level) else among.removeprefix(", ")
-    return tile("Certified", f"{'at least' if answer.reward else 'at most'} {answer.value(bound)}", often)
+    if answer.part("log").get("propensities") == "imitated":
+        often += ", as far as the imitated propensities are right"
+    side = "at least" if answer.reward else "at most"
+    return tile("Certified", f"{side} {answer.value(bound)}", often.removeprefix(", "))
 
 
 def changes(answer: Answer) -> str:
     """What would change the verdict."""
-    items = "".join(f"<li>{escape(clean(each))}</li>\n" for each in answer.changes)
+    items = "".join(f"<li>{sentence(each)}</li>\n" for each in answer.changes)
     return section("What would change the verdict", "", f'<ul class="changes">\n{items}</ul>\n' if items else "")
 
 

@@ -3,146 +3,14 @@
 from collections.abc import Mapping
 from html import escape
 
-from .log_answer import ESTIMATES, LEVELS, Answer, Interval, level, mapping, settings
+from .log_answer import LEVELS, Answer, level, mapping
+from .log_candidates import between, candidates, estimates
 from .log_figures import Scale, axis, calibration, gauge, histogram, two_bars
-from .log_html import Column, details, key, section, table
-from .log_words import DASH, clean, count, finite, known, name, number, percent, plural, short
+from .log_html import Column, key, section, table
+from .log_words import DASH, clean, count, finite, known, name, number, percent, plural, sentence, short
 
-SHOWN = 12  # candidates, actions and slices in pictures
-LISTED = 200  # candidates and slices in tables
-
-
-def label(candidate: Mapping) -> str:
-    """What a candidate is called, with its settings and the part it plays."""
-    said = name(candidate.get("label") or candidate.get("name") or "a policy")
-    more = settings(candidate)
-    tags = [tag for tag, is_so in (("chosen", "chosen"), ("runs now", "is_logging")) if candidate.get(is_so)]
-    marks = "".join(f' <span class="tag">{tag}</span>' for tag in tags)
-    return f"{said}{marks}" + (f'<div class="more">{escape(short(more, 80))}</div>' if more else "")
-
-
-def ordered(answer: Answer) -> list[Mapping]:
-    """The chosen candidate, what runs now, then the others, the best estimate first."""
-
-    def place(candidate: Mapping) -> tuple:
-        value = answer.headline(candidate)[1].value
-        worst = float("inf") if value is None else -value if answer.reward else value
-        return not candidate.get("chosen"), not candidate.get("is_logging"), worst
-
-    return sorted(answer.candidates, key=place)
-
-
-def candidates(answer: Answer) -> str:
-    """The candidates on one scale, with intervals and certificates, beside what runs now."""
-    given = ordered(answer)
-    shown = given[:SHOWN]
-    if not shown:
-        return ""
-    estimates = [answer.headline(each)[1] for each in shown]
-    core = [*answer.logging, *estimates[0], *(answer.bound(each) for each in shown[:1])]
-    others = [value for each in estimates for value in each] + [answer.bound(each) for each in shown]
-    scale = Scale.over(others, core)
-    lines = [candidate_line(answer, each, scale) for each in shown]
-    if known(answer.logging.value) and not any(each.get("is_logging") for each in shown):
-        lines.insert(1, now_line(answer, scale))
-    side = "at least" if answer.reward else "at most"
-    columns = [Column("Policy", "name"), Column(answer.unit.capitalize(), "picture"), Column("Estimate")]
-    columns += [Column("Interval"), Column(f"Certified {side}"), Column("Difference to now"), Column("Rows that count")]
-    marks = key(
-        ("dot strong", f"estimate and {answer.confidence} interval"),
-        ("bound strong", f"certified: {side} this"),
-        ("now", "what runs now"),
-    )
-    better = "more is better" if answer.reward else "less is better"
-    lead = f"Estimated {answer.unit} of a decision on the rows held out; {better}."
-    more = len(given) - len(shown)
-    rest = f"<p>{plural(more, 'other candidate')} in the table below.</p>\n" if more else ""
-    every = details("Every candidate by every estimate", all_estimates(answer, given))
-    title = "The candidates" if len(given) > 1 else "The policy"
-    return section(title, lead, marks, table(columns, lines, axis(scale)), rest, every)
-
-
-def candidate_line(answer: Answer, candidate: Mapping, scale: Scale) -> list[str]:
-    """A candidate's line of the table."""
-    given, bound = answer.headline(candidate)[1], answer.bound(candidate)
-    look = "strong" if candidate is answer.chosen else "grey" if candidate.get("is_logging") else "blue"
-    why = mapping(candidate.get("certificate")).get("refused")
-    promise = answer.value(bound) if known(bound) else "refused" if why else DASH
-    difference = answer.difference(candidate)[0].value
-    return [
-        label(candidate),
-        gauge(scale, given, look, bound, answer.logging.value),
-        f"<b>{answer.value(given.value)}</b>",
-        between(answer, given),
-        f'<span title="{escape(short(why, 300))}">{promise}</span>' if why else promise,
-        answer.value(difference, sign=True),
-        count(candidate.get("effective_size")),
-    ]
-
-
-def now_line(answer: Answer, scale: Scale) -> list[str]:
-    """The line of the logging policy, where it is no candidate."""
-    given = answer.logging
-    picture = gauge(scale, given, "grey", None, given.value)
-    said = 'What runs now<div class="more">the logging policy</div>'
-    return [said, picture, f"<b>{answer.value(given.value)}</b>", between(answer, given), DASH, DASH, DASH]
-
-
-def between(answer: Answer, given: Interval) -> str:
-    """An interval in a table."""
-    if not (known(given.low) and known(given.high)):
-        return DASH
-    return f"{answer.value(given.low)} to {answer.value(given.high)}"
-
-
-def all_estimates(answer: Answer, given: list[Mapping]) -> str:
-    """Every candidate by every estimate."""
-    used = [which for which in ESTIMATES if any(mapping(each.get("estimates")).get(which) for each in given)]
-    if not used:
-        return ""
-    columns = [Column("Policy", "name"), *(Column(ESTIMATES[which]) for which in used)]
-    lines = [[label(each), *(one_estimate(answer, each, which) for which in used)] for each in given[:LISTED]]
-    return table(columns, lines, kind="scroll")
-
-
-def one_estimate(answer: Answer, candidate: Mapping, which: str) -> str:
-    """An estimate with its standard error."""
-    given = mapping(mapping(candidate.get("estimates")).get(which))
-    error = given.get("standard_error")
-    spread = f" ± {number(error, answer.decimals)}" if known(error) else ""
-    return answer.value(answer.shown(given.get("value"))) + spread
-
-
-def estimates(answer: Answer) -> str:
-    """The chosen policy by every estimate."""
-    given = mapping(answer.chosen.get("estimates"))
-    found = {ESTIMATES[which]: answer.interval(given.get(which)) for which in ESTIMATES}
-    found = {said: each for said, each in found.items() if known(each.value)}
-    if len(found) < 2 or answer.stays:
-        return ""
-    first = answer.headline(answer.chosen)[0]
-    scale = Scale.over(
-        [value for each in found.values() for value in each], [*answer.logging, *found[ESTIMATES[first]]]
-    )
-    columns = [
-        Column("Estimate", "name"),
-        Column(answer.unit.capitalize(), "picture"),
-        Column("Value"),
-        Column("Interval"),
-    ]
-    lines = [
-        [
-            said,
-            gauge(scale, each, "strong" if said == ESTIMATES[first] else "blue", None, answer.logging.value),
-            f"<b>{answer.value(each.value)}</b>",
-            between(answer, each),
-        ]
-        for said, each in found.items()
-    ]
-    lead = (
-        f"{answer.learned} by every estimate. Where they disagree by more than their intervals, one of them is wrong."
-    )
-    return section("Do the estimates agree?", lead, key(("now", "what runs now")), table(columns, lines, axis(scale)))
+SHOWN = 12  # actions
+LISTED = 200  # slices
 
 
 def actions(answer: Answer) -> str:
@@ -168,10 +36,12 @@ def actions(answer: Answer) -> str:
     ]
     sums = [percent(sum(finite(each.get(which) for each in rest))) for which in ("logging", "policy")]
     more = f"<p>{plural(len(rest), 'other action')}: together {sums[0]} now, {sums[1]} under the policy.</p>\n"
+    judged = any(known(each.get("policy")) for each in given)
     lead = "How often an action is taken now and would be, where that changes most. "
     lead += "Without support: what of it the log could not have shown."
-    marks = key(("square grey", "now"), ("square blue", "policy"))
-    return section("What it would do", lead, *[marks, table(columns, lines), more * bool(rest)] * bool(lines))
+    marks = key(("square grey", "now"), ("square blue", "policy")) if judged else ""
+    lead, title = (lead, "What it would do") if judged else ("How often an action is taken.", "What is done now")
+    return section(title, lead, *[marks, table(columns, lines), more * bool(rest)] * bool(lines))
 
 
 def change(action: Mapping) -> float:
@@ -233,18 +103,18 @@ def overlap(answer: Answer) -> str:
     picture = histogram(given.get("edges"), given.get("logged"), given.get("policy"), lambda edge: f"{edge:.2g}", what)
     if not picture:
         return ""
-    marks = key(("square grey", "logging policy"), ("square blue", "policy"))
-    caption = "Where blue is high and grey is low, the policy takes actions that the log hardly has."
+    judged = bool(given.get("policy"))
+    marks = key(("square grey", "logging policy"), *[("square blue", "policy")] * judged)
+    caption = "How probable the logged actions were." + (
+        " Much blue near 0: there the policy would do something else than the log shows." if judged else ""
+    )
     return titled("Probability of the logged action", marks + picture, caption)
 
 
 def agreement(answer: Answer) -> str:
     """Logged propensities beside those of a model, by decile."""
-    points = [
-        (float(each["propensity"]), float(each["model"]))
-        for each in answer.items("calibration")
-        if min(finite([each.get("propensity"), each.get("model"), 0.5])[:2], default=0) > 0
-    ]
+    pairs = [[each.get(which) for which in ("propensity", "model")] for each in answer.items("calibration")]
+    points = [(pair[0], pair[1]) for pair in pairs if all(known(value) and value > 0 for value in pair)]
     if not points:
         return ""
     caption = "Logged propensities by decile (across) and how often the action was taken (up): on the line they agree."
@@ -257,6 +127,7 @@ def diagnostics(answer: Answer) -> str:
     levels = [level(each) for each in given]
     counts = [f"{count(levels.count(one))} {said}" for one, said in COUNTED.items() if one in levels]
     columns = [
+        Column("", "level"),
         Column("Check", "name"),
         Column("Value"),
         Column("Expected", "sentence"),
@@ -264,10 +135,11 @@ def diagnostics(answer: Answer) -> str:
     ]
     lines = [
         [
-            f'<span class="level {level(each)}">{LEVELS[level(each)]}</span> {name(each.get("name") or "", 60)}',
+            f'<span class="badge {level(each)}">{LEVELS[level(each)]}</span>',
+            name(each.get("name") or "", 60),
             f"<b>{number(each.get('value'))}</b>" + spread(each),
             escape(short(each.get("threshold") or DASH, 80)),
-            escape(clean(each.get("sentence") or "")) + source(each),
+            sentence(each.get("sentence")) + source(each),
         ]
         for each in given
     ]
@@ -322,7 +194,7 @@ def largest_rows(answer: Answer) -> str:
     columns = [Column("Row"), Column("Weight"), Column(answer.unit.capitalize()), Column("Share of the estimate")]
     lines = [
         [
-            count(each.get("row")),
+            str(int(each["row"])) if known(each.get("row")) else DASH,
             number(each.get("weight")),
             number(answer.shown(each.get("cost"))),
             percent(each.get("share")),

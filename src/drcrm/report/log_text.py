@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from .log_answer import ESTIMATES, Answer, level, settings
-from .log_sections import ordered
+from .log_candidates import between, ordered
 from .log_words import DASH, clean, columns, count, known, number, padded, short
 
 WIDTH = 100
@@ -44,8 +44,14 @@ def wrapped(said: str, indent: str = "", most: int = 3) -> list[str]:
 
 def candidates(answer: Answer) -> list[str]:
     """The table of what runs now and of the candidates."""
-    side = "at least" if answer.reward else "at most"
-    head = ["", answer.unit, f"{answer.confidence} interval", f"certified {side}", "rows that count", "by"]
+    head = [
+        "",
+        answer.unit,
+        f"{answer.confidence} interval",
+        f"certified {'≥' if answer.reward else '≤'}",
+        "eff. rows",
+        "by",
+    ]
     given = ordered(answer)
     now = answer.logging
     lines = [line(answer, each) for each in given[:SHOWN_CANDIDATES]]
@@ -59,8 +65,8 @@ def line(answer: Answer, candidate: Mapping) -> list[str]:
     """A candidate's line."""
     which, given = answer.headline(candidate)
     more = settings(candidate)
-    said = short(candidate.get("label") or candidate.get("name") or "a policy", 28) + (
-        f", {short(more, 36)}" if more else ""
+    said = short(candidate.get("label") or candidate.get("name") or "a policy", 24) + (
+        f", {short(more, 26)}" if more else ""
     )
     now = " (runs now)" if candidate.get("is_logging") else ""
     return [
@@ -73,20 +79,14 @@ def line(answer: Answer, candidate: Mapping) -> list[str]:
     ]
 
 
-def between(answer: Answer, given) -> str:
-    """An interval."""
-    return (
-        f"{answer.value(given.low)} to {answer.value(given.high)}" if known(given.low) and known(given.high) else DASH
-    )
-
-
 def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of columns, names to the left and numbers to the right."""
+    """Lines of columns that are not empty, names to the left and numbers to the right."""
+    used = [place for place in range(len(head)) if any(cells[place] not in ("", DASH) for cells in lines)]
+    head, lines = [head[place] for place in used], [[cells[place] for place in used] for cells in lines]
     widths = [max(map(columns, cells)) for cells in zip(head, *lines, strict=True)]
     return [
         "  ".join(
-            padded(cell, width, right=0 < place < 5)
-            for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
+            padded(cell, width, right=place > 0) for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
         ).rstrip()
         for cells in [head, *lines]
     ]

@@ -6,13 +6,21 @@ from collections.abc import Iterable
 from html import escape
 
 DASH = "–"
+THIN = "\u202f"  # between thousands
 BREAKS = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # kinds of characters that steer a terminal or a line, or that UTF-8 lacks
 JOINERS = "\u200c\u200d"  # of these kinds, but they hold scripts and emoji together
-LONGEST = 40
+LONGEST = 40  # of a name, in characters
+LONGEST_SENTENCE = 600
+TOO_LARGE = 1e100  # sums and squares of smaller numbers are finite
 
 
 def clean(text: object) -> str:
-    """Text on one line, without control characters, marks that turn the direction of writing, and lone surrogates."""
+    """Text on one line, without control characters, marks that turn the direction of writing, and lone surrogates.
+
+    A dash where there is none.
+    """
+    if text is None or (isinstance(text, float) and not math.isfinite(text)):
+        return DASH
     said = "".join(
         " " if each in "\t\n\r\u2028\u2029" else each if keeps(each) else "\N{REPLACEMENT CHARACTER}"
         for each in str(text)
@@ -41,13 +49,18 @@ def name(text: object, longest: int = LONGEST) -> str:
     return f"<bdi{title}>{escape(said)}</bdi>"
 
 
+def sentence(text: object) -> str:
+    """A sentence in HTML, cut where it goes on and on."""
+    return escape(short(text, LONGEST_SENTENCE)) if text else ""
+
+
 def known(value: object) -> bool:
-    """Whether a value is a finite number."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether a value is a number that one can reckon with."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < TOO_LARGE
 
 
 def finite(values: Iterable[object]) -> list[float]:
-    """The finite numbers among values."""
+    """The known numbers among values."""
     return [float(value) for value in values if known(value)]
 
 
@@ -55,16 +68,18 @@ def number(value: object, decimals: int | None = None, sign: bool = False) -> st
     """A number with a true minus sign; as many decimals as said, else three digits; a dash for what is none."""
     if not known(value):
         return DASH
-    size = abs(value)
-    if size >= 1e6 or (value and size < 1e-4 and decimals is None):
-        said = format(float(value), "+.2e" if sign else ".2e")
+    size, plus = abs(value), "+" if sign else ""
+    if size >= 1e9 or (value and size < 1e-4 and decimals is None):
+        said = f"{value:{plus}.2e}"
     elif decimals is None:
         digits = 0 if size >= 100 or value == int(value) else max(0, 2 - math.floor(math.log10(size)))
-        said = f"{value:{'+' if sign else ''}.{digits}f}"
+        said = f"{value:{plus},.{digits}f}"
+        said = said.rstrip("0").rstrip(".") if "." in said else said
     else:
-        said = f"{value:{'+' if sign else ''}.{decimals}f}"
-    said = said.removeprefix("-").removeprefix("+") if not float(said) else said
-    return said.replace("-", "−")
+        said = f"{value:{plus},.{decimals}f}"
+    if not any(digit in said for digit in "123456789"):
+        said = said.lstrip("+-")
+    return said.replace("-", "−").replace(",", THIN)
 
 
 def decimals_for(errors: Iterable[object], values: Iterable[object] = ()) -> int:
@@ -81,7 +96,7 @@ def decimals_for(errors: Iterable[object], values: Iterable[object] = ()) -> int
 
 def count(value: object) -> str:
     """A number of rows, its thousands apart."""
-    return f"{round(value):,}".replace(",", "\u202f") if known(value) else DASH
+    return f"{round(value):,}".replace(",", THIN) if known(value) else DASH
 
 
 def percent(share: object) -> str:
@@ -90,6 +105,8 @@ def percent(share: object) -> str:
         return DASH
     if 0 < abs(share) < 0.001:
         return "< 0.1 %" if share > 0 else "> −0.1 %"
+    if abs(share) >= 100:
+        return f"{number(100 * share)} %"
     return f"{100 * share:.{1 if abs(share) < 0.0995 and share else 0}f} %".replace("-", "−")
 
 

@@ -1,0 +1,156 @@
+"""A policy of a file, or of a column, on a log: estimates, certificates, diagnoses, and actions."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from drcrm.logs.policy_file import read_policy
+
+from .conftest import MAPPING, answer_of, decisions
+
+
+def test_on_the_log_it_was_learned_from_the_rows_held_out_judge_it(shop, tmp_path, run):
+    learned = answer_of(shop / "answer.json")
+    shutil.copy(shop / "log.csv", tmp_path / "renamed.csv")  # known by its digest, not by its name
+    for command in ("certify", "evaluate_policy"):
+        status, _, _ = run(command, shop / "policy.npz", tmp_path / "renamed.csv", "--json", tmp_path / "a.json")
+        found = answer_of(tmp_path / "a.json")
+        assert (status, found["choices"], found["log"]["rows"]) == (0, learned["choices"], 750)
+        [theirs], [ours] = found["candidates"], learned["candidates"]
+        assert theirs["certificate"] == pytest.approx(ours["certificate"])
+        assert theirs["difference"] == pytest.approx(ours["difference"])
+        assert theirs["estimates"]["dr"] == pytest.approx(ours["estimates"]["dr"])
+
+
+def test_on_another_log_all_rows_do_and_it_is_one_choice(shop, tmp_path, run):
+    _, said, _ = run("certify", shop / "policy.npz", shop / "later.parquet", "--json", tmp_path / "a.json")
+    found = answer_of(tmp_path / "a.json")
+    assert (found["choices"], found["log"]["rows"], found["judged_by"]) == (1, 2000, "all rows")
+    bound = -found["candidates"][0]["certificate"]["bound"]
+    assert f"With 95% confidence its reward is at least {bound:.4g} a row" in " ".join(said.split())
+    run("certify", shop / "policy.npz", shop / "later.parquet", "--confidence", "0.8", "--json", tmp_path / "a.json")
+    assert -answer_of(tmp_path / "a.json")["candidates"][0]["certificate"]["bound"] > bound
+
+
+def test_a_policy_that_is_a_column(tmp_path, run):
+    """That of π0 itself is level with π0; its cost is the logged mean."""
+    frame = decisions(1000)
+    frame.assign(mine=frame["p"]).to_csv(tmp_path / "log.csv", index=False)
+    given = ["evaluate_policy", "column:mine", tmp_path / "log.csv", "--json", tmp_path / "a.json"]
+    status, _, said = run(*given)
+    assert (status, said) == (1, "drcrm evaluate_policy: column:mine needs --config, the mapping of the log\n")
+    status, _, _ = run(*given, "--config", json.dumps(MAPPING))
+    found = answer_of(tmp_path / "a.json")
+    [candidate] = found["candidates"]
+    assert status == 0
+    assert candidate["estimates"]["ips"]["value"] == pytest.approx(-frame["click"].mean())
+    assert candidate["estimates"]["dr"] is None
+    assert candidate["difference"]["value"] == pytest.approx(0, abs=1e-12)
+    assert found["verdict"]["verdict"] == "not shown"
+
+
+def test_actions_come_under_their_own_names_with_the_propensity_they_were_drawn_with(shop, tmp_path, run):
+    status, _, said = run("predict", shop / "policy.npz", shop / "later.parquet", "--output", tmp_path / "out.csv")
+    assert (status, said) == (0, "")
+    found, stored = pd.read_csv(tmp_path / "out.csv"), read_policy(shop / "policy.npz")
+    probability = stored.policy.marginals(stored.encoding.contexts(decisions(2000, seed=1)))
+    place = [stored.encoding.names.index(each) for each in found["item"]]
+    np.testing.assert_allclose(found["propensity"], probability[np.arange(2000), place])
+    assert list(found.columns) == ["item", "propensity"]
+    run("predict", shop / "policy.npz", shop / "later.parquet", "--output", tmp_path / "greedy.parquet", "--greedy")
+    greedy = pd.read_parquet(tmp_path / "greedy.parquet")
+    assert (greedy["propensity"] == 1).all()
+    assert [stored.encoding.names.index(each) for each in greedy["item"]] == list(probability.argmax(axis=1))
+
+
+def test_the_seed_of_the_actions(shop, tmp_path, run):
+    drawn = []
+    for seed in ("0", "0", "1"):
+        given = ["predict", shop / "policy.npz", shop / "later.parquet", "--seed", seed]
+        run(*given, "--output", tmp_path / "out.csv")
+        drawn.append((tmp_path / "out.csv").read_bytes())
+    assert drawn[0] == drawn[1]
+
+
+def test_a_new_category_is_handled_and_said(shop, tmp_path, run):
+    frame = decisions(50).drop(columns=["item", "p", "click", "position"])
+    frame.loc[[3, 7], "city"] = "Chur"
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    status, _, said = run("predict", shop / "policy.npz", tmp_path / "new.csv", "--output", tmp_path / "out.csv")
+    assert status == 0
+    assert "in 2 rows, which the policy has not seen" in said
+    assert "city" in said
+    assert len(pd.read_csv(tmp_path / "out.csv")) == 50
+
+
+def test_a_diagnosis_needs_no_policy(shop, tmp_path, run):
+    status, said, _ = run("diagnose", shop / "log.csv", "--config", shop / "map.json", "--json", tmp_path / "a.json")
+    assert (status, said.split(".")[0]) == (0, "No fault found")
+    twice = decisions(500).assign(p=lambda frame: frame["p"] / 2)
+    twice.to_csv(tmp_path / "wrong.csv", index=False)
+    _, said, _ = run("diagnose", tmp_path / "wrong.csv", "--config", shop / "map.json")
+    assert "FAIL: propensity audit" in said
+
+
+BROKEN = {
+    "cut off": lambda content: content[: len(content) // 2],
+    "empty": lambda content: b"",
+    "text": lambda content: b"coef,1\n",
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_policy_is_one_line(what, shop, tmp_path, run):
+    path = tmp_path / "policy.npz"
+    path.write_bytes(BROKEN[what]((shop / "policy.npz").read_bytes()))
+    for command in (
+        ["certify", path, shop / "log.csv"],
+        ["predict", path, shop / "log.csv", "--output", tmp_path / "o.csv"],
+    ):
+        status, _, said = run(*command)
+        assert (status, len(said.splitlines())) == (1, 1)
+        assert "policy.npz" in said
+    assert not (tmp_path / "o.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": 99}, "the policy's file is of format 99, expected 1"),
+        ({"format": None}, "the policy's file is of format None"),
+        ({"encoding": {"of": "?"}}, "encoding is of '?'"),
+        ({"model": {"limits": [0]}}, "the cost model is cut off, or from another version"),
+    ],
+)
+def test_a_policy_of_another_version_is_one_line(change, said, shop, tmp_path, run):
+    with np.load(shop / "policy.npz") as archive:
+        arrays = dict(archive)
+    header = json.loads(str(arrays.pop("header"))) | change
+    np.savez(tmp_path / "policy.npz", header=np.array(json.dumps(header)), **arrays)
+    status, _, found = run("certify", tmp_path / "policy.npz", shop / "log.csv")
+    assert status == 1
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["certify", "none.npz", "log.csv"], "none.npz: no such file"),
+        (["learn", "log.csv", "--output", "p.npz", "--confidence", "0.3"], "expected a number above ½ and below 1"),
+        (["learn", "log.csv", "--output", "p.npz", "--seed", "-1"], "expected a whole number from 0"),
+        (["learn", "log.csv", "--output", "p.npz", "--config", "{"], "no JSON"),
+        (["learn", "log.csv", "--output", "p.npz", "--config", "none.yaml"], "none.yaml"),
+        (["diagnose", "none.csv", "--config", "{}"], "none.csv"),
+    ],
+)
+def test_wrong_arguments_are_one_line(arguments, said, tmp_path, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, _, found = run(*arguments)
+    assert status in (1, 2)
+    assert len(found.splitlines()) == 1
+    assert said in found
