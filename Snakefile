@@ -22,6 +22,7 @@ wildcard_constraints:
     lemma="|".join(sorted({each.lemma for each in LEMMA_FIGURES.values()})),
     shown="|".join(LEMMA_FIGURES),
     study="|".join(config["studies"]),
+    file="[^/]+",
     own="|".join(config["logs"]) or "(?!)",
     made="|".join([*config["experiments"], "theory", *(f"studies/{name}" for name in config["studies"])]),
 

@@ -1,10 +1,12 @@
 """One study beside the experiments, by hand or by a Snakemake rule: python studies NAME --option …
 
-A study of finished runs measures one at a time, then gathers the rows of all; one of samples makes its table at once:
+A study of finished runs measures one at a time, then gathers the rows of all; one of samples makes its table at once,
+and so does one of logs, of the files in a folder:
 
     python studies choices --run RUN --resources RESOURCES --dataset scene --seed 0 --options JSON --output ROWS
     python studies choices --rows ROWS … --output TABLE
     python studies coverage --options '{"repetitions": 2000}' --output TABLE
+    python studies obd --resources resources/studies/obd --options JSON --output TABLE
 
 RUN is the folder of a log with what was fitted to it (results/beyond/runs/scene/seed0/replay4), RESOURCES that of its
 data set (resources/scene). The options are those of config.yaml, with its entries of the algorithms that are read or
@@ -24,15 +26,16 @@ from drcrm.kernels import choose_kernels
 
 OF_RUNS = ("choices", "limits", "pessimism", "rounding", "small_logs", "support")
 OF_SAMPLES = ("coverage", "kinds", "policy_coverage", "sharp_coverage", "verdicts")
+OF_LOGS = ("obd",)
 
 
 def parser() -> argparse.ArgumentParser:
     from drcrm.pipeline.steps import json_object, whole
 
     made = argparse.ArgumentParser("studies", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("name", choices=OF_RUNS + OF_SAMPLES)
+    made.add_argument("name", choices=OF_RUNS + OF_SAMPLES + OF_LOGS)
     made.add_argument("--run", type=Path, help="folder of a log and its fits")
-    made.add_argument("--resources", type=Path, help="folder of its data set")
+    made.add_argument("--resources", type=Path, help="folder of its data set, or of a log's files")
     made.add_argument("--dataset", help="name of the data set")
     made.add_argument("--seed", type=whole(0), help="number of the run")
     made.add_argument("--rows", type=Path, nargs="+", metavar="CSV", help="of all runs, to be gathered")
@@ -60,8 +63,9 @@ def main(arguments: list[str]) -> None:
     if given.rows:
         write_text(given.output, gathered([path.read_text(encoding="utf-8") for path in given.rows]))
     else:
+        files = {"resources": given.resources} if given.resources else {}
         with atomic(given.output) as part:
-            study.table(**given.options).to_csv(part, index=False, float_format="%.6g")
+            study.table(**files, **given.options).to_csv(part, index=False, float_format="%.6g")
     print(study.summary(read_csv(given.output, [])))
 
 

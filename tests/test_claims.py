@@ -496,3 +496,89 @@ def test_small_and_noisy_logs():
     few = worse(of("kl_dro_dr"))
     assert set(few) == {("pendigits", 1, 300), ("pendigits", 4, 300), ("satimage", 4, 300), ("pendigits", 4, 1000)}
     assert said(page, "by # to # points") == [round(100 * end(few.values()), 1) for end in (min, max)]
+
+
+def in_percent(rows: pd.DataFrame, name: str) -> list[list[float]]:
+    """Values of a column with their intervals, in %."""
+    return (100 * rows[[name, f"{name}_low", f"{name}_high"]]).round(2).to_numpy().tolist()
+
+
+def test_what_the_samples_of_a_real_log_say():
+    page, found = "docs/open-bandit.md", pd.read_csv(ROOT / "docs/results/obd.csv")
+    own = found[found["learned"] == "bts"].set_index(["set", "policy"])
+    clicks = own["clicks"][[(of, policy) for of in ("men", "women") for policy in ("bts", "random")]]
+    assert said(page, "with # to # clicks each") == [clicks.min(), clicks.max()]
+    assert said(page, "On women both were clicked # times") == [*set(clicks["women"])]
+    men = in_percent(own.loc[[("men", "bts"), ("men", "random")]], "ips")
+    more = 100 * (own["ips"]["men", "bts"] - own["ips"]["men", "random"])
+    half = 50 * np.hypot(*(own["ips_high"] - own["ips_low"])[[("men", "bts"), ("men", "random")]])
+    both = r"On men `bts` was clicked # % \(# to #\), `random` # % \(# to #\): # points more \(# to #\)"
+    assert said(page, both) == [*men[0], *men[1], *(round(each, 2) for each in (more, more - half, more + half))]
+
+    learned = found[found["shown"].notna()]
+    verdicts = learned["verdict"].value_counts()
+    assert said(page, r"Of # policies, learned by # algorithms from each file, the rows held out show # to be") == [
+        len(learned),
+        learned["policy"].nunique(),
+        learned["shown"].astype(bool).sum(),
+    ]
+    assert said(page, "judge them: # not shown, # worse, and of # the log cannot say") == [
+        verdicts[name] for name in ("not shown", "worse", "the log cannot say")
+    ]
+
+
+def test_what_a_real_log_says_of_what_was_learned_from_the_other():
+    page, found = "docs/open-bandit.md", pd.read_csv(ROOT / "docs/results/obd.csv")
+    learned = found[found["shown"].notna()]
+    on_random, on_bts = learned.query("learned == 'bts'"), learned.query("learned == 'random'")
+    halves = 50 * (on_random["dr_high"] - on_random["dr_low"])
+    assert (on_random["more_low"] < 0).all()
+    assert said(page, "Intervals are ± # to # points wide, and rest on # to # clicks of equal weight") == [
+        *(round(end(halves), 2) for end in (min, max)),
+        *(round(end(on_random["clicks"]), 1) for end in (min, max)),
+    ]
+    below = on_random[on_random["more_high"] < 0]
+    assert list(zip(below["set"], below["policy"], strict=True)) == [("men", "snips")]
+    assert said(page, r"SNIPS on men, # \(# to #\). It is one of #, and rests on # clicks") == [
+        *in_percent(below, "more")[0],
+        len(on_random),
+        round(below["clicks"].item(), 1),
+    ]
+    men, women = (on_bts[on_bts["set"] == of] for of in ("men", "women"))
+    worse = men[men["verdict"] == "worse"]
+    less = -100 * worse["more"]
+    assert said(page, "On men # of # are worse than `bts`, by # to # points") == [
+        *(len(worse), len(men)),
+        *(round(end(less), 2) for end in (min, max)),
+    ]
+    assert set(women["verdict"]) == {"the log cannot say"}
+    assert said(page, "effective sizes are # to # of 10 000") == [
+        round(end(women["effective_size"]), 1) for end in (min, max)
+    ]
+    rows_needed = 10_000 * (np.array([halves.min(), halves.max()]) / 0.05) ** 2
+    [narrow], [wide] = said(page, "it would take some # 000 rows"), said(page, "judged on `random` # million")
+    assert narrow * 1e3 == pytest.approx(rows_needed[0], rel=0.05)
+    assert wide * 1e6 == pytest.approx(rows_needed[1], rel=0.05)
+    assert said(page, "of a learned policy, ± # points") == [round(halves.min(), 2)]
+
+
+def test_what_a_real_log_says_of_single_items_and_of_what_is_known():
+    page, found = "docs/open-bandit.md", pd.read_csv(ROOT / "docs/results/obd.csv")
+    best = found[found["policy"] == "best item"]
+    assert said(page, r"single item\*\* rests on # to # clicks") == [
+        round(end(best["clicks"]), 1) for end in (min, max)
+    ]
+    assert set(best["verdict"]) == {"the log cannot say"}
+    none = best[best["clicks"] == 0]
+    assert len(none)
+    assert (none["ips_high"] == none["ips_low"]).all()
+    rows = found.set_index(["set", "learned", "policy"])
+    known = [("men", "bts"), ("women", "bts"), ("men", "random")]
+    imitated = [in_percent(rows.loc[[(*key, "imitation")]], "dr")[0] for key in known]
+    first = (
+        r"# % \(# to #\) on men and # % \(# to #\) on women by rows of `random`, that of `random` to # % \(# to #\) on"
+    )
+    assert said(page, f"imitation of `bts` comes to {first}") == [each for of in imitated for each in of]
+    for (of, policy), (_, low, high) in zip(known, imitated, strict=True):
+        assert low <= 100 * rows["ips"][of, "bts", policy] <= high
+    assert said(page, "as bad, by # points") == [round(-100 * rows["more"]["men", "random", "imitation"], 2)]

@@ -23,6 +23,7 @@ COMMANDS = {
 STEPS = {
     "check": "check a configuration, and that it has an experiment",
     "fetch": "fetch a data set's files, check their content and store them as arrays",
+    "fetch_file": "fetch a file as it is, and check its digest",
     "split": "draw the contexts that train π0, and those held out",
     "log_crf": "train the logging policy π0 on its share of the contexts",
     "skyline": "train the skyline on full supervision",

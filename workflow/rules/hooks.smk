@@ -60,7 +60,9 @@ onsuccess:
             print(f"Tables and figures: results/{name}. Report: make report EXPERIMENT={name}{known}")
     for name in config["logs"]:
         if name in ended:
-            print(f"\n{Path(f'results/{name}/answer.txt').read_text(encoding='utf-8')}\nPage: results/{name}/report.html")
+            print(
+                f"\n{Path(f'results/{name}/answer.txt').read_text(encoding='utf-8')}\nPage: results/{name}/report.html"
+            )
 
 
 onerror:

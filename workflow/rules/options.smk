@@ -99,7 +99,14 @@ def study_rows(wildcards):
     return [f"results/studies/{wildcards.study}/{e}/{d}/seed{s}/replay{r}.csv" for e, d, r, s in runs]
 
 
+def study_files(wildcards):
+    """The files of a mirror that a study reads."""
+    return [f"resources/studies/{wildcards.study}/{name}" for name in lookups.study_files(config, wildcards.study)]
+
+
 def study_given(wildcards, input):
-    """What the table of a study is made of: the rows of runs, or its options."""
-    of_runs = "runs" in config["studies"][wildcards.study]
-    return ["--rows", *input.rows] if of_runs else ["--options", study_options(wildcards)]
+    """What the table of a study is made of: the rows of runs, or its options, and the folder of its files."""
+    if "runs" in config["studies"][wildcards.study]:
+        return ["--rows", *input.rows]
+    folder = ["--resources", os.path.dirname(input.files[0])] if input.files else []
+    return [*folder, "--options", study_options(wildcards)]

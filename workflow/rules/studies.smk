@@ -16,6 +16,27 @@ rule studies:
         expand("results/studies/{study}/provenance.json", study=config["studies"]),
 
 
+rule study_file:
+    input:
+        code("fetch_file"),
+    output:
+        "resources/studies/{study}/{file}",
+    log:
+        "resources/studies/{study}/logs/{file}.log",
+    benchmark:
+        "resources/studies/{study}/benchmarks/{file}.tsv"
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        digest=lambda wildcards: lookups.study_files(config, wildcards.study)[wildcards.file],
+        mirror=mirror,
+    message:
+        "fetch {wildcards.file} of {wildcards.study}"
+    shell:
+        "drcrm fetch_file {params.mirror:q} --folder {wildcards.study} --sha256 {params.digest} --output {output} 2> {log}"
+
+
 rule study_run:
     input:
         study_code,
@@ -50,6 +71,7 @@ rule study_table:
     input:
         study_code,
         rows=study_rows,
+        files=study_files,
     output:
         table="results/studies/{study}.csv",
         summary="results/studies/{study}.txt",

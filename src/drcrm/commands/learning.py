@@ -106,7 +106,7 @@ def _candidate(train: BanditLog, heldout: BanditLog, entry: Entry) -> Candidate:
     learned = learn(train, entry.algorithm, heldout)
     fits, bounds = learned.fits, learned.fits.scores[:, IMPROVEMENT]
     chosen = int(fits.chosen[IMPROVEMENT])
-    is_shown = bool(chosen >= 0 and fits.step[chosen] > 0)
+    is_shown = bool(chosen >= 0 and fits.step[chosen] > 0 and bounds[chosen] < 0)
     if not is_shown:  # what came nearest is judged, and π0 kept
         chosen = int(np.argmin(np.where((fits.step > 0) & np.isfinite(bounds), bounds, np.inf)))
     return Candidate(

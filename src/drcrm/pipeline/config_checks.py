@@ -125,6 +125,12 @@ def unfit_files(config: Mapping, _: Mapping, faults: Collection[Fault]) -> Itera
                 yield Fault(("datasets", name, part), str(error))
         if not {"train", "test"} & _faulty_keys(faults, "datasets", name):
             yield from _unknown(("datasets", name, "sha256"), dataset["sha256"], [file for _, file in files], "file")
+    for name, study in config["studies"].items():
+        for file in study.get("files", {}):
+            try:
+                check_file_name(file)
+            except InputError as error:
+                yield Fault(("studies", name, "files"), str(error))
 
 
 def unknown_names(config: Mapping, given: Mapping, _: Collection[Fault]) -> Iterator[Fault]:

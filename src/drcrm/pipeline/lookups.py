@@ -274,11 +274,16 @@ def _flags(options: Mapping[str, object]) -> list[str]:
 
 
 def study_options(config: Mapping, study: str) -> dict[str, object]:
-    """What a study is told: its options but its runs, with the entries of its algorithms but their looks."""
-    options = {key: value for key, value in config["studies"][study].items() if key != "runs"}
+    """What a study is told: its options but its runs and files, with the entries of its algorithms but their looks."""
+    options = {key: value for key, value in config["studies"][study].items() if key not in ("runs", "files")}
     entries = {name: config["algorithms"][name] for name in options.get("algorithms", [])}
     plain = {name: {key: each[key] for key in each if key not in LOOKS} for name, each in entries.items()}
     return options | ({"algorithms": plain} if plain else {})
+
+
+def study_files(config: Mapping, study: str) -> Mapping[str, str]:
+    """The digests of the files that a study reads, by their names in the mirror's folder of its name."""
+    return config["studies"][study].get("files", {})
 
 
 def study_runs(config: Mapping, study: str) -> list[tuple[str, str, int, int]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -15,6 +17,17 @@ LOOKS = {
     "doubly_robust_dro": Look("DoublyRobustDRO, not clipped", "#009E73", "P"),
 }
 SHIFT = 1.06  # by which algorithms stand beside each n
+SETS = {"men": "Men", "women": "Women"}
+LOGS = {"bts": "learned on bts, judged on random", "random": "learned on random, judged on bts"}
+BY_VERDICT = {
+    "own average": Look("their own average", "#000000", "s"),
+    "not shown": Look("not shown", "#0072B2", "o"),
+    "worse": Look("worse", "#D55E00", "v"),
+    "the log cannot say": Look("the log cannot say", "#999999", "D"),
+    "better": Look("better", "#009E73", "^"),
+    "the log is wrong": Look("the log is wrong", "#CC79A7", "X"),
+}
+MOST_CLICKED = 2.5  # %, where the axis ends
 
 
 def kinds(rows: pd.DataFrame) -> Figure:
@@ -41,4 +54,32 @@ def kinds(rows: pd.DataFrame) -> Figure:
     return figure
 
 
-FIGURES = {draw.__name__: draw for draw in (kinds,)}
+def obd(rows: pd.DataFrame) -> Figure:
+    """Click rates with intervals, those of policies that logged by their own average, else by dr: a panel per judge."""
+    figure = Figure(figsize=(WIDE, 5.4))
+    panels = figure.subplots(len(SETS), len(LOGS), sharex=True, sharey=True)
+    policies, drawn = list(dict.fromkeys(rows["policy"])), {}
+    rows = rows.assign(verdict=rows["verdict"].fillna("own average"))
+    for (of, learned), axes in zip(product(SETS, LOGS), panels.flat, strict=True):
+        part = rows[(rows["set"] == of) & (rows["learned"] == learned)]
+        axes.set_title(f"{SETS[of]}: {LOGS[learned]}")
+        own = 100 * part[part["policy"] == "bts"][["ips_low", "ips_high"]].to_numpy()[0]
+        axes.axvspan(*own, color="#000000", alpha=0.08, linewidth=0)
+        for verdict, look in BY_VERDICT.items():
+            if (found := part[part["verdict"] == verdict]).empty:
+                continue
+            by = "ips" if verdict == "own average" else "dr"
+            value, low, high = (100 * found[name] for name in (by, f"{by}_low", f"{by}_high"))
+            at, error = found["policy"].map(policies.index), [value - low, high - value]
+            style = {"color": look.colour, "marker": look.marker, "linestyle": ""}
+            drawn[look.label] = axes.errorbar(value, at, xerr=error, **style)
+    panels[0, 0].set_yticks(range(len(policies)), policies)
+    panels[0, 0].invert_yaxis()
+    panels[0, 0].set_xlim(0, MOST_CLICKED)
+    for axes in panels[-1]:
+        axes.set_xlabel("click rate, %")
+    figure.legend(drawn.values(), drawn.keys(), loc="outside lower center", ncols=len(drawn))
+    return figure
+
+
+FIGURES = {draw.__name__: draw for draw in (kinds, obd)}
