@@ -1026,7 +1026,7 @@ class TestBadArguments:
         error = fails(capsys, tmp_path / "logging.npz", "log_crf", *contexts, f"--logging-c={value}")
         assert error == f"drcrm log_crf: argument --logging-c: {value} is not a finite number above 0"
 
-    @pytest.mark.parametrize(("arguments", "message"), [([], "required: STEP"), (["fiit"], "invalid choice: 'fiit'")])
+    @pytest.mark.parametrize(("arguments", "message"), [([], "required: NAME"), (["fiit"], "invalid choice: 'fiit'")])
     def test_of_no_step(self, capsys, arguments, message):
         assert run(*arguments) == 2
         error = capsys.readouterr().err
