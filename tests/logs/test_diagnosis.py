@@ -388,3 +388,41 @@ def test_right_propensities_are_not_accused_where_no_model_follows_them():
             Y = np.argmax(np.cumsum(mean, axis=1) > rng.random(1000)[:, None], axis=1)
             log = BanditLog(X, Y, mean[np.arange(1000), Y], -rng.random(1000), n_actions=5)
             assert set(diagnose(log).failed) <= ({"exploration"} if name == "greedy" else set()), name
+
+
+def turned(n: int, seed: int) -> BanditLog:
+    """Clicks that are of the best action in the first half of the rows, and of the worst in the last."""
+    log = drawn(n, seed=seed)
+    clicked = np.random.default_rng(seed + 100).random(n) < 0.2 + 0.6 * (
+        np.where(np.arange(n) < n / 2, np.argmax(log.X @ THETA, axis=1), np.argmin(log.X @ THETA, axis=1)) == log.Y
+    )
+    return log.with_cost(-clicked.astype(float))
+
+
+def test_a_gain_that_turns_into_a_loss_is_named_and_fails():
+    [found] = [each for each in diagnose(turned(6000, 1), BEST).diagnostics if each.name == "drift of the gain"]
+    assert found.level == "fail"
+    assert "what it gains drifts" in found.sentence
+    levels = [
+        [each.level for each in diagnose(drawn(2000, seed=seed), BEST).diagnostics if each.name == "drift of the gain"]
+        for seed in range(5)
+    ]
+    assert levels == [["good"]] * 5
+
+
+def test_the_drift_of_the_gain_is_the_difference_of_the_halves():
+    """The unweighted mean of w (c − v) / w̄ + v − c in each half, v the self-normalised estimate."""
+    log = drawn(500)
+    weight = np.exp(BEST.log_prob(log.X, log.Y)) / log.propensity
+    ratio = weight @ log.cost / weight.sum()
+    gain = ratio + weight * (log.cost - ratio) / weight.mean() - log.cost
+    [found] = [each for each in diagnose(log, BEST).diagnostics if each.name == "drift of the gain"]
+    assert found.value == pytest.approx(gain[250:].mean() - gain[:250].mean())
+
+
+def test_a_claim_by_imitated_propensities_carries_its_condition():
+    diagnosis = diagnose(LOG, BEST, cost_model=MODEL, imitated=True)
+    comparison = compared(BEST, LOG, cost_model=MODEL)
+    said = verdict(comparison, diagnosis)
+    assert (said.verdict, said.sentence.endswith("which could not be tested.")) == ("better", True)
+    assert "could not be tested" not in verdict(comparison, diagnose(LOG, BEST, cost_model=MODEL)).sentence

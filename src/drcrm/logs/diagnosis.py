@@ -16,7 +16,7 @@ from ..core.validation import as_float
 from ..errors import InputError
 from .audit import audit, cross_fitted
 from .diagnostic import Diagnostic, plain
-from .rows import costs_explained, drifts, explored, repeated_rows
+from .rows import costs_explained, drifts, explored, gain_drift, repeated_rows
 from .weighing import Weighed, tables, weighed
 
 MOST_SLICES = 50  # in a table: those with the most rows
@@ -113,6 +113,7 @@ def diagnose(
     with warnings.catch_warnings(action="ignore"):  # what they say is said here
         each = _weighed(log, policy, logging_policy, modelled)
         of_policy, by_slice = weighed(each, units), _by_slice(each, slices, units)
+        found.append(gain_drift(log, each.weight, units))
     if by_slice:
         of_policy.append(_overlap_by_slice(by_slice))
     found = (found[0], *of_policy, *(each for each in found[1:] if each))

@@ -96,18 +96,41 @@ def drifts(log: BanditLog, names=None, units=None) -> list[Diagnostic]:
 
 
 def _cost_drift(log, last, units) -> Diagnostic:
-    first_n, last_n = log.count @ ~last, log.count @ last
-    first, then = log.count @ (log.cost * ~last) / first_n, log.count @ (log.cost * last) / last_n
-    terms = np.where(last, (log.cost - then) * log.size / last_n, -(log.cost - first) * log.size / first_n)
-    moved = float(then - first)
-    found = measured(moved, terms, log, units, 0.95)
-    error = found["standard_error"]
-    is_moved = bool(abs(moved) > ndtri(1 - LEVEL / 2) * error)
+    moved, ends, is_moved, (first, then) = _moved(log.cost, log, last, units)
     said = f"the mean cost is {first:.4g} in the first half of the rows and {then:.4g} in the last"
     said += ": it drifts, and the estimate is of the rows logged, not of those to come" if is_moved else ""
     level = level_of(False, is_moved)
-    ends = found["low"], found["high"]
     return Diagnostic("drift of costs", moved, *ends, "no change beyond chance", level, said, "Welch 1947")
+
+
+def gain_drift(log: BanditLog, weight: np.ndarray, units=None) -> Diagnostic | None:
+    """Return whether what a policy gains, self-normalised, differs between the first and the last half of the rows.
+
+    It fails where the policy gains nothing in the last half.
+    """
+    total = log.count @ weight
+    if log.size < LEAST_ROWS or len(log.Y) < LEAST_ROWS or not 0 < total < np.inf:
+        return None
+    ratio = log.count @ (weight * log.cost) / total
+    terms = ratio + weight * (log.cost - ratio) * log.size / total - log.cost
+    last = np.arange(len(log.Y)) >= len(log.Y) // 2
+    moved, ends, is_moved, (first, then) = _moved(terms, log, last, units)
+    said = f"the policy costs {first:+.4g} beside what logged in the first half of the rows, {then:+.4g} in the last"
+    said += ": what it gains drifts" if is_moved else ""
+    level = level_of(is_moved and then >= 0 > first, is_moved)
+    threshold = "no change beyond chance; fails where nothing is gained at last"
+    return Diagnostic("drift of the gain", moved, *ends, threshold, level, said, "Welch 1947")
+
+
+def _moved(values: np.ndarray, log: BanditLog, last: np.ndarray, units) -> tuple:
+    """By how much the mean of values differs between two parts, its interval, whether by chance, and both means."""
+    first_n, last_n = log.count @ ~last, log.count @ last
+    first, then = log.count @ (values * ~last) / first_n, log.count @ (values * last) / last_n
+    terms = np.where(last, (values - then) * log.size / last_n, -(values - first) * log.size / first_n)
+    moved = float(then - first)
+    found = measured(moved, terms, log, units, 0.95)
+    is_moved = bool(abs(moved) > ndtri(1 - LEVEL / 2) * found["standard_error"])
+    return moved, (found["low"], found["high"]), is_moved, (first, then)
 
 
 def _action_drift(log, last, names) -> Diagnostic | None:

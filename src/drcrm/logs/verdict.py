@@ -24,6 +24,7 @@ MOST_ROWS = 1e12  # that are worth naming
 NAMED = 3  # actions to explore, at most
 ROUNDING = 1e-9  # of the largest cost
 CHANCE = "Leave some decisions to chance, 5% say, and log the propensities that they had."
+UNTESTED = " That is so if the propensities are right, which could not be tested."
 RARE = 1e-3  # of the policy's choices, below which no action is named
 
 
@@ -177,10 +178,11 @@ def verdict(
         why = failed[0].sentence if failed else comparison.refused
         return Verdict("the log cannot say", f"What {label} is worth is open: {why}.", _to_explore(diagnosis))
     rounding = ROUNDING * max(map(abs, comparison.certificate.costs))
+    condition = UNTESTED if any(each.name == "propensity audit" for each in diagnosis.diagnostics) else ""
     if comparison.certificate.bound < -rounding:
-        return Verdict("better", said.better(), _cautions(diagnosis))
+        return Verdict("better", said.better() + condition, _cautions(diagnosis))
     if comparison.least > rounding:
-        return Verdict("worse", said.worse(), _cautions(diagnosis))
+        return Verdict("worse", said.worse() + condition, _cautions(diagnosis))
     return Verdict("not shown", said.not_shown(), [*_rows_needed(comparison, diagnosis.rows), *_cautions(diagnosis)])
 
 
@@ -262,6 +264,7 @@ def _to_repair(wrong: list[Diagnostic]) -> list[str]:
     return [
         "Correct the propensities: they are the probabilities, when it was drawn, of the action that was logged, in "
         "its own row.",
+        "Or leave them out: without propensities, propensity_model: softmax imitates them.",
         *(f"{capital(each.name)}: {each.sentence}." for each in wrong[1:]),
     ]
 
