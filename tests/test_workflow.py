@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 import yaml
 from scipy import stats
+from shop import MAPPING, decisions
 from workflows import (
     PROJECT,
     TOY,
@@ -688,3 +689,26 @@ def test_report_is_one_page_with_tables_and_figures(finished, config, tmp_path_f
     assert "PYTHONPATH" not in page
     assert "Post-decision surprise on toy: the held-out score (SNIPS, IPS) by which a policy was chosen" in text
     assert "Expected Hamming loss on toy against the replay count" in text
+
+
+@pytest.mark.slow
+def test_a_log_of_ones_own_is_a_target(tmp_path):
+    """The same policy and answer as by hand; nothing runs again, but where the mapping or the log changes."""
+    decisions(3000).to_csv(tmp_path / "log.csv", index=False)
+    entry = {"estimator": "KLDRO", "parameter": "radius", "grid": [0.01]}
+    own = {"path": "log.csv", **MAPPING, "algorithm": "mine"}
+    config = {"logs": {"shop": own}, "algorithms": {"mine": {**entry, "options": {"estimate": "dr", "start": "model"}}}}
+    output = snakemake(tmp_path, write_config(tmp_path, config), "shop")
+    assert "Page: results/shop/report.html" in output
+    answer = json.loads((tmp_path / "results/shop/answer.json").read_text())
+    assert [each["name"] for each in answer["candidates"]] == ["mine"]
+    assert answer["verdict"]["verdict"] == "better"
+    assert "<title>" in (tmp_path / "results/shop/report.html").read_text()
+    assert "Nothing to be done" in snakemake(tmp_path, write_config(tmp_path, config), "shop")
+    own["split"] = "last 30 %"
+    assert jobs(snakemake(tmp_path, write_config(tmp_path, config), "shop", "--dry-run"))["learn"] == 1
+    own["reward"] = "clicks"
+    output = snakemake(tmp_path, write_config(tmp_path, config), "shop", fails=True)
+    assert "drcrm learn: " in output
+    assert "'clicks'" in output
+    assert not (tmp_path / "results/shop/policy.npz").exists()

@@ -8,10 +8,11 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from shop import MAPPING, decisions
 
 from drcrm.logs.policy_file import read_policy
 
-from .conftest import MAPPING, answer_of, decisions
+from .conftest import answer_of
 
 
 def test_on_the_log_it_was_learned_from_the_rows_held_out_judge_it(shop, tmp_path, run):

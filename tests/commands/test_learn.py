@@ -12,6 +12,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from shop import CITIES, MAPPING, NAMES, decisions
 
 from drcrm import off_policy_value, read_log
 from drcrm.certificates import policy_certificate
@@ -21,7 +22,7 @@ from drcrm.logs.policy_file import read_policy
 from drcrm.logs.readers import read_records
 from drcrm.logs.split import held_out
 
-from .conftest import CITIES, MAPPING, NAMES, answer_of, decisions
+from .conftest import answer_of
 
 
 def test_a_better_policy_is_found_and_said(shop):

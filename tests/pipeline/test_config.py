@@ -867,3 +867,27 @@ class TestText:
         before = deepcopy(config)
         complete(config, SCHEMA)
         assert config == before
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"cost": "c"}, "logs.shop: "),
+        ({"action": 3}, "logs.shop: action is 3"),
+        ({"path": 3}, "logs.shop.path: "),
+        ({"featurs": {}}, "logs.shop: "),
+    ],
+)
+def test_a_log_whose_mapping_is_none(change, said):
+    own = {"path": "log.csv", "action": "a", "propensity": "p", "reward": "r", "features": {"numeric": ["x"]}}
+    assert complete(changed("logs", {"shop": own}), SCHEMA)["logs"] == {"shop": own}
+    with pytest.raises(InputError, match=re.escape(said)):
+        complete(changed("logs", {"shop": own | change}), SCHEMA)
+
+
+def test_a_log_needs_a_name_of_its_own():
+    own = {"path": "log.csv"}
+    with pytest.raises(InputError, match=r"logs\.demo: there is an experiment of this name"):
+        complete(changed("logs", {"demo": own}), SCHEMA)
+    with pytest.raises(InputError, match=r"logs: 'learn'|logs\.learn|learn"):
+        complete(changed("logs", {"learn": own}), SCHEMA)
