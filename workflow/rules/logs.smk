@@ -2,12 +2,6 @@
 
 OWN = "results/{own}"
 
-
-def log_files(name):
-    """What is made of a log."""
-    return [f"results/{name}/{each}" for each in ("policy.npz", "answer.json", "report.html")]
-
-
 for own in config["logs"]:
 
     rule:

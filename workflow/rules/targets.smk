@@ -23,3 +23,8 @@ def targets(name):
 def figure_title(name):
     """The title of a figure in a report, which lists titles by the alphabet: with its number in our order."""
     return f"{list(FIGURE_TITLES).index(name) + 1} {FIGURE_TITLES[name]}"
+
+
+def log_files(name):
+    """What is made of a log of one's own."""
+    return [f"results/{name}/{each}" for each in ("policy.npz", "answer.json", "report.html")]
