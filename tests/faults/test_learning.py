@@ -1,0 +1,51 @@
+"""What becomes of ``drcrm learn`` where a disk is full, or it is killed: a policy that is whole, or none."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from shop import MAPPING, decisions
+
+from faults.test_disks import mounted
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("log")
+    decisions(800).to_csv(folder / "log.csv", index=False)
+    return folder / "log.csv"
+
+
+def command(log, folder) -> list[str]:
+    asked = ["--output", folder / "policy.npz", "--json", folder / "answer.json", "--report", folder / "report.html"]
+    return [sys.executable, "-m", "drcrm", "learn", str(log), "--config", json.dumps(MAPPING), *map(str, asked)]
+
+
+def test_a_full_disk(log, tmp_path):
+    (folder := tmp_path / "full").mkdir()
+    with mounted(folder, "-t", "tmpfs", "-o", "size=64k", "tmpfs"):
+        (folder / "ballast").write_bytes(b"0" * 60_000)
+        done = subprocess.run(command(log, folder), capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert done.stderr.startswith("drcrm learn: [Errno 28] No space left on device")
+        assert done.stderr.count("\n") == 1
+        assert [path.name for path in folder.iterdir()] == ["ballast"]
+
+
+@pytest.mark.parametrize("seconds", [0.5, 2, 3, 3.5, 4])
+def test_a_killed_learn(log, tmp_path, seconds):
+    """Whenever it is killed, what has its name is whole; run again, it leaves the files and nothing else."""
+    learning = subprocess.Popen(command(log, tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(seconds)
+    learning.kill()
+    learning.wait()
+    found = {path.name for path in tmp_path.iterdir() if not path.name.startswith(".part-")}
+    assert found <= {"policy.npz", "answer.json", "report.html"}
+    if "answer.json" in found:
+        assert json.loads((tmp_path / "answer.json").read_text())["command"] == "learn"
+    subprocess.run(command(log, tmp_path), check=True, stdout=subprocess.DEVNULL)
+    assert {path.name for path in tmp_path.iterdir()} == {"policy.npz", "answer.json", "report.html"}
