@@ -10,6 +10,7 @@ none is shown to be better, the policy that is written is an imitation of the on
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +18,10 @@ from threadpoolctl import threadpool_limits
 
 from ..core.policies import policy_of
 from ..errors import InputError
+from ..logs.diagnosis import Diagnosis
 from ..logs.policy_file import StoredPolicy, write_policy
 from ..logs.split import held_out
-from ..logs.verdict import verdict
+from ..logs.verdict import Comparison, Verdict, verdict
 from ..version import __version__
 from .answers import Judged, answer, diagnosed, give, logging_dict
 from .arguments import add_answers, add_log, add_seed
@@ -54,8 +56,9 @@ def run(options: argparse.Namespace) -> None:
         entries = entries_of(mapping.algorithm, train.log.n_contexts)
         found = candidates(train.log, heldout.log, entries, tell)
         tell("judging")
-        stored, said = _judged(whole, train, heldout, found, options)
-    write_policy(options.output, stored)
+        judged = _judged(whole, train, heldout, found, options.confidence)
+        said = _answer(judged, options)
+    write_policy(options.output, _stored(judged, options))
     tell.done()
     give(said, options.json, options.report)
 
@@ -67,62 +70,87 @@ def _require_a_choice(whole: Opened) -> None:
         raise InputError(f"{whole.path}: every row has the action {names[0]!r}: the log cannot say what others cost")
 
 
-def _judged(
-    whole: Opened, train: Opened, heldout: Opened, found: list[Candidate], options
-) -> tuple[StoredPolicy, dict]:
-    """The policy to keep, and the answer."""
-    choices, best, confidence = sum(each.tried for each in found), best_of(found), options.confidence
-    judged = {each.entry.name: _as_judged(each, chosen=each is best) for each in found}
-    diagnosis = diagnosed(heldout, judged[best.entry.name])
-    units, reward = diagnosis.units, whole.records.reward
-    compared = {name: each.compared(heldout, "dr", choices, confidence, units) for name, each in judged.items()}
-    concluded = verdict(
-        compared[best.entry.name],
-        diagnosis,
-        label=best.entry.label,
-        reward=reward,
-    )
-    is_kept = concluded.verdict == BETTER
+@dataclass(frozen=True)
+class Found:
+    """What was learned: rows and their parts, what each algorithm chose, the best of them, and the verdict on it."""
+
+    whole: Opened
+    train: Opened
+    heldout: Opened
+    candidates: list[Candidate]
+    best: Candidate
+    compared: list[Comparison]
+    diagnosis: Diagnosis
+    verdict: Verdict
+
+    @property
+    def choices(self) -> int:
+        return sum(each.tried for each in self.candidates)
+
+    @property
+    def is_better(self) -> bool:
+        return self.verdict.verdict == BETTER
+
+    @property
+    def kept(self) -> str:
+        return self.best.entry.name if self.is_better else "logging"
+
+
+def _judged(whole: Opened, train: Opened, heldout: Opened, found: list[Candidate], confidence: float) -> Found:
+    best, choices = best_of(found), sum(each.tried for each in found)
+    diagnosis = diagnosed(heldout, _as_judged(best))
+    compared = [_as_judged(each).compared(heldout, "dr", choices, confidence, diagnosis.units) for each in found]
+    said = verdict(compared[found.index(best)], diagnosis, label=best.entry.label, reward=whole.records.reward)
+    return Found(whole, train, heldout, found, best, compared, diagnosis, said)
+
+
+def _answer(found: Found, options: argparse.Namespace) -> dict:
+    """The answer; where the old policy stays, it is the one that was chosen."""
+    part, units, confidence = found.heldout, found.diagnosis.units, options.confidence
+    logging = logging_dict(part, confidence, units)
+    shown = [
+        _as_judged(each).as_dict(part, compared, confidence, units) | {"chosen": found.is_better and each is found.best}
+        for each, compared in zip(found.candidates, found.compared, strict=True)
+    ]
+    stays = {"name": "logging", "label": "The old policy", "estimates": {"ips": logging}, "is_logging": True}
     said = answer(
         "learn",
-        whole,
+        found.whole,
         confidence=confidence,
-        choices=choices,
-        logging=logging_dict(heldout, confidence, units),
-        candidates=[each.as_dict(heldout, compared[name], confidence, units) for name, each in judged.items()],
-        **diagnosis.as_dict(),
-        verdict=concluded.as_dict(),
-        kept=best.entry.name if is_kept else "logging",
-        made={"mapping": whole.records.mapping.as_dict(), "seed": options.seed, "policy": options.output.name},
+        choices=found.choices,
+        logging=logging,
+        candidates=shown if found.is_better else [{**stays, "chosen": True}, *shown],
+        **found.diagnosis.as_dict(),
+        verdict=found.verdict.as_dict(),
+        kept=found.kept,
+        made={"mapping": found.whole.records.mapping.as_dict(), "seed": options.seed, "policy": options.output.name},
     )
-    said["log"] |= {
-        "training": train.records.size,
-        "heldout": heldout.records.size,
-        "split": whole.records.mapping.split,
-    }
+    sizes = {"training": found.train.records.size, "heldout": part.records.size}
+    said["log"] |= {**sizes, "split": found.whole.records.mapping.split}
+    return said
+
+
+def _stored(found: Found, options: argparse.Namespace) -> StoredPolicy:
+    """The best candidate where it is better, else the imitation of π0 that it began from."""
+    best, policy = found.best, found.best.policy
+    if not found.is_better:
+        policy = policy_of(found.train.log.actions, best.model.logging_policy.coef, features=policy.features)
     header = {
         "version": __version__,
-        "mapping": whole.records.mapping.as_dict(),
-        "algorithm": {"name": best.entry.name, "label": best.entry.label, **judged[best.entry.name].chosen},
-        "digest": whole.digest,
+        "mapping": found.whole.records.mapping.as_dict(),
+        "algorithm": {"name": best.entry.name, "label": best.entry.label, **_as_judged(best).chosen},
+        "digest": found.whole.digest,
         "seed": options.seed,
-        "choices": choices,
-        "confidence": confidence,
-        "verdict": concluded.as_dict(),
-        "kept": said["kept"],
+        "choices": found.choices,
+        "confidence": options.confidence,
+        "verdict": found.verdict.as_dict(),
+        "kept": found.kept,
     }
-    return StoredPolicy(_kept(best, train, is_kept), whole.log.encoding, best.model, header), said
+    return StoredPolicy(policy, found.whole.log.encoding, best.model, header)
 
 
-def _as_judged(each: Candidate, chosen: bool) -> Judged:
+def _as_judged(each: Candidate) -> Judged:
     """A candidate as it is judged; a fit without hyper-parameter has none to tell."""
     value = {} if np.isnan(each.value) else {"parameter": each.entry.algorithm.parameter, "value": each.value}
-    known = {**value, "ridge": each.ridge, "step": each.step, "chosen": chosen}
+    known = {**value, "ridge": each.ridge, "step": each.step}
     return Judged(each.entry.name, each.entry.label, each.policy, each.model, each.clip, known)
-
-
-def _kept(best: Candidate, train: Opened, is_better: bool):
-    """The best candidate where it is better, else the imitation of π0 that it began from."""
-    if is_better:
-        return best.policy
-    return policy_of(train.log.actions, best.model.logging_policy.coef, features=best.policy.features)
