@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from shop import MAPPING, decisions
 
+from drcrm.commands.judging import OTHER
 from drcrm.logs.policy_file import read_policy
 
 from .conftest import answer_of
@@ -31,9 +32,9 @@ def test_on_the_log_it_was_learned_from_the_rows_held_out_judge_it(shop, tmp_pat
 def test_on_another_log_all_rows_do_and_it_is_one_choice(shop, tmp_path, run):
     _, said, _ = run("certify", shop / "policy.npz", shop / "later.parquet", "--json", tmp_path / "a.json")
     found = answer_of(tmp_path / "a.json")
-    assert (found["choices"], found["log"]["rows"], found["judged_by"]) == (1, 2000, "all rows")
+    assert (found["choices"], found["log"]["rows"], found["judged_by"]) == (1, 2000, OTHER)
     bound = -found["candidates"][0]["certificate"]["bound"]
-    assert f"With 95% confidence its reward is at least {bound:.4g} a row" in " ".join(said.split())
+    assert f"With 95% confidence each, its reward is at least {bound:.4g} a row" in " ".join(said.split())
     run("certify", shop / "policy.npz", shop / "later.parquet", "--confidence", "0.8", "--json", tmp_path / "a.json")
     assert -answer_of(tmp_path / "a.json")["candidates"][0]["certificate"]["bound"] > bound
 
@@ -173,3 +174,34 @@ def test_a_share_of_the_actions_is_left_to_chance(how, shop, tmp_path, run):
     assert taken.mean() == pytest.approx(0.8, abs=4 * np.sqrt(0.16 / len(taken)))
     assert (1 / found["propensity"]).mean() == pytest.approx(3, rel=0.15)
     assert run(*given, "--explore", "1.5")[0] == 2
+
+
+def test_the_rows_that_judge_are_those_held_out_whatever_the_mapping_says(shop, run):
+    """Another split of the log that the policy was learned from would have it judged by rows it was learned from."""
+    for change, said in (({"split": "last 25 %"}, "split is 'last 25 %'"), ({"group": "city"}, "'group 25 %'")):
+        given = ["certify", shop / "policy.npz", shop / "log.csv", "--config", json.dumps(MAPPING | change)]
+        status, _, found = run(*given)
+        assert (status, len(found.splitlines())) == (1, 1)
+        assert said in found
+    assert run("certify", shop / "policy.npz", shop / "log.csv", "--config", json.dumps(MAPPING))[0] == 0
+
+
+def test_no_certificate_where_a_check_fails(shop, tmp_path, run):
+    decisions(600).assign(p=lambda frame: frame["p"] / 2).to_csv(tmp_path / "wrong.csv", index=False)
+    _, said, _ = run("certify", shop / "policy.npz", tmp_path / "wrong.csv")
+    assert said.startswith("The log is wrong")
+    decisions(8).to_csv(tmp_path / "few.csv", index=False)
+    _, said, _ = run("certify", shop / "policy.npz", tmp_path / "few.csv")
+    assert said.startswith("The log cannot say")
+
+
+def test_certify_and_evaluate_give_one_bound_where_rows_are_told_twice(shop, tmp_path, run):
+    frame = decisions(400, seed=5)
+    pd.concat([frame] * 3).to_csv(tmp_path / "copies.csv", index=False)
+    frame.to_csv(tmp_path / "once.csv", index=False)
+    bounds = []
+    for command, log in (("certify", "copies"), ("evaluate_policy", "copies"), ("certify", "once")):
+        run(command, shop / "policy.npz", tmp_path / f"{log}.csv", "--json", tmp_path / "a.json")
+        [candidate] = answer_of(tmp_path / "a.json")["candidates"]
+        bounds.append(candidate["difference"]["bound"])
+    assert bounds == pytest.approx([bounds[0]] * 3)

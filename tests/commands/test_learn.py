@@ -217,3 +217,18 @@ def test_a_killed_learn_leaves_no_half_of_a_policy(shop, tmp_path):
     learning.send_signal(signal.SIGKILL)
     learning.communicate()
     assert os.listdir(tmp_path) == []
+
+
+def test_copies_of_a_row_are_on_one_side_of_the_split(tmp_path, run):
+    """Clicks of nothing, each row eight times: with copies on both sides the log would vouch for its own noise."""
+    for seed in range(3):
+        frame = decisions(250, seed=seed)
+        frame["click"] = np.random.default_rng(seed).integers(0, 2, 250)
+        frame["p"] = 1 / 3
+        frame["item"] = NAMES[np.random.default_rng(seed + 9).integers(0, 3, 250)]
+        pd.concat([frame] * 8).sample(frac=1, random_state=0).to_csv(tmp_path / "log.csv", index=False)
+        given = ["learn", tmp_path / "log.csv", "--config", json.dumps(MAPPING), "--output", tmp_path / "p.npz"]
+        run(*given, "--json", tmp_path / "a.json")
+        found = answer_of(tmp_path / "a.json")
+        assert found["verdict"]["verdict"] != "better"
+        assert found["log"]["heldout"] % 8 == 0

@@ -180,7 +180,9 @@ def test_rows_needed_are_those_after_which_it_is_shown():
     log, nearby = changed(LOG, slice(0, 300)), SoftmaxPolicy(0.4 * np.roll(THETA, 1, axis=1) + 0.1 * THETA)
     found, _, comparison = judged(nearby, log)
     assert found.verdict == "not shown"
-    needed, times = re.match(r"About ([\d ]+) rows like these, ([\d.]+) times as many", found.changes[0]).groups()
+    needed, times = re.search(
+        r"estimated, ([\d ]+) rows to judge by, ([\d.]+) times as many", found.changes[0]
+    ).groups()
     needed = int(needed.replace(" ", ""))
     t = 1.649966
     exact = 300 * (t * comparison.difference.standard_error / comparison.difference) ** 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,22 +12,10 @@ import numpy as np
 from ..core.evaluation import off_policy_value
 from ..files import write_json, write_text
 from ..logs.diagnosis import Diagnosis, diagnose
-from ..logs.diagnostic import Diagnostic
 from ..logs.verdict import Comparison, compared, estimates
 from ..report.log_page import page, text
 from ..version import __version__
 from .opening import Opened
-
-WEIGHTED = Diagnostic(
-    name="weighted rows",
-    value=None,
-    low=None,
-    high=None,
-    threshold="pdrop is the same in all rows",
-    level="caution",
-    sentence="pdrop differs between rows, which count as often as others were dropped: intervals are too narrow",
-    source="this project",
-)
 
 
 @dataclass(frozen=True)
@@ -74,17 +62,15 @@ def logging_dict(part: Opened, confidence: float, units) -> dict:
 def diagnosed(part: Opened, judged: Judged | None = None) -> Diagnosis:
     """Return what rows can say of a policy, or of the log alone."""
     known = {} if judged is None else {"policy": judged.policy, "cost_model": judged.model}
-    found = diagnose(
+    return diagnose(
         part.log,
         **known,
         slices=part.records.slices,
-        groups=part.records.groups,
+        groups=part.units,
         imitated=part.log.imitated_propensities,
         names=part.log.encoding.names,
         rows=part.records.rows,
     )
-    weighted = () if part.records.count is None else (WEIGHTED,)
-    return replace(found, diagnostics=(*found.diagnostics, *weighted))
 
 
 def described(opened: Opened) -> dict:

@@ -3,16 +3,17 @@
 Reads   POLICY, LOG, --config: as evaluate_policy does.
 Writes  --report: the page, HTML; --json: the answer.
 
-On the log that the policy was learned from, the rows held out certify it, at level δ/K of K choices; on another log all
-rows, at level δ.
+Where a check fails, it says so in place of a certificate. On the log that the policy was learned from, the rows held
+out certify it, at level δ/K of K choices; on another log all rows, at level δ.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from ..logs.verdict import Comparison
-from .answers import answer, give, logging_dict
+from ..logs.diagnostic import capital
+from ..logs.verdict import REFUSED, Comparison, Verdict, untested, verdict
+from .answers import answer, diagnosed, give, logging_dict
 from .arguments import add_answers, add_policy
 from .judging import case
 from .progress import Progress
@@ -30,15 +31,21 @@ def run(options: argparse.Namespace) -> None:
     tell("certifying")
     part, confidence = found.part, options.confidence
     estimate = options.estimate or ("snips" if found.judged.model is None else "dr")
-    comparison = found.judged.compared(part, estimate, found.choices, confidence, part.records.groups)
+    diagnosis = diagnosed(part, found.judged)
+    comparison = found.judged.compared(part, estimate, found.choices, confidence, diagnosis.units)
+    concluded = verdict(comparison, diagnosis, label=found.judged.label, reward=part.records.reward)
+    if concluded.verdict not in REFUSED:
+        said = _said(comparison, confidence, part.records.reward) + untested(diagnosis)
+        concluded = Verdict("certified", said, [*concluded.changes, f"{capital(found.said)}."])
     said = answer(
         "certify",
         part,
         confidence=confidence,
         choices=found.choices,
-        logging=logging_dict(part, confidence, part.records.groups),
-        candidates=[found.judged.as_dict(part, comparison, confidence, part.records.groups) | {"chosen": True}],
-        verdict={"verdict": "certified", "sentence": _said(comparison, confidence, part.records.reward), "changes": []},
+        logging=logging_dict(part, confidence, diagnosis.units),
+        candidates=[found.judged.as_dict(part, comparison, confidence, diagnosis.units) | {"chosen": True}],
+        **diagnosis.as_dict(),
+        verdict=concluded.as_dict(),
         judged_by=found.said,
     )
     tell.done()
@@ -47,10 +54,6 @@ def run(options: argparse.Namespace) -> None:
 
 def _said(comparison: Comparison, confidence: float, reward: bool) -> str:
     """The certificates in a sentence."""
-    if comparison.own is None:
-        return f"No certificate can be given: {comparison.refused}."
     what, way, sign = ("reward", "at least", -1) if reward else ("cost", "at most", 1)
-    said = f"With {confidence:.0%} confidence its {what} is {way} {sign * comparison.own.bound:.4g} a row"
-    if comparison.certificate is None:
-        return f"{said}; beside what logged it has no bound: {comparison.refused}."
+    said = f"With {confidence:.0%} confidence each, its {what} is {way} {sign * comparison.own.bound:.4g} a row"
     return f"{said}, and {way} {sign * comparison.certificate.bound:+.4g} beside what logged."

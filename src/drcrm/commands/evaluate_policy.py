@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 
+from ..logs.diagnostic import capital
 from ..logs.verdict import verdict
 from .answers import answer, diagnosed, give, logging_dict
 from .arguments import add_answers, add_policy
@@ -29,6 +30,7 @@ def run(options: argparse.Namespace) -> None:
     diagnosis = diagnosed(part, found.judged)
     estimate = "snips" if found.judged.model is None else "dr"
     comparison = found.judged.compared(part, estimate, found.choices, confidence, diagnosis.units)
+    concluded = verdict(comparison, diagnosis, label=found.judged.label, reward=part.records.reward)
     said = answer(
         "evaluate_policy",
         part,
@@ -37,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
         logging=logging_dict(part, confidence, diagnosis.units),
         candidates=[found.judged.as_dict(part, comparison, confidence, diagnosis.units) | {"chosen": True}],
         **diagnosis.as_dict(),
-        verdict=verdict(comparison, diagnosis, label=found.judged.label, reward=part.records.reward).as_dict(),
+        verdict=concluded.as_dict() | {"changes": [*concluded.changes, f"{capital(found.said)}."]},
         judged_by=found.said,
     )
     tell.done()

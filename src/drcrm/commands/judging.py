@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError
-from ..logs.mapping import as_mapping
+from ..logs.mapping import LogMapping, as_mapping
 from ..logs.policy_file import StoredPolicy, read_policy
 from ..logs.split import held_out
 from .answers import Judged
@@ -15,6 +15,7 @@ from .opening import Opened, mapping_of, opened
 from .progress import Progress
 
 COLUMN = "column:"
+OTHER = "all rows, as of another log: none of them may be one that the policy was learned from"
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,21 @@ def case(options: argparse.Namespace, tell: Progress) -> Case:
     tell("reading the policy")
     stored = read_policy(Path(options.policy))
     mapping = mapping_of(stored.header.get("mapping") if options.config is None else options.config)
-    part, choices, said = opened(options.log, mapping, tell, lambda _: stored.encoding), 1, "all rows"
+    part, choices, said = opened(options.log, mapping, tell, lambda _: stored.encoding), 1, OTHER
     if part.digest == stored.header.get("digest"):
+        _require_same_split(mapping, stored)
         part, choices = part.part(held_out(part.records, stored.header["seed"])), stored.header["choices"]
         said = "the rows held out from learning"
     return Case(_as_judged(stored), part, choices, said)
+
+
+def _require_same_split(mapping: LogMapping, stored: StoredPolicy) -> None:
+    """Raise InputError where a mapping would hold out other rows than the policy was not learned from."""
+    learned = as_mapping(stored.header.get("mapping"))
+    for key in ("split", "group"):
+        found, expected = getattr(mapping, key), getattr(learned, key)
+        if found != expected:
+            raise InputError(f"{key} is {found!r}, the policy was learned from this log with {expected!r}")
 
 
 def _as_judged(stored: StoredPolicy) -> Judged:
@@ -59,4 +70,4 @@ def _of_column(options: argparse.Namespace, tell: Progress) -> Case:
     name = options.policy.removeprefix(COLUMN)
     mapping = as_mapping(mapping_of(options.config).as_dict() | {"candidate": name})
     part = opened(options.log, mapping, tell, lambda records: records.fit())
-    return Case(Judged(name, name, part.records.candidate), part, 1, "all rows")
+    return Case(Judged(name, name, part.records.candidate), part, 1, OTHER)

@@ -16,6 +16,7 @@ from ..logs.policy_file import digest
 from ..logs.propensities import imitated
 from ..logs.readers import read_records
 from ..logs.records import Records
+from ..logs.rows import repeated_rows
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,13 @@ class Opened:
     records: Records
     propensity: np.ndarray | None
     log: BanditLog
+
+    @property
+    def units(self) -> np.ndarray | None:
+        """Which rows belong together: groups; or each row is one, however often it counts."""
+        if self.records.groups is None and self.records.count is not None:
+            return np.arange(self.records.size)
+        return self.records.groups
 
     def part(self, rows: np.ndarray) -> Opened:
         """Return some rows, by a mask (n,)."""
@@ -48,6 +56,8 @@ def opened(
 ) -> Opened:
     """Return the log of a file, encoded; its propensities are imitated where its mapping asks for that.
 
+    Rows that are told more than once are groups: were they on both sides of a split, each would vouch for its copy.
+
     InputError says what is wrong with the file, in one line that begins with its path.
     """
     tell(f"reading {path.name}")
@@ -59,4 +69,7 @@ def opened(
         tell("imitating the logging policy")
         propensity = imitated(records)
     tell("encoding")
+    if records.groups is None:
+        _, copies = repeated_rows(log_of(records, propensity=propensity))
+        records = replace(records, groups=copies)
     return Opened(path, digest(path), records, propensity, log_of(records, encode(records), propensity))

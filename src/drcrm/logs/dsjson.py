@@ -80,7 +80,7 @@ def read_dsjson(lines: Iterable[bytes], mapping: LogMapping, limit: int | None =
 
 def dsjson_contexts(lines: Iterable[bytes], limit: int | None = None) -> Lists:
     """Return the lists of actions of lines of dsjson, whatever they say of what was chosen."""
-    found = list(islice(_events(lines, Counter()), limit))
+    found = list(islice(_events(lines, Counter(), learning=False), limit))
     if not found:
         raise InputError("has no contexts, expected at least one")
     return lists_of(found)
@@ -93,22 +93,22 @@ def lists_of(events: list[Event]) -> Lists:
     )
 
 
-def _events(lines: Iterable[bytes], skipped: Counter) -> Iterator[Event]:
+def _events(lines: Iterable[bytes], skipped: Counter, learning: bool = True) -> Iterator[Event]:
     for row, line in enumerate(lines):
         line = line.strip(b"\xef\xbb\xbf \t\r\n")
         if line.startswith(b"[CHECKPOINT"):
             skipped[CHECKPOINT] += 1
         elif line:
             with located(f"row {row}"):
-                event = _event(row, line, skipped)
+                event = _event(row, line, skipped, learning)
             if event:
                 yield event
 
 
-def _event(row: int, line: bytes, skipped: Counter) -> Event | None:
+def _event(row: int, line: bytes, skipped: Counter, learning: bool) -> Event | None:
     """The decision of a line; None where it is of none, which is counted."""
     said = _parsed(line)
-    if said.get("_skipLearn") is True:
+    if learning and said.get("_skipLearn") is True:
         skipped[SKIPPED] += 1
         return None
     if "c" not in said and "_multi" not in said:

@@ -12,7 +12,7 @@ from .records import Records
 def held_out(records: Records, seed: int = 0, split: str | None = None) -> np.ndarray:
     """Return which rows are held out, a mask (n,): a share of the units, at least one and not all.
 
-    A unit is a group, where the log has groups, else a context; of "last 25 %" a context, in the order of the file.
+    A unit is a group, where the log has groups, else a context; of "last 25 %" those that appear last in the file.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def held_out(records: Records, seed: int = 0, split: str | None = None) -> np.nd
     if split is not None:
         mapping = as_mapping({"split": split, "group": mapping.group})
     kind, share = mapping.split_rule
-    by_group = kind != "last" and records.groups is not None
+    by_group = records.groups is not None
     _, first, unit = np.unique(records.groups if by_group else records.context, return_index=True, return_inverse=True)
     if len(first) < 2:
         raise InputError(f"the log has a single {'group' if by_group else 'context'}, of which nothing can be held out")

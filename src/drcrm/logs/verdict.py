@@ -19,6 +19,7 @@ from .diagnosis import Diagnosis
 from .diagnostic import Diagnostic, capital, plain
 
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
+REFUSED = VERDICTS[3:]
 AUDIT = "propensit"  # with which the names of the audit's diagnostics begin
 MOST_ROWS = 1e12  # that are worth naming
 NAMED = 3  # actions to explore, at most
@@ -159,6 +160,11 @@ def _least(policy, log: BanditLog, estimate: str, options: dict) -> float:
         return -np.inf
 
 
+def untested(diagnosis: Diagnosis) -> str:
+    """The condition of a claim by propensities that could not be tested."""
+    return UNTESTED if any(each.name == "propensity audit" for each in diagnosis.diagnostics) else ""
+
+
 def verdict(
     comparison: Comparison, diagnosis: Diagnosis, *, label: str = "the policy", reward: bool = False
 ) -> Verdict:
@@ -174,11 +180,11 @@ def verdict(
     said = _Words(comparison, label, reward)
     if wrong:
         return Verdict("the log is wrong", f"{capital(wrong[0].sentence)}.", _to_repair(wrong))
-    if failed or comparison.certificate is None:
+    if failed or None in (comparison.certificate, comparison.own):
         why = failed[0].sentence if failed else comparison.refused
         return Verdict("the log cannot say", f"What {label} is worth is open: {why}.", _to_explore(diagnosis))
     rounding = ROUNDING * max(map(abs, comparison.certificate.costs))
-    condition = UNTESTED if any(each.name == "propensity audit" for each in diagnosis.diagnostics) else ""
+    condition = untested(diagnosis)
     if comparison.certificate.bound < -rounding:
         return Verdict("better", said.better() + condition, _cautions(diagnosis))
     if comparison.least > rounding:
@@ -222,10 +228,11 @@ class _Words:
 
     def not_shown(self) -> str:
         sign, found = (-1 if self.reward else 1), self.comparison.difference
-        low, high = sorted((sign * found.low, sign * found.high))
+        ends = self.comparison.least, self.comparison.certificate.bound
+        low, high = sorted(sign * each for each in ends)
         return (
             f"It is not shown that {self.label} is better than what logged: its {self.what} differs by "
-            f"{sign * found:.4g} a row, {low:.4g} to {high:.4g} {self.level}."
+            f"{sign * found:.4g} a row, at least {low:.4g} and at most {high:.4g} {self.level}."
         )
 
 
@@ -239,7 +246,7 @@ def _rows_needed(comparison: Comparison, rows: int) -> list[str]:
     if needed > MOST_ROWS:
         return ["No number of rows that one could log would show a difference this small."]
     times = f"{max(needed / rows, 1.01):.3g} times as many"
-    return [f"About {_rounded(needed)} rows like these, {times}, would show it, if it is as estimated."]
+    return [f"Were it as estimated, {_rounded(needed)} rows to judge by, {times}, would show it half of the time."]
 
 
 def _to_explore(diagnosis: Diagnosis) -> list[str]:
@@ -264,7 +271,7 @@ def _to_repair(wrong: list[Diagnostic]) -> list[str]:
     return [
         "Correct the propensities: they are the probabilities, when it was drawn, of the action that was logged, in "
         "its own row.",
-        "Or leave them out: without propensities, propensity_model: softmax imitates them.",
+        "Or leave them out: propensity_model: softmax imitates them, and cannot know of actions that were never taken.",
         *(f"{capital(each.name)}: {each.sentence}." for each in wrong[1:]),
     ]
 

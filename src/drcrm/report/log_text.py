@@ -29,12 +29,23 @@ def text(answer: Mapping) -> str:
     verdict = found.verdict
     blocks = [
         wrapped(f"{clean(verdict.title)}. {clean(verdict.sentence)}".strip(), most=5),
+        skipped(found),
         candidates(found),
         checks(found),
         changes(found),
     ]
     lines = [line for block in blocks if block for line in ["", *block]][1:]
     return "\n".join([*lines[: MOST - 1], *(["…"] if len(lines) >= MOST else [])]) + "\n"
+
+
+def skipped(answer: Answer) -> list[str]:
+    """What of the log was not read."""
+    given = answer.part("log").get("skipped")
+    if not isinstance(given, Mapping) or not given:
+        return []
+    return wrapped(
+        "Not read: " + "; ".join(f"{clean(str(many))} rows, {clean(str(why))}" for why, many in given.items())
+    )
 
 
 def wrapped(said: str, indent: str = "", most: int = 3) -> list[str]:
