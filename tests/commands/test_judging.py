@@ -205,3 +205,97 @@ def test_certify_and_evaluate_give_one_bound_where_rows_are_told_twice(shop, tmp
         [candidate] = answer_of(tmp_path / "a.json")["candidates"]
         bounds.append(candidate["difference"]["bound"])
     assert bounds == pytest.approx([bounds[0]] * 3)
+
+
+@pytest.mark.parametrize("command", ["diagnose", "learn"])
+def test_many_actions_of_few_rows_each(command, tmp_path, run):
+    rng = np.random.default_rng(0)
+    frame = decisions(600).assign(item=rng.integers(0, 60, 600), p=1 / 60)
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    given = [command, tmp_path / "log.csv", "--config", json.dumps(MAPPING | {"algorithm": "cips"})]
+    status, said, errors = run(*given, *(["--output", tmp_path / "p.npz"] if command == "learn" else []))
+    assert (status, errors) == (0, "")
+    assert "log is wrong" not in said
+
+
+def test_nothing_is_written_over_what_is_read(shop, tmp_path, run):
+    log, policy = tmp_path / "log.csv", tmp_path / "policy.npz"
+    shutil.copy(shop / "log.csv", log)
+    shutil.copy(shop / "policy.npz", policy)
+    before = log.read_bytes(), policy.read_bytes()
+    config = ["--config", json.dumps(MAPPING)]
+    for arguments, said in (
+        (["learn", log, *config, "--output", log], "is both --output and log"),
+        (
+            ["learn", log, *config, "--output", policy, "--json", tmp_path / "../" / tmp_path.name / "policy.npz"],
+            "both",
+        ),
+        (["predict", policy, log, "--output", log], "is both --output and contexts"),
+        (["certify", policy, log, "--json", policy], "is both --json and policy"),
+        (["learn", log, *config, "--output", tmp_path], "a folder, expected a file"),
+    ):
+        status, _, found = run(*arguments)
+        assert status == 1
+        assert said in found
+    assert (log.read_bytes(), policy.read_bytes()) == before
+
+
+def test_a_mapping_without_the_features_of_the_policy(shop, run):
+    mapping = MAPPING | {"features": {"numeric": ["age"], "categorical": ["city"]}}
+    _, _, said = run("certify", shop / "policy.npz", shop / "later.parquet", "--config", json.dumps(mapping))
+    assert "'price' is no numeric feature here" in said
+    assert len(said.splitlines()) == 1
+
+
+def test_actions_in_a_column_of_that_name(tmp_path, run):
+    frame = decisions(300).rename(columns={"item": "propensity"})
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    mapping = MAPPING | {"action": "propensity"}
+    run("learn", tmp_path / "log.csv", "--config", json.dumps(mapping), "--output", tmp_path / "p.npz")
+    status, _, said = run("predict", tmp_path / "p.npz", tmp_path / "log.csv", "--output", tmp_path / "o.csv")
+    assert (status, "its actions would be in the column of the propensities" in said) == (1, True)
+    assert not (tmp_path / "o.csv").exists()
+
+
+def test_a_denormal_propensity_is_refused(shop, tmp_path, run):
+    frame = decisions(300)
+    frame.loc[7, "p"] = 5e-324
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    for command in ("certify", "evaluate_policy"):
+        status, _, said = run(command, shop / "policy.npz", tmp_path / "log.csv")
+        assert status == 1
+        assert "p is 5e-324 in row 7, expected at least 1e-100" in said
+
+
+@pytest.mark.parametrize(("confidence", "said"), [("0.995", "99.5%"), ("0.999999", "99.9999%"), ("0.9", "90%")])
+def test_a_confidence_is_said_in_full(confidence, said, shop, run):
+    assert f"With {said} confidence each" in run(
+        "certify", shop / "policy.npz", shop / "later.parquet", "--confidence", confidence
+    )[1].replace("\n", " ")
+
+
+def test_numbers_with_a_point_are_the_same_categories(tmp_path, run):
+    frame = decisions(500).assign(city=lambda frame: frame["city"].map({"Bern": 1, "Zürich": 2, "Genf": 30}))
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    frame.assign(city=frame["city"].astype(float)).to_csv(tmp_path / "float.csv", index=False)
+    given = ["learn", tmp_path / "log.csv", "--config", json.dumps(MAPPING), "--output", tmp_path / "p.npz"]
+    assert run(*given)[0] == 0
+    found = []
+    for log in ("log", "float"):
+        run("predict", tmp_path / "p.npz", tmp_path / f"{log}.csv", "--output", tmp_path / "o.csv", "--greedy")
+        found.append((tmp_path / "o.csv").read_text())
+    assert found[0] == found[1]
+
+
+def test_new_categories_of_a_log_are_said(shop, tmp_path, run):
+    decisions(500).assign(city="Rom").to_csv(tmp_path / "log.csv", index=False)
+    run("evaluate_policy", shop / "policy.npz", tmp_path / "log.csv", "--json", tmp_path / "a.json")
+    assert "new value of 'city' in 500 rows" in answer_of(tmp_path / "a.json")["judged_by"]
+
+
+def test_costs_outside_of_their_range_are_refused(tmp_path, run):
+    decisions(100).to_csv(tmp_path / "log.csv", index=False)
+    mapping = json.dumps(MAPPING | {"cost_range": [0, 1]})
+    status, _, said = run("learn", tmp_path / "log.csv", "--config", mapping, "--output", tmp_path / "p.npz")
+    assert status == 1
+    assert "costs, which are negated rewards, are from -1 to 0, cost_range is [0, 1]" in said

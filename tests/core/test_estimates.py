@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from drcrm import CostModel, ExponentialPolicy, off_policy_value
 from drcrm.core.cost_model import action_effects
 from drcrm.core.design import Design
-from drcrm.core.estimates import ESTIMATES
+from drcrm.core.estimates import ESTIMATES, estimate_class
 from drcrm.core.log import BanditLog, clipping_constant
 from drcrm.core.objective import Objective
 from drcrm.core.risks import (
@@ -332,3 +332,12 @@ def test_limits_of_the_weights_are_plain_importance_weights():
 def test_errors_say_what_is_wrong(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_a_weight_beyond_numbers_has_no_ratio():
+    """Nor has the search for the worst one an end."""
+    cost, count = np.array([-1.0, 0.0, -0.5]), np.ones(3)
+    estimate = estimate_class("snips")(cost, count)
+    value, slope, _, _ = estimate.evaluate(KLBall(0.1), np.array([np.inf, 1.0, 1.0]), np.ones(3), None, None)
+    assert np.isnan(value)
+    assert not slope.any()

@@ -7,6 +7,8 @@ from pathlib import Path
 from ..core.validation import above_half, zero_to_one
 from ..errors import InputError
 
+WRITTEN = "output", "json", "report"
+
 
 def add_log(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("log", metavar="LOG", type=Path, help="CSV, Parquet, npz, Vowpal Wabbit's text or dsjson")
@@ -28,6 +30,19 @@ def add_answers(parser: argparse.ArgumentParser) -> None:
 
 def add_seed(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--seed", type=_seed, default=0, help=f"{what} (0)")
+
+
+def require_apart(options: argparse.Namespace) -> None:
+    """Raise InputError where a file is to be written over what is read or written too, or where it cannot be."""
+    given = {name: getattr(options, name, None) for name in ("log", "contexts", "config", "policy", *WRITTEN)}
+    paths = {name: Path(each) for name, each in given.items() if isinstance(each, Path | str)}
+    written = [name for name in WRITTEN if name in paths]
+    for name in written:
+        for other, path in paths.items():
+            if other != name and path.resolve() == paths[name].resolve():
+                raise InputError(f"{paths[name]} is both --{name} and {other}, expected a file each")
+        if paths[name].is_dir() or not paths[name].name:
+            raise InputError(f"--{name} is {str(paths[name])!r}, a folder, expected a file")
 
 
 def _mapping(text: str) -> Path | dict:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import argparse
 
+from ..errors import InputError
 from ..logs.diagnostic import capital
-from ..logs.verdict import REFUSED, Comparison, Verdict, untested, verdict
+from ..logs.verdict import REFUSED, Comparison, Verdict, percent, untested, verdict
 from .answers import answer, diagnosed, give, logging_dict
-from .arguments import add_answers, add_policy
+from .arguments import add_answers, add_policy, require_apart
 from .judging import case
 from .progress import Progress
 
@@ -26,10 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    require_apart(options)
     tell = Progress(options.verbose)
     found = case(options, tell)
     tell("certifying")
     part, confidence = found.part, options.confidence
+    if options.estimate == "dr" and found.judged.model is None:
+        raise InputError(f"{options.policy} has no cost model, which dr needs; expected snips or ips")
     estimate = options.estimate or ("snips" if found.judged.model is None else "dr")
     diagnosis = diagnosed(part, found.judged)
     comparison = found.judged.compared(part, estimate, found.choices, confidence, diagnosis.units)
@@ -55,5 +59,5 @@ def run(options: argparse.Namespace) -> None:
 def _said(comparison: Comparison, confidence: float, reward: bool) -> str:
     """The certificates in a sentence."""
     what, way, sign = ("reward", "at least", -1) if reward else ("cost", "at most", 1)
-    said = f"With {confidence:.0%} confidence each, its {what} is {way} {sign * comparison.own.bound:.4g} a row"
+    said = f"With {percent(confidence)} confidence each, its {what} is {way} {sign * comparison.own.bound:.4g} a row"
     return f"{said}, and {way} {sign * comparison.certificate.bound:+.4g} beside what logged."

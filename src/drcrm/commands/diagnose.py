@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 from .answers import answer, diagnosed, give, logging_dict
-from .arguments import add_answers, add_log
+from .arguments import add_answers, add_log, require_apart
 from .opening import mapping_of, opened
 from .progress import Progress
 
@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    require_apart(options)
     tell = Progress(options.verbose)
     mapping = mapping_of(options.config)
     part = opened(options.log, mapping, tell, lambda records: records.fit())

@@ -12,7 +12,7 @@ import argparse
 from ..logs.diagnostic import capital
 from ..logs.verdict import verdict
 from .answers import answer, diagnosed, give, logging_dict
-from .arguments import add_answers, add_policy
+from .arguments import add_answers, add_policy, require_apart
 from .judging import case
 from .progress import Progress
 
@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    require_apart(options)
     tell = Progress(options.verbose)
     found = case(options, tell)
     tell("judging")

@@ -45,6 +45,7 @@ def case(options: argparse.Namespace, tell: Progress) -> Case:
         _require_same_split(mapping, stored)
         part, choices = part.part(held_out(part.records, stored.header["seed"])), stored.header["choices"]
         said = "the rows held out from learning"
+    said += "".join(f"; {what} in {rows} rows" for what, rows in stored.encoding.unseen(part.records.data).items())
     return Case(_as_judged(stored), part, choices, said)
 
 

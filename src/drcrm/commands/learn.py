@@ -24,7 +24,7 @@ from ..logs.split import held_out
 from ..logs.verdict import Comparison, Verdict, verdict
 from ..version import __version__
 from .answers import Judged, answer, diagnosed, give, logging_dict
-from .arguments import add_answers, add_log, add_seed
+from .arguments import add_answers, add_log, add_seed, require_apart
 from .learning import Candidate, best_of, candidates, entries_of
 from .opening import Opened, mapping_of, opened
 from .progress import Progress
@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    require_apart(options)
     tell = Progress(options.verbose)
     mapping = mapping_of(options.config)
     entries_of(mapping.algorithm, 0)  # what is wrong with it is said before the log is read

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, located
 from ..logs.encoding import Encoding
 from ..logs.log import BanditLog, log_of
 from ..logs.mapping import LogMapping, as_mapping
@@ -48,6 +48,17 @@ def mapping_of(given: Path | Mapping | None) -> LogMapping:
     return as_mapping(given, str(given) if isinstance(given, Path) else "mapping")
 
 
+def _require_range(path: Path, records: Records) -> None:
+    """Raise InputError where costs are outside of the range that the mapping states."""
+    if records.mapping.cost_range is None:
+        return
+    low, high = records.mapping.cost_range
+    least, most = float(records.cost.min()), float(records.cost.max())
+    if not low <= least <= most <= high:
+        negated = ", which are negated rewards," if records.reward else ""
+        raise InputError(f"{path}: costs{negated} are from {least:g} to {most:g}, cost_range is [{low:g}, {high:g}]")
+
+
 def opened(
     path: Path,
     mapping,
@@ -64,12 +75,15 @@ def opened(
     records = read_records(path, mapping)
     if not records.size:
         raise InputError(f"{path}: no rows that can be read, expected at least one")
+    _require_range(path, records)
     propensity = None
     if records.propensity is None:
         tell("imitating the logging policy")
         propensity = imitated(records)
     tell("encoding")
-    if records.groups is None:
-        _, copies = repeated_rows(log_of(records, propensity=propensity))
-        records = replace(records, groups=copies)
-    return Opened(path, digest(path), records, propensity, log_of(records, encode(records), propensity))
+    with located(path):
+        if records.groups is None:
+            _, copies = repeated_rows(log_of(records, propensity=propensity))
+            records = replace(records, groups=copies)
+        log = log_of(records, encode(records), propensity)
+    return Opened(path, digest(path), records, propensity, log)

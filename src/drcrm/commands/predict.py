@@ -19,9 +19,10 @@ from ..errors import InputError
 from ..files import atomic
 from ..logs.policy_file import StoredPolicy, read_policy
 from ..logs.readers import read_contexts
-from .arguments import add_seed, share
+from .arguments import add_seed, require_apart, share
 
 FORMATS = ".csv", ".parquet"
+PROPENSITY = "propensity"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,12 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    require_apart(options)
     if options.output.suffix not in FORMATS:
         raise InputError(f"{options.output} is no {' or '.join(FORMATS)} file")
     stored = read_policy(options.policy)
+    if PROPENSITY in _names(stored):
+        raise InputError(f"{options.policy}: its actions would be in the column of the propensities, {PROPENSITY!r}")
     X, unseen = read_contexts(options.contexts, stored.encoding)
     actions, propensity = _drawn(stored.policy, X, options)
-    _write(options.output, _columns(stored, actions) | {"propensity": propensity})
+    _write(options.output, _columns(stored, actions) | {PROPENSITY: propensity})
     for what, rows in unseen.items():
         print(f"{options.contexts}: {what} in {rows} rows, which the policy has not seen", file=sys.stderr)
     if stored.header.get("kept") == "logging":
@@ -61,13 +65,19 @@ def _drawn(policy: LinearPolicy, X, options: argparse.Namespace) -> tuple[np.nda
     return actions, (1 - options.explore) * own + options.explore * np.exp(uniform.log_prob(X, actions))
 
 
+def _names(stored: StoredPolicy) -> list[str]:
+    """The columns of the actions."""
+    if stored.encoding.kind == "labels":
+        return [*map(str, stored.encoding.names)]
+    return [stored.header["mapping"].get("action") or "action"]
+
+
 def _columns(stored: StoredPolicy, actions: np.ndarray) -> dict[str, np.ndarray]:
     """The actions by the names that they had in the log."""
-    names = stored.encoding.names
     if stored.encoding.kind == "labels":
-        return dict(zip(map(str, names), actions.T, strict=True))
-    column = stored.header["mapping"].get("action") or "action"
-    return {column: actions if stored.encoding.kind == "lists" else np.array(names)[actions]}
+        return dict(zip(_names(stored), actions.T, strict=True))
+    [column] = _names(stored)
+    return {column: actions if stored.encoding.kind == "lists" else np.array(stored.encoding.names)[actions]}
 
 
 def _write(path: Path, columns: dict[str, np.ndarray]) -> None:

@@ -72,7 +72,7 @@ class InversePropensity(Estimate):
 
 
 class SelfNormalised(Estimate):
-    """snips. Without a row of positive weight the value is NaN, and the slope 0."""
+    """snips. Without a row of positive weight, or with one beyond numbers, the value is NaN, and the slope 0."""
 
     moves_with_costs = True
 
@@ -82,7 +82,7 @@ class SelfNormalised(Estimate):
 
     def evaluate(self, risk, weight, slope, expected, guess):
         mean = self.share @ weight
-        if not mean > 0:
+        if not 0 < mean < np.inf:
             return np.nan, np.zeros(len(weight)), None, None
         if not risk.monotone:
             return self._about_the_ratio(risk, weight, slope, mean)

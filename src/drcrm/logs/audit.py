@@ -139,13 +139,12 @@ def _arithmetic(log, modelled, model, units, names) -> Diagnostic:
 
 
 def _harmonic(log, units, names) -> Diagnostic:
-    sizes = np.ones(log.X.shape[0])
     by_action = [
         _tested(of_action / log.propensity / _offered(log, action), log, units, _name(action, names))
         for action, of_action in _by_action(log)
     ]
     if not by_action:
-        number = 2.0 ** log.actions.shape[0] if log.Y.ndim == 2 else log.actions.sums(sizes)[log.context]
+        number = 2.0 ** log.actions.shape[0] if log.Y.ndim == 2 else _sizes(log)
         by_action = [_tested(1 / log.propensity / number, log, units, ALL)]
     sure = ndtri(1 - LEVEL / (2 * len(by_action)))
     fails = [each for each in by_action if _is_off(each, sure, MATERIAL, False)]
@@ -153,6 +152,11 @@ def _harmonic(log, units, names) -> Diagnostic:
     shown = _worst(fails or odd or by_action)
     level = level_of(bool(fails), bool(odd))
     return _of_mean("propensity audit, harmonic mean", shown, level, "the mean of 1/propensity over rows of")
+
+
+def _sizes(log: BanditLog) -> np.ndarray:
+    """How many actions the context of each row has, (n,)."""
+    return np.broadcast_to(log.actions.sizes(), log.n_contexts)[log.context]
 
 
 def _in_step(log, model, units) -> Diagnostic:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 
 from ..errors import InputError
 
 MISSING = ""  # what a missing value is as a category
+WHOLE = re.compile(r"^(0|-?[1-9]\d*)\.0+$")  # a whole number as text, with a point
 LARGEST = 10**15  # whole numbers that floats tell apart
 
 
@@ -59,7 +62,8 @@ def as_text(value: object) -> str:
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float) and value.is_integer() and abs(value) < LARGEST:
         value = int(value)
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+    return WHOLE.sub(r"\1", text)
 
 
 def as_names(values: list[str]) -> list[str] | list[int]:

@@ -24,6 +24,9 @@ class Data(Protocol):
     def fit(self, kind: str, names: list): ...
 
 
+LEAST = 1e-100  # of a propensity: weights by a smaller one are beyond numbers, and no policy draws such an action
+
+
 @dataclass(frozen=True)
 class Records:
     """n logged rows of a file.
@@ -89,6 +92,9 @@ class Records:
                 low = values <= 0 if name == "propensity" else values < 0
                 bad = low | ~(values <= 1)
                 reject_rows(bad, values, self._called(name), self.rows, f"a value in {least}0, 1]")
+        if self.propensity is not None:
+            small = self.propensity < LEAST
+            reject_rows(small, self.propensity, self._called("propensity"), self.rows, f"at least {LEAST:g}")
 
     @property
     def size(self) -> int:

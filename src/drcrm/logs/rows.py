@@ -19,6 +19,7 @@ from .diagnostic import Diagnostic, level_of
 LEVEL = 1e-4  # at which a drift, or that rows are told more than once, is no chance
 CERTAIN = 1 - 1e-9  # a propensity
 HARDLY, HARDLY_ANY = 0.5, 0.99  # of the rows
+ROUNDING = 1e-9  # of the largest cost
 LEAST_ROWS = 40
 LEAST_EXPLAINED = -0.02
 LEAST_SHARE = 5  # expected rows of an action in each half
@@ -165,7 +166,8 @@ def _action_drift(log, last, names) -> Diagnostic | None:
 def costs_explained(log: BanditLog, cost_model=None) -> Diagnostic | None:
     """Return R² of a cost model on rows that it was not fitted to; by default of one for each half of the contexts."""
     total = log.count @ (log.cost - log.count @ log.cost / log.size) ** 2
-    if not total > 0 or (cost_model is None and log.n_contexts < LEAST_ROWS):
+    rounding = log.size * (ROUNDING * np.abs(log.cost).max()) ** 2
+    if not total > rounding or (cost_model is None and log.n_contexts < LEAST_ROWS):
         return None
     missed = 0.0
     for model, part in [(cost_model, log)] if cost_model is not None else _halves(log):

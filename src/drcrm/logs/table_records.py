@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import InputError
-from .columns import as_names, categories, numbers, reject_rows
+from .columns import MISSING, as_names, categories, numbers, reject_rows
 from .mapping import LogMapping, as_mapping
 from .obp import dataset_mapping
 from .records import Records
@@ -46,9 +46,16 @@ def records_of_frame(frame: pd.DataFrame, mapping, form: str = "frame") -> Recor
         context=rows,
         rows=rows,
         slices=_texts(frame, mapping.slice),
-        groups=None if mapping.group is None else categories(frame[mapping.group], mapping.group)[0],
+        groups=None if mapping.group is None else _groups(frame[mapping.group], mapping.group),
         candidate=vector("candidate"),
     )
+
+
+def _groups(column: pd.Series, name: str) -> np.ndarray:
+    """Numbers of the groups; a row without one is a group of its own."""
+    codes, values = categories(column, name)
+    alone = np.array([value == MISSING for value in values])[codes]
+    return np.where(alone, len(values) + np.arange(len(codes)), codes)
 
 
 def _actions(frame: pd.DataFrame, name: str, rows: np.ndarray) -> tuple[list, np.ndarray]:

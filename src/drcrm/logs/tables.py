@@ -127,7 +127,11 @@ class TableEncoding:
         return cls(given["kind"], given["names"], scales, given["known"])
 
     def _table(self, data: Table | pd.DataFrame) -> Table:
-        return data if isinstance(data, Table) else Table.of(data, self.scales, self.known)
+        table = data if isinstance(data, Table) else Table.of(data, self.scales, self.known)
+        for kind, names, found in (("numeric", self.scales, table.numbers), ("categorical", self.known, table.values)):
+            if missing := [name for name in names if name not in found]:
+                raise InputError(f"{missing[0]!r} is no {kind} feature here, as it was in learning")
+        return table
 
     def _one_hot(self, table: Table, name: str) -> tuple[sparse.csr_array, np.ndarray]:
         """The features of a column, (n, its features), and which rows have a value that is not known."""

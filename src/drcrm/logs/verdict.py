@@ -208,7 +208,7 @@ class _Words:
     def level(self) -> str:
         choices = self.comparison.choices
         counted = f", {choices} choices counted" if choices > 1 else ""
-        return f"with {self.comparison.difference.confidence:.0%} confidence{counted}"
+        return f"with {percent(self.comparison.difference.confidence)} confidence{counted}"
 
     def better(self) -> str:
         gain, least = -self.comparison.difference, -self.comparison.certificate.bound
@@ -234,6 +234,11 @@ class _Words:
             f"It is not shown that {self.label} is better than what logged: its {self.what} differs by "
             f"{sign * found:.4g} a row, at least {low:.4g} and at most {high:.4g} {self.level}."
         )
+
+
+def percent(level: float) -> str:
+    """Return a level in per cent, with all its digits: 95%, 99.5%."""
+    return f"{100 * level:.10g}%"
 
 
 def _rows_needed(comparison: Comparison, rows: int) -> list[str]:
