@@ -264,7 +264,7 @@ def test_a_denormal_propensity_is_refused(shop, tmp_path, run):
     for command in ("certify", "evaluate_policy"):
         status, _, said = run(command, shop / "policy.npz", tmp_path / "log.csv")
         assert status == 1
-        assert "p is 5e-324 in row 7, expected at least 1e-100" in said
+        assert "'p' is 5e-324 in row 7, expected at least 1e-100" in said
 
 
 @pytest.mark.parametrize(("confidence", "said"), [("0.995", "99.5%"), ("0.999999", "99.9999%"), ("0.9", "90%")])
