@@ -76,3 +76,18 @@ def test_what_the_page_quotes_is_what_is_said():
 
     assert CHANCE in " ".join(PAGE.split())
     assert re.findall(r"^\| ([a-z ]+) \| (?!when)", PAGE, re.M)[: len(VERDICTS)] == [*VERDICTS]
+
+
+def test_the_table_of_verdicts_is_that_of_the_rows():
+    rows = pd.read_csv(ROOT / "docs/results/verdicts.csv")
+    shown = re.findall(
+        r"^\| ([a-z, ]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+|–) \| ([\d.]+|–) \|$", PAGE, re.M
+    )
+    assert [log for log, *_ in shown] == [*rows["log"].unique()]
+    for log, *stated in shown:
+        of = rows[rows["log"] == log]
+        most, least = of[["falsely better", "falsely worse", "falsely accused"]].max(), of[["named", "coverage"]].min()
+        for said, found in zip(stated, [*most, *least], strict=True):
+            assert said == "–" or float(said) == pytest.approx(found, abs=5.1e-4)
+    assert rows[["falsely better", "falsely worse", "falsely accused"]].to_numpy().max() <= 0.05
+    assert rows["named"].min() >= 0.99
