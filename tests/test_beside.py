@@ -43,15 +43,16 @@ def test_sentences_are_those_of_the_rows(found):
 
     every, gaining, answered = ["near", "far", "bad"], ["near", "far"], ["good", "drift"]
     own, plain, trap, turns = "skdr-eval SNDR", "skdr-eval plain", ["no overlap, a trap"], ["drift that turns"]
-    assert [claimed(judge, answered, every, "right") for judge in ("drcrm", own, plain)] == [120, 19, 76]
+    assert [claimed(judge, answered, every, "right") for judge in ("drcrm", own, plain)] == [117, 19, 76]
     assert [claimed(judge, ["sharp"], gaining, "right") for judge in (plain, "drcrm")] == [25, 11]
     assert claimed("drcrm", ["wrong by 2"], every, "named") == claimed("drcrm", ["wrong by 2"], every, "open") == 60
     assert [claimed(judge, ["wrong by 2"], every, "right") for judge in ("drcrm, imitated", plain)] == [60, 39]
     assert claimed("drcrm", trap, gaining, "open") == 40
     assert [claimed(judge, trap, gaining, "wrong") for judge in (own, plain, "drcrm, imitated")] == [2, 36, 40]
-    assert [claimed(judge, turns, gaining, "wrong") for judge in ("drcrm", own, plain)] == [16, 0, 6]
+    assert [claimed(judge, turns, gaining, "wrong") for judge in ("drcrm", own, plain)] == [0, 0, 6]
+    assert claimed("drcrm", turns, gaining, "open") == 40
+    assert (found.loc["drcrm", "drift that turns"]["raised"] == "drift of the gain").all()
     assert claimed("drcrm", turns, ["bad"], "right") == 11
-    assert claimed("drcrm", turns, every, "named") == 0
     far, bad = found.loc[own, "good", "far"], found.loc[plain, "sharp", "bad"]
     assert (round(far["estimated gain"], 2), round(far["true gain"], 2)) == (0.04, 0.1)
     assert (round(bad["estimated gain"], 3), round(bad["true gain"], 3)) == (-0.002, -0.042)
