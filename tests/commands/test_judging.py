@@ -299,3 +299,28 @@ def test_costs_outside_of_their_range_are_refused(tmp_path, run):
     status, _, said = run("learn", tmp_path / "log.csv", "--config", mapping, "--output", tmp_path / "p.npz")
     assert status == 1
     assert "costs, which are negated rewards, are from -1 to 0, cost_range is [0, 1]" in said
+
+
+def test_actions_for_events_that_are_not_learned_from(tmp_path, run):
+    """One for each, in their order; what has no context is no event."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for place in range(300):
+        chosen = int(rng.integers(1, 3))
+        actions = [{"A": {"id": name}} for name in "ab"]
+        said = {
+            "_label_cost": -float(chosen == 1),
+            "_label_probability": 0.5,
+            "_label_Action": chosen,
+            "_labelIndex": chosen - 1,
+        }
+        event = {**said, "a": [chosen, 3 - chosen], "p": [0.5, 0.5], "c": {"U": {"x": 1.0}, "_multi": actions}}
+        lines.append(json.dumps(event | ({"_skipLearn": True} if place % 3 == 0 else {})))
+    lines.append(json.dumps({"_skipLearn": True}))
+    (tmp_path / "log.dsjson").write_text("\n".join(lines) + "\n")
+    given = ["learn", tmp_path / "log.dsjson", "--config", '{"algorithm": "cips"}', "--output", tmp_path / "p.npz"]
+    status, said, _ = run(*given)
+    assert status == 0
+    assert "Not read: 101 rows" in said
+    run("predict", tmp_path / "p.npz", tmp_path / "log.dsjson", "--output", tmp_path / "o.csv")
+    assert len(pd.read_csv(tmp_path / "o.csv")) == 300

@@ -108,10 +108,11 @@ def _events(lines: Iterable[bytes], skipped: Counter, learning: bool = True) -> 
 def _event(row: int, line: bytes, skipped: Counter, learning: bool) -> Event | None:
     """The decision of a line; None where it is of none, which is counted."""
     said = _parsed(line)
-    if learning and said.get("_skipLearn") is True:
+    has_context = "c" in said or "_multi" in said
+    if said.get("_skipLearn") is True and (learning or not has_context):
         skipped[SKIPPED] += 1
         return None
-    if "c" not in said and "_multi" not in said:
+    if not has_context:
         if "RewardValue" in said or "Observations" in said:
             skipped[DANGLING] += 1
             return None
