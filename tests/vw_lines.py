@@ -12,7 +12,8 @@ def line(number: int) -> str:
     actions = ",".join(f'{{"A":{{"id":"{each}"}}}}' for each in range(many))
     skip = ',"_skipLearn":true' if number % 7 == 3 else ""
     return (
-        f'{{"_label_cost":{cost!r},"_label_probability":{first!r},"_label_Action":{chosen + 1},"_labelIndex":{chosen}{skip},'
+        f'{{"_label_cost":{cost!r},"_label_probability":{first!r},"_label_Action":{chosen + 1},'
+        f'"_labelIndex":{chosen}{skip},'
         f'"Timestamp":"2026-01-01T00:00:15.5160000Z","Version":"1","EventId":"{number:036d}",'
         f'"a":[{",".join(str(each + 1) for each in order)}],"c":{{"U":{{"n":{number}}},"_multi":[{actions}]}},'
         f'"p":[{",".join(map(repr, p))}]}}'
