@@ -165,7 +165,7 @@ class TestReading:
             ),
             (
                 "a.gz",
-                gzip.compress(LINE.encode() * 99)[:-9],
+                gzip.compress(LINE.encode() * 99, mtime=0)[:-9],
                 TRUNCATED,
             ),
             ("a.bz2", b"<html>404</html>", "no bz2 file, as its name says it is"),
