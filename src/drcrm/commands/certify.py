@@ -12,11 +12,11 @@ from __future__ import annotations
 import argparse
 
 from ..errors import InputError
-from ..logs.diagnostic import capital
-from ..logs.verdict import REFUSED, Comparison, Verdict, percent, untested, verdict
-from .answers import answer, diagnosed, give, logging_dict
+from ..logs.diagnosis import Diagnosis
+from ..logs.verdict import REFUSED, Comparison, Verdict, percent, untested
+from .answers import give
 from .arguments import add_answers, add_policy, require_apart
-from .judging import case
+from .judging import case, judged_answer
 from .progress import Progress
 
 
@@ -31,33 +31,23 @@ def run(options: argparse.Namespace) -> None:
     tell = Progress(options.verbose)
     found = case(options, tell)
     tell("certifying")
-    part, confidence = found.part, options.confidence
     if options.estimate == "dr" and found.judged.model is None:
         raise InputError(f"{options.policy} has no cost model, which dr needs; expected snips or ips")
-    estimate = options.estimate or ("snips" if found.judged.model is None else "dr")
-    diagnosis = diagnosed(part, found.judged)
-    comparison = found.judged.compared(part, estimate, found.choices, confidence, diagnosis.units)
-    concluded = verdict(comparison, diagnosis, label=found.judged.label, reward=part.records.reward)
-    if concluded.verdict not in REFUSED:
-        said = _said(comparison, confidence, part.records.reward) + untested(diagnosis)
-        concluded = Verdict("certified", said, [*concluded.changes, f"{capital(found.said)}."])
-    said = answer(
-        "certify",
-        part,
-        confidence=confidence,
-        choices=found.choices,
-        logging=logging_dict(part, confidence, diagnosis.units),
-        candidates=[found.judged.as_dict(part, comparison, confidence, diagnosis.units) | {"chosen": True}],
-        **diagnosis.as_dict(),
-        verdict=concluded.as_dict(),
-        judged_by=found.said,
-    )
+    said = judged_answer("certify", found, options.confidence, options.estimate, _certified)
     tell.done()
     give(said, options.json, options.report)
 
 
-def _said(comparison: Comparison, confidence: float, reward: bool) -> str:
+def _certified(concluded: Verdict, comparison: Comparison, diagnosis: Diagnosis, reward: bool) -> Verdict:
+    """The certificates in place of a verdict, where there are some."""
+    if concluded.verdict in REFUSED:
+        return concluded
+    return Verdict("certified", _said(comparison, reward) + untested(diagnosis), concluded.changes)
+
+
+def _said(comparison: Comparison, reward: bool) -> str:
     """The certificates in a sentence."""
     what, way, sign = ("reward", "at least", -1) if reward else ("cost", "at most", 1)
-    said = f"With {percent(confidence)} confidence each, its {what} is {way} {sign * comparison.own.bound:.4g} a row"
+    level = percent(comparison.own.confidence)
+    said = f"With {level} confidence each, its {what} is {way} {sign * comparison.own.bound:.4g} a row"
     return f"{said}, and {way} {sign * comparison.certificate.bound:+.4g} beside what logged."

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import argparse
 
-from ..logs.diagnostic import capital
-from ..logs.verdict import verdict
-from .answers import answer, diagnosed, give, logging_dict
+from .answers import give
 from .arguments import add_answers, add_policy, require_apart
-from .judging import case
+from .judging import case, judged_answer
 from .progress import Progress
 
 
@@ -27,21 +25,6 @@ def run(options: argparse.Namespace) -> None:
     tell = Progress(options.verbose)
     found = case(options, tell)
     tell("judging")
-    part, confidence = found.part, options.confidence
-    diagnosis = diagnosed(part, found.judged)
-    estimate = "snips" if found.judged.model is None else "dr"
-    comparison = found.judged.compared(part, estimate, found.choices, confidence, diagnosis.units)
-    concluded = verdict(comparison, diagnosis, label=found.judged.label, reward=part.records.reward)
-    said = answer(
-        "evaluate_policy",
-        part,
-        confidence=confidence,
-        choices=found.choices,
-        logging=logging_dict(part, confidence, diagnosis.units),
-        candidates=[found.judged.as_dict(part, comparison, confidence, diagnosis.units) | {"chosen": True}],
-        **diagnosis.as_dict(),
-        verdict=concluded.as_dict() | {"changes": [*concluded.changes, f"{capital(found.said)}."]},
-        judged_by=found.said,
-    )
+    said = judged_answer("evaluate_policy", found, options.confidence)
     tell.done()
     give(said, options.json, options.report)

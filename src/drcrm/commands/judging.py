@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError
+from ..logs.diagnostic import capital
 from ..logs.mapping import LogMapping, as_mapping
 from ..logs.policy_file import StoredPolicy, read_policy
 from ..logs.split import held_out
-from .answers import Judged
+from ..logs.verdict import verdict
+from .answers import Judged, answer, diagnosed, logging_dict
 from .opening import Opened, mapping_of, opened
 from .progress import Progress
 
@@ -47,6 +50,30 @@ def case(options: argparse.Namespace, tell: Progress) -> Case:
         said = "the rows held out from learning"
     said += "".join(f"; {what} in {rows} rows" for what, rows in stored.encoding.unseen(part.records.data).items())
     return Case(_as_judged(stored), part, choices, said)
+
+
+def judged_answer(
+    command: str, found: Case, confidence: float, estimate: str | None = None, conclude: Callable | None = None
+) -> dict:
+    """Return the answer on a policy, by dr where it has a cost model; ``conclude`` may put another verdict in place."""
+    part = found.part
+    estimate = estimate or ("snips" if found.judged.model is None else "dr")
+    diagnosis = diagnosed(part, found.judged)
+    comparison = found.judged.compared(part, estimate, found.choices, confidence, diagnosis.units)
+    concluded = verdict(comparison, diagnosis, label=found.judged.label, reward=part.records.reward)
+    if conclude:
+        concluded = conclude(concluded, comparison, diagnosis, part.records.reward)
+    return answer(
+        command,
+        part,
+        confidence=confidence,
+        choices=found.choices,
+        logging=logging_dict(part, confidence, diagnosis.units),
+        candidates=[found.judged.as_dict(part, comparison, confidence, diagnosis.units) | {"chosen": True}],
+        **diagnosis.as_dict(),
+        verdict=concluded.as_dict() | {"changes": [*concluded.changes, f"{capital(found.said)}."]},
+        judged_by=found.said,
+    )
 
 
 def _require_same_split(mapping: LogMapping, stored: StoredPolicy) -> None:

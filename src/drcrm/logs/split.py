@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import InputError
-from .mapping import as_mapping
 from .records import Records
 
 
-def held_out(records: Records, seed: int = 0, split: str | None = None) -> np.ndarray:
+def held_out(records: Records, seed: int = 0) -> np.ndarray:
     """Return which rows are held out, a mask (n,): a share of the units, at least one and not all.
 
     A unit is a group, where the log has groups, else a context; of "last 25 %" those that appear last in the file.
@@ -19,18 +18,13 @@ def held_out(records: Records, seed: int = 0, split: str | None = None) -> np.nd
     records : Records
     seed : int
         Of what is drawn.
-    split : str, optional
-        By default that of the mapping.
 
     Raises
     ------
     InputError
         A log of a single unit.
     """
-    mapping = records.mapping
-    if split is not None:
-        mapping = as_mapping({"split": split, "group": mapping.group})
-    kind, share = mapping.split_rule
+    kind, share = records.mapping.split_rule
     by_group = records.groups is not None
     _, first, unit = np.unique(records.groups if by_group else records.context, return_index=True, return_inverse=True)
     if len(first) < 2:
