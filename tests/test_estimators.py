@@ -56,7 +56,9 @@ SHARED = {
     "clip",
     "fit_intercept",
     "max_iter",
+    "n_jobs",
     "tol",
+    "verbose",
 }
 
 

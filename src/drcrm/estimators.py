@@ -1,6 +1,8 @@
 """The algorithms as scikit-learn estimators."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from inspect import cleandoc
 from typing import ClassVar
@@ -18,6 +20,7 @@ from .core.learning import IMPROVEMENT, Learned, learn
 from .core.log import BanditLog
 from .core.names import MODELLED, SCORES
 from .core.optimiser import why_flat
+from .core.passes import as_jobs, passes
 from .core.policies import LinearPolicy, as_policy, policy_of
 from .core.scales import beyond_reason, far_from_zero, has_constant
 from .core.scores import HeldoutScores
@@ -26,6 +29,7 @@ from .core.validation import above_zero, inside_zero_to_one, one_of, truth_value
 from .core.weights import CLIPPED, Weight, as_weight
 from .errors import InputError, warn
 from .feature_maps import FeatureMap, as_transformer
+from .progress import working
 from .scorers import require_routing
 
 LEAST_CONTEXTS, LEAST_ROWS = 10, 30  # held out: with fewer, noise passed for an improvement more often than 0.05
@@ -76,7 +80,14 @@ class CounterfactualEstimator(BaseEstimator):
         L-BFGS iterations at most.
     tol : float
         Decrease of the objective, relative or over the deviation of the logged costs, and largest entry of its gradient
-        in these units and those of the features, at which L-BFGS stops.
+        in these units and those of the features, at which L-BFGS stops. On a log of 2¹⁸ contexts or more the decrease
+        is at least 10⁻⁴: see :func:`drcrm.core.optimiser.minimize_objectives`.
+    n_jobs : int, optional
+        Threads by which a log of 2¹⁶ contexts or more is passed over, as scikit-learn has it: None is 1, −1 all cores.
+        The result does not depend on it.
+    verbose : bool
+        Whether to say on stderr how long the fit took, and how many rows a second it passed over; on a terminal while
+        it works.
 
     Attributes
     ----------
@@ -126,8 +137,12 @@ class CounterfactualEstimator(BaseEstimator):
     features: object = None
     max_iter: int = 1000
     tol: float = 1e-6
+    n_jobs: int | None = None
+    verbose: bool = False
 
     _CHECKS: ClassVar = {
+        "n_jobs": as_jobs,
+        "verbose": truth_value,
         "support": zero_to_one,
         "context_effects": as_context_effects,
         "fit_intercept": truth_value,
@@ -208,7 +223,7 @@ class CounterfactualEstimator(BaseEstimator):
             log, heldout = (part and part.derived(X=features(part.X)) for part in (log, heldout))
             logging_policy, cost_model = features.padded(logging_policy), features.widened(cost_model)
         limits = {"clip": self.clip, "max_iter": self.max_iter, "tol": self.tol}
-        with threadpool_limits(1, "blas"):  # with more threads small products take many times as long
+        with self._working(), threadpool_limits(1, "blas"):  # with more threads small products take many times as long
             learned = learn(
                 log, algorithm, heldout, logging_policy, cost_model, intercept=bool(self.fit_intercept), **limits
             )
@@ -316,6 +331,17 @@ class CounterfactualEstimator(BaseEstimator):
         check_is_fitted(self)
         self._actions.bind(X)
         validate_data(self, X, skip_check_array=True, reset=False)
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """Within, passes are made as ``n_jobs`` and ``verbose`` say."""
+        if not self.verbose:
+            with passes(self.n_jobs):
+                yield
+            return
+        with working(True, self.n_jobs) as tell:
+            tell(type(self).__name__)
+            yield
 
     def _held_out(self, log: BanditLog) -> np.ndarray:
         """Which rows are held out, for a choice among candidates, a mask (n,)."""
@@ -501,7 +527,7 @@ class DoublyRobustDRO(KLDRO):
     def _held_out(self, log: BanditLog) -> np.ndarray:
         held = np.zeros(log.n_contexts, dtype=bool)
         if self.safe:
-            contexts = np.unique(log.context[log.count > 0])
+            contexts = np.flatnonzero(np.bincount(log.context, log.count))
             shuffled = as_generator(self.random_state, "random_state").permutation(contexts)
             n = min(math.ceil(self.validation_fraction * len(shuffled) - 1e-9), len(shuffled) - 1)
             held[shuffled[:n]] = True

@@ -4,6 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
+from ..core.passes import as_jobs
 from ..core.validation import above_half, zero_to_one
 from ..errors import InputError
 
@@ -25,6 +26,7 @@ def add_answers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", type=Path, metavar="HTML", help="write the page")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the answer as JSON")
     parser.add_argument("--confidence", type=_confidence, default=0.95, help="of bounds and intervals (0.95)")
+    parser.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="threads; -1 takes all cores (1)")
     parser.add_argument("--verbose", action="store_true", help="say how long each part took")
 
 
@@ -67,6 +69,13 @@ def _confidence(text: str) -> float:
         return above_half(float(text), "confidence")
     except (ValueError, InputError):
         raise argparse.ArgumentTypeError(f"{text!r}, expected a number above ½ and below 1") from None
+
+
+def _jobs(text: str) -> int:
+    try:
+        return as_jobs(int(text), "jobs")
+    except (ValueError, InputError):
+        raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number that is not 0") from None
 
 
 def _seed(text: str) -> int:

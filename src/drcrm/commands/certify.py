@@ -14,10 +14,10 @@ import argparse
 from ..errors import InputError
 from ..logs.diagnosis import Diagnosis
 from ..logs.verdict import REFUSED, Comparison, Verdict, percent, untested
+from ..progress import working
 from .answers import give
 from .arguments import add_answers, add_policy, require_apart
 from .judging import case, judged_answer
-from .progress import Progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,13 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     require_apart(options)
-    tell = Progress(options.verbose)
-    found = case(options, tell)
-    tell("certifying")
-    if options.estimate == "dr" and found.judged.model is None:
-        raise InputError(f"{options.policy} has no cost model, which dr needs; expected snips or ips")
-    said = judged_answer("certify", found, options.confidence, options.estimate, _certified)
-    tell.done()
+    with working(options.verbose, options.jobs) as tell:
+        found = case(options, tell)
+        tell("certifying")
+        if options.estimate == "dr" and found.judged.model is None:
+            raise InputError(f"{options.policy} has no cost model, which dr needs; expected snips or ips")
+        said = judged_answer("certify", found, options.confidence, options.estimate, _certified)
     give(said, options.json, options.report)
 
 

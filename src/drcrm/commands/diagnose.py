@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import argparse
 
+from ..progress import working
 from .answers import answer, diagnosed, give, logging_dict
 from .arguments import add_answers, add_log, require_apart
 from .opening import mapping_of, opened
-from .progress import Progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,12 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     require_apart(options)
-    tell = Progress(options.verbose)
     mapping = mapping_of(options.config)
-    part = opened(options.log, mapping, tell, lambda records: records.fit())
-    tell("diagnosing")
-    diagnosis = diagnosed(part)
-    logging = logging_dict(part, options.confidence, diagnosis.units)
-    said = answer("diagnose", part, confidence=options.confidence, logging=logging, **diagnosis.as_dict())
-    tell.done()
+    with working(options.verbose, options.jobs) as tell:
+        part = opened(options.log, mapping, tell, lambda records: records.fit())
+        tell("diagnosing")
+        diagnosis = diagnosed(part)
+        logging = logging_dict(part, options.confidence, diagnosis.units)
+        said = answer("diagnose", part, confidence=options.confidence, logging=logging, **diagnosis.as_dict())
     give(said, options.json, options.report)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import argparse
 
+from ..progress import working
 from .answers import give
 from .arguments import add_answers, add_policy, require_apart
 from .judging import case, judged_answer
-from .progress import Progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,9 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     require_apart(options)
-    tell = Progress(options.verbose)
-    found = case(options, tell)
-    tell("judging")
-    said = judged_answer("evaluate_policy", found, options.confidence)
-    tell.done()
+    with working(options.verbose, options.jobs) as tell:
+        found = case(options, tell)
+        tell("judging")
+        said = judged_answer("evaluate_policy", found, options.confidence)
     give(said, options.json, options.report)

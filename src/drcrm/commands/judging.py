@@ -13,9 +13,9 @@ from ..logs.mapping import LogMapping, as_mapping
 from ..logs.policy_file import StoredPolicy, read_policy
 from ..logs.split import held_out
 from ..logs.verdict import verdict
+from ..progress import Progress
 from .answers import Judged, answer, diagnosed, logging_dict
 from .opening import Opened, mapping_of, opened
-from .progress import Progress
 
 COLUMN = "column:"
 OTHER = "all rows, as of another log: none of them may be one that the policy was learned from"

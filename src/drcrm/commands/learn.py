@@ -22,12 +22,12 @@ from ..logs.diagnosis import Diagnosis
 from ..logs.policy_file import StoredPolicy, write_policy
 from ..logs.split import held_out
 from ..logs.verdict import Comparison, Verdict, verdict
+from ..progress import working
 from ..version import __version__
 from .answers import Judged, answer, diagnosed, give, logging_dict
 from .arguments import add_answers, add_log, add_seed, require_apart
 from .learning import Candidate, best_of, candidates, entries_of
 from .opening import Opened, mapping_of, opened
-from .progress import Progress
 
 BETTER = "better"
 
@@ -41,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     require_apart(options)
-    tell = Progress(options.verbose)
     mapping = mapping_of(options.config)
     entries_of(mapping.algorithm, 0)  # what is wrong with it is said before the log is read
     held = []
@@ -50,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
         held.append(held_out(records, options.seed))
         return records.fit(~held[0])
 
-    with threadpool_limits(1, "blas"):
+    with working(options.verbose, options.jobs) as tell, threadpool_limits(1, "blas"):
         whole = opened(options.log, mapping, tell, encode)
         _require_a_choice(whole)
         train, heldout = whole.part(~held[0]), whole.part(held[0])
@@ -60,7 +59,6 @@ def run(options: argparse.Namespace) -> None:
         judged = _judged(whole, train, heldout, found, options.confidence)
         said = _answer(judged, options)
     write_policy(options.output, _stored(judged, options))
-    tell.done()
     give(said, options.json, options.report)
 
 

@@ -25,7 +25,7 @@ from scipy import sparse
 
 from ..errors import InputError
 from .numerics import exp
-from .row_maps import ChosenRows, SparseRows, TabledRows
+from .row_maps import ChosenRows, OwnRows, SparseRows, TabledRows
 from .validation import (
     Features,
     as_float,
@@ -156,6 +156,10 @@ class Actions(ABC):
         """Return the actions of some contexts, and their rows of features or effects."""
         return self, *(each[used] for each in arrays)
 
+    def part(self, contexts: slice, *arrays) -> tuple[Actions, ...]:
+        """Return the actions of contexts that stand one after the other, and their rows of arrays that are not None."""
+        return self, *(None if each is None else each[contexts] for each in arrays)
+
     @abstractmethod
     def check(self, Y, rows: int | None = None, owner: str = "the policy") -> np.ndarray:
         """Return actions of n rows as an array; InputError where they are not those of ``owner``."""
@@ -282,6 +286,10 @@ class Actions(ABC):
     @abstractmethod
     def row_map(self, Y: np.ndarray, context: np.ndarray, n_contexts: int):
         """Return the map between contexts and rows with actions Y."""
+
+    def own_rows(self, Y: np.ndarray):
+        """Return the same map where each context has one row, in their order."""
+        return self.row_map(Y, np.arange(len(Y)), len(Y))
 
     @abstractmethod
     def sort_keys(self, Y: np.ndarray) -> list[np.ndarray]:
@@ -450,6 +458,9 @@ class LabelVectors(Actions):
         kind = TabledRows if len(Y) >= TABLE_ROWS * n_contexts else SparseRows
         return kind(Y, np.asarray(context), n_contexts)
 
+    def own_rows(self, Y):
+        return OwnRows(Y)
+
     def sort_keys(self, Y):
         return [*np.packbits(Y, axis=1).T]
 
@@ -484,11 +495,12 @@ class _OneOfMany(Actions):
     def log_partition(self, scores, buffers=None):
         """A(u) = log Σ_a e^{u_a}, and μ_a = e^{u_a − A(u)}; the largest score is taken off where it must be."""
         mean, spare = (np.empty_like(scores), np.empty_like(scores)) if buffers is None else buffers
-        with np.errstate(over="ignore"):
+        level = None
+        if scores.max() < LARGE:
             exp(scores, out=mean)
             self.leave_out(mean, 0)
             total, level = self.sums(mean), 0.0
-        if not (total.min() > LEAST and total.max() < MOST):
+        if level is None or not (total.min() > LEAST and total.max() < MOST):
             level = self.largest(scores)
             np.subtract(scores, self.spread(level), out=spare)
             self.leave_out(spare, -np.inf)
@@ -585,6 +597,10 @@ class SingleChoice(_OneOfMany):
         kept = None if self.eligible is None else self.eligible[used]
         return SingleChoice(*self.shape, kept), *(each[used] for each in arrays)
 
+    def part(self, contexts, *arrays):
+        _, eligible, *parts = super().part(contexts, self.eligible, *arrays)
+        return SingleChoice(*self.shape, eligible), *parts
+
     def check(self, Y, rows=None, owner="the policy"):
         Y = super().check(Y, rows)
         reject(self.shape[0] <= Y, Y, "Y", f"one of {self.shape[0]} actions, numbered from 0, or a larger n_actions")
@@ -679,6 +695,11 @@ class ListedActions(_OneOfMany):
     def select(self, used, *arrays):
         places, starts = _places(self.starts, np.arange(len(self.starts) - 1)[used])
         return ListedActions(starts), *(each[places] for each in arrays)
+
+    def part(self, contexts, *arrays):
+        starts = self.starts[contexts.start : contexts.stop + 1]
+        _, *parts = super().part(slice(int(starts[0]), int(starts[-1])), *arrays)
+        return ListedActions(starts - starts[0]), *parts
 
     def check_offered(self, Y, context):
         sizes = np.diff(self.starts)[context]

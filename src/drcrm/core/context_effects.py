@@ -25,7 +25,7 @@ import numpy as np
 from scipy import sparse
 
 from ..errors import InputError
-from .design import modelled_cost
+from .design import Design, modelled_cost
 from .log import BanditLog
 from .validation import as_float, number
 
@@ -87,7 +87,8 @@ def context_effects(
     effects : array (m, q + 1), (m, K) or (N,)
         Those of a cost model, ``action_effects``.
     variances : (array (r, r), float > 0), optional
-        Σ and σ², where they are known from the same log: they are then not estimated.
+        Σ and σ², where they are known from the same log: they are then not estimated. By default a large log's are
+        those of some of its contexts.
 
     Raises
     ------
@@ -96,6 +97,11 @@ def context_effects(
     """
     if (size := int(np.prod(log.actions.effect_shape))) > MOST_LOADINGS:
         raise InputError(f"context effects are of at most {MOST_LOADINGS} actions or labels, the log has {size}")
+    design = Design(log, effects)
+    if variances is None and design.samples:
+        some, _ = design.samples[0]
+        found = context_effects(some.log, some.effects)
+        variances = found.covariance, found.noise
     rows = np.flatnonzero(log.count)
     count = np.minimum(log.count[rows], MOST_TIMES).astype(float)
     logged = count.sum()

@@ -9,6 +9,9 @@ so that the expectation under a policy is exact.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
+
 import numpy as np
 from scipy import sparse
 
@@ -16,6 +19,7 @@ from ..errors import InputError, warn
 from .actions import Actions, actions_of, features_of, kind_of
 from .design import modelled_cost
 from .log import BanditLog
+from .moments import Moments, moments_by_fold
 from .numerics import constructor_repr
 from .policies import LinearPolicy, as_policy, require_same, with_row
 from .ridge import NormalEquations, Preconditioner, preconditioner
@@ -103,23 +107,36 @@ class CostModel:
             _finite(log.count @ log.cost / log.size),
             _finite(spread(log.cost, log.count)),
         )
-        X = log.X / scales
-        log = log.derived(X=X.tocsr() if sparse.issparse(X) else X, cost=(log.cost - mean) / unit)
-        is_auto, precondition = isinstance(self.penalty, str) and self.penalty == "auto", preconditioner(log)
-        self.penalty_ = above_zero(_choose(log, precondition) if is_auto else self.penalty, "penalty")
-        coef = _solution(log, self.penalty_, precondition)
+        cost, is_auto = (log.cost - mean) / unit, isinstance(self.penalty, str) and self.penalty == "auto"
+        moments = moments_by_fold(log, cost, scales, _folds(log))
+        if moments is not None:
+            whole = reduce(add, moments)
+            self.penalty_ = above_zero(_choose_by(moments, whole) if is_auto else self.penalty, "penalty")
+            [coef] = whole.solutions([self.penalty_])
+            lacking = whole.mean_cost - np.vdot(whole.mean, coef)
+        else:
+            X = log.X / scales
+            scaled = log.derived(X=X.tocsr() if sparse.issparse(X) else X, cost=cost)
+            precondition = preconditioner(scaled)
+            self.penalty_ = above_zero(_choose(scaled, precondition) if is_auto else self.penalty, "penalty")
+            coef = _solution(scaled, self.penalty_, precondition)
+            lacking = log.count @ (cost - modelled_cost(log, scaled.X @ coef)) / log.size
         self.coef_, self.intercept_ = coef, np.zeros(coef.shape[1:])
-        self.add(mean / unit + log.count @ (log.cost - modelled_cost(log, log.X @ coef)) / log.size, log)
+        self.add(mean / unit + lacking, log, scales)
         self.coef_ = _finite(unit * self.coef_ / column(scales, log.actions.effect_shape))
         self.intercept_ = _finite(np.asarray(unit * self.intercept_))
         return self
 
-    def add(self, constant: float, log: BanditLog) -> None:
-        """Add a constant to all costs: to coefficients of a feature that is constant in a log, or to the intercept."""
+    def add(self, constant: float, log: BanditLog, scales: np.ndarray | None = None) -> None:
+        """Add a constant to all costs: to coefficients of a feature that is constant in a log, or to the intercept.
+
+        The coefficients are of features over ``scales``, (d,), where these are given.
+        """
         features = np.flatnonzero(constant_features(log.X))
         if features.size:
             last = features[-1]
-            log.actions.add_to_all(self.coef_[last : last + 1], constant / log.X[0, last])
+            value = log.X[0, last] if scales is None else log.X[0, last] / scales[last]
+            log.actions.add_to_all(self.coef_[last : last + 1], constant / value)
         else:
             log.actions.add_to_all(self.intercept_, constant)
 
@@ -213,11 +230,28 @@ def _choose(log: BanditLog, precondition: Preconditioner) -> float:
     return float(penalties[errors <= most].min())
 
 
+def _choose_by(moments: list[Moments], whole: Moments) -> float:
+    """The same penalty, by the moments of the folds, with nothing in doubt."""
+    errors, without = np.zeros(len(PENALTIES)), 0.0
+    for held in moments:
+        rest = whole - held
+        without += held.squared_error(np.zeros_like(rest.mean), rest.mean_cost)
+        for i, coef in enumerate(rest.solutions(PENALTIES)):
+            errors[i] += held.squared_error(coef, rest.mean_cost - np.vdot(rest.mean, coef))
+    explained = max(1 - errors.min() / without, 0) if without > 0 else 0.0
+    return min(np.array(PENALTIES)[errors <= errors.min() * (1 + NEARLY * explained)])
+
+
+def _folds(log: BanditLog) -> np.ndarray:
+    """The fold of each context, (m,)."""
+    return np.random.default_rng(0).permutation(log.n_contexts) % FOLDS
+
+
 def _errors_on_folds(
     log: BanditLog, penalties: np.ndarray, precondition: Preconditioner, tolerance: float
 ) -> tuple[np.ndarray, float]:
     """The squared error of each penalty on contexts held out, and without a model; 0 where there are too few."""
-    fold = np.random.default_rng(0).permutation(log.n_contexts)[log.context] % FOLDS
+    fold = _folds(log)[log.context]
     errors, without = np.zeros(len(penalties)), 0.0
     for held in np.unique(fold):
         rows = fold == held

@@ -8,16 +8,24 @@ Objective, held-out scores, certificates and effective sizes read a policy off o
 
 from __future__ import annotations
 
+from functools import cached_property, reduce
+
 import numpy as np
 
 from .given import GivenPolicy, as_judged
 from .log import BanditLog
+from .parts import LARGE, Parts
+from .passes import mapped, passed
 from .policies import linear_scores, require_same, with_row
 from .scales import column, feature_scales
 
+SAMPLE, GROWTH = 2**16, 8  # contexts of a large log on which a fit begins, and times as many that follow
+
 
 class Design:
-    """A log in memory, in which every row occurs, perhaps with what a cost model says of it.
+    """A log in which every row occurs, perhaps with what a cost model says of it.
+
+    A large one is passed over in :class:`drcrm.core.parts.Parts`, by the threads of :mod:`drcrm.core.passes`.
 
     Parameters
     ----------
@@ -43,9 +51,12 @@ class Design:
             log = log.recount(log.count)
         self.log, self.intercept, self.trains = log, intercept, trains
         self.shape = log.X.shape[1] + intercept, *log.actions.shape
-        scores, order = (log.X.shape[0], *log.actions.shape), log.actions.order
-        self._buffers = [np.empty(scores, order=order) for _ in range(2)] if trains else None
+        order = log.actions.order
         self.effects = None if effects is None else np.asarray(effects, order=order)
+        self._parts = Parts(log, self.effects)
+        self._means = [None] * len(self._parts)
+        scores, reuses = (log.X.shape[0], *log.actions.shape), trains and len(self._parts) == 1
+        self._buffers = [np.empty(scores, order=order) for _ in range(2)] if reuses else None
 
     @property
     def scales(self) -> np.ndarray:
@@ -62,43 +73,100 @@ class Design:
         """The design in the coefficients of some features, the others being 0 in all contexts."""
         return Design(self.log.derived(X=self.log.X[:, features]), self.effects, self.intercept, self.trains)
 
+    @cached_property
+    def samples(self) -> list[tuple[Design, np.ndarray]]:
+        """More and more contexts of a log, drawn at random, and which rows are theirs: each sample has the one before.
+
+        Eight times as many each, at most a quarter of all. None of a log that is small.
+        """
+        m, sizes = self.log.n_contexts, []
+        while (size := SAMPLE * GROWTH ** len(sizes)) <= m // 4:
+            sizes.append(size)
+        drawn = np.random.default_rng(0).permutation(m)[: sizes[-1]] if sizes else None
+        return [self._some(np.sort(drawn[:size])) for size in sizes]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a pass takes so long that they are to be few."""
+        return self.log.n_contexts >= LARGE
+
+    @property
+    def some(self) -> Design:
+        """The first of its samples, or itself."""
+        return self.samples[0][0] if self.samples else self
+
+    def _some(self, used: np.ndarray) -> tuple[Design, np.ndarray]:
+        log, place = self.log, np.full(self.log.n_contexts, -1)
+        place[used] = np.arange(len(used))
+        rows = np.flatnonzero(place[log.context] >= 0)
+        actions, X, *effects = log.actions.select(used, log.X, *([] if self.effects is None else [self.effects]))
+        of_rows = {name: getattr(log, name)[rows] for name in ("Y", "propensity", "cost", "count")}
+        some = log.derived(X=X, actions=actions, **of_rows, context=place[log.context[rows]])
+        return Design(some, *(effects or [None]), self.intercept, self.trains), rows
+
     def forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return log π of each row, (n,), and the expected modelled cost of each context, (m,), None without a model.
 
         Θ is given flat or of ``shape``. Rounding may leave log π of a certain action above 0.
         """
         coef = coef.reshape(self.shape)
+        passed(len(self.log.Y))
+        if len(self._parts) == 1:
+            return self._forward(0, coef)
+        log_prob = np.empty(len(self.log.Y))
+        expected = None if self.effects is None else np.empty(self.log.n_contexts)
+        for number, found in enumerate(mapped(lambda at: self._forward(at, coef), range(len(self._parts)))):
+            part = self._parts[number]
+            log_prob[part.rows] = found[0]
+            if expected is not None:
+                expected[part.contexts] = found[1]
+        return log_prob, expected
+
+    def _forward(self, number: int, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """The same of a part."""
+        part = self._parts[number]
+        log, [effects] = part.log, part.of_contexts
         slopes, constant = (coef[:-1], coef[-1]) if self.intercept else (coef, None)
         if self.trains:
-            scores = np.asarray((slopes.T @ self.log.X.T).T, order=self.log.actions.order)
+            scores = np.asarray((slopes.T @ log.X.T).T, order=log.actions.order)
             if constant is not None:
                 scores += constant
         else:
-            scores = linear_scores(self.log.X, slopes, constant)
-        log_partition, self._mean = self.log.actions.log_partition(scores, self._buffers)
-        known = self.effects is not None
-        expected = self.log.actions.expected(self._mean, self.effects, fast=self.trains) if known else None
-        return self.log.row_map.to_rows(scores, log_partition), expected
+            scores = linear_scores(log.X, slopes, constant)
+        log_partition, mean = log.actions.log_partition(scores, self._buffers)
+        self._means[number] = mean
+        expected = None if effects is None else log.actions.expected(mean, effects, fast=self.trains)
+        return log.row_map.to_rows(scores, log_partition), expected
 
     def backward(self, by_row: np.ndarray | None, by_context: np.ndarray | None) -> np.ndarray:
         """Return the slope in Θ, flat, at the last pass forward.
 
         ``by_row`` (n,) and ``by_context`` (m,) are the slopes in log π and in the expected modelled cost; None for 0.
         """
-        actions, mean, in_scores = self.log.actions, self._mean, 0
+        slopes = mapped(lambda at: self._backward(at, by_row, by_context), range(len(self._parts)))
+        return reduce(np.add, slopes).ravel()
+
+    def _backward(self, number: int, by_row: np.ndarray | None, by_context: np.ndarray | None) -> np.ndarray:
+        """The slope of a part, of ``shape``."""
+        part, mean, in_scores = self._parts[number], self._means[number], 0
+        log, [effects] = part.log, part.of_contexts
         if by_context is not None:
-            in_scores = actions.expected_slope(mean, self.effects, by_context)
+            in_scores = log.actions.expected_slope(mean, effects, by_context[part.contexts])
         if by_row is not None:
-            by_action, total = self.log.row_map.to_contexts(by_row)
-            by_action -= np.multiply(mean, actions.spread(total), out=self._buffers[1] if self.trains else None)
+            by_action, total = log.row_map.to_contexts(by_row[part.rows])
+            by_action -= np.multiply(mean, log.actions.spread(total), out=self._buffers and self._buffers[1])
             in_scores = by_action if by_context is None else np.add(in_scores, by_action, out=in_scores)
-        slope = (in_scores.T @ self.log.X).T
-        return (with_row(slope, in_scores.sum(axis=0)) if self.intercept else slope).ravel()
+        slope = (in_scores.T @ log.X).T
+        return with_row(slope, in_scores.sum(axis=0)) if self.intercept else slope
 
 
 def modelled_cost(log: BanditLog, effects: np.ndarray) -> np.ndarray:
     """Return ĉ(x_i, y_i) of each row, (n,), from the effects of each context."""
-    return log.actions.modelled(log.row_map, effects)
+    found, parts = np.empty(len(log.Y)), Parts(log, effects)
+    for number in range(len(parts)):
+        part = parts[number]
+        found[part.rows] = part.log.actions.modelled(part.log.row_map, *part.of_contexts)
+    return found
 
 
 def importance_weights(log_prob: np.ndarray, log: BanditLog) -> np.ndarray:

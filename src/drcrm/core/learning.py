@@ -152,7 +152,7 @@ def learn(
     if options["safe"]:
         grid_fit.chosen[IMPROVEMENT] = len(candidates) - 1
         if scorer:
-            noise = _scorer(log, clip, intercept, scored).noise
+            noise = _scorer(design.some.log, clip, intercept, scored).noise
             grid_fit.chosen[IMPROVEMENT] = _safest(grid_fit, noise, spread(log.cost, log.count))
     return Learned(grid_fit, objectives, origin, clip, cost_model)
 
@@ -278,11 +278,14 @@ def _safer(
     known: np.ndarray,
     limits: Mapping[str, object],
 ) -> list[Candidate]:
-    """Fits of the least robust objective with a ridge towards π0, steps back to it from all fits, and π0, Θ = known."""
+    """Fits of the least robust objective with a ridge towards π0, steps back to it from all fits, and π0, Θ = known.
+
+    On a large log none have a ridge: they are against noise, of which it has little.
+    """
     least = _order(np.array([each.value for each in fitted]), robust_end)[0]
     objective, value = objectives[least], fitted[least].value
     found, limits = [], {**limits, "tol": RIDGE_TOLERANCE * limits["tol"]}
-    for ridge in RIDGES:
+    for ridge in () if objective.design.is_large else RIDGES:
         [fit] = minimize_objectives([objective], known, ridges=[ridge * _unit(objective)], **limits)
         found.append(Candidate(value, fit, ridge=ridge))
     for own, each in zip(objectives, fitted, strict=True):

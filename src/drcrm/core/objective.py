@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
 
@@ -58,6 +59,19 @@ class Objective:
         other = copy(self)
         other.design = self.design.with_features(features)
         return other
+
+    def samples(self) -> Iterator[Objective]:
+        """Give the same objective on more and more contexts of a large log: see ``Design.samples``.
+
+        What a risk makes of the number of rows is as of all of them.
+        """
+        for design, rows in self.design.samples:
+            log, other = design.log, copy(self)
+            modelled = design.modelled if self.estimate.uses_model else None
+            other.design = design
+            other.estimate = type(self.estimate)(self.estimate.cost[rows], log.count, modelled, log.context)
+            other.estimate.size = self.estimate.size
+            yield other
 
     def __call__(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the value and the gradient at Θ, given flat or of shape (d, …); the gradient comes flat.

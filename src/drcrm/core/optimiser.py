@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from itertools import count, repeat
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import LbfgsInvHessProduct, OptimizeResult, minimize
 
 from ..errors import InputError
 from .log import BanditLog
@@ -20,6 +21,9 @@ from .weights import Likelihood
 
 PATIENCE = 200  # iterations after which a fit may be given up
 STOPPING = ("scaled", "public_code")
+ENOUGH = 1e-4  # tolerance of a large log: by measurement policies are as good as with less
+PAIRS = 200  # of vectors, on a sample: all that most optimisations there have
+MOST_TURNED = 2000  # coefficients whose curvature is kept as a matrix
 MEMORY = 10  # pairs of vectors; 50 reach much the same objectives, and cost up to six times as much
 
 
@@ -69,8 +73,12 @@ def minimize_objectives(
     so; the latter two are said in the result. ``stopping`` says in which ``Units``: "scaled", those of the log, or as
     the "public_code" of POEM, none. A feature that no context has gets no gradient: its coefficients stay, and are not
     carried along. With λ, an objective's own of ``ridges``, (λ/2) ‖Θ − start‖² is added, Θ in these units.
+
+    On a large log L-BFGS begins with some contexts, goes on with more, see ``Design.samples``, and begins the next
+    objective where the last one ended; and ``tol`` is at least 10⁻⁴ for the decrease of the objective.
     """
     options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": tol, "maxcor": MEMORY}
+    last = None  # where a fit to a large log ended, and R there
     for objective, ridge in zip(objectives, ridges, strict=False):
         log, seen = objective.design.log, _seen_features(objective.design.log.X)
         narrow = objective if seen.all() else objective.with_features(np.flatnonzero(seen))
@@ -87,11 +95,69 @@ def minimize_objectives(
             evaluate = _followed(narrow, origin, ridge, units)
             _require_finite(log, *evaluate(origin), "where the fit starts")
             callback = _giving_up(hopeless, widened)
-            end = minimize(evaluate, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)
-            _require_finite(log, end.fun, end.x, f"after {end.nit} iterations")
+            if not objective.design.is_large:
+                end = minimize(evaluate, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)
+                iterations = int(end.nit)
+            else:
+                stages = [_followed(each, origin, ridge, units) for each in ([] if last else narrow.samples())]
+                end, root, iterations = _descended([*stages, evaluate], *(last or (origin, None)), options, callback)
+                last = end.x, root
+            _require_finite(log, end.fun, end.x, f"after {iterations} iterations")
             coef = widened(end.x)
             value = _defined(narrow, *narrow(coef[rows])[:2])
-        yield Fit(coef, value + ridge / 2 * float((moved := end.x - origin) @ moved), int(end.nit), bool(end.success))
+        yield Fit(coef, value + ridge / 2 * float((moved := end.x - origin) @ moved), iterations, bool(end.success))
+
+
+def _descended(
+    stages: list[Callable], x: np.ndarray, root: np.ndarray | None, options: dict, callback: Callable | None
+) -> tuple[OptimizeResult, np.ndarray | None, int]:
+    """The end of L-BFGS on the last of some functions that are nearly the same, R there, and all iterations.
+
+    Each begins where the one before ended, in coordinates z, x = begins + R z, in which the curvature that was found is
+    1.
+    """
+    minimized, iterations = partial(minimize, jac=True, method="L-BFGS-B", callback=callback), 0
+    pairs = PAIRS if len(x) <= MOST_TURNED else MEMORY
+    options = {**options, "ftol": max(options["ftol"], ENOUGH), "maxcor": pairs}
+    for stage in stages:
+        end = _turned(minimized, stage, x, root, options)
+        x, root, iterations = end.x, _root(end.hess_inv, root), iterations + int(end.nit)
+    return end, root, iterations
+
+
+def _turned(minimized: Callable, evaluate: Callable, begins: np.ndarray, root: np.ndarray | None, options: dict):
+    """The end of a minimisation over z, x = begins + R z."""
+    if root is None:
+        return minimized(evaluate, begins, options=options)
+
+    def of_z(z: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = evaluate(begins + root @ z)
+        return value, gradient @ root
+
+    end = minimized(of_z, np.zeros(len(begins)), options=options)
+    end.x = begins + root @ end.x
+    return end
+
+
+def _root(inverse: LbfgsInvHessProduct, last: np.ndarray | None) -> np.ndarray | None:
+    """R, R Rᵀ the inverse Hessian by the pairs of an optimisation, whose coordinates were ``last``'s; None without one.
+
+    Source: the update of Broyden, Fletcher, Goldfarb and Shanno.
+    """
+    steps, slopes, p = inverse.sk, inverse.yk, inverse.shape[0]
+    if not len(steps) or p > MOST_TURNED:
+        return last
+    unit = 1.0 if last is not None else (steps[-1] @ slopes[-1]) / (slopes[-1] @ slopes[-1])
+    found = unit * np.eye(p)
+    for step, slope in zip(steps, slopes, strict=True):
+        product, along = found @ slope, step @ slope
+        found += np.outer(step, step) * ((along + slope @ product) / along**2)
+        found -= (np.outer(product, step) + np.outer(step, product)) / along
+    try:
+        root = np.linalg.cholesky(found)
+    except np.linalg.LinAlgError:
+        return last
+    return root if last is None else last @ root
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")

@@ -13,6 +13,7 @@ LIKE = 1e3  # times that one feature's scale may be another's
 REASON = 1e6  # features, costs and 1/p up to here are not what takes an objective beyond the range of numbers
 SPAN = 10_000  # rows on which columns are taken to add up to a constant, if they do
 FAR = 10  # deviations from 0 at which a feature begins to slow a fit
+BLOCK = 2**13  # rows at once
 SHOWN = 5  # columns that are named
 
 
@@ -59,8 +60,11 @@ def has_constant(X: Features) -> bool:
 
 def far_from_zero(X: Features, names: Sequence[int | str] | None = None) -> str:
     """Say which features vary little beside their distance from 0, as years do; nothing where there are none."""
-    scaled = X / feature_scales(X)
-    mean, square = (np.asarray(each.mean(axis=0)).ravel() for each in (scaled, scaled**2))
+    scales, sums = feature_scales(X), np.zeros((2, X.shape[1]))
+    for start in range(0, X.shape[0], BLOCK):
+        scaled = X[start : start + BLOCK] / scales
+        sums += [np.asarray(each.sum(axis=0)).ravel() for each in (scaled, scaled**2)]
+    mean, square = sums / X.shape[0]
     odd = np.flatnonzero((abs(mean) > FAR * np.sqrt(np.maximum(square - mean**2, 0))) & ~constant_features(X))
     if not odd.size:
         return ""

@@ -99,9 +99,10 @@ def automatic_tilt(log: BanditLog, base: np.ndarray, model: np.ndarray) -> float
     """Return the tilt κ at which the effective sample size of the tilted policy is a third of the rows.
 
     It is at most 10 over the deviation of the logged costs: where π0 mostly chooses well, a policy that is as good as
-    certain has more effective rows than a third, and its objective no slope.
+    certain has more effective rows than a third, and its objective no slope. A large log's is that of some contexts.
     """
-    design, slope = Design(log, intercept=len(base) > log.X.shape[1]), log.actions.moving(model)
+    design = Design(log, intercept=len(base) > log.X.shape[1]).some
+    log, slope = design.log, design.log.actions.moving(model)
 
     def above(log_tilt: float) -> float:
         log_prob, _ = design.forward(base - np.exp(log_tilt) * slope)

@@ -1,0 +1,54 @@
+"""How passes over a log are made: by how many threads, and who hears of them.
+
+Threads share the parts of a log, as numpy releases the lock; what they find comes in the order of the parts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from ..errors import InputError
+
+_POOL: ContextVar[ThreadPoolExecutor | None] = ContextVar("pool", default=None)
+_LISTENER: ContextVar[Callable[[int], None] | None] = ContextVar("listener", default=None)
+
+
+def as_jobs(n_jobs: object, name: str = "n_jobs") -> int:
+    """Return how many threads are asked for, as scikit-learn has it: None is 1, −1 all cores, −2 all but one."""
+    if n_jobs is None:
+        return 1
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0:
+        raise InputError(f"{name} is {n_jobs!r}, expected a whole number that is not 0, or None")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return n_jobs if n_jobs > 0 else max(cores + 1 + n_jobs, 1)
+
+
+@contextmanager
+def passes(n_jobs: int | None = None, listener: Callable[[int], None] | None = None) -> Iterator[None]:
+    """Within, passes are made by so many threads, and the listener hears of how many rows each is."""
+    n = as_jobs(n_jobs)
+    heard = _LISTENER.set(listener)
+    pool = _POOL.set(ThreadPoolExecutor(n, thread_name_prefix="drcrm") if n > 1 else None)
+    try:
+        yield
+    finally:
+        if n > 1:
+            _POOL.get().shutdown()
+        _POOL.reset(pool)
+        _LISTENER.reset(heard)
+
+
+def mapped(function: Callable, items: Iterable) -> Iterator:
+    """Give function(item) of each item, in their order."""
+    pool = _POOL.get()
+    return map(function, items) if pool is None else pool.map(function, items)
+
+
+def passed(rows: int) -> None:
+    """Say that a pass was made over so many rows."""
+    if (listener := _LISTENER.get()) is not None:
+        listener(rows)

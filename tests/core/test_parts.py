@@ -1,0 +1,255 @@
+"""A log in parts gives the numbers that it gives as one, whatever the order of its rows and the number of threads."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from drcrm import ActionLists, BanditLog, DoublyRobustDRO
+from drcrm.core import design, moments, parts
+from drcrm.core.context_effects import context_effects
+from drcrm.core.cost_model import CostModel
+from drcrm.core.design import Design, modelled_cost
+from drcrm.core.moments import moments_by_fold
+from drcrm.core.objective import Objective
+from drcrm.core.optimiser import minimize_objectives
+from drcrm.core.parts import Parts
+from drcrm.core.passes import as_jobs, passes
+from drcrm.core.risks import KLBall, MeanRisk
+from drcrm.core.scales import far_from_zero
+from drcrm.errors import InputError
+
+KINDS = ["labels", "labels, shuffled", "own", "single", "eligible", "lists", "sparse"]
+
+
+def logged(kind: str, m: int = 60, seed: int = 0) -> BanditLog:
+    """A log of m contexts, with several rows each unless each has its own."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=(m, 3)), np.ones(m)])
+    n = m if kind == "own" else 4 * m
+    context = np.arange(m) if kind == "own" else np.sort(np.append(np.arange(m), rng.integers(0, m, n - m)))
+    if kind.endswith("shuffled"):
+        context = rng.permutation(context)
+    p, cost, count = rng.uniform(0.1, 1, n), rng.normal(size=n) - 1, rng.integers(1, 4, n)
+    if kind == "lists":
+        sizes = rng.integers(2, 5, m)
+        starts = np.append(0, np.cumsum(sizes))
+        X = ActionLists(rng.normal(size=(starts[-1], 3)), starts)
+        return BanditLog(X, rng.integers(0, sizes[context]), p, cost, context, count)
+    if kind == "single":
+        return BanditLog(X, rng.integers(0, 4, n), p, cost, context, count, n_actions=4)
+    if kind == "eligible":
+        eligible = rng.random((m, 4)) < 0.7
+        eligible[:, 0] = True
+        Y = np.where(eligible[context, 3], 3, 0)
+        return BanditLog(X, Y, p, cost, context, count, n_actions=4, eligible=eligible)
+    return BanditLog(
+        sparse.csr_array(X) if kind == "sparse" else X, rng.integers(0, 2, (n, 3)), p, cost, context, count
+    )
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Parts of a few contexts, for a log that is not larger."""
+
+    def begin(size: int = 7) -> None:
+        monkeypatch.setattr(parts, "LARGE", 1)
+        monkeypatch.setattr(parts, "AT_ONCE", size)
+
+    return begin
+
+
+def passed_over(log: BanditLog, coef: np.ndarray, effects: np.ndarray) -> list:
+    objective = Objective(Design(log, effects, trains=True), KLBall(0.1), None, "dr")
+    return [*objective.design.forward(coef), *objective(coef), modelled_cost(log, effects)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parts_are_the_log(kind, small_parts):
+    log, rng = logged(kind), np.random.default_rng(1)
+    coef = rng.normal(size=(log.X.shape[1], *log.actions.shape))
+    effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_shape))
+    whole = passed_over(log, coef, effects)
+    for size in (1, 7, 59, 60):
+        small_parts(size)
+        for found, expected in zip(passed_over(log, coef, effects), whole, strict=True):
+            assert found == pytest.approx(expected, rel=1e-11, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_part_has_its_contexts_and_their_rows(kind, small_parts):
+    log = logged(kind)
+    small_parts()
+    found = Parts(log, log.X, None)
+    rows = np.concatenate([np.arange(len(log.Y))[found[at].rows] for at in range(len(found))])
+    assert np.array_equal(np.sort(rows), np.arange(len(log.Y))), "each row is in one part"
+    for at in range(len(found)):
+        part = found[at]
+        assert part.of_contexts[1] is None
+        assert np.array_equal(part.log.context + part.contexts.start, log.context[part.rows])
+        assert np.array_equal(part.log.cost, log.cost[part.rows])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_change_no_digit(kind, small_parts):
+    log, rng = logged(kind, 300), np.random.default_rng(2)
+    coef = rng.normal(size=(log.X.shape[1], *log.actions.shape))
+    effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_shape))
+    small_parts()
+    alone = passed_over(log, coef, effects)
+    for jobs in (2, 3):
+        with passes(jobs):
+            assert all(np.array_equal(*pair) for pair in zip(passed_over(log, coef, effects), alone, strict=True))
+
+
+def test_scores_beyond_numbers_are_as_in_one_part(small_parts):
+    log = logged("own")
+    coef = np.full((4, 3), 1e200)
+    whole = Design(log, trains=True).forward(coef)[0]
+    small_parts()
+    assert np.array_equal(Design(log, trains=True).forward(coef)[0], whole, equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", ["labels", "labels, shuffled", "own", "single"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_the_cost_model_by_moments_is_that_by_conjugate_gradients(kind, intercept, small_parts):
+    log = logged(kind, 200)
+    log = log.derived(X=log.X * [1e3, 1, 1e-3, 1][: log.X.shape[1]])
+    slow = CostModel().fit_log(log, intercept)
+    small_parts()
+    assert moments_by_fold(log, log.cost, np.ones(4), np.arange(200) % 4) is not None
+    fast = CostModel().fit_log(log, intercept)
+    assert fast.penalty_ == slow.penalty_
+    scale = np.abs(slow.effects(log.X)).max()
+    assert fast.effects(log.X) == pytest.approx(slow.effects(log.X), abs=1e-8 * scale)
+
+
+def test_moments_are_sums_of_rows_and_give_squared_errors(small_parts):
+    log, rng = logged("labels", 40), np.random.default_rng(3)
+    small_parts()
+    fold, scales = rng.integers(0, 3, 40), np.array([1.0, 2.0, 3.0, 4.0])
+    found = moments_by_fold(log, log.cost, scales, fold)
+    B, intercept = rng.normal(size=(4, 4)), 0.3
+    z = np.einsum("ia,ij->ija", np.column_stack([log.Y, np.ones(len(log.Y))]), (log.X / scales)[log.context])
+    squared = log.count * (log.cost - (z * B).sum(axis=(1, 2)) - intercept) ** 2
+    for number, each in enumerate(found):
+        rows = fold[log.context] == number
+        assert each.size == log.count[rows].sum()
+        assert each.squared_error(B, intercept) == pytest.approx(squared[rows].sum(), rel=1e-12)
+    whole = found[0] + found[1] + found[2]
+    assert (whole - found[1]).sums == pytest.approx((found[0] + found[2]).sums)
+    [coef] = whole.solutions([0.1])
+    flat = z.reshape(len(z), -1)
+    share = log.count / log.size
+    centred = flat - share @ flat
+    left = (centred * share[:, None]).T @ centred + 0.1 * np.eye(16)
+    assert coef.ravel() == pytest.approx(np.linalg.solve(left, centred.T @ (share * log.cost)), rel=1e-9)
+
+
+@pytest.mark.parametrize("most", ["MOST_ACTIONS", "MOST_COLUMNS", "MOST_ENTRIES"])
+def test_moments_that_are_too_many_are_not_made(most, small_parts, monkeypatch):
+    log = logged("labels")
+    small_parts()
+    monkeypatch.setattr(moments, most, 1)
+    assert moments_by_fold(log, log.cost, np.ones(4), np.zeros(60, dtype=int)) is None
+
+
+@pytest.mark.parametrize("kind", ["labels", "single", "lists"])
+def test_samples_grow_and_are_of_the_log(kind, monkeypatch):
+    log = logged(kind, 200)
+    monkeypatch.setattr(design, "SAMPLE", 5)
+    monkeypatch.setattr(design, "GROWTH", 3)
+    whole = Design(log, np.zeros((log.X.shape[0], *log.actions.effect_shape)), trains=True)
+    sizes, last = [], set()
+    for some, rows in whole.samples:
+        sizes.append(some.log.n_contexts)
+        assert np.array_equal(some.log.cost, log.cost[rows])
+        assert last <= {*rows}, "each has the one before"
+        last = {*rows}
+    assert sizes == [5, 15, 45]
+    assert not Design(logged(kind, 19)).samples
+
+
+def test_an_objective_on_a_sample_has_the_size_of_the_whole(monkeypatch):
+    monkeypatch.setattr(design, "SAMPLE", 10)
+    log, coef = logged("labels", 80), np.zeros((4, 3))
+    objective = Objective(Design(log, trains=True), KLBall("auto"))
+    some = next(objective.samples())
+    assert some.estimate.size == log.size
+    again = Objective(some.design, KLBall("auto"))
+    assert some.risk.radius_at(some.estimate.size) < again.risk.radius_at(again.estimate.size)
+    assert some(coef)[0] < again(coef)[0]
+
+
+@pytest.mark.parametrize("estimate", ["ips", "snips", "dr", "dm"])
+def test_a_fit_by_stages_ends_where_one_in_one_go_does(estimate, monkeypatch, small_parts):
+    log = logged("labels", 400)
+    effects = CostModel().fit_log(log).effects(log.X)
+
+    def fitted() -> list:
+        built = Design(log, None if estimate in ("ips", "snips") else effects, trains=True)
+        objectives = [Objective(built, risk, estimate=estimate) for risk in (MeanRisk(), KLBall(0.01))]
+        return list(minimize_objectives(objectives, np.zeros(built.shape), tol=1e-9, ridges=[0.05, 0.05]))
+
+    plain = fitted()
+    small_parts(50)
+    monkeypatch.setattr(design, "LARGE", 1)
+    monkeypatch.setattr(design, "SAMPLE", 20)
+    monkeypatch.setattr(design, "GROWTH", 4)
+    staged = fitted()
+    for one, other in zip(staged, plain, strict=True):
+        assert one.converged
+        assert one.objective == pytest.approx(other.objective, abs=2e-4)
+
+
+def test_a_large_log_is_learned_from_by_any_number_of_threads(capsys):
+    rng = np.random.default_rng(4)
+    n = 2**17
+    X = np.column_stack([rng.normal(size=(n, 2)), np.ones(n)])
+    Y = rng.integers(0, 3, n)
+    cost = -(rng.random(n) < np.where((X[:, 0] > 0) == (Y == 1), 0.7, 0.2)).astype(float)
+    found = [
+        DoublyRobustDRO(n_jobs=jobs, verbose=jobs == 2).fit(X, Y, propensity=np.full(n, 1 / 3), cost=cost)
+        for jobs in (None, 2)
+    ]
+    assert np.array_equal(found[0].coef_, found[1].coef_)
+    assert found[0].improvement_bound_ < -0.1
+    greedy = found[0].predict(X[:1000])
+    assert ((greedy == 1) == (X[:1000, 0] > 0)).mean() > 0.98
+    said = capsys.readouterr()
+    assert not said.out
+    assert said.err.count("\n") == 1
+    assert said.err.startswith("DoublyRobustDRO: ")
+    assert "passes, " in said.err
+    assert said.err.endswith(" million rows a second\n")
+
+
+@pytest.mark.parametrize("jobs", [0, 1.5, True, "2"])
+def test_jobs_are_a_number(jobs):
+    with pytest.raises(InputError, match="n_jobs is"):
+        as_jobs(jobs)
+
+
+def test_jobs_are_as_scikit_learn_has_them():
+    assert as_jobs(None) == 1
+    assert as_jobs(3) == 3
+    assert as_jobs(-1) >= 1
+    assert as_jobs(-1000) == 1
+
+
+def test_far_features_are_seen_in_blocks(monkeypatch):
+    rng = np.random.default_rng(5)
+    X = np.column_stack([rng.normal(size=100), 2000 + rng.normal(size=100)])
+    monkeypatch.setattr("drcrm.core.scales.BLOCK", 7)
+    assert far_from_zero(X, ["a", "year"]).startswith("column 'year' lies")
+
+
+def test_variances_of_a_large_log_are_those_of_some_contexts(monkeypatch):
+    log = logged("labels", 400)
+    effects = CostModel().fit_log(log).effects(log.X)
+    whole = context_effects(log, effects)
+    monkeypatch.setattr(design, "SAMPLE", 100)
+    some = context_effects(log, effects)
+    assert some.delta.shape == whole.delta.shape
+    assert some.rounds == 0, "nothing is estimated on all"
+    again = context_effects(log, effects, (some.covariance, some.noise))
+    assert np.array_equal(again.delta, some.delta)
