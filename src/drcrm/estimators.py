@@ -80,7 +80,7 @@ class CounterfactualEstimator(BaseEstimator):
         L-BFGS iterations at most.
     tol : float
         Decrease of the objective, relative or over the deviation of the logged costs, and largest entry of its gradient
-        in these units and those of the features, at which L-BFGS stops. On a log of 2¹⁸ contexts or more the decrease
+        in these units and those of the features, at which L-BFGS stops. On a log of 2¹⁶ contexts or more the decrease
         is at least 10⁻⁴: see :func:`drcrm.core.optimiser.minimize_objectives`.
     n_jobs : int, optional
         Threads by which a log of 2¹⁶ contexts or more is passed over, as scikit-learn has it: None is 1, −1 all cores.

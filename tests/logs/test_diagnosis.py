@@ -120,6 +120,16 @@ def test_actions_that_are_never_logged_are_where_the_log_cannot_say():
     assert re.match(r"Explore actions .*: [bcd] \(3\d\.\d% of the policy's choices\), [bcd]", found.changes[0])
 
 
+@pytest.mark.parametrize(("rows", "level"), [(19_000, "fail"), (21_000, "caution")])
+def test_no_share_of_many_effective_rows_is_too_small(rows, level):
+    """One of 50 actions, each as likely: 2 % of the rows, whether they are 380 or 420."""
+    log = BanditLog(np.ones((rows, 1)), np.arange(rows) % 50, np.full(rows, 0.02), -(np.arange(rows) % 3), n_actions=50)
+    always = SoftmaxPolicy(np.where(np.arange(50) == 7, 50.0, 0.0)[None])
+    found = {each.name: each for each in diagnose(log, always).diagnostics}["effective sample size"]
+    assert found.value == pytest.approx(0.02)
+    assert found.level == level
+
+
 def test_a_policy_far_from_the_log_rests_on_few_rows():
     log = drawn(sharp=2.5)
     found, diagnosis, _ = judged(SoftmaxPolicy(6 * THETA), log)

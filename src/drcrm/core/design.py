@@ -19,7 +19,7 @@ from .passes import mapped, passed
 from .policies import linear_scores, require_same, with_row
 from .scales import column, feature_scales
 
-SAMPLE, GROWTH = 2**16, 8  # contexts of a large log on which a fit begins, and times as many that follow
+SAMPLE, GROWTH = 2**17, 8  # contexts of a large log on which a fit begins, and times as many that follow
 
 
 class Design:

@@ -92,40 +92,51 @@ def minimize_objectives(
 
         origin = (start[rows] * units.features).ravel()
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            evaluate = _followed(narrow, origin, ridge, units)
-            _require_finite(log, *evaluate(origin), "where the fit starts")
+            evaluate = Followed(narrow, origin, ridge, units, last and last.level)
+            if last is None:
+                _require_finite(log, *evaluate(origin), "where the fit starts")
             callback = _giving_up(hopeless, widened)
-            if not objective.design.is_large:
-                end = minimize(evaluate, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)
-                iterations = int(end.nit)
+            if objective.design.is_large:
+                first = () if last else [Followed(each, origin, ridge, units) for each in narrow.samples()]
+                end, last = _descended(
+                    [*first, evaluate], last or Ended(origin, None, evaluate.level), options, callback
+                )
             else:
-                stages = [_followed(each, origin, ridge, units) for each in ([] if last else narrow.samples())]
-                end, root, iterations = _descended([*stages, evaluate], *(last or (origin, None)), options, callback)
-                last = end.x, root
-            _require_finite(log, end.fun, end.x, f"after {iterations} iterations")
+                end = minimize(evaluate, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)
+            _require_finite(log, end.fun, end.x, f"after {end.nit} iterations")
             coef = widened(end.x)
-            value = _defined(narrow, *narrow(coef[rows])[:2])
-        yield Fit(coef, value + ridge / 2 * float((moved := end.x - origin) @ moved), iterations, bool(end.success))
+            value = evaluate.value(end, coef[rows])
+        yield Fit(coef, value, int(end.nit), bool(end.success))
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Where a fit to a large log ended: x, R of the curvature there, and the level that was taken off the objective."""
+
+    x: np.ndarray
+    root: np.ndarray | None
+    level: float
 
 
 def _descended(
-    stages: list[Callable], x: np.ndarray, root: np.ndarray | None, options: dict, callback: Callable | None
-) -> tuple[OptimizeResult, np.ndarray | None, int]:
-    """The end of L-BFGS on the last of some functions that are nearly the same, R there, and all iterations.
+    stages: list[Followed], begins: Ended, options: dict, callback: Callable | None
+) -> tuple[OptimizeResult, Ended]:
+    """The end of L-BFGS on the last of some functions that are nearly the same, with all iterations, and where it is.
 
     Each begins where the one before ended, in coordinates z, x = begins + R z, in which the curvature that was found is
     1.
     """
     minimized, iterations = partial(minimize, jac=True, method="L-BFGS-B", callback=callback), 0
-    pairs = PAIRS if len(x) <= MOST_TURNED else MEMORY
+    pairs = PAIRS if len(begins.x) <= MOST_TURNED else MEMORY
     options = {**options, "ftol": max(options["ftol"], ENOUGH), "maxcor": pairs}
     for stage in stages:
-        end = _turned(minimized, stage, x, root, options)
-        x, root, iterations = end.x, _root(end.hess_inv, root), iterations + int(end.nit)
-    return end, root, iterations
+        end = _turned(minimized, stage, begins.x, begins.root, options)
+        begins, iterations = Ended(end.x, _root(end.hess_inv, begins.root), begins.level), iterations + end.nit
+    end.nit = iterations
+    return end, begins
 
 
-def _turned(minimized: Callable, evaluate: Callable, begins: np.ndarray, root: np.ndarray | None, options: dict):
+def _turned(minimized: Callable, evaluate: Followed, begins: np.ndarray, root: np.ndarray | None, options: dict):
     """The end of a minimisation over z, x = begins + R z."""
     if root is None:
         return minimized(evaluate, begins, options=options)
@@ -189,27 +200,34 @@ def why_flat(objective: Objective, start: np.ndarray) -> str:
     )
 
 
-def _followed(objective: Objective, origin: np.ndarray, ridge: float, units: Units) -> Callable:
-    """The objective as L-BFGS calls it, in its units: searches inside begin where the last ones ended."""
-    guess, level = None, 0.0
-    scales = np.broadcast_to(units.features, objective.design.shape).ravel()
-    slopes = scales * units.cost
+class Followed:
+    """An objective as L-BFGS calls it, in its units: searches inside begin where the last ones ended."""
 
-    def call(x: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal guess
-        value, gradient, guess = objective.evaluate(x / scales, guess)
-        value, gradient = (_defined(objective, value, gradient) - level) / units.cost, gradient / slopes
+    def __init__(
+        self, objective: Objective, origin: np.ndarray, ridge: float, units: Units, level: float | None = None
+    ):
+        self._objective, self._origin, self._ridge, self._units = objective, origin, ridge, units
+        self._scales = np.broadcast_to(units.features, objective.design.shape).ravel()
+        self._slopes = self._scales * units.cost
+        self._guess, self.level = None, 0.0
+        if units.centred:
+            self.level = self(origin)[0] * units.cost if level is None else level
+
+    def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        cost, ridge = self._units.cost, self._ridge
+        value, gradient, self._guess = self._objective.evaluate(x / self._scales, self._guess)
+        value, gradient = (_defined(self._objective, value, gradient) - self.level) / cost, gradient / self._slopes
         if ridge:
-            moved = x - origin
-            value, gradient = (
-                value + ridge / units.cost / 2 * float(moved @ moved),
-                gradient + ridge / units.cost * moved,
-            )
+            moved = x - self._origin
+            value, gradient = value + ridge / cost / 2 * float(moved @ moved), gradient + ridge / cost * moved
         return value, gradient
 
-    if units.centred:
-        level = call(origin)[0] * units.cost
-    return call
+    def value(self, end: OptimizeResult, coef: np.ndarray) -> float:
+        """The objective at the end, with its ridge: evaluated again, unless a pass takes long."""
+        if self._objective.design.is_large:
+            return float(end.fun * self._units.cost + self.level)
+        moved = end.x - self._origin
+        return _defined(self._objective, *self._objective(coef)[:2]) + self._ridge / 2 * float(moved @ moved)
 
 
 def _defined(objective: Objective, value: float, gradient: np.ndarray) -> float:

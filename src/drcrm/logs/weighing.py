@@ -19,6 +19,7 @@ from ..core.support import SUPPORT
 from .diagnostic import Diagnostic, level_of, plain
 
 FEW_ROWS, FEW, VERY_FEW = 10, 0.1, 0.05  # effective rows, and shares of all rows
+MANY_ROWS = 400  # effective ones, of which no share is too small: a policy of one of 50 actions has 2 % of any log
 LEAST_TAIL = 5  # weights of which a tail is fitted
 CAUTION_MASS, MOST_MASS = 0.01, 0.2  # without support
 MEAN_BETWEEN = 0.9, 1.1
@@ -54,7 +55,7 @@ def weighed(each: Weighed, units=None) -> list[Diagnostic]:
     return [diagnostic for diagnostic in found if diagnostic]
 
 
-_SIZE = "at least 10 % of the rows; fails below 5 %, or 10 rows"
+_SIZE = "at least 10 % of the rows; fails below 5 %, if that is less than 400, and below 10 rows"
 
 
 def effective_rows(log: BanditLog, weight: np.ndarray) -> float:
@@ -66,7 +67,7 @@ def effective_rows(log: BanditLog, weight: np.ndarray) -> float:
 def _effective(log, weight) -> Diagnostic:
     size = effective_rows(log, weight)
     share = size / log.size
-    level = level_of(share < VERY_FEW or size < FEW_ROWS, share < FEW)
+    level = level_of((share < VERY_FEW and size < MANY_ROWS) or size < FEW_ROWS, share < FEW)
     said = f"the estimate rests on as much as {size:.3g} rows of {log.size}, {share:.1%}"
     return Diagnostic("effective sample size", share, None, None, _SIZE, level, said, "Kish 1965")
 
