@@ -63,6 +63,8 @@ class Progress:
 def working(verbose: bool = False, n_jobs: int | None = None) -> Iterator[Progress]:
     """Within, passes over a log are made by so many threads, and what gives ``Progress`` hears of them."""
     tell = Progress(verbose)
-    with passes(n_jobs, tell.passed):
-        yield tell
-    tell.done()
+    try:
+        with passes(n_jobs, tell.passed):
+            yield tell
+    finally:
+        tell.done()
