@@ -734,3 +734,79 @@ def test_equal_starts():
         assert stated[place] == round(losses_of[best].mean(), 3)
         values = [stats.ttest_rel(ball[each.index], each, alternative="less").pvalue for each in losses_of.values()]
         assert max(values) <= stated[2] + 5e-5
+
+
+UNSEEN = {"unseen_few": "unseen", "unseen_many": "unseen", "unseen_certain": "unseen_sharp"}
+ON_UNSEEN = {
+    "with a feature map": ["kl_dro_dr_map"],
+    "the KL ball on DR (": ["kl_dro_dr"],
+    "without context effects": ["kl_dro_dr_support"],
+    "without these and support": ["kl_dro_dr_plain"],
+    "without the ball: DR": ["dr"],
+    "the cost model alone: DM": ["dm"],
+    "the best of other people's, of each set": [*OTHERS, *ANCHORED],
+}
+
+
+def closed_unseen(data: str, name: str, metric: str = "expected_loss") -> int:
+    return round(closed(data, name, metric, UNSEEN[data], seeds=5))
+
+
+@pytest.mark.parametrize("label", [*ON_UNSEEN, "nothing learned"])
+def test_what_is_closed_on_sets_that_the_design_has_not_seen(label):
+    section = (ROOT / "docs/beyond.md").read_text().partition("## On made sets")[2]
+    [line] = [each for each in section.splitlines() if each.startswith(f"| {label}")]
+    if label == "nothing learned":
+        found = [closed_unseen(data, "logging", "greedy_loss") for data in UNSEEN]
+    else:
+        found = [max(closed_unseen(data, name) for name in ON_UNSEEN[label]) for data in UNSEEN]
+    assert [int(each.replace("−", "-")) for each in line.strip("| ").split(" | ")[1:]] == found
+
+
+def test_what_is_said_of_sets_that_the_design_has_not_seen():
+    page = "docs/beyond.md"
+    of = lambda data, name, selection="dr_bound": losses(UNSEEN[data], data, name, selection)  # noqa: E731
+    names, adjusted = ["cips", "poem", "akl_crm", "kl_dro", *OTHERS, *ANCHORED], {}
+    for data in UNSEEN:
+        assert all(of(data, "kl_dro_dr").mean() < of(data, name).mean() for name in names)
+        p = [stats.ttest_rel(of(data, "kl_dro_dr"), of(data, name), alternative="less").pvalue for name in names]
+        adjusted |= {(data, name): p for name, p in zip(names, multipletests(p, method="holm")[1], strict=True)}
+    assert [key for key, p in adjusted.items() if p >= 0.05] == [("unseen_few", "norm_poem")]
+    assert said(page, r"\(Holm over #: #; one of its seeds") == [
+        len(names),
+        round(adjusted["unseen_few", "norm_poem"], 3),
+    ]
+    less = lambda data, name, other: of(data, other) - of(data, name)  # noqa: E731
+    ball = less("unseen_many", "kl_dro_dr", "dr")
+    assert said(page, "without it loses # ± # more there, and is level") == in_print(ball)
+    assert all(
+        stats.ttest_1samp(less(data, "kl_dro_dr", "dr"), 0).pvalue > 0.05 for data in UNSEEN if "many" not in data
+    )
+    sharp_ones = (
+        of("unseen_certain", "kl_dro_dr_plain"),
+        of("unseen_certain", "logging"),
+        of("unseen_certain", "kl_dro_dr"),
+    )
+    assert (sharp_ones[0] > sharp_ones[1]).sum() == 1
+    assert said(page, "one of five fits ends at #, where π0 has # and `kl_dro_dr` # ± #") == [
+        round(sharp_ones[0].max(), 3),
+        round(sharp_ones[1].mean(), 3),
+        *in_print(sharp_ones[2]),
+    ]
+    effects = [less(data, "kl_dro_dr", "kl_dro_dr_support") for data in ("unseen_certain", "unseen_few")]
+    assert said(page, "Context effects gain # ± # there, # ± # with few labels") == [
+        each for gained in effects for each in in_print(gained)
+    ]
+    above = [of(data, "kl_dro_dr_safe", "improvement_bound") > of(data, "logging") + 1e-9 for data in UNSEEN]
+    assert sum(map(len, above)) == said(page, "is above π0 in none of the # logs")[0]
+    assert not any(each.any() for each in above)
+    ends = [
+        end(closed_unseen(data, name) for data in UNSEEN)
+        for name in ("kl_dro_dr", "kl_dro_dr_map")
+        for end in (min, max)
+    ]
+    assert said("README.md", "and run once, it closes # to # %, with a map # to # %") == ends
+    gained = closed("unseen_many", "kl_dro_dr", experiment="unseen", seeds=5) - closed(
+        "unseen_many", "dr", experiment="unseen", seeds=5
+    )
+    assert said("README.md", r"worth its certificate, and # points on") == [round(gained)]
