@@ -62,7 +62,7 @@ FIGURES_OF = {"sample": tuple(FIGURES), "certified": ("certificates",)}  # of pa
 WITH_OVERVIEW = ("beyond", "beyond_large", "made", "unseen", "unseen_sharp")  # pages that open on the overview
 FAMILIES = {  # pages of several experiments, NAME and each NAME_…, and the algorithms of their figure
     "single_choice": (
-        *("cips", "kl_dro", "snips", "dm", "dr", "kl_dro_dr"),
+        *("cips", "dm", "dr", "kl_dro_dr_plain", "kl_dro_dr", "kl_dro_dr_map"),
         *("importance_weighted", "importance_weighted_trees"),
     ),
     "sharpness": (
