@@ -59,10 +59,10 @@ THEORY = "theory"
 STUDY_FILES = {".csv": ".csv", "_provenance.json": "/provenance.json"}  # in docs/results, in results/studies
 USUAL_FIGURES = ("replay_count", "ablation")  # of a page, where its experiment has them
 FIGURES_OF = {"sample": tuple(FIGURES), "certified": ("certificates",)}  # of pages that have others
-WITH_OVERVIEW = ("beyond", "made")  # pages that open on the overview
+WITH_OVERVIEW = ("beyond", "beyond_large", "made", "unseen", "unseen_sharp")  # pages that open on the overview
 FAMILIES = {  # pages of several experiments, NAME and each NAME_…, and the algorithms of their figure
     "single_choice": (
-        *("cips", "kl_dro", "snips", "dm", "dr", "kl_dro_dr"),
+        *("cips", "dm", "dr", "kl_dro_dr_plain", "kl_dro_dr", "kl_dro_dr_map"),
         *("importance_weighted", "importance_weighted_trees"),
     ),
     "sharpness": (
@@ -208,7 +208,10 @@ def overview_in(config: dict, name: str, folder: str) -> str:
     template = Template((ROOT / "workflow/report/overview.rst").read_text(encoding="utf-8"))
     params = {"words": caption_words(config, name, "overview")}
     caption = " ".join(template.render(snakemake={"wildcards": {"experiment": name}, "params": params}).split())
-    return f'<img src="{folder}/{name}_overview.png" alt="From CIPS to full supervision" width="700">\n\n{caption}\n'
+    width = 700 if len(config["experiments"][name]["datasets"]) > 2 else 500
+    return (
+        f'<img src="{folder}/{name}_overview.png" alt="From CIPS to full supervision" width="{width}">\n\n{caption}\n'
+    )
 
 
 def pictured(name: str, options: dict) -> dict[str, list[str]]:

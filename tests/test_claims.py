@@ -16,6 +16,7 @@ from drcrm.report.style import TAILS
 
 ROOT = Path(__file__).parents[1]
 SETS = ["scene", "yeast", "rcv1_subset", "tmc2007_500"]
+BEYOND = ["scene", "yeast"]
 MADE = ["made_small", "made_many", "made_sparse"]
 PAPERS = ["cips", "poem", "kl_crm", "akl_crm", "akl_crm_sum", "kl_dro", "chi2_dro"]
 OTHERS = [
@@ -26,7 +27,10 @@ OTHERS = [
     "log_sum_exp",
     "weighted_likelihood",
 ]
+ANCHORED = ["log_smoothing_anchored", "implicit_exploration_anchored", "exponential_smoothing_anchored"]
 TESTED = ["cips", "kl_dro", "snips", "kl_dro_snips", "dm", "dr", *OTHERS]  # in the ablation, beside kl_dro_dr
+STARTED = ["kl_dro_dr", "kl_dro_dr_from_zero", "kl_dro_dr_from_logging", "norm_poem_from_model"]
+STARTED += ["cips_from_model", "snips", "dr"]
 NUMBER = r"([−+]?\d+(?:\.\d+)?)"
 
 
@@ -65,114 +69,181 @@ def closed(data, algorithm, metric="expected_loss", experiment="beyond", selecti
     return 100 * (mean("cips") - mean(algorithm, metric)) / (mean("cips") - mean("skyline", "greedy_loss"))
 
 
-def table(path: str, label: str) -> list[float]:
-    """The numbers in the row of a table that begins so."""
-    [line] = [each for each in (ROOT / path).read_text().splitlines() if each.startswith(f"| {label}")]
-    return [float(cell.strip().replace("−", "-")) for cell in line.strip("|").split("|")[1:]]
+def row(path: str, title: str, label: str) -> list[str]:
+    """The cells of the row of a table that begins so, in the section with that title."""
+    section = (ROOT / path).read_text(encoding="utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    [line] = [each for each in section.splitlines() if each.startswith(f"| {label}")]
+    return line.replace("−", "-").strip("| ").split(" | ")[1:]
 
 
 @pytest.mark.parametrize(
     ("algorithm", "metric", "seeds", "label"),
     [
+        ("kl_dro_dr_map", "expected_loss", 20, "with a feature map"),
         ("kl_dro_dr", "expected_loss", 20, "the KL ball on DR, tilted"),
+        ("kl_dro_dr_support", "expected_loss", 20, "without context effects"),
+        ("kl_dro_dr_plain", "expected_loss", 20, "without these and support"),
         ("dr", "expected_loss", 20, "without the ball: DR"),
         ("dm", "expected_loss", 20, "the cost model alone: DM"),
-        ("kl_dro_dr_from_zero", "expected_loss", 3, "the ball without"),
-        ("dr_from_zero", "expected_loss", 3, "neither ball nor start"),
-        ("norm_poem_from_model", "expected_loss", 3, "a competitor from the tilted start"),
-        ("kl_dro_dr_from_logging", "expected_loss", 3, "the ball from π0 as it is"),
+        ("norm_poem_from_model", "expected_loss", 10, "a competitor from the tilted start"),
+        ("kl_dro_dr_from_logging", "expected_loss", 10, "the ball from π0 as it is"),
+        ("kl_dro_dr_from_zero", "expected_loss", 10, "the ball without the start"),
+        ("dr_from_zero", "expected_loss", 10, "neither ball nor start"),
         ("logging", "greedy_loss", 20, "nothing learned"),
     ],
 )
-def test_what_start_cost_model_and_ball_close(algorithm, metric, seeds, label):
-    found = [round(closed(data, algorithm, metric, seeds=seeds)) for data in SETS]
-    assert table("docs/beyond.md", label) == found
+def test_what_each_ingredient_closes(algorithm, metric, seeds, label):
+    found = [round(closed(data, algorithm, metric, seeds=seeds)) for data in BEYOND]
+    assert [*map(float, row("docs/beyond.md", "What brings it", label))] == found
 
 
 def test_the_headlines():
-    ball = [closed(data, "kl_dro_dr") for data in SETS]
-    without = [closed(data, name) for data in SETS for name in ("dr", "dm")]
-    unstarted = [closed(data, "kl_dro_dr_from_zero", seeds=3) for data in SETS]
-    stated = [round(each) for found in (ball, without, unstarted) for each in (min(found), max(found))]
-    parts = "With both and no ball # to # % are closed already. The ball from Θ = 0 closes # to # %"
-    assert said("README.md", "closes # to # % of the way from clipped") + said("docs/beyond.md", parts) == stated
-    assert said("docs/beyond.md", "closes # to # % of the way from CIPS to full supervision on the four") == stated[:2]
-    unlearned = [round(closed(data, "logging", "greedy_loss")) for data in ("yeast", "tmc2007_500")]
-    assert said("README.md", "On Yeast and TMC2007-500 they close # and # %") == unlearned
-    best = lambda names: [max(closed(data, name) for name in names) for data in SETS]  # noqa: E731
-    papers, others = best(["poem", "akl_crm", "kl_dro"]), best(OTHERS)
-    weighted = "on importance weights closes # to # % of the four, the best of other people's algorithms # to # %"
-    assert said("docs/beyond.md", weighted) == [
-        round(each) for found in (papers, others) for each in (min(found), max(found))
+    page = "docs/beyond.md"
+    of = lambda name, **options: [round(closed(data, name, **options)) for data in BEYOND]  # noqa: E731
+    ball, with_map = of("kl_dro_dr"), of("kl_dro_dr_map")
+    assert (
+        said(page, r"\(`kl_dro_dr`\) closes # % of the way from CIPS to full supervision on Scene and # % on Yeast")
+        == ball
+    )
+    assert said(page, r"\(`kl_dro_dr_map`\) it closes # and # %") == with_map
+    first = r"closes # % of the way from clipped importance weighting .{,40} on Scene and # % on Yeast"
+    assert said("README.md", first) == ball
+    assert said("README.md", "With a feature map it closes # % on Scene, .{,70} and # % on Yeast") == with_map
+    best = lambda names: [max(of(name)[place] for name in names) for place in range(2)]  # noqa: E731
+    weighted = "on importance weights closes # and # %, the best of other people's algorithms # and # %"
+    assert said(page, weighted) == [*best(["poem", "akl_crm", "kl_dro"]), *best([*OTHERS, *ANCHORED])]
+    assert said("docs/findings.md", "without a ball, closes # and # % .{,70} the cost model alone # and # %") == [
+        *of("dr"),
+        *of("dm"),
     ]
-    gained = [closed(data, "kl_dro_dr") - closed(data, "dr") for data in SETS]
-    for page, words in [("README.md", "The ball itself adds"), ("docs/beyond.md", r"\*\*The ball adds")]:
-        assert said(page, f"{words} # points on Yeast and # on TMC") == [round(gained[1]), round(gained[3])]
-    assert max(gained[0], gained[2]) < 0.5
-    of_dr = [closed(data, "dr") for data in SETS]
-    assert said("docs/findings.md", "without a ball, closes # to # %") == [round(min(of_dr)), round(max(of_dr))]
-    by_snips = [closed(data, "kl_dro_dr", selection="clipped_snips") for data in SETS]
-    assert said("docs/beyond.md", "by clipped SNIPS it closes #, #, # and # %") == [round(each) for each in by_snips]
+    assert said("docs/findings.md", "with it # and # % are closed. Before") == ball
+    assert said(page, "by clipped SNIPS it closes # and # %") == of("kl_dro_dr", selection="clipped_snips")
+    unstarted = of("kl_dro_dr_from_zero", seeds=10)
+    brought = [each for started, without in zip(ball, unstarted, strict=True) for each in (started - without, started)]
+    assert said(page, "On Scene the start brings # of # points, on Yeast # of #") == brought
+    poem = [each for pair in zip(of("norm_poem"), of("norm_poem_from_model", seeds=10), strict=True) for each in pair]
+    assert said(page, "in its objective, from # to # and from # to #") == poem
+    unlearned = [
+        round(closed(data, "logging", "greedy_loss", "sample", "clipped_snips")) for data in ("yeast", "tmc2007_500")
+    ]
+    assert said("README.md", "On Yeast and TMC2007-500 they close # and # %") == unlearned
 
 
-def test_one_action_of_many():
-    def errors(name: str, *suffixes: str) -> list[float]:
-        """Of pendigits and satimage, in %, of the experiments one after the other."""
+SHARP = ("_soft", "", "_sharp")
+SINGLE = {  # rows of the table in limits.md
+    "π0's most probable actions": ("logging", "greedy_loss"),
+    "CIPS": ("cips", "expected_loss"),
+    "rewarded rows, linear": ("rewarded_rows", "expected_loss"),
+    "rewarded rows, boosted trees": ("rewarded_rows_trees", "expected_loss"),
+    "importance-weighted rows, linear": ("importance_weighted", "expected_loss"),
+    "importance-weighted rows, boosted trees": ("importance_weighted_trees", "expected_loss"),
+    "believed everywhere": ("kl_dro_dr_plain", "expected_loss"),
+    "with support": ("kl_dro_dr", "expected_loss"),
+    "and a feature map": ("kl_dro_dr_map", "expected_loss"),
+}
+
+
+def of_one(
+    data: str, suffix: str, algorithm: str, metric: str = "expected_loss", selection: str = "dr_bound"
+) -> pd.Series:
+    """Errors on single choice, in %."""
+    return 100 * losses(f"single_choice{suffix}", data, algorithm, selection, metric)
+
+
+@pytest.mark.parametrize("label", SINGLE)
+def test_one_action_of_many(label):
+    section = "One action of K, where the old policy is sharp"
+    stated = [[float(each) for each in cell.split(" · ")] for cell in row("docs/limits.md", section, label)]
+    name, metric = SINGLE[label]
+    assert stated == [
+        [round(of_one(data, f"{clicks}{sharpness}", name, metric).mean(), 1) for sharpness in SHARP]
+        for clicks in ("", "_clicks")
+        for data in ("satimage", "pendigits")
+    ]
+
+
+def test_what_is_said_of_one_action_of_many():
+    page, sets = "docs/limits.md", ("satimage", "pendigits")
+    one = lambda of: round(of.mean(), 1)  # noqa: E731
+    linear = [one(of_one(data, "", "skyline", "greedy_loss")) for data in sets]
+    assert said(page, "sees all labels has # on satimage and # on pendigits") == linear
+    assert said(page, "over # seeds, chosen by DR bound. Letter") == [len(of_one("satimage", "", "cips"))]
+    fails, holds = (
+        [one(of_one(data, "_sharp", name)) for data in sets[::-1]] for name in ("kl_dro_dr_plain", "kl_dro_dr")
+    )
+    stated = "at η = 4 KL-DRO with DR ends at # on pendigits and # on satimage. .{,60} it ends at # and #"
+    assert said(page, stated) == [*fails, *holds]
+    settings = [
+        (data, f"{clicks}{sharpness}")
+        for data in (*sets, "digits_single")
+        for clicks in ("", "_clicks")
+        for sharpness in SHARP
+    ]
+    assert said(page, "in the # settings") == [len(settings)]
+    for name in ("kl_dro_dr", "kl_dro_dr_map"):
+        for each in settings:
+            assert of_one(*each, name).mean() < of_one(*each, "logging", "greedy_loss").mean(), (name, each)
+
+    def behind(data: str, clicks: str) -> list[float]:
+        """By how much the best of the trees is behind the policy with a map, by sharpness."""
         return [
-            round(100 * losses(f"single_choice{suffix}", data, name, "dr_bound").mean(), 1)
-            for suffix in suffixes
-            for data in ("pendigits", "satimage")
+            min(
+                of_one(data, f"{clicks}{of}", f"{name}_trees").mean()
+                for name in ("rewarded_rows", "importance_weighted")
+            )
+            - of_one(data, f"{clicks}{of}", "kl_dro_dr_map").mean()
+            for of in SHARP
         ]
 
-    page = "docs/limits.md"
-    ball, without, cips = (errors(name, "_sharp") for name in ("kl_dro_dr", "logging", "cips"))
-    sharp = (
-        "KL-DRO with DR ends at # on pendigits, where π0 has #, and at # on satimage, where π0 has #. "
-        "CIPS ends at # and #"
+    ends = lambda values: [round(end(values), 1) for end in (min, max)]  # noqa: E731
+    ahead = [-each for each in behind("satimage", "")]
+    certain = "`kl_dro_dr_map` on satimage, by # to # points, and behind it on pendigits, by # to #"
+    assert said(page, certain) == [*ends(ahead), *ends(behind("pendigits", ""))]
+    clicked = "boosted trees at every η, by # to # points on satimage and # to # on pendigits"
+    assert said(page, clicked) == [end for data in sets for end in ends(behind(data, "_clicks"))]
+    to_cips = {
+        (data, of): of_one(data, f"_clicks{of}", "kl_dro_dr") - of_one(data, f"_clicks{of}", "cips")
+        for data in sets
+        for of in ("", "_sharp")
+    }
+    two = lambda of, sign=1: [round(sign * of.mean(), 2), round(of.sem(), 2)]  # noqa: E731
+    below = [to_cips[key] for key in (("satimage", "_sharp"), ("pendigits", ""), ("pendigits", "_sharp"))]
+    stated = (
+        r"level with it at η = 1 \(# ± #\), and # ± # below at η = 4, .{,40} On pendigits it is # ± # and # ± # below"
     )
-    assert said(page, sharp) == [ball[0], without[0], ball[1], without[1], *cips]
-    on_letter = [
-        round(100 * losses("single_choice_sharp", "letter", name, "dr_bound").mean(), 1)
-        for name in ("kl_dro_dr", "logging", "cips")
+    assert said(page, stated) == [
+        *two(to_cips["satimage", ""]),
+        *(each for of in below for each in two(of, -1)),
     ]
-    assert said(page, "On letter it is # for KL-DRO with DR, # for π0 and # for CIPS") == on_letter
-    soft = "at η = ¼ KL-DRO with DR has # on pendigits and # on satimage, CIPS # and #"
-    assert said(page, soft) == [*errors("kl_dro_dr", "_soft"), *errors("cips", "_soft")]
-    trees = np.reshape(errors("importance_weighted_trees", "_soft", "", "_sharp"), (3, 2))
-    every = "are best on pendigits, # to #, and on satimage, # to #"
-    assert said(page, every) == [end for of in trees.T for end in (of.min(), of.max())]
-    trees = [
-        round(100 * losses(f"single_choice{suffix}", "letter", "importance_weighted_trees", "dr_bound").mean(), 1)
-        for suffix in ("_soft", "", "_sharp")
-    ]
-    assert said(page, "On letter they have # to #") == [min(trees), max(trees)]
-    names = ("importance_weighted_trees", "importance_weighted", "logging", "kl_dro_dr")
-    clicks = (
-        "the same trees end at # on pendigits and # on satimage, their linear kin at # and #, as π0 at # and #. "
-        "KL-DRO with DR has # and #"
-    )
-    assert said(page, clicks) == [each for name in names for each in errors(name, "_clicks_soft")]
+    assert stats.ttest_1samp(to_cips["satimage", ""], 0).pvalue > 0.05
+    settled = [stats.ttest_1samp(of, 0, alternative="less").pvalue < 0.05 for of in below]
+    assert settled == [False, True, True]
+    for data, of in to_cips:
+        for name in ("rewarded_rows", "importance_weighted"):
+            less = of_one(data, f"_clicks{of}", name) - of_one(data, f"_clicks{of}", "kl_dro_dr")
+            assert stats.ttest_1samp(less, 0, alternative="greater").pvalue < 0.05
 
 
 def test_the_made_sets():
-    close = lambda name, by="dr_bound", metric="expected_loss": [  # noqa: E731
-        closed(data, name, metric, "made", by, 10) for data in MADE
+    close = lambda name, metric="expected_loss": [  # noqa: E731
+        closed(data, name, metric, "made", seeds=10) for data in MADE
     ]
     best = np.max([close(name) for name in OTHERS], axis=0)
     stated = said(
         "docs/beyond.md",
-        "`kl_dro_dr` closes #, # and # % .{,60} the best competitor closes #, # and # %, and π0's most probable "
-        "actions #, # and # %. By clipped SNIPS it closes #, # and # %",
+        "It closes #, # and # % .{,60} the best competitor closes #, # and # %, and π0's most probable "
+        "actions #, # and # %",
     )
-    found = [*close("kl_dro_dr"), *best, *close("logging", metric="greedy_loss"), *close("kl_dro_dr", "clipped_snips")]
+    found = [*close("kl_dro_dr"), *best, *close("logging", "greedy_loss")]
     assert stated == [round(each) for each in found]
-    ends = [round(each) for each in (min(close("kl_dro_dr")), max(close("kl_dro_dr")))]
-    assert said("README.md", "and # to # % on three made ones") == ends
-    assert said("docs/beyond.md", "On three made sets it closes # to # %") == ends
+    more = losses("made", "made_many", "dr", "dr_bound") - losses("made", "made_many", "kl_dro_dr", "dr_bound")
+    assert said("docs/beyond.md", "many labels: DR without it loses # ± # more") == [
+        round(each, 3) for each in (more.mean(), more.sem())
+    ]
 
 
 def test_the_most_probable_actions_of_the_logging_policy():
-    """They lose less than the paper's seven on three sets, and more than the doubly robust ball on all four."""
+    """They lose less than the paper's seven on three sets, and more than the doubly robust ball on Scene and Yeast."""
     greedy = lambda name, data, of, by: losses(of, data, name, by, "greedy_loss").mean()  # noqa: E731
     below = {
         data: all(
@@ -182,7 +253,7 @@ def test_the_most_probable_actions_of_the_logging_policy():
         for data in SETS
     }
     assert below == {"scene": True, "yeast": True, "rcv1_subset": False, "tmc2007_500": True}
-    for data in SETS:
+    for data in BEYOND:
         assert greedy("kl_dro_dr", data, "beyond", "dr_bound") < greedy("logging", data, "beyond", "dr_bound")
 
 
@@ -200,32 +271,50 @@ def holm(data: str) -> dict[str, float]:
 
 
 def test_the_adjusted_tests_of_the_ablation():
-    found = {data: holm(data) for data in SETS}
-    above = {data: {name: p for name, p in each.items() if p >= 0.05} for data, each in found.items()}
-    [most] = said("docs/trials.md", r"on the RCV1 subset \(at most #\)")
-    assert max(found["rcv1_subset"].values()) == pytest.approx(most, abs=5e-4)
-    yeast = said("docs/trials.md", r"On Yeast Norm-POEM is not \(# from π0, # from the tilted π0\)")
-    assert list(above["yeast"].values()) == pytest.approx(yeast, abs=5e-4)
-    assert list(above["yeast"]) == ["norm_poem_from_logging", "norm_poem_from_model"]
-    [each] = said("docs/trials.md", r"log-sum-exp from the tilted π0 \(# each\)")
-    assert above["tmc2007_500"] == pytest.approx(
-        dict.fromkeys(["norm_poem_from_model", "log_sum_exp_from_model"], each), abs=5e-4
+    [most] = said("docs/trials.md", "significantly behind `kl_dro_dr` on both: p is at most #")
+    found = max(p for data in BEYOND for p in holm(data).values())
+    assert found == pytest.approx(most, abs=5e-5)
+    start = {name: [losses("beyond", data, name, "dr_bound")[:10].mean() for data in BEYOND] for name in STARTED}
+    zero, logging, model = np.array([start[f"kl_dro_dr{name}"] for name in ("_from_zero", "_from_logging", "")])
+    gained = said("docs/trials.md", "It gains # and # on Scene and Yeast .{,40} and another # and # from the tilted")
+    assert gained == [round(each, 3) for each in (*(zero - logging), *(logging - model))]
+    near = np.array(start["norm_poem_from_model"]) - model
+    assert said("docs/trials.md", "Norm-POEM, comes within # on Scene and # on Yeast") == [
+        round(each, 3) for each in near
+    ]
+    tilted = "From the tilted π0 CIPS has # and # on Scene and Yeast; SNIPS has # and #, DR # and #"
+    assert said("docs/trials.md", tilted) == [
+        round(each, 2) for name in ("cips_from_model", "snips", "dr") for each in start[name]
+    ]
+
+
+@pytest.mark.parametrize("algorithm", [*TESTED, "kl_dro_dr"])
+def test_the_table_of_the_ablation(algorithm):
+    """Each algorithm from Θ = 0, from π0 and from the tilted π0, on Scene and on Yeast, in the order of TESTED."""
+    rows_of = re.findall(
+        r"^\| (?!as).*? \| (.* / .* / .*) \| (.* / .* / .*) \|$", (ROOT / "docs/trials.md").read_text(), re.M
     )
-    assert {name.partition("_from_")[0] for name in set(found["scene"]) - set(above["scene"])} == {
-        "weighted_likelihood"
-    }
-    least, most = said("docs/trials.md", r"weighted likelihood alone is \(the others: # to #\)")
-    assert (min(above["scene"].values()), max(above["scene"].values())) == pytest.approx((least, most), abs=5e-3)
+    order = [*TESTED[:6], "kl_dro_dr", *OTHERS]
+    assert len(rows_of) == len(order)
+    known = set(rows("beyond")["algorithm"])
+    for cell, data in zip(rows_of[order.index(algorithm)], BEYOND, strict=True):
+        names = (f"{algorithm}_from_{start}" for start in ("zero", "logging", "model"))
+        started = [losses("beyond", data, name if name in known else algorithm, "dr_bound") for name in names]
+        assert [float(each) for each in cell.split(" / ")] == [round(each[:10].mean(), 3) for each in started]
 
 
 def test_the_edges_of_the_grids():
     chosen = rows("beyond").query("selection == 'dr_bound'").set_index(["algorithm", "dataset"])["hyperparameter"]
-    at = lambda name, edge: [int((chosen[name, data] == edge).sum()) for data in SETS]  # noqa: E731
-    assert at("weighted_likelihood", 3.16) == [20, 11, 20, 20]
-    assert said(
-        "docs/beyond.md", r"chosen in # of 20 seeds on Scene, the RCV1 subset and TMC2007-500 and in # on Yeast"
-    ) == [20, 11]
-    assert at("log_sum_exp", 1000)[1:] == said("docs/beyond.md", r"chosen in #, # and # of 20 on Yeast")
+    at = lambda name, edge: [int((chosen[name, data] == edge).sum()) for data in BEYOND]  # noqa: E731
+    page = "docs/beyond.md"
+    likelihood = "its last value, β = 100, in # of 20 seeds on Scene and in # on Yeast"
+    assert said(page, likelihood) == at("weighted_likelihood", 100)
+    assert said(page, "its last, 0.1, in # and #") == at("implicit_exploration", 0.1)
+    assert said(page, "log-sum-exp its last, 10⁵, in # and #") == at("log_sum_exp", 1e5)
+    first = "log smoothing takes its first value in # and # seeds, exponential smoothing in # and #"
+    assert said(page, first) == [*at("log_smoothing", 1e-4), *at("exponential_smoothing", 0.2)]
+    least = [each for name in ANCHORED for each in at(name, 1e-6)]
+    assert said(page, "the least penalty, 10⁻⁶, in # to #") == [min(least), max(least)]
 
 
 def difference(algorithm, data, count, selection="clipped_snips") -> pd.Series:
@@ -588,70 +677,189 @@ def test_what_a_real_log_says_of_single_items_and_of_what_is_known():
     assert said(page, "as bad, by # points") == [round(-100 * rows["more"]["men", "random", "imitation"], 2)]
 
 
-SECOND = {
-    "CIPS": "cips",
-    "believed everywhere, as above": "kl_dro_dr_plain",
-    "with support (`kl_dro_dr_support`)": "kl_dro_dr_support",
-    "and context effects (`kl_dro_dr`)": "kl_dro_dr",
-    "and a feature map (`kl_dro_dr_map`)": "kl_dro_dr_map",
-    "safe (`kl_dro_dr_safe`)": "kl_dro_dr_safe",
-    "DR, the same without the ball": "dr",
-    "DM, the cost model alone": "dm",
+FOUND = {  # rows of the table in beyond.md: the algorithms and losses of each
+    "π0, expected · greedy": [("logging", "expected_loss"), ("logging", "greedy_loss")],
+    "POEM · aKL-CRM": [(name, "expected_loss") for name in ("poem", "akl_crm", "kl_dro")],
+    "Norm-POEM · weighted": [(name, "expected_loss") for name in ("norm_poem", "weighted_likelihood")],
+    "log smoothing ·": [(name, "expected_loss") for name in ("log_smoothing", "log_smoothing_anchored")],
+    "implicit exploration ·": [(f"implicit_exploration{end}", "expected_loss") for end in ("", "_anchored")],
+    "exponential smoothing ·": [(f"exponential_smoothing{end}", "expected_loss") for end in ("", "_anchored")],
+    "SNIPS · KL-DRO": [(name, "expected_loss") for name in ("snips", "kl_dro_snips")],
+    "DR · DM": [(name, "expected_loss") for name in ("dr", "dm")],
+    "CRF with all labels": [("skyline", "expected_loss"), ("skyline", "greedy_loss")],
+}
+WITH_ERRORS = {
+    "CIPS |": "cips",
+    "log-sum-exp": "log_sum_exp",
+    "**KL-DRO with DR**": "kl_dro_dr",
+    "the same, `radius: auto`": "kl_dro_dr_auto",
+    "the same, safe": "kl_dro_dr_safe",
+    "**the same with a map**": "kl_dro_dr_map",
+    "χ²-DRO with DR": "chi2_dro_dr",
 }
 
 
-def of_second(data: str, algorithm: str, selection: str = "dr_bound", metric: str = "expected_loss") -> pd.Series:
-    return losses("beyond_second", data, algorithm, selection, metric)
+def of_beyond(data: str, algorithm: str, selection: str = "dr_bound", metric: str = "expected_loss") -> pd.Series:
+    return losses("beyond", data, algorithm, selection, metric)
 
 
-def in_second(label: str) -> list[float]:
-    """The row of a label in the last section."""
-    section = (ROOT / "docs/beyond.md").read_text().partition("## The second edition")[2]
-    [line] = [each for each in section.splitlines() if each.startswith(f"| {label}")]
-    return [float(cell) for cell in line.strip("| ").split(" | ")[1:]]
+def cells(label: str, apart: str) -> list[list[float]]:
+    """The numbers in each cell of the row of beyond.md that begins so, set apart."""
+    return [[float(each) for each in cell.split(apart)] for cell in row("docs/beyond.md", "What was found", label)]
 
 
-def test_the_second_edition():
-    for label, name in SECOND.items():
-        assert in_second(label) == [round(of_second(data, name).mean(), 3) for data in ("scene", "yeast")]
-    greedy = [round(of_second(data, "skyline", metric="greedy_loss").mean(), 3) for data in ("scene", "yeast")]
-    assert in_second("CRF with all labels, greedy") == greedy
-    others = [*OTHERS, *(name for name in rows("beyond_second")["algorithm"].unique() if name.endswith("_anchored"))]
-    best = [min(of_second(data, name).mean() for name in others) for data in ("scene", "yeast")]
-    assert in_second("the best of other people's algorithms, as") == [round(each, 3) for each in best]
+def in_print(values: pd.Series) -> list[float]:
+    """A mean and its standard error as the pages have them."""
+    return [round(values.mean(), 3), round(values.sem(), 3)]
+
+
+@pytest.mark.parametrize("label", FOUND)
+def test_what_was_found(label):
+    found = [[round(of_beyond(data, name, metric=of).mean(), 3) for name, of in FOUND[label]] for data in BEYOND]
+    assert cells(label, " · ") == found
+
+
+@pytest.mark.parametrize("label", WITH_ERRORS)
+def test_what_was_found_with_errors(label):
+    assert cells(label, " ± ") == [in_print(of_beyond(data, WITH_ERRORS[label])) for data in BEYOND]
+
+
+def test_what_was_found_in_words():
     page = "docs/beyond.md"
-    below = of_second("scene", "skyline", metric="greedy_loss").mean() - of_second("scene", "kl_dro_dr_map").mean()
-    assert said(page, r"sees all labels on Scene\*\*, by #,") == [round(below, 3)]
-    gained = [of_second(data, "kl_dro_dr_support") - of_second(data, "kl_dro_dr") for data in ("scene", "yeast")]
-    stated = r"\*\*Context effects gain # ± # on Scene\*\* and # ± # on Yeast"
-    assert said(page, stated) == [round(each, 3) for of in gained for each in (of.mean(), of.sem())]
-    ball = of_second("scene", "kl_dro_dr") - of_second("scene", "dr")
-    assert said(page, "DR without it is ahead by # ± # on Scene and level") == [
-        round(ball.mean(), 3),
-        round(ball.sem(), 3),
+    to_all = [of_beyond(data, "skyline", metric="greedy_loss") - of_beyond(data, "kl_dro_dr_map") for data in BEYOND]
+    stated = said(page, r"sees all labels on Scene\*\*, by # ± #. On Yeast it is above it by # ± #")
+    assert stated == pytest.approx([*in_print(to_all[0]), *in_print(-to_all[1])], abs=6e-4)
+    less = lambda data, name, other: of_beyond(data, other) - of_beyond(data, name)  # noqa: E731
+    effects = [less(data, "kl_dro_dr", "kl_dro_dr_support") for data in BEYOND]
+    gained = r"\*\*Context effects gain # ± # on Scene\*\* and # ± # on Yeast"
+    assert said(page, gained) == [each for of in effects for each in in_print(of)]
+    assert said(page, r"\*\*A feature map gains # ± # on Scene") == in_print(
+        less("scene", "kl_dro_dr_map", "kl_dro_dr")
+    )
+    without = [in_print(less("scene", name, "kl_dro_dr")) for name in ("dr", "dm")]
+    ball = (
+        "DR without it is ahead by # ± # on Scene and level on Yeast; DM is ahead by # ± # on Scene and level on Yeast"
+    )
+    assert said(page, ball) == [each for of in without for each in of]
+    ball = [each for data in BEYOND for each in in_print(less(data, "kl_dro_dr", "dr"))]
+    assert said("docs/findings.md", "adds nothing to the doubly robust mean there, # ± # and # ± #") == ball
+    before = losses("divergences", "yeast", "dr", "dr_bound") - losses("divergences", "yeast", "kl_dro_dr", "dr_bound")
+    assert said("docs/findings.md", "Before context effects it gained # ± # on Yeast") == in_print(before)
+    for data, name in [
+        ("yeast", "dr"),
+        ("yeast", "dm"),
+        ("yeast", "kl_dro_dr_map"),
+        *((d, "kl_dro_dr_auto") for d in BEYOND),
+    ]:
+        assert stats.ttest_1samp(less(data, name, "kl_dro_dr"), 0).pvalue > 0.05  # level
+    once = [losses("beyond", data, "kl_dro_dr", "dr_bound", count=1)[:10].mean() for data in BEYOND]
+    last = [losses("beyond", data, "kl_dro_dr", "dr_bound", count=32).mean() for data in BEYOND]
+    many = rows("sample", 256).query("selection == 'clipped_snips' and algorithm in @PAPERS")
+    least = many.groupby(["dataset", "algorithm"])["expected_loss"].mean().groupby("dataset").min()
+    assert said(page, "At Δ = 1 `kl_dro_dr` has # and #; .{,60} at best # and #") == [
+        round(each, 3) for each in (*once, *least[BEYOND])
     ]
-    level = of_second("yeast", "kl_dro_dr") - of_second("yeast", "dr")
-    assert abs(level.mean()) < level.sem()
-    last = rows("beyond_second").query("selection == 'dr_bound' and dataset == 'scene'").set_index("algorithm")
-    found = [
-        (last["hyperparameter"][name] == end).sum()
-        for name, end in (("weighted_likelihood", 100), ("implicit_exploration", 0.1))
-    ]
-    assert said(page, "takes its last value, 100, in # of 20 seeds on Scene, implicit exploration in #") == found
+    assert said(page, "At Δ = 32, as far as it was run, it has # and #") == [round(each, 3) for each in last]
+    poem = [each for data in BEYOND for each in in_print(of_beyond(data, "norm_poem", "clipped_snips"))]
+    assert said(page, "By clipped SNIPS ours has # ± # and # ± #") == poem
 
 
-def test_equal_starts_in_the_second_edition():
+def test_every_competitor_is_behind_as_it_was_run():
+    names = ["cips", "poem", "akl_crm", "kl_dro", *OTHERS, *ANCHORED]
+    for data in BEYOND:
+        ball = of_beyond(data, "kl_dro_dr")
+        p = [stats.ttest_rel(ball, of_beyond(data, name), alternative="less").pvalue for name in names]
+        assert len(p) == said("docs/beyond.md", r"Holm over the # comparisons")[0]
+        assert multipletests(p, method="holm")[1].max() <= 2e-7
+
+
+def test_equal_starts():
     """The competitors of the ablation from the tilted start, each by the score that suits it best."""
-    found = rows("beyond_second")
+    found = rows("beyond")
     scores = found["selection"].dropna().unique()
     names = [name for name in found["algorithm"].unique() if name.endswith("_from_model")]
-    for place, data in enumerate(("scene", "yeast")):
-        ball, losses_of = of_second(data, "kl_dro_dr"), {}
+    stated = said("docs/beyond.md", "the nearest is Norm-POEM, # and #; p at most # on each set")
+    for place, data in enumerate(BEYOND):
+        ball, losses_of = of_beyond(data, "kl_dro_dr"), {}
         for name in names:
-            by_score = [of_second(data, name, score) for score in scores]
+            by_score = [of_beyond(data, name, score) for score in scores]
             losses_of[name] = min((each for each in by_score if len(each)), key=lambda each: each.mean())
         best = min(losses_of, key=lambda name: losses_of[name].mean())
         assert best == "norm_poem_from_model"
-        assert in_second("the best of them from the tilted start")[place] == round(losses_of[best].mean(), 3)
+        assert stated[place] == round(losses_of[best].mean(), 3)
         values = [stats.ttest_rel(ball[each.index], each, alternative="less").pvalue for each in losses_of.values()]
-        assert max(values) <= said("docs/beyond.md", "p at most # on each set")[0] + 5e-5
+        assert max(values) <= stated[2] + 5e-5
+
+
+UNSEEN = {"unseen_few": "unseen", "unseen_many": "unseen", "unseen_certain": "unseen_sharp"}
+ON_UNSEEN = {
+    "with a feature map": ["kl_dro_dr_map"],
+    "the KL ball on DR (": ["kl_dro_dr"],
+    "without context effects": ["kl_dro_dr_support"],
+    "without these and support": ["kl_dro_dr_plain"],
+    "without the ball: DR": ["dr"],
+    "the cost model alone: DM": ["dm"],
+    "the best of other people's, of each set": [*OTHERS, *ANCHORED],
+}
+
+
+def closed_unseen(data: str, name: str, metric: str = "expected_loss") -> int:
+    return round(closed(data, name, metric, UNSEEN[data], seeds=5))
+
+
+@pytest.mark.parametrize("label", [*ON_UNSEEN, "nothing learned"])
+def test_what_is_closed_on_sets_that_the_design_has_not_seen(label):
+    if label == "nothing learned":
+        found = [closed_unseen(data, "logging", "greedy_loss") for data in UNSEEN]
+    else:
+        found = [max(closed_unseen(data, name) for name in ON_UNSEEN[label]) for data in UNSEEN]
+    assert [*map(int, row("docs/beyond.md", "On made sets", label))] == found
+
+
+def test_what_is_said_of_sets_that_the_design_has_not_seen():
+    page = "docs/beyond.md"
+    of = lambda data, name, selection="dr_bound": losses(UNSEEN[data], data, name, selection)  # noqa: E731
+    names, adjusted = ["cips", "poem", "akl_crm", "kl_dro", *OTHERS, *ANCHORED], {}
+    for data in UNSEEN:
+        assert all(of(data, "kl_dro_dr").mean() < of(data, name).mean() for name in names)
+        p = [stats.ttest_rel(of(data, "kl_dro_dr"), of(data, name), alternative="less").pvalue for name in names]
+        adjusted |= {(data, name): p for name, p in zip(names, multipletests(p, method="holm")[1], strict=True)}
+    assert [key for key, p in adjusted.items() if p >= 0.05] == [("unseen_few", "norm_poem")]
+    assert said(page, r"\(Holm over #: #; one of its seeds") == [
+        len(names),
+        round(adjusted["unseen_few", "norm_poem"], 3),
+    ]
+    less = lambda data, name, other: of(data, other) - of(data, name)  # noqa: E731
+    ball = less("unseen_many", "kl_dro_dr", "dr")
+    assert said(page, "without it loses # ± # more there, and is level") == in_print(ball)
+    assert all(
+        stats.ttest_1samp(less(data, "kl_dro_dr", "dr"), 0).pvalue > 0.05 for data in UNSEEN if "many" not in data
+    )
+    sharp_ones = (
+        of("unseen_certain", "kl_dro_dr_plain"),
+        of("unseen_certain", "logging"),
+        of("unseen_certain", "kl_dro_dr"),
+    )
+    assert (sharp_ones[0] > sharp_ones[1]).sum() == 1
+    assert said(page, "one of five fits ends at #, where π0 has # and `kl_dro_dr` # ± #") == [
+        round(sharp_ones[0].max(), 3),
+        round(sharp_ones[1].mean(), 3),
+        *in_print(sharp_ones[2]),
+    ]
+    effects = [less(data, "kl_dro_dr", "kl_dro_dr_support") for data in ("unseen_certain", "unseen_few")]
+    assert said(page, "Context effects gain # ± # there, # ± # with few labels") == [
+        each for gained in effects for each in in_print(gained)
+    ]
+    above = [of(data, "kl_dro_dr_safe", "improvement_bound") > of(data, "logging") + 1e-9 for data in UNSEEN]
+    assert sum(map(len, above)) == said(page, "is above π0 in none of the # logs")[0]
+    assert not any(each.any() for each in above)
+    ends = [
+        end(closed_unseen(data, name) for data in UNSEEN)
+        for name in ("kl_dro_dr", "kl_dro_dr_map")
+        for end in (min, max)
+    ]
+    assert said("README.md", "and run once, it closes # to # %, with a map # to # %") == ends
+    gained = closed("unseen_many", "kl_dro_dr", experiment="unseen", seeds=5) - closed(
+        "unseen_many", "dr", experiment="unseen", seeds=5
+    )
+    assert said("README.md", r"worth its certificate, and # points on") == [round(gained)]

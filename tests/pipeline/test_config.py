@@ -134,8 +134,15 @@ class TestShipped:
         assert all(config["experiments"][name]["algorithms"] == list(PAPERS) for name in expected - {"demo"})
         assert config["experiments"]["demo"]["algorithms"] == [*PAPERS, "kl_dro_dr"]
         beyond, sample = (config["experiments"][name] for name in ("beyond", "sample"))
-        same = ("datasets", "seeds", "replay_count", "split_unit", "logging_c", "logging_fraction", "heldout_fraction")
-        assert all(beyond[option] == sample[option] for option in same)  # so that differences are paired
+        large = config["experiments"]["beyond_large"]
+        same = ("replay_count", "split_unit", "logging_c", "logging_fraction", "heldout_fraction")
+        assert all(
+            beyond[option] == large[option] == sample[option] for option in same
+        )  # so that differences are paired
+        assert beyond["datasets"] + large["datasets"] == sample["datasets"]
+        assert beyond["seeds"] == sample["seeds"]
+        assert all(beyond[option] == large[option] for option in ("selection", "stopping"))
+        assert set(large["algorithms"]) < set(beyond["algorithms"])
         assert not {"kl_crm", "akl_crm_sum", "chi2_dro"} & set(beyond["algorithms"])
         estimated = {name for name in config["algorithms"] if not is_classifier(config, name)}
         assert estimated & set(SHIPPED["algorithms"]) - set(PAPERS) < set(beyond["algorithms"])
@@ -270,16 +277,15 @@ class TestOneActionOfK:
         assert {name: (e.pop("logging_sharpness"), e.pop("click_rates")) for name, e in experiments.items()} == told
         plain, beyond = experiments["single_choice"], config["experiments"]["beyond"]
         assert all(each == plain for each in experiments.values())
-        assert plain["seeds"] == {"digits_single": 20, "pendigits": 20, "satimage": 20, "letter": 5}
+        assert plain["seeds"] == dict.fromkeys([*plain["datasets"], "letter"], 5)
         assert (plain["logging_c"], plain["stopping"]) == (1, "public_code")
-        assert plain["selection"] == beyond["selection"][:-1]
+        assert plain["selection"] == beyond["selection"]
         peers = [name for name in config["algorithms"] if is_classifier(config, name)]
-        later = {"kl_dro_dr_plain", "kl_dro_dr_support", "kl_dro_dr_map", "kl_dro_dr_safe"}
-        later |= {name for name in beyond["algorithms"] if name.endswith("_anchored")}
-        assert sorted(plain["algorithms"]) == sorted([*{*beyond["algorithms"]} - later, *peers])
-        _, other = project_config(ROOT, {"experiments": {"single_choice": {"seeds": {"letter": 2}}}}, [])
-        assert other["experiments"]["single_choice"]["seeds"]["letter"] == 2
-        assert other["experiments"]["single_choice_soft"]["seeds"]["letter"] == 5
+        same = {"kl_dro_dr_support"}  # as kl_dro_dr, which has context effects with label vectors alone
+        assert sorted(plain["algorithms"]) == sorted([*{*beyond["algorithms"]} - same, *peers])
+        _, other = project_config(ROOT, {"experiments": {"single_choice": {"seeds": {"satimage": 2}}}}, [])
+        assert other["experiments"]["single_choice"]["seeds"]["satimage"] == 2
+        assert other["experiments"]["single_choice_soft"]["seeds"]["satimage"] == 5
 
     def test_seeds_by_data_set(self):
         """Those of data sets that the experiment has not are of no account; text counts as the number it spells."""

@@ -180,7 +180,8 @@ def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
     names, across = all_results[0].plan.names, min(across, len(all_results))
     lines = drawing.grouped_lines((name for name in all_results[0].learned if name != BASELINE), names)
     down = -(-len(all_results) // across)
-    figure = Figure(figsize=(max(WIDTH, 1.8 + 1.4 * across), 1.0 + (0.4 + 0.23 * len(lines)) * down))
+    named = max(1.8, 0.08 * max((len(names.label(name)) for name in lines), default=0))
+    figure = Figure(figsize=(max(WIDTH, named + 1.4 * across), 1.0 + (0.4 + 0.23 * len(lines)) * down))
     panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
     frames = [figure_data.closed_gap(results) for results in all_results]
     for axes, results, frame in zip(panels.ravel(), all_results, frames, strict=False):
@@ -199,7 +200,7 @@ def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
         drawing.name_lines(axes, lines, names)
         axes.grid(axis="y", visible=True)
     highest = pd.concat(frames).query("algorithm in @lines")[["mean", "high"]].max().max()
-    panels[0, 0].set_xlim(drawing.LEAST, np.clip(np.nan_to_num(highest) + 3, 105, drawing.MOST))
+    panels[0, 0].set_xlim(drawing.LEAST, np.clip(np.nan_to_num(highest) + 6, 105, drawing.MOST))
     panels[0, 0].set_xticks([0, 50, 100], ["0", "50", "100 %"])
     handles = drawing.level_handles(key for key in LEVELS if key[0] == LOGGING)
     return drawing.titled(figure, "From CIPS (0 %) to full supervision (100 %)", handles)
