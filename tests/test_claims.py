@@ -69,6 +69,33 @@ def closed(data, algorithm, metric="expected_loss", experiment="beyond", selecti
     return 100 * (mean("cips") - mean(algorithm, metric)) / (mean("cips") - mean("skyline", "greedy_loss"))
 
 
+def test_the_larger_sets():
+    names = {"CIPS": "cips", "**KL-DRO": "kl_dro_dr", "without context": "kl_dro_dr_support", "without the": "dr"}
+    for label, name in {**names, "the cost model": "dm"}.items():
+        cells = row("docs/beyond.md", "On larger sets", label)
+        for data, loss, share in zip(SETS[2:], cells[::2], cells[1::2], strict=True):
+            found = losses("beyond_large", data, name, "dr_bound")
+            assert loss == f"{found.mean():.3f} ± {found.std() / np.sqrt(5):.3f}"
+            assert int(share) == round(closed(data, name, experiment="beyond_large", seeds=5))
+    gains = r"Context effects gain # ± # and # ± #\. - The ball gain"
+    assert said("docs/beyond.md", gains + "s") == _gained("kl_dro_dr_support")
+    assert said("docs/beyond.md", r"The ball gains # ± # and # ± #, on") == _gained("dr")
+    assert said("README.md", r"TMC2007-500, 5 seeds, it closes # and # %") == [
+        round(closed(data, "kl_dro_dr", experiment="beyond_large", seeds=5)) for data in SETS[2:]
+    ]
+
+
+def _gained(without: str) -> list[float]:
+    """What an ingredient gains on the larger sets, and its standard error."""
+    found = []
+    for data in SETS[2:]:
+        paired = losses("beyond_large", data, without, "dr_bound") - losses(
+            "beyond_large", data, "kl_dro_dr", "dr_bound"
+        )
+        found += [round(paired.mean(), 3), round(paired.std() / np.sqrt(5), 3)]
+    return found
+
+
 def row(path: str, title: str, label: str) -> list[str]:
     """The cells of the row of a table that begins so, in the section with that title."""
     section = (ROOT / path).read_text(encoding="utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
