@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from drcrm import ActionLists, BanditLog, DoublyRobustDRO
-from drcrm.core import design, moments, parts
+from drcrm.core import design, moments, optimiser, parts
 from drcrm.core.context_effects import context_effects
 from drcrm.core.cost_model import CostModel
 from drcrm.core.design import Design, modelled_cost
@@ -253,3 +253,24 @@ def test_variances_of_a_large_log_are_those_of_some_contexts(monkeypatch):
     assert some.rounds == 0, "nothing is estimated on all"
     again = context_effects(log, effects, (some.covariance, some.noise))
     assert np.array_equal(again.delta, some.delta)
+
+
+def test_a_fit_by_stages_asks_of_its_coefficients_whether_it_is_hopeless(monkeypatch, small_parts):
+    log, asked = logged("labels", 400), []
+    small_parts(50)
+    for name, value in {"LARGE": 1, "SAMPLE": 20, "GROWTH": 4}.items():
+        monkeypatch.setattr(design, name, value)
+    monkeypatch.setattr(optimiser, "PATIENCE", 3)
+    built = Design(log, trains=True)
+    objectives = [Objective(built, risk, estimate="snips") for risk in (MeanRisk(), KLBall(0.01))]
+
+    def hopeless(coef: np.ndarray) -> bool:
+        asked.append(objectives[len(asked)](coef)[0])
+        return False
+
+    fits = list(minimize_objectives(objectives, np.zeros(built.shape), ridges=[0.01, 0.01], hopeless=hopeless))
+    start = [objective(np.zeros(built.shape))[0] for objective in objectives]
+    assert len(asked) == 2
+    for before, there, fit in zip(start, asked, fits, strict=True):
+        assert there < before, "on the way"
+        assert fit.converged

@@ -126,27 +126,32 @@ def _descended(
     Each begins where the one before ended, in coordinates z, x = begins + R z, in which the curvature that was found is
     1.
     """
-    minimized, iterations = partial(minimize, jac=True, method="L-BFGS-B", callback=callback), 0
+    iterations = 0
     pairs = PAIRS if len(begins.x) <= MOST_TURNED else MEMORY
     options = {**options, "ftol": max(options["ftol"], ENOUGH), "maxcor": pairs}
     for stage in stages:
-        end = _turned(minimized, stage, begins.x, begins.root, options)
+        end = _turned(stage, begins, options, callback)
         begins, iterations = Ended(end.x, _root(end.hess_inv, begins.root), begins.level), iterations + end.nit
     end.nit = iterations
     return end, begins
 
 
-def _turned(minimized: Callable, evaluate: Followed, begins: np.ndarray, root: np.ndarray | None, options: dict):
+def _turned(evaluate: Followed, begins: Ended, options: dict, callback: Callable | None) -> OptimizeResult:
     """The end of a minimisation over z, x = begins + R z."""
+    minimized, root = partial(minimize, jac=True, method="L-BFGS-B", options=options), begins.root
     if root is None:
-        return minimized(evaluate, begins, options=options)
+        return minimized(evaluate, begins.x, callback=callback)
+
+    def x_of(z: np.ndarray) -> np.ndarray:
+        return begins.x + root @ z
 
     def of_z(z: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = evaluate(begins + root @ z)
+        value, gradient = evaluate(x_of(z))
         return value, gradient @ root
 
-    end = minimized(of_z, np.zeros(len(begins)), options=options)
-    end.x = begins + root @ end.x
+    heard = callback and (lambda z: callback(x_of(z)))
+    end = minimized(of_z, np.zeros(len(begins.x)), callback=heard)
+    end.x = x_of(end.x)
     return end
 
 
