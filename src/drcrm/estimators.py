@@ -463,14 +463,15 @@ class DoublyRobustDRO(KLDRO):
     the log is tilted. X should have a constant feature, and features of like scale.
 
     It is safe by default: a share of the contexts is held out. The candidates are the fit to the rest, fits with a
-    ridge towards π0, steps of a part of the way from π0 to the fit, and π0 itself, the given one or an imitation of the
-    log. That one is kept whose cost less that of π0 has the least upper bound by the rows held out, the score
-    "improvement_bound", of those that are shown to be better, tested in a fixed sequence: see
-    :func:`drcrm.core.scores.shown_better`; π0, with a warning, where none is. Nothing is fitted again to all rows:
-    what is returned is what was tested. The tests hold as the rows held out grow in number, for the contexts that were
-    logged, and if a ``cost_model`` that is given was made from other rows. Where hardly any row held out has a weight
-    they are the cost model's word. Without ``logging_policy`` candidates are compared with the logged costs, and what
-    the rows show to be missing counts at the largest; but the π0 that is kept where none is better is the imitation.
+    ridge towards π0 unless the log has 2¹⁶ contexts or more, steps of a part of the way from π0 to the fit, and π0
+    itself, the given one or an imitation of the log. That one is kept whose cost less that of π0 has the least upper
+    bound by the rows held out, the score "improvement_bound", of those that are shown to be better, tested in a fixed
+    sequence: see :func:`drcrm.core.scores.shown_better`; π0, with a warning, where none is. Nothing is fitted again to
+    all rows: what is returned is what was tested. The tests hold as the rows held out grow in number, for the contexts
+    that were logged, and if a ``cost_model`` that is given was made from other rows. Where hardly any row held out has
+    a weight they are the cost model's word. Without ``logging_policy`` candidates are compared with the logged costs,
+    and what the rows show to be missing counts at the largest; but the π0 that is kept where none is better is the
+    imitation.
 
     It is not to be trusted where overlap is poor (a propensity near 0 for actions that matter: look at the effective
     sample size of the learned policy on rows held out), and gains little where the cost is far from what its model
