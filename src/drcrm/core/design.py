@@ -100,8 +100,7 @@ class Design:
         place[used] = np.arange(len(used))
         rows = np.flatnonzero(place[log.context] >= 0)
         actions, X, *effects = log.actions.select(used, log.X, *([] if self.effects is None else [self.effects]))
-        of_rows = {name: getattr(log, name)[rows] for name in ("Y", "propensity", "cost", "count")}
-        some = log.derived(X=X, actions=actions, **of_rows, context=place[log.context[rows]])
+        some = log.some(rows, place[log.context[rows]], X, actions)
         return Design(some, *(effects or [None]), self.intercept, self.trains), rows
 
     def forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:

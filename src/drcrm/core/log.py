@@ -92,8 +92,7 @@ class BanditLog:
         X, actions = self.X, self.actions
         if len(used) < self.n_contexts:
             actions, X = actions.select(used, X)
-        rows = {name: getattr(self, name)[keep] for name in ("Y", "propensity", "cost")}
-        return self.derived(X=X, actions=actions, **rows, context=context, count=count[keep])
+        return self.derived(count=count).some(keep, context, X, actions)
 
     def with_contexts(self, X) -> BanditLog:
         """Return the log with other features of the same contexts."""
@@ -115,6 +114,11 @@ class BanditLog:
             other.__dict__.pop("log_propensity", None)
         other.__dict__.update(changes)
         return other
+
+    def some(self, rows, context: np.ndarray, X, actions) -> BanditLog:
+        """Return the log of some rows, and of contexts, their features and actions, to which ``context`` leads."""
+        of_rows = {name: getattr(self, name)[rows] for name in ("Y", "propensity", "cost", "count")}
+        return self.derived(X=X, actions=actions, **of_rows, context=context)
 
     def merged(self) -> tuple[BanditLog, np.ndarray]:
         """Return the log with rows equal in context, action, propensity and cost stored once, their counts added up.

@@ -60,9 +60,7 @@ class Parts:
         rows = slice(*(int(at) for at in self._rows[number : number + 2]))
         rows = rows if self._order is None else self._order[rows]
         actions, X, *held = log.actions.part(contexts, log.X, *self._of_contexts)
-        of_rows = {name: getattr(log, name)[rows] for name in ("Y", "propensity", "cost", "count")}
-        context = log.context[rows] - contexts.start
-        some = log.derived(X=X, actions=actions, **of_rows, context=context)
+        some = log.some(rows, log.context[rows] - contexts.start, X, actions)
         if self._own:
             some = some.derived(row_map=actions.own_rows(some.Y))
         part = Part(some, tuple(held), rows, contexts)
