@@ -63,14 +63,14 @@ class Objective:
     def samples(self) -> Iterator[Objective]:
         """Give the same objective on more and more contexts of a large log: see ``Design.samples``.
 
-        What a risk makes of the number of rows is as of all of them.
+        Each is as robust as the noise of so few rows asks for: see ``Risk.of_fewer_rows``.
         """
         for design, rows in self.design.samples:
             log, other = design.log, copy(self)
             modelled = design.modelled if self.estimate.uses_model else None
             other.design = design
             other.estimate = type(self.estimate)(self.estimate.cost[rows], log.count, modelled, log.context)
-            other.estimate.size = self.estimate.size
+            other.risk = self.risk.of_fewer_rows(self.estimate.size / other.estimate.size)
             yield other
 
     def __call__(self, coef: np.ndarray) -> tuple[float, np.ndarray]:

@@ -8,6 +8,7 @@ penalty. At V = 0 every gradient is w/n.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from functools import wraps
 from typing import Literal
 
@@ -88,6 +89,10 @@ class Risk(ABC):
                 f"{weights.max():.6g} times is beyond the range of floating-point numbers"
             )
         return float(value), gradient
+
+    def of_fewer_rows(self, times: float) -> "Risk":
+        """Return the risk that is as robust with so many times fewer rows, whose means have more noise."""
+        return self
 
     @abstractmethod
     def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: float | None = None) -> Evaluation:
@@ -216,6 +221,13 @@ class Ball(Risk):
     def __init__(self, radius: float | str, confidence: float = 0.95):
         self.radius = radius if isinstance(radius, str) and radius == "auto" else at_least_zero(radius, "radius")
         self.confidence = above_half(confidence, "confidence")
+
+    def of_fewer_rows(self, times):
+        """The ball whose radius is so many times as large, as one that is calibrated would be."""
+        other = copy(self)
+        if isinstance(self.radius, float):
+            other.radius = times * self.radius
+        return other
 
     def radius_at(self, n: float) -> float:
         """ε at n costs."""

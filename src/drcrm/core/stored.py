@@ -1,0 +1,125 @@
+"""Rows of numbers that lie on disk and are read where they are asked for: the features of a log larger than memory.
+
+They are read, not mapped into memory, of which a pass so takes no more than a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+BLOCK = 2**22  # bytes that are read at once
+
+
+class StoredRows:
+    """An array (n, d) in a file, row after row: ``rows[start:stop]``, ``rows[numbers]`` and ``rows[mask]`` are arrays.
+
+    ``rows @ coef`` is one too, (n, …); of what is not asked for, nothing is held.
+
+    Parameters
+    ----------
+    path : Path
+    columns : int
+        d.
+    dtype : "float64" or "float32"
+        As which they lie there; what is read is float64, so that sums are.
+    """
+
+    ndim = 2
+
+    def __init__(self, path: Path, columns: int, dtype: str = "float64"):
+        self.path, self.dtype = Path(path), np.dtype(dtype)
+        self._width = columns * self.dtype.itemsize
+        self.shape = self.path.stat().st_size // self._width, columns
+
+    def __repr__(self) -> str:
+        return f"StoredRows({self.shape[0]} rows, {self.shape[1]} columns, {self.dtype})"
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype=None, copy=None):
+        return self[:].astype(dtype or float)
+
+    def __getitem__(self, rows) -> np.ndarray:
+        if isinstance(rows, slice) and rows.step in (None, 1):
+            start, stop, _ = rows.indices(len(self))
+            return self._read(start, max(start, stop))
+        if isinstance(rows, tuple):
+            return self[rows[0] : rows[0] + 1][0, rows[1]]
+        rows = np.arange(len(self))[rows]
+        found = np.empty((len(rows), self.shape[1]))
+        order = None if (np.diff(rows) >= 0).all() else np.argsort(rows, kind="stable")
+        asked = rows if order is None else rows[order]
+        for start, stop in self._blocks():
+            some = slice(*np.searchsorted(asked, [start, stop]))
+            if some.start < some.stop:
+                found[some if order is None else order[some]] = self._read(start, stop)[asked[some] - start]
+        return found
+
+    def __matmul__(self, coef: np.ndarray) -> np.ndarray:
+        return np.concatenate([block @ coef for block in self.blocks()])
+
+    def max(self, axis: int = 0) -> np.ndarray:
+        """Return the largest entry of each column."""
+        return np.max([block.max(axis=0) for block in self.blocks()], axis=0)
+
+    def min(self, axis: int = 0) -> np.ndarray:
+        """Return the least entry of each column."""
+        return np.min([block.min(axis=0) for block in self.blocks()], axis=0)
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """Give all rows, some at a time, in their order."""
+        return (self._read(start, stop) for start, stop in self._blocks())
+
+    def _blocks(self) -> Iterator[tuple[int, int]]:
+        step = max(BLOCK // self._width, 1)
+        return pairwise([*range(0, len(self), step), len(self)])
+
+    def _read(self, start: int, stop: int) -> np.ndarray:
+        found = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
+        with open(self.path, "rb", buffering=0) as file:
+            file.seek(start * self._width)
+            view = memoryview(found).cast("B")
+            while len(view):
+                if not (many := file.readinto(view)):
+                    raise EOFError(f"{self.path} is cut off")
+                view = view[many:]
+        return found.astype(float, copy=False)
+
+
+class RowsWriter:
+    """Writes the rows of a :class:`StoredRows`, a block after the other: ``with RowsWriter(path) as rows``.
+
+    Parameters
+    ----------
+    path : Path
+        Of a file that is begun anew.
+    dtype : "float64" or "float32"
+    """
+
+    def __init__(self, path: Path, dtype: str = "float64"):
+        self._path, self._dtype, self._columns = Path(path), np.dtype(dtype), None
+
+    def __enter__(self) -> RowsWriter:
+        self._file = open(self._path, "wb", buffering=0)  # noqa: SIM115
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._file.close()
+
+    def append(self, block: np.ndarray) -> None:
+        """Write a block (rows, d), at the end."""
+        block = np.ascontiguousarray(block, dtype=self._dtype)
+        self._columns = block.shape[1]
+        view = memoryview(block).cast("B")
+        while len(view):
+            view = view[self._file.write(view) :]
+
+    @property
+    def rows(self) -> StoredRows:
+        """What was written."""
+        return StoredRows(self._path, self._columns, self._dtype.name)
