@@ -14,7 +14,7 @@ from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_objectives
 from drcrm.core.parts import Parts
 from drcrm.core.passes import as_jobs, passes
-from drcrm.core.risks import KLBall, MeanRisk
+from drcrm.core.risks import Chi2Ball, KLBall, MeanRisk
 from drcrm.core.scales import far_from_zero
 from drcrm.errors import InputError
 
@@ -169,15 +169,51 @@ def test_samples_grow_and_are_of_the_log(kind, monkeypatch):
     assert not Design(logged(kind, 19)).samples
 
 
-def test_an_objective_on_a_sample_has_the_size_of_the_whole(monkeypatch):
+@pytest.mark.parametrize("radius", [0.01, "auto"])
+def test_an_objective_on_a_sample_is_as_robust_as_its_rows_ask_for(radius, monkeypatch):
     monkeypatch.setattr(design, "SAMPLE", 10)
-    log, coef = logged("labels", 80), np.zeros((4, 3))
-    objective = Objective(Design(log, trains=True), KLBall("auto"))
+    log = logged("labels", 80)
+    objective = Objective(Design(log, trains=True), KLBall(radius))
     some = next(objective.samples())
-    assert some.estimate.size == log.size
-    again = Objective(some.design, KLBall("auto"))
-    assert some.risk.radius_at(some.estimate.size) < again.risk.radius_at(again.estimate.size)
-    assert some(coef)[0] < again(coef)[0]
+    known = [each.risk.radius_at(each.estimate.size) * each.estimate.size for each in (objective, some)]
+    assert known[0] == pytest.approx(known[1], rel=1e-12)
+    assert some.estimate.size == some.design.log.size
+    assert type(MeanRisk().of_fewer_rows(8)) is MeanRisk
+
+
+@pytest.mark.parametrize("kind", ["labels", "single", "lists"])
+@pytest.mark.parametrize("estimate", ["ips", "dr"])
+@pytest.mark.parametrize(
+    "risk",
+    [MeanRisk(), KLBall(0.01), KLBall(0.5), KLBall("auto"), KLBall(0), KLBall(3), KLBall(90), Chi2Ball(0.1)],
+    ids=repr,
+)
+def test_sums_over_parts_give_what_all_rows_at_once_do(kind, estimate, risk, small_parts):
+    log, rng = logged(kind, 90), np.random.default_rng(1)
+    small_parts()
+    effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_shape))
+    objective = Objective(Design(log, effects, trains=True), risk, estimate=estimate)
+    assert len(objective.design.parts) > 1
+    guess = None
+    for _ in range(3):
+        coef = rng.normal(size=objective.design.shape)
+        value, gradient, guess = objective.evaluate(coef, guess)
+        at_once, by_row, by_context, _ = objective.estimated(*objective.design.forward(coef))
+        assert value == pytest.approx(at_once, rel=1e-9, abs=1e-12)
+        assert gradient == pytest.approx(objective.design.backward(by_row, by_context), rel=1e-8, abs=1e-11)
+
+
+@pytest.mark.parametrize("cost", [0.0, 1e-200, 1e200, 1e-8], ids=str)
+def test_sums_over_parts_of_costs_of_any_size(cost, small_parts):
+    log = logged("single", 90)
+    log = log.derived(cost=cost * np.arange(len(log.Y)))
+    small_parts()
+    objective = Objective(Design(log, trains=True), KLBall(0.1))
+    coef = np.random.default_rng(2).normal(size=objective.design.shape)
+    value, gradient = objective(coef)
+    at_once, by_row, by_context, _ = objective.estimated(*objective.design.forward(coef))
+    assert value == pytest.approx(at_once, rel=1e-9)
+    assert gradient == pytest.approx(objective.design.backward(by_row, by_context), rel=1e-8, abs=0)
 
 
 @pytest.mark.parametrize("estimate", ["ips", "snips", "dr", "dm"])

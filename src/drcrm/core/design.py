@@ -14,10 +14,11 @@ import numpy as np
 
 from .given import GivenPolicy, as_judged
 from .log import BanditLog
-from .parts import LARGE, Parts
+from .parts import LARGE, Part, Parts
 from .passes import mapped, passed
 from .policies import linear_scores, require_same, with_row
 from .scales import column, feature_scales
+from .stored import StoredRows
 
 SAMPLE, GROWTH = 2**17, 8  # contexts of a large log on which a fit begins, and times as many that follow
 
@@ -52,10 +53,12 @@ class Design:
         self.log, self.intercept, self.trains = log, intercept, trains
         self.shape = log.X.shape[1] + intercept, *log.actions.shape
         order = log.actions.order
-        self.effects = None if effects is None else np.asarray(effects, order=order)
-        self._parts = Parts(log, self.effects)
-        self._means = [None] * len(self._parts)
-        scores, reuses = (log.X.shape[0], *log.actions.shape), trains and len(self._parts) == 1
+        self.effects = effects
+        if effects is not None and not isinstance(effects, StoredRows):
+            self.effects = np.asarray(effects, order=order)
+        self.parts = Parts(log, self.effects)
+        self._means = [None] * len(self.parts)
+        scores, reuses = (log.X.shape[0], *log.actions.shape), trains and len(self.parts) == 1
         self._buffers = [np.empty(scores, order=order) for _ in range(2)] if reuses else None
 
     @property
@@ -108,22 +111,26 @@ class Design:
 
         Θ is given flat or of ``shape``. Rounding may leave log π of a certain action above 0.
         """
-        coef = coef.reshape(self.shape)
+        self._coef, several = coef.reshape(self.shape), len(self.parts) > 1
         passed(len(self.log.Y))
-        if len(self._parts) == 1:
-            return self._forward(0, coef)
+        if not several:
+            log_prob, expected, self._means[0] = self.forward_part(self.parts[0], self._coef)
+            return log_prob, expected
         log_prob = np.empty(len(self.log.Y))
         expected = None if self.effects is None else np.empty(self.log.n_contexts)
-        for number, found in enumerate(mapped(lambda at: self._forward(at, coef), range(len(self._parts)))):
-            part = self._parts[number]
-            log_prob[part.rows] = found[0]
+
+        def of_part(number: int) -> None:
+            part = self.parts[number]
+            log_prob[part.rows], of_contexts, mean = self.forward_part(part, self._coef)
             if expected is not None:
-                expected[part.contexts] = found[1]
+                expected[part.contexts] = of_contexts
+            self._means[number] = None if self.parts.are_stored else mean
+
+        list(mapped(of_part, range(len(self.parts))))
         return log_prob, expected
 
-    def _forward(self, number: int, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """The same of a part."""
-        part = self._parts[number]
+    def forward_part(self, part: Part, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        """Return the same of a part, Θ of ``shape``, and μ of its contexts, by which it goes backward."""
         log, [effects] = part.log, part.of_contexts
         slopes, constant = (coef[:-1], coef[-1]) if self.intercept else (coef, None)
         if self.trains:
@@ -133,26 +140,35 @@ class Design:
         else:
             scores = linear_scores(log.X, slopes, constant)
         log_partition, mean = log.actions.log_partition(scores, self._buffers)
-        self._means[number] = mean
         expected = None if effects is None else log.actions.expected(mean, effects, fast=self.trains)
-        return log.row_map.to_rows(scores, log_partition), expected
+        return log.row_map.to_rows(scores, log_partition), expected, mean
 
     def backward(self, by_row: np.ndarray | None, by_context: np.ndarray | None) -> np.ndarray:
         """Return the slope in Θ, flat, at the last pass forward.
 
         ``by_row`` (n,) and ``by_context`` (m,) are the slopes in log π and in the expected modelled cost; None for 0.
         """
-        slopes = mapped(lambda at: self._backward(at, by_row, by_context), range(len(self._parts)))
-        return reduce(np.add, slopes).ravel()
 
-    def _backward(self, number: int, by_row: np.ndarray | None, by_context: np.ndarray | None) -> np.ndarray:
-        """The slope of a part, of ``shape``."""
-        part, mean, in_scores = self._parts[number], self._means[number], 0
-        log, [effects] = part.log, part.of_contexts
+        def of_part(number: int) -> np.ndarray:
+            part, mean = self.parts[number], self._means[number]
+            mean = self.forward_part(part, self._coef)[2] if mean is None else mean
+            slopes = (
+                (None if by_row is None else by_row[part.rows]),
+                (None if by_context is None else by_context[part.contexts]),
+            )
+            return self.backward_part(part, mean, *slopes)
+
+        return reduce(np.add, mapped(of_part, range(len(self.parts)))).ravel()
+
+    def backward_part(
+        self, part: Part, mean: np.ndarray, by_row: np.ndarray | None, by_context: np.ndarray | None
+    ) -> np.ndarray:
+        """Return the slope of a part, of ``shape``, from slopes in its rows and contexts."""
+        in_scores, log, [effects] = 0, part.log, part.of_contexts
         if by_context is not None:
-            in_scores = log.actions.expected_slope(mean, effects, by_context[part.contexts])
+            in_scores = log.actions.expected_slope(mean, effects, by_context)
         if by_row is not None:
-            by_action, total = log.row_map.to_contexts(by_row[part.rows])
+            by_action, total = log.row_map.to_contexts(by_row)
             by_action -= np.multiply(mean, log.actions.spread(total), out=self._buffers and self._buffers[1])
             in_scores = by_action if by_context is None else np.add(in_scores, by_action, out=in_scores)
         slope = (in_scores.T @ log.X).T
@@ -162,9 +178,12 @@ class Design:
 def modelled_cost(log: BanditLog, effects: np.ndarray) -> np.ndarray:
     """Return ĉ(x_i, y_i) of each row, (n,), from the effects of each context."""
     found, parts = np.empty(len(log.Y)), Parts(log, effects)
-    for number in range(len(parts)):
+
+    def of_part(number: int) -> None:
         part = parts[number]
         found[part.rows] = part.log.actions.modelled(part.log.row_map, *part.of_contexts)
+
+    list(mapped(of_part, range(len(parts))))
     return found
 
 

@@ -8,6 +8,7 @@ dm    R(z), z_i = m(x_i)
 """
 
 from abc import ABC, abstractmethod
+from copy import copy
 
 import numpy as np
 
@@ -23,7 +24,8 @@ class Estimate(ABC):
     """What all estimates share, of a log's costs, of which each occurs.
 
     ``moves_with_costs`` says whether a constant added to all costs, and to the cost model's, is added to the value of
-    every risk that it may be under, and changes no slope.
+    every risk that it may be under, and changes no slope; ``is_of_rows`` whether each z is of its row alone, so that
+    they may be taken part by part: of these there are ``part``, ``z`` and ``slopes``.
 
     Parameters
     ----------
@@ -39,6 +41,7 @@ class Estimate(ABC):
     uses_weights = True
     uses_model = False
     moves_with_costs = False
+    is_of_rows = False
 
     def __init__(self, cost: np.ndarray, count: np.ndarray, modelled=None, context=None):
         self.cost = cost
@@ -59,12 +62,35 @@ class Estimate(ABC):
         """
 
 
-class InversePropensity(Estimate):
-    """ips."""
+class _OfRows(Estimate):
+    """What estimates share of which each z is of its row."""
+
+    is_of_rows = True
 
     def evaluate(self, risk, weight, slope, expected, guess):
         value, worst, guess = risk.evaluate(self.z(weight, expected), self.share, self.size, guess)
-        return value, worst * (self.cost * slope), None, guess
+        return value, *self.slopes(worst, slope, expected), guess
+
+    def part(self, rows, context: np.ndarray) -> Estimate:
+        """Return the estimate of some rows, of contexts with other numbers, with their shares of all rows."""
+        other = copy(self)
+        other.cost, other.share = self.cost[rows], self.share[rows]
+        return other
+
+    @abstractmethod
+    def z(self, weight: np.ndarray, expected: np.ndarray | None) -> np.ndarray:
+        """Return z of each row, (n,)."""
+
+    @abstractmethod
+    def slopes(self, worst: np.ndarray, slope: np.ndarray, expected: np.ndarray | None) -> tuple:
+        """Return the slopes in log π and in the expected modelled cost, from those in z."""
+
+
+class InversePropensity(_OfRows):
+    """ips."""
+
+    def slopes(self, worst, slope, expected):
+        return worst * (self.cost * slope), None
 
     def z(self, weight, expected):
         """Return z of each row, (n,), whose mean is the estimate: of two policies, their difference is a paired one."""
@@ -138,7 +164,7 @@ class SelfNormalised(Estimate):
         return value, in_weight * slope, None, None
 
 
-class DoublyRobust(Estimate):
+class DoublyRobust(_OfRows):
     """dr."""
 
     uses_model = moves_with_costs = True
@@ -148,9 +174,13 @@ class DoublyRobust(Estimate):
         self.residual = cost - modelled
         self.context = context
 
-    def evaluate(self, risk, weight, slope, expected, guess):
-        value, worst, guess = risk.evaluate(self.z(weight, expected), self.share, self.size, guess)
-        return value, worst * (self.residual * slope), np.bincount(self.context, worst, len(expected)), guess
+    def part(self, rows, context):
+        other = super().part(rows, context)
+        other.residual, other.context = self.residual[rows], context
+        return other
+
+    def slopes(self, worst, slope, expected):
+        return worst * (self.residual * slope), np.bincount(self.context, worst, len(expected))
 
     def z(self, weight, expected):
         z = expected[self.context]

@@ -1,8 +1,14 @@
 """Exponential tilts of a distribution, and the one at a given divergence from it: the inner problem of the KL ball."""
 
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .numerics import exp
+
+if TYPE_CHECKING:
+    from .pieces import Pieces
 
 RARE = 1e-70  # a mass beside which what is below e^-200 may count
 PATIENCE = 60  # rounds of the search after which the bracket is halved
@@ -72,6 +78,101 @@ def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, guess: float | None
         if following in (low, high):
             return tilted, t - unit
         t = following
+
+
+@dataclass(frozen=True)
+class Tilt:
+    """Q = share · e^{βd}/mass, d = (z − largest)/span − shift, as a function of (z, share) of some rows."""
+
+    largest: float
+    span: float
+    beta: float
+    shift: float
+    mass: float = 1.0
+
+    def __call__(self, z: np.ndarray, share: np.ndarray) -> np.ndarray:
+        tilted = self.beta * self.distance(z)
+        exp(tilted, out=tilted)
+        tilted *= share
+        tilted /= self.mass
+        return tilted
+
+    def distance(self, z: np.ndarray) -> np.ndarray:
+        """Return d."""
+        found = z - self.largest
+        found /= self.span
+        found -= self.shift
+        return found
+
+
+def tilted_over(
+    radius: float, pieces: "Pieces", largest: float, span: float, guess: float | None = None
+) -> tuple[float, Tilt, float] | None:
+    """Return the worst case of ``tilt_to``, of z in pieces, by sums over them: its value, Q, and a guess for the next.
+
+    None where it is on the largest z alone, or where sums have not the digits to find it.
+    """
+    mean, square, top = pieces.summed(_spread, largest, span)
+    if not (radius < -np.log(top) and square > mean**2):
+        return None
+    unit = -0.5 * np.log(square - mean**2)
+    t, low, high, centre = unit + (0.5 * np.log(2 * radius) if guess is None else guess), -np.inf, np.inf, mean
+    for _ in range(PATIENCE):
+        tilt = Tilt(largest, span, float(np.exp(t)), mean if t < 0 else 0.0)
+        excess, mass, *moments = pieces.summed(_moments, tilt, centre)
+        if not mass > RARE:
+            return None
+        first, second, third, fourth = (each / mass for each in moments)
+        centre += first
+        k2 = second - first**2
+        k3 = third - 3 * first * second + 2 * first**3
+        k4 = fourth - 4 * first * third + 6 * first**2 * second - 3 * first**4 - 3 * k2**2
+        log_mass = np.log1p(excess) if t < 0 else np.log(mass)
+        divergence, slope = tilt.beta * (centre - tilt.shift) - log_mass, tilt.beta**2 * k2
+        if divergence > radius:
+            high = t
+        elif slope > 0 or t < 0:
+            low = t
+        else:
+            return None
+        step, is_last = _step(t, radius, tilt.beta, divergence, slope, (k2, k3, k4))
+        if is_last:
+            tilt = replace(tilt, beta=float(np.exp(t + step)))
+            _, mass, first, *_ = pieces.summed(_moments, tilt, centre)
+            value = largest + span * (centre + first / mass)
+            return float(value), replace(tilt, mass=float(mass)), t + step - unit
+        following = t + np.clip(step, -4, 4)
+        t = following if low < following < high else _between(low, high)
+    return None
+
+
+def _spread(z: np.ndarray, share: np.ndarray, largest: float, span: float) -> np.ndarray:
+    """Σ share d, Σ share d², d = (z − largest)/span, and the share of the largest z."""
+    below = z - largest
+    top = share @ (below == 0)
+    below /= span
+    weighed = share * below
+    return np.array([weighed.sum(), weighed @ below, top])
+
+
+def _moments(z: np.ndarray, share: np.ndarray, tilt: Tilt, centre: float) -> np.ndarray:
+    """Σ share (w − 1), and Σ share w (d − centre)ᵏ, k = 0 … 4, w = e^{βd}, d as of the largest z."""
+    distance = tilt.distance(z)
+    weight = tilt.beta * distance
+    excess = np.nan
+    if tilt.beta < 1:
+        np.expm1(weight, out=weight)
+        excess = share @ weight
+        weight += 1
+    else:
+        exp(weight, out=weight)
+    weight *= share
+    found = [excess, weight.sum()]
+    distance += tilt.shift - centre
+    for _ in range(4):
+        weight *= distance
+        found.append(weight.sum())
+    return np.array(found)
 
 
 def _tilt_and_divergence(

@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import InputError
 from .design import Design
 from .estimates import estimate_class
+from .pieces import Pieces
 from .risks import Evaluation, Risk
 from .weights import Clipped, Likelihood, Weight
 
@@ -83,6 +84,11 @@ class Objective:
 
     def evaluate(self, coef: np.ndarray, guess: object = None) -> Evaluation:
         """As a call, with where searches inside begin, and a guess for those at the next Θ: see ``Risk``."""
+        if len(self.design.parts) > 1 and self.estimate.is_of_rows:
+            pieces = Pieces(self)
+            ends = pieces.forward(coef)
+            value, worst, guess = self.risk.over(pieces, ends, self.estimate.size, guess)
+            return value, pieces.backward(worst), guess
         value, by_row, by_context, guess = self.estimated(*self.design.forward(coef), guess)
         return value, self.design.backward(by_row, by_context), guess
 

@@ -6,11 +6,14 @@ wherever the log is held, and by however many threads they are taken.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from .log import BanditLog
+from .passes import mapped
+from .stored import StoredRows, stored_beside
 
 LARGE = 2**16  # contexts from which a log has more parts than one
 AT_ONCE = 2**13  # contexts of a part, whose arrays then stay in a processor's cache
@@ -29,6 +32,8 @@ class Part:
 class Parts:
     """The parts of a log, and of arrays that have a row for each of its contexts, or candidates, or are None.
 
+    Those of rows that lie on disk are read each time; others are made once.
+
     Parameters
     ----------
     log : BanditLog
@@ -39,6 +44,7 @@ class Parts:
         self._log, self._of_contexts = log, of_contexts
         m = log.n_contexts
         self._starts = np.array([0, m]) if m < LARGE else np.append(np.arange(0, m, AT_ONCE), m)
+        self.are_stored = len(self) > 1 and isinstance(log.X, StoredRows)
         if len(self) == 1:
             self._kept = {0: Part(log, of_contexts, slice(None), slice(None))}
             return
@@ -56,13 +62,30 @@ class Parts:
     def __getitem__(self, number: int) -> Part:
         if number in self._kept:
             return self._kept[number]
-        log, contexts = self._log, slice(*(int(at) for at in self._starts[number : number + 2]))
-        rows = slice(*(int(at) for at in self._rows[number : number + 2]))
-        rows = rows if self._order is None else self._order[rows]
+        log, contexts, rows = (
+            self._log,
+            slice(*(int(at) for at in self._starts[number : number + 2])),
+            self.rows(number),
+        )
         actions, X, *held = log.actions.part(contexts, log.X, *self._of_contexts)
         some = log.some(rows, log.context[rows] - contexts.start, X, actions)
         if self._own:
             some = some.derived(row_map=actions.own_rows(some.Y))
         part = Part(some, tuple(held), rows, contexts)
-        self._kept[number] = part
+        if not self.are_stored:
+            self._kept[number] = part
         return part
+
+    def rows(self, number: int) -> slice | np.ndarray:
+        """Return where the rows of a part stand in the log."""
+        if len(self) == 1:
+            return slice(None)
+        rows = slice(*(int(at) for at in self._rows[number : number + 2]))
+        return rows if self._order is None else self._order[rows]
+
+    def made(self, of_part: Callable[[Part], np.ndarray]) -> np.ndarray | StoredRows:
+        """Return what a function makes of the contexts, or candidates, of each part: an array, or rows on disk."""
+        found = mapped(lambda number: of_part(self[number]), range(len(self)))
+        if not self.are_stored:
+            return np.concatenate(list(found))
+        return stored_beside(self._log.X, found)

@@ -10,15 +10,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from functools import wraps
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.special import ndtri
 
 from ..errors import InputError
-from .kl_search import exponential_weights, tilt_to
+from .kl_search import exponential_weights, tilt_to, tilted_over
 from .numerics import constructor_repr
 from .validation import above_half, above_zero, at_least_zero, check_vector, reject
+
+if TYPE_CHECKING:
+    from .pieces import Pieces
 
 Evaluation = tuple[float, np.ndarray, float | None]
 
@@ -102,6 +105,13 @@ class Risk(ABC):
         digits only. None where nothing is searched for.
         """
 
+    def over(self, pieces: "Pieces", ends: tuple[float, float], n: float, guess: object = None) -> tuple:
+        """The same of z in pieces, of which the least and the largest are known: by sums over them, where it can be.
+
+        The gradient may be a function of (z, share) that says what it is of some rows: see ``Pieces.backward``.
+        """
+        return self.evaluate(*pieces.gathered(), n, guess)
+
 
 def checked_costs(z, weights=None) -> tuple[np.ndarray, np.ndarray]:
     """Return costs, and how often each occurs, as vectors of one length; InputError says what else they were."""
@@ -122,6 +132,17 @@ class MeanRisk(Risk):
 
     def evaluate(self, z, share, n, guess=None):
         return share @ z, share, None
+
+    def over(self, pieces, ends, n, guess=None):
+        return float(pieces.summed(_mean)), _shares, None
+
+
+def _mean(z: np.ndarray, share: np.ndarray) -> float:
+    return share @ z
+
+
+def _shares(z: np.ndarray, share: np.ndarray) -> np.ndarray:
+    return share
 
 
 class VariancePenalizedRisk(Risk):
@@ -286,6 +307,14 @@ class KLBall(SearchedBall):
         below /= span
         worst, following = tilt_to(radius, below, share, guess)
         return largest + span * (worst @ below), worst, following
+
+    def over(self, pieces, ends, n, guess=None):
+        radius, (low, high) = self.radius_at(n), ends
+        if radius > 0 and SMALL <= max(high, -low) <= HUGE and low < high:
+            found = tilted_over(radius, pieces, high, high - low, guess)
+            if found is not None:
+                return found
+        return super().over(pieces, ends, n, guess)
 
 
 class Chi2Ball(SearchedBall):

@@ -5,9 +5,13 @@ They are read, not mapped into memory, of which a pass so takes no more than a p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from tempfile import mkstemp
+from weakref import finalize
 
 import numpy as np
 
@@ -42,7 +46,7 @@ class StoredRows:
         return self.shape[0]
 
     def __array__(self, dtype=None, copy=None):
-        return self[:].astype(dtype or float)
+        return self._read(0, len(self)).astype(dtype or float, copy=False)
 
     def __getitem__(self, rows) -> np.ndarray:
         if isinstance(rows, slice) and rows.step in (None, 1):
@@ -65,11 +69,16 @@ class StoredRows:
 
     def max(self, axis: int = 0) -> np.ndarray:
         """Return the largest entry of each column."""
-        return np.max([block.max(axis=0) for block in self.blocks()], axis=0)
+        return self._ends[1]
 
     def min(self, axis: int = 0) -> np.ndarray:
         """Return the least entry of each column."""
-        return np.min([block.min(axis=0) for block in self.blocks()], axis=0)
+        return self._ends[0]
+
+    @cached_property
+    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
+        low, high = zip(*((block.min(axis=0), block.max(axis=0)) for block in self.blocks()), strict=True)
+        return np.min(low, axis=0), np.max(high, axis=0)
 
     def blocks(self) -> Iterator[np.ndarray]:
         """Give all rows, some at a time, in their order."""
@@ -105,7 +114,7 @@ class RowsWriter:
         self._path, self._dtype, self._columns = Path(path), np.dtype(dtype), None
 
     def __enter__(self) -> RowsWriter:
-        self._file = open(self._path, "wb", buffering=0)  # noqa: SIM115
+        self._file = open(self._path, "wb", buffering=0)
         return self
 
     def __exit__(self, *_) -> None:
@@ -123,3 +132,15 @@ class RowsWriter:
     def rows(self) -> StoredRows:
         """What was written."""
         return StoredRows(self._path, self._columns, self._dtype.name)
+
+
+def stored_beside(rows: StoredRows, blocks: Iterable[np.ndarray]) -> StoredRows:
+    """Return blocks of rows as a file beside that of others, which goes where it is no longer held."""
+    handle, name = mkstemp(prefix="made-", suffix=".rows", dir=rows.path.parent)
+    os.close(handle)
+    with RowsWriter(Path(name)) as writer:
+        for block in blocks:
+            writer.append(block)
+    found = writer.rows
+    finalize(found, Path(name).unlink, missing_ok=True)
+    return found
