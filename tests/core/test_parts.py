@@ -53,7 +53,7 @@ def small_parts(monkeypatch):
 
     def begin(size: int = 7) -> None:
         monkeypatch.setattr(parts, "LARGE", 1)
-        monkeypatch.setattr(parts, "AT_ONCE", size)
+        monkeypatch.setattr(parts, "MOST", size)
 
     return begin
 

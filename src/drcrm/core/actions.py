@@ -25,7 +25,7 @@ from scipy import sparse
 
 from ..errors import InputError
 from .numerics import exp
-from .row_maps import ChosenRows, OwnRows, SparseRows, TabledRows
+from .row_maps import ChosenRows, OwnChosenRows, OwnRows, SparseRows, TabledRows
 from .validation import (
     Features,
     as_float,
@@ -646,8 +646,11 @@ class SingleChoice(_OneOfMany):
         place = np.minimum(rng.random(len(mean)), 1 - 1e-15) * passed[:, -1]
         return (passed > place[:, None]).argmax(axis=1)
 
-    def row_map(self, Y, context, n_contexts) -> ChosenRows:
-        return ChosenRows((context, Y), Y * n_contexts + context, context, (*self.shape, n_contexts), self.sums)
+    def row_map(self, Y, context, n_contexts, kind=ChosenRows) -> ChosenRows:
+        return kind((context, Y), Y * n_contexts + context, context, (*self.shape, n_contexts), self.sums)
+
+    def own_rows(self, Y):
+        return self.row_map(Y, np.arange(len(Y)), len(Y), OwnChosenRows)
 
 
 class ListedActions(_OneOfMany):
@@ -745,9 +748,12 @@ class ListedActions(_OneOfMany):
         last = np.searchsorted(passed, before[1:])  # that has a probability
         return np.minimum(np.searchsorted(passed, place, side="right"), last) - self.starts[:-1]
 
-    def row_map(self, Y, context, n_contexts) -> ChosenRows:
+    def row_map(self, Y, context, n_contexts, kind=ChosenRows) -> ChosenRows:
         position = self.starts[context] + Y
-        return ChosenRows((position,), position, context, (self.starts[-1],), self.sums)
+        return kind((position,), position, context, (self.starts[-1],), self.sums)
+
+    def own_rows(self, Y):
+        return self.row_map(Y, np.arange(len(Y)), len(Y), OwnChosenRows)
 
 
 def actions_of(X, Y, n_actions: int | None = None, eligible=None) -> tuple[Features, Actions, np.ndarray]:

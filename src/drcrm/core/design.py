@@ -14,6 +14,7 @@ import numpy as np
 
 from .given import GivenPolicy, as_judged
 from .log import BanditLog
+from .numerics import crossed
 from .parts import LARGE, Part, Parts
 from .passes import mapped, passed
 from .policies import linear_scores, require_same, with_row
@@ -171,7 +172,7 @@ class Design:
             by_action, total = log.row_map.to_contexts(by_row)
             by_action -= np.multiply(mean, log.actions.spread(total), out=self._buffers and self._buffers[1])
             in_scores = by_action if by_context is None else np.add(in_scores, by_action, out=in_scores)
-        slope = (in_scores.T @ log.X).T
+        slope = crossed(in_scores, log.X).T
         return with_row(slope, in_scores.sum(axis=0)) if self.intercept else slope
 
 

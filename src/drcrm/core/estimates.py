@@ -71,8 +71,8 @@ class _OfRows(Estimate):
         value, worst, guess = risk.evaluate(self.z(weight, expected), self.share, self.size, guess)
         return value, *self.slopes(worst, slope, expected), guess
 
-    def part(self, rows, context: np.ndarray) -> Estimate:
-        """Return the estimate of some rows, of contexts with other numbers, with their shares of all rows."""
+    def part(self, rows, context: np.ndarray | None) -> Estimate:
+        """Return the estimate of some rows, with their shares of all, of contexts with other numbers: see ``Part``."""
         other = copy(self)
         other.cost, other.share = self.cost[rows], self.share[rows]
         return other
@@ -180,11 +180,12 @@ class DoublyRobust(_OfRows):
         return other
 
     def slopes(self, worst, slope, expected):
-        return worst * (self.residual * slope), np.bincount(self.context, worst, len(expected))
+        by_context = worst if self.context is None else np.bincount(self.context, worst, len(expected))
+        return worst * (self.residual * slope), by_context
 
     def z(self, weight, expected):
-        z = expected[self.context]
-        z += weight * self.residual
+        z = weight * self.residual
+        z += expected if self.context is None else expected[self.context]
         return z
 
 

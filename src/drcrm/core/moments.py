@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from .log import BanditLog
+from .numerics import crossed
 from .parts import Parts
 from .passes import mapped
 
@@ -129,7 +130,7 @@ def moments_by_fold(log: BanditLog, cost: np.ndarray, scales: np.ndarray, fold: 
         found = np.zeros((folds * len(distinct), d + 2, d + 2))
         for each, (start, stop) in enumerate(pairwise(ends)):
             if start < stop:
-                found[each] = rows[start:stop].T @ counted[start:stop]
+                found[each] = crossed(rows[start:stop], counted[start:stop])
         return found
 
     sums = np.zeros((folds * len(distinct), d + 2, d + 2))

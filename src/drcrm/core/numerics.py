@@ -3,6 +3,7 @@
 from inspect import signature
 
 import numpy as np
+from scipy import sparse
 
 TINY = -200.0
 
@@ -18,6 +19,11 @@ def exp(x: np.ndarray, out: np.ndarray) -> np.ndarray:
     if vanishing is not None:
         out[vanishing] = 0
     return out
+
+
+def crossed(left: np.ndarray, X) -> np.ndarray:
+    """Return leftᵀ X of many rows, X dense or CSR; unlike @, numpy's dot lets other threads go on meanwhile."""
+    return left.T @ X if sparse.issparse(X) else np.dot(left.T, X)
 
 
 def constructor_repr(self: object) -> str:

@@ -1,7 +1,7 @@
 """A log in parts, each of contexts that stand one after the other, with their rows.
 
-Where they begin depends on the number of contexts alone: so sums over them, in their order, are the same numbers
-wherever the log is held, and by however many threads they are taken.
+Where they begin depends on the shape of the log alone: so sums over them, in their order, are the same numbers wherever
+the log is held, and by however many threads they are taken.
 """
 
 from __future__ import annotations
@@ -10,23 +10,32 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from .log import BanditLog
 from .passes import mapped
 from .stored import StoredRows, stored_beside
+from .validation import Features
 
 LARGE = 2**16  # contexts from which a log has more parts than one
-AT_ONCE = 2**13  # contexts of a part, whose arrays then stay in a processor's cache
+MOST, LEAST = 2**15, 2**10  # contexts of a part: with fewer, threads wait for each other, by measurement
+AT_ONCE = 2**20  # numbers of their features, of many of which there are fewer contexts
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some contexts of a log, with their rows, as a log; and where they stand in the whole."""
+    """Some contexts of a log, with their rows, as a log; and where they stand in the whole.
+
+    ``place`` is where its rows stand among those of all parts, one after the other. ``context`` leads from its rows to
+    its contexts; None where each context has one row, in their order.
+    """
 
     log: BanditLog
     of_contexts: tuple  # arrays with a row for each context, or candidate, of the part
     rows: slice | np.ndarray
+    place: slice
     contexts: slice
+    context: np.ndarray | None
 
 
 class Parts:
@@ -38,23 +47,29 @@ class Parts:
     ----------
     log : BanditLog
     of_contexts : arrays, or None
+
+    Attributes
+    ----------
+    are_stored : bool
+    order : integer array (n,), or None
+        The rows, part after part; None where that is how they stand.
     """
 
     def __init__(self, log: BanditLog, *of_contexts):
-        self._log, self._of_contexts = log, of_contexts
+        self._log, self._of_contexts, self.order = log, of_contexts, None
         m = log.n_contexts
-        self._starts = np.array([0, m]) if m < LARGE else np.append(np.arange(0, m, AT_ONCE), m)
+        self._starts = np.array([0, m]) if m < LARGE else np.append(np.arange(0, m, _at_once(log.X, m)), m)
         self.are_stored = len(self) > 1 and isinstance(log.X, StoredRows)
         if len(self) == 1:
-            self._kept = {0: Part(log, of_contexts, slice(None), slice(None))}
+            self._kept = {0: Part(log, of_contexts, slice(None), slice(None), slice(None), log.context)}
             return
-        self._kept, self._order, context = {}, None, log.context
+        self._kept, context = {}, log.context
         steps = np.diff(context)
         self._own = len(context) == m and bool((steps == 1).all())
         if (steps < 0).any():
-            self._order = np.argsort(context, kind="stable")
-            context = context[self._order]
-        self._rows = np.searchsorted(context, self._starts)
+            self.order = np.argsort(context, kind="stable")
+            context = context[self.order]
+        self._places = np.searchsorted(context, self._starts)
 
     def __len__(self) -> int:
         return len(self._starts) - 1
@@ -62,26 +77,17 @@ class Parts:
     def __getitem__(self, number: int) -> Part:
         if number in self._kept:
             return self._kept[number]
-        log, contexts, rows = (
-            self._log,
-            slice(*(int(at) for at in self._starts[number : number + 2])),
-            self.rows(number),
-        )
+        log = self._log
+        contexts, place = (slice(*map(int, each[number : number + 2])) for each in (self._starts, self._places))
+        rows = place if self.order is None else self.order[place]
         actions, X, *held = log.actions.part(contexts, log.X, *self._of_contexts)
         some = log.some(rows, log.context[rows] - contexts.start, X, actions)
         if self._own:
             some = some.derived(row_map=actions.own_rows(some.Y))
-        part = Part(some, tuple(held), rows, contexts)
+        part = Part(some, tuple(held), rows, place, contexts, None if self._own else some.context)
         if not self.are_stored:
             self._kept[number] = part
         return part
-
-    def rows(self, number: int) -> slice | np.ndarray:
-        """Return where the rows of a part stand in the log."""
-        if len(self) == 1:
-            return slice(None)
-        rows = slice(*(int(at) for at in self._rows[number : number + 2]))
-        return rows if self._order is None else self._order[rows]
 
     def made(self, of_part: Callable[[Part], np.ndarray]) -> np.ndarray | StoredRows:
         """Return what a function makes of the contexts, or candidates, of each part: an array, or rows on disk."""
@@ -89,3 +95,9 @@ class Parts:
         if not self.are_stored:
             return np.concatenate(list(found))
         return stored_beside(self._log.X, found)
+
+
+def _at_once(X: Features, contexts: int) -> int:
+    """How many contexts a part has: a power of 2."""
+    numbers = max((X.nnz if sparse.issparse(X) else X.shape[0] * X.shape[1]) // contexts, 1)
+    return min(max(1 << (AT_ONCE // numbers).bit_length() - 1, LEAST), MOST)
