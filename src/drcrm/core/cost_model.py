@@ -19,11 +19,12 @@ from ..errors import InputError, warn
 from .actions import Actions, actions_of, features_of, kind_of
 from .design import modelled_cost
 from .log import BanditLog
-from .moments import Moments, moments_by_fold
+from .moments import MOST_ACTIONS, MOST_COLUMNS, Moments, moments_by_fold
 from .numerics import constructor_repr
 from .policies import LinearPolicy, as_policy, require_same, with_row
 from .ridge import NormalEquations, Preconditioner, preconditioner
 from .scales import column, feature_scales, has_constant, spread
+from .stored import StoredRows
 from .validation import (
     above_zero,
     check_coefficients,
@@ -39,6 +40,10 @@ STEPS = 2000  # of conjugate gradients
 TOLERANCE = 1e-12  # of the solution's error, relative
 FOLD_TOLERANCES = 2e-3, 1e-5  # the same on folds: squared errors near the least miss by less; the second if in doubt
 DOUBT = 2  # times the tolerance: squared errors as near to the most that there may be, relative, are in doubt
+MANY = (
+    f"a cost model of more than {MOST_ACTIONS} different actions, or {MOST_COLUMNS} coefficients that go together, is "
+    "not fitted to a log on disk: take fewer features, or fewer rows"
+)
 NOTABLE = 1e-9  # what the normal equations may miss by, relative
 
 
@@ -115,6 +120,8 @@ class CostModel:
             [coef] = whole.solutions([self.penalty_])
             lacking = whole.mean_cost - np.vdot(whole.mean, coef)
         else:
+            if isinstance(log.X, StoredRows):
+                raise InputError(MANY)
             X = log.X / scales
             scaled = log.derived(X=X.tocsr() if sparse.issparse(X) else X, cost=cost)
             precondition = preconditioner(scaled)

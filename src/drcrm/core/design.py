@@ -12,6 +12,7 @@ from functools import cached_property, reduce
 
 import numpy as np
 
+from .estimates import Estimate
 from .given import GivenPolicy, as_judged
 from .log import BanditLog
 from .numerics import crossed
@@ -58,11 +59,11 @@ class Design:
         if effects is not None and not isinstance(effects, StoredRows):
             self.effects = np.asarray(effects, order=order)
         self.parts = Parts(log, self.effects)
-        self._means = [None] * len(self.parts)
+        self._means, self._estimates = [None] * len(self.parts), {}
         scores, reuses = (log.X.shape[0], *log.actions.shape), trains and len(self.parts) == 1
         self._buffers = [np.empty(scores, order=order) for _ in range(2)] if reuses else None
 
-    @property
+    @cached_property
     def scales(self) -> np.ndarray:
         """The unit of each row of Θ, (d, 1), or (D,): its feature's largest |x|, and 1 for the intercept."""
         scales = feature_scales(self.log.X)
@@ -72,6 +73,16 @@ class Design:
     def modelled(self) -> np.ndarray | None:
         """ĉ(x_i, y_i) of each row, (n,)."""
         return None if self.effects is None else modelled_cost(self.log, self.effects)
+
+    def estimate(self, kind: type[Estimate], cost: np.ndarray | None = None) -> Estimate:
+        """Return the estimate of a kind, of costs (n,) in place of the log's; all objectives share one of these."""
+        if cost is None and kind in self._estimates:
+            return self._estimates[kind]
+        log, modelled = self.log, self.modelled if kind.uses_model else None
+        found = kind(log.cost if cost is None else cost, log.count, modelled, log.context)
+        if cost is None:
+            self._estimates[kind] = found
+        return found
 
     def with_features(self, features: np.ndarray) -> Design:
         """The design in the coefficients of some features, the others being 0 in all contexts."""

@@ -1,6 +1,7 @@
 """Learning from a log: fits along an algorithm's grid, and the choice among them by held-out scores."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -213,20 +214,37 @@ def _cost_model(
     known = logging_policy is not None or (isinstance(given, SupportedModel) and not given.is_imitated)
     if isinstance(given, SupportedModel):
         given, logging_policy = given.model, logging_policy or given.logging_policy
-    shifted = log.derived(cost=log.cost - shift)
-    model = CostModel().fit_log(shifted, action_intercepts=intercept) if given is None else given
-    effects = action_effects(model, log.X, log.actions)
-    if given is None:
+    design, own = Design(log.derived(cost=log.cost - shift)), given is None
+    shifted, some = design.log, design.some.log
+    model = CostModel().fit_log(shifted, action_intercepts=intercept) if own else given
+    of_shifted = deepcopy(model) if own else model
+
+    def modelled(part: BanditLog) -> np.ndarray:
+        effects = action_effects(of_shifted, part.X, part.actions)
+        if not own:
+            effects = effects.copy()
+            part.actions.add_to_all(effects, -shift)
+        return effects
+
+    def believed(part: BanditLog) -> np.ndarray:
+        effects = modelled(part)
+        if with_rows:
+            effects = effects + context_effects(part, effects, variances).delta
+        return of_costs.believed(effects, part.X, part.actions)
+
+    if own:
         model.add(shift, log)
-    else:
-        effects = effects.copy()
-        log.actions.add_to_all(effects, -shift)
-    limits = [log.actions.cost_limits(each.cost, effects) for each in (log, shifted)]
-    if with_rows:
-        effects = effects + context_effects(shifted, effects, getattr(given, "variances_", None)).delta
+    of_some, variances = modelled(some), getattr(given, "variances_", None)
+    if with_rows and variances is None and design.samples:
+        found = context_effects(some, of_some)
+        variances = found.covariance, found.noise
+    limits = [log.actions.cost_limits(each.cost, of_some) for each in (log, shifted)]
     logging_policy = logging_policy or imitated(log, intercept)
     with_support = SupportedModel(model, logging_policy, support, limits[0], is_imitated=not known)
-    return with_support, replace(with_support, limits=limits[1]).believed(effects, log.X, log.actions)
+    of_costs = replace(with_support, limits=limits[1])
+    if design.samples:
+        return with_support, design.parts.made(lambda part: believed(part.log))
+    return with_support, believed(shifted)
 
 
 def _fit_all(

@@ -51,9 +51,8 @@ class Objective:
         kind = estimate_class(estimate)
         if kind.uses_model and design.effects is None:
             raise InputError(f"the estimate {estimate!r} needs a cost model")
-        log, modelled = design.log, design.modelled if kind.uses_model else None
         self.design, self.risk, self.weight = design, risk, weight or Clipped(None)
-        self.estimate = kind(log.cost if cost is None else cost, log.count, modelled, log.context)
+        self.estimate = design.estimate(kind, cost)
 
     def with_features(self, features: np.ndarray) -> Objective:
         """The same objective in the coefficients of some features, the others being 0 in all contexts."""
@@ -67,10 +66,9 @@ class Objective:
         Each is as robust as the noise of so few rows asks for: see ``Risk.of_fewer_rows``.
         """
         for design, rows in self.design.samples:
-            log, other = design.log, copy(self)
-            modelled = design.modelled if self.estimate.uses_model else None
+            other = copy(self)
             other.design = design
-            other.estimate = type(self.estimate)(self.estimate.cost[rows], log.count, modelled, log.context)
+            other.estimate = design.estimate(type(self.estimate), self.estimate.cost[rows])
             other.risk = self.risk.of_fewer_rows(self.estimate.size / other.estimate.size)
             yield other
 

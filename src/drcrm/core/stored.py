@@ -9,11 +9,14 @@ import os
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import pairwise
+from numbers import Integral
 from pathlib import Path
 from tempfile import mkstemp
 from weakref import finalize
 
 import numpy as np
+
+from ..errors import InputError
 
 BLOCK = 2**22  # bytes that are read at once
 
@@ -53,7 +56,9 @@ class StoredRows:
             start, stop, _ = rows.indices(len(self))
             return self._read(start, max(start, stop))
         if isinstance(rows, tuple):
-            return self[rows[0] : rows[0] + 1][0, rows[1]]
+            return self[rows[0]][..., rows[1]]
+        if isinstance(rows, Integral):
+            return self[[rows]][0]
         rows = np.arange(len(self))[rows]
         found = np.empty((len(rows), self.shape[1]))
         order = None if (np.diff(rows) >= 0).all() else np.argsort(rows, kind="stable")
@@ -92,10 +97,10 @@ class StoredRows:
         found = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
         with open(self.path, "rb", buffering=0) as file:
             file.seek(start * self._width)
-            view = memoryview(found).cast("B")
+            view = found.reshape(-1).view(np.uint8)
             while len(view):
                 if not (many := file.readinto(view)):
-                    raise EOFError(f"{self.path} is cut off")
+                    raise InputError(f"{self.path} is cut off, expected {len(self)} rows")
                 view = view[many:]
         return found.astype(float, copy=False)
 
@@ -124,7 +129,7 @@ class RowsWriter:
         """Write a block (rows, d), at the end."""
         block = np.ascontiguousarray(block, dtype=self._dtype)
         self._columns = block.shape[1]
-        view = memoryview(block).cast("B")
+        view = block.reshape(-1).view(np.uint8)
         while len(view):
             view = view[self._file.write(view) :]
 

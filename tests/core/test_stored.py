@@ -1,0 +1,103 @@
+"""Rows on disk are read as they were written, and a log of them is learned from as one in memory."""
+
+import gc
+
+import numpy as np
+import pytest
+
+from drcrm import BanditLog
+from drcrm.core import design, parts
+from drcrm.core.algorithms import Algorithm
+from drcrm.core.learning import learn
+from drcrm.core.passes import passes
+from drcrm.core.scales import constant_features, largest_entries
+from drcrm.core.stored import BLOCK, RowsWriter, StoredRows, stored_beside
+from drcrm.errors import InputError
+
+ALGORITHM = Algorithm(
+    "KLDRO", "radius", (0.01, 0.1), {"estimate": "dr", "start": "model", "tilt": "auto", "safe": True}
+)
+
+
+def written(path, X, dtype="float64", blocks=3) -> StoredRows:
+    with RowsWriter(path, dtype) as rows:
+        for block in np.array_split(X, blocks):
+            rows.append(block)
+    return rows.rows
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_rows_are_read_as_they_were_written(dtype, tmp_path):
+    X = np.random.default_rng(0).normal(size=(3 * BLOCK // 8 // 64, 64)).astype(dtype).astype(float)
+    rows = written(tmp_path / "X.rows", X, dtype)
+    assert rows.shape == X.shape
+    for some in (slice(None), slice(5, 9), slice(9, 5), slice(-3, None), slice(0, None, 7), [3, 1, 1, -1], X[:, 0] > 0):
+        assert np.array_equal(rows[some], X[some])
+    assert np.array_equal(rows[4], X[4])
+    assert rows[2, 5] == X[2, 5]
+    assert rows[:1].dtype == float
+    assert np.allclose(rows @ X[0], X @ X[0], rtol=1e-13)
+    assert np.array_equal(largest_entries(rows), largest_entries(X))
+    assert np.array_equal(np.asarray(rows), X)
+
+
+def test_a_constant_is_found_in_rows_on_disk(tmp_path):
+    X = np.column_stack([np.random.default_rng(0).normal(size=9), np.ones(9)])
+    assert constant_features(written(tmp_path / "X.rows", X)).tolist() == [False, True]
+
+
+def test_rows_that_are_cut_off_are_said_to_be(tmp_path):
+    rows = written(tmp_path / "X.rows", np.ones((10, 2)))
+    (tmp_path / "X.rows").write_bytes(b"")
+    with pytest.raises(InputError, match=r"X\.rows is cut off, expected 10 rows"):
+        rows[:]
+
+
+def test_what_was_made_beside_goes_with_what_holds_it(tmp_path):
+    rows = written(tmp_path / "X.rows", np.ones((4, 2)))
+    made = stored_beside(rows, [np.zeros((4, 3))])
+    assert made.shape == (4, 3)
+    assert len([*tmp_path.iterdir()]) == 2
+    del made
+    gc.collect()
+    assert [each.name for each in tmp_path.iterdir()] == ["X.rows"]
+
+
+def logged(kind: str, m: int, rng) -> BanditLog:
+    X = np.column_stack([rng.normal(size=(m, 3)), np.ones(m)])
+    truth = rng.normal(size=(4, 3))
+    if kind == "labels":
+        Y = rng.integers(0, 2, (m, 3))
+        return BanditLog(X, Y, np.full(m, 1 / 8), -((X @ truth > 0) == Y).sum(axis=1) + rng.normal(size=m))
+    Y = rng.integers(0, 3, m)
+    cost = -(rng.random(m) < np.where((X @ truth).argmax(axis=1) == Y, 0.8, 0.3)).astype(float)
+    return BanditLog(X, Y, np.full(m, 1 / 3), cost, n_actions=3)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("kind", ["labels", "single"])
+def test_a_log_on_disk_is_learned_from_as_in_memory(kind, dtype, tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "LARGE", 500)
+    monkeypatch.setattr(design, "LARGE", 500)
+    monkeypatch.setattr(design, "SAMPLE", 400)
+    monkeypatch.setattr(parts, "MOST", 150)
+    rng = np.random.default_rng(0)
+    train, heldout = logged(kind, 2000, rng), logged(kind, 400, rng)
+    in_memory = learn(train, ALGORITHM, heldout)
+    stored = train.derived(X=written(tmp_path / "X.rows", train.X, dtype))
+    for jobs in (1, 2):
+        with passes(jobs):
+            on_disk = learn(stored, ALGORITHM, heldout)
+        assert isinstance(on_disk.objectives[0].design.effects, StoredRows)
+        if dtype == "float32":  # near the end of a fit to so many digits many policies are as good
+            assert on_disk.fits.objective == pytest.approx(in_memory.fits.objective, rel=1e-2)
+            continue
+        assert on_disk.fits.coef == pytest.approx(in_memory.fits.coef, rel=1e-10, abs=1e-10)
+        assert on_disk.fits.scores == pytest.approx(in_memory.fits.scores, rel=1e-10, abs=1e-10, nan_ok=True)
+
+
+def test_a_cost_model_of_many_coefficients_is_refused_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr("drcrm.core.moments.MOST_COLUMNS", 2)
+    log = logged("single", 300, np.random.default_rng(0))
+    with pytest.raises(InputError, match="is not fitted to a log on disk"):
+        learn(log.derived(X=written(tmp_path / "X.rows", log.X)), ALGORITHM)
