@@ -44,6 +44,8 @@ class Design:
         scores beyond the range of numbers are then not refused.
     """
 
+    is_sample = False
+
     def __init__(
         self, log: BanditLog, effects: np.ndarray | None = None, intercept: bool = False, trains: bool = False
     ):
@@ -116,7 +118,9 @@ class Design:
         rows = np.flatnonzero(place[log.context] >= 0)
         actions, X, *effects = log.actions.select(used, log.X, *([] if self.effects is None else [self.effects]))
         some = log.some(rows, place[log.context[rows]], X, actions)
-        return Design(some, *(effects or [None]), self.intercept, self.trains), rows
+        found = Design(some, *(effects or [None]), self.intercept, self.trains)
+        found.is_sample = True
+        return found, rows
 
     def forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return log π of each row, (n,), and the expected modelled cost of each context, (m,), None without a model.

@@ -105,15 +105,28 @@ class Tilt:
         return found
 
 
+@dataclass(frozen=True)
+class OnLargest:
+    """Q on the largest z alone, which have this share, as a function of (z, share) of some rows."""
+
+    largest: float
+    share: float
+
+    def __call__(self, z: np.ndarray, share: np.ndarray) -> np.ndarray:
+        return share * (z == self.largest) / self.share
+
+
 def tilted_over(
     radius: float, pieces: "Pieces", largest: float, span: float, guess: float | None = None
-) -> tuple[float, Tilt, float] | None:
+) -> tuple[float, Tilt | OnLargest, float] | None:
     """Return the worst case of ``tilt_to``, of z in pieces, by sums over them: its value, Q, and a guess for the next.
 
-    None where it is on the largest z alone, or where sums have not the digits to find it.
+    None where sums have not the digits to find it.
     """
     mean, square, top = pieces.summed(_spread, largest, span)
-    if not (radius < -np.log(top) and square > mean**2):
+    if radius >= -np.log(top):
+        return largest, OnLargest(largest, float(top)), guess
+    if not square > mean**2:
         return None
     unit = -0.5 * np.log(square - mean**2)
     t, low, high, centre = unit + (0.5 * np.log(2 * radius) if guess is None else guess), -np.inf, np.inf, mean

@@ -300,7 +300,8 @@ def _safer(
 ) -> list[Candidate]:
     """Fits of the least robust objective with a ridge towards π0, steps back to it from all fits, and π0, Θ = known.
 
-    On a large log none have a ridge: they are against noise, of which it has little.
+    On a large log none have a ridge: they are against noise, of which it has little. The objective of a step there is
+    NaN: it would take a pass.
     """
     least = _order(np.array([each.value for each in fitted]), robust_end)[0]
     objective, value = objectives[least], fitted[least].value
@@ -311,7 +312,8 @@ def _safer(
     for own, each in zip(objectives, fitted, strict=True):
         for step in STEPS:
             coef = known + step * (each.fit.coef - known)
-            found.append(Candidate(each.value, Fit(coef, own(coef)[0], 0, True), step=step))
+            reached = np.nan if own.design.is_large else own(coef)[0]
+            found.append(Candidate(each.value, Fit(coef, reached, 0, True), step=step))
     return [*found, Candidate(np.nan, Fit(known, objective(known)[0], 0, True), step=0.0)]
 
 

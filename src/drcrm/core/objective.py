@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InputError
+from .cluster import pieces_of
 from .design import Design
 from .estimates import estimate_class
-from .pieces import Pieces
 from .risks import Evaluation, Risk
 from .weights import Clipped, Likelihood, Weight
 
@@ -68,7 +68,8 @@ class Objective:
         for design, rows in self.design.samples:
             other = copy(self)
             other.design = design
-            other.estimate = design.estimate(type(self.estimate), self.estimate.cost[rows])
+            is_own = self.estimate.cost is self.design.log.cost
+            other.estimate = design.estimate(type(self.estimate), None if is_own else self.estimate.cost[rows])
             other.risk = self.risk.of_fewer_rows(self.estimate.size / other.estimate.size)
             yield other
 
@@ -83,7 +84,7 @@ class Objective:
     def evaluate(self, coef: np.ndarray, guess: object = None) -> Evaluation:
         """As a call, with where searches inside begin, and a guess for those at the next Θ: see ``Risk``."""
         if len(self.design.parts) > 1 and self.estimate.is_of_rows:
-            pieces = Pieces(self)
+            pieces = pieces_of(self)
             ends = pieces.forward(coef)
             value, worst, guess = self.risk.over(pieces, ends, self.estimate.size, guess)
             return value, pieces.backward(worst), guess

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from inspect import signature
-from itertools import count, repeat
+from itertools import chain, count, repeat
 
 import numpy as np
 from scipy.optimize import LbfgsInvHessProduct, OptimizeResult, minimize
@@ -16,12 +16,13 @@ from .log import BanditLog
 from .objective import Objective
 from .risks import KLBall
 from .scales import beyond_reason, largest_entries, spread
+from .stored import StoredRows
 from .validation import one_of
 from .weights import Likelihood
 
 PATIENCE = 200  # iterations after which a fit may be given up
 STOPPING = ("scaled", "public_code")
-ENOUGH = 1e-4  # tolerance of a large log: by measurement policies are as good as with less
+ENOUGH = 5e-4  # tolerance of a large log: by measurement policies are as good as with less
 PAIRS = 200  # of vectors, on a sample: all that most optimisations there have
 MOST_TURNED = 2000  # coefficients whose curvature is kept as a matrix
 MEMORY = 10  # pairs of vectors; 50 reach much the same objectives, and cost up to six times as much
@@ -75,65 +76,94 @@ def minimize_objectives(
     carried along. With λ, an objective's own of ``ridges``, (λ/2) ‖Θ − start‖² is added, Θ in these units.
 
     On a large log L-BFGS begins with some contexts, goes on with more, see ``Design.samples``, and begins the next
-    objective where the last one ended; and ``tol`` is at least 10⁻⁴ for the decrease of the objective.
+    objective where the last one ended; and ``tol`` is at least 5 · 10⁻⁴ for the decrease of the objective.
     """
     options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": tol, "maxcor": MEMORY}
-    last = None  # where a fit to a large log ended, and R there
-    for objective, ridge in zip(objectives, ridges, strict=False):
-        log, seen = objective.design.log, _seen_features(objective.design.log.X)
+    problems = (
+        Problem.of(objective, start, ridge, stopping) for objective, ridge in zip(objectives, ridges, strict=False)
+    )
+    first = next(problems)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        ways = _by_stages if first.objective.design.is_large else _at_once
+        yield from ways(chain([first], problems), options, hopeless)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An objective of which L-BFGS sees x, Θ in units, of the features that occur, and how far it is from the start."""
+
+    objective: Objective
+    ridge: float
+    units: Units
+    rows: np.ndarray  # of Θ
+    start: np.ndarray  # (d, …)
+
+    @classmethod
+    def of(cls, objective: Objective, start: np.ndarray, ridge: float, stopping: str) -> Problem:
+        seen = _seen_features(objective.design.log.X)
+        rows = np.append(seen, True) if objective.design.intercept else seen
         narrow = objective if seen.all() else objective.with_features(np.flatnonzero(seen))
-        rows = np.append(seen, True) if objective.design.intercept else seen  # of Θ
-        units = Units.of(narrow, stopping)
+        return cls(narrow, ridge, Units.of(narrow, stopping), rows, start)
 
-        def widened(x: np.ndarray, rows: np.ndarray = rows, units: Units = units) -> np.ndarray:
-            coef = start.copy()
-            coef[rows] = x.reshape(-1, *start.shape[1:]) / units.features
-            return coef
+    @property
+    def origin(self) -> np.ndarray:
+        """x of the start."""
+        return (self.start[self.rows] * self.units.features).ravel()
 
-        origin = (start[rows] * units.features).ravel()
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            evaluate = Followed(narrow, origin, ridge, units, last and last.level)
-            if last is None:
-                _require_finite(log, *evaluate(origin), "where the fit starts")
-            callback = _giving_up(hopeless, widened)
-            if objective.design.is_large:
-                first = () if last else [Followed(each, origin, ridge, units) for each in narrow.samples()]
-                end, last = _descended(
-                    [*first, evaluate], last or Ended(origin, None, evaluate.level), options, callback
-                )
-            else:
-                end = minimize(evaluate, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)
-            _require_finite(log, end.fun, end.x, f"after {end.nit} iterations")
-            coef = widened(end.x)
-            value = evaluate.value(end, coef[rows])
-        yield Fit(coef, value, int(end.nit), bool(end.success))
+    def widened(self, x: np.ndarray) -> np.ndarray:
+        """Return Θ, (d, …)."""
+        coef = self.start.copy()
+        coef[self.rows] = x.reshape(-1, *self.start.shape[1:]) / self.units.features
+        return coef
+
+    def followed(self, level: float | None = None, objective: Objective | None = None) -> Followed:
+        """Return the function of x; of the same objective on a sample, if it is given."""
+        return Followed(objective or self.objective, self.origin, self.ridge, self.units, level)
+
+    def fit(self, end: OptimizeResult, value: float) -> Fit:
+        """Return what was found."""
+        _require_finite(self.objective.design.log, end.fun, end.x, f"after {end.nit} iterations")
+        return Fit(self.widened(end.x), value, int(end.nit), bool(end.success))
+
+
+def _at_once(problems: Iterable[Problem], options: dict, hopeless: Callable | None) -> Iterator[Fit]:
+    """Minimise each from the start."""
+    for number, problem in enumerate(problems):
+        evaluate, origin = problem.followed(), problem.origin
+        if number == 0:
+            _require_finite(problem.objective.design.log, *evaluate(origin), "where the fit starts")
+        callback = _giving_up(hopeless, problem.widened)
+        end = minimize(evaluate, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)
+        yield problem.fit(end, evaluate.value_at(end.x))
 
 
 @dataclass(frozen=True)
 class Ended:
-    """Where a fit to a large log ended: x, R of the curvature there, and the level that was taken off the objective."""
+    """Where a minimisation ended, x, and R of the curvature there."""
 
     x: np.ndarray
-    root: np.ndarray | None
-    level: float
+    root: np.ndarray | None = None
 
 
-def _descended(
-    stages: list[Followed], begins: Ended, options: dict, callback: Callable | None
-) -> tuple[OptimizeResult, Ended]:
-    """The end of L-BFGS on the last of some functions that are nearly the same, with all iterations, and where it is.
+def _by_stages(problems: Iterable[Problem], options: dict, hopeless: Callable | None) -> Iterator[Fit]:
+    """Minimise the first on each sample of the log and then on all of it, and the others on all, each from the last.
 
-    Each begins where the one before ended, in coordinates z, x = begins + R z, in which the curvature that was found is
-    1.
+    They go in coordinates z, x = where they begin + R z, in which the curvature that was found so far is 1.
     """
-    iterations = 0
-    pairs = PAIRS if len(begins.x) <= MOST_TURNED else MEMORY
-    options = {**options, "ftol": max(options["ftol"], ENOUGH), "maxcor": pairs}
-    for stage in stages:
-        end = _turned(stage, begins, options, callback)
-        begins, iterations = Ended(end.x, _root(end.hess_inv, begins.root), begins.level), iterations + end.nit
-    end.nit = iterations
-    return end, begins
+    last, level = None, None
+    for problem in problems:
+        samples, iterations = problem.objective.samples() if last is None else (), 0
+        callback = _giving_up(hopeless, problem.widened)
+        for objective in [*samples, problem.objective]:
+            evaluate = problem.followed(level, objective)
+            last, level = last or Ended(problem.origin), evaluate.level
+            pairs = PAIRS if len(last.x) <= MOST_TURNED else MEMORY
+            large = {**options, "ftol": max(options["ftol"], ENOUGH), "maxcor": pairs}
+            end = _turned(evaluate, last, large, callback)
+            _require_finite(problem.objective.design.log, end.fun, end.x, f"after {end.nit} iterations")
+            last, iterations = Ended(end.x, _root(end.hess_inv, last.root)), iterations + end.nit
+        end.nit = iterations
+        yield problem.fit(end, evaluate.value_of(end))
 
 
 def _turned(evaluate: Followed, begins: Ended, options: dict, callback: Callable | None) -> OptimizeResult:
@@ -227,12 +257,15 @@ class Followed:
             value, gradient = value + ridge / cost / 2 * float(moved @ moved), gradient + ridge / cost * moved
         return value, gradient
 
-    def value(self, end: OptimizeResult, coef: np.ndarray) -> float:
-        """The objective at the end, with its ridge: evaluated again, unless a pass takes long."""
-        if self._objective.design.is_large:
-            return float(end.fun * self._units.cost + self.level)
-        moved = end.x - self._origin
-        return _defined(self._objective, *self._objective(coef)[:2]) + self._ridge / 2 * float(moved @ moved)
+    def value_at(self, x: np.ndarray) -> float:
+        """Return the objective, with its ridge, evaluated once more without a guess."""
+        moved = x - self._origin
+        value, gradient = self._objective(x / self._scales)
+        return _defined(self._objective, value, gradient) + self._ridge / 2 * float(moved @ moved)
+
+    def value_of(self, end: OptimizeResult) -> float:
+        """Return the objective, with its ridge, as it was where a minimisation ended."""
+        return float(end.fun * self._units.cost + self.level)
 
 
 def _defined(objective: Objective, value: float, gradient: np.ndarray) -> float:
@@ -258,6 +291,6 @@ def _giving_up(hopeless: Callable[[np.ndarray], bool] | None, widened: Callable)
 
 
 def _seen_features(X) -> np.ndarray:
-    """Which features any context has, a mask (d,); all, where none has any."""
+    """Which features any context has, a mask (d,); all, where none has any, or where the others stay on disk."""
     seen = largest_entries(X) > 0
-    return seen if seen.any() else ~seen
+    return seen if seen.any() and not isinstance(X, StoredRows) else np.ones_like(seen)

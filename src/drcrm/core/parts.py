@@ -61,6 +61,7 @@ class Parts:
         self._starts = np.array([0, m]) if m < LARGE else np.append(np.arange(0, m, _at_once(log.X, m)), m)
         self.are_stored = len(self) > 1 and isinstance(log.X, StoredRows)
         if len(self) == 1:
+            self._places = np.array([0, len(log.Y)])
             self._kept = {0: Part(log, of_contexts, slice(None), slice(None), slice(None), log.context)}
             return
         self._kept, context = {}, log.context
@@ -77,9 +78,8 @@ class Parts:
     def __getitem__(self, number: int) -> Part:
         if number in self._kept:
             return self._kept[number]
-        log = self._log
-        contexts, place = (slice(*map(int, each[number : number + 2])) for each in (self._starts, self._places))
-        rows = place if self.order is None else self.order[place]
+        log, place = self._log, self.places(number, number + 1)
+        contexts, rows = self.between(number, number + 1)
         actions, X, *held = log.actions.part(contexts, log.X, *self._of_contexts)
         some = log.some(rows, log.context[rows] - contexts.start, X, actions)
         if self._own:
@@ -88,6 +88,15 @@ class Parts:
         if not self.are_stored:
             self._kept[number] = part
         return part
+
+    def between(self, first: int, last: int) -> tuple[slice, slice | np.ndarray]:
+        """Return the contexts, and the rows, of the parts from ``first`` to before ``last``."""
+        contexts, place = slice(int(self._starts[first]), int(self._starts[last])), self.places(first, last)
+        return contexts, place if self.order is None else self.order[place]
+
+    def places(self, first: int, last: int) -> slice:
+        """Return where the rows of these parts stand among those of all, one part after the other."""
+        return slice(int(self._places[first]), int(self._places[min(last, len(self))]))
 
     def made(self, of_part: Callable[[Part], np.ndarray]) -> np.ndarray | StoredRows:
         """Return what a function makes of the contexts, or candidates, of each part: an array, or rows on disk."""

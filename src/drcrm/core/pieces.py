@@ -7,11 +7,11 @@ are, and nothing that is as long as the log is passed on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .numerics import total, twofold
 from .parts import Part
 from .passes import mapped, passed
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 Worst = np.ndarray | Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-BLOCK = 2**17  # z that are summed at once: threads wait for each other over fewer
+TOGETHER = 4  # parts whose z are summed at once: threads wait for each other over fewer
+Sums = tuple[np.ndarray, np.ndarray]
 
 
 class Pieces:
@@ -49,13 +50,17 @@ class Pieces:
         return float(np.min(low)), float(np.max(high))
 
     def summed(self, function: Callable[..., np.ndarray], *given) -> np.ndarray:
-        """Return Σ function(z, share, *given) over blocks of rows, in their order."""
+        """Return Σ function(z, share, *given) over blocks of rows."""
+        return total([self.sums(function, *given)])
 
-        def of_block(start: int) -> np.ndarray:
-            block = slice(start, start + BLOCK)
+    def sums(self, function: Callable[..., np.ndarray], *given) -> Sums:
+        """Return the same as a ``twofold`` sum, to which those of other rows may be added."""
+
+        def of_block(first: int) -> np.ndarray:
+            block = self._design.parts.places(first, first + TOGETHER)
             return function(self._z[block], self._share[block], *given)
 
-        return reduce(np.add, mapped(of_block, range(0, len(self._z), BLOCK)))
+        return twofold(mapped(of_block, range(0, len(self._found), TOGETHER)))
 
     def gathered(self) -> tuple[np.ndarray, np.ndarray]:
         """Return all z and shares, (n,)."""
@@ -66,7 +71,12 @@ class Pieces:
 
         ``worst`` are the slopes in z, (n,), or a function of (z, share) of some rows that says them.
         """
-        return reduce(np.add, mapped(lambda number: self._backward(number, worst), range(len(self._found)))).ravel()
+        return total([self.slopes(worst)])
+
+    def slopes(self, worst: Worst) -> Sums:
+        """Return the same as a ``twofold`` sum."""
+        high, low = twofold(mapped(lambda number: self._backward(number, worst), range(len(self._found))))
+        return high.ravel(), low.ravel()
 
     def _forward(self, number: int) -> tuple[float, float]:
         part = self._design.parts[number]

@@ -310,11 +310,12 @@ class KLBall(SearchedBall):
 
     def over(self, pieces, ends, n, guess=None):
         radius, (low, high) = self.radius_at(n), ends
-        if radius > 0 and SMALL <= max(high, -low) <= HUGE and low < high:
+        if radius == 0 or low == high:
+            return float(pieces.summed(_mean)), _shares, guess
+        found = None
+        if SMALL <= max(high, -low) <= HUGE:
             found = tilted_over(radius, pieces, high, high - low, guess)
-            if found is not None:
-                return found
-        return super().over(pieces, ends, n, guess)
+        return super().over(pieces, ends, n, guess) if found is None else found
 
 
 class Chi2Ball(SearchedBall):

@@ -39,7 +39,7 @@ class StoredRows:
 
     def __init__(self, path: Path, columns: int, dtype: str = "float64"):
         self.path, self.dtype = Path(path), np.dtype(dtype)
-        self._width = columns * self.dtype.itemsize
+        self._first, self._width = 0, columns * self.dtype.itemsize
         self.shape = self.path.stat().st_size // self._width, columns
 
     def __repr__(self) -> str:
@@ -72,6 +72,12 @@ class StoredRows:
     def __matmul__(self, coef: np.ndarray) -> np.ndarray:
         return np.concatenate([block @ coef for block in self.blocks()])
 
+    def between(self, rows: slice) -> StoredRows:
+        """Return rows that stand one after the other, which stay on disk."""
+        other, (start, stop, _) = StoredRows(self.path, self.shape[1], self.dtype.name), rows.indices(len(self))
+        other._first, other.shape = self._first + start, (stop - start, self.shape[1])
+        return other
+
     def max(self, axis: int = 0) -> np.ndarray:
         """Return the largest entry of each column."""
         return self._ends[1]
@@ -96,7 +102,7 @@ class StoredRows:
     def _read(self, start: int, stop: int) -> np.ndarray:
         found = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
         with open(self.path, "rb", buffering=0) as file:
-            file.seek(start * self._width)
+            file.seek((self._first + start) * self._width)
             view = found.reshape(-1).view(np.uint8)
             while len(view):
                 if not (many := file.readinto(view)):
