@@ -23,8 +23,8 @@ vw TYPE   ``--cb K --cb_type TYPE -d LOG -f MODEL --quiet`` on VW's text, with m
           --cache_file CACHE -k --holdout_off``. All else is VW's default: learning rate 0.5, adaptive, normalised and
           invariant updates, 18 bits. ``mtr``, its recommendation, goes by ``--cb_adf`` as VW has ``--cb`` go there;
           the others with ``--cb_force_legacy``, which takes less time to the same cost, or with ``dm`` to a lower.
-          1, 2, 4 and 8 passes are runs of their own, each from the text on; in the table is the least whose true
-          cost is within 1 % of the best of these, as no user could know. VW has no label vectors: ``32 actions`` has an
+          1, 2, 4 and 8 passes (``--passes``) are runs of their own, each from the text on; in the table is the least
+          whose true cost is within 1 % of the best of these, as no user could know. VW has no label vectors: ``32 actions`` has an
           action for each; ``5 of 2`` has five lines a row, a namespace and one action of two for each label, with the
           cost of the row and the label's own propensity, which drcrm's file has not. ``<`` is the better for its TYPE
 
@@ -351,7 +351,9 @@ def runs(world: World, rows: int, learners: list[str], options: argparse.Namespa
             add(f"drcrm {how}", by_drcrm, world, files, how)
             continue
         for form, words in world.forms.items():
-            for passes in PASSES:
+            if options.forms and form not in options.forms:
+                continue
+            for passes in options.passes:
                 arguments = (options.vw, options.vw_options), world, files, how, form, passes
                 add(f"vw {how}{words}", by_vw, *arguments, type=how, passes=passes)
     truth = world.references()
@@ -377,6 +379,8 @@ def main() -> None:
     options.add_argument("--sizes", nargs="+", type=lambda text: int(float(text)), default=[100_000], metavar="ROWS")
     options.add_argument("--kinds", nargs="+", choices=WORLDS, default=list(WORLDS))
     options.add_argument("--learners", nargs="+", choices=LEARNERS, default=LEARNERS)
+    options.add_argument("--forms", nargs="+", help="of those in which VW is given labels, by default all: 32 5x2")
+    options.add_argument("--passes", nargs="+", type=int, default=PASSES, help="of VW (1 2 4 8)")
     options.add_argument("--sharpness", type=float, default=1.0, help="what the scores of π0 are multiplied by (1)")
     options.add_argument("--vw", default=sys.executable, metavar="PYTHON", help="a Python that has vowpalwabbit")
     options.add_argument("--vw-options", default="", metavar="TEXT", help="more options for all that VW learns")
