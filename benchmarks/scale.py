@@ -24,9 +24,10 @@ vw TYPE   ``--cb K --cb_type TYPE -d LOG -f MODEL --quiet`` on VW's text, with m
           invariant updates, 18 bits. ``mtr``, its recommendation, goes by ``--cb_adf`` as VW has ``--cb`` go there;
           the others with ``--cb_force_legacy``, which takes less time to the same cost, or with ``dm`` to a lower.
           1, 2, 4 and 8 passes (``--passes``) are runs of their own, each from the text on; in the table is the least
-          whose true cost is within 1 % of the best of these, as no user could know. VW has no label vectors: ``32 actions`` has an
-          action for each; ``5 of 2`` has five lines a row, a namespace and one action of two for each label, with the
-          cost of the row and the label's own propensity, which drcrm's file has not. ``<`` is the better for its TYPE
+          whose true cost is within 1 % of the best of these, as no user could know. VW has no label vectors: ``32
+          actions`` has an action for each; ``5 of 2`` has five lines a row, a namespace and one action of two for each
+          label, with the cost of the row and the label's own propensity, which drcrm's file has not. ``<`` is the
+          better for its TYPE
 
 Reading is counted, writing the logs is not; they are in the page cache. VW is called by its binding, without the rest
 of its package; it parses in a thread of its own, so its CPU seconds can be more than those of the clock. ``MB`` is the

@@ -34,7 +34,7 @@ _HOMES = {
 __all__ = [*_HOMES]
 
 
-_MODULES = ("certificates", "divergences", "risks")
+_MODULES = ("certificates", "cluster", "divergences", "risks")
 
 
 def __dir__() -> list[str]:
