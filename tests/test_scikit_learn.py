@@ -243,7 +243,7 @@ def test_tags_say_what_is_taken():
 
 
 def test_what_is_public_is_listed_and_shown(log):
-    assert set(dir(drcrm)) == {*drcrm.__all__, "certificates", "divergences", "risks", "__version__"}
+    assert set(dir(drcrm)) == {*drcrm.__all__, "certificates", "cluster", "divergences", "risks", "__version__"}
     shown = {
         drcrm.risks.KLBall(0.1): "KLBall(radius=0.1)",
         drcrm.risks.MeanRisk(): "MeanRisk()",

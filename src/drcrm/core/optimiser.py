@@ -161,27 +161,32 @@ def _by_stages(problems: Iterable[Problem], options: dict, hopeless: Callable | 
             large = {**options, "ftol": max(options["ftol"], ENOUGH), "maxcor": pairs}
             end = _turned(evaluate, last, large, callback)
             _require_finite(problem.objective.design.log, end.fun, end.x, f"after {end.nit} iterations")
-            last, iterations = Ended(end.x, _root(end.hess_inv, last.root)), iterations + end.nit
+            last, iterations = Ended(end.x, _root(end.hess_inv, end.get("root"))), iterations + end.nit
         end.nit = iterations
         yield problem.fit(end, evaluate.value_of(end))
 
 
 def _turned(evaluate: Followed, begins: Ended, options: dict, callback: Callable | None) -> OptimizeResult:
-    """The end of a minimisation over z, x = begins + R z."""
-    minimized, root = partial(minimize, jac=True, method="L-BFGS-B", options=options), begins.root
-    if root is None:
+    """The end of a minimisation over z, x = begins + R z: L-BFGS's first step has length 1 there, one of Newton's ‖∇‖.
+
+    R is so long that it is the longer of the two: from flat places short steps would be the last.
+    """
+    minimized = partial(minimize, jac=True, method="L-BFGS-B", options=options)
+    if begins.root is None:
         return minimized(evaluate, begins.x, callback=callback)
+    value, gradient = evaluate(begins.x)
+    root = begins.root * max(np.linalg.norm(gradient @ begins.root), 1.0)
 
     def x_of(z: np.ndarray) -> np.ndarray:
         return begins.x + root @ z
 
     def of_z(z: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = evaluate(x_of(z))
-        return value, gradient @ root
+        found, slope = evaluate(x_of(z)) if z.any() else (value, gradient)
+        return found, slope @ root
 
     heard = callback and (lambda z: callback(x_of(z)))
     end = minimized(of_z, np.zeros(len(begins.x)), callback=heard)
-    end.x = x_of(end.x)
+    end.x, end.root = x_of(end.x), root
     return end
 
 

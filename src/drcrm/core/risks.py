@@ -32,6 +32,7 @@ DISTANT = 1e6  # times as far from the largest z as the value, the mean is too f
 UNEVEN = 5e-13  # by which worst-case weights may miss the sum 1
 FLAT = 1e-4  # times the temperature, the range of costs from which log mean e^{z/γ} begins to lose digits
 LARGE_RADIUS = 1e3  # at which weights beside the largest begin to lose digits
+MOST_RADIUS = 0.1  # of a sample's ball: from the policies of larger ones it is far to those of a log
 TINY_RADIUS = 1e-8  # at which the rounding of Σ share shows in a radius
 
 
@@ -244,10 +245,10 @@ class Ball(Risk):
         self.confidence = above_half(confidence, "confidence")
 
     def of_fewer_rows(self, times):
-        """The ball whose radius is so many times as large, as one that is calibrated would be."""
+        """The ball whose radius is so many times as large, as one that is calibrated would be, up to 0.1."""
         other = copy(self)
         if isinstance(self.radius, float):
-            other.radius = times * self.radius
+            other.radius = max(self.radius, min(times * self.radius, MOST_RADIUS))
         return other
 
     def radius_at(self, n: float) -> float:
