@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 def hold(path: str, alone: bool = False) -> bool:
@@ -23,3 +25,16 @@ def hold(path: str, alone: bool = False) -> bool:
     except OSError:
         pass
     return True
+
+
+@contextmanager
+def alone(path: str) -> Iterator[bool]:
+    """Hold the lock of a file within; what is given is whether nobody else does."""
+    stream = os.open(path, os.O_WRONLY | os.O_CREAT)
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(stream)

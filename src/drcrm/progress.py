@@ -29,6 +29,10 @@ class Progress:
     def passed(self, rows: int) -> None:
         """Hear of a pass over so many rows."""
         self._passes += 1
+        self.read(rows)
+
+    def read(self, rows: int) -> None:
+        """Hear of so many rows that were gone through once, of which no pass is counted."""
         self._rows += rows
         if self._shown and time.monotonic() - self._last > OFTEN:
             self._last = time.monotonic()
@@ -45,7 +49,8 @@ class Progress:
 
     def _speed(self) -> str:
         seconds = max(time.monotonic() - self._since, 1e-9)
-        return f"{self._passes} passes, {self._rows / seconds / 1e6:.2g} million rows a second"
+        passes = f"{self._passes} passes, " if self._passes else ""
+        return f"{passes}{self._rows / seconds / 1e6:.2g} million rows a second"
 
     def _show(self, line: str) -> None:
         if self._shown:
@@ -56,7 +61,7 @@ class Progress:
             self._show("")
         if self._verbose and self._doing:
             took = f"{time.monotonic() - self._since:.1f} s"
-            print(f"{self._doing}: {took}{', ' + self._speed() if self._passes else ''}", file=sys.stderr, flush=True)
+            print(f"{self._doing}: {took}{', ' + self._speed() if self._rows else ''}", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from ..logs.diagnosis import Diagnosis, diagnose
 from ..logs.verdict import Comparison, compared, estimates
 from ..report.log_page import page, text
 from ..version import __version__
-from .opening import Opened
+from .opening import About, Opened
 
 
 @dataclass(frozen=True)
@@ -73,28 +73,10 @@ def diagnosed(part: Opened, judged: Judged | None = None) -> Diagnosis:
     )
 
 
-def described(opened: Opened) -> dict:
-    """Return what the answer says of a log: its file, sizes, actions, and what was not read."""
-    records, log = opened.records, opened.log
-    return {
-        "name": opened.path.name,
-        "format": records.format,
-        "digest": opened.digest,
-        "rows": records.size,
-        "contexts": log.n_contexts,
-        "features": int(log.X.shape[1]),
-        "kind": str(log.actions),
-        "actions": [str(each) for each in log.encoding.names],
-        "skipped": dict(records.skipped),
-        "propensities": "imitated" if log.imitated_propensities else "logged",
-        "reward": records.reward,
-    }
-
-
-def answer(command: str, opened: Opened, **parts) -> dict:
+def answer(command: str, about: About, **parts) -> dict:
     """Return the answer of a command."""
-    return {"command": command, "version": __version__, "unit": "cost", "log": described(opened)} | {
-        "reward": opened.records.reward,
+    return {"command": command, "version": __version__, "unit": "cost", "log": about.as_dict()} | {
+        "reward": about.reward,
         **parts,
     }
 

@@ -27,5 +27,5 @@ def run(options: argparse.Namespace) -> None:
         tell("diagnosing")
         diagnosis = diagnosed(part)
         logging = logging_dict(part, options.confidence, diagnosis.units)
-        said = answer("diagnose", part, confidence=options.confidence, logging=logging, **diagnosis.as_dict())
+        said = answer("diagnose", part.about, confidence=options.confidence, logging=logging, **diagnosis.as_dict())
     give(said, options.json, options.report)

@@ -65,7 +65,7 @@ def judged_answer(
         concluded = conclude(concluded, comparison, diagnosis, part.records.reward)
     return answer(
         command,
-        part,
+        part.about,
         confidence=confidence,
         choices=found.choices,
         logging=logging_dict(part, confidence, diagnosis.units),

@@ -20,14 +20,14 @@ from ..core.policies import policy_of
 from ..errors import InputError
 from ..logs.diagnosis import Diagnosis
 from ..logs.policy_file import StoredPolicy, write_policy
-from ..logs.split import held_out
 from ..logs.verdict import Comparison, Verdict, verdict
 from ..progress import working
 from ..version import __version__
 from .answers import Judged, answer, diagnosed, give, logging_dict
 from .arguments import add_answers, add_log, add_seed, require_apart
 from .learning import Candidate, best_of, candidates, entries_of
-from .opening import Opened, mapping_of, opened
+from .opening import About, Split, mapping_of
+from .storing import add_store, split_of
 
 BETTER = "better"
 
@@ -37,45 +37,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", required=True, type=Path, metavar="POLICY", help="npz to write the policy to")
     add_answers(parser)
     add_seed(parser, "of what is held out")
+    add_store(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     require_apart(options)
     mapping = mapping_of(options.config)
     entries_of(mapping.algorithm, 0)  # what is wrong with it is said before the log is read
-    held = []
-
-    def encode(records):
-        held.append(held_out(records, options.seed))
-        return records.fit(~held[0])
-
-    with working(options.verbose, options.jobs) as tell, threadpool_limits(1, "blas"):
-        whole = opened(options.log, mapping, tell, encode)
-        _require_a_choice(whole)
-        train, heldout = whole.part(~held[0]), whole.part(held[0])
-        entries = entries_of(mapping.algorithm, train.log.n_contexts)
-        found = candidates(train.log, heldout.log, entries, tell)
+    with (
+        working(options.verbose, options.jobs) as tell,
+        threadpool_limits(1, "blas"),
+        split_of(options, mapping, tell) as log,
+    ):
+        _require_a_choice(log.whole)
+        entries = entries_of(mapping.algorithm, log.train.n_contexts)
+        found = candidates(log.train, log.heldout.log, entries, tell)
         tell("judging")
-        judged = _judged(whole, train, heldout, found, options.confidence)
+        judged = _judged(log, found, options.confidence)
         said = _answer(judged, options)
-    write_policy(options.output, _stored(judged, options))
+        write_policy(options.output, _stored(judged, options))
     give(said, options.json, options.report)
 
 
-def _require_a_choice(whole: Opened) -> None:
+def _require_a_choice(whole: About) -> None:
     """Raise InputError where all rows have the same action: of others they say nothing."""
-    names = whole.log.encoding.names
-    if whole.log.encoding.kind == "single" and len(names) == 1:
+    names = whole.encoding.names
+    if whole.encoding.kind == "single" and len(names) == 1:
         raise InputError(f"{whole.path}: every row has the action {names[0]!r}: the log cannot say what others cost")
 
 
 @dataclass(frozen=True)
 class Found:
-    """What was learned: rows and their parts, what each algorithm chose, the best of them, and the verdict on it."""
+    """What was learned: a log and its parts, what each algorithm chose, the best of them, and the verdict on it."""
 
-    whole: Opened
-    train: Opened
-    heldout: Opened
+    log: Split
     candidates: list[Candidate]
     best: Candidate
     compared: list[Comparison]
@@ -95,17 +90,19 @@ class Found:
         return self.best.entry.name if self.is_better else "logging"
 
 
-def _judged(whole: Opened, train: Opened, heldout: Opened, found: list[Candidate], confidence: float) -> Found:
+def _judged(log: Split, found: list[Candidate], confidence: float) -> Found:
+    heldout = log.heldout
     best, choices = best_of(found), sum(each.tried for each in found)
     diagnosis = diagnosed(heldout, _as_judged(best))
     compared = [_as_judged(each).compared(heldout, "dr", choices, confidence, diagnosis.units) for each in found]
-    said = verdict(compared[found.index(best)], diagnosis, label=best.entry.label, reward=whole.records.reward)
-    return Found(whole, train, heldout, found, best, compared, diagnosis, said)
+    said = verdict(compared[found.index(best)], diagnosis, label=best.entry.label, reward=log.whole.reward)
+    return Found(log, found, best, compared, diagnosis, said)
 
 
 def _answer(found: Found, options: argparse.Namespace) -> dict:
     """The answer; where the old policy stays, it is the one that was chosen."""
-    part, units, confidence = found.heldout, found.diagnosis.units, options.confidence
+    whole, part = found.log.whole, found.log.heldout
+    units, confidence = found.diagnosis.units, options.confidence
     logging = logging_dict(part, confidence, units)
     shown = [
         _as_judged(each).as_dict(part, compared, confidence, units) | {"chosen": found.is_better and each is found.best}
@@ -114,7 +111,7 @@ def _answer(found: Found, options: argparse.Namespace) -> dict:
     stays = {"name": "logging", "label": "The old policy", "estimates": {"ips": logging}, "is_logging": True}
     said = answer(
         "learn",
-        found.whole,
+        whole,
         confidence=confidence,
         choices=found.choices,
         logging=logging,
@@ -122,30 +119,30 @@ def _answer(found: Found, options: argparse.Namespace) -> dict:
         **found.diagnosis.as_dict(),
         verdict=found.verdict.as_dict(),
         kept=found.kept,
-        made={"mapping": found.whole.records.mapping.as_dict(), "seed": options.seed, "policy": options.output.name},
+        made={"mapping": whole.mapping.as_dict(), "seed": options.seed, "policy": options.output.name},
     )
-    sizes = {"training": found.train.records.size, "heldout": part.records.size}
-    said["log"] |= {**sizes, "split": found.whole.records.mapping.split}
+    sizes = {"training": len(found.log.train.Y), "heldout": part.records.size}
+    said["log"] |= {**sizes, "split": whole.mapping.split}
     return said
 
 
 def _stored(found: Found, options: argparse.Namespace) -> StoredPolicy:
     """The best candidate where it is better, else the imitation of π0 that it began from."""
-    best, policy = found.best, found.best.policy
+    whole, best, policy = found.log.whole, found.best, found.best.policy
     if not found.is_better:
-        policy = policy_of(found.train.log.actions, best.model.logging_policy.coef, features=policy.features)
+        policy = policy_of(found.log.train.actions, best.model.logging_policy.coef, features=policy.features)
     header = {
         "version": __version__,
-        "mapping": found.whole.records.mapping.as_dict(),
+        "mapping": whole.mapping.as_dict(),
         "algorithm": {"name": best.entry.name, "label": best.entry.label, **_as_judged(best).chosen},
-        "digest": found.whole.digest,
+        "digest": whole.digest,
         "seed": options.seed,
         "choices": found.choices,
         "confidence": options.confidence,
         "verdict": found.verdict.as_dict(),
         "kept": found.kept,
     }
-    return StoredPolicy(policy, found.whole.log.encoding, best.model, header)
+    return StoredPolicy(policy, whole.encoding, best.model, header)
 
 
 def _as_judged(each: Candidate) -> Judged:

@@ -12,11 +12,47 @@ from ..errors import InputError, located
 from ..logs.encoding import Encoding
 from ..logs.log import BanditLog, log_of
 from ..logs.mapping import LogMapping, as_mapping
+from ..logs.marks import marks
 from ..logs.policy_file import digest
 from ..logs.propensities import imitated
 from ..logs.readers import read_records
 from ..logs.records import Records
-from ..logs.rows import repeated_rows
+from ..logs.rows import repeated, repeated_rows
+from ..logs.split import held_out
+from ..logs.tables import Table
+
+
+@dataclass(frozen=True)
+class About:
+    """What is said of a log: where it is from, how large it is, what was not read, and what made X of it."""
+
+    path: Path
+    digest: str
+    format: str
+    mapping: LogMapping
+    reward: bool
+    rows: int
+    contexts: int
+    kind: str
+    encoding: Encoding
+    skipped: Mapping[str, int]
+    imitated: bool
+
+    def as_dict(self) -> dict:
+        """Return what an answer says of it."""
+        return {
+            "name": self.path.name,
+            "format": self.format,
+            "digest": self.digest,
+            "rows": self.rows,
+            "contexts": self.contexts,
+            "features": self.encoding.n_features,
+            "kind": self.kind,
+            "actions": [str(each) for each in self.encoding.names],
+            "skipped": dict(self.skipped),
+            "propensities": "imitated" if self.imitated else "logged",
+            "reward": self.reward,
+        }
 
 
 @dataclass(frozen=True)
@@ -28,6 +64,23 @@ class Opened:
     records: Records
     propensity: np.ndarray | None
     log: BanditLog
+
+    @property
+    def about(self) -> About:
+        records, log = self.records, self.log
+        return About(
+            self.path,
+            self.digest,
+            records.format,
+            records.mapping,
+            records.reward,
+            records.size,
+            log.n_contexts,
+            str(log.actions),
+            log.encoding,
+            records.skipped,
+            log.imitated_propensities,
+        )
 
     @property
     def units(self) -> np.ndarray | None:
@@ -48,14 +101,13 @@ def mapping_of(given: Path | Mapping | None) -> LogMapping:
     return as_mapping(given, str(given) if isinstance(given, Path) else "mapping")
 
 
-def _require_range(path: Path, records: Records) -> None:
+def require_range(path: Path, mapping: LogMapping, reward: bool, least: float, most: float) -> None:
     """Raise InputError where costs are outside of the range that the mapping states."""
-    if records.mapping.cost_range is None:
+    if mapping.cost_range is None:
         return
-    low, high = records.mapping.cost_range
-    least, most = float(records.cost.min()), float(records.cost.max())
+    low, high = mapping.cost_range
     if not low <= least <= most <= high:
-        negated = ", which are negated rewards," if records.reward else ""
+        negated = ", which are negated rewards," if reward else ""
         raise InputError(f"{path}: costs{negated} are from {least:g} to {most:g}, cost_range is [{low:g}, {high:g}]")
 
 
@@ -75,7 +127,7 @@ def opened(
     records = read_records(path, mapping)
     if not records.size:
         raise InputError(f"{path}: no rows that can be read, expected at least one")
-    _require_range(path, records)
+    require_range(path, records.mapping, records.reward, float(records.cost.min()), float(records.cost.max()))
     propensity = None
     if records.propensity is None:
         tell("imitating the logging policy")
@@ -83,7 +135,35 @@ def opened(
     tell("encoding")
     with located(path):
         if records.groups is None:
-            _, copies = repeated_rows(log_of(records, propensity=propensity))
-            records = replace(records, groups=copies)
+            records = replace(records, groups=_copies(records, propensity))
         log = log_of(records, encode(records), propensity)
     return Opened(path, digest(path), records, propensity, log)
+
+
+def _copies(records: Records, propensity: np.ndarray | None) -> np.ndarray | None:
+    """Which rows are one that is told more than once, (n,), if any are."""
+    if isinstance(records.data, Table):
+        propensity = records.propensity if propensity is None else propensity
+        return repeated(*marks(records, propensity), propensity)[1]
+    return repeated_rows(log_of(records, propensity=propensity))[1]
+
+
+@dataclass(frozen=True)
+class Split:
+    """A log: what is said of all of it, what is learned from, and what is held out."""
+
+    whole: About
+    train: BanditLog
+    heldout: Opened
+
+
+def split(path: Path, mapping: LogMapping, seed: int, tell: Callable[[str], None]) -> Split:
+    """Return a log of which a part is held out, as a seed has it; InputError as ``opened``."""
+    held = []
+
+    def encode(records: Records) -> Encoding:
+        held.append(held_out(records, seed))
+        return records.fit(~held[0])
+
+    whole = opened(path, mapping, tell, encode)
+    return Split(whole.about, whole.part(~held[0]).log, whole.part(held[0]))

@@ -21,6 +21,7 @@ from ..core.validation import as_float, check_coefficients
 from ..errors import InputError, located
 from ..feature_maps import FeatureMap
 from ..files import read_npz, write_npz
+from .chunks import files_of
 from .encoding import Encoding, encoding_of
 
 FORMAT = 1
@@ -50,8 +51,12 @@ class StoredPolicy:
 
 
 def digest(path: str | Path) -> str:
-    """Return the SHA-256 of a file's bytes."""
-    found = hashlib.sha256()
+    """Return the SHA-256 of a file's bytes; of a folder, that of its files' digests, by their names."""
+    path, found = Path(path), hashlib.sha256()
+    if path.is_dir():
+        for each in files_of(path):
+            found.update(bytes.fromhex(digest(each)))
+        return found.hexdigest()
     with open(path, "rb") as stream:
         while block := stream.read(BLOCK):
             found.update(block)

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from ..errors import InputError, located
 from .arrays import ArrayEncoding, Arrays
+from .chunks import ROWS, TABLES, chunks, format_of, tables
 from .dsjson import dsjson_contexts, read_dsjson
 from .encoding import Encoding
-from .mapping import LogMapping, as_mapping
+from .mapping import as_mapping
 from .named import ListEncoding
-from .obp import dataset_mapping, lists_or_contexts, records_of_arrays
+from .obp import lists_or_contexts, records_of_arrays
 from .records import Records
-from .table_files import csv_frame, lines_of, parquet_frame
-from .table_records import records_of_frame
+from .table_files import lines_of
+from .table_records import joined
 from .tables import Table, TableEncoding
 from .vw_text import read_vw, vw_contexts
-
-FORMATS = {
-    **dict.fromkeys((".csv",), "csv"),
-    **dict.fromkeys((".parquet", ".pq"), "parquet"),
-    **dict.fromkeys((".npz",), "npz"),
-    **dict.fromkeys((".dsjson", ".json", ".jsonl"), "dsjson"),
-    **dict.fromkeys((".vw", ".dat", ".txt"), "vw"),
-}
-PACKED = (".gz", ".bz2")
-FRAMES = {"csv": csv_frame, "parquet": parquet_frame}
 
 
 def read_records(path, mapping=None, limit: int | None = None) -> Records:
@@ -37,7 +29,7 @@ def read_records(path, mapping=None, limit: int | None = None) -> Records:
     ----------
     path : str or Path
         CSV, Parquet, npz, dsjson (.dsjson, .json, .jsonl) or Vowpal Wabbit's text (.vw, .dat, .txt), by suffix; CSV
-        and text packed by gzip or bzip2 too.
+        and text packed by gzip or bzip2 too; or a folder of CSV, or of Parquet, files, which are read by name.
     mapping : dict, path or LogMapping, optional
         What the columns of CSV and Parquet are; other files, and the Open Bandit Dataset's csv, say so themselves.
     limit : int, optional
@@ -51,8 +43,11 @@ def read_records(path, mapping=None, limit: int | None = None) -> Records:
     mapping, path = as_mapping(mapping), Path(path)
     with located(path):
         form = format_of(path)
-        if form in FRAMES:
-            return _of_table(path, form, mapping, limit)
+    if form in TABLES:
+        parts = [each.records for each in chunks(path, mapping, limit=limit)]
+        with located(path):
+            return joined(parts)
+    with located(path):
         if form == "npz":
             return records_of_arrays(npz_arrays(path), mapping)
         read = read_dsjson if form == "dsjson" else read_vw
@@ -73,18 +68,16 @@ def read_contexts(path, encoding: Encoding, limit: int | None = None):
     InputError
         As :func:`read_records`; or a file of another kind than the one that was learned from.
     """
-    path = Path(path)
+    [data] = _data(Path(path), encoding, None, limit)
     with located(path):
-        data = _data(path, format_of(path), encoding, limit)
         return encoding.contexts(data), encoding.unseen(data)
 
 
-def format_of(path: Path) -> str:
-    """Return the format that a file's suffix tells."""
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in PACKED]
-    if not suffixes or suffixes[-1] not in FORMATS:
-        raise InputError(f"is of no known format, expected one of {', '.join(FORMATS)}")
-    return FORMATS[suffixes[-1]]
+def context_chunks(path, encoding: Encoding, at_once: int = ROWS) -> Iterator[tuple]:
+    """Give what :func:`read_contexts` returns, of CSV and Parquet so many rows at once, of other files all."""
+    for data in _data(Path(path), encoding, at_once, None):
+        with located(path):
+            yield encoding.contexts(data), encoding.unseen(data)
 
 
 def npz_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -99,27 +92,22 @@ def npz_arrays(path: Path) -> dict[str, np.ndarray]:
         raise InputError(f"is not a readable npz file: {message}") from None
 
 
-def _of_table(path: Path, form: str, mapping: LogMapping, limit: int | None) -> Records:
-    def needed(header: list[str]) -> list[str]:
-        nonlocal mapping
-        mapping = dataset_mapping(header, mapping).require_table()
-        return mapping.columns
-
-    frame = FRAMES[form](path, needed, limit)
-    return records_of_frame(frame, mapping, form)
-
-
-def _data(path: Path, form: str, encoding: Encoding, limit: int | None):
+def _data(path: Path, encoding: Encoding, at_once: int | None, limit: int | None) -> Iterator:
     """The features of a file's contexts, where it is of the encoding's kind."""
-    if isinstance(encoding, TableEncoding) and form in FRAMES:
-        columns = [*encoding.scales, *encoding.known]
-        frame = FRAMES[form](path, lambda header: columns, limit)
-        return Table.of(frame, encoding.scales, encoding.known)
-    if isinstance(encoding, ArrayEncoding) and form == "npz":
-        return Arrays(lists_or_contexts(npz_arrays(path)))
-    if not isinstance(encoding, TableEncoding | ArrayEncoding) and form in ("dsjson", "vw"):
-        of_lists = isinstance(encoding, ListEncoding)
-        if form == "vw":
-            return vw_contexts(lines_of(path), of_lists, limit)
-        return dsjson_contexts(lines_of(path), limit)
-    raise InputError(f"is {form}, expected a file as that which was learned from")
+    with located(path):
+        form = format_of(path)
+        if isinstance(encoding, TableEncoding) != (form in TABLES):
+            raise InputError(f"is {form}, expected a file as that which was learned from")
+    if form in TABLES:
+        found = tables(path, encoding, at_once, limit)
+        yield from [Table.joined([*found])] if at_once is None else found
+        return
+    with located(path):
+        if isinstance(encoding, ArrayEncoding) != (form == "npz"):
+            raise InputError(f"is {form}, expected a file as that which was learned from")
+        if form == "npz":
+            yield Arrays(lists_or_contexts(npz_arrays(path)))
+        elif form == "vw":
+            yield vw_contexts(lines_of(path), isinstance(encoding, ListEncoding), limit)
+        else:
+            yield dsjson_contexts(lines_of(path), limit)

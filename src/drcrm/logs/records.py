@@ -51,7 +51,7 @@ class Records:
     context : integer array (n,)
         The row of ``data`` of each.
     rows : integer array (n,)
-        The number of each in its file, from 0.
+        The number of each in its file, from 0; of a folder, counted on from file to file.
     skipped : dict of int
         How many rows were not read, by reason.
     slices : array (n,) of str, optional
@@ -124,12 +124,12 @@ class Records:
             raise InputError("the file has no propensities, expected propensity_model: softmax in the mapping")
         if self.kind != encoding.kind:
             raise InputError(f"the log is of {_KINDS[self.kind]}, the encoding of {_KINDS[encoding.kind]}")
-        arrays = {"X": encoding.contexts(self.data), "Y": self._actions(encoding.names), "propensity": propensity}
+        arrays = {"X": encoding.contexts(self.data), "Y": self.action_among(encoding.names), "propensity": propensity}
         arrays |= {"cost": self.cost, "context": self.context, "count": self.count}
         return arrays | ({"n_actions": len(encoding.names)} if self.kind == "single" else {})
 
-    def _actions(self, names: list) -> np.ndarray:
-        """The actions as places among other names."""
+    def action_among(self, names: list) -> np.ndarray:
+        """Return the actions as places among other names."""
         if self.kind == "lists" or self.names == names:
             return self.action
         if self.kind == "labels":

@@ -30,31 +30,63 @@ def repeated_rows(log: BanditLog) -> tuple[Diagnostic, np.ndarray | None]:
 
     Of rows with equal features, as many as their propensities add up to may have the same action by chance.
     """
-    same = _same_contexts(log)[log.context]
+    same = same_contexts(log)[log.context]
     keys = [log.cost, log.propensity, *log.actions.sort_keys(log.Y), same]
     order = np.lexsort(keys)
     new = np.zeros(len(order), dtype=bool)
-    new[0] = True
     for key in keys:
         new[1:] |= np.diff(key[order]) != 0
-    copies = np.empty(len(order), dtype=np.intp)
-    copies[order] = np.cumsum(new) - 1
-    repeats = len(order) - int(new.sum())
-    paired = np.argsort(same, kind="stable")
-    first, second = paired[:-1], paired[1:]
-    inside = same[first] == same[second]
-    first, second = first[inside], second[inside]
-    chance = log.propensity[first]
-    agrees = copies[first] == copies[second]
-    more, room = agrees.sum() - chance.sum(), np.sqrt(chance @ (1 - chance))
-    is_told = bool(agrees.any() and more > ndtri(1 - LEVEL) * room + 1)
-    share = repeats / len(order)
-    said = f"{repeats} of {len(order)} rows, {share:.1%}, repeat another one in features, action, propensity and cost"
+    whole = np.empty(len(order), dtype=np.intp)
+    whole[order] = np.cumsum(new)
+    return repeated(same, whole, log.propensity)
+
+
+def repeated(same: np.ndarray, whole: np.ndarray, propensity: np.ndarray) -> tuple[Diagnostic, np.ndarray | None]:
+    """Return what :func:`repeated_rows` does, of rows told by numbers (n,).
+
+    Parameters
+    ----------
+    same : array (n,)
+        Equal for rows of equal features.
+    whole : array (n,)
+        Equal for rows that are equal in all.
+    propensity : array (n,)
+    """
+    n = len(same)
+    copies = numbered(whole)
+    repeats = 0 if copies is None else n - 1 - int(copies.max())
+    is_told = False
+    if repeats:
+        paired = np.argsort(same, kind="stable")
+        first, second = paired[:-1], paired[1:]
+        inside = same[first] == same[second]
+        first, second = first[inside], second[inside]
+        chance = propensity[first]
+        agrees = copies[first] == copies[second]
+        more, room = agrees.sum() - chance.sum(), np.sqrt(chance @ (1 - chance))
+        is_told = bool(agrees.any() and more > ndtri(1 - LEVEL) * room + 1)
+    share = repeats / n
+    said = f"{repeats} of {n} rows, {share:.1%}, repeat another one in features, action, propensity and cost"
     said += ", more often than by chance: each is counted once in intervals" if is_told else ""
     found = Diagnostic(
         "duplicated rows", share, None, None, "no more than by chance", level_of(False, is_told), said, "this project"
     )
     return found, copies if is_told else None
+
+
+def numbered(values: np.ndarray) -> np.ndarray | None:
+    """Return a number of each value (n,), 0 of the one that appears first, and so on; None where no two are equal."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    new = np.append(True, ordered[1:] != ordered[:-1])
+    if new.all():
+        return None
+    starts = np.flatnonzero(new)
+    by_appearance = np.empty(len(starts), dtype=np.intp)
+    by_appearance[np.argsort(order[starts])] = np.arange(len(starts))
+    found = np.empty(len(values), dtype=np.intp)
+    found[order] = np.repeat(by_appearance, np.diff(starts, append=len(values)))
+    return found
 
 
 def explored(log: BanditLog) -> Diagnostic:
@@ -67,7 +99,7 @@ def explored(log: BanditLog) -> Diagnostic:
     )
 
 
-def _same_contexts(log: BanditLog) -> np.ndarray:
+def same_contexts(log: BanditLog) -> np.ndarray:
     """Numbers of the contexts, (m,), that are equal for equal features."""
     X = log.X.tocsr() if sparse.issparse(log.X) else log.X
     if isinstance(log.actions, ListedActions):

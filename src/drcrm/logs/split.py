@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import InputError
+from .mapping import LogMapping
 from .records import Records
+
+MOST = 2**19  # units that are held out: more of them change no verdict, and are better learned from
 
 
 def held_out(records: Records, seed: int = 0) -> np.ndarray:
-    """Return which rows are held out, a mask (n,): a share of the units, at least one and not all.
+    """Return which rows are held out, a mask (n,): a share of the units, at least one, not all, and at most 2¹⁹.
 
     A unit is a group, where the log has groups, else a context; of "last 25 %" those that appear last in the file.
 
@@ -24,13 +27,22 @@ def held_out(records: Records, seed: int = 0) -> np.ndarray:
     InputError
         A log of a single unit.
     """
-    kind, share = records.mapping.split_rule
-    by_group = records.groups is not None
-    _, first, unit = np.unique(records.groups if by_group else records.context, return_index=True, return_inverse=True)
+    if records.groups is None:
+        return held_units(records.context, records.mapping, seed, "context")
+    return held_units(records.groups, records.mapping, seed, "group")
+
+
+def held_units(units: np.ndarray, mapping: LogMapping, seed: int, called: str) -> np.ndarray:
+    """Return what :func:`held_out` does, of the unit of each row, (n,), and what a unit is called."""
+    kind, share = mapping.split_rule
+    if len(units) and units[0] == 0 and (np.diff(units) == 1).all():
+        first = unit = units
+    else:
+        _, first, unit = np.unique(units, return_index=True, return_inverse=True)
     if len(first) < 2:
-        raise InputError(f"the log has a single {'group' if by_group else 'context'}, of which nothing can be held out")
+        raise InputError(f"the log has a single {called}, of which nothing can be held out")
     order = np.argsort(first) if kind == "last" else np.random.default_rng(seed).permutation(len(first))
-    many = int(np.clip(round(share * len(first)), 1, len(first) - 1))
+    many = int(np.clip(round(share * len(first)), 1, min(len(first) - 1, MOST)))
     held = np.zeros(len(first), dtype=bool)
     held[order[-many:]] = True
     return held[unit]

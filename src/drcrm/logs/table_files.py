@@ -1,4 +1,4 @@
-"""CSV and Parquet: the columns that are needed, as a frame."""
+"""CSV and Parquet: the columns that are needed, as frames."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import io
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from ..errors import InputError
@@ -19,7 +21,9 @@ from .tables import require_columns
 
 PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
 HEADER = 2**20  # bytes among which a CSV's first line is
-BLOCK = 2**22
+BLOCK = 2**22  # bytes of a CSV that are read at once
+AT_ONCE = 2**16  # rows of a Parquet file
+UNPACKED = 4  # times the size of a packed file
 
 
 def opened(path: Path) -> io.BufferedIOBase:
@@ -42,34 +46,93 @@ def lines_of(path: Path) -> Iterator[bytes]:
             yield line
 
 
-def csv_frame(path: Path, needed: Callable[[list[str]], list[str]], limit: int | None) -> pd.DataFrame:
-    """Return columns of a CSV file as texts; ``needed`` says which, of the columns that it has."""
+def table_frames(
+    path: Path,
+    form: str,
+    needed: Callable[[list[str]], list[str]],
+    at_once: int | None = None,
+    skip: int = 0,
+    limit: int | None = None,
+) -> Iterator[pd.DataFrame]:
+    """Give columns of a CSV file, as texts, or of a Parquet file.
+
+    Parameters
+    ----------
+    path : Path
+    form : "csv" or "parquet"
+    needed : callable
+        The columns that the file has ↦ those that are given.
+    at_once : int, optional
+        How many rows a frame has, but the last one; by default it is one of all rows, or of none where there are none.
+    skip : int
+        How many rows in front are not given.
+    limit : int, optional
+        How many rows are given at most.
+    """
+    arrow = import_extra("pyarrow")
+    tables = (_csv_tables if form == "csv" else _parquet_tables)(path, needed, skip)
+    held, left = [], limit
+    for table in tables:
+        table = table.slice(0, left)
+        left = None if left is None else left - len(table)
+        held.append(table)
+        while at_once and sum(map(len, held)) >= at_once:
+            table = arrow.concat_tables(held)
+            yield _frame(table.slice(0, at_once))
+            held = [table.slice(at_once)]
+        if left == 0:
+            break
+    if at_once is None or sum(map(len, held)):
+        yield _frame(arrow.concat_tables(held))
+
+
+def _frame(table) -> pd.DataFrame:
+    """A table as a frame; whole numbers stay such where some are missing, whatever else stands in the same part."""
+    return table.to_pandas(integer_object_nulls=True)
+
+
+def numbers_in(path: Path, form: str, needed: Callable[[list[str]], list[str]]) -> int:
+    """Return about how many bytes the numbers of a file take in memory."""
+    if form != "parquet":
+        with opened(path) as file:
+            return path.stat().st_size * (1 if isinstance(file, io.BufferedReader) else UNPACKED)
+    with _parquet(path) as file:
+        return 8 * file.metadata.num_rows * len(needed(file.schema_arrow.names))
+
+
+def _csv_tables(path: Path, needed: Callable[[list[str]], list[str]], skip: int) -> Iterator:
+    """The rows of a CSV file, some at a time; first of none."""
     with opened(path) as file:
         header = _header(_read(file.read, HEADER))
     columns = needed(header)
     require_columns(header, columns)
     with opened(path) as file:
-        return _csv_rows(file, header, columns, limit)
+        yield from _csv_rows(file, header, columns, skip)
 
 
-def parquet_frame(path: Path, needed: Callable[[list[str]], list[str]], limit: int | None) -> pd.DataFrame:
-    """Return columns of a Parquet file."""
+def _parquet_tables(path: Path, needed: Callable[[list[str]], list[str]], skip: int) -> Iterator:
+    """The rows of a Parquet file, some at a time; first of none."""
+    arrow = import_extra("pyarrow")
+    with _parquet(path) as file:
+        header = file.schema_arrow.names
+        columns = needed(header)
+        require_columns(header, columns)
+        yield arrow.schema([file.schema_arrow.field(name) for name in columns]).empty_table()
+        ends = np.cumsum([file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)], dtype=int)
+        first = int(np.searchsorted(ends, skip, side="right"))
+        skip -= int(ends[first - 1]) if first else 0
+        for batch in file.iter_batches(AT_ONCE, range(first, len(ends)), columns, use_threads=False):
+            yield arrow.table(batch.slice(skip).select(columns)).replace_schema_metadata()
+            skip = max(skip - batch.num_rows, 0)
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator:
+    """A Parquet file; InputError where it cannot be read."""
     arrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
     try:
         with parquet.ParquetFile(path) as file:
-            header = file.schema_arrow.names
-            columns = needed(header)
-            require_columns(header, columns)
-            batches, rows = [], 0
-            for batch in file.iter_batches(columns=columns):
-                batches.append(batch)
-                rows += batch.num_rows
-                if limit is not None and rows >= limit:
-                    break
-            schema = file.schema_arrow
-            schema = arrow.schema([schema.field(name) for name in columns])
-            found = arrow.Table.from_batches([batch.select(columns) for batch in batches], schema)
-            return found.slice(0, limit).to_pandas()
+            yield file
     except (arrow.ArrowException, OSError, ValueError, TypeError) as error:
         if isinstance(error, InputError):
             raise
@@ -113,7 +176,7 @@ def _first_lines(start: bytes) -> str:
         return start[: error.start].decode("utf-8-sig")
 
 
-def _csv_rows(file, header: list[str], columns: list[str], limit: int | None) -> pd.DataFrame:
+def _csv_rows(file, header: list[str], columns: list[str], skip: int) -> Iterator:
     arrow, reader = import_extra("pyarrow"), import_extra("pyarrow.csv")
     options = {
         "read_options": reader.ReadOptions(use_threads=False, block_size=BLOCK),
@@ -125,20 +188,20 @@ def _csv_rows(file, header: list[str], columns: list[str], limit: int | None) ->
             null_values=[""],
         ),
     }
-    batches, rows = [], 0
+    rows, last = 0, None
     try:
         stream = reader.open_csv(file, **options)
+        yield stream.schema.empty_table()
         for batch in stream:
-            batches.append(batch)
+            yield arrow.table(batch.slice(max(skip - rows, 0)))
             rows += batch.num_rows
-            if limit is not None and rows >= limit:
-                break
-        found = arrow.Table.from_batches(batches, stream.schema)
+            last = batch[header[-1]][-1] if batch.num_rows else last
     except (arrow.ArrowException, EOFError, OSError, zlib.error, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(_unreadable(error, header)) from None
-    if limit is None and rows and (found[header[-1]][-1].as_py() or "").endswith("\n"):
+    if rows and (last.as_py() or "").endswith("\n"):
         raise InputError(f"has a quote in row {rows - 1} that does not end")
-    return found.slice(0, limit).to_pandas()
 
 
 def _unreadable(error: BaseException, header: list[str]) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
 from ..errors import InputError
 from .columns import MISSING, as_names, categories, numbers, reject_rows
 from .mapping import LogMapping, as_mapping
+from .marks import hashed_texts
 from .obp import dataset_mapping
 from .records import Records
 from .tables import Table, require_columns
@@ -17,13 +21,21 @@ MANY = 1000  # actions from which a column may be of something else
 
 def records_of_frame(frame: pd.DataFrame, mapping, form: str = "frame") -> Records:
     """Return the rows of a frame; its index counts for nothing."""
+    return joined([part_of_frame(frame, mapping, form)])
+
+
+def part_of_frame(frame: pd.DataFrame, mapping, form: str, first: int = 0) -> Records:
+    """Return the rows of a frame that is a part of a file, from the row ``first`` on, as ``joined`` takes them.
+
+    Its actions are those that occur, and its groups marks of their names, −1 where there is none.
+    """
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"frame is of type {type(frame).__name__}, expected a pandas DataFrame")
     mapping = dataset_mapping(list(frame.columns), as_mapping(mapping)).require_table()
     require_columns(frame.columns, mapping.columns)
     if not len(frame):
         raise InputError("has no rows, expected at least one")
-    rows = np.arange(len(frame))
+    rows = np.arange(first, first + len(frame))
 
     def vector(key: str) -> np.ndarray | None:
         name = getattr(mapping, key)
@@ -43,7 +55,7 @@ def records_of_frame(frame: pd.DataFrame, mapping, form: str = "frame") -> Recor
         cost=vector("cost") if reward is None else 0 - reward,
         reward=reward is not None,
         propensity=vector("propensity"),
-        context=rows,
+        context=np.arange(len(frame)),
         rows=rows,
         slices=_texts(frame, mapping.slice),
         groups=None if mapping.group is None else _groups(frame[mapping.group], mapping.group),
@@ -51,11 +63,62 @@ def records_of_frame(frame: pd.DataFrame, mapping, form: str = "frame") -> Recor
     )
 
 
+def joined(parts: list[Records], names: list | None = None) -> Records:
+    """Return the rows of parts, one after the other, as if they had been read at once.
+
+    ``names`` are those of the actions, by default of these rows'; InputError where they are too many.
+    """
+    first = parts[0]
+    if names is None:
+        names = names_of(first.mapping, (each.names for each in parts), sum(each.size for each in parts))
+    at = np.cumsum([0, *(each.size for each in parts)])
+    of_rows = {
+        name: _together([getattr(each, name) for each in parts])
+        for name in ("cost", "propensity", "rows", "slices", "groups", "candidate")
+        if getattr(first, name) is not None
+    }
+    if "groups" in of_rows:
+        of_rows["groups"] = numbered_groups(of_rows["groups"])
+    return replace(
+        first,
+        **of_rows,
+        names=names,
+        data=Table.joined([each.data for each in parts]),
+        action=_together([each.action_among(names) for each in parts]),
+        context=np.arange(at[-1]),
+    )
+
+
+def names_of(mapping: LogMapping, names: Iterable[list], size: int) -> list:
+    """Return the names of the actions, or labels, of the parts of a log of ``size`` rows."""
+    if mapping.labels:
+        return list(mapping.labels)
+    values = {str(name) for some in names for name in some}
+    if len(values) > MANY and 2 * len(values) > size:
+        called = "action" if mapping.action == "action" else f"action {mapping.action!r}"
+        raise InputError(f"{called} has {len(values)} values in {size} rows, expected the names of some actions")
+    return as_names(list(values))
+
+
+def numbered_groups(marks: np.ndarray) -> np.ndarray:
+    """Return numbers of groups as they appear; rows without one, marked −1, are groups of their own after them."""
+    codes, found = pd.factorize(np.where(marks < 0, -1, marks), use_na_sentinel=False)
+    alone = marks < 0
+    if alone.any():
+        lacking = int(np.flatnonzero(found == -1)[0])
+        codes = np.where(alone, len(found) + np.arange(len(codes)), codes - (codes > lacking))
+    return codes
+
+
+def _together(arrays: list[np.ndarray]) -> np.ndarray:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
 def _groups(column: pd.Series, name: str) -> np.ndarray:
-    """Numbers of the groups; a row without one is a group of its own."""
+    """Marks of the groups; of a row without one, −1."""
     codes, values = categories(column, name)
-    alone = np.array([value == MISSING for value in values])[codes]
-    return np.where(alone, len(values) + np.arange(len(codes)), codes)
+    marks = (hashed_texts(values) >> np.uint64(1)).astype(np.int64)
+    return np.where([value == MISSING for value in values], -1, marks)[codes]
 
 
 def _actions(frame: pd.DataFrame, name: str, rows: np.ndarray) -> tuple[list, np.ndarray]:
@@ -65,8 +128,6 @@ def _actions(frame: pd.DataFrame, name: str, rows: np.ndarray) -> tuple[list, np
     called = "action" if name == "action" else f"action {name!r}"
     missing = np.array([value == "" for value in values])[codes]
     reject_rows(missing, column, called, rows, "an action's name")
-    if len(values) > MANY and 2 * len(values) > len(rows):
-        raise InputError(f"{called} has {len(values)} values in {len(rows)} rows, expected the names of some actions")
     names = as_names(values)
     place = {str(each): at for at, each in enumerate(names)}
     return names, np.array([place[value] for value in values], dtype=np.intp)[codes]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
-from sklearn.feature_extraction import FeatureHasher
 
 from ..core.validation import Features
 from ..errors import InputError
 from .columns import categories, numbers
+from .fitting import Known, Scale, hashed
 
-ONE_HOT = 100  # values of a column up to which each has a feature of its own
-HASHED = 2**12  # features of a column with more
 SPARSE = 0.1  # share of entries that are not 0, below which X is sparse
 
 
@@ -63,14 +62,27 @@ class Table:
 
     def fit(self, kind: str, names: list) -> TableEncoding:
         """Return the encoding that is fitted to these rows."""
-        scales = {name: _scale(each, name) for name, each in self.numbers.items()}
-        known = {name: self._seen(name) for name in self.codes}
-        return TableEncoding(kind, names, scales, known)
+        return fitted([self], kind, names)
 
-    def _seen(self, name: str) -> list[str] | list[int]:
-        """The values of a column that occur; where they are many, the features that they are hashed to."""
-        seen = [self.values[name][code] for code in np.unique(self.codes[name])]
-        return sorted(seen) if len(seen) <= ONE_HOT else sorted({at for at, _ in _hashed(seen)})
+    def seen(self, name: str) -> list[str]:
+        """Return the values of a column that occur."""
+        return [self.values[name][code] for code in np.unique(self.codes[name])]
+
+    @classmethod
+    def joined(cls, tables: list[Table]) -> Table:
+        """Return the rows of tables of the same columns, one after the other."""
+        [first, *others] = tables
+        if not others:
+            return first
+        coded = {
+            name: _joined_codes([(each.codes[name], each.values[name]) for each in tables]) for name in first.codes
+        }
+        return cls(
+            {name: np.concatenate([each.numbers[name] for each in tables]) for name in first.numbers},
+            {name: codes for name, (codes, _) in coded.items()},
+            {name: values for name, (_, values) in coded.items()},
+            np.concatenate([each.rows for each in tables]),
+        )
 
 
 @dataclass(frozen=True)
@@ -137,7 +149,7 @@ class TableEncoding:
         """The features of a column, (n, its features), and which rows have a value that is not known."""
         values, known = table.values[name], self.known[name]
         place = {each: at for at, each in enumerate(known)}
-        pairs = [(value, 1.0) for value in values] if _are_texts(known) else _hashed(values)
+        pairs = [(value, 1.0) for value in values] if _are_texts(known) else hashed(values)
         column = np.array([place.get(key, -1) for key, _ in pairs], dtype=np.intp)[table.codes[name]]
         sign = np.array([sign for _, sign in pairs])[table.codes[name]]
         is_known = column >= 0
@@ -156,21 +168,29 @@ def require_columns(found, needed: list[str]) -> None:
             raise InputError(f"column {name!r} stands {found.count(name)} times, expected once")
 
 
-def _scale(values: np.ndarray, name: str) -> tuple[float, float]:
-    """The mean and deviation of a column; of a constant one, 1 in place of the deviation."""
-    if values.min() == values.max():
-        return float(values[0]), 1.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, deviation = float(values.mean()), float(values.std())
-    if not np.isfinite([mean, deviation]).all():
-        raise InputError(f"{name} reaches {abs(values).max():.3g}, expected numbers whose squares are numbers")
-    return mean, deviation or 1.0
+def fitted(tables: Iterable[Table], kind: str, names: list) -> TableEncoding:
+    """Return the encoding that is fitted to the rows of all tables together, of which one is held at a time."""
+    scales: dict[str, Scale] = {}
+    known: dict[str, Known] = {}
+    for table in tables:
+        for name, values in table.numbers.items():
+            scales.setdefault(name, Scale()).add(values)
+        for name in table.codes:
+            known.setdefault(name, Known()).add(table.seen(name))
+    return TableEncoding(
+        kind,
+        names,
+        {name: each.found(name) for name, each in scales.items()},
+        {name: each.found() for name, each in known.items()},
+    )
 
 
-def _hashed(values: list[str]) -> list[tuple[int, float]]:
-    """The feature and the sign that each value is hashed to."""
-    found = FeatureHasher(HASHED, input_type="string").transform([[value] for value in values])
-    return list(zip(found.indices.tolist(), found.data.tolist(), strict=True))
+def _joined_codes(coded: list[tuple[np.ndarray, list[str]]]) -> tuple[np.ndarray, list[str]]:
+    """The codes of parts of a column, and their values, as those of one."""
+    values = list(dict.fromkeys(value for _, some in coded for value in some))
+    place = {value: at for at, value in enumerate(values)}
+    parts = [np.array([place[value] for value in some], dtype=np.intp)[codes] for codes, some in coded]
+    return np.concatenate(parts), values
 
 
 def _are_texts(known: list) -> bool:

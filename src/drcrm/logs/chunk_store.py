@@ -1,0 +1,236 @@
+"""A folder with the rows of a log that is too large for memory, in chunks, read from its files once.
+
+Each chunk is an npz file that is written whole or not at all. A reading that was cut short goes on behind the last one.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ..errors import InputError, located
+from ..files import read_npz, write_json, write_npz
+from ..locks import alone
+from ..version import __version__
+from . import chunks as reading
+from .chunks import Place, chunks, files_of
+from .mapping import LEARNING, LogMapping, as_mapping
+from .marks import marks
+from .records import Records
+from .tables import Table
+
+LAYOUT = 1  # of the files in the folder
+LOG, LOCK, ROWS = "log.json", "lock", "X.rows"
+OWN = LOG, LOCK, ROWS, "chunk-*.npz", ".part-*"
+VECTORS = "cost", "propensity", "groups", "candidate"  # of Records, as they are
+
+
+class ChunkStore:
+    """The rows of a log of CSV or Parquet in a folder: ``store[k]`` are those of a chunk.
+
+    Parameters
+    ----------
+    folder : Path
+        That has nothing else; what it has of another log, or of this one before it was changed, is written over.
+    path : Path
+        Of the log, a file or a folder.
+    mapping : LogMapping
+        With propensities.
+    """
+
+    def __init__(self, folder: Path, path: Path, mapping: LogMapping):
+        self.folder, self._path, self._mapping, self._headers = folder, path, mapping, []
+
+    def __len__(self) -> int:
+        return len(self._headers)
+
+    def __getitem__(self, number: int) -> Records:
+        header = self._headers[number]
+        arrays, mapping = self._read(number, header["arrays"]), self.mapping
+        rows = np.arange(header["first"], header["first"] + header["size"])
+        features = dict(zip(mapping.numeric, arrays["numbers"], strict=True))
+        codes = dict(zip(mapping.categorical, arrays["codes"], strict=True))
+        slices = None if mapping.slice is None else np.array(header["slices"], dtype=object)[arrays["slices"]]
+        return Records(
+            format=header["format"],
+            mapping=mapping,
+            kind=header["kind"],
+            names=header["names"],
+            data=Table(features, codes, header["values"], rows),
+            action=arrays["action"],
+            reward=header["reward"],
+            context=np.arange(len(rows)),
+            rows=rows,
+            slices=slices,
+            **{name: arrays.get(name) for name in ("cost", "propensity", "groups", "candidate")},
+        )
+
+    @property
+    def mapping(self) -> LogMapping:
+        """What the columns are, as their files say it, and how the log is learned from, as it was given."""
+        columns = as_mapping(self._headers[0]["mapping"])
+        return replace(columns, **{key: getattr(self._mapping, key) for key in LEARNING})
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many rows each chunk has."""
+        return [each["size"] for each in self._headers]
+
+    @property
+    def size(self) -> int:
+        """n."""
+        return sum(self.sizes)
+
+    @property
+    def costs(self) -> tuple[float, float]:
+        """The least and the largest cost."""
+        least, most = zip(*(each["costs"] for each in self._headers), strict=True)
+        return min(least), max(most)
+
+    @property
+    def names(self) -> Iterator[list]:
+        """The names of the actions of each chunk."""
+        return (each["names"] for each in self._headers)
+
+    def vector(self, name: str) -> np.ndarray:
+        """Return an array (…, n) of all rows."""
+        found, at = None, 0
+        for number, size in enumerate(self.sizes):
+            some = self._read(number, [name])[name]
+            found = np.empty((*some.shape[:-1], self.size), some.dtype) if found is None else found
+            found[..., at : at + size] = some
+            at += size
+        return found
+
+    def fill(self, read: Callable[[int], None]) -> None:
+        """Read what the folder does not have yet of the log; ``read`` hears of how many rows."""
+        self._headers = self._found()
+        if self._headers and self._headers[-1].get("is_last"):
+            return
+        start = Place(*self._headers[-1]["next"]) if self._headers else None
+        waiting = None
+        for chunk in chunks(self._path, self._mapping, reading.ROWS, start):
+            read(chunk.records.size)
+            if waiting:
+                self._write(*waiting, is_last=False)
+            waiting = chunk
+        if waiting:
+            self._write(*waiting, is_last=True)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Within, the folder is there, and of this process alone. It is left as it is by anything but an InputError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._require_own()
+        with alone(str(self.folder / LOCK)) as is_alone:
+            if not is_alone:
+                raise InputError(f"{self.folder} is in use by another process")
+            if self._log() != self._identity():
+                self._clear()
+                write_json(self.folder / LOG, self._identity())
+            try:
+                yield
+            except InputError:
+                self.remove()
+                raise
+
+    def remove(self) -> None:
+        """Remove the folder."""
+        self._clear()
+        for name in (LOG, LOCK):
+            (self.folder / name).unlink(missing_ok=True)
+        self.folder.rmdir()
+
+    def _clear(self) -> None:
+        """Remove all but the log's name and the lock: a folder without a name is nobody's."""
+        for pattern in OWN[2:]:
+            for each in self.folder.glob(pattern):
+                if each.is_dir():
+                    shutil.rmtree(each)
+                else:
+                    each.unlink()
+
+    def _require_own(self) -> None:
+        others = [each.name for each in self.folder.iterdir() if not any(each.match(name) for name in OWN)]
+        if others or (self._log() is None and any(self.folder.glob("chunk-*"))):
+            shown = f" such as {others[0]!r}" if others else ""
+            raise InputError(f"{self.folder} has files of others{shown}, expected a folder that is empty, or new")
+
+    def _log(self) -> object:
+        """What the folder says that it has; None where it says nothing."""
+        try:
+            return json.loads((self.folder / LOG).read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+
+    def _identity(self) -> dict:
+        with located(self._path):
+            files = [(str(each.resolve()), each.stat()) for each in files_of(self._path)]
+        return {
+            "layout": LAYOUT,
+            "version": __version__,
+            "files": [[path, stat.st_size, stat.st_mtime_ns] for path, stat in files],
+            "mapping": _columns(self._mapping),
+            "rows": reading.ROWS,
+        }
+
+    def _at(self, number: int) -> Path:
+        return self.folder / f"chunk-{number:06d}.npz"
+
+    def _found(self) -> list[dict]:
+        """The headers of the chunks that are there, as far as they can be read."""
+        found = []
+        while (path := self._at(len(found))).exists():
+            try:
+                found.append(json.loads(read_npz(path, ["header"])["header"].tobytes()))
+            except (InputError, ValueError):
+                break
+        return found
+
+    def _read(self, number: int, names: list[str]) -> dict[str, np.ndarray]:
+        return read_npz(self._at(number), names)
+
+    def _write(self, records: Records, place: Place, is_last: bool) -> None:
+        header = {
+            "format": records.format,
+            "mapping": _columns(records.mapping),
+            "kind": records.kind,
+            "reward": records.reward,
+            "names": records.names,
+            "values": records.data.values,
+            "first": int(records.rows[0]),
+            "size": records.size,
+            "costs": [float(records.cost.min()), float(records.cost.max())],
+            "next": place,
+            "is_last": is_last,
+        }
+        arrays = {name: getattr(records, name) for name in VECTORS if getattr(records, name) is not None}
+        arrays["action"] = records.action
+        arrays["numbers"] = _stacked(records.data.numbers.values(), records.size, float)
+        arrays["codes"] = _stacked(records.data.codes.values(), records.size, np.int32)
+        if records.slices is not None:
+            arrays["slices"], found = pd.factorize(records.slices)
+            header["slices"] = found.tolist()
+        header["arrays"] = list(arrays)
+        if records.groups is None:
+            arrays["marks"] = marks(records, records.propensity)
+        said = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        write_npz(self._at(len(self)), header=said, **arrays)
+        self._headers.append(header)
+
+
+def _columns(mapping: LogMapping) -> dict:
+    """A mapping without what reading does not depend on."""
+    return {key: value for key, value in mapping.as_dict().items() if key not in LEARNING}
+
+
+def _stacked(columns, rows: int, dtype) -> np.ndarray:
+    """Columns as the rows of an array."""
+    return np.array([*columns], dtype=dtype).reshape(-1, rows)

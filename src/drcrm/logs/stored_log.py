@@ -1,0 +1,104 @@
+"""A log larger than memory: what is learned from as rows on disk, what is held out in memory.
+
+Of all rows there are vectors, 8 bytes a row each, and never a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from ..core.stored import RowsWriter
+from .chunk_store import ROWS, ChunkStore
+from .encoding import Encoding
+from .log import BanditLog
+from .records import Records
+from .rows import repeated
+from .split import held_units
+from .table_records import joined, names_of, numbered_groups
+from .tables import fitted
+
+
+@dataclass(frozen=True)
+class SplitLog:
+    """A log whose held-out rows are in memory.
+
+    Attributes
+    ----------
+    size : int
+        n, of all rows.
+    train : BanditLog
+        X are ``StoredRows``; where they are sparse, CSR in memory.
+    heldout : Records
+    encoding : Encoding
+        Fitted to the rows that are learned from.
+    """
+
+    size: int
+    train: BanditLog
+    heldout: Records
+    encoding: Encoding
+
+
+def split_log(store: ChunkStore, seed: int, dtype: str, read: Callable[[int], None]) -> SplitLog:
+    """Return a log that was read, split and encoded, as one in memory is.
+
+    Parameters
+    ----------
+    store : ChunkStore
+        Filled.
+    seed : int
+        Of what is held out.
+    dtype : "float64" or "float32"
+        Of the rows on disk.
+    read : callable
+        Hears of how many rows were encoded.
+    """
+    groups, held = _split(store, seed)
+    first = store[0]
+    names = names_of(first.mapping, store.names, store.size)
+    encoding = fitted((each.data.take(~out) for each, out in _with(store, held)), first.kind, names)
+    train = ~held
+    n = int(train.sum())
+    vectors = {"Y": np.empty((n, *first.action.shape[1:]), dtype=first.action.dtype)}
+    vectors |= {name: np.empty(n) for name in ("propensity", "cost")}
+    heldout, sparse_rows, at = [], [], 0
+    with RowsWriter(store.folder / ROWS, dtype) as writer:
+        for each, out in _with(store, held):
+            read(each.size)
+            if out.any():
+                heldout.append(each.take(out))
+            if out.all():
+                continue
+            arrays = each.take(~out).arrays(encoding)
+            for name, vector in vectors.items():
+                vector[at : at + len(arrays[name])] = arrays[name]
+            (sparse_rows.append if sparse.issparse(arrays["X"]) else writer.append)(arrays["X"])
+            at += len(arrays["cost"])
+    X = sparse.csr_array(sparse.vstack(sparse_rows, format="csr")) if sparse_rows else writer.rows
+    X = np.asarray(X) if not sparse_rows else X  # STOREDROWS: until the core takes them
+    log = BanditLog(X, **vectors, n_actions=len(names) if first.kind == "single" else None)
+    found = replace(joined(heldout, names), groups=None if groups is None else groups[held])
+    return SplitLog(store.size, log.derived(encoding=encoding), found, encoding)
+
+
+def _split(store: ChunkStore, seed: int) -> tuple[np.ndarray | None, np.ndarray]:
+    """Numbers of the groups, or of rows that are told more than once, if any; and which rows are held out."""
+    mapping = store[0].mapping
+    if mapping.group is not None:
+        groups = numbered_groups(store.vector("groups"))
+    else:
+        _, groups = repeated(*store.vector("marks"), store.vector("propensity"))
+    if groups is None:
+        return None, held_units(np.arange(store.size), mapping, seed, "context")
+    return groups, held_units(groups, mapping, seed, "group")
+
+
+def _with(store: ChunkStore, held: np.ndarray) -> Iterator[tuple[Records, np.ndarray]]:
+    """The rows of each chunk, and which of them are held out."""
+    ends = np.cumsum(store.sizes)
+    for number, end in enumerate(ends):
+        yield store[number], held[end - store.sizes[number] : end]
