@@ -10,15 +10,21 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from ..core.policies import LinearPolicy
 from ..errors import InputError
 from ..files import atomic
+from ..logs import chunks as reading
+from ..logs.mapping import import_extra
 from ..logs.policy_file import StoredPolicy, read_policy
-from ..logs.readers import read_contexts
+from ..logs.readers import context_chunks
 from .arguments import add_seed, require_apart, share
 
 FORMATS = ".csv", ".parquet"
@@ -42,18 +48,29 @@ def run(options: argparse.Namespace) -> None:
     stored = read_policy(options.policy)
     if PROPENSITY in _names(stored):
         raise InputError(f"{options.policy}: its actions would be in the column of the propensities, {PROPENSITY!r}")
-    X, unseen = read_contexts(options.contexts, stored.encoding)
-    actions, propensity = _drawn(stored.policy, X, options)
-    _write(options.output, _columns(stored, actions) | {PROPENSITY: propensity})
+    unseen: Counter[str] = Counter()
+    with _written(options.output) as write:
+        for decisions in _decisions(stored, options, unseen):
+            write(decisions)
     for what, rows in unseen.items():
         print(f"{options.contexts}: {what} in {rows} rows, which the policy has not seen", file=sys.stderr)
     if stored.header.get("kept") == "logging":
         print("the policy is an imitation of the one that logged: none was shown to be better", file=sys.stderr)
 
 
-def _drawn(policy: LinearPolicy, X, options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
-    """Actions, and the probabilities with which they were chosen: (1 − ε) π(a|x) + ε over the number of actions."""
+def _decisions(stored: StoredPolicy, options: argparse.Namespace, unseen: Counter) -> Iterator[pd.DataFrame]:
+    """The actions of the contexts, and their propensities, some at a time; what is new in contexts is counted."""
     rng = np.random.default_rng(options.seed)
+    for X, new in context_chunks(options.contexts, stored.encoding, reading.ROWS):
+        unseen.update(new)
+        actions, propensity = _drawn(stored.policy, X, options, rng)
+        yield pd.DataFrame(_columns(stored, actions) | {PROPENSITY: propensity})
+
+
+def _drawn(
+    policy: LinearPolicy, X, options: argparse.Namespace, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Actions, and the probabilities with which they were chosen: (1 − ε) π(a|x) + ε over the number of actions."""
     uniform = type(policy)(np.zeros_like(policy.coef), features=policy.features)
     actions = best = policy.greedy(X) if options.greedy else policy.sample(X, rng)
     explores = rng.random(len(best)) < options.explore
@@ -80,12 +97,21 @@ def _columns(stored: StoredPolicy, actions: np.ndarray) -> dict[str, np.ndarray]
     return {column: actions if stored.encoding.kind == "lists" else np.array(stored.encoding.names)[actions]}
 
 
-def _write(path: Path, columns: dict[str, np.ndarray]) -> None:
-    import pandas as pd
-
-    frame = pd.DataFrame(columns)
-    with atomic(path) as part:
+@contextmanager
+def _written(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    """Give what appends a frame to a file, which is there in the end, whole or not at all."""
+    with atomic(path) as part, ExitStack() as closing:
         if path.suffix == ".csv":
-            frame.to_csv(part, index=False)
-        else:
-            frame.to_parquet(part, index=False)
+            stream = closing.enter_context(open(part, "w", newline="", encoding="utf-8"))
+            yield lambda frame: frame.to_csv(stream, index=False, header=not stream.tell())
+            return
+        arrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
+        writers = []
+
+        def write(frame: pd.DataFrame) -> None:
+            table = arrow.Table.from_pandas(frame, preserve_index=False)
+            if not writers:
+                writers.append(closing.enter_context(parquet.ParquetWriter(part, table.schema)))
+            writers[0].write_table(table)
+
+        yield write

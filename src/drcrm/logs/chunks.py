@@ -128,6 +128,8 @@ def tables(
             for frame in table_frames(file, form, lambda header: columns, at_once, limit=limit):
                 yield Table.of(frame, encoding.scales, encoding.known, np.arange(row, row + len(frame)))
                 row += len(frame)
+            if not row:
+                raise InputError("has no rows, expected at least one")
 
 
 def bytes_in_memory(path: Path, mapping: LogMapping) -> int:

@@ -54,6 +54,8 @@ class Known:
 
     def add(self, values: list[str]) -> None:
         """Take in some values."""
+        if not values:
+            return
         self._values.update(values)
         if self._hashed is None and len(self._values) > ONE_HOT:
             self._hashed = set()

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InputError, located
 from .arrays import ArrayEncoding, Arrays
-from .chunks import ROWS, TABLES, chunks, format_of, tables
+from .chunks import TABLES, chunks, format_of, tables
 from .dsjson import dsjson_contexts, read_dsjson
 from .encoding import Encoding
 from .mapping import as_mapping
@@ -73,7 +73,7 @@ def read_contexts(path, encoding: Encoding, limit: int | None = None):
         return encoding.contexts(data), encoding.unseen(data)
 
 
-def context_chunks(path, encoding: Encoding, at_once: int = ROWS) -> Iterator[tuple]:
+def context_chunks(path, encoding: Encoding, at_once: int) -> Iterator[tuple]:
     """Give what :func:`read_contexts` returns, of CSV and Parquet so many rows at once, of other files all."""
     for data in _data(Path(path), encoding, at_once, None):
         with located(path):

@@ -14,7 +14,7 @@ from scipy import sparse
 from ..core.stored import RowsWriter
 from .chunk_store import ROWS, ChunkStore
 from .encoding import Encoding
-from .log import BanditLog
+from .log import BanditLog, log_of
 from .records import Records
 from .rows import repeated
 from .split import held_units
@@ -61,11 +61,8 @@ def split_log(store: ChunkStore, seed: int, dtype: str, read: Callable[[int], No
     first = store[0]
     names = names_of(first.mapping, store.names, store.size)
     encoding = fitted((each.data.take(~out) for each, out in _with(store, held)), first.kind, names)
-    train = ~held
-    n = int(train.sum())
-    vectors = {"Y": np.empty((n, *first.action.shape[1:]), dtype=first.action.dtype)}
-    vectors |= {name: np.empty(n) for name in ("propensity", "cost")}
-    heldout, sparse_rows, at = [], [], 0
+    n = store.size - int(held.sum())
+    vectors, heldout, sparse_rows, at = {}, [], [], 0
     with RowsWriter(store.folder / ROWS, dtype) as writer:
         for each, out in _with(store, held):
             read(each.size)
@@ -73,16 +70,18 @@ def split_log(store: ChunkStore, seed: int, dtype: str, read: Callable[[int], No
                 heldout.append(each.take(out))
             if out.all():
                 continue
-            arrays = each.take(~out).arrays(encoding)
-            for name, vector in vectors.items():
-                vector[at : at + len(arrays[name])] = arrays[name]
-            (sparse_rows.append if sparse.issparse(arrays["X"]) else writer.append)(arrays["X"])
-            at += len(arrays["cost"])
+            part = log_of(each.take(~out), encoding)
+            rows = slice(at, at + len(part.Y))
+            for name in ("Y", "propensity", "cost"):
+                values = getattr(part, name)
+                vectors.setdefault(name, np.empty((n, *values.shape[1:]), values.dtype))[rows] = values
+            (sparse_rows.append if sparse.issparse(part.X) else writer.append)(part.X)
+            at = rows.stop
     X = sparse.csr_array(sparse.vstack(sparse_rows, format="csr")) if sparse_rows else writer.rows
-    X = np.asarray(X) if not sparse_rows else X  # STOREDROWS: until the core takes them
-    log = BanditLog(X, **vectors, n_actions=len(names) if first.kind == "single" else None)
+    X = X if sparse.issparse(X) else np.asarray(X)  # STOREDROWS: to go when the core takes them
+    log = part.derived(X=X, **vectors, context=np.arange(n), count=np.ones(n, dtype=np.intp))
     found = replace(joined(heldout, names), groups=None if groups is None else groups[held])
-    return SplitLog(store.size, log.derived(encoding=encoding), found, encoding)
+    return SplitLog(store.size, log, found, encoding)
 
 
 def _split(store: ChunkStore, seed: int) -> tuple[np.ndarray | None, np.ndarray]:

@@ -84,6 +84,8 @@ def table_frames(
             break
     if at_once is None or sum(map(len, held)):
         yield _frame(arrow.concat_tables(held))
+    del held
+    arrow.default_memory_pool().release_unused()
 
 
 def _frame(table) -> pd.DataFrame:
@@ -131,7 +133,7 @@ def _parquet(path: Path) -> Iterator:
     """A Parquet file; InputError where it cannot be read."""
     arrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path, pre_buffer=False) as file:  # else what was read stays in memory
             yield file
     except (arrow.ArrowException, OSError, ValueError, TypeError) as error:
         if isinstance(error, InputError):

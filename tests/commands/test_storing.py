@@ -1,0 +1,141 @@
+"""Logs that are stored: the same answers as in memory, kept when a command is killed, gone when it is done."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from shop import MAPPING, decisions
+
+from drcrm.commands import storing
+from drcrm.logs import chunks as reading
+from drcrm.logs.chunk_store import ChunkStore
+from drcrm.logs.mapping import as_mapping
+from drcrm.logs.policy_file import read_policy
+
+from .conftest import answer_of
+
+SLOWLY = """
+import sys, time
+from drcrm.__main__ import main
+from drcrm.logs import chunk_store, chunks
+chunks.ROWS, write = 100, chunk_store.write_npz
+chunk_store.write_npz = lambda *path, **arrays: (time.sleep(0.05), write(*path, **arrays))
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def close(one, other) -> None:
+    """Two answers of the same content, but for rounding."""
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key, each in one.items():
+            close(each, other[key])
+    elif isinstance(one, list):
+        assert len(one) == len(other)
+        for each, another in zip(one, other, strict=True):
+            close(each, another)
+    else:
+        assert one == (pytest.approx(other, rel=1e-8, abs=1e-8) if isinstance(one, float) else other)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", ["single", "labels"])
+def test_a_log_that_is_stored_has_the_same_answer(kind, form, tmp_path, run, monkeypatch):
+    monkeypatch.setattr(reading, "ROWS", 700)
+    frame, mapping = decisions(3000), MAPPING
+    if kind == "labels":
+        frame = frame.assign(news=(frame["item"] == "news").astype(int), other=np.arange(3000) % 2)
+        mapping = {"labels": ["news", "other"], **{key: each for key, each in MAPPING.items() if key != "action"}}
+    if form == "csv":
+        frame.to_csv(tmp_path / "log.csv", index=False)
+    else:
+        frame.to_parquet(tmp_path / "log.parquet", index=False)
+    given = ["learn", tmp_path / f"log.{form}", "--config", json.dumps(mapping), "--output", tmp_path / "p.npz"]
+    status, expected, _ = run(*given, "--json", tmp_path / "a.json")
+    policy, found = read_policy(tmp_path / "p.npz"), answer_of(tmp_path / "a.json")
+    (tmp_path / "p.npz").unlink()
+    status, said, _ = run(*given, "--json", tmp_path / "a.json", "--store", tmp_path / "store")
+    assert (status, said) == (0, expected)
+    close(answer_of(tmp_path / "a.json"), found)
+    assert np.abs(read_policy(tmp_path / "p.npz").policy.coef - policy.policy.coef).max() < 1e-8
+    assert not (tmp_path / "store").exists()
+    status, _, _ = run("certify", tmp_path / "p.npz", tmp_path / f"log.{form}", "--json", tmp_path / "c.json")
+    assert answer_of(tmp_path / "c.json")["judged_by"] == "the rows held out from learning"
+
+
+def test_a_large_log_is_stored_beside_the_output(shop, tmp_path, run, monkeypatch):
+    seen = []
+    monkeypatch.setattr(storing, "LARGE", 10_000)
+    monkeypatch.setattr(ChunkStore, "remove", lambda store: seen.append(store.folder))
+    given = ["learn", shop / "log.csv", "--config", shop / "map.json", "--output", tmp_path / "p.npz"]
+    assert run(*given)[0] == 0
+    assert seen == [tmp_path / "p.npz.store"]
+
+
+def test_a_killed_learn_goes_on(shop, tmp_path, run, monkeypatch):
+    given = ["learn", shop / "log.csv", "--config", shop / "map.json", "--output", tmp_path / "p.npz"]
+    given += ["--json", tmp_path / "a.json", "--store", tmp_path / "store"]
+    learning = subprocess.Popen([sys.executable, "-c", SLOWLY, *map(str, given)])
+    while not (tmp_path / "store/chunk-000003.npz").exists():
+        assert learning.poll() is None
+        time.sleep(0.001)
+    learning.send_signal(signal.SIGKILL)
+    learning.wait()
+    left = {each.name: each.stat().st_mtime_ns for each in (tmp_path / "store").glob("chunk-*")}
+    assert 4 <= len(left) < 30
+    assert os.listdir(tmp_path) == ["store"]
+    monkeypatch.setattr(reading, "ROWS", 100)
+    store = ChunkStore(tmp_path / "store", shop / "log.csv", as_mapping(MAPPING))
+    with store.held():
+        store.fill(lambda rows: None)
+    now = {each.name: each.stat().st_mtime_ns for each in (tmp_path / "store").iterdir()}
+    assert now.keys() == {*(f"chunk-{number:06d}.npz" for number in range(30)), "log.json", "lock"}
+    assert left.items() <= now.items()
+    assert run(*given)[0] == 0
+    close(
+        answer_of(tmp_path / "a.json"),
+        answer_of(shop / "answer.json") | {"made": answer_of(tmp_path / "a.json")["made"]},
+    )
+    assert sorted(os.listdir(tmp_path)) == ["a.json", "p.npz"]
+
+
+def test_what_cannot_be_stored(shop, tmp_path, run):
+    (tmp_path / "log.vw").write_text("1:1:0.5 | a\n2:0:0.5 | b\n")
+    given = ["--output", tmp_path / "p.npz", "--store", tmp_path / "store"]
+    status, _, said = run("learn", tmp_path / "log.vw", *given)
+    assert (status, said) == (1, f"drcrm learn: {tmp_path / 'log.vw'}: is to be stored, expected CSV or Parquet\n")
+    mapping = MAPPING | {"propensity": None, "propensity_model": "softmax"}
+    status, _, said = run("learn", shop / "log.csv", "--config", json.dumps(mapping), *given)
+    assert status == 1
+    assert said.startswith(f"drcrm learn: {shop / 'log.csv'}: propensities of a log that is stored are not imitated")
+    assert os.listdir(tmp_path) == ["log.vw"]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_actions_are_chosen_some_at_a_time(form, shop, tmp_path, run, monkeypatch):
+    given = ["predict", shop / "policy.npz", shop / "log.csv", "--output", tmp_path / f"out.{form}"]
+    read = pd.read_csv if form == "csv" else pd.read_parquet
+    for options in (["--greedy"], ["--explore", "0.2"]):
+        run(*given, *options)
+        whole = read(tmp_path / f"out.{form}")
+        with monkeypatch.context() as small:
+            small.setattr(reading, "ROWS", 700)
+            assert run(*given, *options)[0] == 0
+        parts = read(tmp_path / f"out.{form}")
+        assert parts.dtypes.equals(whole.dtypes)
+        assert parts["item"][:700].equals(whole["item"][:700]) or "--explore" in options
+        if "--greedy" in options:
+            pd.testing.assert_frame_equal(parts, whole)
+        assert len(parts) == 3000
+    decisions(0).to_csv(tmp_path / "none.csv", index=False)
+    status, _, said = run("predict", shop / "policy.npz", tmp_path / "none.csv", "--output", tmp_path / f"no.{form}")
+    assert (status, said) == (1, f"drcrm predict: {tmp_path / 'none.csv'}: has no rows, expected at least one\n")
+    assert not (tmp_path / f"no.{form}").exists()
