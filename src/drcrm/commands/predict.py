@@ -1,6 +1,7 @@
 """Choose actions by a learned policy: drawn from it, or its most probable ones; perhaps a share of them at random.
 
-Reads   POLICY: the file of a learned policy; CONTEXTS: a file as the log was, of which the features are read alone.
+Reads   POLICY: the file of a learned policy; CONTEXTS: a file, or folder, as the log was, of which the features
+        are read alone, a chunk at a time.
 Writes  --output: CSV or Parquet with a row for each context: the action, in the column that it had in the log and under
         its own name (of label vectors a column for each label, of lists the place in the list, from 0), and its
         propensity, by which what comes of it can be learned from again.

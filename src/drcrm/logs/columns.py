@@ -22,12 +22,26 @@ def numbers(column: pd.Series, name: str, rows: np.ndarray, expected: str = "a f
     ):
         raise InputError(f"{name} is a column of {kind}, expected numbers")
     try:
+        if (found := _cast(column)) is not None and np.isfinite(found).all():
+            return found
         given = column.astype(object) if kind == "category" else column
         found = pd.to_numeric(given, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} is not a column of numbers") from None
     reject_rows(~np.isfinite(found), column, name, rows, expected)
     return found
+
+
+def _cast(column: pd.Series) -> np.ndarray | None:
+    """Texts as floats, by pyarrow, which takes a tenth of the time; None where it has none, or cannot."""
+    if not isinstance(column.dtype, pd.StringDtype) or column.dtype.storage != "pyarrow":
+        return None
+    import pyarrow
+
+    try:
+        return pyarrow.array(column).cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
+    except pyarrow.ArrowException:
+        return None
 
 
 def reject_rows(bad: np.ndarray, values, name: str, rows: np.ndarray, expected: str) -> None:
