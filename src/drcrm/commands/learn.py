@@ -2,8 +2,9 @@
 
 Reads   LOG: CSV, Parquet, npz, Vowpal Wabbit's text or dsjson; or a folder of CSV or Parquet; --config: the mapping,
         YAML or JSON.
-Writes  --output: the policy, npz; --report: the page, HTML; --json: the answer. A large log of CSV or Parquet is encoded in
-        a folder, which is removed in the end; where it was left, by a learn that was killed, the next one goes on with it.
+Writes  --output: the policy, npz; --report: the page, HTML; --json: the answer. A large log of CSV or Parquet is
+        encoded in a folder, which is removed in the end; what a learn that was killed has left, the next one goes on
+        with.
 
 A part of the log is held out. Algorithms, radii and feature maps compete on it, and the certificate counts them. Where
 none is shown to be better, the policy that is written is an imitation of the one that logged.
