@@ -71,6 +71,19 @@ def test_a_log_that_is_stored_has_the_same_answer(kind, form, tmp_path, run, mon
     assert answer_of(tmp_path / "c.json")["judged_by"] == "the rows held out from learning"
 
 
+def test_rows_that_stay_on_disk(tmp_path, run, monkeypatch):
+    monkeypatch.setattr(reading, "ROWS", 2**15)
+    decisions(90_000).to_parquet(tmp_path / "log.parquet", index=False)
+    given = ["learn", tmp_path / "log.parquet", "--config", json.dumps(MAPPING), "--output", tmp_path / "p.npz"]
+    found = []
+    for options in ([], ["--store", tmp_path / "store"], ["--store", tmp_path / "store", "--float32"]):
+        assert run(*given, "--json", tmp_path / "a.json", *options)[0] == 0
+        found.append(answer_of(tmp_path / "a.json"))
+    close(found[1], found[0])
+    values = [each["candidates"][0]["estimates"]["dr"]["value"] for each in found]
+    assert values[2] == pytest.approx(values[0], rel=1e-4)
+
+
 def test_a_large_log_is_stored_beside_the_output(shop, tmp_path, run, monkeypatch):
     seen = []
     monkeypatch.setattr(storing, "LARGE", 10_000)

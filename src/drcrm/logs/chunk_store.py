@@ -28,7 +28,7 @@ from .tables import Table
 
 LAYOUT = 1  # of the files in the folder
 LOG, LOCK, ROWS = "log.json", "lock", "X.rows"
-OWN = LOG, LOCK, ROWS, "chunk-*.npz", ".part-*"
+OWN = LOG, LOCK, ROWS, "made-*.rows", "chunk-*.npz", ".part-*"
 VECTORS = "cost", "propensity", "groups", "candidate"  # of Records, as they are
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from ..core.parts import LARGE
 from ..core.stored import RowsWriter
 from .chunk_store import ROWS, ChunkStore
 from .encoding import Encoding
@@ -31,7 +32,7 @@ class SplitLog:
     size : int
         n, of all rows.
     train : BanditLog
-        X are ``StoredRows``; where they are sparse, CSR in memory.
+        X are ``StoredRows``; CSR in memory where they are sparse, and an array where a fit would have them all at once.
     heldout : Records
     encoding : Encoding
         Fitted to the rows that are learned from.
@@ -78,7 +79,8 @@ def split_log(store: ChunkStore, seed: int, dtype: str, read: Callable[[int], No
             (sparse_rows.append if sparse.issparse(part.X) else writer.append)(part.X)
             at = rows.stop
     X = sparse.csr_array(sparse.vstack(sparse_rows, format="csr")) if sparse_rows else writer.rows
-    X = X if sparse.issparse(X) else np.asarray(X)  # STOREDROWS: to go when the core takes them
+    if n < LARGE and not sparse_rows:
+        X = np.asarray(X)
     log = part.derived(X=X, **vectors, context=np.arange(n), count=np.ones(n, dtype=np.intp))
     found = replace(joined(heldout, names), groups=None if groups is None else groups[held])
     return SplitLog(store.size, log, found, encoding)
