@@ -55,8 +55,8 @@ class ChunkStore:
         header = self._headers[number]
         arrays, mapping = self._read(number, header["arrays"]), self.mapping
         rows = np.arange(header["first"], header["first"] + header["size"])
-        features = dict(zip(mapping.numeric, arrays["numbers"], strict=True))
-        codes = dict(zip(mapping.categorical, arrays["codes"], strict=True))
+        features = {name: arrays[_column("number", at)] for at, name in enumerate(mapping.numeric)}
+        codes = {name: arrays[_column("code", at)] for at, name in enumerate(mapping.categorical)}
         slices = None if mapping.slice is None else np.array(header["slices"], dtype=object)[arrays["slices"]]
         return Records(
             format=header["format"],
@@ -108,6 +108,18 @@ class ChunkStore:
             found[..., at : at + size] = some
             at += size
         return found
+
+    def column(self, name: str) -> np.ndarray:
+        """Return a numeric column, (n,)."""
+        return self.vector(_column("number", self.mapping.numeric.index(name)))
+
+    def seen(self, name: str, rows: np.ndarray) -> Iterator[list[str]]:
+        """Give the values that a categorical column has in some rows, by a mask (n,), of one chunk after the other."""
+        array, end = _column("code", self.mapping.categorical.index(name)), 0
+        for number, header in enumerate(self._headers):
+            end += header["size"]
+            codes = self._read(number, [array])[array][rows[end - header["size"] : end]]
+            yield [header["values"][name][code] for code in np.unique(codes)]
 
     def fill(self, read: Callable[[int], None]) -> None:
         """Read what the folder does not have yet of the log; ``read`` hears of how many rows."""
@@ -213,8 +225,8 @@ class ChunkStore:
         }
         arrays = {name: getattr(records, name) for name in VECTORS if getattr(records, name) is not None}
         arrays["action"] = records.action
-        arrays["numbers"] = _stacked(records.data.numbers.values(), records.size, float)
-        arrays["codes"] = _stacked(records.data.codes.values(), records.size, np.int32)
+        arrays |= {_column("number", at): each for at, each in enumerate(records.data.numbers.values())}
+        arrays |= {_column("code", at): each.astype(np.int32) for at, each in enumerate(records.data.codes.values())}
         if records.slices is not None:
             arrays["slices"], found = pd.factorize(records.slices)
             header["slices"] = found.tolist()
@@ -231,6 +243,6 @@ def _columns(mapping: LogMapping) -> dict:
     return {key: value for key, value in mapping.as_dict().items() if key not in LEARNING}
 
 
-def _stacked(columns, rows: int, dtype) -> np.ndarray:
-    """Columns as the rows of an array."""
-    return np.array([*columns], dtype=dtype).reshape(-1, rows)
+def _column(kind: str, number: int) -> str:
+    """What the array of a column is called."""
+    return f"{kind} {number}"

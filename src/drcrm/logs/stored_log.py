@@ -15,12 +15,13 @@ from ..core.parts import LARGE
 from ..core.stored import RowsWriter
 from .chunk_store import ROWS, ChunkStore
 from .encoding import Encoding
+from .fitting import known, scale
 from .log import BanditLog, log_of
 from .records import Records
 from .rows import repeated
 from .split import held_units
 from .table_records import joined, names_of, numbered_groups
-from .tables import fitted
+from .tables import TableEncoding
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def split_log(store: ChunkStore, seed: int, dtype: str, read: Callable[[int], No
     groups, held = _split(store, seed)
     first = store[0]
     names = names_of(first.mapping, store.names, store.size)
-    encoding = fitted((each.data.take(~out) for each, out in _with(store, held)), first.kind, names)
+    encoding = _fitted(store, ~held, names)
     n = store.size - int(held.sum())
     vectors, heldout, sparse_rows, at = {}, [], [], 0
     with RowsWriter(store.folder / ROWS, dtype) as writer:
@@ -96,6 +97,14 @@ def _split(store: ChunkStore, seed: int) -> tuple[np.ndarray | None, np.ndarray]
     if groups is None:
         return None, held_units(np.arange(store.size), mapping, seed, "context")
     return groups, held_units(groups, mapping, seed, "group")
+
+
+def _fitted(store: ChunkStore, rows: np.ndarray, names: list) -> TableEncoding:
+    """The encoding that is fitted to some rows, of which a column at a time is in memory."""
+    first = store[0]
+    scales = {name: scale(store.column(name)[rows], name) for name in first.mapping.numeric}
+    values = {name: known(store.seen(name, rows)) for name in first.mapping.categorical}
+    return TableEncoding(first.kind, names, scales, values)
 
 
 def _with(store: ChunkStore, held: np.ndarray) -> Iterator[tuple[Records, np.ndarray]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +11,7 @@ from scipy import sparse
 from ..core.validation import Features
 from ..errors import InputError
 from .columns import categories, numbers
-from .fitting import Known, Scale, hashed
+from .fitting import hashed, known, scale
 
 SPARSE = 0.1  # share of entries that are not 0, below which X is sparse
 
@@ -62,10 +61,11 @@ class Table:
 
     def fit(self, kind: str, names: list) -> TableEncoding:
         """Return the encoding that is fitted to these rows."""
-        return fitted([self], kind, names)
+        scales = {name: scale(each, name) for name, each in self.numbers.items()}
+        return TableEncoding(kind, names, scales, {name: known([self._seen(name)]) for name in self.codes})
 
-    def seen(self, name: str) -> list[str]:
-        """Return the values of a column that occur."""
+    def _seen(self, name: str) -> list[str]:
+        """The values of a column that occur."""
         return [self.values[name][code] for code in np.unique(self.codes[name])]
 
     @classmethod
@@ -166,23 +166,6 @@ def require_columns(found, needed: list[str]) -> None:
             raise InputError(f"column {name!r} is missing, expected one of those it has: {shown}")
         if found.count(name) > 1:
             raise InputError(f"column {name!r} stands {found.count(name)} times, expected once")
-
-
-def fitted(tables: Iterable[Table], kind: str, names: list) -> TableEncoding:
-    """Return the encoding that is fitted to the rows of all tables together, of which one is held at a time."""
-    scales: dict[str, Scale] = {}
-    known: dict[str, Known] = {}
-    for table in tables:
-        for name, values in table.numbers.items():
-            scales.setdefault(name, Scale()).add(values)
-        for name in table.codes:
-            known.setdefault(name, Known()).add(table.seen(name))
-    return TableEncoding(
-        kind,
-        names,
-        {name: each.found(name) for name, each in scales.items()},
-        {name: each.found() for name, each in known.items()},
-    )
 
 
 def _joined_codes(coded: list[tuple[np.ndarray, list[str]]]) -> tuple[np.ndarray, list[str]]:
