@@ -16,6 +16,7 @@ from shop import MAPPING, decisions
 
 from drcrm.commands import storing
 from drcrm.logs import chunks as reading
+from drcrm.logs import stored_log
 from drcrm.logs.chunk_store import ChunkStore
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import read_policy
@@ -120,15 +121,41 @@ def test_a_killed_learn_goes_on(shop, tmp_path, run, monkeypatch):
     assert sorted(os.listdir(tmp_path)) == ["a.json", "p.npz"]
 
 
+def test_propensities_that_were_not_logged(shop, tmp_path, run, monkeypatch):
+    """The same answer where the imitation is fitted to all rows; of a sample, much the same."""
+    monkeypatch.setattr(reading, "ROWS", 700)
+    mapping = json.dumps(MAPPING | {"propensity": None, "propensity_model": "softmax"})
+    given = [
+        "learn",
+        shop / "log.csv",
+        "--config",
+        mapping,
+        "--output",
+        tmp_path / "p.npz",
+        "--json",
+        tmp_path / "a.json",
+    ]
+    found = []
+    for most, options in (
+        (2**19, []),
+        (2**19, ["--store", tmp_path / "store"]),
+        (1500, ["--store", tmp_path / "store"]),
+    ):
+        monkeypatch.setattr(stored_log, "IMITATED", most)
+        assert run(*given, *options)[0] == 0
+        found.append(answer_of(tmp_path / "a.json"))
+    close(found[1], found[0])
+    assert found[0]["log"]["propensities"] == found[2]["log"]["propensities"] == "imitated"
+    assert found[2]["logging"] == found[0]["logging"]
+    values = [each["candidates"][0]["estimates"]["dr"]["value"] for each in found]
+    assert 0 < abs(values[2] - values[0]) < 0.05
+
+
 def test_what_cannot_be_stored(shop, tmp_path, run):
     (tmp_path / "log.vw").write_text("1:1:0.5 | a\n2:0:0.5 | b\n")
     given = ["--output", tmp_path / "p.npz", "--store", tmp_path / "store"]
     status, _, said = run("learn", tmp_path / "log.vw", *given)
     assert (status, said) == (1, f"drcrm learn: {tmp_path / 'log.vw'}: is to be stored, expected CSV or Parquet\n")
-    mapping = MAPPING | {"propensity": None, "propensity_model": "softmax"}
-    status, _, said = run("learn", shop / "log.csv", "--config", json.dumps(mapping), *given)
-    assert status == 1
-    assert said.startswith(f"drcrm learn: {shop / 'log.csv'}: propensities of a log that is stored are not imitated")
     assert os.listdir(tmp_path) == ["log.vw"]
 
 

@@ -12,12 +12,12 @@ from ..errors import InputError, located
 from ..logs.encoding import Encoding
 from ..logs.log import BanditLog, log_of
 from ..logs.mapping import LogMapping, as_mapping
-from ..logs.marks import marks
+from ..logs.marks import copies_of, marks
 from ..logs.policy_file import digest
 from ..logs.propensities import imitated
 from ..logs.readers import read_records
 from ..logs.records import Records
-from ..logs.rows import repeated, repeated_rows
+from ..logs.rows import repeated_rows
 from ..logs.split import held_out
 from ..logs.tables import Table
 
@@ -143,8 +143,7 @@ def opened(
 def _copies(records: Records, propensity: np.ndarray | None) -> np.ndarray | None:
     """Which rows are one that is told more than once, (n,), if any are."""
     if isinstance(records.data, Table):
-        propensity = records.propensity if propensity is None else propensity
-        return repeated(*marks(records, propensity), propensity)[1]
+        return copies_of(marks(records), records.propensity if propensity is None else propensity)
     return repeated_rows(log_of(records, propensity=propensity))[1]
 
 

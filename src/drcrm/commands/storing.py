@@ -13,7 +13,7 @@ from ..logs.chunks import TABLES, bytes_in_memory, format_of
 from ..logs.log import log_of
 from ..logs.mapping import LogMapping
 from ..logs.policy_file import digest
-from ..logs.stored_log import split_log
+from ..logs.stored_log import imitated_store, split_log
 from ..progress import Progress
 from .opening import About, Opened, Split, require_range, split
 
@@ -37,11 +37,6 @@ def split_of(options: argparse.Namespace, mapping: LogMapping, tell: Progress) -
     if folder is None:
         yield split(options.log, mapping, options.seed, tell)
         return
-    if mapping.propensity_model:
-        raise InputError(
-            f"{options.log}: propensities of a log that is stored are not imitated, expected a column of them, or a "
-            "sample that fits in memory"
-        )
     store = ChunkStore(folder, options.log, mapping)
     with store.held():
         tell(f"reading {options.log.name}")
@@ -64,9 +59,14 @@ def _folder(options: argparse.Namespace, mapping: LogMapping) -> Path | None:
 def _stored(store: ChunkStore, options: argparse.Namespace, tell: Progress) -> Split:
     header = store[0]
     require_range(options.log, header.mapping, header.reward, *store.costs)
-    tell("encoding")
     with located(options.log):
-        found = split_log(store, options.seed, "float32" if options.float32 else "float64", tell.read)
+        propensity = None
+        if header.propensity is None:
+            tell("imitating the logging policy")
+            propensity = imitated_store(store)
+        tell("encoding")
+        dtype = "float32" if options.float32 else "float64"
+        found = split_log(store, options.seed, dtype, tell.read, propensity)
     records, known = found.heldout, digest(options.log)
     about = About(
         options.log,
@@ -79,6 +79,7 @@ def _stored(store: ChunkStore, options: argparse.Namespace, tell: Progress) -> S
         str(found.train.actions),
         found.encoding,
         records.skipped,
-        imitated=False,
+        found.train.imitated_propensities,
     )
-    return Split(about, found.train, Opened(options.log, known, records, None, log_of(records, found.encoding)))
+    heldout = log_of(records, found.encoding, found.propensity)
+    return Split(about, found.train, Opened(options.log, known, records, found.propensity, heldout))

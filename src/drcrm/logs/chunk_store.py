@@ -21,12 +21,13 @@ from ..locks import alone
 from ..version import __version__
 from . import chunks as reading
 from .chunks import Place, chunks, files_of
-from .mapping import LEARNING, LogMapping, as_mapping
+from .mapping import LogMapping, as_mapping
 from .marks import marks
 from .records import Records
 from .tables import Table
 
 LAYOUT = 1  # of the files in the folder
+LEARNING = "algorithm", "split", "cost_range"  # what of a mapping reading does not depend on
 LOG, LOCK, ROWS = "log.json", "lock", "X.rows"
 OWN = LOG, LOCK, ROWS, "made-*.rows", "chunk-*.npz", ".part-*"
 VECTORS = "cost", "propensity", "groups", "candidate"  # of Records, as they are
@@ -42,7 +43,6 @@ class ChunkStore:
     path : Path
         Of the log, a file or a folder.
     mapping : LogMapping
-        With propensities.
     """
 
     def __init__(self, folder: Path, path: Path, mapping: LogMapping):
@@ -232,7 +232,7 @@ class ChunkStore:
             header["slices"] = found.tolist()
         header["arrays"] = list(arrays)
         if records.groups is None:
-            arrays["marks"] = marks(records, records.propensity)
+            arrays["marks"] = marks(records)
         said = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         write_npz(self._at(len(self)), header=said, **arrays)
         self._headers.append(header)

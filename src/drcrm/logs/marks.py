@@ -6,20 +6,26 @@ import numpy as np
 import pandas as pd
 
 from .records import Records
+from .rows import repeated
 from .tables import Table
 
 FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd: multiplication by it loses nothing
 
 
-def marks(records: Records, propensity: np.ndarray) -> np.ndarray:
-    """Return marks (2, n): of the features of each row; and of its action, propensity and cost too."""
+def marks(records: Records) -> np.ndarray:
+    """Return marks (2, n): of the features of each row; and of its features, action and cost."""
     of_features = _of_features(records.data)[records.context]
     if records.kind == "labels":
         action = [hashed_numbers(column) for column in records.action.T]
     else:
         action = [hashed_texts([str(name) for name in records.names])[records.action]]
-    costs = [hashed_numbers(each) for each in (propensity, records.cost)]
-    return np.array([of_features, _mixed([of_features, *action, *costs])])
+    return np.array([of_features, _mixed([of_features, *action, hashed_numbers(records.cost)])])
+
+
+def copies_of(found: np.ndarray, propensity: np.ndarray) -> np.ndarray | None:
+    """Return which rows are one that is told more than once, (n,), by marks and propensities; None where none are."""
+    same, whole = found
+    return repeated(same, _mixed([whole, hashed_numbers(propensity)]), propensity)[1]
 
 
 def _of_features(table: Table) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.optimize import minimize_scalar
 
@@ -15,6 +17,7 @@ from ..core.starts import RIDGE
 from ..core.validation import constant_features
 from ..core.weights import Likelihood
 from ..errors import InputError
+from .encoding import Encoding
 from .records import Records
 
 FOLDS = 5
@@ -23,8 +26,40 @@ LARGEST = 3.0  # of the logarithm of the temperature
 LEAST = 1e-300
 
 
+@dataclass(frozen=True)
+class Imitation:
+    """A model of the logged actions.
+
+    Attributes
+    ----------
+    own : array (n,)
+        Its probability of each logged action that it was fitted to, made without the row's own fold.
+    policies : tuple of LinearPolicy
+        Of the folds.
+    encoding : Encoding
+    least : float
+        Below which no probability is told from 0.
+    """
+
+    own: np.ndarray
+    policies: tuple[LinearPolicy, ...]
+    encoding: Encoding
+    least: float
+
+    def of(self, records: Records) -> np.ndarray:
+        """Return the probability of each logged action of other rows, (n,): the mean of all folds'."""
+        log = _log(records, np.arange(records.size), self.encoding)
+        found = [np.exp(each.log_prob(log.actions.unbind(log.X), log.Y, log.context)) for each in self.policies]
+        return np.clip(np.mean(found, axis=0), self.least, 1)
+
+
 def imitated(records: Records, folds: int = FOLDS, encoding=None, seed: int = 0) -> np.ndarray:
-    """Return an imitation's probability of each logged action, (n,), made without the row's own fold.
+    """Return an imitation's probability of each logged action, (n,): see :func:`imitation`."""
+    return imitation(records, folds, encoding, seed).own
+
+
+def imitation(records: Records, folds: int = FOLDS, encoding=None, seed: int = 0) -> Imitation:
+    """Return an imitation of π0, cross-fitted and calibrated.
 
     π̂(y|x) ∝ e^{β s(y)}: s of the softmax (of label vectors one logistic regression a label, of lists a conditional
     logit) of largest penalised likelihood on the other folds, β the one number by which the rows left out are most
@@ -63,7 +98,9 @@ def imitated(records: Records, folds: int = FOLDS, encoding=None, seed: int = 0)
     count = np.ones(records.size) if records.count is None else records.count
     best = minimize_scalar(lambda at: -count @ log_prob(np.exp(at)), bounds=(-LARGEST, LARGEST), method="bounded").x
     labels = records.action.shape[1] if records.kind == "labels" else 1
-    return np.clip(np.exp(log_prob(np.exp(best))), max(float(records.size) ** -labels, LEAST), 1)
+    least, factor = max(float(records.size) ** -labels, LEAST), np.exp(best)
+    policies = (policy_of(log.actions, factor * each.coef, factor * each.intercept) for _, each, log in fits)
+    return Imitation(np.clip(np.exp(log_prob(factor)), least, 1), tuple(policies), encoding, least)
 
 
 def _folds(records: Records, folds: int, seed: int) -> np.ndarray:

@@ -17,11 +17,14 @@ from .chunk_store import ROWS, ChunkStore
 from .encoding import Encoding
 from .fitting import known, scale
 from .log import BanditLog, log_of
+from .marks import copies_of
+from .propensities import imitation
 from .records import Records
-from .rows import repeated
 from .split import held_units
 from .table_records import joined, names_of, numbered_groups
 from .tables import TableEncoding
+
+IMITATED = 2**19  # rows to which an imitation is fitted
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class SplitLog:
     train : BanditLog
         X are ``StoredRows``; CSR in memory where they are sparse, and an array where a fit would have them all at once.
     heldout : Records
+    propensity : array, optional
+        Of the held-out rows, by an imitation of π0.
     encoding : Encoding
         Fitted to the rows that are learned from.
     """
@@ -42,10 +47,13 @@ class SplitLog:
     size: int
     train: BanditLog
     heldout: Records
+    propensity: np.ndarray | None
     encoding: Encoding
 
 
-def split_log(store: ChunkStore, seed: int, dtype: str, read: Callable[[int], None]) -> SplitLog:
+def split_log(
+    store: ChunkStore, seed: int, dtype: str, read: Callable[[int], None], propensity: np.ndarray | None = None
+) -> SplitLog:
     """Return a log that was read, split and encoded, as one in memory is.
 
     Parameters
@@ -58,10 +66,11 @@ def split_log(store: ChunkStore, seed: int, dtype: str, read: Callable[[int], No
         Of the rows on disk.
     read : callable
         Hears of how many rows were encoded.
+    propensity : array (n,), optional
+        Of an imitation of π0.
     """
-    groups, held = _split(store, seed)
-    first = store[0]
-    names = names_of(first.mapping, store.names, store.size)
+    groups, held = _split(store, seed, propensity)
+    names = _names(store)
     encoding = _fitted(store, ~held, names)
     n = store.size - int(held.sum())
     vectors, heldout, sparse_rows, at = {}, [], [], 0
@@ -72,7 +81,8 @@ def split_log(store: ChunkStore, seed: int, dtype: str, read: Callable[[int], No
                 heldout.append(each.take(out))
             if out.all():
                 continue
-            part = log_of(each.take(~out), encoding)
+            imitated = None if propensity is None else propensity[each.rows[~out]]
+            part = log_of(each.take(~out), encoding, imitated)
             rows = slice(at, at + len(part.Y))
             for name in ("Y", "propensity", "cost"):
                 values = getattr(part, name)
@@ -84,16 +94,48 @@ def split_log(store: ChunkStore, seed: int, dtype: str, read: Callable[[int], No
         X = np.asarray(X)
     log = part.derived(X=X, **vectors, context=np.arange(n), count=np.ones(n, dtype=np.intp))
     found = replace(joined(heldout, names), groups=None if groups is None else groups[held])
-    return SplitLog(store.size, log, found, encoding)
+    return SplitLog(store.size, log, found, None if propensity is None else propensity[held], encoding)
 
 
-def _split(store: ChunkStore, seed: int) -> tuple[np.ndarray | None, np.ndarray]:
+def imitated_store(store: ChunkStore) -> np.ndarray:
+    """Return an imitation's probability of each logged action, (n,).
+
+    It is fitted to at most 2¹⁹ rows, drawn by contexts or groups; theirs are made without the row's own fold.
+    """
+    first, groups = store[0], None
+    if first.mapping.group is not None:
+        groups = numbered_groups(store.vector("groups"))
+    drawn = _drawn(np.arange(store.size) if groups is None else groups)
+    sample = joined([each.take(some) for each, some in _with(store, drawn) if some.any()], _names(store))
+    fit = imitation(replace(sample, groups=None if groups is None else groups[drawn]))
+    found = np.empty(store.size)
+    found[drawn] = fit.own
+    for each, some in _with(store, drawn):
+        if not some.all():
+            found[each.rows[~some]] = fit.of(each.take(~some))
+    return found
+
+
+def _drawn(units: np.ndarray) -> np.ndarray:
+    """Which rows an imitation is fitted to, of whole units: all, where they are few."""
+    sizes = np.bincount(units)
+    order = np.random.default_rng(0).permutation(len(sizes)) if len(units) > IMITATED else np.arange(len(sizes))
+    drawn = np.zeros(len(sizes), dtype=bool)
+    drawn[order[np.cumsum(sizes[order]) <= IMITATED]] = True
+    return drawn[units]
+
+
+def _names(store: ChunkStore) -> list:
+    return names_of(store.mapping, store.names, store.size)
+
+
+def _split(store: ChunkStore, seed: int, propensity: np.ndarray | None) -> tuple[np.ndarray | None, np.ndarray]:
     """Numbers of the groups, or of rows that are told more than once, if any; and which rows are held out."""
     mapping = store[0].mapping
     if mapping.group is not None:
         groups = numbered_groups(store.vector("groups"))
     else:
-        _, groups = repeated(*store.vector("marks"), store.vector("propensity"))
+        groups = copies_of(store.vector("marks"), store.vector("propensity") if propensity is None else propensity)
     if groups is None:
         return None, held_units(np.arange(store.size), mapping, seed, "context")
     return groups, held_units(groups, mapping, seed, "group")
