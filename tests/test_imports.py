@@ -16,7 +16,7 @@ ALLOWED = {
     "simulation": {"simulation", "core", "errors"},
     "report": {"report", "core", "roles", "errors"},
     "feature_maps": {"core", "errors"},
-    "logs": {"logs", "core", "feature_maps", "files", "errors"},
+    "logs": {"logs", "core", "feature_maps", "files", "locks", "version", "errors"},
     "pipeline": {"pipeline", "simulation", "core", "logs", "report", *BESIDE, "roles"},
     "commands": {"commands", "logs", "core", "report", *BESIDE, "progress", "version"},
     "progress": {"core"},
@@ -24,6 +24,7 @@ ALLOWED = {
     "shipped": set(),
     "version": set(),
     "roles": set(),
+    "locks": set(),
     "errors": set(),
 }
 

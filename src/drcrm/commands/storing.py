@@ -57,11 +57,11 @@ def _folder(options: argparse.Namespace, mapping: LogMapping) -> Path | None:
 
 
 def _stored(store: ChunkStore, options: argparse.Namespace, tell: Progress) -> Split:
-    header = store[0]
-    require_range(options.log, header.mapping, header.reward, *store.costs)
+    first = store[0]
+    require_range(options.log, first.mapping, first.reward, *store.costs)
     with located(options.log):
         propensity = None
-        if header.propensity is None:
+        if first.propensity is None:
             tell("imitating the logging policy")
             propensity = imitated_store(store)
         tell("encoding")

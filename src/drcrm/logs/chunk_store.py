@@ -154,11 +154,12 @@ class ChunkStore:
                 raise
 
     def remove(self) -> None:
-        """Remove the folder."""
+        """Remove what is in the folder of the log; and the folder, where nothing was put beside it."""
         self._clear()
         for name in (LOG, LOCK):
             (self.folder / name).unlink(missing_ok=True)
-        self.folder.rmdir()
+        if not any(self.folder.iterdir()):
+            self.folder.rmdir()
 
     def _clear(self) -> None:
         """Remove all but the log's name and the lock: a folder without a name is nobody's."""

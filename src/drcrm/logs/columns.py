@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import InputError
+from .mapping import import_extra
 
 MISSING = ""  # what a missing value is as a category
 WHOLE = re.compile(r"^(0|-?[1-9]\d*)\.0+$")  # a whole number as text, with a point
@@ -36,11 +37,10 @@ def _cast(column: pd.Series) -> np.ndarray | None:
     """Texts as floats, by pyarrow, which takes a tenth of the time; None where it has none, or cannot."""
     if not isinstance(column.dtype, pd.StringDtype) or column.dtype.storage != "pyarrow":
         return None
-    import pyarrow
-
+    arrow = import_extra("pyarrow")
     try:
-        return pyarrow.array(column).cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
-    except pyarrow.ArrowException:
+        return arrow.array(column).cast(arrow.float64()).to_numpy(zero_copy_only=False)
+    except arrow.ArrowException:
         return None
 
 

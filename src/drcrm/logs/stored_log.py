@@ -89,11 +89,12 @@ def split_log(
                 vectors.setdefault(name, np.empty((n, *values.shape[1:]), values.dtype))[rows] = values
             (sparse_rows.append if sparse.issparse(part.X) else writer.append)(part.X)
             at = rows.stop
+    found = replace(joined(heldout, names), groups=None if groups is None else groups[held])
+    heldout.clear()
     X = sparse.csr_array(sparse.vstack(sparse_rows, format="csr")) if sparse_rows else writer.rows
     if n < LARGE and not sparse_rows:
         X = np.asarray(X)
     log = part.derived(X=X, **vectors, context=np.arange(n), count=np.ones(n, dtype=np.intp))
-    found = replace(joined(heldout, names), groups=None if groups is None else groups[held])
     return SplitLog(store.size, log, found, None if propensity is None else propensity[held], encoding)
 
 
@@ -117,11 +118,12 @@ def imitated_store(store: ChunkStore) -> np.ndarray:
 
 
 def _drawn(units: np.ndarray) -> np.ndarray:
-    """Which rows an imitation is fitted to, of whole units: all, where they are few."""
+    """Which rows an imitation is fitted to, of whole units: all, where they are few; of two units at least."""
     sizes = np.bincount(units)
     order = np.random.default_rng(0).permutation(len(sizes)) if len(units) > IMITATED else np.arange(len(sizes))
     drawn = np.zeros(len(sizes), dtype=bool)
     drawn[order[np.cumsum(sizes[order]) <= IMITATED]] = True
+    drawn[order[:2]] = True
     return drawn[units]
 
 

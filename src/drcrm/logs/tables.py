@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -114,14 +115,19 @@ class TableEncoding:
     def contexts(self, data: Table | pd.DataFrame) -> Features:
         """Return X, (n, d), dense or CSR by how much of it is 0."""
         table = self._table(data)
-        numeric = [(table.numbers[name] - mean) / scale for name, (mean, scale) in self.scales.items()]
+        numeric = ((table.numbers[name] - mean) / scale for name, (mean, scale) in self.scales.items())
         constant = np.ones(len(table))
         blocks = [self._one_hot(table, name)[0] for name in self.known]
         if len(self.scales) + len(self.known) + 1 < SPARSE * self.n_features:
-            numeric = sparse.csr_array(np.column_stack(numeric)) if numeric else None
+            numeric = sparse.csr_array(np.column_stack([*numeric])) if self.scales else None
             parts = [numeric, *blocks, sparse.csr_array(constant[:, None])]
             return sparse.csr_array(sparse.hstack([part for part in parts if part is not None], format="csr"))
-        return np.column_stack([*numeric, *(block.toarray() for block in blocks), constant])
+        X, at = np.empty((len(table), self.n_features)), 0
+        for block in chain(numeric, (block.toarray() for block in blocks), [constant]):
+            width = block.shape[1] if block.ndim == 2 else 1
+            X[:, at : at + width] = block.reshape(-1, width)
+            at += width
+        return X
 
     def unseen(self, data: Table | pd.DataFrame) -> dict[str, int]:
         """Return how many rows have a category that was not among those fitted, by what they have."""
