@@ -68,6 +68,7 @@ def tree(tmp_path) -> Path:
         "errors.py",
         "feature_maps.py",
         "files.py",
+        "locks.py",
         "progress.py",
         "roles.py",
         "shipped.py",
