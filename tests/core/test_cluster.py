@@ -51,8 +51,12 @@ def objective_of(kind: str, risk, estimate: str = "dr", m: int = 900, shuffled: 
 @pytest.mark.parametrize("kind", ["labels", "single"])
 def test_shares_of_the_rows_add_up(kind, shuffled):
     objective = objective_of(kind, MeanRisk(), shuffled=shuffled)
-    whole, coef = Pieces(objective), np.random.default_rng(1).normal(size=objective.design.shape)
-    shares = [Pieces(share_of(objective, *ends)) for ends in ((0, 4), (4, 5), (5, len(objective.design.parts)))]
+    given = objective.design, objective.weight, objective.estimate
+    whole, coef = Pieces(*given), np.random.default_rng(1).normal(size=objective.design.shape)
+    shares = []
+    for ends in ((0, 4), (4, 5), (5, len(objective.design.parts))):
+        design, estimate = share_of(objective.design, objective.estimate, *ends)
+        shares.append(Pieces(design, objective.weight, estimate))
     ends = whole.forward(coef)
     found = [each.forward(coef) for each in shares]
     assert (min(low for low, _ in found), max(high for _, high in found)) == ends

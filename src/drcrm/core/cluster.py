@@ -13,7 +13,6 @@ import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from copy import copy
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,15 +21,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from .numerics import total
+from .design import Design
+from .estimates import Estimate
 from .passes import passed
-from .pieces import TOGETHER, Pieces, Sums, Worst
+from .pieces import TOGETHER, Pieces, Worst
 from .stored import StoredRows
+from .sums import Sums, total
+from .weights import Weight
 
 if TYPE_CHECKING:
     from distributed import Client
-
-    from .objective import Objective
 
 _CLUSTER: ContextVar[Cluster | None] = ContextVar("cluster", default=None)
 SHARES = 2  # of the rows for each thread of a worker, so that what a dead one held goes to more than one
@@ -58,10 +58,11 @@ def on_cluster(client: Client, folder: str | Path | None = None) -> Iterator[Non
             _CLUSTER.reset(token)
 
 
-def pieces_of(objective: Objective) -> Pieces | Scattered:
+def pieces_of(design: Design, weight: Weight, estimate: Estimate) -> Pieces | Scattered:
     """Return the pieces of an objective: with the workers, if there are some and it is of all rows, else here."""
     cluster = _CLUSTER.get()
-    return Pieces(objective) if cluster is None or objective.design.is_sample else cluster.scattered(objective)
+    given = design, weight, estimate
+    return Pieces(*given) if cluster is None or design.is_sample else cluster.scattered(*given)
 
 
 class Cluster:
@@ -70,26 +71,26 @@ class Cluster:
     def __init__(self, client: Client, folder: Path):
         self._client, self._folder, self._held, self._of = client, folder, [], (None, None, None)
 
-    def scattered(self, objective: Objective) -> Scattered:
+    def scattered(self, design: Design, weight: Weight, estimate: Estimate) -> Scattered:
         """Return the pieces of an objective, held by the workers: those of the last one, if they are the same."""
-        design, estimate, weight = self._of
-        if (design, estimate) != (objective.design, objective.estimate) or weight != repr(objective.weight):
-            self._held = self._scatter(objective)
-            self._of = objective.design, objective.estimate, repr(objective.weight)
-        return Scattered(self._client, self._held, len(objective.design.log.Y))
+        asked = design, estimate, repr(weight)
+        if self._of != asked:
+            self._held = self._scatter(design, weight, estimate)
+            self._of = asked
+        return Scattered(self._client, self._held, len(design.log.Y))
 
-    def _scatter(self, objective: Objective) -> list:
+    def _scatter(self, design: Design, weight: Weight, estimate: Estimate) -> list:
         threads = sum(self._client.nthreads().values())
         if not threads:
             raise InputError("the cluster has no workers, expected at least one")
-        parts = len(objective.design.parts)
-        blocks = np.arange(0, parts, TOGETHER)
+        blocks = np.arange(0, len(design.parts), TOGETHER)
         starts = [int(some[0]) for some in np.array_split(blocks, min(SHARES * threads, len(blocks)))]
         futures = []
-        for number, ends in enumerate(pairwise([*starts, parts])):
+        for number, ends in enumerate(pairwise([*starts, len(design.parts)])):
             path = self._folder / f"{number}.pickle"
             with path.open("wb") as file:
-                pickle.dump(share_of(objective, *ends), file, protocol=5)
+                of_design, of_estimate = share_of(design, estimate, *ends)
+                pickle.dump((of_design, weight, of_estimate), file, protocol=5)
             futures.append(self._client.submit(_Held, str(path), pure=False))
         return futures
 
@@ -126,12 +127,12 @@ class _Held:
 
     def __init__(self, path: str):
         with open(path, "rb") as file:
-            self._objective = pickle.load(file)
+            self._given = pickle.load(file)
         self._coef = None
 
     def at(self, coef: np.ndarray) -> Pieces:
         if self._coef is None or not np.array_equal(coef, self._coef):
-            self._pieces = Pieces(self._objective)
+            self._pieces = Pieces(*self._given)
             self.ends = self._pieces.forward(coef)
             self._coef = coef
         return self._pieces
@@ -150,17 +151,14 @@ def _slopes(held: _Held, coef: np.ndarray, worst: Worst) -> Sums:
     return held.at(coef).slopes(worst)
 
 
-def share_of(objective: Objective, first: int, last: int) -> Objective:
-    """Return an objective on the parts from ``first`` to before ``last``, whose rows have their shares of all."""
-    design, log = objective.design, objective.design.log
+def share_of(design: Design, estimate: Estimate, first: int, last: int) -> tuple[Design, Estimate]:
+    """Return design and estimate of the parts from ``first`` to before ``last``; rows keep their shares of all."""
+    log, held = design.log, (design.log.X, design.effects)
     contexts, rows = design.parts.between(first, last)
-    held = log.X, design.effects
     actions, *found = log.actions.part(contexts, *(None if isinstance(each, StoredRows) else each for each in held))
     X, effects = (
         each.between(contexts) if isinstance(each, StoredRows) else some for each, some in zip(held, found, strict=True)
     )
-    context, share = log.context[rows] - contexts.start, copy(objective)
-    share.risk = None  # which asks for sums where all are
-    share.design = type(design)(log.some(rows, context, X, actions), effects, design.intercept, design.trains)
-    share.estimate = objective.estimate.part(rows, context)
-    return share
+    context = log.context[rows] - contexts.start
+    share = Design(log.some(rows, context, X, actions), effects, design.intercept, design.trains)
+    return share, estimate.part(rows, context)

@@ -1,14 +1,11 @@
 """Exponential tilts of a distribution, and the one at a given divergence from it: the inner problem of the KL ball."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .numerics import exp
-
-if TYPE_CHECKING:
-    from .pieces import Pieces
+from .sums import InPieces
 
 RARE = 1e-70  # a mass beside which what is below e^-200 may count
 PATIENCE = 60  # rounds of the search after which the bracket is halved
@@ -117,7 +114,7 @@ class OnLargest:
 
 
 def tilted_over(
-    radius: float, pieces: "Pieces", largest: float, span: float, guess: float | None = None
+    radius: float, pieces: InPieces, largest: float, span: float, guess: float | None = None
 ) -> tuple[float, Tilt | OnLargest, float] | None:
     """Return the worst case of ``tilt_to``, of z in pieces, by sums over them: its value, Q, and a guess for the next.
 

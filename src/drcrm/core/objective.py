@@ -84,7 +84,7 @@ class Objective:
     def evaluate(self, coef: np.ndarray, guess: object = None) -> Evaluation:
         """As a call, with where searches inside begin, and a guess for those at the next Θ: see ``Risk``."""
         if len(self.design.parts) > 1 and self.estimate.is_of_rows:
-            pieces = pieces_of(self)
+            pieces = pieces_of(self.design, self.weight, self.estimate)
             ends = pieces.forward(coef)
             value, worst, guess = self.risk.over(pieces, ends, self.estimate.size, guess)
             return value, pieces.backward(worst), guess

@@ -7,22 +7,20 @@ are, and nothing that is as long as the log is passed on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .numerics import total, twofold
+from .design import Design
+from .estimates import Estimate
 from .parts import Part
 from .passes import mapped, passed
-
-if TYPE_CHECKING:
-    from .objective import Objective
+from .sums import Sums, total, twofold
+from .weights import Weight
 
 Worst = np.ndarray | Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 TOGETHER = 4  # parts whose z are summed at once: threads wait for each other over fewer
-Sums = tuple[np.ndarray, np.ndarray]
 
 
 class Pieces:
@@ -32,12 +30,14 @@ class Pieces:
 
     Parameters
     ----------
-    objective : Objective
-        With an estimate of which each z is of its row.
+    design : Design
+    weight : Weight
+    estimate : Estimate
+        Of which each z is of its row.
     """
 
-    def __init__(self, objective: Objective):
-        self._design, self._weight, self._estimate = objective.design, objective.weight, objective.estimate
+    def __init__(self, design: Design, weight: Weight, estimate: Estimate):
+        self._design, self._weight, self._estimate = design, weight, estimate
         parts = self._design.parts
         self._z, self._found = np.empty(len(self._estimate.share)), [None] * len(parts)
         self._share = self._estimate.share if parts.order is None else self._estimate.share[parts.order]

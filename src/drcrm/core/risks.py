@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from functools import wraps
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from scipy.special import ndtri
@@ -18,10 +18,8 @@ from scipy.special import ndtri
 from ..errors import InputError
 from .kl_search import exponential_weights, tilt_to, tilted_over
 from .numerics import constructor_repr
+from .sums import InPieces
 from .validation import above_half, above_zero, at_least_zero, check_vector, reject
-
-if TYPE_CHECKING:
-    from .pieces import Pieces
 
 Evaluation = tuple[float, np.ndarray, float | None]
 
@@ -106,7 +104,7 @@ class Risk(ABC):
         digits only. None where nothing is searched for.
         """
 
-    def over(self, pieces: "Pieces", ends: tuple[float, float], n: float, guess: object = None) -> tuple:
+    def over(self, pieces: InPieces, ends: tuple[float, float], n: float, guess: object = None) -> tuple:
         """The same of z in pieces, of which the least and the largest are known: by sums over them, where it can be.
 
         The gradient may be a function of (z, share) that says what it is of some rows: see ``Pieces.backward``.
