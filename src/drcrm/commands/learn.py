@@ -31,6 +31,7 @@ from .arguments import add_answers, add_log, add_seed, require_apart
 from .learning import Candidate, best_of, candidates, entries_of
 from .opening import About, Split, mapping_of
 from .storing import add_store, split_of
+from .workers import add_cluster, workers_of
 
 BETTER = "better"
 
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_answers(parser)
     add_seed(parser, "of what is held out")
     add_store(parser)
+    add_cluster(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -50,6 +52,7 @@ def run(options: argparse.Namespace) -> None:
     with (
         working(options.verbose, options.jobs) as tell,
         threadpool_limits(1, "blas"),
+        workers_of(options),
         split_of(options, mapping, tell) as log,
     ):
         _require_a_choice(log.whole)

@@ -51,7 +51,7 @@ def on_cluster(client: Client, folder: str | Path | None = None) -> Iterator[Non
         the same machine alone.
     """
     with TemporaryDirectory(prefix="drcrm-rows-", dir=folder) as name:
-        token = _CLUSTER.set(Cluster(client, Path(name)))
+        token = _CLUSTER.set(Cluster(client, Path(name).absolute()))
         try:
             yield
         finally:

@@ -38,7 +38,7 @@ class StoredRows:
     ndim = 2
 
     def __init__(self, path: Path, columns: int, dtype: str = "float64"):
-        self.path, self.dtype = Path(path), np.dtype(dtype)
+        self.path, self.dtype = Path(path).absolute(), np.dtype(dtype)
         self._first, self._width = 0, columns * self.dtype.itemsize
         self.shape = self.path.stat().st_size // self._width, columns
 

@@ -178,15 +178,15 @@ def _yaml(text: str) -> object:
         raise InputError(f"is not YAML: {' '.join(str(error).split())}") from None
 
 
-def import_extra(name: str):
-    """Return a module of the extra ``drcrm[logs]``; InputError that says how to install it."""
+def import_extra(name: str, extra: str = "logs"):
+    """Return a module of an extra; InputError that says how to install it."""
     from importlib import import_module
 
     try:
         return import_module(name)
     except ImportError:
         package = name.partition(".")[0]
-        raise InputError(f"{package} is not installed, expected: pip install 'drcrm[logs]'") from None
+        raise InputError(f"{package} is not installed, expected: pip install 'drcrm[{extra}]'") from None
 
 
 def _column(value: object, key: str) -> str | None:
