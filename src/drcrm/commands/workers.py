@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..cluster import on_cluster
+from ..core.cluster import on_cluster
 from ..errors import InputError
 from ..logs.mapping import import_extra
 

@@ -1,0 +1,42 @@
+"""With --cluster the workers of a Dask scheduler make the fits: the same answer as on one machine."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from shop import MAPPING, decisions
+
+from drcrm.core import design, parts
+
+from .conftest import answer_of
+from .test_storing import close
+
+distributed = pytest.importorskip("distributed", reason="the extra drcrm[dask] is not installed")
+ALGORITHM = {"algorithm": "kl_dro_dr"}  # a feature map is of a log in memory
+
+
+def test_workers_give_the_same_answer(tmp_path, run, monkeypatch):
+    for where, name in ((parts, "LARGE"), (design, "LARGE"), (parts, "MOST")):
+        monkeypatch.setattr(where, name, 256)
+    decisions(3000).to_csv(tmp_path / "log.csv", index=False)
+    given = ["learn", tmp_path / "log.csv", "--config", json.dumps(MAPPING | ALGORITHM)]
+    given += ["--output", tmp_path / "p.npz", "--json", tmp_path / "a.json"]
+    assert run(*given)[0] == 0
+    alone = answer_of(tmp_path / "a.json")
+    options = {"dashboard_address": None, "processes": True, "threads_per_worker": 1}
+    with distributed.LocalCluster(n_workers=2, **options) as cluster:
+        status, *said = run(*given, "--cluster", cluster.scheduler_address, "--store", tmp_path / "store")
+    assert status == 0, said
+    close(answer_of(tmp_path / "a.json"), alone)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.json", "log.csv", "p.npz"]
+
+
+def test_a_scheduler_that_does_not_answer_is_named(tmp_path, run, monkeypatch):
+    monkeypatch.setattr("drcrm.commands.workers.PATIENCE", 1)
+    decisions(50).to_csv(tmp_path / "log.csv", index=False)
+    given = ["learn", tmp_path / "log.csv", "--config", json.dumps(MAPPING), "--output", tmp_path / "p.npz"]
+    status, _, said = run(*given, "--cluster", "tcp://127.0.0.1:9")
+    assert status != 0
+    assert said.startswith("drcrm learn: --cluster tcp://127.0.0.1:9 does not answer: "), said
+    assert said.count("\n") == 1
