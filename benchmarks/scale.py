@@ -369,7 +369,7 @@ def shown(found: pd.DataFrame) -> pd.DataFrame:
     for _, each in found.groupby(["kind", "rows", "learner"], sort=False):
         cost = each["greedy"]
         kept.append(each[~(cost > cost.min() + NEAR * abs(cost.min()))].head(1))
-    table = pd.concat(kept, ignore_index=True).reindex(columns=[*SHOWN, "type"])
+    table = pd.concat(kept, ignore_index=True).reindex(columns=[*SHOWN, "type"]).astype({"note": object})
     labels = table[table["kind"].eq(Labels.kind) & table["greedy"].notna()]
     table.loc[labels.groupby(["rows", "type"])["greedy"].idxmin(), "note"] = "<"
     return table[SHOWN]

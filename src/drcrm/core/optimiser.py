@@ -22,7 +22,7 @@ from .weights import Likelihood
 
 PATIENCE = 200  # iterations after which a fit may be given up
 STOPPING = ("scaled", "public_code")
-ENOUGH = 5e-4  # tolerance of a large log: by measurement policies are as good as with less
+ENOUGH = 2e-4  # tolerance of a large log: by measurement policies are as good as with less
 PAIRS = 200  # of vectors, on a sample: all that most optimisations there have
 MOST_TURNED = 2000  # coefficients whose curvature is kept as a matrix
 MEMORY = 10  # pairs of vectors; 50 reach much the same objectives, and cost up to six times as much
@@ -76,7 +76,7 @@ def minimize_objectives(
     carried along. With λ, an objective's own of ``ridges``, (λ/2) ‖Θ − start‖² is added, Θ in these units.
 
     On a large log L-BFGS begins with some contexts, goes on with more, see ``Design.samples``, and begins the next
-    objective where the last one ended; and ``tol`` is at least 5 · 10⁻⁴ for the decrease of the objective.
+    objective where the last one ended; and ``tol`` is at least 2 · 10⁻⁴ for the decrease of the objective.
     """
     options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": tol, "maxcor": MEMORY}
     problems = (
