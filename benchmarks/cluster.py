@@ -1,7 +1,7 @@
 """What an evaluation on a Dask cluster sends and takes: python -m benchmarks.cluster [ROWS …]
 
-A local cluster of two workers of one thread, and the made log of ``benchmarks.passes`` with one action of 5;
-the objective of ``kl_dro_dr`` at Θ that move as those of a fit do. ``alone`` is the time of an evaluation on one thread,
+A local cluster of two workers of one thread, and the made log of ``benchmarks.passes`` with one action of 5; the
+objective of ``kl_dro_dr`` at Θ that move as those of a fit do. ``alone`` is the time of an evaluation on one thread,
 ``two threads`` and ``workers`` the same with these; ``rounds`` is how often all workers are asked in an evaluation.
 ``bytes`` are those of what is pickled for one of the shares of the rows, there and back, in an evaluation; of the rows
 themselves none travel.
