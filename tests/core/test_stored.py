@@ -101,3 +101,22 @@ def test_a_cost_model_of_many_coefficients_is_refused_on_disk(tmp_path, monkeypa
     log = logged("single", 300, np.random.default_rng(0))
     with pytest.raises(InputError, match="is not fitted to a log on disk"):
         learn(log.derived(X=written(tmp_path / "X.rows", log.X)), ALGORITHM)
+
+
+@pytest.mark.parametrize("order", ["shuffled", "by action"])
+@pytest.mark.parametrize("kind", ["labels", "single"])
+def test_the_order_of_rows_changes_last_digits_alone(kind, order, tmp_path, monkeypatch):
+    """Below where samples are drawn, by the place of a row."""
+    monkeypatch.setattr(parts, "LARGE", 500)
+    monkeypatch.setattr(design, "LARGE", 500)
+    monkeypatch.setattr(parts, "MOST", 256)
+    rng = np.random.default_rng(0)
+    train, heldout = logged(kind, 3000, rng), logged(kind, 600, rng)
+    rows = rng.permutation(3000) if order == "shuffled" else np.lexsort(train.actions.sort_keys(train.Y))
+    arrays = (each[rows] for each in (train.X, train.Y, train.propensity, train.cost))
+    moved = BanditLog(*arrays, n_actions=3) if kind == "single" else BanditLog(*arrays)
+    moved = moved.derived(X=written(tmp_path / "X.rows", moved.X))
+    found, other = (learn(each, ALGORITHM, heldout).fits for each in (train, moved))
+    assert other.scores == pytest.approx(found.scores, rel=1e-8, abs=1e-8, nan_ok=True)
+    means = [train.actions.log_partition(heldout.X @ each.coef[-3])[1] for each in (found, other)]
+    assert np.abs(means[1] - means[0]).max() < 1e-8
