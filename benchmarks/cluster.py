@@ -76,7 +76,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("rows", nargs="*", type=lambda text: int(float(text)), default=[100_000, 1_000_000])
     found = []
-    options_of = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    options_of = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with threadpool_limits(1), LocalCluster(**options_of) as local, Client(local) as client:
         for n in options.parse_args().rows:
             objective = objective_of(n)

@@ -24,7 +24,7 @@ def test_workers_give_the_same_answer(tmp_path, run, monkeypatch):
     given += ["--output", tmp_path / "p.npz", "--json", tmp_path / "a.json"]
     assert run(*given)[0] == 0
     alone = answer_of(tmp_path / "a.json")
-    options = {"dashboard_address": None, "processes": True, "threads_per_worker": 1}
+    options = {"dashboard_address": ":0", "processes": True, "threads_per_worker": 1}
     with distributed.LocalCluster(n_workers=2, **options) as cluster:
         status, *said = run(*given, "--cluster", cluster.scheduler_address, "--store", tmp_path / "store")
     assert status == 0, said

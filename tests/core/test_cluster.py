@@ -24,7 +24,7 @@ distributed = pytest.importorskip("distributed", reason="the extra drcrm[dask] i
 
 @pytest.fixture(scope="module")
 def client():
-    options = {"dashboard_address": None, "processes": True, "threads_per_worker": 1}
+    options = {"dashboard_address": ":0", "processes": True, "threads_per_worker": 1}
     with distributed.LocalCluster(n_workers=2, **options) as cluster, distributed.Client(cluster) as client:
         yield client
 

@@ -258,9 +258,9 @@ def _fit_all(
 ) -> list[Fit]:
     """The fits of objectives along a grid, with ridges towards the start; with a scorer some are given up."""
     # From the least robust value on, which is nearest to the mean: there the first fits are good ones to compare with.
-    # Of a large log from the most robust one: each fit begins where the last one ended, and from policies that are
-    # nearly certain, as those of the least robust value, no slope leads away.
-    order = _order(grid, robust_end)[:: -1 if objectives[0].design.is_large else 1]
+    # Where samples are drawn from the most robust one: each fit begins where the last one ended, and from policies that
+    # are nearly certain, as those of the least robust value, no slope leads away.
+    order = _order(grid, robust_end)[:: -1 if objectives[0].design.samples else 1]
     fits, scores = [None] * len(grid), np.full((len(grid), len(UNMODELLED)), np.nan)
 
     def hopeless(coef: np.ndarray) -> bool:

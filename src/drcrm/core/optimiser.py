@@ -22,7 +22,7 @@ from .weights import Likelihood
 
 PATIENCE = 200  # iterations after which a fit may be given up
 STOPPING = ("scaled", "public_code")
-ENOUGH = 2e-4  # tolerance of a large log: by measurement policies are as good as with less
+ENOUGH = 1e-4  # tolerance of a large log: by measurement policies are as good as with less
 PAIRS = 200  # of vectors, on a sample: all that most optimisations there have
 MOST_TURNED = 2000  # coefficients whose curvature is kept as a matrix
 MEMORY = 10  # pairs of vectors; 50 reach much the same objectives, and cost up to six times as much
@@ -75,16 +75,19 @@ def minimize_objectives(
     the "public_code" of POEM, none. A feature that no context has gets no gradient: its coefficients stay, and are not
     carried along. With λ, an objective's own of ``ridges``, (λ/2) ‖Θ − start‖² is added, Θ in these units.
 
-    On a large log L-BFGS begins with some contexts, goes on with more, see ``Design.samples``, and begins the next
-    objective where the last one ended; and ``tol`` is at least 2 · 10⁻⁴ for the decrease of the objective.
+    On a large log ``tol`` is at least 10⁻⁴ for the decrease. Where samples of it are drawn, see ``Design.samples``,
+    L-BFGS begins with some contexts, goes on with more, and begins the next objective where the last one ended.
     """
     options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": tol, "maxcor": MEMORY}
     problems = (
         Problem.of(objective, start, ridge, stopping) for objective, ridge in zip(objectives, ridges, strict=False)
     )
     first = next(problems)
+    design = first.objective.design
+    if design.is_large:
+        options["ftol"] = max(tol, ENOUGH)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        ways = _by_stages if first.objective.design.is_large else _at_once
+        ways = _by_stages if design.samples else _at_once
         yield from ways(chain([first], problems), options, hopeless)
 
 
@@ -158,8 +161,7 @@ def _by_stages(problems: Iterable[Problem], options: dict, hopeless: Callable | 
             evaluate = problem.followed(level, objective)
             last, level = last or Ended(problem.origin), evaluate.level
             pairs = PAIRS if len(last.x) <= MOST_TURNED else MEMORY
-            large = {**options, "ftol": max(options["ftol"], ENOUGH), "maxcor": pairs}
-            end = _turned(evaluate, last, large, callback)
+            end = _turned(evaluate, last, {**options, "maxcor": pairs}, callback)
             _require_finite(problem.objective.design.log, end.fun, end.x, f"after {end.nit} iterations")
             last, iterations = Ended(end.x, _root(end.hess_inv, end.get("root"))), iterations + end.nit
         end.nit = iterations
