@@ -139,6 +139,8 @@ class ChunkStore:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Within, the folder is there, and of this process alone. It is left as it is by anything but an InputError."""
+        if self._path.resolve() in self.folder.resolve().parents:
+            raise InputError(f"{self.folder} is in the folder of the log, expected one beside it")
         self.folder.mkdir(parents=True, exist_ok=True)
         self._require_own()
         with alone(str(self.folder / LOCK)) as is_alone:
