@@ -13,7 +13,7 @@ from drcrm.core.moments import moments_by_fold
 from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_objectives
 from drcrm.core.parts import Parts
-from drcrm.core.passes import as_jobs, passes
+from drcrm.core.passes import AHEAD, as_jobs, mapped, passes
 from drcrm.core.risks import Chi2Ball, KLBall, MeanRisk
 from drcrm.core.scales import far_from_zero
 from drcrm.errors import InputError
@@ -311,3 +311,14 @@ def test_a_fit_by_stages_asks_of_its_coefficients_whether_it_is_hopeless(monkeyp
     for before, there, fit in zip(start, asked, fits, strict=True):
         assert there < before, "on the way"
         assert fit.converged
+
+
+def test_threads_do_not_run_far_ahead_of_what_is_taken():
+    """Parts that are made faster than they are written to disk would fill the memory."""
+    begun, largest = [], 0
+    with passes(2):
+        for taken, found in enumerate(mapped(lambda item: begun.append(item) or item, range(200))):
+            assert found == taken
+            largest = max(largest, len(begun) - taken)
+    assert sorted(begun) == [*range(200)]
+    assert largest <= 2 * AHEAD + 1
