@@ -69,7 +69,7 @@ class ChunkStore:
             context=np.arange(len(rows)),
             rows=rows,
             slices=slices,
-            **{name: arrays.get(name) for name in ("cost", "propensity", "groups", "candidate")},
+            **{name: arrays.get(name) for name in VECTORS},
         )
 
     @property
