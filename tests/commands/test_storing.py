@@ -159,6 +159,15 @@ def test_what_cannot_be_stored(shop, tmp_path, run):
     assert os.listdir(tmp_path) == ["log.vw"]
 
 
+def test_a_log_is_not_stored_among_its_own_files(shop, tmp_path, run):
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log/a.csv").write_bytes((shop / "log.csv").read_bytes())
+    given = ["--config", shop / "map.json", "--output", tmp_path / "p.npz", "--store", tmp_path / "log/store"]
+    status, _, said = run("learn", tmp_path / "log", *given)
+    assert (status, said.split("log/store ")[1]) == (1, "is in the folder of the log, expected one beside it\n")
+    assert os.listdir(tmp_path / "log") == ["a.csv"]
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_actions_are_chosen_some_at_a_time(form, shop, tmp_path, run, monkeypatch):
     given = ["predict", shop / "policy.npz", shop / "log.csv", "--output", tmp_path / f"out.{form}"]

@@ -65,6 +65,22 @@ def test_shares_of_the_rows_add_up(kind, shuffled):
     assert sum(each.backward(worst) for each in shares) == pytest.approx(whole.backward(worst), rel=1e-12, abs=1e-14)
 
 
+def test_a_share_of_few_rows_has_the_parts_of_all_and_leaves_them_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "LARGE", 800)
+    objective, coef = objective_of("single", KLBall(0.1)), np.random.default_rng(1).normal(size=(4, 3))
+    log, effects = objective.design.log, objective.design.effects
+    on_disk = log.derived(X=written(tmp_path / "X.rows", log.X))
+    stored = Design(on_disk, written(tmp_path / "effects.rows", effects), trains=True)
+    found = []
+    for of in (objective.design, stored):
+        for ends in ((0, 4), (4, 5), (5, len(of.parts))):
+            design, estimate = share_of(of, objective.estimate, *ends)
+            assert len(design.parts) == ends[1] - ends[0]
+            share = Pieces(design, objective.weight, estimate)
+            found.append((share.forward(coef), share.backward(lambda z, share: share).tolist()))
+    assert found[:3] == found[3:]
+
+
 @pytest.mark.parametrize("estimate", ["ips", "dr"])
 @pytest.mark.parametrize("risk", [MeanRisk(), KLBall(0.1), KLBall(90), KLBall("auto")], ids=repr)
 @pytest.mark.parametrize("kind", ["labels", "single"])

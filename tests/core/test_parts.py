@@ -6,14 +6,16 @@ from scipy import sparse
 
 from drcrm import ActionLists, BanditLog, DoublyRobustDRO
 from drcrm.core import design, moments, optimiser, parts
+from drcrm.core.algorithms import Algorithm
 from drcrm.core.context_effects import context_effects
 from drcrm.core.cost_model import CostModel
 from drcrm.core.design import Design, modelled_cost
+from drcrm.core.learning import learn
 from drcrm.core.moments import moments_by_fold
 from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_objectives
 from drcrm.core.parts import Parts
-from drcrm.core.passes import as_jobs, passes
+from drcrm.core.passes import AHEAD, as_jobs, mapped, passes
 from drcrm.core.risks import Chi2Ball, KLBall, MeanRisk
 from drcrm.core.scales import far_from_zero
 from drcrm.errors import InputError
@@ -311,3 +313,30 @@ def test_a_fit_by_stages_asks_of_its_coefficients_whether_it_is_hopeless(monkeyp
     for before, there, fit in zip(start, asked, fits, strict=True):
         assert there < before, "on the way"
         assert fit.converged
+
+
+def test_threads_do_not_run_far_ahead_of_what_is_taken():
+    """Parts that are made faster than they are written to disk would fill the memory."""
+    begun, largest = [], 0
+    with passes(2):
+        for taken, found in enumerate(mapped(lambda item: begun.append(item) or item, range(200))):
+            assert found == taken
+            largest = max(largest, len(begun) - taken)
+    assert sorted(begun) == [*range(200)]
+    assert largest <= 2 * AHEAD + 1
+
+
+@pytest.mark.parametrize("large", [500, 10**6])
+def test_contexts_without_rows_are_as_if_they_were_not_there(large, monkeypatch):
+    monkeypatch.setattr(parts, "LARGE", large)
+    monkeypatch.setattr(design, "LARGE", large)
+    monkeypatch.setattr(design, "SAMPLE", 200)
+    rng = np.random.default_rng(0)
+    m, algorithm = 1500, Algorithm("KLDRO", "radius", (0.1,), {"estimate": "dr", "start": "model"})
+    X, Y, cost, count = rng.normal(size=(m, 3)), rng.integers(0, 2, m), -rng.random(m), rng.integers(0, 4, m)
+    occurs = count > 0
+    found, expected = (
+        learn(BanditLog(X[rows], Y[rows], np.full(len(Y[rows]), 0.5), cost[rows], count=count[rows]), algorithm)
+        for rows in (slice(None), occurs)
+    )
+    assert found.fits.coef == pytest.approx(expected.fits.coef, rel=1e-10)

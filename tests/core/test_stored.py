@@ -1,6 +1,7 @@
 """Rows on disk are read as they were written, and a log of them is learned from as one in memory."""
 
 import gc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,6 +52,11 @@ def test_rows_that_are_cut_off_are_said_to_be(tmp_path):
     (tmp_path / "X.rows").write_bytes(b"")
     with pytest.raises(InputError, match=r"X\.rows is cut off, expected 10 rows"):
         rows[:]
+
+
+def test_a_disk_that_is_full_is_said_with_the_file():
+    with RowsWriter(Path("/dev/full")) as rows, pytest.raises(OSError, match="/dev/full"):
+        rows.append(np.ones((4, 2)))
 
 
 def test_what_was_made_beside_goes_with_what_holds_it(tmp_path):

@@ -160,5 +160,6 @@ def share_of(design: Design, estimate: Estimate, first: int, last: int) -> tuple
         each.between(contexts) if isinstance(each, StoredRows) else some for each, some in zip(held, found, strict=True)
     )
     context = log.context[rows] - contexts.start
-    share = Design(log.some(rows, context, X, actions), effects, design.intercept, design.trains)
+    starts = design.parts.starts(first, last)
+    share = Design(log.some(rows, context, X, actions), effects, design.intercept, design.trains, starts)
     return share, estimate.part(rows, context)

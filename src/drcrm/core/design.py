@@ -42,12 +42,19 @@ class Design:
         Whether many passes are to come. They write to the same buffers, and take products and sums in the order that is
         fastest (with the narrow factor on the left BLAS takes a quarter to a third less time), which moves last digits;
         scores beyond the range of numbers are then not refused.
+    starts : integer array, optional
+        Of its parts, of which a share of a larger log has the same: see :class:`drcrm.core.parts.Parts`.
     """
 
     is_sample = False
 
     def __init__(
-        self, log: BanditLog, effects: np.ndarray | None = None, intercept: bool = False, trains: bool = False
+        self,
+        log: BanditLog,
+        effects: np.ndarray | None = None,
+        intercept: bool = False,
+        trains: bool = False,
+        starts: np.ndarray | None = None,
     ):
         occurs = np.bincount(log.context, log.count, log.n_contexts) > 0
         if not (log.count.all() and occurs.all()):
@@ -60,7 +67,7 @@ class Design:
         self.effects = effects
         if effects is not None and not isinstance(effects, StoredRows):
             self.effects = np.asarray(effects, order=order)
-        self.parts = Parts(log, self.effects)
+        self.parts = Parts(log, self.effects, starts=starts)
         self._means, self._estimates = [None] * len(self.parts), {}
         scores, reuses = (log.X.shape[0], *log.actions.shape), trains and len(self.parts) == 1
         self._buffers = [np.empty(scores, order=order) for _ in range(2)] if reuses else None

@@ -99,7 +99,7 @@ def learn(
     Parameters
     ----------
     log, heldout : BanditLog
-        Both are clipped with the former's M.
+        Both are clipped with the former's M. Rows that do not occur, and contexts without rows, are left out.
     algorithm : Algorithm
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         π0, for the starts "logging" and "model", and for where a cost model is believed; else an imitation takes its
@@ -123,6 +123,7 @@ def learn(
     InputError
         What does not fit the algorithm or the log.
     """
+    log = Design(log).log
     clip, options = as_clip(clip, log), {"start": "zero", "support": SUPPORT, "safe": False, "context_effects": "auto"}
     options |= algorithm.options
     criteria = algorithm.criteria(calibrated_penalty(log) if calibrated else 1)

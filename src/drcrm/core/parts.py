@@ -47,6 +47,8 @@ class Parts:
     ----------
     log : BanditLog
     of_contexts : arrays, or None
+    starts : integer array, optional
+        Where they begin, and where the last one ends; by default as the shape of the log has it.
 
     Attributes
     ----------
@@ -55,12 +57,13 @@ class Parts:
         The rows, part after part; None where that is how they stand.
     """
 
-    def __init__(self, log: BanditLog, *of_contexts):
+    def __init__(self, log: BanditLog, *of_contexts, starts: np.ndarray | None = None):
         self._log, self._of_contexts, self.order = log, of_contexts, None
         m = log.n_contexts
-        self._starts = np.array([0, m]) if m < LARGE else np.append(np.arange(0, m, _at_once(log.X, m)), m)
-        self.are_stored = len(self) > 1 and isinstance(log.X, StoredRows)
-        if len(self) == 1:
+        if starts is None:
+            starts = np.array([0, m]) if m < LARGE else np.append(np.arange(0, m, _at_once(log.X, m)), m)
+        self._starts, self.are_stored = starts, isinstance(log.X, StoredRows)
+        if len(self) == 1 and not self.are_stored:
             self._places = np.array([0, len(log.Y)])
             self._kept = {0: Part(log, of_contexts, slice(None), slice(None), slice(None), log.context)}
             return
@@ -93,6 +96,10 @@ class Parts:
         """Return the contexts, and the rows, of the parts from ``first`` to before ``last``."""
         contexts, place = slice(int(self._starts[first]), int(self._starts[last])), self.places(first, last)
         return contexts, place if self.order is None else self.order[place]
+
+    def starts(self, first: int, last: int) -> np.ndarray:
+        """Return where the contexts of these parts begin, and where they end, counted from the first of them."""
+        return self._starts[first : last + 1] - self._starts[first]
 
     def places(self, first: int, last: int) -> slice:
         """Return where the rows of these parts stand among those of all, one part after the other."""

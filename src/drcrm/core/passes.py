@@ -6,15 +6,18 @@ Threads share the parts of a log, as numpy releases the lock; what they find com
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import islice
 
 from ..errors import InputError
 
-_POOL: ContextVar[ThreadPoolExecutor | None] = ContextVar("pool", default=None)
+_POOL: ContextVar[tuple[ThreadPoolExecutor, int] | None] = ContextVar("pool", default=None)
 _LISTENER: ContextVar[Callable[[int], None] | None] = ContextVar("listener", default=None)
+AHEAD = 4  # items for each thread
 
 
 def as_jobs(n_jobs: object, name: str = "n_jobs") -> int:
@@ -32,20 +35,33 @@ def passes(n_jobs: int | None = None, listener: Callable[[int], None] | None = N
     """Within, passes are made by so many threads, and the listener hears of how many rows each is."""
     n = as_jobs(n_jobs)
     heard = _LISTENER.set(listener)
-    pool = _POOL.set(ThreadPoolExecutor(n, thread_name_prefix="drcrm") if n > 1 else None)
+    pool = _POOL.set((ThreadPoolExecutor(n, thread_name_prefix="drcrm"), n) if n > 1 else None)
     try:
         yield
     finally:
         if n > 1:
-            _POOL.get().shutdown()
+            _POOL.get()[0].shutdown()
         _POOL.reset(pool)
         _LISTENER.reset(heard)
 
 
 def mapped(function: Callable, items: Iterable) -> Iterator:
-    """Give function(item) of each item, in their order."""
+    """Give function(item) of each item, in their order; what waits to be taken is of a few items for each thread."""
     pool = _POOL.get()
-    return map(function, items) if pool is None else pool.map(function, items)
+    return map(function, items) if pool is None else _ahead(*pool, function, iter(items))
+
+
+def _ahead(pool: ThreadPoolExecutor, threads: int, function: Callable, items: Iterator) -> Iterator:
+    """The same by the threads of a pool."""
+    waiting = deque(pool.submit(function, item) for item in islice(items, AHEAD * threads))
+    try:
+        while waiting:
+            found = waiting.popleft().result()
+            waiting.extend(pool.submit(function, item) for item in islice(items, 1))
+            yield found
+    finally:
+        for each in waiting:
+            each.cancel()
 
 
 def passed(rows: int) -> None:

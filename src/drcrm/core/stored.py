@@ -132,12 +132,16 @@ class RowsWriter:
         self._file.close()
 
     def append(self, block: np.ndarray) -> None:
-        """Write a block (rows, d), at the end."""
+        """Write a block (rows, d), at the end; an error of the system names the file."""
         block = np.ascontiguousarray(block, dtype=self._dtype)
         self._columns = block.shape[1]
         view = block.reshape(-1).view(np.uint8)
-        while len(view):
-            view = view[self._file.write(view) :]
+        try:
+            while len(view):
+                view = view[self._file.write(view) :]
+        except OSError as error:
+            error.filename = str(self._path)
+            raise
 
     @property
     def rows(self) -> StoredRows:

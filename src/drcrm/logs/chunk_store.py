@@ -69,7 +69,7 @@ class ChunkStore:
             context=np.arange(len(rows)),
             rows=rows,
             slices=slices,
-            **{name: arrays.get(name) for name in ("cost", "propensity", "groups", "candidate")},
+            **{name: arrays.get(name) for name in VECTORS},
         )
 
     @property
@@ -139,6 +139,8 @@ class ChunkStore:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Within, the folder is there, and of this process alone. It is left as it is by anything but an InputError."""
+        if self._path.resolve() in self.folder.resolve().parents:
+            raise InputError(f"{self.folder} is in the folder of the log, expected one beside it")
         self.folder.mkdir(parents=True, exist_ok=True)
         self._require_own()
         with alone(str(self.folder / LOCK)) as is_alone:
