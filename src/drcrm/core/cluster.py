@@ -111,7 +111,10 @@ class Scattered:
         return total(self._asked(_sums, function, *given))
 
     def gathered(self):
-        raise InputError("on a cluster a worst case is found by sums over rows, as those of the mean and the KL ball")
+        raise InputError(
+            "on a cluster a worst case is found by sums over rows, as those of the mean and the KL ball are, of costs "
+            "that are not far beside their differences"
+        )
 
     def backward(self, worst: Worst) -> np.ndarray:
         return total(self._asked(_slopes, worst))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
 from itertools import chain, count, repeat
@@ -22,7 +22,7 @@ from .weights import Likelihood
 
 PATIENCE = 200  # iterations after which a fit may be given up
 STOPPING = ("scaled", "public_code")
-ENOUGH = 1e-4  # tolerance of a large log: by measurement policies are as good as with less
+ENOUGH = 2e-4  # tolerance of a large log: by measurement policies are as good as with less
 PAIRS = 200  # of vectors, on a sample: all that most optimisations there have
 MOST_TURNED = 2000  # coefficients whose curvature is kept as a matrix
 MEMORY = 10  # pairs of vectors; 50 reach much the same objectives, and cost up to six times as much
@@ -75,8 +75,9 @@ def minimize_objectives(
     the "public_code" of POEM, none. A feature that no context has gets no gradient: its coefficients stay, and are not
     carried along. With λ, an objective's own of ``ridges``, (λ/2) ‖Θ − start‖² is added, Θ in these units.
 
-    On a large log ``tol`` is at least 10⁻⁴ for the decrease. Where samples of it are drawn, see ``Design.samples``,
-    L-BFGS begins with some contexts, goes on with more, and begins the next objective where the last one ended.
+    On a large log ``tol`` is at least 2 · 10⁻⁴ for the decrease. Where samples of it are drawn, see ``Design.samples``,
+    L-BFGS begins with some contexts, goes on with more, and begins the next objective where the last one ended, or at
+    the start where that is better.
     """
     options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": tol, "maxcor": MEMORY}
     problems = (
@@ -142,10 +143,11 @@ def _at_once(problems: Iterable[Problem], options: dict, hopeless: Callable | No
 
 @dataclass(frozen=True)
 class Ended:
-    """Where a minimisation ended, x, and R of the curvature there."""
+    """Where a minimisation ended, x, and R of the curvature there; and what the next function is there, if known."""
 
     x: np.ndarray
     root: np.ndarray | None = None
+    known: tuple[float, np.ndarray] | None = None
 
 
 def _by_stages(problems: Iterable[Problem], options: dict, hopeless: Callable | None) -> Iterator[Fit]:
@@ -153,19 +155,27 @@ def _by_stages(problems: Iterable[Problem], options: dict, hopeless: Callable | 
 
     They go in coordinates z, x = where they begin + R z, in which the curvature that was found so far is 1.
     """
-    last, level = None, None
+    last, level = None, None  # what is taken off values is the same for all
     for problem in problems:
         samples, iterations = problem.objective.samples() if last is None else (), 0
         callback = _giving_up(hopeless, problem.widened)
         for objective in [*samples, problem.objective]:
             evaluate = problem.followed(level, objective)
-            last, level = last or Ended(problem.origin), evaluate.level
+            last, level = _better(evaluate, last, problem.origin), evaluate.level
             pairs = PAIRS if len(last.x) <= MOST_TURNED else MEMORY
             end = _turned(evaluate, last, {**options, "maxcor": pairs}, callback)
             _require_finite(problem.objective.design.log, end.fun, end.x, f"after {end.nit} iterations")
             last, iterations = Ended(end.x, _root(end.hess_inv, end.get("root"))), iterations + end.nit
         end.nit = iterations
         yield problem.fit(end, evaluate.value_of(end))
+
+
+def _better(evaluate: Followed, last: Ended | None, origin: np.ndarray) -> Ended:
+    """Where a minimisation begins: where the last one ended, unless its start is better."""
+    if last is None:
+        return Ended(origin)
+    at_start, at_last = evaluate(origin), evaluate(last.x)
+    return Ended(origin) if at_start[0] < at_last[0] else replace(last, known=at_last)
 
 
 def _turned(evaluate: Followed, begins: Ended, options: dict, callback: Callable | None) -> OptimizeResult:
@@ -176,7 +186,7 @@ def _turned(evaluate: Followed, begins: Ended, options: dict, callback: Callable
     minimized = partial(minimize, jac=True, method="L-BFGS-B", options=options)
     if begins.root is None:
         return minimized(evaluate, begins.x, callback=callback)
-    value, gradient = evaluate(begins.x)
+    value, gradient = begins.known or evaluate(begins.x)
     root = begins.root * max(np.linalg.norm(gradient @ begins.root), 1.0)
 
     def x_of(z: np.ndarray) -> np.ndarray:
