@@ -56,11 +56,11 @@ def test_conda_users_get_the_same_pins():
 def test_every_dependency_is_pinned():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    assert "drcrm[logs,pipeline]" in extras["dev"]
-    each_extra = [extras[name] for name in ("logs", "pipeline", "dev")]
+    assert "drcrm[dask,logs,pipeline]" in extras["dev"]
+    each_extra = [extras[name] for name in ("dask", "logs", "pipeline", "dev")]
     wanted = {re.split("[<>=]", each)[0] for each in sum(each_extra, project["dependencies"])}
     pinned = {line.split("==")[0] for line in (ROOT / "requirements.txt").read_text().split()}
-    assert wanted - {"drcrm[logs,pipeline]"} <= pinned
+    assert wanted - {"drcrm[dask,logs,pipeline]"} <= pinned
     assert {"numpy", "snakemake", "pytest"} <= wanted
 
 

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -29,15 +29,12 @@ from .stored import StoredRows
 from .sums import Sums, total
 from .weights import Weight
 
-if TYPE_CHECKING:
-    from distributed import Client
-
 _CLUSTER: ContextVar[Cluster | None] = ContextVar("cluster", default=None)
 SHARES = 2  # of the rows for each thread of a worker, so that what a dead one held goes to more than one
 
 
 @contextmanager
-def on_cluster(client: Client, folder: str | Path | None = None) -> Iterator[None]:
+def on_cluster(client: Any, folder: str | Path | None = None) -> Iterator[None]:
     """Within, passes over all rows of large logs are made by the workers of a cluster.
 
     Of the mean and the KL ball, under "ips" and "dr": of others the worst case is no few sums.
@@ -68,7 +65,7 @@ def pieces_of(design: Design, weight: Weight, estimate: Estimate) -> Pieces | Sc
 class Cluster:
     """The workers, and what they hold."""
 
-    def __init__(self, client: Client, folder: Path):
+    def __init__(self, client: Any, folder: Path):
         self._client, self._folder, self._held, self._of = client, folder, [], (None, None, None)
 
     def scattered(self, design: Design, weight: Weight, estimate: Estimate) -> Scattered:
@@ -98,7 +95,7 @@ class Cluster:
 class Scattered:
     """The :class:`drcrm.core.pieces.Pieces` of an objective, of which each worker has some rows."""
 
-    def __init__(self, client: Client, held: list, rows: int):
+    def __init__(self, client: Any, held: list, rows: int):
         self._client, self._held, self._rows = client, held, rows
 
     def forward(self, coef: np.ndarray) -> tuple[float, float]:
