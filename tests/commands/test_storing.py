@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from shop import MAPPING, decisions
 
-from drcrm.commands import storing
+from drcrm.commands import opening, storing
 from drcrm.logs import chunks as reading
 from drcrm.logs import stored_log
 from drcrm.logs.chunk_store import ChunkStore
@@ -47,14 +47,19 @@ def close(one, other) -> None:
         assert one == (pytest.approx(other, rel=1e-8, abs=1e-8) if isinstance(one, float) else other)
 
 
+def labelled(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict]:
+    """A log with two labels in place of actions, and its mapping."""
+    frame = frame.assign(news=(frame["item"] == "news").astype(int), other=np.arange(len(frame)) % 2)
+    return frame, {"labels": ["news", "other"], **{key: each for key, each in MAPPING.items() if key != "action"}}
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 @pytest.mark.parametrize("kind", ["single", "labels"])
 def test_a_log_that_is_stored_has_the_same_answer(kind, form, tmp_path, run, monkeypatch):
     monkeypatch.setattr(reading, "ROWS", 700)
     frame, mapping = decisions(3000), MAPPING
     if kind == "labels":
-        frame = frame.assign(news=(frame["item"] == "news").astype(int), other=np.arange(3000) % 2)
-        mapping = {"labels": ["news", "other"], **{key: each for key, each in MAPPING.items() if key != "action"}}
+        frame, mapping = labelled(frame)
     if form == "csv":
         frame.to_csv(tmp_path / "log.csv", index=False)
     else:
@@ -92,6 +97,32 @@ def test_a_large_log_is_stored_beside_the_output(shop, tmp_path, run, monkeypatc
     given = ["learn", shop / "log.csv", "--config", shop / "map.json", "--output", tmp_path / "p.npz"]
     assert run(*given)[0] == 0
     assert seen == [tmp_path / "p.npz.store"]
+
+
+@pytest.mark.parametrize("kind", ["single", "labels", "imitated", "groups"])
+def test_the_rows_held_out_of_a_large_log_judge_its_policy(kind, tmp_path, run, monkeypatch):
+    """With the answer that they have in memory, where no other rows are read at once; and nothing is left behind."""
+    monkeypatch.setattr(reading, "ROWS", 700)
+    frame, mapping = decisions(3000), MAPPING
+    if kind == "labels":
+        frame, mapping = labelled(frame)
+    elif kind == "imitated":
+        mapping = MAPPING | {"propensity": None, "propensity_model": "softmax"}
+    elif kind == "groups":
+        frame, mapping = frame.assign(user=np.arange(3000) % 997), MAPPING | {"group": "user"}
+    frame.to_parquet(tmp_path / "log.parquet", index=False)
+    policy, log, answer = (tmp_path / name for name in ("p.npz", "log.parquet", "a.json"))
+    assert run("learn", log, "--config", json.dumps(mapping), "--output", policy)[0] == 0
+    for command in ("certify", "evaluate_policy"):
+        expected = run(command, policy, log, "--json", answer)
+        found = answer_of(answer)
+        with monkeypatch.context() as large:
+            large.setattr(storing, "LARGE", 10_000)
+            large.setattr(opening, "read_records", None)
+            assert run(command, policy, log, "--json", answer) == expected
+        close(answer_of(answer), found)
+        assert found["log"]["rows"] < 1000
+    assert sorted(os.listdir(tmp_path)) == ["a.json", "log.parquet", "p.npz"]
 
 
 def test_a_killed_learn_goes_on(shop, tmp_path, run, monkeypatch):

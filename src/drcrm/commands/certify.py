@@ -28,8 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     require_apart(options)
-    with working(options.verbose, options.jobs) as tell:
-        found = case(options, tell)
+    with working(options.verbose, options.jobs) as tell, case(options, tell) as found:
         tell("certifying")
         if options.estimate == "dr" and found.judged.model is None:
             raise InputError(f"{options.policy} has no cost model, which dr needs; expected snips or ips")

@@ -11,7 +11,8 @@ import argparse
 from ..progress import working
 from .answers import answer, diagnosed, give, logging_dict
 from .arguments import add_answers, add_log, require_apart
-from .opening import mapping_of, opened
+from .opening import mapping_of
+from .storing import rows_that_judge
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,8 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     require_apart(options)
     mapping = mapping_of(options.config)
-    with working(options.verbose, options.jobs) as tell:
-        part = opened(options.log, mapping, tell, lambda records: records.fit())
+    with working(options.verbose, options.jobs) as tell, rows_that_judge(options.log, mapping, tell) as part:
         tell("diagnosing")
         diagnosis = diagnosed(part)
         logging = logging_dict(part, options.confidence, diagnosis.units)

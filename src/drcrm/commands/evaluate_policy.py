@@ -22,8 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     require_apart(options)
-    with working(options.verbose, options.jobs) as tell:
-        found = case(options, tell)
+    with working(options.verbose, options.jobs) as tell, case(options, tell) as found:
         tell("judging")
         said = judged_answer("evaluate_policy", found, options.confidence)
     give(said, options.json, options.report)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError
 from ..logs.diagnostic import capital
 from ..logs.mapping import LogMapping, as_mapping
-from ..logs.policy_file import StoredPolicy, read_policy
-from ..logs.split import held_out
+from ..logs.policy_file import StoredPolicy, digest, read_policy
 from ..logs.verdict import verdict
 from ..progress import Progress
 from .answers import Judged, answer, diagnosed, logging_dict
-from .opening import Opened, mapping_of, opened
+from .opening import Opened, mapping_of
+from .storing import rows_that_judge
 
 COLUMN = "column:"
 OTHER = "all rows, as of another log: none of them may be one that the policy was learned from"
@@ -31,25 +32,29 @@ class Case:
     said: str
 
 
-def case(options: argparse.Namespace, tell: Progress) -> Case:
-    """Return what POLICY is on LOG.
+@contextmanager
+def case(options: argparse.Namespace, tell: Progress) -> Iterator[Case]:
+    """Give what POLICY is on LOG.
 
     On the log that it was learned from, known by its digest, the rows that were held out judge it, and the choices made
     on them count; on another log all rows do, and it is one choice. A column has the policy's probability of the logged
     action, as the mapping's ``candidate`` has.
     """
     if options.policy.startswith(COLUMN):
-        return _of_column(options, tell)
+        name, mapping = _column(options)
+        with rows_that_judge(options.log, mapping, tell) as part:
+            yield Case(Judged(name, name, part.records.candidate), part, 1, OTHER)
+        return
     tell("reading the policy")
     stored = read_policy(Path(options.policy))
     mapping = mapping_of(stored.header.get("mapping") if options.config is None else options.config)
-    part, choices, said = opened(options.log, mapping, tell, lambda _: stored.encoding), 1, OTHER
-    if part.digest == stored.header.get("digest"):
+    seed, choices, said = None, 1, OTHER
+    if digest(options.log) == stored.header.get("digest"):
         _require_same_split(mapping, stored)
-        part, choices = part.part(held_out(part.records, stored.header["seed"])), stored.header["choices"]
-        said = "the rows held out from learning"
-    said += "".join(f"; {what} in {rows} rows" for what, rows in stored.encoding.unseen(part.records.data).items())
-    return Case(_as_judged(stored), part, choices, said)
+        seed, choices, said = stored.header["seed"], stored.header["choices"], "the rows held out from learning"
+    with rows_that_judge(options.log, mapping, tell, stored.encoding, seed) as part:
+        said += "".join(f"; {what} in {rows} rows" for what, rows in part.unseen.items())
+        yield Case(_as_judged(stored), part, choices, said)
 
 
 def judged_answer(
@@ -92,10 +97,9 @@ def _as_judged(stored: StoredPolicy) -> Judged:
     return Judged(name, label, stored.policy, stored.model, chosen={**chosen, "name": name})
 
 
-def _of_column(options: argparse.Namespace, tell: Progress) -> Case:
+def _column(options: argparse.Namespace) -> tuple[str, LogMapping]:
+    """The name of the column that is a policy, and the mapping of which it is the candidate."""
     if options.config is None:
         raise InputError(f"{options.policy} needs --config, the mapping of the log")
     name = options.policy.removeprefix(COLUMN)
-    mapping = as_mapping(mapping_of(options.config).as_dict() | {"candidate": name})
-    part = opened(options.log, mapping, tell, lambda records: records.fit())
-    return Case(Judged(name, name, part.records.candidate), part, 1, OTHER)
+    return name, as_mapping(mapping_of(options.config).as_dict() | {"candidate": name})

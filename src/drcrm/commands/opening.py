@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -57,13 +57,17 @@ class About:
 
 @dataclass(frozen=True)
 class Opened:
-    """Rows of a file, and the log that they are; ``propensity`` is of an imitation of π0 where none was logged."""
+    """Rows of a file, and the log that they are; ``propensity`` is of an imitation of π0 where none was logged.
+
+    ``unseen`` says how many rows have what the encoding of a policy has not seen, by what they have.
+    """
 
     path: Path
     digest: str
     records: Records
     propensity: np.ndarray | None
     log: BanditLog
+    unseen: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def about(self) -> About:

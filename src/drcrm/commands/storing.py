@@ -1,21 +1,27 @@
-"""Logs larger than memory: read and encoded in a folder, which is removed when they were learned from."""
+"""Logs larger than memory: read and encoded in a folder, which is removed when they were learned from, or judged by."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
 
 from ..errors import InputError, located
 from ..logs.chunk_store import ChunkStore
 from ..logs.chunks import TABLES, bytes_in_memory, format_of
+from ..logs.encoding import Encoding
 from ..logs.log import log_of
 from ..logs.mapping import LogMapping
 from ..logs.policy_file import digest
-from ..logs.stored_log import imitated_store, split_log
+from ..logs.split import held_out
+from ..logs.stored_log import heldout_records, imitated_store, split_log
 from ..progress import Progress
-from .opening import About, Opened, Split, require_range, split
+from .opening import About, Opened, Split, opened, require_range, split
 
 LARGE = 2**29  # bytes of a log's numbers from which it is stored unasked
 
@@ -47,39 +53,95 @@ def split_of(options: argparse.Namespace, mapping: LogMapping, tell: Progress) -
 
 def _folder(options: argparse.Namespace, mapping: LogMapping) -> Path | None:
     """Where a log is stored, if it is."""
-    with located(options.log):
-        is_table = format_of(options.log) in TABLES
-        if options.store and not is_table:
-            raise InputError("is to be stored, expected CSV or Parquet")
-    if options.store or not (is_table and bytes_in_memory(options.log, mapping) > LARGE):
+    if options.store and not _is_table(options.log):
+        raise InputError(f"{options.log}: is to be stored, expected CSV or Parquet")
+    if options.store or not _is_large(options.log, mapping):
         return options.store
     return options.output.with_name(f"{options.output.name}.store")
 
 
-def _stored(store: ChunkStore, options: argparse.Namespace, tell: Progress) -> Split:
+def _is_table(path: Path) -> bool:
+    with located(path):
+        return format_of(path) in TABLES
+
+
+def _is_large(path: Path, mapping: LogMapping) -> bool:
+    return _is_table(path) and bytes_in_memory(path, mapping) > LARGE
+
+
+@contextmanager
+def rows_that_judge(
+    path: Path, mapping: LogMapping, tell: Progress, encoding: Encoding | None = None, seed: int | None = None
+) -> Iterator[Opened]:
+    """Give the rows of a log that judge: in memory; where all are to and the log is large, their features stored.
+
+    Of a large log all rows are read into a folder, which is removed in the end, whatever happens.
+
+    Parameters
+    ----------
+    path : Path
+    mapping : LogMapping
+    tell : Progress
+    encoding : Encoding, optional
+        Of a policy; by default it is fitted to all rows.
+    seed : int, optional
+        By which some are held out, which alone judge; by default all do.
+    """
+    if seed is None or not _is_large(path, mapping):
+        part = opened(path, mapping, tell, lambda records: records.fit() if encoding is None else encoding)
+        part = part if seed is None else part.part(held_out(part.records, seed))
+        yield part if encoding is None else replace(part, unseen=encoding.unseen(part.records.data))
+        return
+    with _folder_beside(path) as folder:
+        store = ChunkStore(Path(folder), path, mapping)
+        tell(f"reading {path.name}")
+        store.fill(tell.read)
+        propensity = _imitated(store, path, tell)
+        with located(path):
+            tell("encoding")
+            records, propensity = heldout_records(store, seed, tell.read, propensity)
+            log = log_of(records, encoding, propensity)
+        yield Opened(path, digest(path), records, propensity, log, encoding.unseen(records.data))
+
+
+def _folder_beside(path: Path) -> TemporaryDirectory:
+    """A folder that is removed in the end: beside a log, where one may be made there."""
+    try:
+        return TemporaryDirectory(dir=path.absolute().parent, prefix=f".{path.name}.")
+    except OSError:
+        return TemporaryDirectory(prefix="drcrm-")
+
+
+def _imitated(store: ChunkStore, path: Path, tell: Progress) -> np.ndarray | None:
+    """The propensities of an imitation, where none are logged; InputError where costs are outside of their range."""
     first = store[0]
-    require_range(options.log, first.mapping, first.reward, *store.costs)
+    require_range(path, first.mapping, first.reward, *store.costs)
+    if first.propensity is not None:
+        return None
+    tell("imitating the logging policy")
+    with located(path):
+        return imitated_store(store)
+
+
+def _stored(store: ChunkStore, options: argparse.Namespace, tell: Progress) -> Split:
+    propensity = _imitated(store, options.log, tell)
     with located(options.log):
-        propensity = None
-        if first.propensity is None:
-            tell("imitating the logging policy")
-            propensity = imitated_store(store)
         tell("encoding")
         dtype = "float32" if options.float32 else "float64"
         found = split_log(store, options.seed, dtype, tell.read, propensity)
     records, known = found.heldout, digest(options.log)
     about = About(
-        options.log,
-        known,
-        records.format,
-        records.mapping,
-        records.reward,
-        found.size,
-        found.size,
-        str(found.train.actions),
-        found.encoding,
-        records.skipped,
-        found.train.imitated_propensities,
+        path=options.log,
+        digest=known,
+        format=records.format,
+        mapping=records.mapping,
+        reward=records.reward,
+        rows=found.size,
+        contexts=found.size,
+        kind=str(found.train.actions),
+        encoding=found.encoding,
+        skipped=records.skipped,
+        imitated=found.train.imitated_propensities,
     )
     heldout = log_of(records, found.encoding, found.propensity)
     return Split(about, found.train, Opened(options.log, known, records, found.propensity, heldout))

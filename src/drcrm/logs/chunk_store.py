@@ -29,7 +29,8 @@ from .tables import Table
 LAYOUT = 1  # of the files in the folder
 LEARNING = "algorithm", "split", "cost_range"  # what of a mapping reading does not depend on
 LOG, LOCK, ROWS = "log.json", "lock", "X.rows"
-OWN = LOG, LOCK, ROWS, "made-*.rows", "chunk-*.npz", ".part-*"
+MADE = ROWS, "made-*.rows", "chunk-*.npz", ".part-*"  # of the log's rows
+OWN = LOG, LOCK, *MADE
 VECTORS = "cost", "propensity", "groups", "candidate"  # of Records, as they are
 
 
@@ -165,7 +166,7 @@ class ChunkStore:
 
     def _clear(self) -> None:
         """Remove all but the log's name and the lock: a folder without a name is nobody's."""
-        for pattern in OWN[2:]:
+        for pattern in MADE:
             for each in self.folder.glob(pattern):
                 if each.is_dir():
                     shutil.rmtree(each)

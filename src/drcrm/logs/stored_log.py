@@ -69,33 +69,36 @@ def split_log(
     propensity : array (n,), optional
         Of an imitation of π0.
     """
-    groups, held = _split(store, seed, propensity)
-    names = _names(store)
+    groups, names = _groups(store, propensity), _names(store)
+    held = _held(store, groups, seed)
     encoding = _fitted(store, ~held, names)
-    n = store.size - int(held.sum())
-    vectors, heldout, sparse_rows, at = {}, [], [], 0
-    with RowsWriter(store.folder / ROWS, dtype) as writer:
+    heldout = []
+
+    def parts() -> Iterator[BanditLog]:
         for each, out in _with(store, held):
             read(each.size)
             if out.any():
                 heldout.append(each.take(out))
-            if out.all():
-                continue
-            imitated = None if propensity is None else propensity[each.rows[~out]]
-            part = log_of(each.take(~out), encoding, imitated)
-            rows = slice(at, at + len(part.Y))
-            for name in ("Y", "propensity", "cost"):
-                values = getattr(part, name)
-                vectors.setdefault(name, np.empty((n, *values.shape[1:]), values.dtype))[rows] = values
-            (sparse_rows.append if sparse.issparse(part.X) else writer.append)(part.X)
-            at = rows.stop
-    found = replace(joined(heldout, names), groups=None if groups is None else groups[held])
-    heldout.clear()
-    X = sparse.csr_array(sparse.vstack(sparse_rows, format="csr")) if sparse_rows else writer.rows
-    if n < LARGE and not sparse_rows:
-        X = np.asarray(X)
-    log = part.derived(X=X, **vectors, context=np.arange(n), count=np.ones(n, dtype=np.intp))
-    return SplitLog(store.size, log, found, None if propensity is None else propensity[held], encoding)
+            if not out.all():
+                imitated = None if propensity is None else propensity[each.rows[~out]]
+                yield log_of(each.take(~out), encoding, imitated)
+
+    train = _log_of_parts(parts(), store.size - int(held.sum()), store, dtype)
+    records = _joined(heldout, names, groups, held)
+    return SplitLog(store.size, train, records, None if propensity is None else propensity[held], encoding)
+
+
+def heldout_records(
+    store: ChunkStore, seed: int, read: Callable[[int], None], propensity: np.ndarray | None = None
+) -> tuple[Records, np.ndarray | None]:
+    """Return the held-out rows of a log alone, as :func:`split_log` has them, and their propensity by an imitation."""
+    groups = _groups(store, propensity)
+    held, found = _held(store, groups, seed), []
+    for each, out in _with(store, held):
+        read(each.size)
+        if out.any():
+            found.append(each.take(out))
+    return _joined(found, _names(store), groups, held), None if propensity is None else propensity[held]
 
 
 def imitated_store(store: ChunkStore) -> np.ndarray:
@@ -131,16 +134,43 @@ def _names(store: ChunkStore) -> list:
     return names_of(store.mapping, store.names, store.size)
 
 
-def _split(store: ChunkStore, seed: int, propensity: np.ndarray | None) -> tuple[np.ndarray | None, np.ndarray]:
-    """Numbers of the groups, or of rows that are told more than once, if any; and which rows are held out."""
-    mapping = store[0].mapping
-    if mapping.group is not None:
-        groups = numbered_groups(store.vector("groups"))
-    else:
-        groups = copies_of(store.vector("marks"), store.vector("propensity") if propensity is None else propensity)
+def _groups(store: ChunkStore, propensity: np.ndarray | None) -> np.ndarray | None:
+    """Numbers of the groups, (n,), or of rows that are told more than once, if any."""
+    if store.mapping.group is not None:
+        return numbered_groups(store.vector("groups"))
+    return copies_of(store.vector("marks"), store.vector("propensity") if propensity is None else propensity)
+
+
+def _held(store: ChunkStore, groups: np.ndarray | None, seed: int) -> np.ndarray:
+    """Which rows are held out, a mask (n,)."""
     if groups is None:
-        return None, held_units(np.arange(store.size), mapping, seed, "context")
-    return groups, held_units(groups, mapping, seed, "group")
+        return held_units(np.arange(store.size), store.mapping, seed, "context")
+    return held_units(groups, store.mapping, seed, "group")
+
+
+def _joined(parts: list[Records], names: list, groups: np.ndarray | None, rows: np.ndarray) -> Records:
+    """Some rows of a log, by a mask (n,), of their parts, which are let go."""
+    found = replace(joined(parts, names), groups=None if groups is None else groups[rows])
+    parts.clear()
+    return found
+
+
+def _log_of_parts(parts: Iterator[BanditLog], n: int, store: ChunkStore, dtype: str) -> BanditLog:
+    """One log of parts that have n rows: X on disk; in memory if it is sparse, or a fit would have it all at once."""
+    first, vectors, sparse_rows, at = None, {}, [], 0
+    with RowsWriter(store.folder / ROWS, dtype) as writer:
+        for part in parts:
+            first = part if first is None else first
+            rows = slice(at, at + len(part.Y))
+            for name in ("Y", "propensity", "cost"):
+                values = getattr(part, name)
+                vectors.setdefault(name, np.empty((n, *values.shape[1:]), values.dtype))[rows] = values
+            (sparse_rows.append if sparse.issparse(part.X) else writer.append)(part.X)
+            at = rows.stop
+    X = sparse.csr_array(sparse.vstack(sparse_rows, format="csr")) if sparse_rows else writer.rows
+    if n < LARGE and not sparse_rows:
+        X = np.asarray(X)
+    return first.derived(X=X, **vectors, context=np.arange(n), count=np.ones(n, dtype=np.intp))
 
 
 def _fitted(store: ChunkStore, rows: np.ndarray, names: list) -> TableEncoding:
