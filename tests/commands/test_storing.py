@@ -125,6 +125,42 @@ def test_the_rows_held_out_of_a_large_log_judge_its_policy(kind, tmp_path, run, 
     assert sorted(os.listdir(tmp_path)) == ["a.json", "log.parquet", "p.npz"]
 
 
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("kind", ["single", "labels", "imitated", "groups"])
+def test_all_rows_of_another_large_log_judge(kind, on_disk, tmp_path, run, monkeypatch):
+    """With the answer that they have in memory, though their features are on disk."""
+    monkeypatch.setattr(reading, "ROWS", 700)
+    frame, mapping = decisions(4000), MAPPING | {"slice": "city"}
+    frame = frame.assign(mine=frame["p"], city=np.where(np.arange(4000) % 100 == 50, "new", frame["city"]))
+    if kind == "labels":
+        frame, mapping = labelled(frame)
+    elif kind == "imitated":
+        mapping |= {"propensity": None, "propensity_model": "softmax"}
+    elif kind == "groups":
+        frame, mapping = frame.assign(user=np.arange(4000) % 997), mapping | {"group": "user"}
+    frame[:2000].to_csv(tmp_path / "first.csv", index=False)
+    frame[2000:].to_csv(tmp_path / "log.csv", index=False)
+    policy, log, config = tmp_path / "p.npz", tmp_path / "log.csv", json.dumps(mapping)
+    assert run("learn", tmp_path / "first.csv", "--config", config, "--output", policy)[0] == 0
+    for given in (
+        ["certify", policy, log],
+        ["evaluate_policy", policy, log],
+        ["evaluate_policy", "column:mine", log, "--config", config],
+        ["diagnose", log, "--config", config],
+    ):
+        given += ["--json", tmp_path / "a.json"]
+        expected = run(*given)
+        found = answer_of(tmp_path / "a.json")
+        with monkeypatch.context() as large:
+            large.setattr(storing, "LARGE", 10_000)
+            large.setattr(opening, "read_records", None)
+            large.setattr(stored_log, "LARGE", 1 if on_disk else 2**16)
+            assert run(*given) == expected
+        close(answer_of(tmp_path / "a.json"), found)
+        assert found["log"]["rows"] == 2000
+    assert sorted(os.listdir(tmp_path)) == ["a.json", "first.csv", "log.csv", "p.npz"]
+
+
 def test_a_killed_learn_goes_on(shop, tmp_path, run, monkeypatch):
     given = ["learn", shop / "log.csv", "--config", shop / "map.json", "--output", tmp_path / "p.npz"]
     given += ["--json", tmp_path / "a.json", "--store", tmp_path / "store"]

@@ -19,7 +19,7 @@ from ..logs.log import log_of
 from ..logs.mapping import LogMapping
 from ..logs.policy_file import digest
 from ..logs.split import held_out
-from ..logs.stored_log import heldout_records, imitated_store, split_log
+from ..logs.stored_log import heldout_records, imitated_store, split_log, whole_log
 from ..progress import Progress
 from .opening import About, Opened, Split, opened, require_range, split
 
@@ -73,9 +73,9 @@ def _is_large(path: Path, mapping: LogMapping) -> bool:
 def rows_that_judge(
     path: Path, mapping: LogMapping, tell: Progress, encoding: Encoding | None = None, seed: int | None = None
 ) -> Iterator[Opened]:
-    """Give the rows of a log that judge: in memory; where all are to and the log is large, their features stored.
+    """Give the rows of a log that judge: in memory; where all of a large log do, their features on disk.
 
-    Of a large log all rows are read into a folder, which is removed in the end, whatever happens.
+    A large log is read into a folder, which is removed in the end, whatever happens.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def rows_that_judge(
     seed : int, optional
         By which some are held out, which alone judge; by default all do.
     """
-    if seed is None or not _is_large(path, mapping):
+    if not _is_large(path, mapping):
         part = opened(path, mapping, tell, lambda records: records.fit() if encoding is None else encoding)
         part = part if seed is None else part.part(held_out(part.records, seed))
         yield part if encoding is None else replace(part, unseen=encoding.unseen(part.records.data))
@@ -99,9 +99,13 @@ def rows_that_judge(
         propensity = _imitated(store, path, tell)
         with located(path):
             tell("encoding")
-            records, propensity = heldout_records(store, seed, tell.read, propensity)
-            log = log_of(records, encoding, propensity)
-        yield Opened(path, digest(path), records, propensity, log, encoding.unseen(records.data))
+            if seed is None:
+                whole = whole_log(store, tell.read, propensity, encoding)
+                records, log, unseen = whole.records, whole.log, whole.unseen
+            else:
+                records, propensity = heldout_records(store, seed, tell.read, propensity)
+                log, unseen = log_of(records, encoding, propensity), encoding.unseen(records.data)
+        yield Opened(path, digest(path), records, propensity, log, unseen)
 
 
 def _folder_beside(path: Path) -> TemporaryDirectory:

@@ -14,6 +14,7 @@ from ..core.design import modelled_cost
 from ..core.intervals import measured
 from ..core.log import BanditLog
 from ..core.scales import has_constant
+from ..core.stored import StoredRows
 from .diagnostic import Diagnostic, level_of
 
 LEVEL = 1e-4  # at which a drift, or that rows are told more than once, is no chance
@@ -117,7 +118,8 @@ def _marks(X) -> np.ndarray:
     random = np.random.default_rng(0).uniform(1, 2, X.shape[1])
     if sparse.issparse(X):
         return X @ random
-    return np.einsum("ij,j->i", X, random)
+    blocks = X.blocks() if isinstance(X, StoredRows) else [X]
+    return np.concatenate([np.einsum("ij,j->i", block, random) for block in blocks])
 
 
 def drifts(log: BanditLog, names=None, units=None) -> list[Diagnostic]:

@@ -1,10 +1,11 @@
-"""A log larger than memory: what is learned from as rows on disk, what is held out in memory.
+"""A log larger than memory: what is learned from, or all that judges, as rows on disk; what is held out in memory.
 
 Of all rows there are vectors, 8 bytes a row each, and never a table.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -22,7 +23,7 @@ from .propensities import imitation
 from .records import Records
 from .split import held_units
 from .table_records import joined, names_of, numbered_groups
-from .tables import TableEncoding
+from .tables import Table, TableEncoding
 
 IMITATED = 2**19  # rows to which an imitation is fitted
 
@@ -99,6 +100,48 @@ def heldout_records(
         if out.any():
             found.append(each.take(out))
     return _joined(found, _names(store), groups, held), None if propensity is None else propensity[held]
+
+
+@dataclass(frozen=True)
+class WholeLog:
+    """A log of which all rows are kept, X as ``SplitLog.train`` has it.
+
+    Attributes
+    ----------
+    records : Records
+        Without their features.
+    log : BanditLog
+    unseen : dict of int
+        How many rows have what the encoding has not seen, by what they have.
+    """
+
+    records: Records
+    log: BanditLog
+    unseen: dict[str, int]
+
+
+def whole_log(
+    store: ChunkStore,
+    read: Callable[[int], None],
+    propensity: np.ndarray | None = None,
+    encoding: Encoding | None = None,
+) -> WholeLog:
+    """Return all rows of a log that was read, as :func:`split_log` does; an encoding is by default fitted to them."""
+    groups, names, every = _groups(store, propensity), _names(store), np.ones(store.size, dtype=bool)
+    encoding = _fitted(store, every, names) if encoding is None else encoding
+    records, unseen = [], Counter()
+
+    def parts() -> Iterator[BanditLog]:
+        for number in range(len(store)):
+            each = store[number]
+            read(each.size)
+            log = log_of(each, encoding, None if propensity is None else propensity[each.rows])
+            unseen.update(encoding.unseen(each.data))
+            records.append(replace(each, data=Table({}, {}, {}, each.data.rows)))
+            yield log
+
+    log = _log_of_parts(parts(), store.size, store, "float64")
+    return WholeLog(_joined(records, names, groups, every), log, dict(unseen))
 
 
 def imitated_store(store: ChunkStore) -> np.ndarray:
