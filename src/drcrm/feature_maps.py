@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from .core.actions import Actions
 from .core.cost_model import action_effects
 from .core.policies import LinearPolicy
+from .core.stored import StoredRows, stored_beside
 from .core.validation import Features, check_features, one_of, whole_number
 from .errors import InputError
 
@@ -56,9 +57,11 @@ class FeatureMap:
         return f"FeatureMap({self.transformer!r})"
 
     def __call__(self, X: Features) -> Features:
-        """Return X' of contexts, as dense or sparse as X."""
+        """Return X' of contexts, as dense or sparse as X; of rows on disk, beside them."""
         if X.shape[1] != self.n_features:
             raise InputError(f"X has {X.shape[1]} features, expected {self.n_features}")
+        if isinstance(X, StoredRows):
+            return stored_beside(X, map(self, X.blocks()))
         mapped = self.scale * self._mapped(X)
         if sparse.issparse(X):
             return sparse.csr_array(sparse.hstack([X, mapped], format="csr"))

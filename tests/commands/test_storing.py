@@ -126,7 +126,7 @@ def test_the_rows_held_out_of_a_large_log_judge_its_policy(kind, tmp_path, run, 
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-@pytest.mark.parametrize("kind", ["single", "labels", "imitated", "groups"])
+@pytest.mark.parametrize("kind", ["single", "labels", "imitated", "groups", "map"])
 def test_all_rows_of_another_large_log_judge(kind, on_disk, tmp_path, run, monkeypatch):
     """With the answer that they have in memory, though their features are on disk."""
     monkeypatch.setattr(reading, "ROWS", 700)
@@ -141,6 +141,10 @@ def test_all_rows_of_another_large_log_judge(kind, on_disk, tmp_path, run, monke
     frame[:2000].to_csv(tmp_path / "first.csv", index=False)
     frame[2000:].to_csv(tmp_path / "log.csv", index=False)
     policy, log, config = tmp_path / "p.npz", tmp_path / "log.csv", json.dumps(mapping)
+    if kind == "map":
+        options = {"estimate": "dr", "start": "model", "tilt": "auto", "features": {"nystroem": 30}}
+        entry = {"estimator": "KLDRO", "parameter": "radius", "grid": [0.001, 0.01], "options": options}
+        config = json.dumps(mapping | {"algorithm": entry})
     assert run("learn", tmp_path / "first.csv", "--config", config, "--output", policy)[0] == 0
     for given in (
         ["certify", policy, log],
