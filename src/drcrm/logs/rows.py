@@ -203,9 +203,7 @@ def costs_explained(log: BanditLog, cost_model=None) -> Diagnostic | None:
     rounding = log.size * (ROUNDING * np.abs(log.cost).max()) ** 2
     if not total > rounding or (cost_model is None and log.n_contexts < LEAST_ROWS):
         return None
-    missed = 0.0
-    for model, part in [(cost_model, log)] if cost_model is not None else _halves(log):
-        missed += part.count @ (part.cost - modelled_cost(part, action_effects(model, part.X, part.actions))) ** 2
+    missed = _missed_by_halves(log) if cost_model is None else _missed(cost_model, log)
     explained = float(1 - missed / total)
     said = f"a model explains {explained:.1%} of the variance of costs on rows that it was not fitted to"
     is_worse = explained < LEAST_EXPLAINED
@@ -214,11 +212,17 @@ def costs_explained(log: BanditLog, cost_model=None) -> Diagnostic | None:
     return Diagnostic("R² of the cost model", explained, None, None, threshold, level, said, "out of fold")
 
 
-def _halves(log: BanditLog):
-    """A cost model of each half of the contexts, and the other half."""
+def _missed(model, log: BanditLog) -> float:
+    """The squares of what a cost model misses, added up."""
+    return log.count @ (log.cost - modelled_cost(log, action_effects(model, log.X, log.actions))) ** 2
+
+
+def _missed_by_halves(log: BanditLog) -> float:
+    """The same of a cost model of each half of the contexts, on the other half; one of them is in memory at a time."""
     half = np.random.default_rng(0).permutation(log.n_contexts)[log.context] % 2
-    intercepts = log.actions.has_intercept and not has_constant(log.X)
+    intercepts, missed = log.actions.has_intercept and not has_constant(log.X), 0.0
     for each in (0, 1):
-        rest, part = (log.recount(log.count * of) for of in (half != each, half == each))
         with warnings.catch_warnings(action="ignore"):
-            yield CostModel().fit_log(rest, intercepts), part
+            model = CostModel().fit_log(log.recount(log.count * (half != each)), intercepts)
+        missed += _missed(model, log.recount(log.count * (half == each)))
+    return missed
