@@ -29,6 +29,14 @@ def test_on_the_log_it_was_learned_from_the_rows_held_out_judge_it(shop, tmp_pat
         assert theirs["estimates"]["dr"] == pytest.approx(ours["estimates"]["dr"])
 
 
+def test_a_log_that_is_not_there(shop, tmp_path, run):
+    status, _, said = run("certify", shop / "policy.npz", tmp_path / "log.csv")
+    assert (status, said) == (
+        1,
+        f"drcrm certify: {tmp_path / 'log.csv'}: cannot be read: No such file or directory\n",
+    )
+
+
 def test_on_another_log_all_rows_do_and_it_is_one_choice(shop, tmp_path, run):
     _, said, _ = run("certify", shop / "policy.npz", shop / "later.parquet", "--json", tmp_path / "a.json")
     found = answer_of(tmp_path / "a.json")

@@ -165,6 +165,43 @@ def test_all_rows_of_another_large_log_judge(kind, on_disk, tmp_path, run, monke
     assert sorted(os.listdir(tmp_path)) == ["a.json", "first.csv", "log.csv", "p.npz"]
 
 
+@pytest.mark.parametrize(
+    "change", [{"item": "books"}, {"p": 1.5}, {"click": 7}, {"age": "old"}], ids=lambda change: "".join(change)
+)
+def test_what_is_wrong_with_a_large_log_that_judges(change, shop, tmp_path, run, monkeypatch):
+    """It is said as of one in memory, by path and row, and nothing is left behind."""
+    monkeypatch.setattr(reading, "ROWS", 700)
+    frame = decisions(2000, seed=2).astype(object)
+    for column, value in change.items():
+        frame.loc[1500, column] = value
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    config = json.dumps(MAPPING | {"cost_range": [-1, 0]})
+    given = ["certify", shop / "policy.npz", tmp_path / "log.csv", "--config", config]
+    expected = run(*given)
+    assert (expected[0], expected[1]) == (1, "")
+    assert f"{tmp_path / 'log.csv'}: " in expected[2]
+    monkeypatch.setattr(storing, "LARGE", 10_000)
+    assert run(*given) == expected
+    assert os.listdir(tmp_path) == ["log.csv"]
+
+
+def test_a_large_log_where_nothing_may_be_written(shop, tmp_path, run, monkeypatch):
+    """It is read into one of the system's temporary folders."""
+    made, seen = storing.TemporaryDirectory, []
+
+    def refused(dir=None, prefix=None):
+        if dir is not None:
+            raise PermissionError(13, "Permission denied")
+        seen.append(made(dir=tmp_path, prefix=prefix))
+        return seen[0]
+
+    monkeypatch.setattr(storing, "TemporaryDirectory", refused)
+    monkeypatch.setattr(storing, "LARGE", 10_000)
+    assert run("certify", shop / "policy.npz", shop / "log.csv")[0] == 0
+    assert len(seen) == 1
+    assert not os.listdir(tmp_path)
+
+
 def test_a_killed_learn_goes_on(shop, tmp_path, run, monkeypatch):
     given = ["learn", shop / "log.csv", "--config", shop / "map.json", "--output", tmp_path / "p.npz"]
     given += ["--json", tmp_path / "a.json", "--store", tmp_path / "store"]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import InputError
+from ..errors import InputError, located
 from ..logs.diagnostic import capital
 from ..logs.mapping import LogMapping, as_mapping
 from ..logs.policy_file import StoredPolicy, digest, read_policy
@@ -49,7 +49,9 @@ def case(options: argparse.Namespace, tell: Progress) -> Iterator[Case]:
     stored = read_policy(Path(options.policy))
     mapping = mapping_of(stored.header.get("mapping") if options.config is None else options.config)
     seed, choices, said = None, 1, OTHER
-    if digest(options.log) == stored.header.get("digest"):
+    with located(options.log):
+        is_own = digest(options.log) == stored.header.get("digest")
+    if is_own:
         _require_same_split(mapping, stored)
         seed, choices, said = stored.header["seed"], stored.header["choices"], "the rows held out from learning"
     with rows_that_judge(options.log, mapping, tell, stored.encoding, seed) as part:

@@ -165,7 +165,7 @@ def _by_slice(each: Weighed, slices, units) -> list[dict]:
     if slices is None:
         return []
     values, index = np.unique(slices.astype(str), return_inverse=True)
-    log, found = each.log, []
+    log, found = each.log.derived(X=np.zeros((each.log.X.shape[0], 1))), []  # probabilities are known without X
     for place in np.argsort(-np.bincount(index, log.count), kind="stable"):
         inside = index == place
         part = log.recount(log.count * inside)

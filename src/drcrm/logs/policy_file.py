@@ -51,15 +51,21 @@ class StoredPolicy:
 
 
 def digest(path: str | Path) -> str:
-    """Return the SHA-256 of a file's bytes; of a folder, that of its files' digests, by their names."""
+    """Return the SHA-256 of a file's bytes; of a folder, that of its files' digests, by their names.
+
+    InputError where it cannot be read.
+    """
     path, found = Path(path), hashlib.sha256()
     if path.is_dir():
         for each in files_of(path):
             found.update(bytes.fromhex(digest(each)))
         return found.hexdigest()
-    with open(path, "rb") as stream:
-        while block := stream.read(BLOCK):
-            found.update(block)
+    try:
+        with open(path, "rb") as stream:
+            while block := stream.read(BLOCK):
+                found.update(block)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}") from None
     return found.hexdigest()
 
 
