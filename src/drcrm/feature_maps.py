@@ -46,6 +46,8 @@ class FeatureMap:
     def __init__(self, transformer, X: Features):
         if not (hasattr(transformer, "fit") and hasattr(transformer, "transform")):
             raise InputError(f"features is {transformer!r}, expected a transformer such as Nystroem()")
+        if isinstance(X, StoredRows):
+            raise InputError("a feature map is not fitted to a log on disk: leave features out, or take fewer rows")
         self.transformer, self.n_features, self.scale = clone(transformer).fit(X), X.shape[1], 1.0
         mapped = self._mapped(X)
         self.n_mapped = mapped.shape[1]

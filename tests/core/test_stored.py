@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.kernel_approximation import RBFSampler
 
 from drcrm import BanditLog
 from drcrm.core import design, optimiser, parts
@@ -14,6 +15,7 @@ from drcrm.core.passes import passes
 from drcrm.core.scales import constant_features, largest_entries
 from drcrm.core.stored import BLOCK, RowsWriter, StoredRows, stored_beside
 from drcrm.errors import InputError
+from drcrm.feature_maps import FeatureMap
 
 ALGORITHM = Algorithm(
     "KLDRO", "radius", (0.01, 0.1), {"estimate": "dr", "start": "model", "tilt": "auto", "safe": True}
@@ -101,6 +103,12 @@ def test_a_log_on_disk_is_learned_from_as_in_memory(kind, dtype, tmp_path, monke
             continue
         assert on_disk.fits.coef == pytest.approx(in_memory.fits.coef, rel=1e-10, abs=1e-10)
         assert on_disk.fits.scores == pytest.approx(in_memory.fits.scores, rel=1e-10, abs=1e-10, nan_ok=True)
+
+
+def test_a_feature_map_is_not_fitted_to_rows_on_disk(tmp_path):
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    with pytest.raises(InputError, match="a feature map is not fitted to a log on disk"):
+        FeatureMap(RBFSampler(), written(tmp_path / "X.rows", X))
 
 
 def test_a_cost_model_of_many_coefficients_is_refused_on_disk(tmp_path, monkeypatch):
