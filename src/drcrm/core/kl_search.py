@@ -128,7 +128,8 @@ def tilted_over(
     unit = -0.5 * np.log(square - mean**2)
     t, low, high, centre = unit + (0.5 * np.log(2 * radius) if guess is None else guess), -np.inf, np.inf, mean
     for _ in range(PATIENCE):
-        tilt = Tilt(largest, span, float(np.exp(t)), mean if t < 0 else 0.0)
+        beta = float(np.exp(t))
+        tilt = Tilt(largest, span, beta, mean if beta < 1 else 0.0)
         excess, mass, *moments = pieces.summed(_moments, tilt, centre)
         if not mass > RARE:
             return None
@@ -137,15 +138,15 @@ def tilted_over(
         k2 = second - first**2
         k3 = third - 3 * first * second + 2 * first**3
         k4 = fourth - 4 * first * third + 6 * first**2 * second - 3 * first**4 - 3 * k2**2
-        log_mass = np.log1p(excess) if t < 0 else np.log(mass)
-        divergence, slope = tilt.beta * (centre - tilt.shift) - log_mass, tilt.beta**2 * k2
+        log_mass = np.log1p(excess) if beta < 1 else np.log(mass)
+        divergence, slope = beta * (centre - tilt.shift) - log_mass, beta**2 * k2
         if divergence > radius:
             high = t
-        elif slope > 0 or t < 0:
+        elif slope > 0 or beta < 1:
             low = t
         else:
             return None
-        step, is_last = _step(t, radius, tilt.beta, divergence, slope, (k2, k3, k4))
+        step, is_last = _step(t, radius, beta, divergence, slope, (k2, k3, k4))
         if is_last:
             tilt = replace(tilt, beta=float(np.exp(t + step)))
             _, mass, first, *_ = pieces.summed(_moments, tilt, centre)

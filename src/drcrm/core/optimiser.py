@@ -164,7 +164,6 @@ def _by_stages(problems: Iterable[Problem], options: dict, hopeless: Callable | 
             last, level = _better(evaluate, last, problem.origin), evaluate.level
             pairs = PAIRS if len(last.x) <= MOST_TURNED else MEMORY
             end = _turned(evaluate, last, {**options, "maxcor": pairs}, callback)
-            _require_finite(problem.objective.design.log, end.fun, end.x, f"after {end.nit} iterations")
             last, iterations = Ended(end.x, _root(end.hess_inv, end.get("root"))), iterations + end.nit
         end.nit = iterations
         yield problem.fit(end, evaluate.value_of(end))
