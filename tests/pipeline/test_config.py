@@ -277,7 +277,7 @@ class TestOneActionOfK:
         assert {name: (e.pop("logging_sharpness"), e.pop("click_rates")) for name, e in experiments.items()} == told
         plain, beyond = experiments["single_choice"], config["experiments"]["beyond"]
         assert all(each == plain for each in experiments.values())
-        assert plain["seeds"] == dict.fromkeys([*plain["datasets"], "letter"], 5)
+        assert plain["seeds"] == dict.fromkeys(plain["datasets"], 20) | {"letter": 5}
         assert (plain["logging_c"], plain["stopping"]) == (1, "public_code")
         assert plain["selection"] == beyond["selection"]
         peers = [name for name in config["algorithms"] if is_classifier(config, name)]
@@ -285,7 +285,7 @@ class TestOneActionOfK:
         assert sorted(plain["algorithms"]) == sorted([*{*beyond["algorithms"]} - same, *peers])
         _, other = project_config(ROOT, {"experiments": {"single_choice": {"seeds": {"satimage": 2}}}}, [])
         assert other["experiments"]["single_choice"]["seeds"]["satimage"] == 2
-        assert other["experiments"]["single_choice_soft"]["seeds"]["satimage"] == 5
+        assert other["experiments"]["single_choice_soft"]["seeds"]["satimage"] == 20
 
     def test_seeds_by_data_set(self):
         """Those of data sets that the experiment has not are of no account; text counts as the number it spells."""
