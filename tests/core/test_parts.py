@@ -118,7 +118,7 @@ def test_the_cost_model_by_moments_is_that_by_conjugate_gradients(kind, intercep
     log = log.derived(X=log.X * [1e3, 1, 1e-3, 1][: log.X.shape[1]])
     slow = CostModel().fit_log(log, intercept)
     small_parts()
-    assert moments_by_fold(log, log.cost, np.ones(4), np.arange(200) % 4) is not None
+    assert moments_by_fold(log, np.ones(4), np.arange(len(log.Y)) % 4) is not None
     fast = CostModel().fit_log(log, intercept)
     assert fast.penalty_ == slow.penalty_
     scale = np.abs(slow.effects(log.X)).max()
@@ -129,7 +129,7 @@ def test_moments_are_sums_of_rows_and_give_squared_errors(small_parts):
     log, rng = logged("labels", 40), np.random.default_rng(3)
     small_parts()
     fold, scales = rng.integers(0, 3, 40), np.array([1.0, 2.0, 3.0, 4.0])
-    found = moments_by_fold(log, log.cost, scales, fold)
+    found = moments_by_fold(log, scales, fold[log.context])
     B, intercept = rng.normal(size=(4, 4)), 0.3
     z = np.einsum("ia,ij->ija", np.column_stack([log.Y, np.ones(len(log.Y))]), (log.X / scales)[log.context])
     squared = log.count * (log.cost - (z * B).sum(axis=(1, 2)) - intercept) ** 2
@@ -152,7 +152,7 @@ def test_moments_that_are_too_many_are_not_made(most, small_parts, monkeypatch):
     log = logged("labels")
     small_parts()
     monkeypatch.setattr(moments, most, 1)
-    assert moments_by_fold(log, log.cost, np.ones(4), np.zeros(60, dtype=int)) is None
+    assert moments_by_fold(log, np.ones(4), np.zeros(len(log.Y), dtype=int)) is None
 
 
 @pytest.mark.parametrize("kind", ["labels", "single", "lists"])

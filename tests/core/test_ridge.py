@@ -101,10 +101,10 @@ def test_squared_errors_on_folds_miss_by_less_than_the_tolerance(monkeypatch, ki
     monkeypatch.setattr("drcrm.core.ridge.AFFORDABLE", affordable)
     log = make_log(kind, seed=seed, features=30, rows=600)
     log = log.derived(X=log.X / abs(log.X).max(axis=0))
-    precondition = preconditioner(log)
-    exact, without = cost_model._errors_on_folds(log, PENALTIES, precondition, 1e-10)
+    precondition, fold = preconditioner(log), cost_model._folds(log)[log.context]
+    exact, without = cost_model._errors_on_folds(log, fold, PENALTIES, precondition, 1e-10)
     for tolerance in FOLD_TOLERANCES:
-        errors, same = cost_model._errors_on_folds(log, PENALTIES, precondition, tolerance)
+        errors, same = cost_model._errors_on_folds(log, fold, PENALTIES, precondition, tolerance)
         assert same == without
         near = exact < 1.2 * exact.min()
         assert errors[near] == pytest.approx(exact[near], rel=tolerance)
@@ -117,7 +117,7 @@ def test_the_choice_is_that_of_exact_errors(monkeypatch):
     for _ in range(500):
         exact, calls = dict(zip(PENALTIES, rng.uniform(1, 1.05, len(PENALTIES)), strict=True)), []
 
-        def errors(log, penalties, precondition, tolerance, exact=exact, calls=calls):
+        def errors(log, fold, penalties, precondition, tolerance, exact=exact, calls=calls):
             calls.append(len(penalties))
             missed = rng.uniform(-0.9, 0.9, len(penalties)) * tolerance
             return np.array([exact[penalty] for penalty in penalties]) * (1 + missed), 1.2
@@ -127,6 +127,6 @@ def test_the_choice_is_that_of_exact_errors(monkeypatch):
         most = least * (1 + NEARLY * (1 - least / 1.2))
         if min(abs(error / most - 1) for error in exact.values()) < 4 * FOLD_TOLERANCES[-1]:
             continue
-        assert cost_model._choose(log, None) == min(penalty for penalty in exact if exact[penalty] <= most)
+        assert cost_model._choose(log, None, None) == min(penalty for penalty in exact if exact[penalty] <= most)
         doubts += len(calls) > 1
     assert 0 < doubts < 250

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn.kernel_approximation import RBFSampler
 
-from drcrm import BanditLog
+from drcrm import ActionLists, BanditLog, CostModel
 from drcrm.core import design, optimiser, parts
 from drcrm.core.algorithms import Algorithm
 from drcrm.core.learning import learn
@@ -105,6 +105,13 @@ def test_what_was_made_beside_goes_with_what_holds_it(block, files, tmp_path):
 
 
 def logged(kind: str, m: int, rng) -> BanditLog:
+    if kind == "lists":
+        sizes = rng.integers(1, 5, m)
+        starts = np.append(0, np.cumsum(sizes))
+        features = sparse.csr_array(np.where(rng.random((starts[-1], 6)) < 0.5, rng.normal(size=(starts[-1], 6)), 0))
+        Y = rng.integers(0, sizes)
+        cost = features[starts[:-1] + Y] @ rng.normal(size=6) + rng.normal(size=m)
+        return BanditLog(ActionLists(features, starts), Y, 1 / sizes, cost)
     X = np.column_stack([rng.normal(size=(m, 3)), np.ones(m)])
     truth = rng.normal(size=(4, 3))
     if kind == "labels":
@@ -112,11 +119,13 @@ def logged(kind: str, m: int, rng) -> BanditLog:
         return BanditLog(X, Y, np.full(m, 1 / 8), -((X @ truth > 0) == Y).sum(axis=1) + rng.normal(size=m))
     Y = rng.integers(0, 3, m)
     cost = -(rng.random(m) < np.where((X @ truth).argmax(axis=1) == Y, 0.8, 0.3)).astype(float)
+    if kind == "sparse":
+        X = sparse.csr_array(np.column_stack([X, np.eye(8)[rng.integers(0, 8, m)]]))
     return BanditLog(X, Y, np.full(m, 1 / 3), cost, n_actions=3)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("kind", ["labels", "single"])
+@pytest.mark.parametrize("kind", ["labels", "single", "sparse", "lists"])
 def test_a_log_on_disk_is_learned_from_as_in_memory(kind, dtype, tmp_path, monkeypatch):
     monkeypatch.setattr(optimiser, "ENOUGH", 1e-9)
     monkeypatch.setattr(parts, "LARGE", 500)
@@ -144,27 +153,24 @@ def test_a_feature_map_is_not_fitted_to_rows_on_disk(tmp_path):
         FeatureMap(RBFSampler(), written(tmp_path / "X.rows", X))
 
 
-def test_a_cost_model_of_many_coefficients_is_refused_on_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr("drcrm.core.moments.MOST_COLUMNS", 2)
-    log = logged("single", 300, np.random.default_rng(0))
-    with pytest.raises(InputError, match="is not fitted to a log on disk"):
-        learn(log.derived(X=written(tmp_path / "X.rows", log.X)), ALGORITHM)
-
-
-@pytest.mark.parametrize("order", ["shuffled", "by action"])
-@pytest.mark.parametrize("kind", ["labels", "single"])
-def test_the_order_of_rows_changes_last_digits_alone(kind, order, tmp_path, monkeypatch):
-    """Below where samples are drawn, by the place of a row."""
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("kind", ["labels", "single", "sparse", "lists"])
+def test_a_cost_model_of_many_coefficients_is_fitted_by_passes(kind, large, tmp_path, monkeypatch):
+    log = logged(kind, 1500, np.random.default_rng(0))
+    stored = log.derived(X=written(tmp_path / "X.rows", log.X))
+    whole = CostModel().fit_log(log)
+    monkeypatch.setattr("drcrm.core.moments.MOST_COLUMNS", 0)
     monkeypatch.setattr(parts, "LARGE", 500)
-    monkeypatch.setattr(design, "LARGE", 500)
-    monkeypatch.setattr(parts, "MOST", 256)
-    rng = np.random.default_rng(0)
-    train, heldout = logged(kind, 3000, rng), logged(kind, 600, rng)
-    rows = rng.permutation(3000) if order == "shuffled" else np.lexsort(train.actions.sort_keys(train.Y))
-    arrays = (each[rows] for each in (train.X, train.Y, train.propensity, train.cost))
-    moved = BanditLog(*arrays, n_actions=3) if kind == "single" else BanditLog(*arrays)
-    moved = moved.derived(X=written(tmp_path / "X.rows", moved.X))
-    found, other = (learn(each, ALGORITHM, heldout).fits for each in (train, moved))
-    assert other.scores == pytest.approx(found.scores, rel=1e-8, abs=1e-8, nan_ok=True)
-    means = [train.actions.log_partition(heldout.X @ each.coef[-3])[1] for each in (found, other)]
-    assert np.abs(means[1] - means[0]).max() < 1e-8
+    monkeypatch.setattr(parts, "MOST", 150)
+    if large:
+        monkeypatch.setattr(design, "SAMPLE", 300)
+        monkeypatch.setattr("drcrm.core.cost_model.LARGE_TOLERANCE", 1e-12)
+    in_memory, on_disk = (CostModel().fit_log(each) for each in (log, stored))
+    assert on_disk.penalty_ == in_memory.penalty_
+    assert on_disk.coef_ == pytest.approx(in_memory.coef_, rel=1e-10, abs=1e-10)
+    again = CostModel(in_memory.penalty_).fit_log(log)
+    assert on_disk.coef_ == pytest.approx(again.coef_, rel=1e-8, abs=1e-8)
+    if not large:
+        assert on_disk.penalty_ == whole.penalty_
+    gc.collect()
+    assert not [*tmp_path.glob("made-*")]

@@ -26,6 +26,7 @@ from scipy import sparse
 from ..errors import InputError
 from .numerics import exp
 from .row_maps import ChosenRows, OwnChosenRows, OwnRows, SparseRows, TabledRows
+from .stored import taken
 from .validation import (
     Features,
     as_float,
@@ -156,9 +157,14 @@ class Actions(ABC):
         """Return the actions of some contexts, and their rows of features or effects."""
         return self, *(each[used] for each in arrays)
 
+    def place(self, contexts: slice) -> slice:
+        """Return which rows of features, scores or effects contexts have that stand one after the other."""
+        return contexts
+
     def part(self, contexts: slice, *arrays) -> tuple[Actions, ...]:
         """Return the actions of contexts that stand one after the other, and their rows of arrays that are not None."""
-        return self, *(None if each is None else each[contexts] for each in arrays)
+        place = self.place(contexts)
+        return self, *(None if each is None else each[place] for each in arrays)
 
     @abstractmethod
     def check(self, Y, rows: int | None = None, owner: str = "the policy") -> np.ndarray:
@@ -219,6 +225,10 @@ class Actions(ABC):
     @abstractmethod
     def asked(self, predict: Callable[[np.ndarray], np.ndarray], m: int) -> np.ndarray:
         """Return the effects of any model, from its predictions (m,) of an action of each context."""
+
+    def regressed(self, log):
+        """Return the log as a regression of costs on features sees it: of lists, with the chosen actions alone."""
+        return log
 
     @abstractmethod
     def separated(self, Y: np.ndarray, share: np.ndarray, row_map) -> tuple[np.ndarray, np.ndarray]:
@@ -699,9 +709,12 @@ class ListedActions(_OneOfMany):
         places, starts = _places(self.starts, np.arange(len(self.starts) - 1)[used])
         return ListedActions(starts), *(each[places] for each in arrays)
 
+    def place(self, contexts):
+        return slice(int(self.starts[contexts.start]), int(self.starts[contexts.stop]))
+
     def part(self, contexts, *arrays):
+        _, *parts = super().part(contexts, *arrays)
         starts = self.starts[contexts.start : contexts.stop + 1]
-        _, *parts = super().part(slice(int(starts[0]), int(starts[-1])), *arrays)
         return ListedActions(starts - starts[0]), *parts
 
     def check_offered(self, Y, context):
@@ -735,6 +748,10 @@ class ListedActions(_OneOfMany):
 
     def loadings(self, Y):
         return None
+
+    def regressed(self, log):
+        used, context = np.unique(self.starts[log.context] + log.Y, return_inverse=True)
+        return log.derived(X=taken(log.X, used), actions=SingleChoice(1), Y=np.zeros_like(log.Y), context=context)
 
     def most_probable(self, scores):
         """The place of the largest score in each list, shape (m,), the first of equal ones."""

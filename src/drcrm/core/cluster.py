@@ -156,8 +156,9 @@ def share_of(design: Design, estimate: Estimate, first: int, last: int) -> tuple
     log, held = design.log, (design.log.X, design.effects)
     contexts, rows = design.parts.between(first, last)
     actions, *found = log.actions.part(contexts, *(None if isinstance(each, StoredRows) else each for each in held))
+    place = log.actions.place(contexts)
     X, effects = (
-        each.between(contexts) if isinstance(each, StoredRows) else some for each, some in zip(held, found, strict=True)
+        each.between(place) if isinstance(each, StoredRows) else some for each, some in zip(held, found, strict=True)
     )
     context = log.context[rows] - contexts.start
     starts = design.parts.starts(first, last)

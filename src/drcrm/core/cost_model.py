@@ -13,18 +13,17 @@ from functools import reduce
 from operator import add
 
 import numpy as np
-from scipy import sparse
 
 from ..errors import InputError, warn
 from .actions import Actions, actions_of, features_of, kind_of
-from .design import modelled_cost
+from .design import Design
 from .log import BanditLog
-from .moments import MOST_ACTIONS, MOST_COLUMNS, Moments, moments_by_fold
+from .moments import Moments, moments_by_fold
 from .numerics import constructor_repr
+from .parts import Parts
 from .policies import LinearPolicy, as_policy, require_same, with_row
 from .ridge import NormalEquations, Preconditioner, preconditioner
-from .scales import column, feature_scales, has_constant, spread
-from .stored import StoredRows
+from .scales import column, feature_scales, has_constant, in_units, spread
 from .validation import (
     above_zero,
     check_coefficients,
@@ -38,13 +37,10 @@ FOLDS = 4
 NEARLY = 0.1  # times R², by which the squared error may be above the least, relative
 STEPS = 2000  # of conjugate gradients
 TOLERANCE = 1e-12  # of the solution's error, relative
+LARGE_TOLERANCE = 1e-6  # the same where a step takes long, and noise is more than that
 FOLD_TOLERANCES = 2e-3, 1e-5  # the same on folds: squared errors near the least miss by less; the second if in doubt
 DOUBT = 2  # times the tolerance: squared errors as near to the most that there may be, relative, are in doubt
-MANY = (
-    f"a cost model of more than {MOST_ACTIONS} different actions, or {MOST_COLUMNS} coefficients that go together, is "
-    "not fitted to a log on disk: take fewer features, or fewer rows"
-)
-NOTABLE = 1e-9  # what the normal equations may miss by, relative
+NOTABLE = 1e3  # times the tolerance: what the normal equations may miss by, relative
 
 
 class CostModel:
@@ -112,23 +108,24 @@ class CostModel:
             _finite(log.count @ log.cost / log.size),
             _finite(spread(log.cost, log.count)),
         )
-        cost, is_auto = (log.cost - mean) / unit, isinstance(self.penalty, str) and self.penalty == "auto"
-        moments = moments_by_fold(log, cost, scales, _folds(log))
+        is_auto = isinstance(self.penalty, str) and self.penalty == "auto"
+        regressed, fold = log.actions.regressed(log.derived(cost=(log.cost - mean) / unit)), _folds(log)[log.context]
+        moments = moments_by_fold(regressed, scales, fold)
         if moments is not None:
             whole = reduce(add, moments)
             self.penalty_ = above_zero(_choose_by(moments, whole) if is_auto else self.penalty, "penalty")
             [coef] = whole.solutions([self.penalty_])
             lacking = whole.mean_cost - np.vdot(whole.mean, coef)
         else:
-            if isinstance(log.X, StoredRows):
-                raise InputError(MANY)
-            X = log.X / scales
-            scaled = log.derived(X=X.tocsr() if sparse.issparse(X) else X, cost=cost)
-            precondition = preconditioner(scaled)
-            self.penalty_ = above_zero(_choose(scaled, precondition) if is_auto else self.penalty, "penalty")
-            coef = _solution(scaled, self.penalty_, precondition)
-            lacking = log.count @ (cost - modelled_cost(log, scaled.X @ coef)) / log.size
-        self.coef_, self.intercept_ = coef, np.zeros(coef.shape[1:])
+            scaled = regressed.derived(X=in_units(regressed.X, scales))
+            samples = Design(scaled).samples
+            some, rows = (samples[0][0].log, samples[0][1]) if samples else (scaled.derived(X=scaled.X[:]), slice(None))
+            precondition = preconditioner(some)
+            self.penalty_ = above_zero(_choose(some, fold[rows], precondition) if is_auto else self.penalty, "penalty")
+            coef = _solution(scaled, self.penalty_, precondition, LARGE_TOLERANCE if samples else TOLERANCE)
+            lacking = log.count @ (scaled.cost - _modelled(scaled, coef)) / log.size
+        self.coef_ = coef.reshape(len(coef), *log.actions.effect_shape)
+        self.intercept_ = np.zeros(log.actions.effect_shape)
         self.add(mean / unit + lacking, log, scales)
         self.coef_ = _finite(unit * self.coef_ / column(scales, log.actions.effect_shape))
         self.intercept_ = _finite(np.asarray(unit * self.intercept_))
@@ -216,14 +213,19 @@ def _require_coefficients(model: CostModel) -> None:
         raise InputError(f"the cost model's intercept_ is {model.intercept_!r}, expected finite, of shape {allowed[1]}")
 
 
-def _choose(log: BanditLog, precondition: Preconditioner) -> float:
+def _modelled(log: BanditLog, coef: np.ndarray) -> np.ndarray:
+    """ĉ of each row, (n,), of B."""
+    return Parts(log).of_rows(lambda part: part.log.actions.modelled(part.log.row_map, part.log.X @ coef))
+
+
+def _choose(log: BanditLog, fold: np.ndarray, precondition: Preconditioner) -> float:
     """The smallest penalty with nearly the least squared error on folds of contexts.
 
     They are compared once more where it may be another by what squared errors miss by.
     """
     penalties = np.array(PENALTIES)
     for tolerance in FOLD_TOLERANCES:
-        errors, without = _errors_on_folds(log, penalties, precondition, tolerance)
+        errors, without = _errors_on_folds(log, fold, penalties, precondition, tolerance)
         explained = max(1 - errors.min() / without, 0) if without > 0 else 0.0
         most, doubt = errors.min() * (1 + NEARLY * explained), DOUBT * tolerance
         is_least = errors <= errors.min() * (1 + doubt)
@@ -255,10 +257,9 @@ def _folds(log: BanditLog) -> np.ndarray:
 
 
 def _errors_on_folds(
-    log: BanditLog, penalties: np.ndarray, precondition: Preconditioner, tolerance: float
+    log: BanditLog, fold: np.ndarray, penalties: np.ndarray, precondition: Preconditioner, tolerance: float
 ) -> tuple[np.ndarray, float]:
     """The squared error of each penalty on contexts held out, and without a model; 0 where there are too few."""
-    fold = _folds(log)[log.context]
     errors, without = np.zeros(len(penalties)), 0.0
     for held in np.unique(fold):
         rows = fold == held
@@ -268,17 +269,17 @@ def _errors_on_folds(
         equations = NormalEquations(rest)
         without += part.count @ (part.cost - equations.mean_cost) ** 2
         for i, coef in enumerate(equations.solutions(penalties, precondition, tolerance, STEPS)):
-            missed = part.cost - modelled_cost(part, part.X @ coef) - equations.intercept(coef)
+            missed = part.cost - _modelled(part, coef) - equations.intercept(coef)
             errors[i] += part.count @ missed**2
     return errors, without
 
 
-def _solution(log: BanditLog, penalty: float, precondition: Preconditioner) -> np.ndarray:
+def _solution(log: BanditLog, penalty: float, precondition: Preconditioner, tolerance: float) -> np.ndarray:
     """B of the ridge regression with an intercept."""
     equations = NormalEquations(log)
-    [coef] = equations.solutions([penalty], precondition, TOLERANCE, STEPS)
+    [coef] = equations.solutions([penalty], precondition, tolerance, STEPS)
     missed = equations.missed(_finite(coef), penalty)
-    if missed > NOTABLE:
+    if missed > NOTABLE * tolerance:
         warn(
             f"the cost model has not converged: after {STEPS} steps of conjugate gradients its normal equations miss "
             f"by {missed:.2g}; a larger penalty, or fewer features, would help"

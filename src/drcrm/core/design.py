@@ -200,14 +200,7 @@ class Design:
 
 def modelled_cost(log: BanditLog, effects: np.ndarray) -> np.ndarray:
     """Return ĉ(x_i, y_i) of each row, (n,), from the effects of each context."""
-    found, parts = np.empty(len(log.Y)), Parts(log, effects)
-
-    def of_part(number: int) -> None:
-        part = parts[number]
-        found[part.rows] = part.log.actions.modelled(part.log.row_map, *part.of_contexts)
-
-    list(mapped(of_part, range(len(parts))))
-    return found
+    return Parts(log, effects).of_rows(lambda part: part.log.actions.modelled(part.log.row_map, *part.of_contexts))
 
 
 def importance_weights(log_prob: np.ndarray, log: BanditLog) -> np.ndarray:

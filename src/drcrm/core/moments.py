@@ -93,21 +93,19 @@ class Moments:
         return Moments(self.loadings, self.sums - other.sums)
 
 
-def moments_by_fold(log: BanditLog, cost: np.ndarray, scales: np.ndarray, fold: np.ndarray) -> list[Moments] | None:
+def moments_by_fold(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> list[Moments] | None:
     """Return the moments of each fold's rows, of features over their scales and of costs; None where they are too many.
 
     Parameters
     ----------
     log : BanditLog
-    cost : array (n,)
-        In place of the log's.
     scales : array (d,)
-    fold : integer array (m,)
-        The fold of each context, from 0.
+    fold : integer array (n,)
+        Of each row, from 0.
     """
     parts = Parts(log)
     loadings = log.actions.loadings(log.Y[:0])
-    if len(parts) == 1 or loadings is None or sparse.issparse(log.X):
+    if len(parts) == 1:
         return None
     r, d, folds = loadings.shape[1], log.X.shape[1], int(fold.max()) + 1
     distinct, action = _distinct(log)
@@ -120,11 +118,12 @@ def moments_by_fold(log: BanditLog, cost: np.ndarray, scales: np.ndarray, fold: 
     def of_part(number: int) -> np.ndarray:
         part = parts[number]
         context = part.log.context
-        group = fold[part.contexts][context] * len(distinct) + action[part.rows]
+        group = fold[part.rows] * len(distinct) + action[part.rows]
         order = np.argsort(group, kind="stable")
         rows = np.empty((len(order), d + 2))
-        np.divide(part.log.X[context[order]], scales, out=rows[:, :-2])
-        rows[:, -2], rows[:, -1] = 1, cost[part.rows][order]
+        X = part.log.X[context[order]]
+        np.divide(X.toarray() if sparse.issparse(X) else X, scales, out=rows[:, :-2])
+        rows[:, -2], rows[:, -1] = 1, part.log.cost[order]
         counted = rows * part.log.count[order, None] if (part.log.count != 1).any() else rows
         ends = np.searchsorted(group[order], np.arange(folds * len(distinct) + 1))
         found = np.zeros((folds * len(distinct), d + 2, d + 2))

@@ -104,6 +104,17 @@ class Parts:
         """Return where the rows of these parts stand among those of all, one part after the other."""
         return slice(int(self._places[first]), int(self._places[min(last, len(self))]))
 
+    def of_rows(self, of_part: Callable[[Part], np.ndarray]) -> np.ndarray:
+        """Return what a function finds of the rows of each part, (n,)."""
+        found = np.empty(len(self._log.Y))
+
+        def written(number: int) -> None:
+            part = self[number]
+            found[part.rows] = of_part(part)
+
+        list(mapped(written, range(len(self))))
+        return found
+
     def made(self, of_part: Callable[[Part], np.ndarray]) -> np.ndarray | StoredRows:
         """Return what a function makes of the contexts, or candidates, of each part: an array, or rows on disk."""
         found = mapped(lambda number: of_part(self[number]), range(len(self)))

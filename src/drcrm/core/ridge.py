@@ -7,12 +7,14 @@ pass over the log, and no matrix of its size is made. Source: Hestenes & Stiefel
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 import numpy as np
 from scipy import sparse
 
-from .design import modelled_cost
 from .log import BanditLog
+from .parts import Parts
+from .passes import mapped
 from .validation import Features
 
 AFFORDABLE = 5e10  # multiplications for a preconditioner: some seconds
@@ -30,17 +32,25 @@ class NormalEquations:
     """
 
     def __init__(self, log: BanditLog):
-        self.log, self.share = log, log.count / log.size
+        self.log, self.share, self.parts = log, log.count / log.size, Parts(log)
         self.mean_cost = self.share @ log.cost
         self.mean, self.target = self._sums(self.share), self._sums(self.share * (log.cost - self.mean_cost))
 
     def _sums(self, values: np.ndarray) -> np.ndarray:
         """Σ v z, as B, of values v of the rows."""
-        return (self.log.actions.joined(*self.log.row_map.to_contexts(values)).T @ self.log.X).T
+
+        def of_part(number: int) -> np.ndarray:
+            part = self.parts[number]
+            log = part.log
+            return (log.actions.joined(*log.row_map.to_contexts(values[part.rows])).T @ log.X).T
+
+        return reduce(np.add, mapped(of_part, range(len(self.parts))))
 
     def product(self, coef: np.ndarray) -> np.ndarray:
         """Return the left side at B, less λ B."""
-        modelled = modelled_cost(self.log, (coef.T @ self.log.X.T).T)
+        modelled = self.parts.of_rows(
+            lambda part: part.log.actions.modelled(part.log.row_map, (coef.T @ part.log.X.T).T)
+        )
         return self._sums(self.share * (modelled - self.share @ modelled))
 
     def intercept(self, coef: np.ndarray) -> float:

@@ -7,6 +7,7 @@ from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
 from .log import BanditLog
+from .stored import StoredRows, stored_beside
 from .validation import Features, constant_features
 
 LIKE = 1e3  # times that one feature's scale may be another's
@@ -32,6 +33,14 @@ def feature_scales(X: Features) -> np.ndarray:
     """Return the unit of each feature, its largest |x|, shape (d,); 1 where all are 0."""
     largest = largest_entries(X)
     return np.where(largest > 0, largest, 1)
+
+
+def in_units(X: Features, scales: np.ndarray) -> Features:
+    """Return features over their scales, (d,); of rows on disk, beside them."""
+    if isinstance(X, StoredRows):
+        return stored_beside(X, (in_units(block, scales) for block in X.blocks()))
+    scaled = X / scales
+    return scaled.tocsr() if sparse.issparse(scaled) else scaled
 
 
 def column(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from copy import copy
+from io import RawIOBase
 from itertools import pairwise
 from numbers import Integral
 from pathlib import Path
@@ -109,8 +110,8 @@ class StoredRows(ABC):
             self._extremes = np.min(low, axis=0), np.max(high, axis=0)
         return self._extremes
 
-    def _in_order(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray | slice, object]]:
-        """For each block that has some of the rows: which of them, and they."""
+    def in_order(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray | slice, object]]:
+        """Give, for each block that has some of the rows asked for, which of them they are, and the rows."""
         order = None if (np.diff(rows) >= 0).all() else np.argsort(rows, kind="stable")
         asked = rows if order is None else rows[order]
         for start, stop in self._blocks():
@@ -160,7 +161,7 @@ class StoredArray(StoredRows):
 
     def _taken(self, rows):
         found = np.empty((len(rows), *self.shape[1:]))
-        for some, block in self._in_order(rows):
+        for some, block in self.in_order(rows):
             found[some] = block
         return found
 
@@ -202,7 +203,7 @@ class StoredSparse(StoredRows):
     def _taken(self, rows):
         if not len(rows):
             return self._read(0, 0)
-        places, found = zip(*self._in_order(rows), strict=True)
+        places, found = zip(*self.in_order(rows), strict=True)
         found = sparse.csr_array(sparse.vstack(found, format="csr"))
         if isinstance(places[0], slice):
             return found
@@ -232,7 +233,7 @@ class RowsWriter:
 
     def __enter__(self) -> RowsWriter:
         self._open = ExitStack()
-        self._file = self._open.enter_context(open(self._path, "wb", buffering=0))
+        self._file = self._begun(self._path)
         return self
 
     def __exit__(self, *_) -> None:
@@ -248,12 +249,15 @@ class RowsWriter:
             _write(self._file, np.ascontiguousarray(block, dtype=self._dtype), self._path)
             return
         if self._starts is None:
-            self._columns_file = self._open.enter_context(open(columns_of(self._path), "wb", buffering=0))
+            self._columns_file = self._begun(columns_of(self._path))
             self._starts = [np.zeros(1, np.int64)]
         block = block.tocsr()
         self._starts.append(self._starts[-1][-1] + block.indptr[1:].astype(np.int64))
         _write(self._file, block.data.astype(self._dtype), self._path)
         _write(self._columns_file, block.indices.astype(COLUMN), columns_of(self._path))
+
+    def _begun(self, path: Path) -> RawIOBase:
+        return self._open.enter_context(path.open("wb", buffering=0))
 
     @property
     def rows(self) -> StoredRows:
@@ -278,6 +282,13 @@ def stored_beside(rows: StoredRows, blocks: Iterable) -> StoredRows:
     found = writer.rows
     finalize(found, _remove, found.path)
     return found
+
+
+def taken(X, rows: np.ndarray):
+    """Return rows of features by rising numbers; of those that lie on disk, beside them."""
+    if not isinstance(X, StoredRows):
+        return X[rows]
+    return stored_beside(X, (block for _, block in X.in_order(rows)))
 
 
 def _remove(path: Path) -> None:
