@@ -201,6 +201,18 @@ def test_the_objective_is_that_of_the_coefficients_at_the_iteration_limit(seed, 
     assert fit.objective == objective(fit.coef)[0]
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_fit_in_a_grid_is_the_fit_alone(seed):
+    """To the last digit: where a search begins moves these."""
+    log = written_out(make_log(seed))
+    objectives = [objective_on(log, KLBall(radius)) for radius in (0.001, 0.01, 0.1)]
+    start = np.zeros(objectives[0].design.shape)
+    for objective, found in zip(objectives, minimize_objectives(objectives, start), strict=True):
+        [alone] = minimize_objectives([objective], start)
+        assert found.iterations == alone.iterations
+        assert np.array_equal(found.coef, alone.coef)
+
+
 def test_stopping_at_the_iteration_limit_is_said():
     found = fit(make_log(11), MeanRisk(), max_iter=2)
     assert not found.converged

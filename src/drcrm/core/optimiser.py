@@ -132,10 +132,9 @@ class Problem:
 
 def _at_once(problems: Iterable[Problem], options: dict, hopeless: Callable | None) -> Iterator[Fit]:
     """Minimise each from the start."""
-    for number, problem in enumerate(problems):
+    for problem in problems:
         evaluate, origin = problem.followed(), problem.origin
-        if number == 0:
-            _require_finite(problem.objective.design.log, *evaluate(origin), "where the fit starts")
+        _require_finite(problem.objective.design.log, *evaluate(origin), "where the fit starts")
         callback = _giving_up(hopeless, problem.widened)
         end = minimize(evaluate, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)
         yield problem.fit(end, evaluate.value_at(end.x))
