@@ -1,10 +1,12 @@
 """Rows on disk are read as they were written, and a log of them is learned from as one in memory."""
 
 import gc
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.kernel_approximation import RBFSampler
 
 from drcrm import BanditLog
@@ -23,25 +25,53 @@ ALGORITHM = Algorithm(
 
 
 def written(path, X, dtype="float64", blocks=3) -> StoredRows:
+    ends = np.linspace(0, X.shape[0], blocks + 1).astype(int)
     with RowsWriter(path, dtype) as rows:
-        for block in np.array_split(X, blocks):
-            rows.append(block)
+        for start, stop in pairwise(ends):
+            rows.append(X[start:stop])
     return rows.rows
 
 
+def dense(rows):
+    return rows.toarray() if sparse.issparse(rows) else rows
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_rows_are_read_as_they_were_written(dtype, tmp_path):
-    X = np.random.default_rng(0).normal(size=(3 * BLOCK // 8 // 64, 64)).astype(dtype).astype(float)
-    rows = written(tmp_path / "X.rows", X, dtype)
+def test_rows_are_read_as_they_were_written(dtype, form, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3 * BLOCK // 8 // 64, 64)).astype(dtype).astype(float)
+    if form == "sparse":
+        X[rng.random(X.shape) < 0.5] = 0
+        X[7] = 0
+    rows = written(tmp_path / "X.rows", sparse.csr_array(X) if form == "sparse" else X, dtype)
     assert rows.shape == X.shape
-    for some in (slice(None), slice(5, 9), slice(9, 5), slice(-3, None), slice(0, None, 7), [3, 1, 1, -1], X[:, 0] > 0):
-        assert np.array_equal(rows[some], X[some])
-    assert np.array_equal(rows[4], X[4])
+    assert rows.size == np.count_nonzero(X)
+    assert len([*rows.blocks()]) > 1
+    part = rows.between(slice(5, 2000))
+    assert part.shape == (1995, 64)
+    assert part.size == np.count_nonzero(X[5:2000])
+    nothing = np.zeros(0, dtype=int)
+    for some in (slice(5, 9), slice(9, 5), slice(0, None, 7), [3, 1, 1, -1], rng.integers(0, 1995, 99), nothing):
+        assert np.array_equal(dense(part[some]), X[5:2000][some])
+    for some in (slice(None), slice(-3, None), X[:, 0] > 0):
+        assert np.array_equal(dense(rows[some]), X[some])
+    assert np.array_equal(dense(rows[4]), X[4])
     assert rows[2, 5] == X[2, 5]
     assert rows[:1].dtype == float
-    assert np.allclose(rows @ X[0], X @ X[0], rtol=1e-13)
+    assert np.allclose(rows @ X[0], X @ X[0], rtol=1e-12)
     assert np.array_equal(largest_entries(rows), largest_entries(X))
-    assert np.array_equal(np.asarray(rows), X)
+    assert np.array_equal(largest_entries(part), largest_entries(X[5:2000]))
+    assert np.array_equal(dense(rows[:]), X)
+
+
+def test_a_vector_is_stored_too(tmp_path):
+    values = np.random.default_rng(0).normal(size=1000)
+    rows = written(tmp_path / "X.rows", values)
+    assert rows.shape == (1000,)
+    assert np.array_equal(rows[5:9], values[5:9])
+    assert np.array_equal(rows[[7, 3]], values[[7, 3]])
+    assert np.array_equal(np.asarray(rows), values)
 
 
 def test_a_constant_is_found_in_rows_on_disk(tmp_path):
@@ -49,10 +79,12 @@ def test_a_constant_is_found_in_rows_on_disk(tmp_path):
     assert constant_features(written(tmp_path / "X.rows", X)).tolist() == [False, True]
 
 
-def test_rows_that_are_cut_off_are_said_to_be(tmp_path):
-    rows = written(tmp_path / "X.rows", np.ones((10, 2)))
-    (tmp_path / "X.rows").write_bytes(b"")
-    with pytest.raises(InputError, match=r"X\.rows is cut off, expected 10 rows"):
+@pytest.mark.parametrize("cut", ["X.rows", "X.columns"])
+def test_rows_that_are_cut_off_are_said_to_be(cut, tmp_path):
+    X = np.ones((10, 2))
+    rows = written(tmp_path / "X.rows", sparse.csr_array(X) if cut == "X.columns" else X)
+    (tmp_path / cut).write_bytes(b"")
+    with pytest.raises(InputError, match=rf"{cut} is cut off, expected 10 rows"):
         rows[:]
 
 
@@ -61,11 +93,12 @@ def test_a_disk_that_is_full_is_said_with_the_file():
         rows.append(np.ones((4, 2)))
 
 
-def test_what_was_made_beside_goes_with_what_holds_it(tmp_path):
+@pytest.mark.parametrize(("block", "files"), [(np.zeros((4, 3)), 1), (sparse.csr_array(np.eye(4, 3)), 2)])
+def test_what_was_made_beside_goes_with_what_holds_it(block, files, tmp_path):
     rows = written(tmp_path / "X.rows", np.ones((4, 2)))
-    made = stored_beside(rows, [np.zeros((4, 3))])
+    made = stored_beside(rows, [block])
     assert made.shape == (4, 3)
-    assert len([*tmp_path.iterdir()]) == 2
+    assert len([*tmp_path.iterdir()]) == 1 + files
     del made
     gc.collect()
     assert [each.name for each in tmp_path.iterdir()] == ["X.rows"]

@@ -14,7 +14,7 @@ from scipy import sparse
 
 import drcrm
 from drcrm.commands.opening import split
-from drcrm.core.stored import StoredRows
+from drcrm.core.stored import StoredArray, StoredRows
 from drcrm.errors import InputError
 from drcrm.logs import chunks as reading
 from drcrm.logs.chunk_store import ChunkStore
@@ -302,4 +302,4 @@ def test_no_more_are_held_out_than_are_needed(tmp_path, monkeypatch):
 
 def test_stored_rows_are_not_checked_again(tmp_path):
     (tmp_path / "X").write_bytes(np.full((3, 2), np.nan).tobytes())
-    assert isinstance(drcrm.BanditLog(StoredRows(tmp_path / "X", 2), [0, 1, 0], [1] * 3, [0] * 3).X, StoredRows)
+    assert isinstance(drcrm.BanditLog(StoredArray(tmp_path / "X", 2), [0, 1, 0], [1] * 3, [0] * 3).X, StoredRows)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from .log import BanditLog
 from .passes import mapped
@@ -115,5 +114,5 @@ class Parts:
 
 def _at_once(X: Features, contexts: int) -> int:
     """How many contexts a part has: a power of 2."""
-    numbers = max((X.nnz if sparse.issparse(X) else X.shape[0] * X.shape[1]) // contexts, 1)
+    numbers = max(X.size // contexts, 1)
     return min(max(1 << (AT_ONCE // numbers).bit_length() - 1, LEAST), MOST)

@@ -100,9 +100,8 @@ def preconditioner(log: BanditLog) -> Preconditioner:
     """
     moments, weights = log.actions.separated(log.Y, log.count / log.size, log.row_map)
     (groups, columns, _), d = moments.shape, log.X.shape[1]
-    entries = log.X.nnz if sparse.issparse(log.X) else log.X.size
     work = (np.count_nonzero(weights) + FACTORS * groups * d) * d**2
-    if work > AFFORDABLE or d**2 > PASSES * entries:
+    if work > AFFORDABLE or d**2 > PASSES * log.X.size:
         return lambda residual, penalty: residual / np.sqrt(penalty)
     by_action, actions = np.linalg.eigh(moments)
     by_feature, features = np.linalg.eigh([_second_moments(log.X, weight) for weight in weights])
