@@ -259,12 +259,13 @@ def test_propensities_that_were_not_logged(shop, tmp_path, run, monkeypatch):
     assert 0 < abs(values[2] - values[0]) < 0.05
 
 
-def test_what_cannot_be_stored(shop, tmp_path, run):
-    (tmp_path / "log.vw").write_text("1:1:0.5 | a\n2:0:0.5 | b\n")
+def test_what_cannot_be_stored(tmp_path, run):
+    np.savez(tmp_path / "log.npz", X=np.eye(2), Y=[0, 1], propensity=[0.5, 0.5], cost=[0, 1])
     given = ["--output", tmp_path / "p.npz", "--store", tmp_path / "store"]
-    status, _, said = run("learn", tmp_path / "log.vw", *given)
-    assert (status, said) == (1, f"drcrm learn: {tmp_path / 'log.vw'}: is to be stored, expected CSV or Parquet\n")
-    assert os.listdir(tmp_path) == ["log.vw"]
+    status, _, said = run("learn", tmp_path / "log.npz", *given)
+    expected = "is npz, which is not stored, expected a file of another format"
+    assert (status, said) == (1, f"drcrm learn: {tmp_path / 'log.npz'}: {expected}\n")
+    assert os.listdir(tmp_path) == ["log.npz"]
 
 
 def test_a_log_is_not_stored_among_its_own_files(shop, tmp_path, run):

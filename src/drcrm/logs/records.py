@@ -23,6 +23,9 @@ class Data(Protocol):
 
     def fit(self, kind: str, names: list): ...
 
+    @classmethod
+    def joined(cls, parts: list[Data]) -> Data: ...
+
 
 LEAST = 1e-100  # of a propensity: weights by a smaller one are beyond numbers, and no policy draws such an action
 
@@ -38,7 +41,7 @@ class Records:
     kind : "single", "labels" or "lists"
     names : list of str or int
         Of the actions, or labels; none of lists.
-    data : Table, Lists, Texts or Arrays
+    data : Table, Named, Lists or Arrays
         The features of m contexts.
     action : integer array (n,), or (n, q)
         Places in ``names``, or in the context's list; or 0 and 1 of each label.
