@@ -281,17 +281,14 @@ def test_a_log_is_not_stored_among_its_own_files(shop, tmp_path, run):
 def test_actions_are_chosen_some_at_a_time(form, shop, tmp_path, run, monkeypatch):
     given = ["predict", shop / "policy.npz", shop / "log.csv", "--output", tmp_path / f"out.{form}"]
     read = pd.read_csv if form == "csv" else pd.read_parquet
-    for options in (["--greedy"], ["--explore", "0.2"]):
+    for options in ([], ["--greedy"], ["--explore", "0.2"]):
         run(*given, *options)
         whole = read(tmp_path / f"out.{form}")
         with monkeypatch.context() as small:
             small.setattr(reading, "ROWS", 700)
             assert run(*given, *options)[0] == 0
         parts = read(tmp_path / f"out.{form}")
-        assert parts.dtypes.equals(whole.dtypes)
-        assert parts["item"][:700].equals(whole["item"][:700]) or "--explore" in options
-        if "--greedy" in options:
-            pd.testing.assert_frame_equal(parts, whole)
+        pd.testing.assert_frame_equal(parts, whole)
         assert len(parts) == 3000
     decisions(0).to_csv(tmp_path / "none.csv", index=False)
     status, _, said = run("predict", shop / "policy.npz", tmp_path / "none.csv", "--output", tmp_path / f"no.{form}")

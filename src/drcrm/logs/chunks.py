@@ -18,7 +18,7 @@ from .encoding import Encoding
 from .mapping import LogMapping
 from .named import Lists, Named
 from .obp import dataset_mapping
-from .records import Data, Records
+from .records import KINDS, Data, Records
 from .table_files import lines_of, numbers_in, table_frames, unpacked
 from .table_records import part_of_frame
 from .tables import Table, TableEncoding
@@ -118,7 +118,7 @@ def chunks(
                 if records.mapping != known[0]:
                     raise InputError("has other columns than the files before")
                 if records.kind != known[1]:
-                    raise InputError("is of lists of actions or of single ones, the files before of the other")
+                    raise InputError(f"is of {KINDS[records.kind]}, the files before are of {KINDS[known[1]]}")
                 yield Chunk(replace(records, rows=records.rows + before), Place(place, following, before))
         before, row = before + following, 0
 

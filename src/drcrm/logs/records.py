@@ -126,7 +126,7 @@ class Records:
         if propensity is None:
             raise InputError("the file has no propensities, expected propensity_model: softmax in the mapping")
         if self.kind != encoding.kind:
-            raise InputError(f"the log is of {_KINDS[self.kind]}, the encoding of {_KINDS[encoding.kind]}")
+            raise InputError(f"the log is of {KINDS[self.kind]}, the encoding of {KINDS[encoding.kind]}")
         arrays = {"X": encoding.contexts(self.data), "Y": self.action_among(encoding.names), "propensity": propensity}
         arrays |= {"cost": self.cost, "context": self.context, "count": self.count}
         return arrays | ({"n_actions": len(encoding.names)} if self.kind == "single" else {})
@@ -149,7 +149,7 @@ class Records:
         return name if column in (None, name) else f"{name} {column!r}"
 
 
-_KINDS = {"single": "single actions", "labels": "labels", "lists": "lists of actions"}
+KINDS = {"single": "single actions", "labels": "labels", "lists": "lists of actions"}
 
 
 def _listed(names: list) -> str:
