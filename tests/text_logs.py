@@ -46,7 +46,8 @@ def vw_lists(n: int, seed: int = 0) -> str:
         chosen = int(rng.integers(many)) if rng.random() < 0.9 else None
         lines += [f"shared |user age:{rng.integers(3)}"] * int(rng.random() < 0.8)
         label = f"0:{-rng.integers(3)}:{rng.choice([0.25, 0.5, 0.75])} "
-        lines += [f"{label * (at == chosen)}|a id{rng.integers(5)} n:{rng.integers(4)}" for at in range(many)]
+        items = rng.permutation(5)[:many]
+        lines += [f"{label * (at == chosen)}|a id{each} n:{rng.integers(4)}" for at, each in enumerate(items)]
         lines += [""] * rng.integers(1, 3)
     return "\n".join(lines)
 
@@ -62,9 +63,9 @@ def vw_single(n: int, seed: int = 0) -> str:
 
 
 LOGS = {
-    "log.dsjson": dsjson(240),
-    "plain.json": dsjson(240, 1, dropped=(), odd=0),
-    "copies.dsjson": dsjson(240, 2, dropped=(), base=0, odd=0.4),
-    "lists.vw": vw_lists(240),
-    "single.txt": vw_single(240),
+    "log.dsjson": dsjson(150),
+    "plain.json": dsjson(150, 1, dropped=(), odd=0),
+    "copies.dsjson": dsjson(150, 2, dropped=(), base=0, odd=0.4),
+    "lists.vw": vw_lists(150),
+    "single.txt": vw_single(150),
 }

@@ -74,21 +74,20 @@ def same_logs(ours: BanditLog, theirs: BanditLog) -> None:
     assert np.array_equal(ours.X[:].toarray(), theirs.X.toarray())
 
 
-@pytest.mark.parametrize("on_disk", [False, True])
 @pytest.mark.parametrize("mapping", [{}, {"split": "last 20 %"}, IMITATED], ids=["random", "last", "imitated"])
 @pytest.mark.parametrize("name", LOGS)
-def test_a_log_that_is_stored_is_that_in_memory(name, mapping, on_disk, tmp_path, monkeypatch):
+def test_a_log_that_is_stored_is_that_in_memory(name, mapping, tmp_path, monkeypatch):
     path = written(tmp_path, name)
     expected = split(path, as_mapping(mapping), 3, ignored)
     every = opened(path, mapping, ignored, lambda records: records.fit())
-    monkeypatch.setattr(stored_log, "LARGE", 1 if on_disk else 2**16)
-    for rows in (3, 50, 1000):
+    for rows, large in ((7, 1), (50, 2**16), (1000, 1)):
         monkeypatch.setattr(reading, "ROWS", rows)
+        monkeypatch.setattr(stored_log, "LARGE", large)
         store = filled(tmp_path / f"store {rows}", path, mapping)
         assert (len(store) > 1) == (rows < 1000)
         propensity = imitated_store(store) if mapping == IMITATED else None
         found = split_log(store, 3, "float64", ignored, propensity)
-        assert isinstance(found.train.X, StoredSparse) == on_disk
+        assert isinstance(found.train.X, StoredSparse) == (large == 1)
         assert found.size == expected.whole.rows
         assert found.encoding == expected.whole.encoding
         same_logs(found.train, expected.train)
