@@ -308,7 +308,7 @@ def test_text_that_is_stored_has_the_same_answer(name, on_disk, tmp_path, run, m
     (tmp_path / name).write_text(TEXTS[name])
     (tmp_path / f"later.{name}").write_text(TEXTS[name].replace(":1", ":2").replace("c0", "new"))
     policy, log, later, answer = (tmp_path / each for each in ("p.npz", name, f"later.{name}", "a.json"))
-    learn = ["learn", log, "--output", policy, "--json", answer]
+    learn = ["learn", log, "--output", policy, "--json", answer, "--config", '{"algorithm": "kl_dro_dr"}']
     expected = run(*learn)
     assert expected[0] == 0
     found, coef = answer_of(answer), read_policy(policy).policy.coef
