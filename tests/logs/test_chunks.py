@@ -19,13 +19,13 @@ from drcrm.errors import InputError
 from drcrm.logs import chunks as reading
 from drcrm.logs.chunk_store import ChunkStore
 from drcrm.logs.chunks import chunks
+from drcrm.logs.joining import joined
 from drcrm.logs.log import log_of
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import digest
 from drcrm.logs.readers import context_chunks, read_contexts, read_records
 from drcrm.logs.split import held_out
 from drcrm.logs.stored_log import split_log
-from drcrm.logs.table_records import joined
 from drcrm.logs.tables import Table
 
 MAPPING = {
@@ -213,11 +213,11 @@ def test_folders_that_are_no_logs(tmp_path):
     (tmp_path / "log").mkdir()
     with pytest.raises(InputError, match="log: is a folder without files"):
         read_records(tmp_path / "log", MAPPING)
-    (tmp_path / "log/a.vw").write_text("1:1:0.5 | a\n")
-    with pytest.raises(InputError, match="log: is a folder of vw, expected CSV or Parquet, or a single file"):
+    (tmp_path / "log/a.npz").write_text("")
+    with pytest.raises(InputError, match="log: is a folder of npz, expected a single file"):
         read_records(tmp_path / "log")
     (tmp_path / "log/b.csv").write_text("x\n1\n")
-    with pytest.raises(InputError, match=r"has files of more than one format, such as a.vw, b.csv"):
+    with pytest.raises(InputError, match=r"has files of more than one format, such as a.npz, b.csv"):
         read_records(tmp_path / "log")
     (tmp_path / "log/c").mkdir()
     with pytest.raises(InputError, match="has the folder 'c', expected files alone"):

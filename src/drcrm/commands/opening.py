@@ -17,9 +17,7 @@ from ..logs.policy_file import digest
 from ..logs.propensities import imitated
 from ..logs.readers import read_records
 from ..logs.records import Records
-from ..logs.rows import repeated_rows
 from ..logs.split import held_out
-from ..logs.tables import Table
 
 
 @dataclass(frozen=True)
@@ -139,16 +137,10 @@ def opened(
     tell("encoding")
     with located(path):
         if records.groups is None:
-            records = replace(records, groups=_copies(records, propensity))
+            known = records.propensity if propensity is None else propensity
+            records = replace(records, groups=copies_of(marks(records), known))
         log = log_of(records, encode(records), propensity)
     return Opened(path, digest(path), records, propensity, log)
-
-
-def _copies(records: Records, propensity: np.ndarray | None) -> np.ndarray | None:
-    """Which rows are one that is told more than once, (n,), if any are."""
-    if isinstance(records.data, Table):
-        return copies_of(marks(records), records.propensity if propensity is None else propensity)
-    return repeated_rows(log_of(records, propensity=propensity))[1]
 
 
 @dataclass(frozen=True)

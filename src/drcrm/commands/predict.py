@@ -62,25 +62,35 @@ def run(options: argparse.Namespace) -> None:
 def _decisions(stored: StoredPolicy, options: argparse.Namespace, unseen: Counter) -> Iterator[pd.DataFrame]:
     """The actions of the contexts, and their propensities, some at a time; what is new in contexts is counted."""
     rng = np.random.default_rng(options.seed)
+    streams = rng, *rng.spawn(2)
     for X, new in context_chunks(options.contexts, stored.encoding, reading.ROWS):
         unseen.update(new)
-        actions, propensity = _drawn(stored.policy, X, options, rng)
+        actions, propensity = _drawn(stored.policy, X, options, *streams)
         yield pd.DataFrame(_columns(stored, actions) | {PROPENSITY: propensity})
 
 
 def _drawn(
-    policy: LinearPolicy, X, options: argparse.Namespace, rng: np.random.Generator
+    policy: LinearPolicy,
+    X,
+    options: argparse.Namespace,
+    own: np.random.Generator,
+    chance: np.random.Generator,
+    other: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Actions, and the probabilities with which they were chosen: (1 − ε) π(a|x) + ε over the number of actions."""
+    """Actions, and the probabilities with which they were chosen: (1 − ε) π(a|x) + ε over the number of actions.
+
+    The policy's actions, which of them are left to chance, and what chance has them be are drawn from a stream each: so
+    they are the same, however many contexts there are at once.
+    """
     uniform = type(policy)(np.zeros_like(policy.coef), features=policy.features)
-    actions = best = policy.greedy(X) if options.greedy else policy.sample(X, rng)
-    explores = rng.random(len(best)) < options.explore
-    if explores.any():
-        actions = np.where(explores.reshape(-1, *[1] * (best.ndim - 1)), uniform.sample(X, rng), best)
-    own = (
+    actions = best = policy.greedy(X) if options.greedy else policy.sample(X, own)
+    if options.explore:
+        explores = chance.random(len(best)) < options.explore
+        actions = np.where(explores.reshape(-1, *[1] * (best.ndim - 1)), uniform.sample(X, other), best)
+    probability = (
         (actions == best).reshape(len(best), -1).all(axis=1) if options.greedy else np.exp(policy.log_prob(X, actions))
     )
-    return actions, (1 - options.explore) * own + options.explore * np.exp(uniform.log_prob(X, actions))
+    return actions, (1 - options.explore) * probability + options.explore * np.exp(uniform.log_prob(X, actions))
 
 
 def _names(stored: StoredPolicy) -> list[str]:

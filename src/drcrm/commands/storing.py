@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import InputError, located
 from ..logs.chunk_store import ChunkStore
-from ..logs.chunks import TABLES, bytes_in_memory, format_of
+from ..logs.chunks import bytes_in_memory, format_of
 from ..logs.encoding import Encoding
 from ..logs.log import log_of
 from ..logs.mapping import LogMapping
@@ -53,20 +53,20 @@ def split_of(options: argparse.Namespace, mapping: LogMapping, tell: Progress) -
 
 def _folder(options: argparse.Namespace, mapping: LogMapping) -> Path | None:
     """Where a log is stored, if it is."""
-    if options.store and not _is_table(options.log):
-        raise InputError(f"{options.log}: is to be stored, expected CSV or Parquet")
+    if options.store and not _is_storable(options.log):
+        raise InputError(f"{options.log}: is npz, which is not stored, expected a file of another format")
     if options.store or not _is_large(options.log, mapping):
         return options.store
     return options.output.with_name(f"{options.output.name}.store")
 
 
-def _is_table(path: Path) -> bool:
+def _is_storable(path: Path) -> bool:
     with located(path):
-        return format_of(path) in TABLES
+        return format_of(path) != "npz"
 
 
 def _is_large(path: Path, mapping: LogMapping) -> bool:
-    return _is_table(path) and bytes_in_memory(path, mapping) > LARGE
+    return _is_storable(path) and bytes_in_memory(path, mapping) > LARGE
 
 
 @contextmanager

@@ -23,6 +23,12 @@ class Arrays:
     def take(self, rows: np.ndarray) -> Arrays:
         return Arrays(self.X[rows])
 
+    @classmethod
+    def joined(cls, parts: list[Arrays]) -> Arrays:
+        """Return the only part: arrays are read at once."""
+        [found] = parts
+        return found
+
     def fit(self, kind: str, names: list) -> ArrayEncoding:
         return ArrayEncoding(kind, names, self.X.shape[1])
 

@@ -21,21 +21,24 @@ from ..locks import alone
 from ..version import __version__
 from . import chunks as reading
 from .chunks import Place, chunks, files_of
+from .joining import added, names_of
 from .mapping import LogMapping, as_mapping
 from .marks import marks
+from .named import Lists, Named
 from .records import Records
-from .tables import Table
+from .tables import Table, code_name, number_name
 
-LAYOUT = 1  # of the files in the folder
+LAYOUT = 2  # of the files in the folder
 LEARNING = "algorithm", "split", "cost_range"  # what of a mapping reading does not depend on
 LOG, LOCK, ROWS = "log.json", "lock", "X.rows"
-MADE = ROWS, "made-*.rows", "chunk-*.npz", ".part-*"  # of the log's rows
+MADE = ROWS, "X.columns", "made-*.rows", "made-*.columns", "chunk-*.npz", ".part-*"  # of the log's rows
 OWN = LOG, LOCK, *MADE
-VECTORS = "cost", "propensity", "groups", "candidate"  # of Records, as they are
+VECTORS = "action", "cost", "propensity", "rows", "groups", "candidate", "count"  # of Records, as they are
+DATA = {each.__name__: each for each in (Table, Named, Lists)}
 
 
 class ChunkStore:
-    """The rows of a log of CSV or Parquet in a folder: ``store[k]`` are those of a chunk.
+    """The rows of a log in a folder: ``store[k]`` are those of a chunk.
 
     Parameters
     ----------
@@ -55,20 +58,16 @@ class ChunkStore:
     def __getitem__(self, number: int) -> Records:
         header = self._headers[number]
         arrays, mapping = self._read(number, header["arrays"]), self.mapping
-        rows = np.arange(header["first"], header["first"] + header["size"])
-        features = {name: arrays[_column("number", at)] for at, name in enumerate(mapping.numeric)}
-        codes = {name: arrays[_column("code", at)] for at, name in enumerate(mapping.categorical)}
         slices = None if mapping.slice is None else np.array(header["slices"], dtype=object)[arrays["slices"]]
         return Records(
             format=header["format"],
             mapping=mapping,
             kind=header["kind"],
             names=header["names"],
-            data=Table(features, codes, header["values"], rows),
-            action=arrays["action"],
+            data=DATA[header["data"]].restored(arrays, header["said"]),
             reward=header["reward"],
-            context=np.arange(len(rows)),
-            rows=rows,
+            context=np.arange(header["size"]),
+            skipped=header["skipped"],
             slices=slices,
             **{name: arrays.get(name) for name in VECTORS},
         )
@@ -96,12 +95,19 @@ class ChunkStore:
         return min(least), max(most)
 
     @property
-    def names(self) -> Iterator[list]:
-        """The names of the actions of each chunk."""
-        return (each["names"] for each in self._headers)
+    def names(self) -> list:
+        """The names of all actions, or labels."""
+        return names_of(self.mapping, self._headers[0]["format"], (each["names"] for each in self._headers), self.size)
 
-    def vector(self, name: str) -> np.ndarray:
-        """Return an array (…, n) of all rows."""
+    @property
+    def skipped(self) -> dict[str, int]:
+        """How many rows were not read, by reason."""
+        return added(each["skipped"] for each in self._headers)
+
+    def vector(self, name: str) -> np.ndarray | None:
+        """Return an array (…, n) of all rows; None where they have none."""
+        if name not in self._headers[0]["arrays"]:
+            return None
         found, at = None, 0
         for number, size in enumerate(self.sizes):
             some = self._read(number, [name])[name]
@@ -112,15 +118,15 @@ class ChunkStore:
 
     def column(self, name: str) -> np.ndarray:
         """Return a numeric column, (n,)."""
-        return self.vector(_column("number", self.mapping.numeric.index(name)))
+        return self.vector(number_name(self.mapping.numeric.index(name)))
 
     def seen(self, name: str, rows: np.ndarray) -> Iterator[list[str]]:
         """Give the values that a categorical column has in some rows, by a mask (n,), of one chunk after the other."""
-        array, end = _column("code", self.mapping.categorical.index(name)), 0
+        array, end = code_name(self.mapping.categorical.index(name)), 0
         for number, header in enumerate(self._headers):
             end += header["size"]
             codes = self._read(number, [array])[array][rows[end - header["size"] : end]]
-            yield [header["values"][name][code] for code in np.unique(codes)]
+            yield [header["said"]["values"][name][code] for code in np.unique(codes)]
 
     def fill(self, read: Callable[[int], None]) -> None:
         """Read what the folder does not have yet of the log; ``read`` hears of how many rows."""
@@ -214,39 +220,33 @@ class ChunkStore:
         return read_npz(self._at(number), names)
 
     def _write(self, records: Records, place: Place, is_last: bool) -> None:
+        of_data, said = records.data.stored()
         header = {
             "format": records.format,
             "mapping": _columns(records.mapping),
             "kind": records.kind,
             "reward": records.reward,
             "names": records.names,
-            "values": records.data.values,
-            "first": int(records.rows[0]),
+            "data": type(records.data).__name__,
+            "said": said,
+            "skipped": records.skipped,
             "size": records.size,
             "costs": [float(records.cost.min()), float(records.cost.max())],
             "next": place,
             "is_last": is_last,
         }
-        arrays = {name: getattr(records, name) for name in VECTORS if getattr(records, name) is not None}
-        arrays["action"] = records.action
-        arrays |= {_column("number", at): each for at, each in enumerate(records.data.numbers.values())}
-        arrays |= {_column("code", at): each.astype(np.int32) for at, each in enumerate(records.data.codes.values())}
+        arrays = {name: getattr(records, name) for name in VECTORS if getattr(records, name) is not None} | of_data
         if records.slices is not None:
             arrays["slices"], found = pd.factorize(records.slices)
             header["slices"] = found.tolist()
-        header["arrays"] = list(arrays)
         if records.groups is None:
             arrays["marks"] = marks(records)
-        said = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-        write_npz(self._at(len(self)), header=said, **arrays)
+        header["arrays"] = list(arrays)
+        encoded = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        write_npz(self._at(len(self)), header=encoded, **arrays)
         self._headers.append(header)
 
 
 def _columns(mapping: LogMapping) -> dict:
     """A mapping without what reading does not depend on."""
     return {key: value for key, value in mapping.as_dict().items() if key not in LEARNING}
-
-
-def _column(kind: str, number: int) -> str:
-    """What the array of a column is called."""
-    return f"{kind} {number}"

@@ -1,24 +1,32 @@
-"""Tables a chunk at a time: of a file, or of all files of a folder, one after the other."""
+"""Logs a chunk at a time: of a file, or of all files of a folder, one after the other."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import InputError, located
+from . import dsjson, vw_text
+from .decisions import batches, data_of, records_of
+from .encoding import Encoding
 from .mapping import LogMapping
+from .named import Lists, Named
 from .obp import dataset_mapping
-from .records import Records
-from .table_files import numbers_in, table_frames
+from .records import KINDS, Data, Records
+from .table_files import lines_of, numbers_in, table_frames, unpacked
 from .table_records import part_of_frame
 from .tables import Table, TableEncoding
 
 ROWS = 2**17  # of a chunk
 TABLES = "csv", "parquet"
+TEXTS = {"dsjson": dsjson, "vw": vw_text}  # each with ``way_of``, ``decisions`` and ``contexts`` of lines
+NUMBERS = {"dsjson": 1, "vw": 1}  # bytes of the numbers in memory for a byte of text
 FORMATS = {
     **dict.fromkeys((".csv",), "csv"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
@@ -43,8 +51,8 @@ def format_of(path: Path) -> str:
     if len(formats) > 1:
         raise InputError(f"has files of more than one format, such as {', '.join(formats.values())}")
     [found] = formats
-    if found not in TABLES:
-        raise InputError(f"is a folder of {found}, expected CSV or Parquet, or a single file")
+    if found == "npz":
+        raise InputError("is a folder of npz, expected a single file")
     return found
 
 
@@ -69,7 +77,7 @@ class Place(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Rows of a log, as :func:`drcrm.logs.table_records.joined` takes them, and where the next ones are."""
+    """Rows of a log, as :func:`drcrm.logs.joining.joined` takes them, and where the next ones are."""
 
     records: Records
     next: Place
@@ -78,7 +86,7 @@ class Chunk(NamedTuple):
 def chunks(
     path: Path, mapping: LogMapping, at_once: int | None = None, start: Place | None = None, limit: int | None = None
 ) -> Iterator[Chunk]:
-    """Give the rows of a log of CSV or Parquet.
+    """Give the rows of a log.
 
     Parameters
     ----------
@@ -86,7 +94,8 @@ def chunks(
         Of a file, or a folder.
     mapping : LogMapping
     at_once : int, optional
-        How many rows a chunk has, but the last one of a file; by default a chunk is a file.
+        How many rows a chunk has, but the last one of a file; of text, what takes about as much memory. By default
+        all of a table, and of text what ``ROWS`` take.
     start : Place, optional
         By default the first row.
     limit : int, optional
@@ -100,47 +109,96 @@ def chunks(
     with located(path):
         form, files = format_of(path), files_of(path)
     (first, row, before), known = start or Place(), None
+    rows_of = _rows_of_table if form in TABLES else _rows_of_text
     for place, file in enumerate(files[first:], first):
+        following = row
         with located(file):
-            found = _Needed(mapping)
-            for frame in table_frames(file, form, found, at_once, row, limit):
-                known = known or found.mapping
-                if found.mapping != known:
+            for records, following in rows_of(file, form, mapping, at_once, row, limit):
+                known = known or (records.mapping, records.kind)
+                if records.mapping != known[0]:
                     raise InputError("has other columns than the files before")
-                records = part_of_frame(frame, found.mapping, form, row)
-                row += len(frame)
-                yield Chunk(replace(records, rows=records.rows + before), Place(place, row, before))
-            if not row:
-                raise InputError("has no rows, expected at least one")
-        before, row = before + row, 0
+                if records.kind != known[1]:
+                    raise InputError(f"is of {KINDS[records.kind]}, the files before are of {KINDS[known[1]]}")
+                yield Chunk(replace(records, rows=records.rows + before), Place(place, following, before))
+        before, row = before + following, 0
 
 
-def tables(
-    path: Path, encoding: TableEncoding, at_once: int | None = None, limit: int | None = None
-) -> Iterator[Table]:
-    """Give the contexts of CSV or Parquet, as ``chunks`` gives rows."""
+def features(path: Path, encoding: Encoding, at_once: int | None = None, limit: int | None = None) -> Iterator[Data]:
+    """Give the features of contexts, as ``chunks`` gives rows."""
     with located(path):
         form, files = format_of(path), files_of(path)
-    columns = [*encoding.scales, *encoding.known]
+    features_of = _features_of_table if form in TABLES else _features_of_text
     for file in files:
         with located(file):
-            row = 0
-            for frame in table_frames(file, form, lambda header: columns, at_once, limit=limit):
-                yield Table.of(frame, encoding.scales, encoding.known, np.arange(row, row + len(frame)))
-                row += len(frame)
-            if not row:
-                raise InputError("has no rows, expected at least one")
+            yield from features_of(file, form, encoding, at_once, limit)
 
 
 def bytes_in_memory(path: Path, mapping: LogMapping) -> int:
-    """Return about how many bytes the numbers of CSV or Parquet take in memory."""
+    """Return about how many bytes the numbers of a log take in memory."""
     with located(path):
         form, files = format_of(path), files_of(path)
     found = 0
     for file in files:
         with located(file):
-            found += numbers_in(file, form, _Needed(mapping))
+            if form == "parquet":
+                found += numbers_in(file, _Needed(mapping))
+            else:
+                found += int(NUMBERS.get(form, 1) * unpacked(file))
     return found
+
+
+def _rows_of_table(
+    file: Path, form: str, mapping: LogMapping, at_once: int | None, row: int, limit: int | None
+) -> Iterator[tuple[Records, int]]:
+    """The rows of a file from one on, some at a time, and which row comes next."""
+    needed = _Needed(mapping)
+    for frame in table_frames(file, form, needed, at_once, row, limit):
+        records = part_of_frame(frame, needed.mapping, form, row)
+        row += len(frame)
+        yield records, row
+    if not row:
+        raise InputError("has no rows, expected at least one")
+
+
+def _rows_of_text(
+    file: Path, form: str, mapping: LogMapping, at_once: int | None, row: int, limit: int | None
+) -> Iterator[tuple[Records, int]]:
+    text, lines, skipped = TEXTS[form], _Lines(file, row), Counter()
+    mapping = mapping.require_no_columns(text.CALLED)
+    found = text.decisions(lines, text.way_of(_Lines(file)), skipped)
+    for some, following in batches(islice(found, limit), at_once or ROWS):
+        if some or not row:
+            yield records_of(some, form, mapping, skipped), lines.row if following is None else following
+        skipped.clear()
+
+
+def _features_of_table(file: Path, form: str, encoding: TableEncoding, at_once, limit) -> Iterator[Table]:
+    columns, row = [*encoding.scales, *encoding.known], 0
+    for frame in table_frames(file, form, lambda header: columns, at_once, limit=limit):
+        yield Table.of(frame, encoding.scales, encoding.known, np.arange(row, row + len(frame)))
+        row += len(frame)
+    if not row:
+        raise InputError("has no rows, expected at least one")
+
+
+def _features_of_text(file: Path, form: str, encoding: Encoding, at_once, limit) -> Iterator[Named | Lists]:
+    found = TEXTS[form].contexts(_Lines(file), encoding.kind == "lists")
+    for some, _ in batches(islice(found, limit), at_once or ROWS):
+        if not some:
+            raise InputError("has no contexts, expected at least one")
+        yield data_of(some)
+
+
+class _Lines:
+    """The lines of a file from one on, with their numbers; ``row`` is that of the line that comes next."""
+
+    def __init__(self, path: Path, row: int = 0):
+        self.row, self._lines = row, islice(lines_of(path), row, None)
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        for line in self._lines:
+            self.row += 1
+            yield self.row - 1, line
 
 
 class _Needed:

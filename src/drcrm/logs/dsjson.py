@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
 from ..core.validation import number
 from ..errors import InputError, located
-from .mapping import LogMapping
-from .named import Lists, Named
-from .records import Records
+from .decisions import Decision
+from .named import Pairs
 
-Pairs = list[tuple[str, float]]
+Lines = Iterable[tuple[int, bytes]]
+CALLED = "a dsjson file"
+FEW = 1000  # decisions among which one tells from which number on actions are counted
 OTHERS = {
     "_outcomes": "conditional bandits (CCB) or slates",
     "_slots": "conditional bandits (CCB)",
@@ -26,88 +26,66 @@ OTHERS = {
 CHECKPOINT, SKIPPED, DANGLING = "checkpoints", "lines with _skipLearn", "rewards and observations without a decision"
 
 
-@dataclass(frozen=True)
-class Event:
-    """A decision: what was known, and what became of it."""
+def way_of(lines: Lines) -> int:
+    """Return from which number on a file counts its actions, 0 or 1: the first list ``a`` that can tell says so."""
+    for decision, said in islice(_decisions(lines, Counter()), FEW):
+        numbers = _as_list(said.get("a"))
+        if 0 in numbers or len(decision.listed) in numbers:
+            return 0 if 0 in numbers else 1
+    return 1
 
-    row: int
-    shared: Pairs
-    own: list[Pairs]
-    said: dict
 
+def decisions(lines: Lines, base: int, skipped: Counter) -> Iterator[Decision]:
+    """Give the decisions of lines of dsjson, and count those that are none.
 
-def read_dsjson(lines: Iterable[bytes], mapping: LogMapping, limit: int | None = None) -> Records:
-    """Return the decisions of lines of dsjson.
-
-    Where ``pdrop`` differs between the lines, each counts 1/(1 − pdrop) times, relative to the least and rounded to a
-    whole number at random (seed 0), so that its expectation is that: means over the rows are then of what was there
-    before lines were dropped. What does not differ cancels.
+    Parameters
+    ----------
+    lines : iterable of (int, bytes)
+        With their numbers.
+    base : int
+        Of the first action, as ``way_of`` tells it.
+    skipped : Counter
+        To which is added, by reason.
 
     Raises
     ------
     InputError
-        A line that is no JSON, or no decision among listed actions, with its number, from 0.
+        A line that is no JSON, or no decision among listed actions, with its number.
     """
-    mapping = mapping.require_no_columns("a dsjson file")
-    skipped: Counter[str] = Counter()
-    events = list(islice(_events(lines, skipped), limit))
-    base = 0 if any(0 in _as_list(event.said.get("a")) for event in events) else 1
-    costs, chosen, propensities, weights = [], [], [], []
-    for event in events:
-        with located(f"row {event.row}"):
-            place = _chosen(event, base)
-            chosen.append(place)
-            costs.append(_required(event.said, "_label_cost"))
-            propensities.append(_propensity(event.said, place + base))
-            weights.append(_weight(event.said))
-    imitated = mapping.propensity_model is not None
-    return Records(
-        format="dsjson",
-        mapping=mapping,
-        kind="lists",
-        names=[],
-        data=lists_of(events),
-        action=np.array(chosen, dtype=np.intp),
-        cost=np.array(costs, dtype=float),
-        reward=False,
-        propensity=None if imitated else np.array(propensities, dtype=float),
-        context=np.arange(len(events)),
-        rows=np.array([event.row for event in events], dtype=np.intp),
-        skipped=dict(skipped),
-        count=_counts(np.array(weights, dtype=float)),
-    )
+    for decision, said in _decisions(lines, skipped):
+        with located(f"row {decision.row}"):
+            if base and 0 in _as_list(said.get("a")):
+                raise InputError("a has 0, expected actions counted from 1, as in the lines before")
+            place = _chosen(decision, said, base)
+            label = place, _required(said, "_label_cost"), _propensity(said, place + base)
+            weight = _weight(said)
+        yield decision._replace(label=label, weight=weight)
 
 
-def dsjson_contexts(lines: Iterable[bytes], limit: int | None = None) -> Lists:
-    """Return the lists of actions of lines of dsjson, whatever they say of what was chosen."""
-    found = list(islice(_events(lines, Counter(), learning=False), limit))
-    if not found:
-        raise InputError("has no contexts, expected at least one")
-    return lists_of(found)
+def contexts(lines: Lines, of_lists: bool) -> Iterator[Decision]:
+    """Give the lists of actions of lines of dsjson, whatever they say of what was chosen."""
+    return (decision for decision, _ in _decisions(lines, Counter(), learning=False))
 
 
-def lists_of(events: list[Event]) -> Lists:
-    starts = np.append(0, np.cumsum([len(event.own) for event in events], dtype=np.intp))
-    return Lists(
-        Named.of(event.shared for event in events), Named.of(own for event in events for own in event.own), starts
-    )
-
-
-def _events(lines: Iterable[bytes], skipped: Counter, learning: bool = True) -> Iterator[Event]:
-    for row, line in enumerate(lines):
+def _decisions(lines: Lines, skipped: Counter, learning: bool = True) -> Iterator[tuple[Decision, dict]]:
+    """The decisions, without what became of them, and all that their lines say."""
+    for row, line in lines:
         line = line.strip(b"\xef\xbb\xbf \t\r\n")
         if line.startswith(b"[CHECKPOINT"):
             skipped[CHECKPOINT] += 1
         elif line:
             with located(f"row {row}"):
-                event = _event(row, line, skipped, learning)
-            if event:
-                yield event
+                said = _parsed(line)
+                context = _context(said, skipped, learning)
+                if context is None:
+                    continue
+                listed = [features(each) for each in context["_multi"]]
+                decision = Decision(row, features(context), listed)
+            yield decision, said
 
 
-def _event(row: int, line: bytes, skipped: Counter, learning: bool) -> Event | None:
-    """The decision of a line; None where it is of none, which is counted."""
-    said = _parsed(line)
+def _context(said: dict, skipped: Counter, learning: bool) -> dict | None:
+    """The context of a decision, with its list of actions; None where a line is of none, which is counted."""
     has_context = "c" in said or "_multi" in said
     if said.get("_skipLearn") is True and (learning or not has_context):
         skipped[SKIPPED] += 1
@@ -129,7 +107,7 @@ def _event(row: int, line: bytes, skipped: Counter, learning: bool) -> Event | N
     actions = context.get("_multi")
     if not (isinstance(actions, list) and actions and all(isinstance(each, dict) for each in actions)):
         raise InputError("_multi is missing, or no list of maps, expected the features of each action")
-    return Event(row, features(context), [features(each) for each in actions], said)
+    return context
 
 
 def _parsed(line: bytes) -> dict:
@@ -183,14 +161,14 @@ def _required(said: dict, key: str) -> float:
     return float(said[key])
 
 
-def _chosen(event: Event, base: int) -> int:
+def _chosen(decision: Decision, said: dict, base: int) -> int:
     """The place of the chosen action in its list, from 0."""
-    said, places = event.said, []
+    places = []
     for key, first in (("_label_Action", base), ("_label_action", base), ("_labelIndex", 0)):
         if key in said:
             place = number(said[key]) - first
-            if not (0 <= place < len(event.own) and place == int(place)):
-                last = len(event.own) - 1 + first
+            if not (0 <= place < len(decision.listed) and place == int(place)):
+                last = len(decision.listed) - 1 + first
                 raise InputError(f"{key} is {str(said[key])[:40]}, expected a whole number from {first} to {last}")
             places.append(int(place))
     if not places:
@@ -228,13 +206,3 @@ def _weight(said: dict) -> float:
     if not 0 <= dropped < 1:
         raise InputError(f"pdrop is {str(said['pdrop'])[:40]}, expected a number from 0 to below 1")
     return 1 / (1 - dropped)
-
-
-def _counts(weights: np.ndarray) -> np.ndarray | None:
-    """Weights relative to the least, as whole numbers of that expectation; None where all are the same."""
-    if not len(weights) or np.ptp(weights) <= 1e-9 * weights.max():
-        return None
-    exact = weights / weights.min()
-    exact = np.where(abs(exact - np.round(exact)) < 1e-6 * exact, np.round(exact), exact)
-    whole = np.floor(exact)
-    return (whole + (np.random.default_rng(0).random(len(exact)) < exact - whole)).astype(np.intp)

@@ -4,9 +4,8 @@ context's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -16,84 +15,76 @@ from ..core.actions import ActionLists
 from ..core.validation import with_constant
 from ..errors import InputError
 
+Pairs = list[tuple[str, float]]
 HASHED = 2**18
 PARTED = " × "  # the names of a product
 
 
 @dataclass(frozen=True)
 class Named:
-    """Rows of named features: a CSR matrix (rows, names), and the names.
+    """Contexts with named features, of single actions.
 
-    As the data of a log it is of single actions.
+    Attributes
+    ----------
+    hashed : CSR (m, 2¹⁸)
+        The features in the columns that their names are hashed to.
     """
 
-    matrix: sparse.csr_array
-    names: list[str]
+    hashed: sparse.csr_array
 
     @classmethod
-    def of(cls, rows: Iterable[list[tuple[str, float]]]) -> Named:
-        place, at, values, starts = {}, [], [], [0]
-        for row in rows:
-            at += [place.setdefault(name, len(place)) for name, _ in row]
-            values += [value for _, value in row]
-            starts.append(len(at))
-        shape = (len(starts) - 1, max(len(place), 1))
-        matrix = sparse.csr_array((np.array(values, dtype=float), np.array(at, dtype=np.int64), starts), shape)
-        return cls(matrix, list(place))
+    def of(cls, rows: Iterable[Pairs]) -> Named:
+        matrix, names = _named(rows)
+        column, sign = _hash(names)
+        row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        return cls(_summed(row, column[matrix.indices], sign[matrix.indices] * matrix.data, matrix.shape[0]))
 
     def __len__(self) -> int:
-        return self.matrix.shape[0]
+        return self.hashed.shape[0]
 
     def take(self, rows: np.ndarray) -> Named:
-        return Named(self.matrix[rows], self.names)
+        return Named(self.hashed[rows])
 
     def fit(self, kind: str, names: list) -> NamedEncoding:
-        return NamedEncoding(kind, names, kept_columns(self.hashed))
+        return NamedEncoding(kind, names, kept_columns([self]))
 
-    @cached_property
-    def hashed(self) -> sparse.csr_array:
-        """The features in the columns that their names are hashed to."""
-        column, sign = _hash(self.names)
-        rows = np.repeat(np.arange(len(self)), np.diff(self.matrix.indptr))
-        return _summed(rows, column[self.matrix.indices], sign[self.matrix.indices] * self.matrix.data, len(self))
+    @classmethod
+    def joined(cls, parts: list[Named]) -> Named:
+        """Return the contexts of all parts, one after the other."""
+        return cls(_stacked(parts))
+
+    def stored(self) -> tuple[dict, dict]:
+        """Return arrays, and what is kept as JSON, of which ``restored`` makes the same."""
+        return {"hashed": self.hashed}, {}
+
+    @classmethod
+    def restored(cls, arrays: Mapping, said: Mapping) -> Named:
+        return cls(arrays["hashed"])
 
 
 @dataclass(frozen=True)
 class Lists:
-    """Contexts with named features, and their lists of actions with features of their own.
+    """Contexts with lists of actions.
 
     Attributes
     ----------
-    shared : Named
-        Of the m contexts.
-    own : Named
-        Of the N actions, list after list.
+    hashed : CSR (N, 2¹⁸)
+        ψ of all actions, list after list, in hashed columns: their own features, and products with their contexts'.
     starts : integer array (m + 1,)
         Where each list begins.
     """
 
-    shared: Named
-    own: Named
+    hashed: sparse.csr_array
     starts: np.ndarray
 
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    def take(self, rows: np.ndarray) -> Lists:
-        sizes = np.diff(self.starts)[rows]
-        starts = np.append(0, np.cumsum(sizes))
-        places = np.repeat(self.starts[:-1][rows] - starts[:-1], sizes) + np.arange(starts[-1])
-        return Lists(self.shared.take(rows), self.own.take(places), starts)
-
-    def fit(self, kind: str, names: list) -> ListEncoding:
-        return ListEncoding(kind, names, kept_columns(self.hashed))
-
-    @cached_property
-    def hashed(self) -> sparse.csr_array:
-        """ψ of all actions: their own features, and the products with those of their contexts, in hashed columns."""
-        own, shared, candidates = self.own.matrix, self.shared.matrix, len(self.own)
-        candidate = np.repeat(np.arange(candidates), np.diff(own.indptr))
-        context = np.repeat(np.arange(len(self)), np.diff(self.starts))[candidate]
+    @classmethod
+    def of(cls, contexts: Iterable[Pairs], lists: list[list[Pairs]]) -> Lists:
+        """Return lists of the features of contexts, and of their actions."""
+        starts = np.append(0, np.cumsum([len(each) for each in lists], dtype=np.intp))
+        shared, shared_names = _named(contexts)
+        own, own_names = _named(pairs for each in lists for pairs in each)
+        candidate = np.repeat(np.arange(own.shape[0]), np.diff(own.indptr))
+        context = np.repeat(np.arange(len(lists)), np.diff(starts))[candidate]
         many = np.diff(shared.indptr)[context]
         first = np.repeat(np.arange(own.nnz), many)
         within = np.arange(len(first)) - np.repeat(np.cumsum(many) - many, many)
@@ -102,16 +93,43 @@ class Lists:
         pairs, pair = np.unique(
             own.indices[first].astype(np.int64) * width + shared.indices[second], return_inverse=True
         )
-        names = [f"{self.own.names[at // width]}{PARTED}{self.shared.names[at % width]}" for at in pairs]
-        (column, sign), (own_column, own_sign) = _hash(names), _hash(self.own.names)
+        names = [f"{own_names[at // width]}{PARTED}{shared_names[at % width]}" for at in pairs]
+        (column, sign), (own_column, own_sign) = _hash(names), _hash(own_names)
         with np.errstate(over="ignore"):
             products = sign[pair] * own.data[first] * shared.data[second]
-        return _summed(
+        hashed = _summed(
             np.concatenate([candidate, candidate[first]]),
             np.concatenate([own_column[own.indices], column[pair]]),
             np.concatenate([own_sign[own.indices] * own.data, products]),
-            candidates,
+            own.shape[0],
         )
+        return cls(hashed, starts)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def take(self, rows: np.ndarray) -> Lists:
+        sizes = np.diff(self.starts)[rows]
+        starts = np.append(0, np.cumsum(sizes))
+        places = np.repeat(self.starts[:-1][rows] - starts[:-1], sizes) + np.arange(starts[-1])
+        return Lists(self.hashed[places], starts)
+
+    def fit(self, kind: str, names: list) -> ListEncoding:
+        return ListEncoding(kind, names, kept_columns([self]))
+
+    @classmethod
+    def joined(cls, parts: list[Lists]) -> Lists:
+        """Return the lists of all parts, one after the other."""
+        sizes = np.concatenate([np.diff(each.starts) for each in parts])
+        return cls(_stacked(parts), np.append(0, np.cumsum(sizes)))
+
+    def stored(self) -> tuple[dict, dict]:
+        """Return arrays, and what is kept as JSON, of which ``restored`` makes the same."""
+        return {"hashed": self.hashed, "starts": self.starts}, {}
+
+    @classmethod
+    def restored(cls, arrays: Mapping, said: Mapping) -> Lists:
+        return cls(arrays["hashed"], arrays["starts"])
 
 
 @dataclass(frozen=True)
@@ -202,9 +220,24 @@ class ListEncoding(_Hashed):
         return ActionLists(self._columns(data), data.starts)
 
 
-def kept_columns(hashed: sparse.csr_array) -> list[int]:
-    """Return the columns that have entries."""
-    return np.unique(hashed.indices).tolist()
+def kept_columns(parts: Iterable[Named | Lists]) -> list[int]:
+    """Return the hashed columns that have entries."""
+    is_kept = np.zeros(HASHED, dtype=bool)
+    for each in parts:
+        is_kept[each.hashed.indices] = True
+    return np.flatnonzero(is_kept).tolist()
+
+
+def _named(rows: Iterable[Pairs]) -> tuple[sparse.csr_array, list[str]]:
+    """Rows of named features as a matrix, (rows, names), and the names."""
+    place, at, values, starts = {}, [], [], [0]
+    for row in rows:
+        at += [place.setdefault(name, len(place)) for name, _ in row]
+        values += [value for _, value in row]
+        starts.append(len(at))
+    shape = (len(starts) - 1, max(len(place), 1))
+    matrix = sparse.csr_array((np.array(values, dtype=float), np.array(at, dtype=np.int64), starts), shape)
+    return matrix, list(place)
 
 
 def _hash(names: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -215,3 +248,9 @@ def _hash(names: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 def _summed(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, many: int) -> sparse.csr_array:
     return sparse.csr_array(sparse.coo_array((values, (rows, columns)), (many, HASHED)))
+
+
+def _stacked(parts: list[Named | Lists]) -> sparse.csr_array:
+    if len(parts) == 1:
+        return parts[0].hashed
+    return sparse.csr_array(sparse.vstack([each.hashed for each in parts], format="csr"))

@@ -9,17 +9,13 @@ import numpy as np
 
 from ..errors import InputError, located
 from .arrays import ArrayEncoding, Arrays
-from .chunks import TABLES, chunks, format_of, tables
-from .dsjson import dsjson_contexts, read_dsjson
+from .chunks import TABLES, chunks, features, format_of
 from .encoding import Encoding
+from .joining import joined
 from .mapping import as_mapping
-from .named import ListEncoding
 from .obp import lists_or_contexts, records_of_arrays
 from .records import Records
-from .table_files import lines_of
-from .table_records import joined
-from .tables import Table, TableEncoding
-from .vw_text import read_vw, vw_contexts
+from .tables import TableEncoding
 
 
 def read_records(path, mapping=None, limit: int | None = None) -> Records:
@@ -43,15 +39,12 @@ def read_records(path, mapping=None, limit: int | None = None) -> Records:
     mapping, path = as_mapping(mapping), Path(path)
     with located(path):
         form = format_of(path)
-    if form in TABLES:
-        parts = [each.records for each in chunks(path, mapping, limit=limit)]
+    if form == "npz":
         with located(path):
-            return joined(parts)
-    with located(path):
-        if form == "npz":
             return records_of_arrays(npz_arrays(path), mapping)
-        read = read_dsjson if form == "dsjson" else read_vw
-        return read(lines_of(path), mapping, limit)
+    parts = [each.records for each in chunks(path, mapping, limit=limit)]
+    with located(path):
+        return joined(parts)
 
 
 def read_contexts(path, encoding: Encoding, limit: int | None = None):
@@ -68,13 +61,14 @@ def read_contexts(path, encoding: Encoding, limit: int | None = None):
     InputError
         As :func:`read_records`; or a file of another kind than the one that was learned from.
     """
-    [data] = _data(Path(path), encoding, None, limit)
+    parts = [*_data(Path(path), encoding, None, limit)]
+    data = type(parts[0]).joined(parts)
     with located(path):
         return encoding.contexts(data), encoding.unseen(data)
 
 
 def context_chunks(path, encoding: Encoding, at_once: int) -> Iterator[tuple]:
-    """Give what :func:`read_contexts` returns, of CSV and Parquet so many rows at once, of other files all."""
+    """Give what :func:`read_contexts` returns, so many rows at once, of npz all."""
     for data in _data(Path(path), encoding, at_once, None):
         with located(path):
             yield encoding.contexts(data), encoding.unseen(data)
@@ -96,18 +90,10 @@ def _data(path: Path, encoding: Encoding, at_once: int | None, limit: int | None
     """The features of a file's contexts, where it is of the encoding's kind."""
     with located(path):
         form = format_of(path)
-        if isinstance(encoding, TableEncoding) != (form in TABLES):
-            raise InputError(f"is {form}, expected a file as that which was learned from")
-    if form in TABLES:
-        found = tables(path, encoding, at_once, limit)
-        yield from [Table.joined([*found])] if at_once is None else found
-        return
-    with located(path):
-        if isinstance(encoding, ArrayEncoding) != (form == "npz"):
-            raise InputError(f"is {form}, expected a file as that which was learned from")
+        for kind, forms in ((TableEncoding, TABLES), (ArrayEncoding, ("npz",))):
+            if isinstance(encoding, kind) != (form in forms):
+                raise InputError(f"is {form}, expected a file as that which was learned from")
         if form == "npz":
             yield Arrays(lists_or_contexts(npz_arrays(path)))
-        elif form == "vw":
-            yield vw_contexts(lines_of(path), isinstance(encoding, ListEncoding), limit)
-        else:
-            yield dsjson_contexts(lines_of(path), limit)
+            return
+    yield from features(path, encoding, at_once, limit)

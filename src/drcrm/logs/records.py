@@ -23,6 +23,9 @@ class Data(Protocol):
 
     def fit(self, kind: str, names: list): ...
 
+    @classmethod
+    def joined(cls, parts: list[Data]) -> Data: ...
+
 
 LEAST = 1e-100  # of a propensity: weights by a smaller one are beyond numbers, and no policy draws such an action
 
@@ -38,7 +41,7 @@ class Records:
     kind : "single", "labels" or "lists"
     names : list of str or int
         Of the actions, or labels; none of lists.
-    data : Table, Lists, Texts or Arrays
+    data : Table, Named, Lists or Arrays
         The features of m contexts.
     action : integer array (n,), or (n, q)
         Places in ``names``, or in the context's list; or 0 and 1 of each label.
@@ -123,7 +126,7 @@ class Records:
         if propensity is None:
             raise InputError("the file has no propensities, expected propensity_model: softmax in the mapping")
         if self.kind != encoding.kind:
-            raise InputError(f"the log is of {_KINDS[self.kind]}, the encoding of {_KINDS[encoding.kind]}")
+            raise InputError(f"the log is of {KINDS[self.kind]}, the encoding of {KINDS[encoding.kind]}")
         arrays = {"X": encoding.contexts(self.data), "Y": self.action_among(encoding.names), "propensity": propensity}
         arrays |= {"cost": self.cost, "context": self.context, "count": self.count}
         return arrays | ({"n_actions": len(encoding.names)} if self.kind == "single" else {})
@@ -146,7 +149,7 @@ class Records:
         return name if column in (None, name) else f"{name} {column!r}"
 
 
-_KINDS = {"single": "single actions", "labels": "labels", "lists": "lists of actions"}
+KINDS = {"single": "single actions", "labels": "labels", "lists": "lists of actions"}
 
 
 def _listed(names: list) -> str:

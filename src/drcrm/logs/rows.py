@@ -115,11 +115,10 @@ def same_contexts(log: BanditLog) -> np.ndarray:
 
 def _marks(X) -> np.ndarray:
     """A number for each row of features, (N,), the same for the same features, and hardly for others."""
+    if isinstance(X, StoredRows):
+        return np.concatenate([_marks(block) for block in X.blocks()])
     random = np.random.default_rng(0).uniform(1, 2, X.shape[1])
-    if sparse.issparse(X):
-        return X @ random
-    blocks = X.blocks() if isinstance(X, StoredRows) else [X]
-    return np.concatenate([np.einsum("ij,j->i", block, random) for block in blocks])
+    return X @ random if sparse.issparse(X) else np.einsum("ij,j->i", X, random)
 
 
 def drifts(log: BanditLog, names=None, units=None) -> list[Diagnostic]:

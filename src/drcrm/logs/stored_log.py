@@ -1,28 +1,28 @@
 """A log larger than memory: what is learned from, or all that judges, as rows on disk; what is held out in memory.
 
-Of all rows there are vectors, 8 bytes a row each, and never a table.
+Of all rows there are vectors, 8 bytes a row each, and never their features.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import sparse
 
+from ..core.actions import ListedActions
 from ..core.parts import LARGE
 from ..core.stored import RowsWriter
 from .chunk_store import ROWS, ChunkStore
 from .encoding import Encoding
 from .fitting import known, scale
+from .joining import added, counts_of, joined, numbered_groups
 from .log import BanditLog, log_of
 from .marks import copies_of
+from .named import kept_columns
 from .propensities import imitation
 from .records import Records
 from .split import held_units
-from .table_records import joined, names_of, numbered_groups
 from .tables import Table, TableEncoding
 
 IMITATED = 2**19  # rows to which an imitation is fitted
@@ -37,7 +37,7 @@ class SplitLog:
     size : int
         n, of all rows.
     train : BanditLog
-        X are ``StoredRows``; CSR in memory where they are sparse, and an array where a fit would have them all at once.
+        X are ``StoredRows``, or in memory where a fit would have them all at once.
     heldout : Records
     propensity : array, optional
         Of the held-out rows, by an imitation of π0.
@@ -70,36 +70,35 @@ def split_log(
     propensity : array (n,), optional
         Of an imitation of π0.
     """
-    groups, names = _groups(store, propensity), _names(store)
-    held = _held(store, groups, seed)
-    encoding = _fitted(store, ~held, names)
-    heldout = []
+    log = _Read(store, propensity)
+    held = log.held(seed)
+    encoding, heldout = log.fitted(~held), []
 
     def parts() -> Iterator[BanditLog]:
-        for each, out in _with(store, held):
+        for each, place in log.parts():
+            out = held[place]
             read(each.size)
             if out.any():
                 heldout.append(each.take(out))
             if not out.all():
-                imitated = None if propensity is None else propensity[each.rows[~out]]
+                imitated = None if propensity is None else propensity[place][~out]
                 yield log_of(each.take(~out), encoding, imitated)
 
-    train = _log_of_parts(parts(), store.size - int(held.sum()), store, dtype)
-    records = _joined(heldout, names, groups, held)
-    return SplitLog(store.size, train, records, None if propensity is None else propensity[held], encoding)
+    train = log.encoded(parts(), ~held, dtype)
+    return SplitLog(store.size, train, *log.joined(heldout, held), encoding)
 
 
 def heldout_records(
     store: ChunkStore, seed: int, read: Callable[[int], None], propensity: np.ndarray | None = None
 ) -> tuple[Records, np.ndarray | None]:
     """Return the held-out rows of a log alone, as :func:`split_log` has them, and their propensity by an imitation."""
-    groups = _groups(store, propensity)
-    held, found = _held(store, groups, seed), []
-    for each, out in _with(store, held):
+    log = _Read(store, propensity)
+    held, found = log.held(seed), []
+    for each, place in log.parts():
         read(each.size)
-        if out.any():
-            found.append(each.take(out))
-    return _joined(found, _names(store), groups, held), None if propensity is None else propensity[held]
+        if held[place].any():
+            found.append(each.take(held[place]))
+    return log.joined(found, held)
 
 
 @dataclass(frozen=True)
@@ -127,21 +126,19 @@ def whole_log(
     encoding: Encoding | None = None,
 ) -> WholeLog:
     """Return all rows of a log that was read, as :func:`split_log` does; an encoding is by default fitted to them."""
-    groups, names, every = _groups(store, propensity), _names(store), np.ones(store.size, dtype=bool)
-    encoding = _fitted(store, every, names) if encoding is None else encoding
-    records, unseen = [], Counter()
+    log, every = _Read(store, propensity), np.ones(store.size, dtype=bool)
+    encoding = log.fitted(every) if encoding is None else encoding
+    records, unseen = [], []
 
     def parts() -> Iterator[BanditLog]:
-        for number in range(len(store)):
-            each = store[number]
+        for each, place in log.parts():
             read(each.size)
-            log = log_of(each, encoding, None if propensity is None else propensity[each.rows])
-            unseen.update(encoding.unseen(each.data))
-            records.append(replace(each, data=Table({}, {}, {}, each.data.rows)))
-            yield log
+            unseen.append(encoding.unseen(each.data))
+            records.append(replace(each, data=each.data.take(slice(0))))
+            yield log_of(each, encoding, None if propensity is None else propensity[place])
 
-    log = _log_of_parts(parts(), store.size, store, "float64")
-    return WholeLog(_joined(records, names, groups, every), log, dict(unseen))
+    encoded = log.encoded(parts(), every, "float64")
+    return WholeLog(log.joined(records, every)[0], encoded, added(unseen))
 
 
 def imitated_store(store: ChunkStore) -> np.ndarray:
@@ -149,17 +146,16 @@ def imitated_store(store: ChunkStore) -> np.ndarray:
 
     It is fitted to at most 2¹⁹ rows, drawn by contexts or groups; theirs are made without the row's own fold.
     """
-    first, groups = store[0], None
-    if first.mapping.group is not None:
-        groups = numbered_groups(store.vector("groups"))
-    drawn = _drawn(np.arange(store.size) if groups is None else groups)
-    sample = joined([each.take(some) for each, some in _with(store, drawn) if some.any()], _names(store))
-    fit = imitation(replace(sample, groups=None if groups is None else groups[drawn]))
+    log = _Read(store)
+    drawn = _drawn(np.arange(store.size) if log.groups is None else log.groups)
+    sample, _ = log.joined([each.take(drawn[place]) for each, place in log.parts() if drawn[place].any()], drawn)
+    fit = imitation(sample)
     found = np.empty(store.size)
     found[drawn] = fit.own
-    for each, some in _with(store, drawn):
-        if not some.all():
-            found[each.rows[~some]] = fit.of(each.take(~some))
+    for each, place in log.parts():
+        others = ~drawn[place]
+        if others.any():
+            found[place][others] = fit.of(each.take(others))
     return found
 
 
@@ -173,59 +169,71 @@ def _drawn(units: np.ndarray) -> np.ndarray:
     return drawn[units]
 
 
-def _names(store: ChunkStore) -> list:
-    return names_of(store.mapping, store.names, store.size)
+class _Read:
+    """A log that was read, and what is known of all its rows alone: their groups, and how often each counts.
 
+    Parameters
+    ----------
+    store : ChunkStore
+    propensity : array (n,), optional
+        Of an imitation of π0: rows that are told more than once are groups only where their propensities are known.
+    """
 
-def _groups(store: ChunkStore, propensity: np.ndarray | None) -> np.ndarray | None:
-    """Numbers of the groups, (n,), or of rows that are told more than once, if any."""
-    if store.mapping.group is not None:
-        return numbered_groups(store.vector("groups"))
-    return copies_of(store.vector("marks"), store.vector("propensity") if propensity is None else propensity)
+    def __init__(self, store: ChunkStore, propensity: np.ndarray | None = None):
+        self._store, self._propensity, self._names = store, propensity, store.names
+        known, weights = store.vector("propensity") if propensity is None else propensity, store.vector("count")
+        self.groups = None
+        if store.mapping.group is not None:
+            self.groups = numbered_groups(store.vector("groups"))
+        elif known is not None:
+            self.groups = copies_of(store.vector("marks"), known)
+        self._count = None if weights is None else counts_of(weights)
 
+    def parts(self) -> Iterator[tuple[Records, slice]]:
+        """Give the rows of each chunk, and where they are among all."""
+        end = 0
+        for number, size in enumerate(self._store.sizes):
+            end += size
+            yield replace(self._store[number], groups=None, count=None), slice(end - size, end)
 
-def _held(store: ChunkStore, groups: np.ndarray | None, seed: int) -> np.ndarray:
-    """Which rows are held out, a mask (n,)."""
-    if groups is None:
-        return held_units(np.arange(store.size), store.mapping, seed, "context")
-    return held_units(groups, store.mapping, seed, "group")
+    def held(self, seed: int) -> np.ndarray:
+        """Return which rows are held out, a mask (n,)."""
+        if self.groups is None:
+            return held_units(np.arange(self._store.size), self._store.mapping, seed, "context")
+        return held_units(self.groups, self._store.mapping, seed, "group")
 
+    def fitted(self, rows: np.ndarray) -> Encoding:
+        """Return the encoding that is fitted to some rows, of which a column, or a chunk, at a time is in memory."""
+        store, first = self._store, self._store[0]
+        if isinstance(first.data, Table):
+            scales = {name: scale(store.column(name)[rows], name) for name in first.mapping.numeric}
+            values = {name: known(store.seen(name, rows)) for name in first.mapping.categorical}
+            return TableEncoding(first.kind, self._names, scales, values)
+        kept = kept_columns(each.data.take(rows[place]) for each, place in self.parts())
+        return replace(first.fit(), names=self._names, kept=kept)
 
-def _joined(parts: list[Records], names: list, groups: np.ndarray | None, rows: np.ndarray) -> Records:
-    """Some rows of a log, by a mask (n,), of their parts, which are let go."""
-    found = replace(joined(parts, names), groups=None if groups is None else groups[rows])
-    parts.clear()
-    return found
+    def joined(self, parts: list[Records], rows: np.ndarray) -> tuple[Records, np.ndarray | None]:
+        """Return some rows, by a mask (n,), of their parts, which are let go, and their propensity by the imitation."""
+        groups, count = (None if each is None else each[rows] for each in (self.groups, self._count))
+        found = replace(joined(parts, self._names), groups=groups, count=count, skipped=self._store.skipped)
+        parts.clear()
+        return found, None if self._propensity is None else self._propensity[rows]
 
-
-def _log_of_parts(parts: Iterator[BanditLog], n: int, store: ChunkStore, dtype: str) -> BanditLog:
-    """One log of parts that have n rows: X on disk; in memory if it is sparse, or a fit would have it all at once."""
-    first, vectors, sparse_rows, at = None, {}, [], 0
-    with RowsWriter(store.folder / ROWS, dtype) as writer:
-        for part in parts:
-            first = part if first is None else first
-            rows = slice(at, at + len(part.Y))
-            for name in ("Y", "propensity", "cost"):
-                values = getattr(part, name)
-                vectors.setdefault(name, np.empty((n, *values.shape[1:]), values.dtype))[rows] = values
-            (sparse_rows.append if sparse.issparse(part.X) else writer.append)(part.X)
-            at = rows.stop
-    X = sparse.csr_array(sparse.vstack(sparse_rows, format="csr")) if sparse_rows else writer.rows
-    if n < LARGE and not sparse_rows:
-        X = np.asarray(X)
-    return first.derived(X=X, **vectors, context=np.arange(n), count=np.ones(n, dtype=np.intp))
-
-
-def _fitted(store: ChunkStore, rows: np.ndarray, names: list) -> TableEncoding:
-    """The encoding that is fitted to some rows, of which a column at a time is in memory."""
-    first = store[0]
-    scales = {name: scale(store.column(name)[rows], name) for name in first.mapping.numeric}
-    values = {name: known(store.seen(name, rows)) for name in first.mapping.categorical}
-    return TableEncoding(first.kind, names, scales, values)
-
-
-def _with(store: ChunkStore, held: np.ndarray) -> Iterator[tuple[Records, np.ndarray]]:
-    """The rows of each chunk, and which of them are held out."""
-    ends = np.cumsum(store.sizes)
-    for number, end in enumerate(ends):
-        yield store[number], held[end - store.sizes[number] : end]
+    def encoded(self, parts: Iterator[BanditLog], rows: np.ndarray, dtype: str) -> BanditLog:
+        """Return the log of some rows, of their parts: X on disk; in memory where a fit would have it all at once."""
+        n, at, first, sizes = int(rows.sum()), 0, None, []
+        vectors = {"count": np.ones(n, dtype=np.intp) if self._count is None else self._count[rows]}
+        with RowsWriter(self._store.folder / ROWS, dtype) as writer:
+            for part in parts:
+                first = part if first is None else first
+                for name in ("Y", "propensity", "cost"):
+                    values = getattr(part, name)
+                    kept = vectors.setdefault(name, np.empty((n, *values.shape[1:]), values.dtype))
+                    kept[at : at + len(values)] = values
+                if isinstance(part.actions, ListedActions):
+                    sizes.append(part.actions.sizes())
+                writer.append(part.X)
+                at += len(part.Y)
+        X = writer.rows[:] if n < LARGE else writer.rows
+        actions = ListedActions(np.append(0, np.cumsum(np.concatenate(sizes)))) if sizes else first.actions
+        return first.derived(X=X, actions=actions, context=np.arange(n), skipped=self._store.skipped, **vectors)

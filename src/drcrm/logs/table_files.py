@@ -93,13 +93,16 @@ def _frame(table) -> pd.DataFrame:
     return table.to_pandas(integer_object_nulls=True)
 
 
-def numbers_in(path: Path, form: str, needed: Callable[[list[str]], list[str]]) -> int:
-    """Return about how many bytes the numbers of a file take in memory."""
-    if form != "parquet":
-        with opened(path) as file:
-            return path.stat().st_size * (1 if isinstance(file, io.BufferedReader) else UNPACKED)
+def numbers_in(path: Path, needed: Callable[[list[str]], list[str]]) -> int:
+    """Return how many bytes the numbers of a Parquet file take in memory."""
     with _parquet(path) as file:
         return 8 * file.metadata.num_rows * len(needed(file.schema_arrow.names))
+
+
+def unpacked(path: Path) -> int:
+    """Return about how many bytes a file has, unpacked."""
+    with opened(path) as file:
+        return path.stat().st_size * (1 if isinstance(file, io.BufferedReader) else UNPACKED)
 
 
 def _csv_tables(path: Path, needed: Callable[[list[str]], list[str]], skip: int) -> Iterator:

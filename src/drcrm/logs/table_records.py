@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 
 from ..errors import InputError
 from .columns import MISSING, as_names, categories, numbers, reject_rows
+from .joining import joined
 from .mapping import LogMapping, as_mapping
 from .marks import hashed_texts
 from .obp import dataset_mapping
 from .records import Records
 from .tables import Table, require_columns
-
-MANY = 1000  # actions from which a column may be of something else
 
 
 def records_of_frame(frame: pd.DataFrame, mapping, form: str = "frame") -> Records:
@@ -61,57 +57,6 @@ def part_of_frame(frame: pd.DataFrame, mapping, form: str, first: int = 0) -> Re
         groups=None if mapping.group is None else _groups(frame[mapping.group], mapping.group),
         candidate=vector("candidate"),
     )
-
-
-def joined(parts: list[Records], names: list | None = None) -> Records:
-    """Return the rows of parts, one after the other, as if they had been read at once.
-
-    ``names`` are those of the actions, by default of these rows'; InputError where they are too many.
-    """
-    first = parts[0]
-    if names is None:
-        names = names_of(first.mapping, (each.names for each in parts), sum(each.size for each in parts))
-    at = np.cumsum([0, *(each.size for each in parts)])
-    of_rows = {
-        name: _together([getattr(each, name) for each in parts])
-        for name in ("cost", "propensity", "rows", "slices", "groups", "candidate")
-        if getattr(first, name) is not None
-    }
-    if "groups" in of_rows:
-        of_rows["groups"] = numbered_groups(of_rows["groups"])
-    return replace(
-        first,
-        **of_rows,
-        names=names,
-        data=Table.joined([each.data for each in parts]),
-        action=_together([each.action_among(names) for each in parts]),
-        context=np.arange(at[-1]),
-    )
-
-
-def names_of(mapping: LogMapping, names: Iterable[list], size: int) -> list:
-    """Return the names of the actions, or labels, of the parts of a log of ``size`` rows."""
-    if mapping.labels:
-        return list(mapping.labels)
-    values = {str(name) for some in names for name in some}
-    if len(values) > MANY and 2 * len(values) > size:
-        called = "action" if mapping.action == "action" else f"action {mapping.action!r}"
-        raise InputError(f"{called} has {len(values)} values in {size} rows, expected the names of some actions")
-    return as_names(list(values))
-
-
-def numbered_groups(marks: np.ndarray) -> np.ndarray:
-    """Return numbers of groups as they appear; rows without one, marked −1, are groups of their own after them."""
-    codes, found = pd.factorize(np.where(marks < 0, -1, marks), use_na_sentinel=False)
-    alone = marks < 0
-    if alone.any():
-        lacking = int(np.flatnonzero(found == -1)[0])
-        codes = np.where(alone, len(found) + np.arange(len(codes)), codes - (codes > lacking))
-    return codes
-
-
-def _together(arrays: list[np.ndarray]) -> np.ndarray:
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def _groups(column: pd.Series, name: str) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -85,6 +86,18 @@ class Table:
             np.concatenate([each.rows for each in tables]),
         )
 
+    def stored(self) -> tuple[dict, dict]:
+        """Return arrays, and what is kept as JSON, of which ``restored`` makes the same, with the records' rows."""
+        arrays = {number_name(at): each for at, each in enumerate(self.numbers.values())}
+        arrays |= {code_name(at): each.astype(np.int32) for at, each in enumerate(self.codes.values())}
+        return arrays, {"numeric": list(self.numbers), "values": self.values}
+
+    @classmethod
+    def restored(cls, arrays: Mapping, said: Mapping) -> Table:
+        numbers = {name: arrays[number_name(at)] for at, name in enumerate(said["numeric"])}
+        codes = {name: arrays[code_name(at)] for at, name in enumerate(said["values"])}
+        return cls(numbers, codes, said["values"], arrays["rows"])
+
 
 @dataclass(frozen=True)
 class TableEncoding:
@@ -161,6 +174,16 @@ class TableEncoding:
         is_known = column >= 0
         at = np.append(0, np.cumsum(is_known))
         return sparse.csr_array((sign[is_known], column[is_known], at), (len(table), len(known))), ~is_known
+
+
+def number_name(place: int) -> str:
+    """Return what the array of a numeric column is called where a table is stored, by its place among them."""
+    return f"number {place}"
+
+
+def code_name(place: int) -> str:
+    """Return the same of the codes of a categorical column."""
+    return f"code {place}"
 
 
 def require_columns(found, needed: list[str]) -> None:

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import InputError, located
-from .mapping import LogMapping
-from .named import Lists, Named
-from .records import Records
+from .decisions import Decision
+from .named import Pairs
 
-Pairs = list[tuple[str, float]]
+Lines = Iterable[tuple[int, bytes]]
+CALLED = "Vowpal Wabbit's text"
 LABEL = re.compile(r"(\d{1,9}):([^:\s]+):([^:\s]+)")
 BARE = re.compile(r"\d{1,9}(:[^:\s]+)?")
 SHARED = "shared"
 UNLABELLED = "blocks without a label"
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line: its label, (action, cost, probability), and its features."""
 
     row: int
@@ -32,102 +31,85 @@ class Line:
     features: Pairs
 
 
-def read_vw(lines: Iterable[bytes], mapping: LogMapping, limit: int | None = None) -> Records:
-    """Return the rows of text: of listed actions where lines stand in blocks, one action a line of a block; else of
-    single actions, numbered from 1.
+def way_of(lines: Lines) -> bool:
+    """Return whether text is of lists: of blocks with an action a line, one of them labelled; else all lines are.
+
+    InputError where there are none.
+    """
+    before, is_empty = None, True
+    for line in _parsed(lines):
+        if line and (before or line.label is None):
+            return line.label is None
+        before, is_empty = line, is_empty and not line
+    if is_empty:
+        raise InputError("is empty, expected lines such as 1:-1:0.5 | features")
+    return False
+
+
+def decisions(lines: Lines, of_lists: bool, skipped: Counter) -> Iterator[Decision]:
+    """Give the decisions of lines: of listed actions, of which those without a label are counted; or of single ones.
+
+    Parameters
+    ----------
+    lines : iterable of (int, bytes)
+        With their numbers.
+    of_lists : bool
+        As ``way_of`` tells it.
+    skipped : Counter
+        To which is added, by reason.
 
     Raises
     ------
     InputError
-        A line that is no such text, with its number, from 0.
+        A line that is no such text, with its number.
     """
-    mapping = mapping.require_no_columns("Vowpal Wabbit's text")
-    blocks = _blocks(lines)
-    if not any(map(len, blocks)):
-        raise InputError("is empty, expected lines such as 1:-1:0.5 | features")
-    return (_listed if _has_lists(blocks) else _single)(blocks, mapping, limit)
-
-
-def vw_contexts(lines: Iterable[bytes], of_lists: bool, limit: int | None = None) -> Lists | Named:
-    """Return the contexts of text, whatever their labels."""
-    blocks = _blocks(lines)
-    if not blocks:
-        raise InputError("has no contexts, expected at least one")
-    if of_lists:
-        return _lists(blocks[:limit])
-    return Named.of(line.features for line in islice((line for block in blocks for line in block), limit))
-
-
-def _blocks(lines: Iterable[bytes]) -> list[list[Line]]:
-    """The lines between empty ones."""
-    blocks: list[list[Line]] = [[]]
-    for row, line in enumerate(lines):
-        with located(f"row {row}"):
-            text = _text(line)
-            if text:
-                blocks[-1].append(_line(row, text))
-            elif blocks[-1]:
-                blocks.append([])
-    return [block for block in blocks if block]
-
-
-def _text(line: bytes) -> str:
-    try:
-        return line.decode("utf-8").strip(" \t\r\n\ufeff")
-    except UnicodeDecodeError:
-        raise InputError("is not UTF-8") from None
-
-
-def _has_lists(blocks: list[list[Line]]) -> bool:
-    return any(line.is_shared or line.label is None for block in blocks for line in block)
-
-
-def _listed(blocks: list[list[Line]], mapping: LogMapping, limit: int | None) -> Records:
-    kept, chosen = [], []
-    for block in blocks:
+    if not of_lists:
+        for line in _lines(lines):
+            with located(f"row {line.row}"):
+                if line.label is None:
+                    raise InputError("is of a list of actions, expected a label, as the lines before have one")
+                if line.label[0] == 0:
+                    raise InputError("the action is 0, expected 1 or more")
+            yield Decision(line.row, line.features, label=line.label)
+        return
+    for block in _blocks(lines):
         with located(f"row {block[0].row}"):
-            places = [at for at, line in enumerate(_actions(block)) if line.label]
-            if len(places) > 1:
-                raise InputError(f"its block has {len(places)} labels, expected one")
-        if places and (limit is None or len(kept) < limit):
-            kept.append(block)
-            chosen.append(places[0])
-    lacking = sum(not any(line.label for line in block) for block in blocks)
-    labels = [_actions(block)[at].label for block, at in zip(kept, chosen, strict=True)]
-    skipped = Counter({UNLABELLED: lacking} if lacking else {})
-    rows = [block[0].row for block in kept]
-    return _records(mapping, "lists", [], _lists(kept), np.array(chosen, dtype=np.intp), labels, rows, skipped)
+            decision = _of_block(block)
+            labels = [(place, line.label) for place, line in enumerate(_actions(block)) if line.label]
+            if len(labels) > 1:
+                raise InputError(f"its block has {len(labels)} labels, expected one")
+        if labels:
+            [(place, (_, cost, propensity))] = labels
+            yield decision._replace(label=(place, cost, propensity))
+        else:
+            skipped[UNLABELLED] += 1
 
 
-def _single(blocks: list[list[Line]], mapping: LogMapping, limit: int | None) -> Records:
-    lines = [line for block in blocks for line in block][:limit]
-    for line in lines:
-        if line.label[0] == 0:
-            raise InputError(f"row {line.row}: the action is 0, expected 1 or more")
-    action = np.array([line.label[0] for line in lines], dtype=np.intp) - 1
-    names = list(range(1, int(action.max(initial=0)) + 2))
-    if len(names) > 1000 and len(names) > 10 * len(lines):
-        raise InputError(f"actions reach {len(names)} in {len(lines)} rows, expected them numbered from 1")
-    data = Named.of(line.features for line in lines)
-    return _records(mapping, "single", names, data, action, [line.label for line in lines], [e.row for e in lines], {})
+def contexts(lines: Lines, of_lists: bool) -> Iterator[Decision]:
+    """Give the contexts of lines, or of blocks, whatever their labels."""
+    if not of_lists:
+        yield from (Decision(line.row, line.features) for line in _lines(lines))
+        return
+    for block in _blocks(lines):
+        with located(f"row {block[0].row}"):
+            decision = _of_block(block)
+        yield decision
 
 
-def _records(mapping: LogMapping, kind: str, names: list, data, action, labels, rows, skipped) -> Records:
-    imitated = mapping.propensity_model is not None
-    return Records(
-        format="vw",
-        mapping=mapping,
-        kind=kind,
-        names=names,
-        data=data,
-        action=action,
-        cost=np.array([cost for _, cost, _ in labels], dtype=float),
-        reward=False,
-        propensity=None if imitated else np.array([p for *_, p in labels], dtype=float),
-        context=np.arange(len(labels)),
-        rows=np.array(rows, dtype=np.intp),
-        skipped=dict(skipped),
-    )
+def _lines(lines: Lines) -> Iterator[Line]:
+    return (line for line in _parsed(lines) if line)
+
+
+def _blocks(lines: Lines) -> Iterator[list[Line]]:
+    """The lines between empty ones."""
+    for is_line, block in groupby(_parsed(lines), bool):
+        if is_line:
+            yield list(block)
+
+
+def _of_block(block: list[Line]) -> Decision:
+    shared = block[0].features if block[0].is_shared else []
+    return Decision(block[0].row, shared, [line.features for line in _actions(block)])
 
 
 def _actions(block: list[Line]) -> list[Line]:
@@ -138,15 +120,20 @@ def _actions(block: list[Line]) -> list[Line]:
     return actions
 
 
-def _lists(blocks: list[list[Line]]) -> Lists:
-    shared, own, sizes = [], [], []
-    for block in blocks:
-        with located(f"row {block[0].row}"):
-            actions = _actions(block)
-        shared.append(block[0].features if block[0].is_shared else [])
-        own += [line.features for line in actions]
-        sizes.append(len(actions))
-    return Lists(Named.of(shared), Named.of(own), np.append(0, np.cumsum(sizes, dtype=np.intp)))
+def _parsed(lines: Lines) -> Iterator[Line | None]:
+    """What lines say; None of an empty one."""
+    for row, line in lines:
+        with located(f"row {row}"):
+            text = _text(line)
+            found = _line(row, text) if text else None
+        yield found
+
+
+def _text(line: bytes) -> str:
+    try:
+        return line.decode("utf-8").strip(" \t\r\n\ufeff")
+    except UnicodeDecodeError:
+        raise InputError("is not UTF-8") from None
 
 
 def _line(row: int, text: str) -> Line:
