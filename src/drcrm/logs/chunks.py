@@ -26,7 +26,7 @@ from .tables import Table, TableEncoding
 ROWS = 2**17  # of a chunk
 TABLES = "csv", "parquet"
 TEXTS = {"dsjson": dsjson, "vw": vw_text}  # each with ``way_of``, ``decisions`` and ``contexts`` of lines
-NUMBERS = {"dsjson": 1, "vw": 1}  # bytes of the numbers in memory for a byte of text
+NUMBERS = {"dsjson": 2, "vw": 4}  # about how many bytes of numbers in memory a byte of text is
 FORMATS = {
     **dict.fromkeys((".csv",), "csv"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
