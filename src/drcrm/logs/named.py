@@ -173,12 +173,12 @@ class _Hashed:
         hashed = data.hashed
         column = self._place[hashed.indices]
         is_kept = column >= 0
-        at = np.append(0, np.cumsum(is_kept))[hashed.indptr]
+        at = np.append(hashed.indptr[:1], np.cumsum(is_kept, dtype=hashed.indptr.dtype))[hashed.indptr]
         return sparse.csr_array((hashed.data[is_kept], column[is_kept], at), (hashed.shape[0], len(self.kept)))
 
     @property
     def _place(self) -> np.ndarray:
-        place = np.full(HASHED, -1)
+        place = np.full(HASHED, -1, dtype=np.int32)
         place[self.kept] = np.arange(len(self.kept))
         return place
 
@@ -247,7 +247,8 @@ def _hash(names: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _summed(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, many: int) -> sparse.csr_array:
-    return sparse.csr_array(sparse.coo_array((values, (rows, columns)), (many, HASHED)))
+    places = rows.astype(np.int32), columns.astype(np.int32)
+    return sparse.csr_array(sparse.coo_array((values, places), (many, HASHED)))
 
 
 def _stacked(parts: list[Named | Lists]) -> sparse.csr_array:
