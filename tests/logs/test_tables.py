@@ -17,7 +17,7 @@ from drcrm.core.log import BanditLog as CoreLog
 from drcrm.errors import InputError
 from drcrm.logs.encoding import encoding_of
 from drcrm.logs.log import log_of
-from drcrm.logs.readers import read_contexts, read_records
+from drcrm.logs.readers import read_contexts
 from drcrm.logs.split import held_out
 from drcrm.logs.table_records import records_of_frame
 
@@ -291,11 +291,6 @@ def test_bytes_that_are_not_utf_8_far_into_a_file(mapping, tmp_path):
     (tmp_path / "a.csv").write_bytes(b"\n".join(rows))
     with pytest.raises(InputError, match="is not UTF-8 in row 90000, column 'city'"):
         drcrm.read_log(tmp_path / "a.csv", mapping)
-
-
-def test_a_limit_is_of_rows(frame, mapping, tmp_path):
-    for name in ("a.csv", "a.parquet"):
-        assert read_records(written(frame, tmp_path, name), mapping, limit=7).size == 7
 
 
 def test_columns_that_are_not_needed_are_not_looked_at(frame, mapping, tmp_path):

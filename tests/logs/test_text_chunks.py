@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -160,6 +161,34 @@ def test_a_folder_and_a_packed_file_are_read_as_one_file(pack, tmp_path):
     for at_once in (None, 9):
         same_rows(joined([each.records for each in chunks(folder, as_mapping(None), at_once)]), whole)
     assert len([*context_chunks(folder, whole.fit(), 2**17)]) == 2
+
+
+def test_a_file_that_does_not_tell_is_read_as_the_others(tmp_path):
+    said = {"c": {"_multi": [{"x": 1}, {"x": 2}]}, "_label_cost": 0, "_label_probability": 0.5, "_label_Action": 1}
+    untold, told = json.dumps(said), json.dumps(said | {"a": [1, 0], "p": [0.5, 0.5]})
+    lists = {"1.vw": "0:1:0.5 |a x\n\n0:1:0.5 |a y\n", "2.vw": "0:1:0.5 |a x\n|a y\n"}
+    for number, files in enumerate(({"1.dsjson": untold, "2.dsjson": told}, {"1.vw": "1:1:0.5 | x"}, lists)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for name, text in files.items():
+            (folder / name).write_text(text)
+    assert read_records(tmp_path / "0").action.tolist() == [1, 1]
+    assert read_records(tmp_path / "1").kind == "single"
+    assert np.diff(read_records(tmp_path / "2").data.starts).tolist() == [1, 1, 2]
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_how_large_a_text_is_in_memory(name, tmp_path):
+    path = written(tmp_path, name)
+    hashed = read_records(path).data.hashed
+    numbers = hashed.data.nbytes + hashed.indices.nbytes
+    assert numbers <= reading.bytes_in_memory(path, as_mapping(None)) < 2 * numbers
+
+
+def test_half_a_sign_is_hashed_as_others(tmp_path):
+    text = dsjson(20).replace("c1", "\\ud83d")
+    records = read_records(written(tmp_path, "log.dsjson", text))
+    assert records.size == read_records(written(tmp_path, "plain.dsjson", dsjson(20))).size
 
 
 @pytest.mark.parametrize("name", LOGS)

@@ -1,10 +1,9 @@
 """Learn a policy from a log, and say whether it is better than the one that logged.
 
-Reads   LOG: CSV, Parquet, npz, Vowpal Wabbit's text or dsjson; or a folder of CSV or Parquet; --config: the mapping,
-        YAML or JSON.
-Writes  --output: the policy, npz; --report: the page, HTML; --json: the answer. A large log of CSV or Parquet is
-        encoded in a folder, which is removed in the end; what a learn that was killed has left, the next one goes on
-        with.
+Reads   LOG: CSV, Parquet, npz, Vowpal Wabbit's text or dsjson; or a folder of files of one of them, but npz;
+        --config: the mapping, YAML or JSON.
+Writes  --output: the policy, npz; --report: the page, HTML; --json: the answer. A large log, but of npz, is encoded in
+        a folder, which is removed in the end; what a learn that was killed has left, the next one goes on with.
 
 A part of the log is held out. Algorithms, radii and feature maps compete on it, and the certificate counts them. Where
 none is shown to be better, the policy that is written is an imitation of the one that logged.

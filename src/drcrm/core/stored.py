@@ -189,11 +189,15 @@ class StoredSparse(StoredRows):
 
     @property
     def size(self) -> int:
-        first, last = self._starts[[self._first, self._first + len(self)]]
-        return int(last - first)
+        return int(self._starts[-1] - self._starts[0])
+
+    def between(self, rows):
+        other = super().between(rows)
+        other._starts, other._first = self._starts[other._first :][: len(other) + 1], 0
+        return other
 
     def _read(self, start, stop):
-        starts = self._starts[self._first + start : self._first + stop + 1]
+        starts = self._starts[start : stop + 1]
         first, many = int(starts[0]), int(starts[-1] - starts[0])
         values = self._numbers(self.path, self.dtype, first, (many,)).astype(float, copy=False)
         columns = self._numbers(columns_of(self.path), COLUMN, first, (many,))
@@ -212,9 +216,8 @@ class StoredSparse(StoredRows):
         return found[back]
 
     def _blocks(self):
-        starts = self._starts[self._first : self._first + len(self) + 1]
         step = max(BLOCK // (self.dtype.itemsize + COLUMN.itemsize), 1)
-        inner = np.searchsorted(starts, np.arange(starts[0] + step, starts[-1], step))
+        inner = np.searchsorted(self._starts, np.arange(self._starts[0] + step, self._starts[-1], step))
         return pairwise(np.unique([0, *inner.tolist(), len(self)]).tolist())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +27,7 @@ from .tables import Table, TableEncoding
 ROWS = 2**17  # of a chunk
 TABLES = "csv", "parquet"
 TEXTS = {"dsjson": dsjson, "vw": vw_text}  # each with ``way_of``, ``decisions`` and ``contexts`` of lines
-NUMBERS = {"dsjson": 2, "vw": 4}  # about how many bytes of numbers in memory a byte of text is
+FEW, ENTRY = 1000, 12  # decisions that tell how large a text is in memory, and bytes of each of their hashed features
 FORMATS = {
     **dict.fromkeys((".csv",), "csv"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
@@ -83,9 +84,7 @@ class Chunk(NamedTuple):
     next: Place
 
 
-def chunks(
-    path: Path, mapping: LogMapping, at_once: int | None = None, start: Place | None = None, limit: int | None = None
-) -> Iterator[Chunk]:
+def chunks(path: Path, mapping: LogMapping, at_once: int | None = None, start: Place | None = None) -> Iterator[Chunk]:
     """Give the rows of a log.
 
     Parameters
@@ -98,8 +97,6 @@ def chunks(
         all of a table, and of text what ``ROWS`` take.
     start : Place, optional
         By default the first row.
-    limit : int, optional
-        How many rows of a file are read at most.
 
     Raises
     ------
@@ -109,11 +106,11 @@ def chunks(
     with located(path):
         form, files = format_of(path), files_of(path)
     (first, row, before), known = start or Place(), None
-    rows_of = _rows_of_table if form in TABLES else _rows_of_text
+    rows_of = _rows_of_table if form in TABLES else partial(_rows_of_text, files=files)
     for place, file in enumerate(files[first:], first):
         following = row
         with located(file):
-            for records, following in rows_of(file, form, mapping, at_once, row, limit):
+            for records, following in rows_of(file, form, mapping, at_once, row):
                 known = known or (records.mapping, records.kind)
                 if records.mapping != known[0]:
                     raise InputError("has other columns than the files before")
@@ -123,14 +120,14 @@ def chunks(
         before, row = before + following, 0
 
 
-def features(path: Path, encoding: Encoding, at_once: int | None = None, limit: int | None = None) -> Iterator[Data]:
+def features(path: Path, encoding: Encoding, at_once: int | None = None) -> Iterator[Data]:
     """Give the features of contexts, as ``chunks`` gives rows."""
     with located(path):
         form, files = format_of(path), files_of(path)
     features_of = _features_of_table if form in TABLES else _features_of_text
     for file in files:
         with located(file):
-            yield from features_of(file, form, encoding, at_once, limit)
+            yield from features_of(file, form, encoding, at_once)
 
 
 def bytes_in_memory(path: Path, mapping: LogMapping) -> int:
@@ -142,17 +139,36 @@ def bytes_in_memory(path: Path, mapping: LogMapping) -> int:
         with located(file):
             if form == "parquet":
                 found += numbers_in(file, _Needed(mapping))
+            elif form in TEXTS:
+                found += int(_numbers_for_a_byte(file, form) * unpacked(file))
             else:
-                found += int(NUMBERS.get(form, 1) * unpacked(file))
+                found += unpacked(file)
     return found
 
 
+def _numbers_for_a_byte(file: Path, form: str) -> float:
+    """How many bytes of hashed features a byte of text is, in its first decisions."""
+    lines, way = _Lines(file), _way_of([file], form)
+    entries = sum(each.size for each in islice(TEXTS[form].contexts(lines, way), FEW))
+    return ENTRY * entries / max(lines.bytes, 1)
+
+
+def _way_of(files: list[Path], form: str) -> int:
+    """What in text can mean two things, as the first of some files says that can tell."""
+    for file in files:
+        with located(file):
+            way = TEXTS[form].way_of(_Lines(file))
+        if way is not None:
+            return way
+    return TEXTS[form].USUAL
+
+
 def _rows_of_table(
-    file: Path, form: str, mapping: LogMapping, at_once: int | None, row: int, limit: int | None
+    file: Path, form: str, mapping: LogMapping, at_once: int | None, row: int
 ) -> Iterator[tuple[Records, int]]:
     """The rows of a file from one on, some at a time, and which row comes next."""
     needed = _Needed(mapping)
-    for frame in table_frames(file, form, needed, at_once, row, limit):
+    for frame in table_frames(file, form, needed, at_once, row):
         records = part_of_frame(frame, needed.mapping, form, row)
         row += len(frame)
         yield records, row
@@ -161,43 +177,47 @@ def _rows_of_table(
 
 
 def _rows_of_text(
-    file: Path, form: str, mapping: LogMapping, at_once: int | None, row: int, limit: int | None
+    file: Path, form: str, mapping: LogMapping, at_once: int | None, row: int, files: list[Path]
 ) -> Iterator[tuple[Records, int]]:
     text, lines, skipped = TEXTS[form], _Lines(file, row), Counter()
     mapping = mapping.require_no_columns(text.CALLED)
-    found = text.decisions(lines, text.way_of(_Lines(file)), skipped)
-    for some, following in batches(islice(found, limit), at_once or ROWS):
+    found = text.decisions(lines, _way_of([file, *files], form), skipped)
+    for some, following in batches(found, at_once or ROWS):
         if some or not row:
             yield records_of(some, form, mapping, skipped), lines.row if following is None else following
         skipped.clear()
 
 
-def _features_of_table(file: Path, form: str, encoding: TableEncoding, at_once, limit) -> Iterator[Table]:
+def _features_of_table(file: Path, form: str, encoding: TableEncoding, at_once) -> Iterator[Table]:
     columns, row = [*encoding.scales, *encoding.known], 0
-    for frame in table_frames(file, form, lambda header: columns, at_once, limit=limit):
+    for frame in table_frames(file, form, lambda header: columns, at_once):
         yield Table.of(frame, encoding.scales, encoding.known, np.arange(row, row + len(frame)))
         row += len(frame)
     if not row:
         raise InputError("has no rows, expected at least one")
 
 
-def _features_of_text(file: Path, form: str, encoding: Encoding, at_once, limit) -> Iterator[Named | Lists]:
+def _features_of_text(file: Path, form: str, encoding: Encoding, at_once) -> Iterator[Named | Lists]:
     found = TEXTS[form].contexts(_Lines(file), encoding.kind == "lists")
-    for some, _ in batches(islice(found, limit), at_once or ROWS):
+    for some, _ in batches(found, at_once or ROWS):
         if not some:
             raise InputError("has no contexts, expected at least one")
         yield data_of(some)
 
 
 class _Lines:
-    """The lines of a file from one on, with their numbers; ``row`` is that of the line that comes next."""
+    """The lines of a file from one on, with their numbers; ``row`` is that of the line that comes next.
+
+    ``bytes`` are those of the lines that were given.
+    """
 
     def __init__(self, path: Path, row: int = 0):
-        self.row, self._lines = row, islice(lines_of(path), row, None)
+        self.row, self.bytes, self._lines = row, 0, islice(lines_of(path), row, None)
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         for line in self._lines:
             self.row += 1
+            self.bytes += len(line)
             yield self.row - 1, line
 
 

@@ -16,6 +16,7 @@ from .named import Pairs
 
 Lines = Iterable[tuple[int, bytes]]
 CALLED = "a dsjson file"
+USUAL = 1  # the number of the first action
 FEW = 1000  # decisions among which one tells from which number on actions are counted
 OTHERS = {
     "_outcomes": "conditional bandits (CCB) or slates",
@@ -26,13 +27,13 @@ OTHERS = {
 CHECKPOINT, SKIPPED, DANGLING = "checkpoints", "lines with _skipLearn", "rewards and observations without a decision"
 
 
-def way_of(lines: Lines) -> int:
-    """Return from which number on a file counts its actions, 0 or 1: the first list ``a`` that can tell says so."""
+def way_of(lines: Lines) -> int | None:
+    """Return from which number on actions are counted, 0 or 1: the first list ``a`` that can tell says so, if any."""
     for decision, said in islice(_decisions(lines, Counter()), FEW):
         numbers = _as_list(said.get("a"))
         if 0 in numbers or len(decision.listed) in numbers:
             return 0 if 0 in numbers else 1
-    return 1
+    return None
 
 
 def decisions(lines: Lines, base: int, skipped: Counter) -> Iterator[Decision]:

@@ -242,7 +242,9 @@ def _named(rows: Iterable[Pairs]) -> tuple[sparse.csr_array, list[str]]:
 
 def _hash(names: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """The column and the sign of each name."""
-    found = FeatureHasher(HASHED, input_type="string").transform([[name] for name in names] or [[""]])
+    found = FeatureHasher(HASHED, input_type="string").transform(
+        [[name.encode("utf-8", "surrogatepass")] for name in names] or [[b""]]
+    )
     return found.indices[: len(names)], found.data[: len(names)]
 
 

@@ -18,18 +18,16 @@ from .records import Records
 from .tables import TableEncoding
 
 
-def read_records(path, mapping=None, limit: int | None = None) -> Records:
+def read_records(path, mapping=None) -> Records:
     """Return the rows of a log file.
 
     Parameters
     ----------
     path : str or Path
         CSV, Parquet, npz, dsjson (.dsjson, .json, .jsonl) or Vowpal Wabbit's text (.vw, .dat, .txt), by suffix; CSV
-        and text packed by gzip or bzip2 too; or a folder of CSV, or of Parquet, files, which are read by name.
+        and text packed by gzip or bzip2 too; or a folder of files of one format but npz, which are read by name.
     mapping : dict, path or LogMapping, optional
         What the columns of CSV and Parquet are; other files, and the Open Bandit Dataset's csv, say so themselves.
-    limit : int, optional
-        How many rows are read at most, of what is not an array.
 
     Raises
     ------
@@ -42,12 +40,12 @@ def read_records(path, mapping=None, limit: int | None = None) -> Records:
     if form == "npz":
         with located(path):
             return records_of_arrays(npz_arrays(path), mapping)
-    parts = [each.records for each in chunks(path, mapping, limit=limit)]
+    parts = [each.records for each in chunks(path, mapping)]
     with located(path):
         return joined(parts)
 
 
-def read_contexts(path, encoding: Encoding, limit: int | None = None):
+def read_contexts(path, encoding: Encoding):
     """Return contexts to choose for, as an encoding makes them, and what in them it does not know.
 
     Returns
@@ -61,7 +59,7 @@ def read_contexts(path, encoding: Encoding, limit: int | None = None):
     InputError
         As :func:`read_records`; or a file of another kind than the one that was learned from.
     """
-    parts = [*_data(Path(path), encoding, None, limit)]
+    parts = [*_data(Path(path), encoding, None)]
     data = type(parts[0]).joined(parts)
     with located(path):
         return encoding.contexts(data), encoding.unseen(data)
@@ -69,7 +67,7 @@ def read_contexts(path, encoding: Encoding, limit: int | None = None):
 
 def context_chunks(path, encoding: Encoding, at_once: int) -> Iterator[tuple]:
     """Give what :func:`read_contexts` returns, so many rows at once, of npz all."""
-    for data in _data(Path(path), encoding, at_once, None):
+    for data in _data(Path(path), encoding, at_once):
         with located(path):
             yield encoding.contexts(data), encoding.unseen(data)
 
@@ -86,7 +84,7 @@ def npz_arrays(path: Path) -> dict[str, np.ndarray]:
         raise InputError(f"is not a readable npz file: {message}") from None
 
 
-def _data(path: Path, encoding: Encoding, at_once: int | None, limit: int | None) -> Iterator:
+def _data(path: Path, encoding: Encoding, at_once: int | None) -> Iterator:
     """The features of a file's contexts, where it is of the encoding's kind."""
     with located(path):
         form = format_of(path)
@@ -96,4 +94,4 @@ def _data(path: Path, encoding: Encoding, at_once: int | None, limit: int | None
         if form == "npz":
             yield Arrays(lists_or_contexts(npz_arrays(path)))
             return
-    yield from features(path, encoding, at_once, limit)
+    yield from features(path, encoding, at_once)

@@ -52,7 +52,6 @@ def table_frames(
     needed: Callable[[list[str]], list[str]],
     at_once: int | None = None,
     skip: int = 0,
-    limit: int | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Give columns of a CSV file, as texts, or of a Parquet file.
 
@@ -66,22 +65,16 @@ def table_frames(
         How many rows a frame has, but the last one; by default it is one of all rows, or of none where there are none.
     skip : int
         How many rows in front are not given.
-    limit : int, optional
-        How many rows are given at most.
     """
     arrow = import_extra("pyarrow")
     tables = (_csv_tables if form == "csv" else _parquet_tables)(path, needed, skip)
-    held, left = [], limit
+    held = []
     for table in tables:
-        table = table.slice(0, left)
-        left = None if left is None else left - len(table)
         held.append(table)
         while at_once and sum(map(len, held)) >= at_once:
             table = arrow.concat_tables(held)
             yield _frame(table.slice(0, at_once))
             held = [table.slice(at_once)]
-        if left == 0:
-            break
     if at_once is None or sum(map(len, held)):
         yield _frame(arrow.concat_tables(held))
     del held

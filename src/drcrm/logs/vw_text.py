@@ -19,6 +19,7 @@ CALLED = "Vowpal Wabbit's text"
 LABEL = re.compile(r"(\d{1,9}):([^:\s]+):([^:\s]+)")
 BARE = re.compile(r"\d{1,9}(:[^:\s]+)?")
 SHARED = "shared"
+USUAL = False  # lists of actions
 UNLABELLED = "blocks without a label"
 
 
@@ -31,10 +32,10 @@ class Line(NamedTuple):
     features: Pairs
 
 
-def way_of(lines: Lines) -> bool:
+def way_of(lines: Lines) -> bool | None:
     """Return whether text is of lists: of blocks with an action a line, one of them labelled; else all lines are.
 
-    InputError where there are none.
+    None where all lines are, each apart, which is either; InputError where there are none.
     """
     before, is_empty = None, True
     for line in _parsed(lines):
@@ -43,7 +44,7 @@ def way_of(lines: Lines) -> bool:
         before, is_empty = line, is_empty and not line
     if is_empty:
         raise InputError("is empty, expected lines such as 1:-1:0.5 | features")
-    return False
+    return None
 
 
 def decisions(lines: Lines, of_lists: bool, skipped: Counter) -> Iterator[Decision]:
