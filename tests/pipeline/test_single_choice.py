@@ -154,7 +154,7 @@ class TestChain:
         policy = SoftmaxPolicy(read_npz(toy / "dr.npz", ["coef"])["coef"][0])
         known = SoftmaxPolicy(read_npz(toy / "logging.npz", ["coef"])["coef"])
         model = SupportedModel.of(model, train, known, SUPPORT)
-        said = policy_certificate(policy, heldout, estimate="dr", cost_model=model, by="context")
+        said = policy_certificate(policy, heldout, estimate="dr", cost_model=model, by="context", check_tails=False)
         row, (right, wrong) = rows["dr", "snips"], CLICKS
         assert float(row["estimate"]) == pytest.approx((said.value + right) / (right - wrong))
         assert float(row["bound"]) == pytest.approx((said.bound + right) / (right - wrong))

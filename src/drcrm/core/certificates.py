@@ -28,6 +28,7 @@ from .policies import LinearPolicy, as_policy
 from .scores import low_weights
 from .starts import effective_size
 from .support import SUPPORT, SupportedModel, without_support
+from .tails import LARGEST_SKEWNESS, corrected_bound, upper_skewness
 from .validation import above_half, number, one_of
 
 UNITS = ("row", "context")
@@ -47,7 +48,8 @@ class Certificate:
     known of w 1(y ∉ S) + M, says that propensities are wrong, or that actions of the policy are missing in the log.
     Where rows show that some are, ``missing`` says so, and estimate and bound count their mass at the largest of
     ``costs``, that of a baseline at the least. ``unsupported`` is the policy's probability of what π0 hardly takes,
-    which counts so too; None where π0 is not known.
+    which counts so too; None where π0 is not known. ``skewness`` is that of the upper tail of the mean, γ of
+    :mod:`drcrm.core.tails`, for which an asymptotic bound is corrected; None for a bound that does not need it.
     """
 
     value: float
@@ -65,6 +67,7 @@ class Certificate:
     missing: bool
     unsupported: float | None
     costs: tuple[float, float]
+    skewness: float | None
 
     def __repr__(self) -> str:
         share = (1 - self.confidence) / self.choices
@@ -100,6 +103,7 @@ def policy_certificate(
     cost_range: tuple[float, float] | None = None,
     logging_policy: LinearPolicy | None = None,
     groups=None,
+    check_tails: bool = True,
 ) -> Certificate:
     """Return a certificate of a fixed policy's expected cost, in the units of the cost; by default as n → ∞.
 
@@ -148,12 +152,16 @@ def policy_certificate(
     groups : array (n,), optional
         Ids of rows that belong together, in place of ``by``: groups are independent of each other, and the bound is of
         the mean over rows all the same. For asymptotic methods.
+    check_tails : bool
+        Correct an asymptotic bound for the skewness of the estimate, and refuse a certificate if the logged costs are
+        all equal or the skewness exceeds 0.4. Rare, large costs then make uncorrected bounds too low: see
+        :mod:`drcrm.core.tails`. False gives the method's own bound, for comparisons between methods.
 
     Raises
     ------
     InputError
-        What is named in the arguments above, or no row with a weight; or a method that is not asymptotic where rows
-        show that they lack actions of the policy: its range is not of what is missing.
+        What is named in the arguments above, or no row with a weight; rare, large costs; or a method that is not
+        asymptotic where rows show that they lack actions of the policy: its range is not of what is missing.
     """
     if isinstance(estimate, str) and estimate == "dm":
         raise InputError("estimate is 'dm', which has no certificate: none covers the error of a cost model")
@@ -201,6 +209,13 @@ def policy_certificate(
             )
         counted = z + sum(lacking)
         value, upper = np.average(counted, weights=count), bound(counted, count)
+    skewness = None
+    if bound.asymptotic and check_tails:
+        weight, residual = _tail(sides, log, baseline, bool(lacking), costs[1])
+        terms = rows[0] + sum(gap for gap, is_lacking in zip(rows[1:], are_missing, strict=True) if is_lacking)
+        skewness = upper_skewness(weight, residual, log.count, terms, int(count.sum()))
+        _check_tails(log, skewness, bound)
+        upper = max(upper, corrected_bound(counted if lacking else z, count, each, skewness))
     for each, safe in zip(sides, (log.cost.max() <= 0, log.cost.min() >= 0), strict=False):
         if not (estimate == "ips" and safe):  # which is too high where weights are missing
             _warn(each, log, estimate, bound)
@@ -220,6 +235,7 @@ def policy_certificate(
         missing=bool(lacking),
         unsupported=side.unsupported,
         costs=costs,
+        skewness=skewness,
     )
 
 
@@ -229,6 +245,7 @@ class _Side(NamedTuple):
     weight: np.ndarray
     counted: np.ndarray
     cost: np.ndarray
+    residual: np.ndarray
     z: np.ndarray
     gap: np.ndarray
     unsupported: float | None
@@ -270,9 +287,13 @@ class _Judge:
             cost = cost + share * (extreme - cost)
         if self.estimate == "dr":
             z = estimate_class("dr")(log.cost, log.count, design.modelled, log.context).z(weight, expected)
+            residual = log.cost - design.modelled
         else:
             z, weight = estimate_class(self.estimate)(cost, log.count).z(counted, None), seen
-        return _Side(weight, counted, cost, z, sign * gap(z, counted, cost, extreme), unsupported)
+            total = log.count @ counted
+            mean = log.count @ (counted * cost) / total if self.estimate == "snips" and total > 0 else 0.0
+            residual = cost - mean
+        return _Side(weight, counted, cost, residual, z, sign * gap(z, counted, cost, extreme), unsupported)
 
     def _effects(self, extreme: float, sign: int) -> np.ndarray | None:
         if self.model is None:
@@ -313,6 +334,30 @@ def _known_range(given, cost: np.ndarray) -> tuple[float, float]:
             f"{logged[1]:.6g}, between them"
         )
     return stated
+
+
+def _tail(sides, log: BanditLog, baseline, is_lacking: bool, largest: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return a and e of the terms z = m + a e, each (n,)."""
+    side = sides[0]
+    reference = 0.0
+    if baseline is not None:
+        reference = sides[1].counted if len(sides) > 1 else 1.0
+    return side.counted - reference, side.cost - largest if is_lacking else side.residual
+
+
+def _check_tails(log: BanditLog, skewness: float, bound: Bound) -> None:
+    """Raise InputError if the costs are all equal, or too skewed for an asymptotic bound."""
+    if np.ptp(log.cost) == 0:
+        raise InputError(
+            f"every logged cost is {log.cost[0]:.6g}: a certificate needs costs that vary, or a method such as betting "
+            "with a range that is known"
+        )
+    if not skewness <= LARGEST_SKEWNESS:
+        raise InputError(
+            f"rare, large costs carry the estimate: the skewness of its mean is {skewness:.2g}, and a bound by "
+            f"{bound.name} needs at most {LARGEST_SKEWNESS}. Log more rows, cap the costs, or use betting with a range "
+            "that is known"
+        )
 
 
 def _warn(side: _Side, log: BanditLog, estimate: str, bound: Bound) -> None:

@@ -1,0 +1,59 @@
+"""Long upper tails of an estimate: how skewed its mean is, and the bound that allows for it.
+
+An estimate is a mean of terms z = m + a e. Here a is the importance weight (minus the baseline's, for a difference) and
+e the residual of the cost. Rare, large costs make z̄ skewed: most samples lack them, so the sample mean and its standard
+error are both too small, and asymptotic bounds fail. The sample skewness of z does not show this, because it comes from
+the same lucky rows. Separate moments of weights and residuals use every cost, whatever the weight of its row:
+
+    γ = (⟨a₊³⟩⟨e₊³⟩ + ⟨a₋³⟩⟨e₋³⟩) / (max(⟨a²⟩⟨e²⟩, Var z)^{3/2} √N),    x₊ = max(x, 0), x₋ = max(−x, 0)
+
+is the skewness of the upper tail of a mean over N independent units. With the normal quantile u and Student's quantile
+t, the one-sided Cornish–Fisher bound is
+
+    z̄ + s/√N (t + γ (2u² + 1)/6)
+
+Sources: Johnson 1978 and Hall 1992 for the correction. ``studies/heavy_tails.py`` measures how often the bound holds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from .bounds import moments
+
+LARGEST_SKEWNESS = 0.4  # above which corrected bounds were measured to fail in more than 7 % of logs at level 0.95
+
+
+def upper_skewness(weight: np.ndarray, residual: np.ndarray, count: np.ndarray, terms: np.ndarray, units: int) -> float:
+    """Return γ, the skewness of the upper tail of a mean.
+
+    Parameters
+    ----------
+    weight, residual, terms : array (n,)
+        a, e and z of each row.
+    count : array (n,)
+        How often each row occurs.
+    units : int
+        N, the number of independent units.
+    """
+    share = count / count.sum()
+    weight_unit, residual_unit = np.abs(weight).max(), np.abs(residual).max()
+    if not (weight_unit > 0 and residual_unit > 0):
+        return 0.0
+    weight, residual = weight / weight_unit, residual / residual_unit
+    third = sum(
+        (share @ np.maximum(sign * weight, 0) ** 3) * (share @ np.maximum(sign * residual, 0) ** 3) for sign in (1, -1)
+    )
+    scaled = terms / (weight_unit * residual_unit)
+    variance = share @ (scaled - share @ scaled) ** 2
+    second = max((share @ weight**2) * (share @ residual**2), variance)
+    return float(third / second**1.5 / np.sqrt(units))
+
+
+def corrected_bound(values: np.ndarray, count: np.ndarray, confidence: float, skewness: float) -> float:
+    """Return the Cornish–Fisher upper bound of a mean of independent units, (N,), that occur ``count`` times."""
+    n = count.sum()
+    mean, deviation = moments(values, count, n)
+    quantile = ndtri(confidence)
+    return float(mean + deviation / np.sqrt(n) * (stdtrit(n - 1, confidence) + skewness * (2 * quantile**2 + 1) / 6))
