@@ -276,7 +276,7 @@ def test_counts_are_rows():
     for policy in (None, BEST):
         one = diagnose(counted, policy, cost_model=MODEL, modelled=modelled)
         two = diagnose(spelt, policy, cost_model=MODEL, modelled=BEST.marginals(spelt.X))
-        ordered = "duplicated", "drift", "calibration"  # which rows stand where
+        ordered = "duplicated", "drift", "calibration", "skewness"  # order of rows, and which are independent
         values = [
             {each.name: each.value for each in found.diagnostics if not each.name.startswith(ordered)}
             for found in (one, two)
@@ -438,3 +438,36 @@ def test_a_claim_by_imitated_propensities_carries_its_condition():
     said = verdict(comparison, diagnosis)
     assert (said.verdict, said.sentence.endswith("which could not be tested.")) == ("better", True)
     assert "could not be tested" not in verdict(comparison, diagnose(LOG, BEST, cost_model=MODEL)).sentence
+
+
+def tails(cost: np.ndarray, seed: int = 0):
+    """Return the diagnostics of an estimate's tails, for costs of actions that a fair coin chose."""
+    rng = np.random.default_rng(seed)
+    log = BanditLog(np.ones((len(cost), 1)), rng.integers(0, 2, len(cost)), np.full(len(cost), 0.5), cost, n_actions=2)
+    named = {each.name: each for each in diagnose(log, np.where(log.Y == 0, 0.7, 0.3)).diagnostics}
+    names = "skewness of the estimate", "Pareto k̂ of weighted costs", "largest share of weighted costs"
+    return [named.get(name) for name in names]
+
+
+def test_rare_large_costs_and_rewards_are_named():
+    rng = np.random.default_rng(1)
+    losses = (rng.random(1000) < 0.03) * np.exp(2 * rng.normal(size=1000))
+    for sign, named in ((1, "large costs carry it"), (-1, "large rewards carry it")):
+        skewness, shape, _ = tails(sign * losses)
+        assert skewness.level == shape.level == "caution"
+        assert named in skewness.sentence
+
+
+def test_one_row_that_is_most_of_the_estimate_fails():
+    cost = np.zeros(400)
+    cost[7] = 1e6
+    cost[8:30] = 1.0
+    assert tails(cost)[2].level == "fail"
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1.0, 1e100])
+def test_clicks_and_normal_costs_have_light_tails_in_any_unit(unit):
+    rng = np.random.default_rng(2)
+    for cost in (-(rng.random(1000) < 0.05).astype(float), rng.normal(size=1000)):
+        skewness, shape, share = tails(unit * cost)
+        assert [skewness.level, shape.level, share.level] == ["good"] * 3

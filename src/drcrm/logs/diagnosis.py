@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
+from ..core.cost_model import action_effects
 from ..core.design import importance_weights, judged
+from ..core.estimates import estimate_class
 from ..core.evaluation import off_policy_value
 from ..core.given import GivenPolicy, as_judged
 from ..core.intervals import groups_that_occur
@@ -111,7 +113,7 @@ def diagnose(
     if policy is None:
         return Diagnosis(tuple(each for each in found if each), units, log.size, calibration=calibration)
     with warnings.catch_warnings(action="ignore"):  # what they say is said here
-        each = _weighed(log, policy, logging_policy, modelled)
+        each = _weighed(log, policy, cost_model, logging_policy, modelled)
         of_policy, by_slice = weighed(each, units), _by_slice(each, slices, units)
         found.append(gain_drift(log, each.weight, units))
     if by_slice:
@@ -145,13 +147,19 @@ def _aligned(modelled, log: BanditLog) -> np.ndarray:
     return GivenPolicy.aligned(np.zeros(len(log.Y)), modelled, log).mean
 
 
-def _weighed(log: BanditLog, policy, logging_policy, modelled: np.ndarray) -> Weighed:
-    _, log_prob, _ = judged(policy, log)
+def _weighed(log: BanditLog, policy, cost_model, logging_policy, modelled: np.ndarray) -> Weighed:
+    has_model = cost_model is not None and getattr(policy, "mean", policy) is not None
+    effects = action_effects(cost_model, log.X, log.actions) if has_model else None
+    design, log_prob, expected = judged(policy, log, effects)
+    weight = importance_weights(log_prob, log)
+    estimate = estimate_class("dr" if has_model else "snips")(log.cost, log.count, design.modelled, log.context)
+    terms = estimate.z(weight, expected)
+    residual = log.cost - (design.modelled if has_model else log.count @ terms / log.size)
     mean = (
         policy.mean if isinstance(policy, GivenPolicy) else policy.marginals(log.actions.unbind(log.X), *_eligible(log))
     )
     known = modelled if logging_policy is None else logging_policy.marginals(log.actions.unbind(log.X), *_eligible(log))
-    return Weighed(log, np.exp(np.minimum(log_prob, 0)), importance_weights(log_prob, log), mean, known)
+    return Weighed(log, np.exp(np.minimum(log_prob, 0)), weight, mean, known, terms, residual)
 
 
 def _eligible(log: BanditLog) -> tuple:

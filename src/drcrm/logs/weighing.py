@@ -1,9 +1,12 @@
-"""What importance weights say of an estimate: diagnostics and tables of a policy on a log.
+"""Diagnostics and tables of a policy on a log: importance weights, and the terms z whose mean is the estimate.
 
 effective sample size  (Σ w)²/Σ w²                                                          Kish 1965
 Pareto k̂               of the largest weights, by a generalised Pareto law                  Vehtari et al. 2024
 mean weight            E π/p = 1 where the log has every action of the policy
 mass without support   the policy's probability of what π0 takes less than 0.05 times as often as the uniform policy
+
+Pareto k̂ and the largest share of one row are also those of |w c| and of |w c − c|, the difference to the logging
+policy. The skewness is γ of :mod:`drcrm.core.tails`. Only the skewness decides whether a certificate is issued.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from scipy.special import stdtrit
 from ..core.intervals import measured
 from ..core.log import BanditLog, clipping_constant
 from ..core.support import SUPPORT
+from ..core.tails import LARGEST_SKEWNESS, upper_skewness
 from .diagnostic import Diagnostic, level_of, plain
 
 FEW_ROWS, FEW, VERY_FEW = 10, 0.1, 0.05  # effective rows, and shares of all rows
@@ -24,6 +28,7 @@ LEAST_TAIL = 5  # weights of which a tail is fitted
 CAUTION_MASS, MOST_MASS = 0.01, 0.2  # without support
 MEAN_BETWEEN = 0.9, 1.1
 SURE = 4  # standard errors of a mean weight that fails
+HEAVY_SHAPE = 0.7  # of a tail whose mean a sample of usual size estimates badly
 CAUTION_SHARE, MOST_SHARE = 0.1, 0.5  # of one row in all weight
 MOST_MOVED = 2  # standard errors, by clipping
 LARGE = 20.0  # times the mean, of the 0.99 quantile
@@ -34,13 +39,20 @@ BINS = 20
 
 
 class Weighed(NamedTuple):
-    """A log in which every row occurs, π and w of its rows, and μ of the policy, or None, and of π0."""
+    """A policy on a log in which every row occurs.
+
+    ``probability``, ``weight``, ``terms`` and ``residual`` are π, w, z and c − ĉ of the rows, all (n,). The terms are
+    those of "dr" with a cost model and known probabilities of all actions, else of "snips", where ĉ is the estimate.
+    ``mean`` and ``logging_mean`` are the probabilities of all actions by the policy, or None, and by π0.
+    """
 
     log: BanditLog
     probability: np.ndarray
     weight: np.ndarray
     mean: np.ndarray | None
     logging_mean: np.ndarray
+    terms: np.ndarray
+    residual: np.ndarray
 
 
 def weighed(each: Weighed, units=None) -> list[Diagnostic]:
@@ -52,6 +64,7 @@ def weighed(each: Weighed, units=None) -> list[Diagnostic]:
         return [Diagnostic("effective sample size", 0.0, None, None, _SIZE, "fail", said, "Kish 1965")]
     found = [_effective(log, weight), _pareto(log, weight), _mean_weight(log, weight, units), _support(each)]
     found += [_largest(log, weight), _quantile(log, weight), _clip(log, weight, units)]
+    found += [_weighted_pareto(each), _weighted_largest(each), _skewness(each, units)]
     return [diagnostic for diagnostic in found if diagnostic]
 
 
@@ -116,6 +129,82 @@ def _pareto(log, weight) -> Diagnostic | None:
     return Diagnostic(
         "Pareto k̂", k, None, None, f"at most {most:.2f}; fails from 1", level, said, "Vehtari et al. 2024"
     )
+
+
+def _weighted_pareto(each: Weighed) -> Diagnostic | None:
+    """Return k̂ of |w c| or |w c − c|, whichever is larger. Its tail has only rows beyond the root mean square."""
+    shapes = {name: _tail_shape(values, each.log.count) for name, values in _magnitudes(each).items()}
+    shapes = {name: shape for name, shape in shapes.items() if np.isfinite(shape)}
+    if not shapes:
+        return None
+    name = max(shapes, key=shapes.get)
+    sentence = f"the tail of {name} has the shape {shapes[name]:.2f}"
+    is_heavy = shapes[name] > HEAVY_SHAPE
+    sentence += ": rare, large costs dominate, and standard errors are unreliable" if is_heavy else ""
+    threshold, level = f"at most {HEAVY_SHAPE:g}", level_of(False, is_heavy)
+    return Diagnostic(
+        "Pareto k̂ of weighted costs", shapes[name], None, None, threshold, level, sentence, "Vehtari et al. 2024"
+    )
+
+
+def _magnitudes(each: Weighed) -> dict[str, np.ndarray]:
+    """Return |w c| and |w c − c|, by what a sentence calls them."""
+    cost = np.abs(each.log.cost)
+    return {
+        "the weighted costs": each.weight * cost,
+        "the differences to the logging policy": np.abs(each.weight - 1) * cost,
+    }
+
+
+def _tail_shape(values: np.ndarray, count: np.ndarray) -> float:
+    """Return k̂ of the values beyond their root mean square, at most min(0.2 n, 3 √n); NaN if they are too few."""
+    largest = values.max()
+    if not 0 < largest < np.inf:
+        return np.nan
+    values = np.sort(np.repeat(values / largest, count))
+    n = len(values)
+    beyond = int((values > np.sqrt(np.mean(values**2))).sum())
+    size = min(beyond, int(min(0.2 * n, 3 * np.sqrt(n))))
+    if size < LEAST_TAIL or size >= n:
+        return np.nan
+    return pareto_shape(values[-size:] - values[-size - 1])
+
+
+def _weighted_largest(each: Weighed) -> Diagnostic | None:
+    shares = {}
+    for name, values in _magnitudes(each).items():
+        total = each.log.count @ values
+        if 0 < total < np.inf:
+            shares[name] = float(values.max() / total)
+    if not shares:
+        return None
+    name = max(shares, key=shares.get)
+    sentence = f"one row has {shares[name]:.1%} of {name}"
+    threshold = f"at most {CAUTION_SHARE:.0%}; fails above {MOST_SHARE:.0%}"
+    level = level_of(shares[name] > MOST_SHARE, shares[name] > CAUTION_SHARE)
+    return Diagnostic(
+        "largest share of weighted costs", shares[name], None, None, threshold, level, sentence, "this project"
+    )
+
+
+def _skewness(each: Weighed, units) -> Diagnostic | None:
+    """Return the larger skewness of both tails of the estimate: large costs, or large rewards."""
+    log, terms = each.log, each.terms
+    if not np.isfinite(terms).all():
+        return None
+    n = log.size if units is None else len(np.unique(units))
+    costs, rewards = (upper_skewness(each.weight, sign * each.residual, log.count, sign * terms, n) for sign in (1, -1))
+    skewness = max(costs, rewards)
+    sentence = f"the skewness of the estimate is {skewness:.2g}"
+    is_skewed = skewness > LARGEST_SKEWNESS
+    if is_skewed:
+        sentence += (
+            ": rare, large costs carry it, and its bound and interval can be far too low"
+            if costs >= rewards
+            else ": rare, large rewards carry it, and its interval covers the true value less often than it says"
+        )
+    threshold, level = f"at most {LARGEST_SKEWNESS:g}", level_of(False, is_skewed)
+    return Diagnostic("skewness of the estimate", skewness, None, None, threshold, level, sentence, "Hall 1992")
 
 
 def _mean_weight(log, weight, units) -> Diagnostic:
