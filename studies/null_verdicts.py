@@ -1,0 +1,165 @@
+"""How often `learn` says *better* about faulty logs in which no policy can be better.
+
+Rewards do not depend on actions, so every policy earns what the logging policy earns, and *better* is a false claim. A
+log has 1000 rows with two numeric features, a city and one of three actions, drawn by a softmax. Each kind of log has
+one fault:
+
+none               no fault
+duplicated         500 rows with categorical features only, written twice, one copy after the other
+learned from       the policy is judged on its own log with 100 new rows appended (the verdict of `evaluate_policy`)
+rare losses        a cost of lognormal size (σ = 1.5) in 5 % of the rows, else 0
+rare revenue       a reward of lognormal size (σ = 2) in 5 % of the rows, else 0
+same action        100 users with 10 rows each; a user has the same features, the same action and a level of rewards
+jittered           200 rows, each five times, with `age` moved by 10⁻³ standard deviations
+uniform p          1/3 in place of the propensity
+complement p       1 − p in place of the propensity p
+constant p         the mean propensity in place of each
+leaked             a copy of the reward among the features
+
+A row per kind: the number of logs, the share of each verdict, and the probability that a study in which 5 % are
+*better* has at least as many (one-sided binomial test). Log number s of each kind has seed s.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binom
+
+from drcrm.__main__ import main
+from drcrm.logs.verdict import VERDICTS
+
+ROWS, APPENDED, COPIES, USERS = 1000, 100, 5, 100
+CITIES, ACTIONS = np.array(["Bern", "Geneva", "Zurich"]), np.array(["music", "news", "sport"])
+ALLOWED = 0.05
+MAPPING = {
+    "action": "action",
+    "propensity": "p",
+    "reward": "reward",
+    "features": {"numeric": ["age", "spent"], "categorical": ["city"]},
+}
+KINDS = (
+    "none",
+    "duplicated",
+    "learned from",
+    "rare losses",
+    "rare revenue",
+    "same action",
+    "jittered",
+    "uniform p",
+    "complement p",
+    "constant p",
+    "leaked",
+)
+
+
+def contexts(n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Return features of n visitors."""
+    return pd.DataFrame(
+        {"age": rng.normal(40, 9, n), "spent": rng.exponential(30, n), "city": CITIES[rng.integers(0, 3, n)]}
+    )
+
+
+def decisions(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Return the frame with an action for each row, drawn by the logging policy, and its propensity."""
+    scores = np.column_stack([frame["age"] / 20, frame["spent"] / 40, np.full(len(frame), 1.5)])
+    scores += frame["city"].to_numpy()[:, None] == CITIES
+    probability = np.exp(scores - scores.max(axis=1, keepdims=True))
+    probability /= probability.sum(axis=1, keepdims=True)
+    action = (probability.cumsum(axis=1) > rng.random(len(frame))[:, None]).argmax(axis=1)
+    return frame.assign(action=ACTIONS[action], p=probability[np.arange(len(frame)), action])
+
+
+def rewards(frame: pd.DataFrame, rng: np.random.Generator) -> np.ndarray:
+    """Return rewards that depend on the context, not on the action."""
+    return 1 + 0.2 * (frame["city"] == "Bern") + 0.02 * (frame["age"] - 40) + rng.normal(size=len(frame))
+
+
+def log_of(kind: str, rng: np.random.Generator, rows: int = ROWS) -> pd.DataFrame:
+    """Return a log with its fault."""
+    sizes = {"duplicated": rows // 2, "jittered": rows // COPIES, "same action": USERS}
+    frame = contexts(sizes.get(kind, rows), rng)
+    if kind == "duplicated":
+        frame["age"], frame["spent"] = 40 + 10 * rng.integers(0, 3, len(frame)), 30 * rng.integers(0, 2, len(frame))
+    frame = decisions(frame, rng)
+    if kind == "same action":
+        level = rng.normal(size=USERS)
+        frame = frame.assign(visitor=np.arange(USERS), level=level)
+        frame = frame.loc[rng.permutation(np.repeat(np.arange(USERS), rows // USERS))].reset_index(drop=True)
+        return frame.assign(reward=rewards(frame, rng) + frame["level"]).drop(columns="level")
+    frame["reward"] = rewards(frame, rng)
+    if kind.startswith("rare"):
+        is_loss = kind == "rare losses"
+        size = np.exp((1.5 if is_loss else 2) * rng.normal(size=rows))
+        frame["reward"] = (-1 if is_loss else 1) * size * (rng.random(rows) < 0.05)
+    if kind == "duplicated":
+        frame = pd.concat([frame, frame], ignore_index=True)
+    if kind == "jittered":
+        frame = frame.loc[rng.permutation(np.repeat(np.arange(len(frame)), COPIES))].reset_index(drop=True)
+        frame["age"] += 9e-3 * rng.normal(size=len(frame))
+    if kind == "uniform p":
+        frame["p"] = 1 / len(ACTIONS)
+    if kind == "complement p":
+        frame["p"] = 1 - frame["p"]
+    if kind == "constant p":
+        frame["p"] = frame["p"].mean()
+    if kind == "leaked":
+        frame["copy"] = frame["reward"]
+    return frame
+
+
+def mapping_of(kind: str) -> dict[str, object]:
+    """Return the mapping of a kind of log."""
+    if kind == "duplicated":
+        return MAPPING | {"features": {"categorical": ["age", "spent"]}}
+    if kind == "leaked":
+        return MAPPING | {"features": {"numeric": ["age", "spent", "copy"], "categorical": ["city"]}}
+    return MAPPING
+
+
+def verdict_of(kind: str, seed: int) -> str:
+    """Return the verdict on one log."""
+    rng = np.random.default_rng([KINDS.index(kind), seed])
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        log, policy, answer = folder / "log.csv", folder / "policy.npz", folder / "answer.json"
+        frame = log_of(kind, rng)
+        frame.to_csv(log, index=False)
+        config = ["--config", json.dumps(mapping_of(kind)), "--json", str(answer)]
+        run(["learn", str(log), "--output", str(policy), *config])
+        if kind == "learned from":
+            log = folder / "later.csv"
+            pd.concat([frame, log_of("none", rng, APPENDED)]).to_csv(log, index=False)
+            run(["evaluate_policy", str(policy), str(log), *config])
+        return json.loads(answer.read_text())["verdict"]["verdict"]
+
+
+def run(arguments: list[str]) -> None:
+    """Run a command without its output; raise RuntimeError if it fails."""
+    errors = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
+        status = main(arguments)
+    if status:
+        raise RuntimeError(errors.getvalue())
+
+
+def table(repetitions: int, kinds: tuple[str, ...] = KINDS) -> pd.DataFrame:
+    """Return a row per kind of log."""
+    rows = []
+    for kind in kinds:
+        verdicts = pd.Series([verdict_of(kind, seed) for seed in range(repetitions)])
+        shares = verdicts.value_counts(normalize=True).reindex(list(VERDICTS), fill_value=0.0)
+        chance = binom.sf((verdicts == "better").sum() - 1, repetitions, ALLOWED)
+        rows.append({"log": kind, "logs": repetitions, **shares, "p_value": chance})
+    return pd.DataFrame(rows)
+
+
+def summary(rows: pd.DataFrame) -> str:
+    """Return the whole table."""
+    return rows.to_string(index=False, float_format="%.3f")
