@@ -342,7 +342,8 @@ def test_a_study_is_taken_with_its_provenance(build, tmp_path):
         (tmp_path / "results/studies" / name).write_text(text)
     build.take("coverage_study")
     assert {name: (tmp_path / "docs/results" / name).read_text() for name in files} == files
-    with pytest.raises(InputError, match=r"^results/studies/choices\.csv: no such file; `snakemake studies` makes it$"):
+    missing = r"^results/studies/small_logs\.csv: no such file; `snakemake studies` makes it$"
+    with pytest.raises(InputError, match=missing):
         build.take("studies")
 
 
