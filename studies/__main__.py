@@ -3,14 +3,14 @@
 A study of finished runs measures one at a time, then gathers the rows of all; one of samples makes its table at once,
 and so does one of logs, of the files in a folder:
 
-    python studies choices --run RUN --resources RESOURCES --dataset scene --seed 0 --options JSON --output ROWS
-    python studies choices --rows ROWS … --output TABLE
+    python studies support --run RUN --resources RESOURCES --dataset scene --seed 0 --options JSON --output ROWS
+    python studies support --rows ROWS … --output TABLE
     python studies coverage --options '{"repetitions": 2000}' --output TABLE
     python studies obd --resources resources/studies/obd --options JSON --output TABLE
 
-RUN is the folder of a log with what was fitted to it (results/beyond/runs/scene/seed0/replay4), RESOURCES that of its
-data set (resources/scene). The options are those of config.yaml, with its entries of the algorithms that are read or
-fitted. What a table shows is printed. What a study does, and its columns, the docstring of studies/NAME.py says.
+RUN is the folder of a run (results/sharpness/runs/scene/seed0), RESOURCES that of its data set (resources/scene). The
+options are those of config.yaml, with its entries of the algorithms that are fitted. What a table shows is printed.
+What a study does, and its columns, the docstring of studies/NAME.py says.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from drcrm.errors import InputError
 from drcrm.kernels import choose_kernels
 
-OF_RUNS = ("choices", "limits", "pessimism", "rounding", "small_logs", "support")
+OF_RUNS = "small_logs", "support"
 OF_SAMPLES = ("coverage", "kinds", "policy_coverage", "sharp_coverage", "verdicts")
 OF_LOGS = ("obd",)
 
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
 
     made = argparse.ArgumentParser("studies", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("name", choices=OF_RUNS + OF_SAMPLES + OF_LOGS)
-    made.add_argument("--run", type=Path, help="folder of a log and its fits")
+    made.add_argument("--run", type=Path, help="folder of a run, which has its π0")
     made.add_argument("--resources", type=Path, help="folder of its data set, or of a log's files")
     made.add_argument("--dataset", help="name of the data set")
     made.add_argument("--seed", type=whole(0), help="number of the run")

@@ -7,43 +7,26 @@ from pathlib import Path
 
 import numpy as np
 
-from drcrm.core.cost_model import CostModel
 from drcrm.core.log import BanditLog
 from drcrm.core.policies import ExponentialPolicy, LinearPolicy, SoftmaxPolicy, policy_of
-from drcrm.pipeline.formats import read_log, read_policy
+from drcrm.pipeline.formats import read_policy
 from drcrm.pipeline.steps import generator
-from drcrm.pipeline.steps.cost_model import read_cost_model
 from drcrm.pipeline.truths import read_truth
 from drcrm.simulation.replay import replay
 from drcrm.simulation.split import heldout_rows
-from drcrm.simulation.truth import CERTAIN, Rates, Truth
+from drcrm.simulation.truth import CERTAIN, Rates
 
 HELD_OUT = 0.25  # of the rows of a run that is logged again
 
 
 @dataclass(frozen=True)
 class Run:
-    """A log with what its fits need, and the test set that judges them; ``folder`` has the fits that were made."""
+    """π0 of a finished run, and the folder of its data set."""
 
     dataset: str
     seed: int
-    folder: Path
     resources: Path
-    train: BanditLog
-    heldout: BanditLog
     logging: ExponentialPolicy | SoftmaxPolicy
-    model: CostModel
-    X: object
-    truth: Truth
-
-    @property
-    def labels(self) -> np.ndarray:
-        """What the test set says of its contexts."""
-        return self.truth.labels
-
-    def loss(self, coef: np.ndarray) -> float:
-        """Return the expected loss on the test set of the policy with Θ, (d, …)."""
-        return self.truth.losses(policy_of(self.truth.actions, coef), self.X)["expected_loss"]
 
     def logged_again(
         self, sharpness: float, replays: int = 1, contexts: int | None = None, click_rates: Rates = CERTAIN
@@ -66,8 +49,6 @@ class Run:
 
 
 def read_run(folder: Path, resources: Path, dataset: str, seed: int) -> Run:
-    """Read a run from the folder of its log and that of its data set."""
-    X, truth = read_truth(resources / "test.npz")
-    logging = read_policy(folder.parent / "logging.npz", truth.actions)
-    model = read_cost_model(folder / "cost_model.npz")
-    return Run(dataset, seed, folder, resources, *read_log(folder / "log.npz"), logging, model, X, truth)
+    """Read π0 of a run, by the run's folder and that of its data set."""
+    _, truth = read_truth(resources / "test.npz")
+    return Run(dataset, seed, resources, read_policy(folder / "logging.npz", truth.actions))

@@ -72,9 +72,9 @@ def test_every_command_says_what_the_page_says(folder):
 
 
 def test_what_the_page_quotes_is_what_is_said():
-    from drcrm.logs.verdict import CHANCE, VERDICTS
+    from drcrm.logs.verdict import RANDOMISE, VERDICTS
 
-    assert CHANCE in " ".join(PAGE.split())
+    assert RANDOMISE in " ".join(PAGE.split())
     assert re.findall(r"^\| ([a-z ]+) \| (?!when)", PAGE, re.M)[: len(VERDICTS)] == [*VERDICTS]
 
 

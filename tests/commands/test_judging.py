@@ -41,6 +41,7 @@ def test_on_another_log_all_rows_do_and_it_is_one_choice(shop, tmp_path, run):
     _, said, _ = run("certify", shop / "policy.npz", shop / "later.parquet", "--json", tmp_path / "a.json")
     found = answer_of(tmp_path / "a.json")
     assert (found["choices"], found["log"]["rows"], found["judged_by"]) == (1, 2000, OTHER)
+    assert (found["verdict"]["changes"], found["verdict"]["cautions"][-1]) == ([], f"Judged by {OTHER}.")
     bound = -found["candidates"][0]["certificate"]["bound"]
     assert f"With 95% confidence each, its reward is at least {bound:.4g} a row" in " ".join(said.split())
     run("certify", shop / "policy.npz", shop / "later.parquet", "--confidence", "0.8", "--json", tmp_path / "a.json")

@@ -134,6 +134,22 @@ def test_labels_and_feature_maps(features, tmp_path, run):
     assert agrees > 0.9 if features else agrees < 0.9
 
 
+@pytest.mark.parametrize("store", [(), ("--store", "store")])
+def test_a_rule_without_propensities_is_named_as_the_reason(store, tmp_path, run, monkeypatch):
+    """Estimated propensities of a deterministic rule are near 1: other actions were never tried."""
+    monkeypatch.chdir(tmp_path)
+    frame = decisions(1200)
+    frame.assign(item=np.where(frame["age"] > 40, "a", "b")).drop(columns="p").to_csv("log.csv", index=False)
+    mapping = {**MAPPING, "propensity": None, "propensity_model": "softmax", "algorithm": "kl_dro_dr"}
+    given = ["learn", "log.csv", "--config", json.dumps(mapping), "--output", "p.npz", "--json", "a.json", *store]
+    assert run(*given)[0] == 0
+    verdict = answer_of(tmp_path / "a.json")["verdict"]
+    assert verdict["verdict"] == "the log cannot say"
+    assert "the logging policy hardly ever varies its action for similar contexts" in verdict["sentence"]
+    assert verdict["changes"] == ["Randomise some decisions, for example 5%, and log their propensities."]
+    assert any("estimated from the log itself" in caution for caution in verdict["cautions"])
+
+
 def test_propensities_that_were_not_logged_are_imitated_and_it_is_said(tmp_path, run):
     decisions(1500).drop(columns="p").to_csv(tmp_path / "log.csv", index=False)
     mapping = {**MAPPING, "propensity": None}

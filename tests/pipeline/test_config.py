@@ -67,6 +67,13 @@ def changed(key: str, value, config: dict = SMALL) -> dict:
     return config
 
 
+def of_runs(**changes) -> dict:
+    """A study of finished runs that is right but for the changes."""
+    return {
+        "support": {"runs": {"demo": {"toy": 1}}, "algorithms": ["cips"], "sharpness": [1], "replays": 1, **changes}
+    }
+
+
 def fault(key: str, value) -> str:
     """What is said of it, which is one line."""
     with pytest.raises(InputError) as error:
@@ -509,19 +516,10 @@ class TestFaults:
             ({"poise": {}}, "studies.poise: unknown key"),
             ({"coverage": {}}, "studies.coverage: 'repetitions' is a required property"),
             ({"coverage": {"repetitions": 0}}, "studies.coverage.repetitions: 0 is less than the minimum of 1"),
-            (
-                {"limits": {"runs": {"dema": {"toy": 1}}, "algorithms": ["cips"]}},
-                "studies.limits.runs: unknown experiment",
-            ),
-            (
-                {"limits": {"runs": {"demo": {"toi": 1}}, "algorithms": ["cips"]}},
-                "studies.limits.runs.demo: unknown data",
-            ),
-            ({"limits": {"runs": {"demo": {"toy": 1}}, "algorithms": ["cip"]}}, "studies.limits.algorithms: unknown"),
-            (
-                {"limits": {"runs": {"demo": {"toy": -1}}, "algorithms": ["cips"]}},
-                "studies.limits.runs.demo.toy: -1 is",
-            ),
+            (of_runs(runs={"dema": {"toy": 1}}), "studies.support.runs: unknown experiment"),
+            (of_runs(runs={"demo": {"toi": 1}}), "studies.support.runs.demo: unknown data"),
+            (of_runs(algorithms=["cip"]), "studies.support.algorithms: unknown"),
+            (of_runs(runs={"demo": {"toy": -1}}), "studies.support.runs.demo.toy: -1 is"),
         ],
     )
     def test_of_the_studies(self, study, message):

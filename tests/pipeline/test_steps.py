@@ -218,6 +218,35 @@ class TestProvenance:
         monkeypatch.setenv("PATH", "")
         assert self.noted(repository) == found
 
+    def test_knows_the_commit_of_an_archive(self, repository):
+        shutil.copy(Path(__file__).parents[2] / ".git_archival.txt", repository)
+        shutil.copy(Path(__file__).parents[2] / ".gitattributes", repository)
+        me = "-c", "user.name=me", "-c", "user.email=me@localhost"
+        for command in (["add", "."], [*me, "commit", "--message", "second"]):
+            subprocess.run(["git", "-C", repository, *command], check=True, capture_output=True)
+        archive = repository.parent / "archive.tar"
+        subprocess.run(["git", "-C", repository, "archive", "--output", archive, "HEAD"], check=True)
+        shutil.unpack_archive(archive, repository.parent / "unpacked")
+        commit = self.noted(repository)["commit"]
+        found = self.noted(repository.parent / "unpacked")
+        assert (found["commit"], found["clean"]) == (commit, None)
+        shutil.rmtree(repository / ".git")
+        assert self.noted(repository)["commit"] is None
+
+    def test_the_source_is_told_apart_by_names_and_contents(self, tmp_path):
+        project = tmp_path / "project"
+        (project / "src/drcrm").mkdir(parents=True)
+        assert self.noted(project)["source"] is None
+        digests = set()
+        for name, text in {"a.py": "1", "b.py": "1", "c.yaml": "2"}.items():
+            (project / "src/drcrm" / name).write_text(text)
+            digests.add(self.noted(project)["source"])
+        (project / "src/drcrm/a.py").rename(project / "src/drcrm/z.py")
+        digests.add(self.noted(project)["source"])
+        assert len(digests) == 4
+        (project / "src/drcrm/z.pyc").write_text("")
+        assert self.noted(project)["source"] in digests
+
     def test_digest_is_of_the_configuration_whatever_its_order(self, tmp_path):
         found = self.noted(tmp_path)
         assert found["options"] == self.CONFIG["experiment"]
@@ -231,7 +260,7 @@ class TestProvenance:
         found = self.noted(tmp_path)
         assert found["versions"]["scipy"] == scipy.__version__
         assert found["versions"]["python"] == platform.python_version()
-        assert set(found) == {"commit", "clean", "versions", "config", "options", "blas", "machine"}
+        assert set(found) == {"commit", "clean", "source", "versions", "config", "options", "blas", "machine"}
         assert None not in found["versions"].values()
         assert all(set(library) == {"name", "version", "architecture"} for library in found["blas"])
 

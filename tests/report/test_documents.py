@@ -210,9 +210,11 @@ def test_what_is_known_of_a_run_and_what_is_not():
     known = {"commit": "0123456789abcdef", "clean": True, "versions": versions, "blas": blas}
     text = provenance({**known, "note": "Late."})
     assert text.startswith("Late.\n\n- commit: `0123456`, clean\n- packages: python 3.12.3, numpy 2.1.0\n")
-    assert text.endswith("- BLAS: openblas 0.3.30\n- machine: not recorded\n")
+    assert text.endswith("- BLAS: openblas 0.3.30\n")
     assert provenance({"commit": "0123456789abcdef", "clean": False}).startswith("- commit: `0123456`, with changes\n")
-    assert provenance({}).count("not recorded") == 4
+    assert provenance({"source": "0123456789abcdef", "commit": None}) == "- source: sha256 `0123456789ab`\n"
+    assert provenance({"note": "Late.", "commit": None}) == "Late.\n"
+    assert provenance({}) == "The code, the packages and the machine were not recorded.\n"
 
 
 def test_blocks_of_the_readme_are_replaced_and_the_rest_stays(build, tmp_path):
@@ -340,7 +342,8 @@ def test_a_study_is_taken_with_its_provenance(build, tmp_path):
         (tmp_path / "results/studies" / name).write_text(text)
     build.take("coverage_study")
     assert {name: (tmp_path / "docs/results" / name).read_text() for name in files} == files
-    with pytest.raises(InputError, match=r"^results/studies/choices\.csv: no such file; `snakemake studies` makes it$"):
+    missing = r"^results/studies/small_logs\.csv: no such file; `snakemake studies` makes it$"
+    with pytest.raises(InputError, match=missing):
         build.take("studies")
 
 

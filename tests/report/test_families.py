@@ -112,11 +112,12 @@ def test_a_table_has_an_experiment_a_column_in_percent_and_its_best_in_bold(fami
 
 def test_what_is_drawn_is_what_the_tables_have(family):
     frame = loss_by_sharpness(family).set_index(["dataset", "clicks", "sharpness", "algorithm", "loss"])
-    assert len(frame) == len(SETS) * 6 * (len(family.drawn) + 2)
+    assert len(frame) == len(SETS) * 6 * (len(family.drawn) + 3)
     of = metrics(4, (0.7, 0.2)).query("dataset == 'satimage'").set_index("algorithm")
     at = ("satimage", (0.7, 0.2), 4)
     assert frame["mean"][*at, "dr", "expected_loss"] == pytest.approx(100 * of.loc["dr", "expected_loss"].mean())
-    assert frame["mean"][*at, "skyline", "greedy_loss"] == pytest.approx(100 * of.loc["skyline", "greedy_loss"].mean())
+    for loss in ("expected_loss", "greedy_loss"):
+        assert frame["mean"][*at, "skyline", loss] == pytest.approx(100 * of.loc["skyline", loss].mean())
 
 
 def test_the_figure_has_a_panel_for_each_data_set_and_kind_of_reward(family, tmp_path):
@@ -126,8 +127,8 @@ def test_the_figure_has_a_panel_for_each_data_set_and_kind_of_reward(family, tmp
     assert [axes.get_title() for axes in figure.axes] == ["Digits", "Pendigits", "Satimage", "Letter", *[""] * 4]
     assert {len(axes.containers) for axes in figure.axes} == {len(family.drawn)}
     listed = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert len(listed) == 10
-    assert listed[-2:] == ["π0", "full supervision, greedy"]
+    assert len(listed) == 11
+    assert listed[-3:] == ["π0", "full supervision", "full supervision, greedy"]
     one = replace(family, members=family.members[:1], drawn=["cips", "gone"])
     [*panels] = loss_against_sharpness(one).axes
     assert len(panels) == len(SETS)
@@ -140,7 +141,7 @@ def test_the_page_says_what_the_experiments_differ_in_and_how_many_seeds_there_a
     assert text.count("- machine: x86_64") == 1
     assert "Points are means over 20 seeds (Letter 5) with 95 % intervals" in text
     assert "with probability 0.7 for the right action, 0.2 for another." in text
-    assert "a logistic regression that sees the right actions (solid)" in text
+    assert "a logistic regression that sees the right actions (black)" in text
     assert "Hamming" not in text
     assert "CRF" not in text
     assert text.count("| full supervision |") == 2 * len(SETS)

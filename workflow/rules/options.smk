@@ -86,13 +86,6 @@ def study_options(wildcards):
     return json.dumps(lookups.study_options(config, wildcards.study))
 
 
-def study_fits(wildcards):
-    """The fits of a run that a study reads."""
-    reads = wildcards.study in ("choices", "pessimism")
-    names = config["studies"][wildcards.study]["algorithms"] if reads else []
-    return [f"{LOG}/{name}.npz".format(**wildcards) for name in names]
-
-
 def study_rows(wildcards):
     """The rows of the runs of a study."""
     runs = lookups.study_runs(config, wildcards.study)

@@ -40,10 +40,7 @@ rule study_file:
 rule study_run:
     input:
         study_code,
-        study_fits,
-        log=f"{LOG}/log.npz",
-        cost_model=f"{LOG}/cost_model.npz",
-        policies=multiext(f"{RUN}/", "logging.npz", "skyline.npz"),
+        policy=f"{RUN}/logging.npz",
         contexts=multiext("resources/{dataset}/", "train.npz", "test.npz"),
     output:
         "results/studies/{study}/{experiment}/{dataset}/seed{seed}/replay{replays}.csv",
@@ -57,7 +54,7 @@ rule study_run:
         **asked("study"),
     params:
         studies=STUDIES,
-        run=lambda wildcards, input: os.path.dirname(input.log),
+        run=lambda wildcards, input: os.path.dirname(input.policy),
         resources=lambda wildcards, input: os.path.dirname(input.contexts[0]),
         options=study_options,
     message:

@@ -40,7 +40,7 @@ def _certified(concluded: Verdict, comparison: Comparison, diagnosis: Diagnosis,
     """The certificates in place of a verdict, where there are some."""
     if concluded.verdict in REFUSED:
         return concluded
-    return Verdict("certified", _said(comparison, reward) + untested(diagnosis), concluded.changes)
+    return Verdict("certified", _said(comparison, reward) + untested(diagnosis), [], concluded.cautions)
 
 
 def _said(comparison: Comparison, reward: bool) -> str:

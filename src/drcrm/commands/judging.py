@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError, located
-from ..logs.diagnostic import capital
 from ..logs.mapping import LogMapping, as_mapping
 from ..logs.policy_file import StoredPolicy, digest, read_policy
 from ..logs.verdict import verdict
@@ -78,7 +77,7 @@ def judged_answer(
         logging=logging_dict(part, confidence, diagnosis.units),
         candidates=[found.judged.as_dict(part, comparison, confidence, diagnosis.units) | {"chosen": True}],
         **diagnosis.as_dict(),
-        verdict=concluded.as_dict() | {"changes": [*concluded.changes, f"{capital(found.said)}."]},
+        verdict=concluded.as_dict() | {"cautions": [*concluded.cautions, f"Judged by {found.said}."]},
         judged_by=found.said,
     )
 

@@ -109,7 +109,7 @@ def diagnose(
     repeats, copies = repeated_rows(log)
     units = groups if groups is not None else copies
     audited, calibration = audit(log, modelled, units, imitated, names)
-    found = [explored(log), *audited, repeats, *drifts(log, names, units), costs_explained(log, cost_model)]
+    found = [explored(log, imitated), *audited, repeats, *drifts(log, names, units), costs_explained(log, cost_model)]
     if policy is None:
         return Diagnosis(tuple(each for each in found if each), units, log.size, calibration=calibration)
     with warnings.catch_warnings(action="ignore"):  # what they say is said here

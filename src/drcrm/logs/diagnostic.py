@@ -18,7 +18,7 @@ class Diagnostic:
     name, source : str
         Its usual name, and where it comes from.
     value, low, high : float or None
-        The answer, with a 95 % interval where it has one.
+        The answer, with an interval where it has one: at 95 %, unless the threshold names another level.
     threshold : str
         What is good, in words.
     level : "good", "caution" or "fail"

@@ -18,9 +18,12 @@ from ..core.stored import StoredRows
 from .diagnostic import Diagnostic, level_of
 
 LEVEL = 1e-4  # at which a drift, or that rows are told more than once, is no chance
-CERTAIN = 1 - 1e-9  # a propensity
+CERTAIN = 1 - 1e-9  # a logged propensity
+NEARLY_CERTAIN = 0.99  # an estimated propensity
 HARDLY, HARDLY_ANY = 0.5, 0.99  # of the rows
+NEARLY_ALL, LEAST_MEAN = 0.75, 0.94  # of the rows, and the mean, of estimated propensities
 ROUNDING = 1e-9  # of the largest cost
+NO_DRIFT = f"0 in its {1 - LEVEL:.2%} interval"
 LEAST_ROWS = 40
 LEAST_EXPLAINED = -0.02
 LEAST_SHARE = 5  # expected rows of an action in each half
@@ -90,14 +93,25 @@ def numbered(values: np.ndarray) -> np.ndarray | None:
     return found
 
 
-def explored(log: BanditLog) -> Diagnostic:
-    """Return whether the logging policy ever took an action that it need not have taken."""
-    certain = float(log.count @ (log.propensity >= CERTAIN) / log.size)
-    said = f"{certain:.1%} of the rows have a propensity of 1: what else could have been done there was never seen"
-    level = level_of(certain >= HARDLY_ANY, certain > HARDLY)
-    return Diagnostic(
-        "exploration", certain, None, None, "at most half of the rows; fails from 99%", level, said, "this project"
-    )
+def explored(log: BanditLog, imitated: bool = False) -> Diagnostic:
+    """Return whether the logging policy varies its action for similar contexts.
+
+    A model of a deterministic rule is unsure near the rule's boundaries. So of estimated propensities most must be near
+    1, and so must their mean: it is not where some of the decisions are randomised.
+    """
+    certain = float(log.count @ (log.propensity >= (NEARLY_CERTAIN if imitated else CERTAIN)) / log.size)
+    what, threshold = "propensity 1", f"at most half of the rows; fails from {HARDLY_ANY:.0%}"
+    fails = certain >= HARDLY_ANY
+    if imitated:
+        what = f"an estimated propensity of at least {NEARLY_CERTAIN:g}"
+        threshold = f"at most half of the rows; fails from {NEARLY_ALL:.0%}, if the mean is at least {LEAST_MEAN:g}"
+        fails = certain >= NEARLY_ALL and log.count @ log.propensity / log.size >= LEAST_MEAN
+    level = level_of(bool(fails), certain > HARDLY)
+    said = f"{certain:.1%} of the rows have {what}"
+    if level != "good":
+        said += ": there the logging policy hardly ever varies its action for similar contexts"
+        said += ", so the log says nothing about other actions"
+    return Diagnostic("exploration", certain, None, None, threshold, level, said, "this project")
 
 
 def same_contexts(log: BanditLog) -> np.ndarray:
@@ -133,8 +147,7 @@ def _cost_drift(log, last, units) -> Diagnostic:
     moved, ends, is_moved, (first, then) = _moved(log.cost, log, last, units)
     said = f"the mean cost is {first:.4g} in the first half of the rows and {then:.4g} in the last"
     said += ": it drifts, and the estimate is of the rows logged, not of those to come" if is_moved else ""
-    level = level_of(False, is_moved)
-    return Diagnostic("drift of costs", moved, *ends, "no change beyond chance", level, said, "Welch 1947")
+    return Diagnostic("drift of costs", moved, *ends, NO_DRIFT, level_of(False, is_moved), said, "Welch 1947")
 
 
 def gain_drift(log: BanditLog, weight: np.ndarray, units=None) -> Diagnostic | None:
@@ -152,19 +165,19 @@ def gain_drift(log: BanditLog, weight: np.ndarray, units=None) -> Diagnostic | N
     said = f"the policy costs {first:+.4g} beside what logged in the first half of the rows, {then:+.4g} in the last"
     said += ": what it gains drifts" if is_moved else ""
     level = level_of(is_moved and then >= 0 > first, is_moved)
-    threshold = "no change beyond chance; fails where nothing is gained at last"
+    threshold = f"{NO_DRIFT}; fails if nothing is gained in the last half"
     return Diagnostic("drift of the gain", moved, *ends, threshold, level, said, "Welch 1947")
 
 
 def _moved(values: np.ndarray, log: BanditLog, last: np.ndarray, units) -> tuple:
-    """By how much the mean of values differs between two parts, its interval, whether by chance, and both means."""
+    """Return the difference of the means of two parts, its interval, whether that excludes 0, and both means."""
     first_n, last_n = log.count @ ~last, log.count @ last
     first, then = log.count @ (values * ~last) / first_n, log.count @ (values * last) / last_n
     terms = np.where(last, (values - then) * log.size / last_n, -(values - first) * log.size / first_n)
     moved = float(then - first)
-    found = measured(moved, terms, log, units, 0.95)
-    is_moved = bool(abs(moved) > ndtri(1 - LEVEL / 2) * found["standard_error"])
-    return moved, (found["low"], found["high"]), is_moved, (first, then)
+    interval = measured(moved, terms, log, units, 1 - LEVEL)
+    low, high = interval["low"], interval["high"]
+    return moved, (low, high), low > 0 or high < 0, (first, then)
 
 
 def _action_drift(log, last, names) -> Diagnostic | None:
@@ -189,10 +202,10 @@ def _action_drift(log, last, names) -> Diagnostic | None:
     change = float(shares[1][worst] - shares[0][worst])
     said = (
         f"{'label' if log.Y.ndim == 2 else 'action'} {action if names is None else names[action]} has "
-        f"{shares[0][worst]:.1%} of the first half of the rows and {shares[1][worst]:.1%} of the last"
+        f"{shares[0][worst]:.1%} of the first half of the rows and {shares[1][worst]:.1%} of the last (p = {p:.2g})"
     )
     said += ": what was logged drifts" if p < LEVEL else ""
-    level, threshold = level_of(False, p < LEVEL), "no change beyond chance"
+    level, threshold = level_of(False, p < LEVEL), f"p at least {LEVEL:g} if the logging policy does not drift"
     return Diagnostic("drift of actions", change, None, None, threshold, level, said, "Pearson 1900")
 
 

@@ -16,7 +16,7 @@ from ..core.intervals import PolicyValue
 from ..core.log import BanditLog
 from ..errors import InputError
 from .diagnosis import Diagnosis
-from .diagnostic import Diagnostic, capital, plain
+from .diagnostic import capital, plain
 
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
 REFUSED = VERDICTS[3:]
@@ -24,7 +24,11 @@ AUDIT = "propensit"  # with which the names of the audit's diagnostics begin
 MOST_ROWS = 1e12  # that are worth naming
 NAMED = 3  # actions to explore, at most
 ROUNDING = 1e-9  # of the largest cost
-CHANCE = "Leave some decisions to chance, 5% say, and log the propensities that they had."
+RANDOMISE = "Randomise some decisions, for example 5%, and log their propensities."
+REPAIRS = [
+    "Correct the propensities: each is the probability of the action in its own row, at the time when it was drawn.",
+    "Or leave the propensities out: propensity_model: softmax estimates them, but not of actions never logged.",
+]
 UNTESTED = " That is so if the propensities are right, which could not be tested."
 RARE = 1e-3  # of the policy's choices, below which no action is named
 
@@ -70,11 +74,12 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One of ``VERDICTS``, in a sentence with its numbers, and what would change it."""
+    """One of ``VERDICTS``, in a sentence with its numbers; what would change it, and what casts doubt on it."""
 
     verdict: str
     sentence: str
     changes: list[str]
+    cautions: list[str]
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -177,19 +182,19 @@ def verdict(
     """
     failed = [each for each in diagnosis.diagnostics if each.level == "fail"]
     wrong = [each for each in failed if each.name.startswith(AUDIT)]
-    said = _Words(comparison, label, reward)
+    said, cautions = _Words(comparison, label, reward), _cautions(diagnosis)
     if wrong:
-        return Verdict("the log is wrong", f"{capital(wrong[0].sentence)}.", _to_repair(wrong))
+        return Verdict("the log is wrong", f"{capital(wrong[0].sentence)}.", REPAIRS, cautions)
     if failed or None in (comparison.certificate, comparison.own):
         why = failed[0].sentence if failed else comparison.refused
-        return Verdict("the log cannot say", f"What {label} is worth is open: {why}.", _to_explore(diagnosis))
+        return Verdict("the log cannot say", f"What {label} is worth is open: {why}.", _to_explore(diagnosis), cautions)
     rounding = ROUNDING * max(map(abs, comparison.certificate.costs))
     condition = untested(diagnosis)
     if comparison.certificate.bound < -rounding:
-        return Verdict("better", said.better() + condition, _cautions(diagnosis))
+        return Verdict("better", said.better() + condition, [], cautions)
     if comparison.least > rounding:
-        return Verdict("worse", said.worse() + condition, _cautions(diagnosis))
-    return Verdict("not shown", said.not_shown(), [*_rows_needed(comparison, diagnosis.rows), *_cautions(diagnosis)])
+        return Verdict("worse", said.worse() + condition, [], cautions)
+    return Verdict("not shown", said.not_shown(), [_rows_needed(comparison, diagnosis.rows)], cautions)
 
 
 @dataclass(frozen=True)
@@ -241,22 +246,24 @@ def percent(level: float) -> str:
     return f"{100 * level:.10g}%"
 
 
-def _rows_needed(comparison: Comparison, rows: int) -> list[str]:
-    """How many rows would show the difference, were it as it is estimated: t² s² n/d²."""
+def _rows_needed(comparison: Comparison, rows: int) -> str:
+    """Return how many rows would show the difference if it is as estimated, t² s² n/d², or that rows do not help."""
     found = comparison.difference
     if not (found < 0 and found.standard_error > 0):
-        return ["More rows would not help if the difference is as estimated: the policy does not look better."]
+        return "Another policy: this one does not look better, so more rows would not help."
     level = 1 - (1 - found.confidence) / comparison.choices
     needed = rows * (stdtrit(max(found.n - 1, 1), level) * found.standard_error / float(found)) ** 2
     if needed > MOST_ROWS:
-        return ["No number of rows that one could log would show a difference this small."]
+        return "Another policy: no number of rows that one could log would show a difference this small."
     times = f"{max(needed / rows, 1.01):.3g} times as many"
-    return [f"Were it as estimated, {_rounded(needed)} rows to judge by, {times}, would show it half of the time."]
+    return f"More rows: {_rounded(needed)} to judge by, {times}, would show such a difference half of the time."
 
 
 def _to_explore(diagnosis: Diagnosis) -> list[str]:
     """Which actions to explore, and how many rows a sample of the same overlap would have to have."""
-    changes = [CHANCE] if "exploration" in diagnosis.failed else []
+    if "exploration" in diagnosis.failed:
+        return [RANDOMISE]
+    changes = []
     lacking = sorted(diagnosis.actions, key=lambda each: -(each["unsupported"] or 0))[:NAMED]
     lacking = [each for each in lacking if (each["unsupported"] or 0) > RARE]
     if lacking:
@@ -272,17 +279,8 @@ def _to_explore(diagnosis: Diagnosis) -> list[str]:
     return changes
 
 
-def _to_repair(wrong: list[Diagnostic]) -> list[str]:
-    return [
-        "Correct the propensities: they are the probabilities, when it was drawn, of the action that was logged, in "
-        "its own row.",
-        "Or leave them out: propensity_model: softmax imitates them, and cannot know of actions that were never taken.",
-        *(f"{capital(each.name)}: {each.sentence}." for each in wrong[1:]),
-    ]
-
-
 def _cautions(diagnosis: Diagnosis) -> list[str]:
-    """What casts doubt on it."""
+    """Return a sentence for each check that is a caution."""
     return [f"Mind that {each.sentence}." for each in diagnosis.diagnostics if each.level == "caution"]
 
 

@@ -56,13 +56,13 @@ class Weighed(NamedTuple):
 
 
 def weighed(each: Weighed, units=None) -> list[Diagnostic]:
-    """Return the diagnostics of a policy's weights."""
+    """Return the diagnostics of a policy's weights, causes before effects: a verdict names the first that fails."""
     log, weight = each.log, each.weight
     total = log.count @ weight
     if not 0 < total < np.inf:
         said = "no logged row has an action of the policy" if not total else "weights are beyond the range of numbers"
         return [Diagnostic("effective sample size", 0.0, None, None, _SIZE, "fail", said, "Kish 1965")]
-    found = [_effective(log, weight), _pareto(log, weight), _mean_weight(log, weight, units), _support(each)]
+    found = [_support(each), _mean_weight(log, weight, units), _effective(log, weight), _pareto(log, weight)]
     found += [_largest(log, weight), _quantile(log, weight), _clip(log, weight, units)]
     found += [_weighted_pareto(each), _weighted_largest(each), _skewness(each, units)]
     return [diagnostic for diagnostic in found if diagnostic]

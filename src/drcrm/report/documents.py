@@ -87,16 +87,18 @@ def what_was_run(experiment: Experiment) -> str:
 
 
 def provenance(record: Mapping) -> str:
-    """What is known of the code, the packages and the machine, in a list, and what is not."""
+    """Return what is known of the code, the packages and the machine, as a list."""
     versions = {name: version for name, version in (record.get("versions") or {}).items() if version}
     known = {
         "commit": _commit(record),
+        "source": f"sha256 `{record['source'][:12]}`" if record.get("source") and not record.get("commit") else "",
         "packages": ", ".join(map(" ".join, versions.items())),
         "BLAS": ", ".join(" ".join(filter(None, each.values())) for each in record.get("blas") or []),
         "machine": record.get("machine"),
     }
-    lines = [f"- {what}: {text or 'not recorded'}\n" for what, text in known.items()]
-    return "".join([f"{record['note']}\n\n" if record.get("note") else "", *lines])
+    lines = "".join(f"- {what}: {text}\n" for what, text in known.items() if text)
+    parts = [f"{record['note']}\n" if record.get("note") else "", lines]
+    return "\n".join(filter(None, parts)) or "The code, the packages and the machine were not recorded.\n"
 
 
 def picture(each: Picture, names: Names) -> str:

@@ -17,6 +17,7 @@ from .style import GREY, SCORE_MARKERS, SMALL, WIDTH, Look, Names
 LINES = {
     (LOGGING, LOSS): Look("π0", GREY, line=":"),
     (LOGGING, GREEDY): Look("π0, greedy", GREY, line="--"),
+    (SKYLINE, LOSS): Look("full supervision", "#000000", line=":"),
     (SKYLINE, GREEDY): Look("full supervision, greedy", "#000000"),
     (BASELINE, LOSS): Look("CIPS", "#000000", line="-."),
 }

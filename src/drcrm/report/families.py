@@ -16,7 +16,7 @@ from .figure_data import GREEDY, LOSS
 from .style import WIDTH, Names
 
 CERTAIN = (1, 0)  # the click rates where a reward is the right action
-LINES = ((LOGGING, LOSS), (SKYLINE, GREEDY))  # what algorithms are seen beside
+LINES = ((LOGGING, LOSS), (SKYLINE, LOSS), (SKYLINE, GREEDY))  # what algorithms are compared with
 
 
 @dataclass(frozen=True)
@@ -139,16 +139,16 @@ def caption(family: Family) -> str:
     return (
         f"{names.loss(LOSS, family.datasets)}{family.units} against η, by which π0's scores are multiplied: the "
         f"larger, the rarer are actions that π0 thinks less of. Points are means over {plan.seeds_in_words} with 95 % "
-        f"intervals; hyper-parameters are chosen by {SCORES[plan.selections[0]]}.{clicked} Lines without marks are π0 "
-        "as it logs (dotted) and the most probable actions of full supervision, "
-        f"{names.word('supervised', family.datasets)} (solid). Both axes are logarithmic."
+        f"intervals; hyper-parameters are chosen by {SCORES[plan.selections[0]]}.{clicked} Lines without marks are "
+        f"π0 (grey) and full supervision, {names.word('supervised', family.datasets)} (black): expected losses are "
+        "dotted, the greedy loss, that of the most probable actions, is solid. Both axes are logarithmic."
     )
 
 
 def loss_by_sharpness(family: Family) -> pd.DataFrame:
     """Losses in print by setting: (dataset, clicks, sharpness, algorithm, loss, mean, low, high).
 
-    The expected loss of each algorithm that is drawn and of π0, and the greedy one of the skyline.
+    The expected loss of each algorithm that is drawn, of π0 and of the skyline, and the skyline's greedy loss.
     """
     rows = []
     for clicks, sharpness, each in family.by_setting:

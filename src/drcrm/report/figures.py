@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from ..roles import BASELINE, LOGGING, REFERENCE
 from . import drawing, figure_data
-from .figure_data import LEVELS, LOSS, DatasetResults
+from .figure_data import GREEDY, LEVELS, LOSS, DatasetResults
 from .style import GREY, SCORE_MARKERS, SMALL, START_LOOKS, WIDTH
 
 FARTHEST = 1.5  # times π0's loss: the bound at which the axis ends
@@ -26,7 +26,7 @@ LOGGED = (
 def replay_count(results: DatasetResults) -> Figure:
     """Expected loss against the replay count: means over seeds, with 95 % intervals. The paper's Figure 1.
 
-    π0, its most probable actions and those of the skyline are lines; a count at which a seed is missing is a gap.
+    The expected and the greedy loss of π0 and of the skyline are lines; a count at which a seed is missing is a gap.
     Algorithms stand side by side at each count, so that their intervals can be told apart. The axis ends at most 10 %
     above all means of π0 and CIPS; a mean beyond it is written there.
     """
@@ -174,8 +174,8 @@ def ablation(results: DatasetResults) -> Figure:
 def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
     """How far each algorithm comes from CIPS to full supervision, a panel for each data set: means, 95 % intervals.
 
-    0 % is CIPS, 100 % the greedy loss of the skyline, which sees all labels. π0 is a dotted line, its greedy actions a
-    dashed one. What is far below CIPS stands at the edge, with its number. ``across`` panels stand side by side.
+    All losses are greedy ones: 0 % is CIPS, 100 % the skyline, which sees all labels, and a dashed line is π0. What is
+    far below CIPS stands at the edge, with its number. ``across`` panels stand side by side.
     """
     names, across = all_results[0].plan.names, min(across, len(all_results))
     lines = drawing.grouped_lines((name for name in all_results[0].learned if name != BASELINE), names)
@@ -185,8 +185,8 @@ def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
     panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
     frames = [figure_data.closed_gap(results) for results in all_results]
     for axes, results, frame in zip(panels.ravel(), all_results, frames, strict=False):
-        means = frame[frame["algorithm"] == LOGGING].set_index(["algorithm", "loss"])["mean"]
-        drawing.level_lines(axes.axvline, {key: mean for key, mean in means.items() if mean > drawing.LEAST})
+        [of_logging] = frame.loc[frame["algorithm"] == LOGGING, "mean"]
+        drawing.level_lines(axes.axvline, {(LOGGING, GREEDY): of_logging} if of_logging > drawing.LEAST else {})
         for place in (0, 100):
             axes.axvline(place, color="black", linewidth=0.8)
         for row in frame[frame["algorithm"].isin(lines)].itertuples():
@@ -202,8 +202,8 @@ def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
     highest = pd.concat(frames).query("algorithm in @lines")[["mean", "high"]].max().max()
     panels[0, 0].set_xlim(drawing.LEAST, np.clip(np.nan_to_num(highest) + 6, 105, drawing.MOST))
     panels[0, 0].set_xticks([0, 50, 100], ["0", "50", "100 %"])
-    handles = drawing.level_handles(key for key in LEVELS if key[0] == LOGGING)
-    return drawing.titled(figure, "From CIPS (0 %) to full supervision (100 %)", handles)
+    handles = drawing.level_handles([(LOGGING, GREEDY)])
+    return drawing.titled(figure, "Greedy loss: from CIPS (0 %) to full supervision (100 %)", handles)
 
 
 FIGURES = {draw.__name__: draw for draw in (replay_count, grid, surprise, certificates, paired, ablation)}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from .log_words import clean, decimals_for, finite, known, number, plural, short
+from .log_words import clean, decimals_for, finite, known, number, plural
 
 ESTIMATES = {
     "dr": "DR",
@@ -176,7 +176,7 @@ class Answer:
         given = self.part("verdict")
         said, sentence = clean(given.get("verdict") or ""), clean(given.get("sentence") or "")
         if said:
-            return Verdict(*VERDICTS.get(said.lower(), ("open", short(said[:1].upper() + said[1:], 60))), sentence)
+            return Verdict(*VERDICTS.get(said.lower(), ("open", said[:1].upper() + said[1:])), sentence)
         levels = [level(each) for each in self.items("diagnostics")]
         if not levels:
             return Verdict("open", "No verdict", sentence)
@@ -190,8 +190,16 @@ class Answer:
     @property
     def changes(self) -> list[str]:
         """What would change the verdict."""
-        given = self.part("verdict").get("changes")
-        return [clean(each) for each in given if each] if isinstance(given, list | tuple) else []
+        return self._notes("changes")
+
+    @property
+    def cautions(self) -> list[str]:
+        """What casts doubt on the verdict."""
+        return self._notes("cautions")
+
+    def _notes(self, key: str) -> list[str]:
+        notes = self.part("verdict").get(key)
+        return [clean(note) for note in notes if note] if isinstance(notes, list | tuple) else []
 
 
 def promise(candidate: Mapping) -> tuple[float, float]:

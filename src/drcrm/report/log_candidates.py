@@ -1,12 +1,11 @@
 """The policies that were judged, on the page on a log: what they are called, their order, their estimates."""
 
 from collections.abc import Mapping
-from html import escape
 
 from .log_answer import ESTIMATES, Answer, Interval, mapping, settings
 from .log_figures import Scale, axis, gauge
 from .log_html import Column, details, key, section, table
-from .log_words import DASH, count, known, name, number, percent, plural, short
+from .log_words import DASH, count, known, name, number, percent, plural, sentence
 
 SHOWN = 8  # in the picture
 LISTED = 200  # in the table
@@ -83,7 +82,7 @@ def candidate_line(answer: Answer, candidate: Mapping, scale: Scale) -> list[str
         gauge(scale, given, look, bound, answer.logging.value),
         f"<b>{answer.value(given.value)}</b>",
         between(answer, given),
-        f'<span title="{escape(short(why, 300))}">{promise}</span>' if why else promise,
+        promise + (f'<div class="more why">{sentence(why)}</div>' if why else ""),
         answer.value(difference.value, sign=True) + more,
         count(candidate.get("effective_size")),
     ]

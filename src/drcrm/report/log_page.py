@@ -1,7 +1,7 @@
 """The page on a user's log: the verdict first, then what it rests on. One HTML file that loads nothing."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from .log_answer import ESTIMATES, Answer, mapping
@@ -34,7 +34,8 @@ def page(answer: Mapping) -> str:
     """
     found = Answer(answer)
     log = short(found.part("log").get("name") or "a log")
-    parts = [banner(found), tiles(found), changes(found), *(make(found) for make in SECTIONS), making(found)]
+    notes = [listing("What would change the verdict", found.changes), listing("Cautions", found.cautions)]
+    parts = [banner(found), tiles(found), *notes, *(make(found) for make in SECTIONS), making(found)]
     return document(f"{clean(found.verdict.title)}: {log}", f"<main>\n{''.join(parts)}</main>\n{footer(found)}")
 
 
@@ -94,7 +95,7 @@ def failures(answer: Answer) -> str:
 
 def expected(threshold: object) -> str:
     """What a diagnostic should be."""
-    return f", expected {escape(short(threshold, 60))}" if threshold else ""
+    return f", expected {sentence(threshold)}" if threshold else ""
 
 
 def tiles(answer: Answer) -> str:
@@ -129,7 +130,7 @@ def certified(answer: Answer) -> str:
     """What is certified of the policy, or why nothing is."""
     given, bound = mapping(answer.judged.get("certificate")), answer.bound(answer.judged)
     if not known(bound):
-        return tile("Certified", "nothing", escape(short(given.get("refused") or "no certificate was asked for", 160)))
+        return tile("Certified", "nothing", sentence(given.get("refused") or "no certificate was asked for"))
     level, choices = given.get("confidence"), given.get("choices")
     among = f", for all {count(choices)} candidates at once" if known(choices) and choices > 1 else ""
     often = f"with probability {level:g}{among}" if known(level) else among.removeprefix(", ")
@@ -139,10 +140,10 @@ def certified(answer: Answer) -> str:
     return tile("Certified", f"{side} {answer.value(bound)}", often.removeprefix(", "))
 
 
-def changes(answer: Answer) -> str:
-    """What would change the verdict."""
-    items = "".join(f"<li>{sentence(each)}</li>\n" for each in answer.changes)
-    return section("What would change the verdict", "", f'<ul class="changes">\n{items}</ul>\n' if items else "")
+def listing(title: str, notes: Sequence[str]) -> str:
+    """A section that lists sentences, or nothing."""
+    items = "".join(f"<li>{sentence(each)}</li>\n" for each in notes)
+    return section(title, "", f'<ul class="changes">\n{items}</ul>\n' if items else "")
 
 
 def making(answer: Answer) -> str:
@@ -156,17 +157,17 @@ def making(answer: Answer) -> str:
     items = [
         (
             "Log",
-            ", ".join(filter(None, [name(log["name"], 80) if log.get("name") else "", escaped(log.get("format"))])),
+            ", ".join(filter(None, [name(log["name"], 80) if log.get("name") else "", sentence(log.get("format"))])),
         ),
         ("Rows", ", ".join(rows)),
-        ("Skipped", "; ".join(f"{count(number)} {escape(short(why, 80))}" for why, number in skipped.items())),
-        ("Split", escaped(log.get("split"))),
-        ("Decisions", ": ".join(filter(None, [escaped(log.get("kind")), named]))),
+        ("Skipped", "; ".join(f"{count(number)} {sentence(why)}" for why, number in skipped.items())),
+        ("Split", sentence(log.get("split"))),
+        ("Decisions", ": ".join(filter(None, [sentence(log.get("kind")), named]))),
         ("Features", count(log["features"]) if known(log.get("features")) else ""),
-        ("Propensities", PROPENSITIES.get(str(log.get("propensities")), escaped(log.get("propensities")))),
-        ("Digest", f"<code>{escaped(log.get('digest'))}</code>" if log.get("digest") else ""),
+        ("Propensities", PROPENSITIES.get(str(log.get("propensities")), sentence(log.get("propensities")))),
+        ("Digest", f"<code>{sentence(log.get('digest'))}</code>" if log.get("digest") else ""),
         ("Candidates", plural(answer.raw["choices"], "candidate") if known(answer.raw.get("choices")) else ""),
-        ("Version", f"drcrm {escaped(answer.raw.get('version'))}" if answer.raw.get("version") else ""),
+        ("Version", f"drcrm {sentence(answer.raw.get('version'))}" if answer.raw.get("version") else ""),
     ]
     made = answer.part("made")
     text = json.dumps(made, ensure_ascii=False, indent=2, default=str) if made else ""
@@ -184,12 +185,7 @@ PROPENSITIES = {
 }
 
 
-def escaped(said: object) -> str:
-    """A word or two of an answer, in HTML."""
-    return escape(short(said, 120)) if said else ""
-
-
 def footer(answer: Answer) -> str:
     """What the file is."""
-    version = f" {escaped(answer.raw.get('version'))}" if answer.raw.get("version") else ""
+    version = f" {sentence(answer.raw.get('version'))}" if answer.raw.get("version") else ""
     return f"<footer>Made by drcrm{version}. Rows of the log are named by their number, from 0.</footer>\n"

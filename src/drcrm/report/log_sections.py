@@ -7,7 +7,7 @@ from .log_answer import LEVELS, Answer, level, mapping
 from .log_candidates import between, candidates, estimates
 from .log_figures import Scale, axis, calibration, gauge, histogram, two_bars
 from .log_html import Column, key, section, table
-from .log_words import DASH, clean, count, finite, known, name, number, percent, plural, sentence, short
+from .log_words import DASH, clean, count, finite, known, name, number, percent, plural, sentence
 
 SHOWN = 12  # actions
 LISTED = 200  # slices
@@ -138,7 +138,7 @@ def diagnostics(answer: Answer) -> str:
             f'<span class="badge {level(each)}">{LEVELS[level(each)]}</span>',
             name(each.get("name") or "", 60),
             f"<b>{number(each.get('value'))}</b>" + spread(each),
-            escape(short(each.get("threshold") or DASH, 80)),
+            sentence(each.get("threshold") or DASH),
             sentence(each.get("sentence")) + source(each),
         ]
         for each in given
@@ -157,7 +157,7 @@ def spread(diagnostic: Mapping) -> str:
 
 def source(diagnostic: Mapping) -> str:
     """Where a diagnostic is from."""
-    return f' <span class="source">{escape(short(diagnostic["source"], 80))}</span>' if diagnostic.get("source") else ""
+    return f' <span class="source">{sentence(diagnostic["source"])}</span>' if diagnostic.get("source") else ""
 
 
 def slices(answer: Answer) -> str:

@@ -1,4 +1,4 @@
-"""The answer on a log for a terminal: the verdict, the candidates, what fails."""
+"""The answer on a log for a terminal: the verdict, the candidates, failed checks, what would change it, cautions."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -8,12 +8,11 @@ from .log_candidates import between, ordered
 from .log_words import DASH, clean, columns, count, known, number, padded, short
 
 WIDTH = 100
-MOST = 40  # lines
-SHOWN_CANDIDATES, SHOWN_CHECKS, SHOWN_CHANGES = 10, 8, 4
+SHOWN_CANDIDATES = 10
 
 
 def text(answer: Mapping) -> str:
-    """The short answer, at most 40 lines of at most 100 columns where names allow it.
+    """Return the short answer, in lines of at most 100 columns unless a name is longer. Sentences are whole.
 
     Parameters
     ----------
@@ -28,14 +27,14 @@ def text(answer: Mapping) -> str:
     found = Answer(answer)
     verdict = found.verdict
     blocks = [
-        wrapped(f"{clean(verdict.title)}. {clean(verdict.sentence)}".strip(), most=5),
+        wrapped(f"{clean(verdict.title)}. {clean(verdict.sentence)}".strip()),
         skipped(found),
         candidates(found),
         checks(found),
-        changes(found),
+        notes("What would change the verdict:", found.changes),
+        notes("Cautions:", found.cautions),
     ]
-    lines = [line for block in blocks if block for line in ["", *block]][1:]
-    return "\n".join([*lines[: MOST - 1], *(["…"] if len(lines) >= MOST else [])]) + "\n"
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
 def skipped(answer: Answer) -> list[str]:
@@ -48,9 +47,9 @@ def skipped(answer: Answer) -> list[str]:
     )
 
 
-def wrapped(said: str, indent: str = "", most: int = 3) -> list[str]:
+def wrapped(said: str, indent: str = "") -> list[str]:
     """A sentence in lines."""
-    return textwrap.wrap(said, WIDTH, subsequent_indent=indent, max_lines=most, placeholder=" …")
+    return textwrap.wrap(said, WIDTH, subsequent_indent=indent)
 
 
 def candidates(answer: Answer) -> list[str]:
@@ -76,9 +75,7 @@ def line(answer: Answer, candidate: Mapping) -> list[str]:
     """A candidate's line."""
     which, given = answer.headline(candidate)
     more = settings(candidate)
-    said = short(candidate.get("label") or candidate.get("name") or "a policy", 24) + (
-        f", {short(more, 26)}" if more else ""
-    )
+    said = short(candidate.get("label") or candidate.get("name") or "a policy", 24) + (f", {more}" if more else "")
     now = " (runs now)" if candidate.get("is_logging") else ""
     return [
         f"{'*' if candidate.get('chosen') else ' '} {said}{now}",
@@ -104,27 +101,24 @@ def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def checks(answer: Answer) -> list[str]:
-    """What fails, and what is to be cautious about."""
+    """Return the checks that fail, and those that are cautions unless the verdict lists its cautions."""
     bad = [each for each in answer.diagnostics if level(each) != "good"]
     total = len(answer.diagnostics)
     if not bad:
         return [f"All {total} checks are good."] if total else []
-    lines = [
-        said
-        for each in bad[:SHOWN_CHECKS]
-        for said in wrapped(
-            f"{level(each).upper() if level(each) == 'fail' else 'caution'}: {short(each.get('name') or '', 60)}"
-            f" {number(each.get('value'))}. {clean(each.get('sentence') or '')}".rstrip(),
+    return [
+        line
+        for check in bad
+        if level(check) == "fail" or not answer.cautions
+        for line in wrapped(
+            f"{'FAIL' if level(check) == 'fail' else 'caution'}: {clean(check.get('name') or '')}"
+            f" {number(check.get('value'))}. {clean(check.get('sentence') or '')}".rstrip(),
             "  ",
-            2,
         )
     ]
-    more = len(bad) - SHOWN_CHECKS
-    return [*lines, *([f"and {more} more"] if more > 0 else [])]
 
 
-def changes(answer: Answer) -> list[str]:
-    """What would change the verdict."""
-    given = answer.changes[:SHOWN_CHANGES]
-    lines = [said for each in given for said in wrapped(f"- {clean(each)}", "  ", 2)]
-    return ["What would change the verdict:", *lines] if lines else []
+def notes(title: str, sentences: Sequence[str]) -> list[str]:
+    """Return sentences in lines under a title; nothing without sentences."""
+    lines = [line for sentence in sentences for line in wrapped(f"- {sentence}", "  ")]
+    return [title, *lines] if lines else []

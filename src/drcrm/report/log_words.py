@@ -10,7 +10,6 @@ THIN = "\u202f"  # between thousands
 BREAKS = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # kinds of characters that steer a terminal or a line, or that UTF-8 lacks
 JOINERS = "\u200c\u200d"  # of these kinds, but they hold scripts and emoji together
 LONGEST = 40  # of a name, in characters
-LONGEST_SENTENCE = 600
 TOO_LARGE = 1e100  # sums and squares of smaller numbers are finite
 
 
@@ -45,13 +44,13 @@ def short(text: object, longest: int = LONGEST) -> str:
 def name(text: object, longest: int = LONGEST) -> str:
     """A name in HTML, escaped and apart from the direction of the text around it; the whole on pointing at it."""
     said, whole = short(text, longest), clean(text)
-    title = f' title="{escape(short(whole, 500))}"' if said != whole else ""
+    title = f' title="{escape(whole)}"' if len(whole) > longest else ""
     return f"<bdi{title}>{escape(said)}</bdi>"
 
 
 def sentence(text: object) -> str:
-    """A sentence in HTML, cut where it goes on and on."""
-    return escape(short(text, LONGEST_SENTENCE)) if text else ""
+    """A text in HTML, escaped and whole: only names are shortened."""
+    return escape(clean(text)) if text else ""
 
 
 def known(value: object) -> bool:

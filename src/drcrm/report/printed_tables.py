@@ -16,7 +16,8 @@ def losses(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
     """Algorithms × data sets, as one selection has them: mean ± standard error, the best bold.
 
     ``table`` is a loss table of ``drcrm.report.tables``. Several groups of algorithms stand under their names, π0
-    before and the skyline after them. With few seeds only the smallest mean is bold, of the learned.
+    before them, and the skyline after them under its own heading. With few seeds only the smallest mean of the learned
+    is bold.
     """
     said = (
         f"{_loss(table, metric, to)} on the test set, hyper-parameters chosen by {SCORES[selection]}: mean ± standard "
@@ -35,11 +36,14 @@ def loss_columns(table: pd.DataFrame, selection: str, to: Markup) -> tuple[list[
         cells = (_loss_cell(at.loc[data, algorithm], to) if (data, algorithm) in at.index else "" for data in datasets)
         return [to.algorithm(algorithm), *cells]
 
+    def heading(group: str) -> list[str]:
+        return [to.italic.format(to.text(group)), *[""] * len(datasets)]
+
     rows = [row(LOGGING)] if LOGGING in algorithms else []
     for group, members in groups.items():
-        heading = [to.italic.format(to.text(group)), *[""] * len(datasets)]
-        rows += [*([heading] if len(groups) > 1 else []), *map(row, members)]
-    rows += [row(SKYLINE)] if SKYLINE in algorithms else []
+        rows += [*([heading(group)] if len(groups) > 1 else []), *map(row, members)]
+    if SKYLINE in algorithms:
+        rows += [*([heading("Skyline")] if len(groups) > 1 else []), row(SKYLINE)]
     return ["", *map(to.names.dataset, datasets)], rows
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..roles import BASELINE, LOGGING, ROLES, SKYLINE
 from .comparisons import LEVEL, compare
-from .figure_data import GREEDY, LOSS, DatasetResults, closed_gap
+from .figure_data import GREEDY, DatasetResults, closed_gap
 from .printed_tables import ENOUGH_SEEDS
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -41,30 +41,35 @@ def findings(results: DatasetResults) -> list[str]:
     best = known.idxmin()
     words = partial(results.plan.names.word, datasets=[results.dataset])
     error, label = table["standard_error"][best], _plain(results.plan.names.label(best))
+    expected = table["mean"].reindex([LOGGING, BASELINE, SKYLINE]).map(_number_or_missing)
     return [
         f"On {data} **{label}** is best: {known[best]:.3f}{'' if np.isnan(error) else f' ± {error:.3f}'} "
-        f"{words('wrong')}. Beside it, π0 {_has(table['mean'].get(LOGGING, np.nan))}, and "
-        f"its most probable actions {_has(results.losses(LOGGING, loss=GREEDY).mean(), 'have')}; CIPS, the plain "
-        f"estimate, {_has(table['mean'].get(BASELINE, np.nan))}; full supervision, the most probable actions of "
-        f"{words('supervised')}, {_has(results.losses(SKYLINE, loss=GREEDY).mean())}.",
-        _way_covered(results, best),
+        f"{words('wrong')}. The expected loss of π0 is {expected[LOGGING]}, that of CIPS, the plain estimate, "
+        f"{expected[BASELINE]}, and that of full supervision, {words('supervised')}, {expected[SKYLINE]}.",
+        _way_covered(results, best, label),
         _others_beaten(results, table, best),
     ]
 
 
-def _way_covered(results: DatasetResults, best: str) -> str:
-    """How far the best algorithm comes, and what that is worth beside π0's most probable actions."""
-    if results.losses(BASELINE).mean() <= results.losses(SKYLINE, loss=GREEDY).mean():
-        return "CIPS loses no more than full supervision: there is no way between them to measure."
-    gap = closed_gap(results).set_index(["algorithm", "loss"])["mean"]
-    learned, unlearned = gap[best, LOSS], gap[LOGGING, GREEDY]
-    if np.isnan([learned, unlearned]).any():
-        return "How far that is from CIPS to full supervision cannot be said: a seed is missing."
-    beside = "π0's most probable actions, without learning, are no better than CIPS"
-    if unlearned > 0:
-        beside = f"taking π0's most probable actions, without learning, comes {_percent(unlearned)} of the way"
-    gain = ";" if learned > unlearned else ", and no gain:"
-    return f"That is {_percent(learned)} of the way from CIPS to full supervision{gain} {beside}."
+def _way_covered(results: DatasetResults, best: str, label: str) -> str:
+    """Say how far the best algorithm comes from CIPS to full supervision by greedy losses, and how far π0 does."""
+    means = {name: results.losses(name, loss=GREEDY).mean() for name in (best, LOGGING, BASELINE, SKYLINE)}
+    said = {name: _number_or_missing(mean) for name, mean in means.items()}
+    greedy = (
+        f"The greedy loss, that of the most probable actions, is {said[best]} for {label}, {said[LOGGING]} for π0, "
+        f"{said[BASELINE]} for CIPS and {said[SKYLINE]} for full supervision."
+    )
+    if np.isnan(list(means.values())).any():
+        return f"{greedy} A seed is missing, so the way from CIPS to full supervision cannot be measured."
+    if means[BASELINE] <= means[SKYLINE]:
+        return f"{greedy} CIPS loses no more than full supervision: there is no way between them to measure."
+    gap = closed_gap(results).set_index("algorithm")["mean"]
+    logging = f"comes {_percent(gap[LOGGING])} of the way" if gap[LOGGING] > 0 else "is no better than CIPS"
+    gain = "" if gap[best] > gap[LOGGING] else ", which is no gain"
+    return (
+        f"{greedy} By it {label} comes {_percent(gap[best])} of the way from CIPS to full supervision{gain}. "
+        f"π0, without learning, {logging}."
+    )
 
 
 def _others_beaten(results: DatasetResults, table: pd.DataFrame, best: str) -> str:
@@ -90,8 +95,8 @@ def _plain(text: str) -> str:
     return re.sub(r"([\\*`|_])", r"\\\1", text)
 
 
-def _has(loss: float, verb: str = "has") -> str:
-    return "lacks a seed" if np.isnan(loss) else f"{verb} {loss:.3f}"
+def _number_or_missing(loss: float) -> str:
+    return "missing" if np.isnan(loss) else f"{loss:.3f}"
 
 
 def _percent(share: float) -> str:
@@ -117,8 +122,9 @@ def restructured_text(title: str, all_results: Sequence[DatasetResults], table: 
     """
     results = all_results[0]
     caption = (
-        "How far each algorithm comes from CIPS (0 %) to full supervision (100 %), and how far π0 does, as it logs and "
-        f"by its most probable (greedy) actions: means over {escape(results.plan.seeds_in_words)} with 95 % intervals."
+        "How far each algorithm comes from CIPS (0 %) to full supervision (100 %) by greedy losses, those of the most "
+        "probable actions, and how far π0 does (dashed): means over "
+        f"{escape(results.plan.seeds_in_words)} with 95 % intervals."
     )
     texts = [f"- {' '.join(findings(each))}" for each in all_results] if len(all_results) > 1 else findings(results)
     columns = table, f"{picture[picture.index('<svg') :]}<p>{caption}</p>\n"

@@ -1,12 +1,17 @@
 """Note what an experiment's results come from: the code, the packages, the machine and the configuration.
 
-Reads   --config: JSON of the experiment, its data sets and its algorithms; the git repository in --project, if any.
+Reads   --config: JSON of the experiment, its data sets and its algorithms; the code in --project.
 Writes  --output: JSON; of the configuration the experiment's options and a digest of the whole.
+
+The commit is that of the git repository in --project, or of the archive that git made of it. A digest of the package's
+files tells the code of a copy that has neither.
 """
 
 import argparse
+import hashlib
 import json
 import platform
+import re
 import subprocess
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +24,7 @@ from ...files import write_json
 from ..lookups import digest
 from . import json_object, require
 
+ARCHIVE = ".git_archival.txt"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "sklearn-crfsuite", "python-crfsuite")
 PACKAGES += ("pandas", "statsmodels", "matplotlib", "snakemake")
 
@@ -36,8 +42,9 @@ def run(options: argparse.Namespace) -> None:
     require(not missing, f"--config has no {', '.join(sorted(missing))}")
     changes = _git(options.project, "status", "--porcelain")
     known = {
-        "commit": _git(options.project, "rev-parse", "HEAD"),
+        "commit": _git(options.project, "rev-parse", "HEAD") or _archived(options.project / ARCHIVE),
         "clean": None if changes is None else not changes,
+        "source": _source(options.project / "src"),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
         "config": digest(options.config),
         "options": options.config["experiment"],
@@ -55,6 +62,19 @@ def _git(project: Path, *command: str) -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()
+
+
+def _archived(path: Path) -> str | None:
+    """Return the commit that ``git archive`` wrote into a file; None in a checkout."""
+    text = path.read_text(encoding="utf-8").strip() if path.exists() else ""
+    return text if re.fullmatch("[0-9a-f]{40,64}", text) else None
+
+
+def _source(folder: Path) -> str | None:
+    """Return the SHA-256 of the names and contents of Python and YAML files in a folder; None if there are none."""
+    paths = sorted(path for suffix in ("py", "yaml") for path in folder.rglob(f"*.{suffix}"))
+    listed = [[path.relative_to(folder).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()] for path in paths]
+    return hashlib.sha256(json.dumps(listed).encode()).hexdigest() if listed else None
 
 
 def _version(package: str) -> str | None:
