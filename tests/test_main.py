@@ -43,7 +43,7 @@ def test_what_cannot_be_printed_is_escaped(capsys):
 @pytest.mark.parametrize("options", ["[" * 100_000, '{"a": ' * 100_000, '{"tilt": ' + "1" * 5000 + "}"])
 def test_json_without_end(capsys, options):
     error = said(capsys, "fit", "--estimator", "CIPS", "--log", "a", "--output", "b", "--options", options)
-    assert ": argument --options: not JSON (" in error
+    assert ": argument --options: is not JSON: " in error
 
 
 @pytest.mark.parametrize("option", ["tilt", "sharpness"])

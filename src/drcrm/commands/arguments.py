@@ -1,12 +1,12 @@
 """Arguments that commands share."""
 
 import argparse
-import json
 from pathlib import Path
 
 from ..core.passes import as_jobs
 from ..core.validation import above_half, zero_to_one
 from ..errors import InputError
+from ..unique_keys import parse_json
 
 WRITTEN = "output", "json", "report"
 
@@ -51,9 +51,9 @@ def _mapping(text: str) -> Path | dict:
     if not text.lstrip().startswith("{"):
         return Path(text)
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise argparse.ArgumentTypeError(f"no JSON: {error}") from None
+        return parse_json(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def share(text: str) -> float:
