@@ -5,7 +5,10 @@ a line in ``ESTIMATORS``.
 """
 
 import inspect
-from collections.abc import Mapping, Sequence
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -199,11 +202,27 @@ class Algorithm:
         return "low" if estimator.likelihood else estimator.risk.robust_end
 
 
+@contextmanager
+def _working_folder_last() -> Iterator[None]:
+    """Import what is found nowhere else from the working folder."""
+    folder = os.getcwd()
+    if folder in sys.path:
+        yield
+        return
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # the module may have removed it
+            sys.path.remove(folder)
+
+
 def _own_risk(path: str) -> type[Risk]:
     """The risk at ``module:Class``; InputError says why there is none."""
     module, _, name = path.partition(":")
     try:
-        risk = getattr(import_module(module), name)
+        with _working_folder_last():
+            risk = getattr(import_module(module), name)
     except Exception as error:  # whatever the module of a user does
         raise InputError(f"estimator {path}: {' '.join(str(error).split()) or type(error).__name__}") from None
     if not (isinstance(risk, type) and hasattr(risk, "robust_end")):
