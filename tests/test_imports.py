@@ -22,7 +22,7 @@ ALLOWED = {
     "progress": {"core"},
     "files": {"errors"},
     "unique_keys": {"errors"},
-    "shipped": set(),
+    "shipped": {"core", "errors"},
     "version": set(),
     "roles": set(),
     "locks": set(),

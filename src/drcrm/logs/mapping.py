@@ -217,10 +217,10 @@ def _features(value: object, is_given: bool) -> dict[str, tuple[str, ...] | None
     return kinds
 
 
-def _algorithm(value: object) -> str | dict | list | None:
+def _algorithm(value: object, is_listed: bool = False) -> str | dict | list | None:
     if isinstance(value, list | tuple) and value:
-        return [_algorithm(each) for each in value if each is not None]
-    if value is None or isinstance(value, str):
+        return [_algorithm(each, is_listed=True) for each in value]
+    if isinstance(value, str) or (value is None and not is_listed):
         return value
     if not isinstance(value, Mapping):
         raise InputError(
