@@ -12,7 +12,7 @@ from .core.validation import one_of
 from .errors import InputError
 
 ALGORITHMS = Path(__file__).with_name("algorithms.yaml")
-TYPES = {  # of what an entry has, with what they are called in errors
+TYPES = {  # the keys of an entry: their types, and the names of these in errors
     "estimator": (str, "a name"),
     "grid": ((list, tuple), "a list of numbers"),
     "label": (str, "a text"),
@@ -33,7 +33,7 @@ class Entry:
 
 
 def shipped_algorithms() -> dict[str, dict]:
-    """Return the entries of ``algorithms.yaml``, over which come those of a configuration's ``algorithms:``."""
+    """Return the entries of ``algorithms.yaml``; a configuration's ``algorithms:`` replace those of the same name."""
     import yaml
 
     return yaml.safe_load(ALGORITHMS.read_text(encoding="utf-8"))

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from importlib import import_module
+from typing import NamedTuple
 
 from .errors import InputError
-
-if TYPE_CHECKING:
-    import yaml
 
 # A string with what tells a key from a value, or the beginning or end of a map.
 TOKEN = re.compile(r'(?P<text>"(?:[^"\\]|\\.)*")(?P<colon>\s*:)?|[{}]')
@@ -58,8 +56,7 @@ def repeated_keys(text: str) -> list[Repeated]:
 
 def _by_parser(name: str, text: str) -> object:
     """Return what one of PyYAML's parsers makes of a text."""
-    import yaml
-
+    yaml = import_module("yaml")  # of an extra: the library does without
     try:
         return getattr(yaml, name)(text, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -69,20 +66,19 @@ def _by_parser(name: str, text: str) -> object:
         raise InputError(f"{where}not YAML: {problem}") from None
 
 
-def _repeated_in_yaml(node: yaml.Node | None, path: list[str], seen: set[int]) -> Iterator[Repeated]:
-    import yaml
-
-    if node is None or id(node) in seen:  # an alias leads to what was seen
+def _repeated_in_yaml(node, path: list[str], seen: set[int]) -> Iterator[Repeated]:
+    """Yield the keys that occur twice below a node of PyYAML's."""
+    if node is None or id(node) in seen:  # an alias repeats a node
         return
     seen.add(id(node))
-    if isinstance(node, yaml.SequenceNode):
+    if node.id == "sequence":
         for index, item in enumerate(node.value):
             yield from _repeated_in_yaml(item, [*path, str(index)], seen)
-    elif isinstance(node, yaml.MappingNode):
+    elif node.id == "mapping":
         lines: dict[str, int] = {}
         for key, value in node.value:
             name, line = str(key.value), key.start_mark.line + 1
-            if name in lines and isinstance(key, yaml.ScalarNode):
+            if name in lines and key.id == "scalar":
                 yield Repeated(".".join([*path, name]), lines[name], line)
             lines.setdefault(name, line)
             yield from _repeated_in_yaml(value, [*path, name], seen)

@@ -55,7 +55,7 @@ def require_apart(options: argparse.Namespace) -> None:
 
 
 def _are_same(output: Path, path: Path) -> bool:
-    """Return whether two paths lead to one place, where the second would meet what the first writes."""
+    """Return whether two paths lead to the same file, pipe or stream."""
     if is_null(output):
         return False
     if (stream := standard_stream(output)) and stream == standard_stream(path):

@@ -6,8 +6,8 @@ Writes  --output: CSV or Parquet with a row for each context: the action, in the
         its own name (of label vectors a column for each label, of lists the place in the list, from 0), and its
         propensity, by which what comes of it can be learned from again.
 
-CSV has an apostrophe in front of names that a spreadsheet would run as a formula, such as =1+1. drcrm removes it when
-it reads actions from CSV. --raw-names leaves names as they are, and so does Parquet.
+Names that a spreadsheet would run as a formula, such as =1+1, have an apostrophe in front in CSV. drcrm removes it when
+it reads actions from CSV. Parquet, and CSV with --raw-names, have no apostrophe.
 
 The certificate covers actions drawn from the policy. It does not cover --greedy.
 """
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _remarks(stored: StoredPolicy, options: argparse.Namespace, unseen: Counter, uncertain: Counter) -> Iterator[str]:
-    """Yield what a user must know of the decisions, one line each."""
+    """Yield the warnings for the user, a line for one."""
     for what, rows in unseen.items():
         yield f"{options.contexts}: {what} in {rows} rows, which the policy has not seen"
     escape = _escape(options)
@@ -90,8 +90,8 @@ def _decisions(
 ) -> Iterator[pd.DataFrame]:
     """Yield the actions of the contexts and their propensities, some at a time.
 
-    The counters hear of rows with values that are new to the policy, and with --greedy of rows by whether another
-    action had a probability.
+    ``unseen`` counts rows with values that are new to the policy, and with --greedy ``uncertain`` counts contexts by
+    whether the policy was uncertain of its action.
     """
     rng = np.random.default_rng(options.seed)
     streams = rng, *rng.spawn(2)
