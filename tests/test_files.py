@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import io
+import os
+import stat
+import subprocess
+import sys
+import threading
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import drcrm
 from drcrm.errors import InputError
-from drcrm.files import read_npz, write_npz
+from drcrm.files import atomic, is_stream, read_npz, write_npz, write_text
 from drcrm.pipeline.formats import read_contexts, read_fits, read_policy, read_split
 from drcrm.pipeline.steps.cost_model import read_cost_model
+
+OURS = os.environ | {"PYTHONPATH": str(Path(drcrm.__file__).parents[1])}  # for processes in other folders
 
 
 def fault(read, path: Path, *arguments) -> str:
@@ -45,6 +53,101 @@ SPARSE = {"X.data": [1.0, 2.0], "X.indices": [0, 1], "X.indptr": [0, 1, 2], "X.s
 def test_a_file_is_written_under_a_name_of_any_bytes(tmp_path):
     write_npz(path := tmp_path / "\udcff.npz", a=np.ones(2))
     assert read_npz(path, ["a"])["a"].sum() == 2
+
+
+class TestOutputs:
+    """What is at a path before it is written to."""
+
+    def test_a_link_stays_and_its_target_is_replaced(self, tmp_path):
+        target, link, inner = tmp_path / "far/target", tmp_path / "link", tmp_path / "inner"
+        target.parent.mkdir()
+        target.write_text("before")
+        inner.symlink_to("far/target")
+        link.symlink_to(inner)
+        before = target.stat().st_ino
+        write_text(link, "after")
+        assert (os.readlink(link), os.readlink(inner)) == (str(inner), "far/target")
+        assert target.read_text() == "after"
+        assert target.stat().st_ino != before  # replaced at once, not written over
+        assert os.listdir(target.parent) == ["target"]
+
+    def test_a_link_to_nothing_gets_its_target(self, tmp_path):
+        (tmp_path / "link").symlink_to("target")
+        write_text(tmp_path / "link", "new")
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "target").read_text() == "new"
+
+    def test_links_in_a_circle_are_an_error(self, tmp_path):
+        (tmp_path / "a").symlink_to("b")
+        (tmp_path / "b").symlink_to("a")
+        with pytest.raises(OSError, match=r"symbolic links: .*/a'"):
+            write_text(tmp_path / "a", "")
+        assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+    @pytest.mark.parametrize("through", ["fifo", "link"])
+    def test_a_pipe_stays_one_and_receives_npz(self, tmp_path, through):
+        """An archive needs to seek, which a pipe cannot."""
+        os.mkfifo(tmp_path / "fifo")
+        (tmp_path / "link").symlink_to("fifo")
+        received = []
+        reader = threading.Thread(target=lambda: received.append((tmp_path / "fifo").read_bytes()), daemon=True)
+        reader.start()
+        write_npz(tmp_path / through, a=np.arange(3))
+        reader.join(10)
+        assert stat.S_ISFIFO(os.stat(tmp_path / "fifo").st_mode)
+        (tmp_path / "received.npz").write_bytes(received[0])
+        assert read_npz(tmp_path / "received.npz", ["a"])["a"].tolist() == [0, 1, 2]
+
+    def test_a_device_is_not_replaced(self, monkeypatch):
+        """Nothing here can harm the device: replacing is out of order, and what is written is forgotten."""
+
+        def refused(*paths):
+            raise AssertionError
+
+        monkeypatch.setattr(os, "replace", refused)
+        assert is_stream(os.devnull)
+        write_text(os.devnull, "x")
+        assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+
+    def test_a_disk_is_refused(self, tmp_path, monkeypatch):
+        (tmp_path / "disk").write_text("data")
+        monkeypatch.setattr(stat, "S_ISBLK", lambda mode: True)
+        with pytest.raises(InputError, match="disk is a block device, expected a file, a pipe"):
+            write_text(tmp_path / "disk", "")
+        assert (tmp_path / "disk").read_text() == "data"
+
+    def test_nothing_goes_down_a_pipe_after_an_error(self, tmp_path):
+        os.mkfifo(tmp_path / "fifo")
+        with pytest.raises(KeyError), atomic(tmp_path / "fifo"):  # opening the pipe would wait for a reader
+            raise KeyError
+
+    @pytest.mark.parametrize(("path", "redirected"), [("-", "out"), ("/dev/stdout", "out"), ("/dev/stderr", "err")])
+    def test_a_standard_stream_that_is_a_file_gets_the_bytes_in_order(self, tmp_path, path, redirected):
+        """Were the file replaced, what is printed would be lost."""
+        code = f"import sys; from drcrm.files import write_text; print('a', file=sys.std{redirected}); "
+        code += f"write_text({path!r}, 'b\\n'); print('c', file=sys.std{redirected})"
+        with open(tmp_path / "out", "w") as out, open(tmp_path / "err", "w") as err:
+            subprocess.run([sys.executable, "-c", code], stdout=out, stderr=err, env=OURS, cwd=tmp_path, check=True)
+        assert (tmp_path / redirected).read_text() == "a\nb\nc\n"
+        assert sorted(os.listdir(tmp_path)) == ["err", "out"]
+
+    def test_standard_output_that_is_closed(self, tmp_path):
+        code = "from drcrm.files import write_text\nwrite_text('-', 'b')"
+        command = ["sh", "-c", '"$@" >&-', "sh", sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, env=OURS, cwd=tmp_path, check=False)
+        assert done.stderr.splitlines()[-1].endswith("InputError: - is standard output, which is closed")
+
+    def test_permissions_are_those_of_the_file_or_of_umask(self, tmp_path):
+        before = os.umask(0o027)
+        try:
+            write_text(tmp_path / "new", "")
+            (tmp_path / "old").write_text("")
+            (tmp_path / "old").chmod(0o604)
+            write_text(tmp_path / "old", "x")
+        finally:
+            os.umask(before)
+        modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("new", "old")]
+        assert modes == [0o640, 0o604]
 
 
 class TestArrays:

@@ -10,18 +10,19 @@ import pytest
 from drcrm.pipeline.dependencies import PACKAGE, imports
 
 ROOMS = ("core", "simulation", "logs", "pipeline", "report", "commands")
-BESIDE = {"errors", "feature_maps", "files", "shipped"}
+BESIDE = {"errors", "feature_maps", "files", "shipped", "unique_keys"}
 ALLOWED = {
     "core": {"core", "errors"},
     "simulation": {"simulation", "core", "errors"},
     "report": {"report", "core", "roles", "errors"},
     "feature_maps": {"core", "errors"},
-    "logs": {"logs", "core", "feature_maps", "files", "locks", "version", "errors"},
+    "logs": {"logs", "core", "feature_maps", "files", "locks", "unique_keys", "version", "errors"},
     "pipeline": {"pipeline", "simulation", "core", "logs", "report", *BESIDE, "roles"},
     "commands": {"commands", "logs", "core", "report", *BESIDE, "progress", "version"},
     "progress": {"core"},
     "files": {"errors"},
-    "shipped": set(),
+    "unique_keys": {"errors"},
+    "shipped": {"core", "errors"},
     "version": set(),
     "roles": set(),
     "locks": set(),
@@ -72,6 +73,7 @@ def tree(tmp_path) -> Path:
         "progress.py",
         "roles.py",
         "shipped.py",
+        "unique_keys.py",
         "version.py",
         *door,
         *(f"{room}/{file}.py" for room in ROOMS for file in ("a", "b")),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from shop import MAPPING, decisions
 
 from drcrm import __version__
 from drcrm.__main__ import main
@@ -43,7 +47,7 @@ def test_what_cannot_be_printed_is_escaped(capsys):
 @pytest.mark.parametrize("options", ["[" * 100_000, '{"a": ' * 100_000, '{"tilt": ' + "1" * 5000 + "}"])
 def test_json_without_end(capsys, options):
     error = said(capsys, "fit", "--estimator", "CIPS", "--log", "a", "--output", "b", "--options", options)
-    assert ": argument --options: not JSON (" in error
+    assert ": argument --options: is not JSON: " in error
 
 
 @pytest.mark.parametrize("option", ["tilt", "sharpness"])
@@ -82,6 +86,66 @@ def test_a_place_that_cannot_be_written(tmp_path, monkeypatch, capsys, output):
     error = said(capsys, "split", "--train", "contexts.npz", *shares, *axes, "--output", output)
     assert error.startswith("drcrm split: [Errno ")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+RISK = """
+from helper import SHARE
+from drcrm.risks import Risk
+
+class Own(Risk):
+    robust_end = "low"
+
+    def __init__(self, share):
+        self.share = share
+
+    def evaluate(self, z, share, n, guess=None):
+        return share @ z, share, None
+"""
+PYTHONS = "import runpy, sys; print(*sys.modules)"  # what python -m imports before it comes to drcrm
+COMMANDS = {
+    "the module": [sys.executable, "-m", "drcrm"],
+    "the installed command": [sys.executable, "-P", "-c", "from drcrm.__main__ import command; command()"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+class TestWorkingFolder:
+    """What is beside a log is data, but for the module of a risk that an algorithm names."""
+
+    @pytest.fixture
+    def folder(self, tmp_path):
+        """A log, its mapping, and modules beside it that must not run, of every name that a library may import."""
+        decisions(200).to_csv(tmp_path / "log.csv", index=False)
+        (tmp_path / "map.yaml").write_text(json.dumps(MAPPING | {"algorithm": "cips"}))
+        listed = subprocess.run([sys.executable, "-c", PYTHONS], capture_output=True, text=True, check=True).stdout
+        others = "yaml", "numpy", "pandas", "scipy", "pyarrow", "bottleneck", "numexpr"
+        for name in {*sys.stdlib_module_names, *others} - {*listed.split()}:
+            (tmp_path / f"{name}.py").write_text(f"open('ran-{name}', 'w').close()\nraise SystemExit('{name} ran')\n")
+        return tmp_path
+
+    def run(self, command, folder, mapping="map.yaml", fails=False) -> str:
+        given = ["learn", "log.csv", "--config", mapping, "--output", "policy.npz", "--report", "page.html"]
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+        done = subprocess.run([*command, *given], cwd=folder, env=environment, capture_output=True, text=True)
+        assert (done.returncode != 0) == fails, done.stderr
+        assert not [*folder.glob("ran-*")]
+        return done.stderr
+
+    def test_modules_beside_a_log_do_not_run(self, folder, command):
+        self.run(command, folder)
+        assert (folder / "policy.npz").exists()
+
+    def test_a_risk_of_the_folder_is_found_with_what_it_imports(self, folder, command):
+        (folder / "own.py").write_text(RISK)
+        (folder / "helper.py").write_text("SHARE = 1\n")
+        entry = {"estimator": "own:Own", "parameter": "share", "grid": [1]}
+        self.run(command, folder, json.dumps(MAPPING | {"algorithm": entry}))
+        assert (folder / "policy.npz").exists()
+
+    def test_a_risk_of_pythons_name_is_not_taken_from_the_folder(self, folder, command):
+        entry = {"estimator": "bisect:Own", "parameter": "share", "grid": [1]}
+        said = self.run(command, folder, json.dumps(MAPPING | {"algorithm": entry}), fails=True)
+        assert said == "drcrm learn: estimator bisect:Own: module 'bisect' has no attribute 'Own'\n"
 
 
 def test_version(capsys):

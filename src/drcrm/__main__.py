@@ -1,10 +1,12 @@
 """drcrm NAME: what is done with a log of one's own, or a step of the pipeline, as Snakemake's rules run it."""
 
-from __future__ import annotations
-
-import argparse
 import os
 import sys
+
+if __name__ == "__main__" and sys.path[0] in ("", os.getcwd()):
+    del sys.path[0]  # python -m drcrm: a json.py beside a log must not be imported in place of Python's
+
+import argparse
 from importlib import import_module
 from typing import NoReturn
 
@@ -104,8 +106,7 @@ def main(arguments: list[str]) -> int:
 
 
 def command() -> NoReturn:
-    """The installed command; a risk of one's own is found in the working folder, as by ``python -m drcrm``."""
-    sys.path.insert(0, "")
+    """Run the installed command."""
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:

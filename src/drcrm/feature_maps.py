@@ -17,10 +17,11 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import StandardScaler
 
 from .core.actions import Actions
+from .core.algorithms import FEATURE_MAPS, named_feature_map
 from .core.cost_model import action_effects
 from .core.policies import LinearPolicy
 from .core.stored import StoredRows, stored_beside
-from .core.validation import Features, check_features, one_of, whole_number
+from .core.validation import Features, check_features, one_of
 from .errors import InputError
 
 SAMPLE = 1000  # contexts of which the median distance is taken
@@ -220,17 +221,15 @@ class RandomTrees(TransformerMixin, BaseEstimator):
         return made
 
 
-MAPS = {"nystroem": MedianNystroem, "random_trees": RandomTrees}
+MAPS = dict(zip(FEATURE_MAPS, (MedianNystroem, RandomTrees), strict=True))
 
 
 def as_transformer(features: object, name: str = "features"):
     """Return a transformer, of the name of a kind and its size: ``{"nystroem": 300}``, ``{"random_trees": 30}``."""
     if not isinstance(features, Mapping):
         return features
-    if len(features) != 1 or set(features) - set(MAPS):
-        raise InputError(f"{name} is {dict(features)!r}, expected one of {', '.join(MAPS)}, with its size")
-    [(kind, size)] = features.items()
-    return MAPS[kind](whole_number(size, f"{name}.{kind}"))
+    kind, size = named_feature_map(features, name)
+    return MAPS[kind](size)
 
 
 def _mean_square(X: Features) -> float:

@@ -8,11 +8,13 @@ import io
 import json
 import os
 import shutil
+import stat
+import sys
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,24 +36,98 @@ def check_file_name(name: str) -> str:
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """Give a temporary path beside ``path`` to write to, and rename it to ``path`` if nothing was raised.
+    """Yield a temporary path to write to, and put what was written in the place of ``path`` if nothing was raised.
 
-    What a killed process has left of the same file is removed. An error of the system names ``path``.
+    A file is replaced at once and keeps its permissions; of a link, its target is. ``-`` is standard output. A pipe, a
+    device or a socket stays what it is and receives the bytes. An error of the system names ``path``.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".part-{zlib.crc32(os.fsencode(path.name)):08x}-"  # a name as long as the file's could be too long
-    for left in path.parent.glob(f"{prefix}*"):
+    with _naming(path), _streamed(path) if is_stream(path) else _replaced(path) as part:
+        yield part
+
+
+@contextmanager
+def _replaced(path: Path) -> Iterator[Path]:
+    """Yield a path in a folder beside a file, or the target of a link, which replaces it in the end.
+
+    The folder that a killed process has left for the same file is removed.
+    """
+    target = Path(os.path.realpath(path))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".part-{zlib.crc32(os.fsencode(target.name)):08x}-"  # a name as long as the file's could be too long
+    for left in target.parent.glob(f"{prefix}*"):
         shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=prefix) as folder:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=prefix) as folder:
         part = Path(folder) / path.name
-        try:
-            yield part
-        except OSError as error:
-            if error.errno and not error.filename:
-                error.filename = str(path)
-            raise
-        os.replace(part, path)
+        yield part
+        if target.is_file():
+            shutil.copymode(target, part)
+        os.replace(part, target)
+
+
+@contextmanager
+def _streamed(path: Path) -> Iterator[Path]:
+    """Yield a path in a temporary folder, whose bytes go to a stream in the end: npz and Parquet need to seek."""
+    descriptor = standard_stream(path)
+    if descriptor == 1 and sys.stdout is None:
+        raise InputError(f"{path} is standard output, which is closed")
+    with tempfile.TemporaryDirectory(prefix="drcrm-") as folder:
+        part = Path(folder) / path.name
+        yield part
+        if descriptor == 1:
+            sys.stdout.flush()
+        with open(part, "rb") as source, open(descriptor or path, "wb", closefd=descriptor is None) as stream:
+            shutil.copyfileobj(source, stream)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Have an error of the system name ``path`` where it names no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno and not error.filename:
+            error.filename = str(path)
+        raise
+
+
+def is_stream(path: str | Path) -> bool:
+    """Return whether a path is written straight to: standard output or error, a pipe, a device or a socket."""
+    if standard_stream(path):
+        return True
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return False
+    if stat.S_ISBLK(mode):
+        raise InputError(f"{path} is a block device, expected a file, a pipe or a character device")
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def standard_stream(path: str | Path) -> int | None:
+    """Return 1 for a path that is ``-`` or leads to where standard output goes, 2 for standard error, else None.
+
+    /dev/null is neither, although both may go there.
+    """
+    if str(path) == "-":
+        return 1
+    for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
+        with suppress(OSError):
+            # A stream that is None is closed: its number may be that of any file.
+            if stream and os.path.samestat(os.stat(path), os.fstat(descriptor)) and not is_null(path):
+                return descriptor
+    return None
+
+
+def is_terminal(path: str | Path) -> bool:
+    """Return whether a path leads to standard output or error, and that to a terminal."""
+    descriptor = standard_stream(path)
+    return descriptor is not None and os.isatty(descriptor)
+
+
+def is_null(path: str | Path) -> bool:
+    """Return whether a path leads to the device that forgets what is written to it."""
+    return os.path.exists(path) and os.path.samefile(path, os.devnull)
 
 
 def write_npz(path: str | Path, **arrays) -> None:

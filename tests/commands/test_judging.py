@@ -154,7 +154,7 @@ def test_a_policy_of_another_version_is_one_line(change, said, shop, tmp_path, r
         (["certify", "none.npz", "log.csv"], "none.npz: no such file"),
         (["learn", "log.csv", "--output", "p.npz", "--confidence", "0.3"], "expected a number above ½ and below 1"),
         (["learn", "log.csv", "--output", "p.npz", "--seed", "-1"], "expected a whole number from 0"),
-        (["learn", "log.csv", "--output", "p.npz", "--config", "{"], "no JSON"),
+        (["learn", "log.csv", "--output", "p.npz", "--config", "{"], "is not JSON"),
         (["learn", "log.csv", "--output", "p.npz", "--config", "none.yaml"], "none.yaml"),
         (["diagnose", "none.csv", "--config", "{}"], "none.csv"),
     ],

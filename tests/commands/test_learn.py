@@ -188,6 +188,22 @@ def test_which_algorithms_compete():
         ({"estimator": "CIPS", "gird": [1]}, "algorithm has 'gird', expected estimator, grid"),
         ({"grid": [1]}, "algorithm has no estimator"),
         ({"estimator": "KLDRO"}, "the hyper-parameter of KLDRO"),
+        ({"estimator": ["KLDRO"]}, r"algorithm.estimator is \['KLDRO'\], expected a name"),
+        ({"estimator": "CIPS", "options": "safe"}, "algorithm.options is 'safe', expected a map"),
+        ({"estimator": "CIPS", "options": {3: 4}}, "algorithm.options has the key 3, expected a name"),
+        (
+            {"estimator": "KLDRO", "parameter": "radius", "grid": 0.1},
+            "algorithm.grid is 0.1, expected a list of numbers",
+        ),
+        ({"estimator": "KLDRO", "parameter": "radius", "grid": [True]}, "algorithm.grid has True, expected numbers"),
+        (
+            {"estimator": "CIPS", "options": {"features": {"nystroem; x": 3}}},
+            "features is {'nystroem; x': 3}, expected",
+        ),
+        (
+            {"estimator": "CIPS", "options": {"features": "nystroem"}},
+            "features is 'nystroem', expected one of nystroem",
+        ),
     ],
 )
 def test_an_algorithm_that_is_none(asked, said):

@@ -92,7 +92,7 @@ def test_what_is_wrong_is_said(changes, message):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("m.yaml", b"a: [", "is not YAML: "),
+        ("m.yaml", b"a: [", "line 1: not YAML: "),
         ("m.yaml", b"", "has no mapping of keys"),
         ("m.yaml", b"- action", "has no mapping of keys"),
         ("m.yaml", "city: Zürich".encode("latin-1"), "is not UTF-8 text"),

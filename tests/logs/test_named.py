@@ -133,6 +133,20 @@ def test_what_is_said_twice_need_be_said_once(tmp_path, left_out, place):
     assert (log.Y.tolist(), log.propensity.tolist()) == ([place], [0.7])
 
 
+@pytest.mark.parametrize(
+    "p",
+    [
+        [0.7, 0.3, 0],  # a bag that has no vote for an action
+        [0.7, 0.1, 0.1],  # a list that was cut off
+        np.float32([0.7, 0.2, 0.1]).astype(float).tolist(),
+        [0.7, 0.16, 0.15],  # two digits each, as 0.7, 0.155 and 0.145 may be rounded
+    ],
+)
+def test_probabilities_may_be_0_rounded_or_of_some_actions(tmp_path, p):
+    log = drcrm.read_log(file_of(tmp_path, decision(p=p, _label_probability=...)))
+    assert log.propensity.tolist() == [p[0]]
+
+
 def test_a_pdrop_that_is_the_same_cancels(tmp_path):
     assert (drcrm.read_log(file_of(tmp_path, *[decision(pdrop=0.5)] * 3)).count == 1).all()
 
@@ -164,8 +178,20 @@ def test_counts_of_pdrop_have_the_weight_as_their_mean(tmp_path):
         (decision(a=[1, 3, 4]), "the action chosen, 2, is not in a"),
         (decision(a=3), "a or p is no list"),
         (decision(p=[0.1, 0.7, 0.2]), "_label_probability is 0.7, but p of the action chosen 0.1"),
-        (decision(p=[1.2, 0.1, 0.2], _label_probability=1.2), "propensity is 1.2 in row 1, expected a value in (0, 1]"),
-        (decision(p=["x", 0.1, 0.2], _label_probability=...), "propensity is nan in row 1"),
+        (
+            decision(p=[1.2, 0.1, 0.2], _label_probability=1.2),
+            "row 1: p has '1.2', expected a number in",
+        ),
+        (decision(p=["x", 0.1, 0.2], _label_probability=...), "row 1: p has 'x', expected a number in"),
+        (
+            decision(p=[0, 0.5, 0.5], _label_probability=...),
+            "row 1: p has '0', expected a number in (0, 1]",
+        ),
+        (decision(p=[0.7, -0.1, 0.2]), "row 1: p has '-0.1', expected a number in [0, 1]"),
+        (decision(p=[0.7, float("nan"), 0.2]), "row 1: p has 'nan', expected a number in [0, 1]"),
+        (decision(p=[1, 1, 1], _label_probability=1), "row 1: p adds up to 3, expected at most 1"),
+        (decision(p=[0.7, 0.7, 0.7]), "row 1: p adds up to 2.1, expected at most 1"),
+        (decision(p=..., _label_probability=1.2), "propensity is 1.2 in row 1, expected a value in (0, 1]"),
         (decision(p=..., _label_probability=...), "has no p and no _label_probability"),
         (decision(_label_Action=4), "_label_Action is 4, expected a whole number from 1 to 3"),
         (decision(_label_Action=0), "_label_Action is 0, expected a whole number from 1 to 3"),

@@ -625,6 +625,12 @@ class TestFaults:
             ({"options": {"confidence": 0.5}}, "confidence is 0.5, expected a number above ½ and below 1"),
             ({"estimator": "KLDR"}, "unknown estimator 'KLDR'; did you mean 'KLDRO'? (allowed: CIPS, POEM, KLCRM, "),
             ({"estimator": "no.where:Risk"}, "estimator no.where:Risk: No module named 'no'"),
+            *[
+                ({"options": {"features": features}}, f"features is {features!r}, expected one of nystroem, random_tr")
+                for features in ({"nystroem; x": 3}, {}, "nystroem", ["nystroem"], {"nystroem": 3, "random_trees": 3})
+            ],
+            ({"options": {"features": {"nystroem": 0}}}, "features.nystroem is 0, expected a whole number"),
+            ({"options": {"features": {"random_trees": True}}}, "features.random_trees is True, expected a whole"),
         ],
     )
     def test_what_does_not_fit_its_estimator(self, change, message):
@@ -880,6 +886,13 @@ class TestText:
         ({"action": 3}, "logs.shop: action is 3"),
         ({"path": 3}, "logs.shop.path: "),
         ({"featurs": {}}, "logs.shop: "),
+        ({"algorithm": "kl_dor"}, "logs.shop.algorithm: unknown algorithm 'kl_dor'"),
+        ({"algorithm": ["cips", None]}, "logs.shop: algorithm is None"),
+        ({"algorithm": {"estimator": "KLDOR"}}, "logs.shop.algorithm: unknown estimator 'KLDOR'"),
+        (
+            {"algorithm": {"estimator": "CIPS", "options": {"features": {"nystroem; x": 3}}}},
+            "logs.shop.algorithm: features is {'nystroem; x': 3}, expected one of nystroem, random_trees",
+        ),
     ],
 )
 def test_a_log_whose_mapping_is_none(change, said):

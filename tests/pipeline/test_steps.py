@@ -267,7 +267,7 @@ class TestProvenance:
     @pytest.mark.parametrize(
         ("config", "message"),
         [
-            ("{", "drcrm provenance: argument --config: not JSON (Expecting property name"),
+            ("{", "drcrm provenance: argument --config: is not JSON: Expecting property name"),
             ("[1]", "drcrm provenance: argument --config: '[1]' is not a JSON object"),
             ('{"experiment": {}}', "drcrm provenance: --config has no algorithms, datasets"),
         ],
@@ -1039,7 +1039,7 @@ class TestBadArguments:
                 ["LogSmoothing", "--parameter", "smoothing", "--grid", 1, "--options", '{"estimate": "dr"}'],
                 "estimate is 'dr', expected one of 'ips', 'dm'",
             ),
-            (["CIPS", "--options", "variance"], "argument --options: not JSON (Expecting value: line 1"),
+            (["CIPS", "--options", "variance"], "argument --options: is not JSON: Expecting value: line 1"),
             (["CIPS", "--options", "[1]"], "argument --options: '[1]' is not a JSON object"),
             (["CIPS", "--clip", 3], "unrecognized arguments: --clip 3"),
         ],

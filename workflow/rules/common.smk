@@ -11,7 +11,6 @@ PROJECT = Path(os.path.abspath(str(workflow.current_basedir))).parents[1]
 SOURCE = PROJECT / "src"
 IS_MODULE = PROJECT != Path(os.path.abspath(workflow.basedir))
 sys.path.insert(0, str(SOURCE))
-sys.path.insert(0, os.getcwd())  # one's own risks, as a job finds them
 
 from drcrm.errors import InputError
 from drcrm.pipeline import lookups, needs

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from ..core.evaluation import off_policy_value
-from ..files import write_json, write_text
+from ..files import standard_stream, write_json, write_text
 from ..logs.diagnosis import Diagnosis, diagnose
 from ..logs.verdict import Comparison, compared, estimates
 from ..report.log_page import page, text
 from ..version import __version__
+from .arguments import WRITTEN
 from .opening import About, Opened
 
 
@@ -81,13 +83,19 @@ def answer(command: str, about: About, **parts) -> dict:
     }
 
 
-def give(found: dict, json: Path | None, report: Path | None) -> None:
-    """Print the short answer; write all of it as JSON, and as a page, where they are asked for."""
-    if json:
-        write_json(json, _plain(found))
-    if report:
-        write_text(report, page(_plain(found)))
-    print(text(_plain(found)), end="")
+def give(found: dict, options: argparse.Namespace) -> None:
+    """Write the answer as JSON and as a page if the options name files, and print its short form.
+
+    The short form goes to standard error if an output of the command goes to standard output.
+    """
+    found = _plain(found)
+    outputs = [getattr(options, name, None) for name in WRITTEN]
+    is_taken = any(path is not None and standard_stream(path) == 1 for path in outputs)
+    if options.json:
+        write_json(options.json, found)
+    if options.report:
+        write_text(options.report, page(found))
+    print(text(found), end="", file=sys.stderr if is_taken else sys.stdout)
 
 
 def _plain(value):

@@ -1,12 +1,14 @@
 """Arguments that commands share."""
 
 import argparse
-import json
+import os
 from pathlib import Path
 
 from ..core.passes import as_jobs
 from ..core.validation import above_half, zero_to_one
 from ..errors import InputError
+from ..files import is_null, standard_stream
+from ..unique_keys import parse_json
 
 WRITTEN = "output", "json", "report"
 
@@ -23,8 +25,8 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
 
 
 def add_answers(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--report", type=Path, metavar="HTML", help="write the page")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the answer as JSON")
+    parser.add_argument("--report", type=Path, metavar="HTML", help="write the page; - is standard output")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the answer as JSON; - is standard output")
     parser.add_argument("--confidence", type=_confidence, default=0.95, help="of bounds and intervals (0.95)")
     parser.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="threads; -1 takes all cores (1)")
     parser.add_argument("--verbose", action="store_true", help="say how long each part took")
@@ -35,25 +37,45 @@ def add_seed(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def require_apart(options: argparse.Namespace) -> None:
-    """Raise InputError where a file is to be written over what is read or written too, or where it cannot be."""
+    """Raise InputError for an output that is a folder, or that is also an input or another output, through links too.
+
+    Only /dev/null may be several outputs.
+    """
     given = {name: getattr(options, name, None) for name in ("log", "contexts", "config", "policy", *WRITTEN)}
-    paths = {name: Path(each) for name, each in given.items() if isinstance(each, Path | str)}
-    written = [name for name in WRITTEN if name in paths]
-    for name in written:
+    paths = {name: Path(path) for name, path in given.items() if isinstance(path, Path | str)}
+    for name in [name for name in WRITTEN if name in paths]:
+        output = paths[name]
         for other, path in paths.items():
-            if other != name and path.resolve() == paths[name].resolve():
-                raise InputError(f"{paths[name]} is both --{name} and {other}, expected a file each")
-        if paths[name].is_dir() or not paths[name].name:
-            raise InputError(f"--{name} is {str(paths[name])!r}, a folder, expected a file")
+            if other != name and _are_same(output, path):
+                raise InputError(f"{output} is both --{name} and {other}, expected a file each")
+            if other not in WRITTEN and _holds(path, output):
+                raise InputError(f"--{name} is {output}, a file of {path}, which is read; expected another file")
+        if output.is_dir() or not output.name:
+            raise InputError(f"--{name} is {str(output)!r}, a folder, expected a file")
+
+
+def _are_same(output: Path, path: Path) -> bool:
+    """Return whether two paths lead to the same file, pipe or stream."""
+    if is_null(output):
+        return False
+    if (stream := standard_stream(output)) and stream == standard_stream(path):
+        return True
+    exist = output.exists() and path.exists()
+    return os.path.samefile(output, path) if exist else os.path.realpath(output) == os.path.realpath(path)
+
+
+def _holds(folder: Path, output: Path) -> bool:
+    """Return whether an output would replace a file of a folder."""
+    return folder.is_dir() and output.is_file() and Path(os.path.realpath(output)).parent == folder.resolve()
 
 
 def _mapping(text: str) -> Path | dict:
     if not text.lstrip().startswith("{"):
         return Path(text)
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise argparse.ArgumentTypeError(f"no JSON: {error}") from None
+        return parse_json(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def share(text: str) -> float:

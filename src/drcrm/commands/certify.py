@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> None:
         if options.estimate == "dr" and found.judged.model is None:
             raise InputError(f"{options.policy} has no cost model, which dr needs; expected snips or ips")
         said = judged_answer("certify", found, options.confidence, options.estimate, _certified)
-    give(said, options.json, options.report)
+    give(said, options)
 
 
 def _certified(concluded: Verdict, comparison: Comparison, diagnosis: Diagnosis, reward: bool) -> Verdict:

@@ -28,4 +28,4 @@ def run(options: argparse.Namespace) -> None:
         diagnosis = diagnosed(part)
         logging = logging_dict(part, options.confidence, diagnosis.units)
         said = answer("diagnose", part.about, confidence=options.confidence, logging=logging, **diagnosis.as_dict())
-    give(said, options.json, options.report)
+    give(said, options)

@@ -25,4 +25,4 @@ def run(options: argparse.Namespace) -> None:
     with working(options.verbose, options.jobs) as tell, case(options, tell) as found:
         tell("judging")
         said = judged_answer("evaluate_policy", found, options.confidence)
-    give(said, options.json, options.report)
+    give(said, options)

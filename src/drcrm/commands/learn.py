@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from ..core.policies import policy_of
 from ..errors import InputError
+from ..files import is_terminal
 from ..logs.diagnosis import Diagnosis
 from ..logs.policy_file import StoredPolicy, write_policy
 from ..logs.verdict import Comparison, Verdict, verdict
@@ -37,7 +38,9 @@ BETTER = "better"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_log(parser)
-    parser.add_argument("--output", required=True, type=Path, metavar="POLICY", help="npz to write the policy to")
+    parser.add_argument(
+        "--output", required=True, type=Path, metavar="POLICY", help="npz to write; - is standard output"
+    )
     add_answers(parser)
     add_seed(parser, "of what is held out")
     add_store(parser)
@@ -46,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     require_apart(options)
+    if is_terminal(options.output):
+        raise InputError(f"--output {options.output} is a terminal, expected a file or a pipe: a policy is binary")
     mapping = mapping_of(options.config)
     entries_of(mapping.algorithm, 0)  # what is wrong with it is said before the log is read
     with (
@@ -61,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
         judged = _judged(log, found, options.confidence)
         said = _answer(judged, options)
         write_policy(options.output, _stored(judged, options))
-    give(said, options.json, options.report)
+    give(said, options)
 
 
 def _require_a_choice(whole: About) -> None:

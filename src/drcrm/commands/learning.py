@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.algorithms import Algorithm
 from ..core.learning import IMPROVEMENT, learn
 from ..core.log import BanditLog
 from ..core.policies import LinearPolicy, policy_of
 from ..core.support import SupportedModel
-from ..core.validation import one_of
 from ..errors import InputError
 from ..feature_maps import FeatureMap, as_transformer
-from ..shipped import shipped_algorithms
+from ..shipped import Entry, entry_of
 
 DEFAULT = "kl_dro_dr"
 WITH_MAP = "kl_dro_dr_map"
 MOST_MAPPED = 20_000  # contexts up to which a feature map competes unasked: there it takes longer than all else
-ENTRY = {"name", "label", "estimator", "parameter", "grid", "options"}
-
-
-@dataclass(frozen=True)
-class Entry:
-    """An algorithm that competes, what it is called in print, and its feature map, if it has one."""
-
-    name: str
-    label: str
-    algorithm: Algorithm
-    features: object = None
 
 
 @dataclass(frozen=True)
@@ -64,27 +51,7 @@ def entries_of(asked: object, n_contexts: int, name: str = "algorithm") -> list[
     many = asked if isinstance(asked, list | tuple) else [asked]
     if not many:
         raise InputError(f"{name} is an empty list, expected at least one")
-    shipped = {each: entry for each, entry in shipped_algorithms().items() if "estimator" in entry}
-    return [_entry(each, shipped, name) for each in many]
-
-
-def _entry(asked: object, shipped: Mapping[str, dict], name: str) -> Entry:
-    if isinstance(asked, Mapping):
-        if odd := asked.keys() - ENTRY:
-            raise InputError(f"{name} has {min(odd, key=str)!r}, expected {', '.join(sorted(ENTRY))}")
-        if "estimator" not in asked:
-            raise InputError(f"{name} has no estimator")
-        key, given = str(asked.get("name", asked["estimator"])), asked
-    else:
-        key = one_of(shipped, asked, name)
-        given = shipped[key]
-    options = {"safe": True, **(given.get("options") or {})}
-    features = options.pop("features", None)
-    if features is not None:
-        as_transformer(features)
-    algorithm = Algorithm(given["estimator"], given.get("parameter"), tuple(given.get("grid") or ()), options)
-    algorithm.criteria()
-    return Entry(key, str(given.get("label", key)), algorithm, features)
+    return [entry_of(each, name) for each in many]
 
 
 def candidates(

@@ -5,6 +5,11 @@ Reads   POLICY: the file of a learned policy; CONTEXTS: a file, or folder, as th
 Writes  --output: CSV or Parquet with a row for each context: the action, in the column that it had in the log and under
         its own name (of label vectors a column for each label, of lists the place in the list, from 0), and its
         propensity, by which what comes of it can be learned from again.
+
+Names that a spreadsheet would run as a formula, such as =1+1, have an apostrophe in front in CSV. drcrm removes it when
+it reads actions from CSV. Parquet, and CSV with --raw-names, have no apostrophe.
+
+The certificate covers actions drawn from the policy. It does not cover --greedy.
 """
 
 from __future__ import annotations
@@ -21,8 +26,9 @@ import pandas as pd
 
 from ..core.policies import LinearPolicy
 from ..errors import InputError
-from ..files import atomic
+from ..files import atomic, is_stream
 from ..logs import chunks as reading
+from ..logs.columns import escape_formula
 from ..logs.mapping import import_extra
 from ..logs.policy_file import StoredPolicy, read_policy
 from ..logs.readers import context_chunks
@@ -35,8 +41,11 @@ PROPENSITY = "propensity"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("policy", metavar="POLICY", type=Path, help="npz from learn")
     parser.add_argument("contexts", metavar="CONTEXTS", type=Path, help="a file of the log's format")
-    parser.add_argument("--output", required=True, type=Path, metavar="FILE", help="CSV or Parquet to write")
-    parser.add_argument("--greedy", action="store_true", help="take the most probable actions")
+    parser.add_argument("--output", required=True, type=Path, metavar="FILE", help="CSV or Parquet; - is CSV on stdout")
+    what = "take the most probable actions, which the certificate does not cover"
+    parser.add_argument("--greedy", action="store_true", help=what)
+    what = "write CSV without an apostrophe in front of names that a spreadsheet would run as a formula"
+    parser.add_argument("--raw-names", action="store_true", help=what)
     what = "leave this share of the decisions to chance, so that what is logged can be learned from again (0)"
     parser.add_argument("--explore", type=share, default=0.0, metavar="SHARE", help=what)
     add_seed(parser, "of the actions that are drawn")
@@ -44,29 +53,64 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     require_apart(options)
-    if options.output.suffix not in FORMATS:
+    if options.output.suffix not in FORMATS and not is_stream(options.output):
         raise InputError(f"{options.output} is no {' or '.join(FORMATS)} file")
     stored = read_policy(options.policy)
     if PROPENSITY in _names(stored):
         raise InputError(f"{options.policy}: its actions would be in the column of the propensities, {PROPENSITY!r}")
-    unseen: Counter[str] = Counter()
-    with _written(options.output) as write:
-        for decisions in _decisions(stored, options, unseen):
+    unseen, uncertain = Counter(), Counter()
+    with _written(options) as write:
+        for decisions in _decisions(stored, options, unseen, uncertain):
             write(decisions)
+    for remark in _remarks(stored, options, unseen, uncertain):
+        print(remark, file=sys.stderr)
+
+
+def _remarks(stored: StoredPolicy, options: argparse.Namespace, unseen: Counter, uncertain: Counter) -> Iterator[str]:
+    """Yield the warnings for the user, a line for one."""
     for what, rows in unseen.items():
-        print(f"{options.contexts}: {what} in {rows} rows, which the policy has not seen", file=sys.stderr)
+        yield f"{options.contexts}: {what} in {rows} rows, which the policy has not seen"
+    escape = _escape(options)
+    if escaped := sum(escape(name) != name for name in {*_names(stored), *stored.encoding.names}):
+        yield (
+            f"{options.output}: {escaped} names begin like a formula of a spreadsheet, so they have an apostrophe in "
+            "front; --raw-names writes them without it"
+        )
+    if uncertain[True]:
+        yield (
+            "the certificate covers actions drawn from the policy, not --greedy: the policy was not certain of its "
+            f"action in {uncertain[True]} of {uncertain.total()} contexts"
+        )
     if stored.header.get("kept") == "logging":
-        print("the policy is an imitation of the one that logged: none was shown to be better", file=sys.stderr)
+        yield "the policy is an imitation of the one that logged: none was shown to be better"
 
 
-def _decisions(stored: StoredPolicy, options: argparse.Namespace, unseen: Counter) -> Iterator[pd.DataFrame]:
-    """The actions of the contexts, and their propensities, some at a time; what is new in contexts is counted."""
+def _decisions(
+    stored: StoredPolicy, options: argparse.Namespace, unseen: Counter, uncertain: Counter
+) -> Iterator[pd.DataFrame]:
+    """Yield the actions of the contexts and their propensities, some at a time.
+
+    ``unseen`` counts rows with values that are new to the policy, and with --greedy ``uncertain`` counts contexts by
+    whether the policy was uncertain of its action.
+    """
     rng = np.random.default_rng(options.seed)
     streams = rng, *rng.spawn(2)
     for X, new in context_chunks(options.contexts, stored.encoding, reading.ROWS):
         unseen.update(new)
+        if options.greedy:
+            uncertain.update(_is_uncertain(stored.policy, X).tolist())
         actions, propensity = _drawn(stored.policy, X, options, *streams)
-        yield pd.DataFrame(_columns(stored, actions) | {PROPENSITY: propensity})
+        yield pd.DataFrame(_columns(stored, actions, _escape(options)) | {PROPENSITY: propensity})
+
+
+def _is_uncertain(policy: LinearPolicy, X) -> np.ndarray:
+    """Return of each context whether the policy gives actions other than its most probable one more than 10⁻⁶."""
+    return policy.log_prob(X, policy.greedy(X)) < np.log1p(-1e-6)
+
+
+def _escape(options: argparse.Namespace) -> Callable[[object], object]:
+    """Return what is done to names: CSV may be opened by a spreadsheet."""
+    return escape_formula if _format(options) == ".csv" and not options.raw_names else lambda name: name
 
 
 def _drawn(
@@ -100,19 +144,25 @@ def _names(stored: StoredPolicy) -> list[str]:
     return [stored.header["mapping"].get("action") or "action"]
 
 
-def _columns(stored: StoredPolicy, actions: np.ndarray) -> dict[str, np.ndarray]:
-    """The actions by the names that they had in the log."""
+def _columns(stored: StoredPolicy, actions: np.ndarray, escape: Callable[[object], object]) -> dict[str, np.ndarray]:
+    """The actions by the names that they had in the log, escaped."""
+    columns = [escape(name) for name in _names(stored)]
     if stored.encoding.kind == "labels":
-        return dict(zip(_names(stored), actions.T, strict=True))
-    [column] = _names(stored)
-    return {column: actions if stored.encoding.kind == "lists" else np.array(stored.encoding.names)[actions]}
+        return dict(zip(columns, actions.T, strict=True))
+    names = np.array([escape(name) for name in stored.encoding.names])
+    return {columns[0]: actions if stored.encoding.kind == "lists" else names[actions]}
+
+
+def _format(options: argparse.Namespace) -> str:
+    """Return the suffix of the format to write: a stream without one gets CSV."""
+    return options.output.suffix if options.output.suffix in FORMATS else ".csv"
 
 
 @contextmanager
-def _written(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
-    """Give what appends a frame to a file, which is there in the end, whole or not at all."""
-    with atomic(path) as part, ExitStack() as closing:
-        if path.suffix == ".csv":
+def _written(options: argparse.Namespace) -> Iterator[Callable[[pd.DataFrame], None]]:
+    """Yield what appends a frame to a file, which is there in the end, whole or not at all."""
+    with atomic(options.output) as part, ExitStack() as closing:
+        if _format(options) == ".csv":
             stream = closing.enter_context(open(part, "w", newline="", encoding="utf-8"))
             yield lambda frame: frame.to_csv(stream, index=False, header=not stream.tell())
             return

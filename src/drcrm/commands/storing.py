@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from ..errors import InputError, located
+from ..files import is_stream
 from ..logs.chunk_store import ChunkStore
 from ..logs.chunks import bytes_in_memory, format_of
 from ..logs.encoding import Encoding
@@ -39,24 +40,27 @@ def split_of(options: argparse.Namespace, mapping: LogMapping, tell: Progress) -
     Its folder is removed when all within is done, and where the log is none; else it stays, and the same command goes
     on with it.
     """
-    folder = _folder(options, mapping)
-    if folder is None:
-        yield split(options.log, mapping, options.seed, tell)
-        return
-    store = ChunkStore(folder, options.log, mapping)
-    with store.held():
+    with ExitStack() as closing:
+        folder = _folder(options, mapping, closing)
+        if folder is None:
+            yield split(options.log, mapping, options.seed, tell)
+            return
+        store = ChunkStore(folder, options.log, mapping)
+        closing.enter_context(store.held())
         tell(f"reading {options.log.name}")
         store.fill(tell.read)
         yield _stored(store, options, tell)
         store.remove()
 
 
-def _folder(options: argparse.Namespace, mapping: LogMapping) -> Path | None:
-    """Where a log is stored, if it is."""
+def _folder(options: argparse.Namespace, mapping: LogMapping, closing: ExitStack) -> Path | None:
+    """Return where a log is stored, if it is; if the output is a stream, a folder beside the log that is removed."""
     if options.store and not _is_storable(options.log):
         raise InputError(f"{options.log}: is npz, which is not stored, expected a file of another format")
     if options.store or not _is_large(options.log, mapping):
         return options.store
+    if is_stream(options.output):
+        return Path(closing.enter_context(_folder_beside(options.log)))
     return options.output.with_name(f"{options.output.name}.store")
 
 

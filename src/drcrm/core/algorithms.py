@@ -5,7 +5,10 @@ a line in ``ESTIMATORS``.
 """
 
 import inspect
-from collections.abc import Mapping, Sequence
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -27,7 +30,7 @@ from .risks import (
     VariancePenalizedRisk,
 )
 from .starts import STARTS, as_tilt
-from .validation import at_least_zero, one_of, truth_value, zero_to_one
+from .validation import at_least_zero, one_of, truth_value, whole_number, zero_to_one
 from .weights import CLIPPED, WEIGHTS, Weight, as_weight
 
 
@@ -110,6 +113,16 @@ ESTIMATORS = {
     )
 }
 
+FEATURE_MAPS = "nystroem", "random_trees"  # whose classes, in drcrm.feature_maps, need scikit-learn
+
+
+def named_feature_map(features: object, name: str = "features") -> tuple[str, int]:
+    """Return the name of a feature map and its size, of ``{"nystroem": 300}``; InputError unless there is one."""
+    if not isinstance(features, Mapping) or len(features) != 1 or not features.keys() <= {*FEATURE_MAPS}:
+        raise InputError(f"{name} is {features!r}, expected one of {', '.join(FEATURE_MAPS)}, with its size")
+    [(kind, size)] = features.items()
+    return kind, whole_number(size, f"{name}.{kind}")
+
 
 def find_estimator(name: str) -> Estimator:
     """Return an estimator by its name, or one's own by where its risk is, ``module:Class``."""
@@ -139,7 +152,7 @@ class Algorithm:
         Values of the estimator's other parameters; ``estimate``, ``weight`` with ``weight.NAME``, ``start``, ``tilt``,
         ``support``, ``context_effects``, ``safe``; ``ridge``, a λ ≥ 0 in units of the deviation of the costs, of
         (λ/2) ‖Θ − start‖², Θ in units of the features' scales, but under ``stopping="public_code"`` as it is; and
-        ``features``, which whoever calls ``learn`` applies.
+        ``features``, the name and size of a feature map, which whoever calls ``learn`` applies.
     """
 
     estimator: str
@@ -157,7 +170,8 @@ class Algorithm:
         as_context_effects(options.pop("context_effects", "auto"))
         truth_value(options.pop("safe", False), "safe")
         at_least_zero(options.pop("ridge", 0), "ridge")
-        options.pop("features", None)
+        if (features := options.pop("features", None)) is not None:
+            named_feature_map(features)
         if self.parameter == "ridge":
             for each in self.grid:
                 at_least_zero(each, "ridge")
@@ -199,11 +213,27 @@ class Algorithm:
         return "low" if estimator.likelihood else estimator.risk.robust_end
 
 
+@contextmanager
+def _working_folder_last() -> Iterator[None]:
+    """Import what is found nowhere else from the working folder."""
+    folder = os.getcwd()
+    if folder in sys.path:
+        yield
+        return
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # the module may have removed it
+            sys.path.remove(folder)
+
+
 def _own_risk(path: str) -> type[Risk]:
     """The risk at ``module:Class``; InputError says why there is none."""
     module, _, name = path.partition(":")
     try:
-        risk = getattr(import_module(module), name)
+        with _working_folder_last():
+            risk = getattr(import_module(module), name)
     except Exception as error:  # whatever the module of a user does
         raise InputError(f"estimator {path}: {' '.join(str(error).split()) or type(error).__name__}") from None
     if not (isinstance(risk, type) and hasattr(risk, "robust_end")):

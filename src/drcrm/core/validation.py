@@ -157,7 +157,7 @@ def _real(value: object, name: str, fits: bool, expected: str) -> float:
 
 def whole_number(value: object, name: str) -> int:
     """Return ``value``; InputError unless it is a whole number of at least 1."""
-    if not (isinstance(value, Integral) and 1 <= number(value) < np.inf):
+    if isinstance(value, bool) or not (isinstance(value, Integral) and 1 <= number(value) < np.inf):
         raise InputError(f"{name} is {value!r}, expected a whole number of at least 1")
     return value
 

@@ -13,6 +13,8 @@ from .mapping import import_extra
 MISSING = ""  # what a missing value is as a category
 WHOLE = re.compile(r"^(0|-?[1-9]\d*)\.0+$")  # a whole number as text, with a point
 LARGEST = 10**15  # whole numbers that floats tell apart
+FORMULA = re.compile(r"'*[=+\-@\t\r]")  # how a text begins that spreadsheets run, or that ``escape_formula`` has made
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def numbers(column: pd.Series, name: str, rows: np.ndarray, expected: str = "a finite number") -> np.ndarray:
@@ -78,6 +80,21 @@ def as_text(value: object) -> str:
         value = int(value)
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
     return WHOLE.sub(r"\1", text)
+
+
+def escape_formula(value: object) -> object:
+    """Return a text with an apostrophe in front if a spreadsheet would run it as a formula, else the value.
+
+    The rule is OWASP's: texts that begin with ``= + - @``, a tab or a carriage return. Numbers stay as they are. Texts
+    that begin so after apostrophes get one more, so that ``unescape_formula`` returns every text.
+    """
+    runs = isinstance(value, str) and FORMULA.match(value) and not NUMBER.fullmatch(value)
+    return f"'{value}" if runs else value
+
+
+def unescape_formula(text: str) -> str:
+    """Return the text of which ``escape_formula`` made this one."""
+    return text[1:] if text != text[1:] and escape_formula(text[1:]) == text else text
 
 
 def as_names(values: list[str]) -> list[str] | list[int]:

@@ -17,6 +17,7 @@ from .named import Pairs
 Lines = Iterable[tuple[int, bytes]]
 CALLED = "a dsjson file"
 USUAL = 1  # the number of the first action
+ROUNDED = 0.005  # the most that a probability moves if it is rounded to two digits
 FEW = 1000  # decisions among which one tells from which number on actions are counted
 OTHERS = {
     "_outcomes": "conditional bandits (CCB) or slates",
@@ -193,12 +194,28 @@ def _propensity(said: dict, label: int) -> float:
         raise InputError(f"a has {len(actions)} entries, p {len(probabilities)}, expected as many")
     if label not in actions:
         raise InputError(f"the action chosen, {label}, is not in a")
-    found = number(probabilities[actions.index(label)])
+    place = actions.index(label)
+    _require_probabilities(probabilities, place)
+    found = number(probabilities[place])
     if stated is not None and not abs(found - stated) <= 1e-3 * stated:
         raise InputError(
             f"_label_probability is {stated:g}, but p of the action chosen {found:g}; p stands in a's order"
         )
     return found
+
+
+def _require_probabilities(probabilities: list, chosen: int) -> None:
+    """Raise InputError unless p has probabilities of one draw: their sum is at most 1, up to rounding to 2 digits.
+
+    Only an action that was not chosen may have 0: VW's explorers by bags, or without exploration, log such actions.
+    """
+    for place, value in enumerate(probabilities):
+        if not 0 <= number(value) <= 1 or (place == chosen and not value):
+            expected = "(0, 1] for the action chosen" if place == chosen else "[0, 1]"
+            raise InputError(f"p has {str(value)[:40]!r}, expected a number in {expected}")
+    total, most = sum(map(number, probabilities)), 1 + ROUNDED * len(probabilities)
+    if total > most:
+        raise InputError(f"p adds up to {total:g}, expected at most 1: it has a probability for each action of a")
 
 
 def _weight(said: dict) -> float:

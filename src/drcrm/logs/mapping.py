@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from ..core.validation import number, one_of
 from ..errors import InputError, located
+from ..unique_keys import parse_json, parse_yaml
 
 MODELS = ("softmax",)
 SPLIT = re.compile(r"(random|last|group) (\d+(?:\.\d+)?) ?%")
@@ -158,24 +158,12 @@ def _load(path: Path) -> object:
         raise InputError("is not UTF-8 text, expected a mapping in YAML or JSON") from None
     except ValueError as error:  # a zero byte in a path
         raise InputError(f"cannot be read: {error}") from None
-    if path.suffix == ".json":
-        try:
-            content = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"is not JSON: {error}") from None
-    else:
-        content = _yaml(text)
+    if path.suffix != ".json":
+        import_extra("yaml")
+    content = (parse_json if path.suffix == ".json" else parse_yaml)(text)
     if not isinstance(content, Mapping):
         raise InputError("has no mapping of keys such as action: item")
     return content
-
-
-def _yaml(text: str) -> object:
-    yaml = import_extra("yaml")
-    try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(f"is not YAML: {' '.join(str(error).split())}") from None
 
 
 def import_extra(name: str, extra: str = "logs"):
@@ -229,10 +217,10 @@ def _features(value: object, is_given: bool) -> dict[str, tuple[str, ...] | None
     return kinds
 
 
-def _algorithm(value: object) -> str | dict | list | None:
+def _algorithm(value: object, is_listed: bool = False) -> str | dict | list | None:
     if isinstance(value, list | tuple) and value:
-        return [_algorithm(each) for each in value if each is not None]
-    if value is None or isinstance(value, str):
+        return [_algorithm(each, is_listed=True) for each in value]
+    if isinstance(value, str) or (value is None and not is_listed):
         return value
     if not isinstance(value, Mapping):
         raise InputError(

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import InputError
-from .columns import MISSING, as_names, categories, numbers, reject_rows
+from .columns import MISSING, as_names, categories, numbers, reject_rows, unescape_formula
 from .joining import joined
 from .mapping import LogMapping, as_mapping
 from .marks import hashed_texts
@@ -40,7 +40,7 @@ def part_of_frame(frame: pd.DataFrame, mapping, form: str, first: int = 0) -> Re
         return None if name is None else numbers(frame[name], called, rows, expected)
 
     reward = vector("reward")
-    names, action = _labels(frame, mapping, rows) if mapping.labels else _actions(frame, mapping.action, rows)
+    names, action = _labels(frame, mapping, rows) if mapping.labels else _actions(frame, mapping.action, rows, form)
     return Records(
         format=form,
         mapping=mapping,
@@ -66,14 +66,16 @@ def _groups(column: pd.Series, name: str) -> np.ndarray:
     return np.where([value == MISSING for value in values], -1, marks)[codes]
 
 
-def _actions(frame: pd.DataFrame, name: str, rows: np.ndarray) -> tuple[list, np.ndarray]:
-    """The actions' names, and the logged ones as places among them."""
+def _actions(frame: pd.DataFrame, name: str, rows: np.ndarray, form: str) -> tuple[list, np.ndarray]:
+    """The actions' names, and the logged ones as places among them; in CSV ``drcrm predict`` escapes formulas."""
     column = frame[name]
     codes, values = categories(column, name)
     called = "action" if name == "action" else f"action {name!r}"
     missing = np.array([value == "" for value in values])[codes]
     reject_rows(missing, column, called, rows, "an action's name")
-    names = as_names(values)
+    if form == "csv":
+        values = [unescape_formula(value) for value in values]
+    names = as_names(list(dict.fromkeys(values)))
     place = {str(each): at for at, each in enumerate(names)}
     return names, np.array([place[value] for value in values], dtype=np.intp)[codes]
 

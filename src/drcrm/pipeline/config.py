@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
+from typing import TypeVar
 
-import yaml
 from snakemake.utils import update_config
 
 from ..core.starts import STARTS
@@ -13,8 +13,11 @@ from ..errors import InputError, printable
 from ..report.style import tell_apart
 from ..roles import PAPERS
 from ..shipped import shipped_algorithms
+from ..unique_keys import load_yaml, repeated_keys
 from .config_checks import CHECKS, KINDS, Fault, instead_of, lines_of, odd_keys, refused, usable
 from .lookups import all_starts
+
+T = TypeVar("T")
 
 
 def project_config(project: Path, given: Mapping, files: Sequence[str | Path]) -> tuple[dict, dict]:
@@ -29,9 +32,9 @@ def project_config(project: Path, given: Mapping, files: Sequence[str | Path]) -
     """
     schema = read_config(project / "workflow/schemas/config.schema.yaml")
     faults = [
-        printable(f"{path}, line {again}: {key} is there twice, first in line {first}")
+        printable(f"{path}, {repeated}")
         for path in (project / "config.yaml", *files)
-        for key, first, again in _doubles(_parsed(path, yaml.compose), [], set())
+        for repeated in _parsed(path, repeated_keys)
     ]
     merged = shipped_config(project)
     update_config(merged, given)
@@ -66,42 +69,24 @@ def read_configs(paths: Sequence[str | Path]) -> dict:
 
 def read_config(path: str | Path) -> dict:
     """Return what a configuration file has; InputError says in a line why it is none, with the file's line."""
-    config = _parsed(path, yaml.load)
+    config = _parsed(path, load_yaml)
     if not isinstance(config, dict):
         what = "nothing" if config is None else "no keys"
         raise InputError(printable(f"{path}: {what} in it, expected those of a configuration"))
     return config
 
 
-def _parsed(path: str | Path, parse: Callable) -> object:
-    """What one of PyYAML's parsers makes of a file."""
+def _parsed(path: str | Path, parse: Callable[[str], T]) -> T:
+    """What a parser of YAML makes of a file."""
     try:
-        return parse(Path(path).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        return parse(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(printable(f"{path}: {(error.strerror or str(error)).lower()}")) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise InputError(printable(f"{path}{where}: not YAML: {problem}")) from None
-
-
-def _doubles(node: yaml.Node | None, path: list[str], seen: set[int]) -> Iterator[tuple[str, int, int]]:
-    """The keys that come twice in YAML or JSON, as paths, with the lines of the two, in the order of the file."""
-    if node is None or id(node) in seen:  # an alias leads to what was seen
-        return
-    seen.add(id(node))
-    if isinstance(node, yaml.SequenceNode):
-        for index, each in enumerate(node.value):
-            yield from _doubles(each, [*path, str(index)], seen)
-    elif isinstance(node, yaml.MappingNode):
-        lines: dict[str, int] = {}
-        for key, value in node.value:
-            name, line = str(key.value), key.start_mark.line + 1
-            if name in lines and isinstance(key, yaml.ScalarNode):
-                yield ".".join([*path, name]), lines[name], line
-            lines.setdefault(name, line)
-            yield from _doubles(value, [*path, name], seen)
+    except UnicodeDecodeError as error:
+        raise InputError(printable(f"{path}: not YAML: {error}")) from None
+    except InputError as error:
+        mark = ", " if str(error).startswith("line ") else ": "
+        raise InputError(printable(f"{path}{mark}{error}")) from None
 
 
 def complete(config: Mapping, schema: Mapping) -> dict:

@@ -14,6 +14,7 @@ from ..core.starts import STARTS
 from ..errors import InputError, printable
 from ..files import check_file_name
 from ..logs.mapping import as_mapping
+from ..shipped import entry_of
 from .lookups import is_classifier, is_single
 
 KINDS = {"datasets": "data set", "algorithms": "algorithm", "experiments": "experiment"}
@@ -197,15 +198,30 @@ def unfit_actions(config: Mapping, _: Mapping, faults: Collection[Fault]) -> Ite
             yield Fault(("theory", "datasets"), f"{dataset!r} has one action of K, expected label vectors")
 
 
-def unfit_logs(config: Mapping, given: Mapping, faults: Collection[Fault]) -> Iterator[Fault]:
-    """Mappings that are none, and logs that have the name of an experiment."""
+def unfit_logs(config: Mapping, _: Mapping, faults: Collection[Fault]) -> Iterator[Fault]:
+    """Mappings that are none, algorithms of theirs that are none, and logs that have the name of an experiment."""
     for name, entry in config["logs"].items():
         if name in config["experiments"]:
             yield Fault(("logs", name), "there is an experiment of this name")
         try:
-            as_mapping({key: value for key, value in entry.items() if key != "path"}, f"logs.{name}")
+            mapping = as_mapping({key: value for key, value in entry.items() if key != "path"}, f"logs.{name}")
         except InputError as error:
             yield Fault(("logs", name), str(error).removeprefix(f"logs.{name}").lstrip(": "))
+            continue
+        yield from _unfit_algorithms(("logs", name, "algorithm"), mapping.algorithm, config["algorithms"])
+
+
+def _unfit_algorithms(path: tuple, asked: object, algorithms: Mapping[str, Mapping]) -> Iterator[Fault]:
+    """What is wrong with the algorithms that a log asks for: those of the configuration by name, or entries."""
+    known = [name for name, entry in algorithms.items() if "estimator" in entry]
+    for algorithm in asked if isinstance(asked, list) else [] if asked is None else [asked]:
+        if isinstance(algorithm, str):
+            yield from _unknown(path, [algorithm], known, "algorithm")
+            continue
+        try:
+            entry_of(algorithm)
+        except InputError as error:
+            yield Fault(path, str(error).removeprefix("algorithm").lstrip(" ."))
 
 
 CHECKS = (unfit_algorithms, unfit_files, unknown_names, unfit_seeds, unfit_actions, unfit_logs)

@@ -4,13 +4,13 @@ A step is a module with ``add_arguments(parser)`` and ``run(options)``; ``drcrm 
 """
 
 import argparse
-import json
 import zlib
 from pathlib import Path
 
 import numpy as np
 
 from ...errors import InputError
+from ...unique_keys import parse_json
 
 
 def generator(dataset: str, seed: int, step: str) -> np.random.Generator:
@@ -89,9 +89,9 @@ def assignment(text: str) -> tuple[str, str]:
 def json_object(text: str) -> dict:
     """An argument type: a JSON object."""
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise argparse.ArgumentTypeError(f"not JSON ({error})") from None
+        value = parse_json(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
     if not isinstance(value, dict):
         raise argparse.ArgumentTypeError(f"{text!r} is not a JSON object")
     return value
