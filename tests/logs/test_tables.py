@@ -350,6 +350,13 @@ def test_contexts_to_choose_for(frame, mapping, tmp_path):
         read_contexts(written(frame.drop(columns="age"), tmp_path, "b.csv"), log.encoding)
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_contexts_without_features(frame, mapping, tmp_path, name):
+    path = written(frame, tmp_path, name)
+    log = drcrm.read_log(path, {**mapping, "features": {}})
+    assert read_contexts(path, log.encoding)[0].tolist() == [[1]] * len(frame)
+
+
 def test_groups_are_held_out_whole(frame, mapping):
     records = records_of_frame(frame, {**mapping, "group": "user"})
     held = held_out(records)

@@ -113,7 +113,7 @@ def _parquet_tables(path: Path, needed: Callable[[list[str]], list[str]], skip: 
     arrow = import_extra("pyarrow")
     with _parquet(path) as file:
         header = file.schema_arrow.names
-        columns = needed(header)
+        columns = needed(header) or header[:1]  # without a column there are no rows
         require_columns(header, columns)
         yield arrow.schema([file.schema_arrow.field(name) for name in columns]).empty_table()
         ends = np.cumsum([file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)], dtype=int)
