@@ -20,12 +20,13 @@ import numpy as np
 import pandas as pd
 
 from ..core.policies import LinearPolicy
-from ..errors import InputError
+from ..errors import InputError, located
 from ..files import atomic
 from ..logs import chunks as reading
-from ..logs.mapping import import_extra
+from ..logs.mapping import as_mapping, import_extra
 from ..logs.policy_file import StoredPolicy, read_policy
 from ..logs.readers import context_chunks
+from ..report.log_words import imputed_in
 from .arguments import add_seed, require_apart, share
 
 FORMATS = ".csv", ".parquet"
@@ -49,22 +50,29 @@ def run(options: argparse.Namespace) -> None:
     stored = read_policy(options.policy)
     if PROPENSITY in _names(stored):
         raise InputError(f"{options.policy}: its actions would be in the column of the propensities, {PROPENSITY!r}")
-    unseen: Counter[str] = Counter()
+    unseen, missing = Counter(), Counter()
     with _written(options.output) as write:
-        for decisions in _decisions(stored, options, unseen):
+        for decisions in _decisions(stored, options, unseen, missing):
             write(decisions)
+    if missing:
+        print(f"{options.contexts}: imputed missing values: {imputed_in(missing)}", file=sys.stderr)
     for what, rows in unseen.items():
         print(f"{options.contexts}: {what} in {rows} rows, which the policy has not seen", file=sys.stderr)
     if stored.header.get("kept") == "logging":
         print("the policy is an imitation of the one that logged: none was shown to be better", file=sys.stderr)
 
 
-def _decisions(stored: StoredPolicy, options: argparse.Namespace, unseen: Counter) -> Iterator[pd.DataFrame]:
-    """The actions of the contexts, and their propensities, some at a time; what is new in contexts is counted."""
+def _decisions(
+    stored: StoredPolicy, options: argparse.Namespace, unseen: Counter, missing: Counter
+) -> Iterator[pd.DataFrame]:
+    """The actions of the contexts, and their propensities, some at a time; new and missing values are counted."""
+    with located(options.policy):
+        csv_format = as_mapping(stored.header.get("mapping")).csv_format
     rng = np.random.default_rng(options.seed)
     streams = rng, *rng.spawn(2)
-    for X, new in context_chunks(options.contexts, stored.encoding, reading.ROWS):
+    for X, new, lacking in context_chunks(options.contexts, stored.encoding, reading.ROWS, csv_format):
         unseen.update(new)
+        missing.update(lacking)
         actions, propensity = _drawn(stored.policy, X, options, *streams)
         yield pd.DataFrame(_columns(stored, actions) | {PROPENSITY: propensity})
 
