@@ -139,6 +139,7 @@ def better() -> dict:
             "kind": "one of 5 actions",
             "actions": NEWS,
             "skipped": {"no propensity": 3},
+            "imputed": {"age": 1200, "price": 1},
             "propensities": "logged",
             "split": "random 25 %",
         },
@@ -365,6 +366,7 @@ def hostile() -> dict:
         "actions": NAMES * 80,
         "kind": "one of 1040 actions",
         "skipped": {NAMES[8]: 3, SCRIPT: 1},
+        "imputed": {NAMES[8]: 3, SCRIPT: 1},
     }
     given["log"] |= {"digest": "<b>", "format": SCRIPT, "split": SCRIPT, "propensities": SCRIPT}
     bad = [None, math.nan, math.inf, -math.inf, 1e300, -1e-300, 0.5, 3, "7", True, [], {}]

@@ -40,6 +40,7 @@ def test_a_better_policy_is_found_and_said(shop):
         "kind": "one of 3 actions",
         "actions": [*map(str, sorted(NAMES))],
         "skipped": {},
+        "imputed": {},
         "propensities": "logged",
         "reward": True,
         "split": "random 25 %",

@@ -78,6 +78,70 @@ def test_a_log_that_is_stored_has_the_same_answer(kind, form, tmp_path, run, mon
     assert answer_of(tmp_path / "c.json")["judged_by"] == "the rows held out from learning"
 
 
+def spoiled(n: int, seed: int = 0) -> pd.DataFrame:
+    """Decisions with missing numbers and times, in an order that is not that of their time."""
+    frame, rng = decisions(n, seed), np.random.default_rng(seed)
+    frame["ts"] = pd.Timestamp("2024-02-26") + pd.to_timedelta(rng.permutation(n) * 37, unit="min")
+    frame["seen"] = frame["ts"].dt.strftime("%Y-%m-%dT%H:%M+01:00").where(rng.random(n) < 0.95)
+    frame["price"] = frame["price"].where(rng.random(n) < 0.9)
+    frame.loc[frame["ts"].rank() > 0.9 * n, "age"] = np.nan  # never before the last quarter
+    return frame
+
+
+TIMED = {**MAPPING, "time": "ts", "split": "last 25 %"}
+TIMED["features"] = {"numeric": ["age", "price"], "categorical": ["city"], "time": ["seen"]}
+
+
+@pytest.mark.parametrize("form", ["tsv", "csv", "parquet"])
+def test_missing_numbers_and_times_are_the_same_where_they_are_stored(form, tmp_path, run, monkeypatch):
+    monkeypatch.setattr(reading, "ROWS", 700)
+    frame, log = spoiled(3000), tmp_path / f"log.{form}"
+    if form == "parquet":
+        frame.to_parquet(log, index=False)
+    else:
+        frame.to_csv(log, index=False, sep="\t" if form == "tsv" else ";", decimal=",", na_rep="NA")
+    given = ["learn", log, "--config", json.dumps(TIMED), "--output", tmp_path / "p.npz", "--json", tmp_path / "a.json"]
+    status, expected, _ = run(*given, "--report", tmp_path / "r.html")
+    policy, found = read_policy(tmp_path / "p.npz"), answer_of(tmp_path / "a.json")
+    assert status == 0
+    assert run(*given, "--store", tmp_path / "store")[:2] == (0, expected)
+    close(answer_of(tmp_path / "a.json"), found)
+    again = read_policy(tmp_path / "p.npz")
+    assert again.encoding == policy.encoding
+    assert np.abs(again.policy.coef - policy.policy.coef).max() < 1e-8
+    missing = {name: int(frame[name].isna().sum()) for name in ("age", "price", "seen")}
+    assert found["log"]["imputed"] == missing
+    counts = ", ".join(f"{name} in {missing[name]} rows" for name in sorted(missing, key=missing.get, reverse=True))
+    assert f"Imputed missing values: {counts}." in " ".join(expected.split())
+    assert counts in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert policy.encoding.indicators == ("price",)
+    _imputed_by_predict(tmp_path, run, log, counts)
+    _judged_alike(tmp_path, run, log, monkeypatch)
+
+
+def _imputed_by_predict(folder, run, log, counts: str) -> None:
+    status, _, said = run("predict", folder / "p.npz", log, "--output", folder / "actions.csv")
+    assert status == 0
+    assert f"imputed missing values: {counts}" in said
+    assert "missing value of 'age' in 300 rows, which the policy has not seen" in said
+    actions = pd.read_csv(folder / "actions.csv")
+    assert list(actions) == ["item", "propensity"]
+    assert actions["propensity"].between(0, 1).all()
+
+
+def _judged_alike(folder, run, log, monkeypatch) -> None:
+    """On the log itself, and on another one, in memory and on disk."""
+    spoiled(1500, seed=1).to_csv(folder / "later.tsv", index=False, sep="\t")
+    for path in (log, folder / "later.tsv"):
+        answers = []
+        for large in (storing.LARGE, 0):
+            monkeypatch.setattr(storing, "LARGE", large)
+            assert run("certify", folder / "p.npz", path, "--json", folder / "c.json")[0] == 0
+            answers.append(answer_of(folder / "c.json"))
+        close(*answers)
+        assert answers[0]["log"]["imputed"].keys() == {"age", "price", "seen"}
+
+
 def test_rows_that_stay_on_disk(tmp_path, run, monkeypatch):
     monkeypatch.setattr(reading, "ROWS", 2**15)
     decisions(90_000).to_parquet(tmp_path / "log.parquet", index=False)

@@ -48,9 +48,10 @@ def make(r: Random) -> tuple[str, bytes, object, list[float] | None]:
 def mapping_of(r: Random) -> object:
     if r.random() < 0.8:
         return MAPPING
+    keys = [*MAPPING, "slice", "group", "split", "time", "delimiter", "decimal", "odd"]
     mapping = {
         **MAPPING,
-        r.choice([*MAPPING, "slice", "group", "split", "odd"]): r.choice([None, 3, [], {}, "city", "p"]),
+        r.choice(keys): r.choice([None, 3, [], {}, "city", "p", ",", ";", {"time": ["city"]}]),
     }
     return r.choice([mapping, None, r.choice(ODD)])
 
@@ -61,7 +62,7 @@ def frame_of(r: Random, wild: bool) -> tuple[dict[str, list], list[float]]:
         "item": [r.choice(["a", "b", "1"]) for _ in range(n)],
         "p": [r.choice([0.5, 1.0, 0.25, 1e-6]) for _ in range(n)],
         "click": [r.choice([0, 1, 2.5, -1]) for _ in range(n)],
-        "age": [r.choice([0, 1.5, -3, 1e6]) for _ in range(n)],
+        "age": [0, *(r.choice([0, 1.5, -3, 1e6, None]) for _ in range(n - 1))],
         "city": [r.choice(["Bern", "Zürich", "東京", ""]) for _ in range(n)],
     }
     costs = [-value for value in columns["click"]]
@@ -75,7 +76,9 @@ def frame_of(r: Random, wild: bool) -> tuple[dict[str, list], list[float]]:
 
 def csv_file(r: Random, wild: bool) -> tuple[bytes, list[float]]:
     columns, costs = frame_of(r, wild)
-    return pd.DataFrame(columns).to_csv(index=r.random() < 0.3).encode("utf-8", "surrogatepass"), costs
+    frame, signs = pd.DataFrame(columns), r.choice([(",", "."), (";", ","), (";", "."), ("\t", ",")])
+    text = frame.to_csv(index=r.random() < 0.3, sep=signs[0], decimal=signs[1])
+    return text.encode("utf-8", "surrogatepass"), costs
 
 
 def parquet_file(r: Random, wild: bool) -> tuple[bytes, list[float]]:

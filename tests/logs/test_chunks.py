@@ -181,7 +181,7 @@ def test_reading_goes_on_where_it_was_left(tmp_path):
     [
         ("p", 1.5, "propensity 'p' is 1.5 in row 57, expected a value in (0, 1]"),
         ("age", np.inf, "age is {}inf{} in row 57, expected a finite number"),
-        ("item", None, "action 'item' is missing in row 57, expected an action's name"),
+        ("item", None, "action 'item' is missing in row 57, expected an action's name; remove rows without one"),
     ],
 )
 def test_what_is_wrong_in_a_late_chunk_is_said_as_in_memory(form, column, value, said, tmp_path, monkeypatch):
@@ -238,8 +238,8 @@ def test_contexts_come_in_chunks(form, tmp_path):
     X, unseen = read_contexts(path, encoding)
     parts = [*context_chunks(path, encoding, 7)]
     assert len(parts) == 8
-    assert np.array_equal(np.concatenate([each for each, _ in parts]), X)
-    assert sum(each.get("new value of 'city'", 0) for _, each in parts) == unseen["new value of 'city'"] == 5
+    assert np.array_equal(np.concatenate([each for each, _, _ in parts]), X)
+    assert sum(each.get("new value of 'city'", 0) for _, each, _ in parts) == unseen["new value of 'city'"] == 5
 
 
 def test_features_of_four_bytes(tmp_path, monkeypatch):

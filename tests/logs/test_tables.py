@@ -191,7 +191,11 @@ def put(column, value, row=17):
         (put("p", "1/3"), "propensity 'p' is '1/3' in row 17, expected a value in (0, 1]"),
         (put("click", "yes"), "reward 'click' is 'yes' in row 17, expected a finite number"),
         (put("click", np.inf), "reward 'click' is "),
-        (put("age", np.nan), "in row 17, expected a finite number"),
+        (put("age", np.inf), "in row 17, expected a finite number"),
+        (put("click", None), "in row 17, expected a finite number; only features may be missing: remove such rows"),
+        (put("p", "NA"), "'NA' in row 17, expected a value in (0, 1]; only features may be missing: remove such rows"),
+        (put("age", "1,234"), "age is '1,234' in row 17, expected a finite number without thousands separators"),
+        (put("age", "2024-05-01"), "expected a finite number; list dates and times in features: {time: [...]}"),
         (put("age", "old"), "age is 'old' in row 17, expected a finite number"),
         (put("item", None), "action 'item' is missing in row 17, expected an action's name"),
         (put("item", ""), "in row 17, expected an action's name"),
@@ -218,7 +222,10 @@ def test_what_is_wrong_is_said_with_its_row(frame, mapping, tmp_path, change, me
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda frame: frame.assign(age=pd.Timestamp("2020")), "age is a column of datetime64"),
+        (
+            lambda frame: frame.assign(age=pd.Timestamp("2020")),
+            "expected numbers; list dates and times in features: {time: [...]}",
+        ),
         (lambda frame: frame.assign(age=1j), "age is a column of complex128, expected numbers"),
         (lambda frame: frame.assign(age=[[1]] * len(frame)), "age is "),
         (lambda frame: frame.assign(city=[[1]] * len(frame)), "city has values that are lists or maps"),
@@ -242,7 +249,7 @@ def test_frames_that_are_no_log(frame, mapping, change, message):
         ("a.csv", b"", "is empty, expected a line with the columns' names"),
         ("a.csv", b"\n\n", "is empty"),
         ("a.csv", b"item,p,click,age,price,city\n", "has no rows"),
-        ("a.csv", b"item;p;click\n1;2;3\n", "has columns parted by semicolons, expected commas"),
+        ("a.csv", b"item;p;click\n1;2;3\n", "column 'age' is missing, expected one of those it has: item, p, click"),
         ("a.csv", b"item,p,click,age,price\n", "column 'city' is missing"),
         ("a.csv", b"item,p,click,age,price,city\na,.5,1,1,1\n", "has 5 columns in row 0, expected 6"),
         ("a.csv", b"item,p,click,age,price,city\na,.5,1,1,1,x\na,.5,1,1,1,x,9\n", "has 7 columns in row 1, expected 6"),
@@ -348,6 +355,13 @@ def test_contexts_to_choose_for(frame, mapping, tmp_path):
     assert unseen == {"new value of 'city'": 1}
     with pytest.raises(InputError, match=r"b.csv: column 'age' is missing"):
         read_contexts(written(frame.drop(columns="age"), tmp_path, "b.csv"), log.encoding)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_contexts_without_features(frame, mapping, tmp_path, name):
+    path = written(frame, tmp_path, name)
+    log = drcrm.read_log(path, {**mapping, "features": {}})
+    assert read_contexts(path, log.encoding)[0].tolist() == [[1]] * len(frame)
 
 
 def test_groups_are_held_out_whole(frame, mapping):

@@ -141,12 +141,12 @@ def test_contexts_come_in_chunks(name, tmp_path):
     X, unseen = read_contexts(path, encoding)
     parts = [*context_chunks(path, encoding, 7)]
     assert len(parts) > 20
-    assert sum(each["new features"] for _, each in parts if each) == unseen["new features"]
+    assert sum(each["new features"] for _, each, _ in parts if each) == unseen["new features"]
     if encoding.kind == "single":
-        assert np.array_equal(np.vstack([each.toarray() for each, _ in parts]), X.toarray())
+        assert np.array_equal(np.vstack([each.toarray() for each, _, _ in parts]), X.toarray())
         return
-    assert np.array_equal(np.vstack([each.features.toarray() for each, _ in parts]), X.features.toarray())
-    assert np.array_equal(np.concatenate([np.diff(each.starts) for each, _ in parts]), np.diff(X.starts))
+    assert np.array_equal(np.vstack([each.features.toarray() for each, _, _ in parts]), X.features.toarray())
+    assert np.array_equal(np.concatenate([np.diff(each.starts) for each, _, _ in parts]), np.diff(X.starts))
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])

@@ -524,3 +524,15 @@ def test_the_style_is_installed_too():
         "drcrm.report"
     ]
     assert any(Path("data/log_page.css").match(each) for each in patterns)
+
+
+def test_imputed_values_are_counted_in_one_sentence():
+    said = text(better()).replace("\n", " ")
+    assert "Imputed missing values: age in 1\N{NARROW NO-BREAK SPACE}200 rows, price in 1 row." in said
+    assert "age in 1\N{NARROW NO-BREAK SPACE}200 rows, price in 1 row" in page(better())
+    many = better()
+    many["log"]["imputed"] = {f"x{place}": place for place in range(1, 20)}
+    assert "x19 in 19 rows" in text(many)
+    assert "x12 in 12 rows, 11 other columns." in text(many).replace("\n", " ")
+    many["log"]["imputed"] = {}
+    assert "mputed" not in text(many) + page(many)

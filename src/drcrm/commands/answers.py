@@ -72,6 +72,7 @@ def diagnosed(part: Opened, judged: Judged | None = None) -> Diagnosis:
         imitated=part.log.imitated_propensities,
         names=part.log.encoding.names,
         rows=part.records.rows,
+        time=part.records.time,
     )
 
 

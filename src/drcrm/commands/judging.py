@@ -85,7 +85,7 @@ def judged_answer(
 def _require_same_split(mapping: LogMapping, stored: StoredPolicy) -> None:
     """Raise InputError where a mapping would hold out other rows than the policy was not learned from."""
     learned = as_mapping(stored.header.get("mapping"))
-    for key in ("split", "group"):
+    for key in ("split", "group", "time"):
         found, expected = getattr(mapping, key), getattr(learned, key)
         if found != expected:
             raise InputError(f"{key} is {found!r}, the policy was learned from this log with {expected!r}")

@@ -35,6 +35,7 @@ class About:
     encoding: Encoding
     skipped: Mapping[str, int]
     imitated: bool
+    imputed: Mapping[str, int]
 
     def as_dict(self) -> dict:
         """Return what an answer says of it."""
@@ -48,6 +49,7 @@ class About:
             "kind": self.kind,
             "actions": [str(each) for each in self.encoding.names],
             "skipped": dict(self.skipped),
+            "imputed": dict(self.imputed),
             "propensities": "imitated" if self.imitated else "logged",
             "reward": self.reward,
         }
@@ -82,6 +84,7 @@ class Opened:
             log.encoding,
             records.skipped,
             log.imitated_propensities,
+            records.missing,
         )
 
     @property

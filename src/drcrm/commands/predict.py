@@ -25,13 +25,14 @@ import numpy as np
 import pandas as pd
 
 from ..core.policies import LinearPolicy
-from ..errors import InputError
+from ..errors import InputError, located
 from ..files import atomic, is_stream
 from ..logs import chunks as reading
 from ..logs.columns import escape_formula
-from ..logs.mapping import import_extra
+from ..logs.mapping import as_mapping, import_extra
 from ..logs.policy_file import StoredPolicy, read_policy
 from ..logs.readers import context_chunks
+from ..report.log_words import imputed_in
 from .arguments import add_seed, require_apart, share
 
 FORMATS = ".csv", ".parquet"
@@ -58,16 +59,20 @@ def run(options: argparse.Namespace) -> None:
     stored = read_policy(options.policy)
     if PROPENSITY in _names(stored):
         raise InputError(f"{options.policy}: its actions would be in the column of the propensities, {PROPENSITY!r}")
-    unseen, uncertain = Counter(), Counter()
+    unseen, missing, uncertain = Counter(), Counter(), Counter()
     with _written(options) as write:
-        for decisions in _decisions(stored, options, unseen, uncertain):
+        for decisions in _decisions(stored, options, unseen, missing, uncertain):
             write(decisions)
-    for remark in _remarks(stored, options, unseen, uncertain):
+    for remark in _remarks(stored, options, unseen, missing, uncertain):
         print(remark, file=sys.stderr)
 
 
-def _remarks(stored: StoredPolicy, options: argparse.Namespace, unseen: Counter, uncertain: Counter) -> Iterator[str]:
+def _remarks(
+    stored: StoredPolicy, options: argparse.Namespace, unseen: Counter, missing: Counter, uncertain: Counter
+) -> Iterator[str]:
     """Yield the warnings for the user, a line for one."""
+    if missing:
+        yield f"{options.contexts}: imputed missing values: {imputed_in(missing)}"
     for what, rows in unseen.items():
         yield f"{options.contexts}: {what} in {rows} rows, which the policy has not seen"
     escape = _escape(options)
@@ -86,17 +91,20 @@ def _remarks(stored: StoredPolicy, options: argparse.Namespace, unseen: Counter,
 
 
 def _decisions(
-    stored: StoredPolicy, options: argparse.Namespace, unseen: Counter, uncertain: Counter
+    stored: StoredPolicy, options: argparse.Namespace, unseen: Counter, missing: Counter, uncertain: Counter
 ) -> Iterator[pd.DataFrame]:
     """Yield the actions of the contexts and their propensities, some at a time.
 
-    ``unseen`` counts rows with values that are new to the policy, and with --greedy ``uncertain`` counts contexts by
-    whether the policy was uncertain of its action.
+    ``unseen`` counts rows with values that are new to the policy, ``missing`` imputed values, and with --greedy
+    ``uncertain`` counts contexts by whether the policy was uncertain of its action.
     """
+    with located(options.policy):
+        csv_format = as_mapping(stored.header.get("mapping")).csv_format
     rng = np.random.default_rng(options.seed)
     streams = rng, *rng.spawn(2)
-    for X, new in context_chunks(options.contexts, stored.encoding, reading.ROWS):
+    for X, new, lacking in context_chunks(options.contexts, stored.encoding, reading.ROWS, csv_format):
         unseen.update(new)
+        missing.update(lacking)
         if options.greedy:
             uncertain.update(_is_uncertain(stored.policy, X).tolist())
         actions, propensity = _drawn(stored.policy, X, options, *streams)

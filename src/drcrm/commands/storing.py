@@ -150,6 +150,7 @@ def _stored(store: ChunkStore, options: argparse.Namespace, tell: Progress) -> S
         encoding=found.encoding,
         skipped=records.skipped,
         imitated=found.train.imitated_propensities,
+        imputed=records.missing,
     )
     heldout = log_of(records, found.encoding, found.propensity)
     return Split(about, found.train, Opened(options.log, known, records, found.propensity, heldout))

@@ -28,12 +28,12 @@ from .named import Lists, Named
 from .records import Records
 from .tables import Table, code_name, number_name
 
-LAYOUT = 2  # of the files in the folder
+LAYOUT = 3  # of the files in the folder
 LEARNING = "algorithm", "split", "cost_range"  # what of a mapping reading does not depend on
 LOG, LOCK, ROWS = "log.json", "lock", "X.rows"
 MADE = ROWS, "X.columns", "made-*.rows", "made-*.columns", "chunk-*.npz", ".part-*"  # of the log's rows
 OWN = LOG, LOCK, *MADE
-VECTORS = "action", "cost", "propensity", "rows", "groups", "candidate", "count"  # of Records, as they are
+VECTORS = "action", "cost", "propensity", "rows", "groups", "candidate", "count", "time"  # of Records, as they are
 DATA = {each.__name__: each for each in (Table, Named, Lists)}
 
 
@@ -68,6 +68,7 @@ class ChunkStore:
             reward=header["reward"],
             context=np.arange(header["size"]),
             skipped=header["skipped"],
+            missing=header["missing"],
             slices=slices,
             **{name: arrays.get(name) for name in VECTORS},
         )
@@ -104,6 +105,11 @@ class ChunkStore:
         """How many rows were not read, by reason."""
         return added(each["skipped"] for each in self._headers)
 
+    @property
+    def missing(self) -> dict[str, int]:
+        """How many values are missing, by feature column."""
+        return added(each["missing"] for each in self._headers)
+
     def vector(self, name: str) -> np.ndarray | None:
         """Return an array (…, n) of all rows; None where they have none."""
         if name not in self._headers[0]["arrays"]:
@@ -122,7 +128,7 @@ class ChunkStore:
 
     def seen(self, name: str, rows: np.ndarray) -> Iterator[list[str]]:
         """Give the values that a categorical column has in some rows, by a mask (n,), of one chunk after the other."""
-        array, end = code_name(self.mapping.categorical.index(name)), 0
+        array, end = code_name(list(self._headers[0]["said"]["values"]).index(name)), 0
         for number, header in enumerate(self._headers):
             end += header["size"]
             codes = self._read(number, [array])[array][rows[end - header["size"] : end]]
@@ -230,6 +236,7 @@ class ChunkStore:
             "data": type(records.data).__name__,
             "said": said,
             "skipped": records.skipped,
+            "missing": records.missing,
             "size": records.size,
             "costs": [float(records.cost.min()), float(records.cost.max())],
             "next": place,

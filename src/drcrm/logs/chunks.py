@@ -14,13 +14,14 @@ import numpy as np
 
 from ..errors import InputError, located
 from . import dsjson, vw_text
+from .csv_format import CsvFormat
 from .decisions import batches, data_of, records_of
 from .encoding import Encoding
 from .mapping import LogMapping
 from .named import Lists, Named
 from .obp import dataset_mapping
 from .records import KINDS, Data, Records
-from .table_files import lines_of, numbers_in, table_frames, unpacked
+from .table_files import Columns, lines_of, numbers_in, table_frames, unpacked
 from .table_records import part_of_frame
 from .tables import Table, TableEncoding
 
@@ -29,7 +30,7 @@ TABLES = "csv", "parquet"
 TEXTS = {"dsjson": dsjson, "vw": vw_text}  # each with ``way_of``, ``decisions`` and ``contexts`` of lines
 FEW, ENTRY = 1000, 12  # decisions that tell how large a text is in memory, and bytes of each of their hashed features
 FORMATS = {
-    **dict.fromkeys((".csv",), "csv"),
+    **dict.fromkeys((".csv", ".tsv"), "csv"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".npz",), "npz"),
     **dict.fromkeys((".dsjson", ".json", ".jsonl"), "dsjson"),
@@ -106,25 +107,35 @@ def chunks(path: Path, mapping: LogMapping, at_once: int | None = None, start: P
     with located(path):
         form, files = format_of(path), files_of(path)
     (first, row, before), known = start or Place(), None
-    rows_of = _rows_of_table if form in TABLES else partial(_rows_of_text, files=files)
+    if form in TABLES:
+        rows_of = partial(_rows_of_table, csv_format=mapping.csv_format)
+    else:
+        rows_of = partial(_rows_of_text, files=files)
     for place, file in enumerate(files[first:], first):
         following = row
         with located(file):
             for records, following in rows_of(file, form, mapping, at_once, row):
-                known = known or (records.mapping, records.kind)
+                known = known or (records.mapping, records.kind, records.clock)
                 if records.mapping != known[0]:
                     raise InputError("has other columns than the files before")
                 if records.kind != known[1]:
                     raise InputError(f"is of {KINDS[records.kind]}, the files before are of {KINDS[known[1]]}")
+                if records.clock != known[2]:
+                    raise InputError(f"{mapping.time!r} has {records.clock}, the rows before have {known[2]}")
                 yield Chunk(replace(records, rows=records.rows + before), Place(place, following, before))
         before, row = before + following, 0
 
 
-def features(path: Path, encoding: Encoding, at_once: int | None = None) -> Iterator[Data]:
+def features(
+    path: Path, encoding: Encoding, at_once: int | None = None, csv_format: CsvFormat | None = None
+) -> Iterator[Data]:
     """Give the features of contexts, as ``chunks`` gives rows."""
     with located(path):
         form, files = format_of(path), files_of(path)
-    features_of = _features_of_table if form in TABLES else _features_of_text
+    if form in TABLES:
+        features_of = partial(_features_of_table, csv_format=csv_format or CsvFormat())
+    else:
+        features_of = _features_of_text
     for file in files:
         with located(file):
             yield from features_of(file, form, encoding, at_once)
@@ -164,11 +175,11 @@ def _way_of(files: list[Path], form: str) -> int:
 
 
 def _rows_of_table(
-    file: Path, form: str, mapping: LogMapping, at_once: int | None, row: int
+    file: Path, form: str, mapping: LogMapping, at_once: int | None, row: int, csv_format: CsvFormat
 ) -> Iterator[tuple[Records, int]]:
     """The rows of a file from one on, some at a time, and which row comes next."""
     needed = _Needed(mapping)
-    for frame in table_frames(file, form, needed, at_once, row):
+    for frame in table_frames(file, form, needed, at_once, row, csv_format):
         records = part_of_frame(frame, needed.mapping, form, row)
         row += len(frame)
         yield records, row
@@ -188,10 +199,13 @@ def _rows_of_text(
         skipped.clear()
 
 
-def _features_of_table(file: Path, form: str, encoding: TableEncoding, at_once) -> Iterator[Table]:
-    columns, row = [*encoding.scales, *encoding.known], 0
-    for frame in table_frames(file, form, lambda header: columns, at_once):
-        yield Table.of(frame, encoding.scales, encoding.known, np.arange(row, row + len(frame)))
+def _features_of_table(
+    file: Path, form: str, encoding: TableEncoding, at_once: int | None, csv_format: CsvFormat
+) -> Iterator[Table]:
+    columns, row = Columns(encoding.columns, [*encoding.scales]), 0
+    for frame in table_frames(file, form, lambda header: columns, at_once, csv_format=csv_format):
+        rows = np.arange(row, row + len(frame))
+        yield Table.of(frame, encoding.scales, encoding.categorical, encoding.times, rows)
         row += len(frame)
     if not row:
         raise InputError("has no rows, expected at least one")
@@ -227,6 +241,6 @@ class _Needed:
     def __init__(self, mapping: LogMapping):
         self.mapping = mapping
 
-    def __call__(self, header: list[str]) -> list[str]:
+    def __call__(self, header: list[str]) -> Columns:
         self.mapping = dataset_mapping(header, self.mapping).require_table()
-        return self.mapping.columns
+        return Columns(self.mapping.columns, self.mapping.number_columns)

@@ -1,7 +1,8 @@
-"""Columns of a user's table: as numbers, and as categories, with the row of what is neither."""
+"""Columns of a user's table as numbers or categories."""
 
 from __future__ import annotations
 
+import datetime
 import re
 
 import numpy as np
@@ -12,38 +13,94 @@ from .mapping import import_extra
 
 MISSING = ""  # what a missing value is as a category
 WHOLE = re.compile(r"^(0|-?[1-9]\d*)\.0+$")  # a whole number as text, with a point
+MISSING_TEXTS = {  # as in pandas
+    *("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"),
+    *("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN"),
+}
+TIME_ADVICE = "; list dates and times in features: {time: [...]}"
+THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:([,.' \u2019\u00a0\u202f])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
 LARGEST = 10**15  # whole numbers that floats tell apart
 FORMULA = re.compile(r"'*[=+\-@\t\r]")  # how a text begins that spreadsheets run, or that ``escape_formula`` has made
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
-def numbers(column: pd.Series, name: str, rows: np.ndarray, expected: str = "a finite number") -> np.ndarray:
-    """Return a column as finite floats, (n,); InputError names the first row that has none."""
+def numbers(
+    column: pd.Series, name: str, rows: np.ndarray, expected: str = "a finite number", optional: bool = False
+) -> np.ndarray:
+    """Return a column as floats, (n,); InputError names the first row without a finite number.
+
+    If ``optional``, missing values are NaN: empty cells, nulls, NaN, and the texts in ``MISSING_TEXTS``.
+    """
     kind = column.dtype
     if pd.api.types.is_complex_dtype(kind) or not (
         pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_string_dtype(kind) or kind in ("object", "category")
     ):
-        raise InputError(f"{name} is a column of {kind}, expected numbers")
+        advice = TIME_ADVICE if kind.kind == "M" else ""
+        raise InputError(f"{name} is a column of {kind}, expected numbers{advice}")
     try:
-        if (found := _cast(column)) is not None and np.isfinite(found).all():
-            return found
-        given = column.astype(object) if kind == "category" else column
-        found = pd.to_numeric(given, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+        values = _cast(column, optional)
+        if values is not None and not (np.isinf(values) if optional else ~np.isfinite(values)).any():
+            return values
+        plain = column.astype(object) if kind == "category" else column
+        values = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} is not a column of numbers") from None
-    reject_rows(~np.isfinite(found), column, name, rows, expected)
-    return found
+    bad = ~np.isfinite(values)
+    if optional and bad.any():
+        bad[bad] = ~is_missing(column[bad])
+    if bad.any():
+        expected += _advice(column.iloc[int(np.argmax(bad))])
+    reject_rows(bad, column, name, rows, expected)
+    return values
 
 
-def _cast(column: pd.Series) -> np.ndarray | None:
-    """Texts as floats, by pyarrow, which takes a tenth of the time; None where it has none, or cannot."""
+def is_missing(column: pd.Series) -> np.ndarray:
+    """Return which values are null, NaN, or one of ``MISSING_TEXTS``, (n,)."""
+    if column.dtype.kind in "biufMm":
+        return column.isna().to_numpy(dtype=bool)
+    return np.array([_is_missing(value) for value in column], dtype=bool)
+
+
+def _is_missing(value: object) -> bool:
+    if isinstance(value, str):
+        return value.strip() in MISSING_TEXTS
+    return np.ndim(value) == 0 and bool(pd.isna(value))
+
+
+def _advice(value: object) -> str:
+    """Return how to fix a value that is not a number."""
+    if _is_missing(value):
+        return "; only features may be missing: remove such rows"
+    if isinstance(value, datetime.date) or re.match(r"\d{4}-\d{2}-\d{2}", str(value)):
+        return TIME_ADVICE
+    if THOUSANDS.fullmatch(text := str(value).strip()):
+        return " without thousands separators: write 1234.5"
+    if re.fullmatch(r"[+-]?\d*,\d+", text):
+        return ' with a decimal point; for decimal commas between other delimiters set decimal: "," in the mapping'
+    return ""
+
+
+def _cast(column: pd.Series, optional: bool) -> np.ndarray | None:
+    """Return texts as floats by pyarrow, in a tenth of the time of pandas; None for other columns, or if it fails."""
     if not isinstance(column.dtype, pd.StringDtype) or column.dtype.storage != "pyarrow":
         return None
     arrow = import_extra("pyarrow")
+    texts = arrow.array(column)
     try:
-        return arrow.array(column).cast(arrow.float64()).to_numpy(zero_copy_only=False)
+        return texts.cast(arrow.float64()).to_numpy(zero_copy_only=False)
+    except arrow.ArrowException:
+        return _cast_known(texts) if optional else None
+
+
+def _cast_known(texts) -> np.ndarray | None:
+    """Return an arrow array of texts as floats, NaN for ``MISSING_TEXTS``; None if another one is not a number."""
+    arrow, compute = import_extra("pyarrow"), import_extra("pyarrow.compute")
+    lacking = compute.is_in(texts, value_set=arrow.array(sorted(MISSING_TEXTS), texts.type))
+    try:
+        numbers = compute.if_else(lacking, None, texts).cast(arrow.float64())
     except arrow.ArrowException:
         return None
+    return numbers.to_numpy(zero_copy_only=False)
 
 
 def reject_rows(bad: np.ndarray, values, name: str, rows: np.ndarray, expected: str) -> None:

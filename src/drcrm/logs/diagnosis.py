@@ -19,6 +19,7 @@ from ..errors import InputError
 from .audit import audit, cross_fitted
 from .diagnostic import Diagnostic, plain
 from .rows import costs_explained, drifts, explored, gain_drift, repeated_rows
+from .split import ranks
 from .weighing import Weighed, tables, weighed
 
 MOST_SLICES = 50  # in a table: those with the most rows
@@ -71,6 +72,7 @@ def diagnose(
     imitated: bool = False,
     names=None,
     rows=None,
+    time=None,
 ) -> Diagnosis:
     """Return what a log can say of a policy, and of itself.
 
@@ -94,6 +96,8 @@ def diagnose(
         Of the actions, or labels.
     rows : integer array (n,), optional
         The rows' numbers in their file.
+    time : array (n,), optional
+        By which the rows are ordered for drift; by default they are in order.
 
     Raises
     ------
@@ -102,20 +106,29 @@ def diagnose(
     """
     log = as_log(log)
     policy = None if policy is None else as_judged(policy, log)
-    slices, rows = (_of_rows(each, log, name) for each, name in ((slices, "slices"), (rows, "rows")))
+    slices, rows, time = (
+        _of_rows(each, log, name) for each, name in ((slices, "slices"), (rows, "rows"), (time, "time"))
+    )
     _check_names(names, log)
     modelled = _aligned(cross_fitted(log, groups) if modelled is None else modelled, log)
     groups, log = groups_that_occur(groups, log), log.recount(log.count)
+    last = None if time is None else ranks(time) >= len(time) // 2
     repeats, copies = repeated_rows(log)
     units = groups if groups is not None else copies
     audited, calibration = audit(log, modelled, units, imitated, names)
-    found = [explored(log, imitated), *audited, repeats, *drifts(log, names, units), costs_explained(log, cost_model)]
+    found = [
+        explored(log, imitated),
+        *audited,
+        repeats,
+        *drifts(log, names, units, last),
+        costs_explained(log, cost_model),
+    ]
     if policy is None:
         return Diagnosis(tuple(each for each in found if each), units, log.size, calibration=calibration)
     with warnings.catch_warnings(action="ignore"):  # what they say is said here
         each = _weighed(log, policy, cost_model, logging_policy, modelled)
         of_policy, by_slice = weighed(each, units), _by_slice(each, slices, units)
-        found.append(gain_drift(log, each.weight, units))
+        found.append(gain_drift(log, each.weight, units, last))
     if by_slice:
         of_policy.append(_overlap_by_slice(by_slice))
     found = (found[0], *of_policy, *(each for each in found[1:] if each))

@@ -8,13 +8,41 @@ import numpy as np
 from sklearn.feature_extraction import FeatureHasher
 
 from ..errors import InputError
+from .columns import MISSING
+from .timestamps import hour_of, weekday_of
 
 ONE_HOT = 100  # values of a column up to which each has a feature of its own
 HASHED = 2**12  # features of a column with more
+ALL_MISSING = "{} is missing in all training rows, expected at least one value; or remove it from features"
+
+
+def fitted_numbers(columns: Iterable[tuple[str, np.ndarray]]) -> tuple[dict[str, tuple[float, float]], tuple[str, ...]]:
+    """Return the scales of numeric columns, and the names of those with missing values, which are NaN."""
+    scales, indicators = {}, []
+    for name, values in columns:
+        lacking = np.isnan(values)
+        if lacking.any():
+            indicators.append(name)
+            values = values[~lacking]
+        scales[name] = scale(values, name)
+    return scales, tuple(indicators)
+
+
+def fitted_categories(columns: Iterable[tuple[str, Iterable[list[str]]]], times: Iterable[str]) -> dict[str, list]:
+    """Return the values of each categorical column; the hours of columns that have dates only are left out."""
+    values = {name: known(parts) for name, parts in columns}
+    for name in times:
+        if values[weekday_of(name)] == [MISSING]:
+            raise InputError(ALL_MISSING.format(name))
+        if values[hour_of(name)] == [MISSING]:
+            del values[hour_of(name)]
+    return values
 
 
 def scale(values: np.ndarray, name: str) -> tuple[float, float]:
     """Return the mean and deviation of a column; of a constant one, 1 in place of the deviation."""
+    if not len(values):
+        raise InputError(ALL_MISSING.format(name))
     if values.min() == values.max():
         return float(values[0]), 1.0
     with np.errstate(over="ignore", invalid="ignore"):

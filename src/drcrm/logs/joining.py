@@ -15,7 +15,7 @@ from .mapping import LogMapping
 from .records import Records
 
 MANY = 1000  # actions from which a column may be of something else
-OF_ROWS = "cost", "propensity", "rows", "slices", "groups", "candidate", "count"
+OF_ROWS = "cost", "propensity", "rows", "slices", "groups", "candidate", "count", "time"
 
 
 def joined(parts: list[Records], names: list | None = None) -> Records:
@@ -41,6 +41,7 @@ def joined(parts: list[Records], names: list | None = None) -> Records:
         action=_together([each.action_among(names) for each in parts]),
         context=np.arange(len(of_rows["cost"])),
         skipped=added(each.skipped for each in parts),
+        missing=added(each.missing for each in parts),
     )
 
 

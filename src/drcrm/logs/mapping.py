@@ -10,13 +10,17 @@ from pathlib import Path
 from ..core.validation import number, one_of
 from ..errors import InputError, located
 from ..unique_keys import parse_json, parse_yaml
+from .csv_format import DELIMITERS, CsvFormat
 
 MODELS = ("softmax",)
 SPLIT = re.compile(r"(random|last|group) (\d+(?:\.\d+)?) ?%")
 SHARE = 25
-COLUMNS = ("action", "propensity", "reward", "cost", "slice", "group", "candidate")
+COLUMNS = ("action", "propensity", "reward", "cost", "time", "slice", "group", "candidate")
+FEATURES = ("numeric", "categorical", "time")
+CSV = ("delimiter", "decimal")
 LEARNING = ("algorithm", "split", "cost_range", "propensity_model")
-KEYS = ("action", "labels", *COLUMNS[1:], "features", *LEARNING)
+KEYS = ("action", "labels", *COLUMNS[1:], "features", *CSV, *LEARNING)
+SIGNS = {"delimiter": tuple(DELIMITERS), "decimal": (".", ",")}
 NOT_FEATURES = ("action", "labels", "propensity", "reward", "cost", "candidate")
 
 
@@ -37,6 +41,10 @@ class LogMapping:
         One of them: the column of r, or of c = −r.
     numeric, categorical : tuple of str
         The columns of features; None where the mapping has no ``features``.
+    times : tuple of str
+        The columns of dates and times whose hour and weekday are features.
+    time : str, optional
+        The column by which the rows are ordered; by default their order is that of the file.
     slice, group, candidate : str, optional
         Columns by which answers are shown apart; of rows that belong together; of a policy's probability of the logged
         action, to be judged.
@@ -45,6 +53,8 @@ class LogMapping:
         "random 25 %", "last 25 %" or "group 25 %": what is held out.
     cost_range : (float, float), optional
         Between which costs are known to be.
+    delimiter, decimal : str, optional
+        Of CSV; by default they are detected.
     """
 
     action: str | None = None
@@ -55,9 +65,13 @@ class LogMapping:
     cost: str | None = None
     numeric: tuple[str, ...] | None = None
     categorical: tuple[str, ...] | None = None
+    times: tuple[str, ...] = ()
+    time: str | None = None
     slice: str | None = None
     group: str | None = None
     candidate: str | None = None
+    delimiter: str | None = None
+    decimal: str | None = None
     algorithm: str | dict | list | None = None
     split: str = f"random {SHARE} %"
     cost_range: tuple[float, float] | None = None
@@ -76,13 +90,24 @@ class LogMapping:
 
     @property
     def feature_columns(self) -> tuple[str, ...]:
-        return (*(self.numeric or ()), *(self.categorical or ()))
+        return (*(self.numeric or ()), *(self.categorical or ()), *self.times)
+
+    @property
+    def number_columns(self) -> list[str]:
+        """Return the columns that must have numbers."""
+        single = (self.propensity, self.reward, self.cost, self.candidate)
+        return list(dict.fromkeys(filter(None, [*single, *(self.labels or ()), *(self.numeric or ())])))
+
+    @property
+    def csv_format(self) -> CsvFormat:
+        return CsvFormat(self.delimiter, self.decimal)
 
     def as_dict(self) -> dict:
         """Return the mapping as a user writes it, of what JSON has."""
         kept = {key: getattr(self, key) for key in KEYS if key != "features" and getattr(self, key) is not None}
         if self.numeric is not None:
             kept["features"] = {"numeric": list(self.numeric), "categorical": list(self.categorical)}
+            kept["features"] |= {"time": list(self.times)} if self.times else {}
         if self.propensity_model:
             kept["propensity"] = None
         return {key: list(value) if isinstance(value, tuple) else value for key, value in kept.items()}
@@ -103,7 +128,7 @@ class LogMapping:
 
     def require_no_columns(self, form: str) -> LogMapping:
         """Return the mapping; InputError where it names columns of a file that has none."""
-        named = [key for key in KEYS if key not in (*LEARNING, "features") and getattr(self, key) is not None]
+        named = [key for key in KEYS if key not in (*LEARNING, "features", *CSV) and getattr(self, key) is not None]
         if named or self.numeric is not None:
             raise InputError(f"mapping has {(named or ['features'])[0]}, but {form} has no columns that are named")
         return self
@@ -143,6 +168,7 @@ def as_mapping(given, name: str = "mapping") -> LogMapping:
     values |= {"labels": _names(given.get("labels"), "labels"), "propensity_model": _model(model, values, has_null)}
     values |= _features(given.get("features"), "features" in given)
     values |= {"algorithm": _algorithm(given.get("algorithm")), "cost_range": _range(given.get("cost_range"))}
+    values |= {key: None if given.get(key) is None else one_of(SIGNS[key], given[key], key) for key in CSV}
     values["split"] = _split(given.get("split"), values["group"])
     _reject_conflicts(values)
     return LogMapping(**values)
@@ -207,14 +233,16 @@ def _model(model: object, values: dict, has_null: bool) -> str | None:
 
 def _features(value: object, is_given: bool) -> dict[str, tuple[str, ...] | None]:
     if not is_given:
-        return {"numeric": None, "categorical": None}
-    if not (isinstance(value, Mapping) and set(value) <= {"numeric", "categorical"}):
-        raise InputError(f"features is {value!r}, expected {{numeric: [...], categorical: [...]}}")
-    kinds = {key: _names(value.get(key), f"features.{key}") or () for key in ("numeric", "categorical")}
-    both = [each for each in kinds["numeric"] if each in kinds["categorical"]]
-    if both:
-        raise InputError(f"{both[0]!r} is a numeric and a categorical feature, expected one of them")
-    return kinds
+        return {"numeric": None, "categorical": None, "times": ()}
+    if not (isinstance(value, Mapping) and set(value) <= set(FEATURES)):
+        raise InputError(f"features is {value!r}, expected {{numeric: [...], categorical: [...], time: [...]}}")
+    kinds = {key: _names(value.get(key), f"features.{key}") or () for key in FEATURES}
+    kind_of: dict[str, str] = {}
+    for kind, names in kinds.items():
+        for name in names:
+            if kind_of.setdefault(name, kind) != kind:
+                raise InputError(f"{name!r} is a {kind_of[name]} and a {kind} feature, expected one of them")
+    return {"numeric": kinds["numeric"], "categorical": kinds["categorical"], "times": kinds["time"]}
 
 
 def _algorithm(value: object, is_listed: bool = False) -> str | dict | list | None:
@@ -262,7 +290,11 @@ def _reject_conflicts(values: dict) -> None:
             if column in taken:
                 raise InputError(f"{column!r} is {taken[column]} and {key}, expected a column each")
             taken[column] = key
-    for kind in ("numeric", "categorical"):
+    if values["time"] in taken:
+        raise InputError(f"{values['time']!r} is {taken[values['time']]} and time, expected another column")
+    for kind in ("numeric", "categorical", "times"):
         leaked = [column for column in values[kind] or () if column in taken]
         if leaked:
             raise InputError(f"{leaked[0]!r} is {taken[leaked[0]]} and a feature, which is not known before the choice")
+    if values["decimal"] == values["delimiter"] == ",":
+        raise InputError("decimal and delimiter are both ',', expected another delimiter")

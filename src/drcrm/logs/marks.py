@@ -77,7 +77,8 @@ def _of_lists(candidates: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 def hashed_numbers(values: np.ndarray) -> np.ndarray:
     """Return a mark of each number, (n,)."""
-    return pd.util.hash_array(np.asarray(values, dtype=float) + 0.0)  # −0 is 0
+    values = np.asarray(values, dtype=float) + 0.0  # −0 is 0
+    return pd.util.hash_array(np.where(np.isnan(values), np.nan, values))  # every NaN has the same bits
 
 
 def hashed_texts(values: list[str]) -> np.ndarray:

@@ -10,12 +10,13 @@ import numpy as np
 from ..errors import InputError, located
 from .arrays import ArrayEncoding, Arrays
 from .chunks import TABLES, chunks, features, format_of
+from .csv_format import CsvFormat
 from .encoding import Encoding
 from .joining import joined
 from .mapping import as_mapping
 from .obp import lists_or_contexts, records_of_arrays
 from .records import Records
-from .tables import TableEncoding
+from .tables import Table, TableEncoding
 
 
 def read_records(path, mapping=None) -> Records:
@@ -24,8 +25,9 @@ def read_records(path, mapping=None) -> Records:
     Parameters
     ----------
     path : str or Path
-        CSV, Parquet, npz, dsjson (.dsjson, .json, .jsonl) or Vowpal Wabbit's text (.vw, .dat, .txt), by suffix; CSV
-        and text packed by gzip or bzip2 too; or a folder of files of one format but npz, which are read by name.
+        CSV (.csv, .tsv), Parquet, npz, dsjson (.dsjson, .json, .jsonl) or Vowpal Wabbit's text (.vw, .dat, .txt), by
+        suffix; CSV and text packed by gzip or bzip2 too; or a folder of files of one format but npz, which are read by
+        name.
     mapping : dict, path or LogMapping, optional
         What the columns of CSV and Parquet are; other files, and the Open Bandit Dataset's csv, say so themselves.
 
@@ -45,8 +47,10 @@ def read_records(path, mapping=None) -> Records:
         return joined(parts)
 
 
-def read_contexts(path, encoding: Encoding):
+def read_contexts(path, encoding: Encoding, csv_format: CsvFormat | None = None):
     """Return contexts to choose for, as an encoding makes them, and what in them it does not know.
+
+    ``csv_format`` is that of CSV, by default as detected.
 
     Returns
     -------
@@ -59,17 +63,18 @@ def read_contexts(path, encoding: Encoding):
     InputError
         As :func:`read_records`; or a file of another kind than the one that was learned from.
     """
-    parts = [*_data(Path(path), encoding, None)]
+    parts = [*_data(Path(path), encoding, None, csv_format)]
     data = type(parts[0]).joined(parts)
     with located(path):
         return encoding.contexts(data), encoding.unseen(data)
 
 
-def context_chunks(path, encoding: Encoding, at_once: int) -> Iterator[tuple]:
-    """Give what :func:`read_contexts` returns, so many rows at once, of npz all."""
-    for data in _data(Path(path), encoding, at_once):
+def context_chunks(path, encoding: Encoding, at_once: int, csv_format: CsvFormat | None = None) -> Iterator[tuple]:
+    """Give what :func:`read_contexts` returns, and missing values by column, ``at_once`` rows at a time; all of npz."""
+    for data in _data(Path(path), encoding, at_once, csv_format):
         with located(path):
-            yield encoding.contexts(data), encoding.unseen(data)
+            missing = data.missing() if isinstance(data, Table) else {}
+            yield encoding.contexts(data), encoding.unseen(data), missing
 
 
 def npz_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -84,7 +89,7 @@ def npz_arrays(path: Path) -> dict[str, np.ndarray]:
         raise InputError(f"is not a readable npz file: {message}") from None
 
 
-def _data(path: Path, encoding: Encoding, at_once: int | None) -> Iterator:
+def _data(path: Path, encoding: Encoding, at_once: int | None, csv_format: CsvFormat | None) -> Iterator:
     """The features of a file's contexts, where it is of the encoding's kind."""
     with located(path):
         form = format_of(path)
@@ -94,4 +99,4 @@ def _data(path: Path, encoding: Encoding, at_once: int | None) -> Iterator:
         if form == "npz":
             yield Arrays(lists_or_contexts(npz_arrays(path)))
             return
-    yield from features(path, encoding, at_once)
+    yield from features(path, encoding, at_once, csv_format)

@@ -57,12 +57,18 @@ class Records:
         The number of each in its file, from 0; of a folder, counted on from file to file.
     skipped : dict of int
         How many rows were not read, by reason.
+    missing : dict of int
+        How many values of the whole log are missing, by feature column.
     slices : array (n,) of str, optional
     groups : integer array (n,), optional
     candidate : array (n,), optional
         A policy's probability of the logged actions.
     count : integer array (n,), optional
         How often each row counts.
+    time : array (n,), optional
+        By which the rows are ordered, ties as in the file.
+    clock : str, optional
+        What ``time`` is: numbers, times, or times with zone.
     """
 
     format: str
@@ -77,10 +83,13 @@ class Records:
     context: np.ndarray
     rows: np.ndarray
     skipped: dict[str, int] = field(default_factory=dict)
+    missing: dict[str, int] = field(default_factory=dict)
     slices: np.ndarray | None = None
     groups: np.ndarray | None = None
     candidate: np.ndarray | None = None
     count: np.ndarray | None = None
+    time: np.ndarray | None = None
+    clock: str | None = None
 
     def __post_init__(self):
         if not len(self.action):

@@ -135,11 +135,14 @@ def _marks(X) -> np.ndarray:
     return X @ random if sparse.issparse(X) else np.einsum("ij,j->i", X, random)
 
 
-def drifts(log: BanditLog, names=None, units=None) -> list[Diagnostic]:
-    """Return whether costs, and actions, differ between the first and the last half of the rows."""
+def drifts(log: BanditLog, names=None, units=None, last=None) -> list[Diagnostic]:
+    """Return whether costs, and actions, differ between the first and the last half of the rows.
+
+    ``last`` is the mask of the last half, by default in the order of the rows.
+    """
     if log.size < LEAST_ROWS or len(log.Y) < LEAST_ROWS:
         return []
-    last = np.arange(len(log.Y)) >= len(log.Y) // 2
+    last = np.arange(len(log.Y)) >= len(log.Y) // 2 if last is None else last
     return [each for each in (_cost_drift(log, last, units), _action_drift(log, last, names)) if each]
 
 
@@ -150,7 +153,7 @@ def _cost_drift(log, last, units) -> Diagnostic:
     return Diagnostic("drift of costs", moved, *ends, NO_DRIFT, level_of(False, is_moved), said, "Welch 1947")
 
 
-def gain_drift(log: BanditLog, weight: np.ndarray, units=None) -> Diagnostic | None:
+def gain_drift(log: BanditLog, weight: np.ndarray, units=None, last=None) -> Diagnostic | None:
     """Return whether what a policy gains, self-normalised, differs between the first and the last half of the rows.
 
     It fails where the policy gains nothing in the last half.
@@ -160,7 +163,7 @@ def gain_drift(log: BanditLog, weight: np.ndarray, units=None) -> Diagnostic | N
         return None
     ratio = log.count @ (weight * log.cost) / total
     terms = ratio + weight * (log.cost - ratio) * log.size / total - log.cost
-    last = np.arange(len(log.Y)) >= len(log.Y) // 2
+    last = np.arange(len(log.Y)) >= len(log.Y) // 2 if last is None else last
     moved, ends, is_moved, (first, then) = _moved(terms, log, last, units)
     said = f"the policy costs {first:+.4g} beside what logged in the first half of the rows, {then:+.4g} in the last"
     said += ": what it gains drifts" if is_moved else ""

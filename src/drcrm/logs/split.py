@@ -14,7 +14,8 @@ MOST = 2**19  # units that are held out: more of them change no verdict, and are
 def held_out(records: Records, seed: int = 0) -> np.ndarray:
     """Return which rows are held out, a mask (n,): a share of the units, at least one, not all, and at most 2¹⁹.
 
-    A unit is a group, where the log has groups, else a context; of "last 25 %" those that appear last in the file.
+    A unit is a group, where the log has groups, else a context. "last 25 %" holds out the units that appear last, by
+    time or in the file.
 
     Parameters
     ----------
@@ -28,12 +29,14 @@ def held_out(records: Records, seed: int = 0) -> np.ndarray:
         A log of a single unit.
     """
     if records.groups is None:
-        return held_units(records.context, records.mapping, seed, "context")
-    return held_units(records.groups, records.mapping, seed, "group")
+        return held_units(records.context, records.mapping, seed, "context", records.time)
+    return held_units(records.groups, records.mapping, seed, "group", records.time)
 
 
-def held_units(units: np.ndarray, mapping: LogMapping, seed: int, called: str) -> np.ndarray:
-    """Return what :func:`held_out` does, of the unit of each row, (n,), and what a unit is called."""
+def held_units(
+    units: np.ndarray, mapping: LogMapping, seed: int, called: str, time: np.ndarray | None = None
+) -> np.ndarray:
+    """Return what :func:`held_out` does, of the unit and the time of each row, (n,), and what a unit is called."""
     kind, share = mapping.split_rule
     if len(units) and units[0] == 0 and (np.diff(units) == 1).all():
         first = unit = units
@@ -41,8 +44,18 @@ def held_units(units: np.ndarray, mapping: LogMapping, seed: int, called: str) -
         _, first, unit = np.unique(units, return_index=True, return_inverse=True)
     if len(first) < 2:
         raise InputError(f"the log has a single {called}, of which nothing can be held out")
+    if kind == "last" and time is not None:
+        first = np.full(len(first), len(units))
+        np.minimum.at(first, unit, ranks(time))
     order = np.argsort(first) if kind == "last" else np.random.default_rng(seed).permutation(len(first))
     many = int(np.clip(round(share * len(first)), 1, min(len(first) - 1, MOST)))
     held = np.zeros(len(first), dtype=bool)
     held[order[-many:]] = True
     return held[unit]
+
+
+def ranks(time: np.ndarray) -> np.ndarray:
+    """Return the place of each row in the order of time, (n,); ties are in file order."""
+    found = np.empty(len(time), dtype=np.intp)
+    found[np.argsort(time, kind="stable")] = np.arange(len(time))
+    return found

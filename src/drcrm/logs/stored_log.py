@@ -15,7 +15,7 @@ from ..core.parts import LARGE
 from ..core.stored import RowsWriter
 from .chunk_store import ROWS, ChunkStore
 from .encoding import Encoding
-from .fitting import known, scale
+from .fitting import fitted_categories, fitted_numbers
 from .joining import added, counts_of, joined, numbered_groups
 from .log import BanditLog, log_of
 from .marks import copies_of
@@ -198,17 +198,19 @@ class _Read:
 
     def held(self, seed: int) -> np.ndarray:
         """Return which rows are held out, a mask (n,)."""
+        mapping, time = self._store.mapping, self._store.vector("time")
         if self.groups is None:
-            return held_units(np.arange(self._store.size), self._store.mapping, seed, "context")
-        return held_units(self.groups, self._store.mapping, seed, "group")
+            return held_units(np.arange(self._store.size), mapping, seed, "context", time)
+        return held_units(self.groups, mapping, seed, "group", time)
 
     def fitted(self, rows: np.ndarray) -> Encoding:
         """Return the encoding that is fitted to some rows, of which a column, or a chunk, at a time is in memory."""
         store, first = self._store, self._store[0]
         if isinstance(first.data, Table):
-            scales = {name: scale(store.column(name)[rows], name) for name in first.mapping.numeric}
-            values = {name: known(store.seen(name, rows)) for name in first.mapping.categorical}
-            return TableEncoding(first.kind, self._names, scales, values)
+            times = first.data.times
+            scales, indicators = fitted_numbers((name, store.column(name)[rows]) for name in first.data.numbers)
+            values = fitted_categories(((name, store.seen(name, rows)) for name in first.data.codes), times)
+            return TableEncoding(first.kind, self._names, scales, values, indicators, times)
         kept = kept_columns(each.data.take(rows[place]) for each, place in self.parts())
         return replace(first.fit(), names=self._names, kept=kept)
 
@@ -216,6 +218,7 @@ class _Read:
         """Return some rows, by a mask (n,), of their parts, which are let go, and their propensity by the imitation."""
         groups, count = (None if each is None else each[rows] for each in (self.groups, self._count))
         found = replace(joined(parts, self._names), groups=groups, count=count, skipped=self._store.skipped)
+        found = replace(found, missing=self._store.missing)
         parts.clear()
         return found, None if self._propensity is None else self._propensity[rows]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import csv
 import gzip
 import io
 import re
@@ -11,11 +10,13 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ..errors import InputError
+from .csv_format import CsvFormat
 from .mapping import import_extra
 from .tables import require_columns
 
@@ -24,6 +25,13 @@ HEADER = 2**20  # bytes among which a CSV's first line is
 BLOCK = 2**22  # bytes of a CSV that are read at once
 AT_ONCE = 2**16  # rows of a Parquet file
 UNPACKED = 4  # times the size of a packed file
+
+
+class Columns(NamedTuple):
+    """The columns to read, and which of them have numbers."""
+
+    names: list[str]
+    numeric: list[str]
 
 
 def opened(path: Path) -> io.BufferedIOBase:
@@ -49,9 +57,10 @@ def lines_of(path: Path) -> Iterator[bytes]:
 def table_frames(
     path: Path,
     form: str,
-    needed: Callable[[list[str]], list[str]],
+    needed: Callable[[list[str]], Columns],
     at_once: int | None = None,
     skip: int = 0,
+    csv_format: CsvFormat | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Give columns of a CSV file, as texts, or of a Parquet file.
 
@@ -65,9 +74,14 @@ def table_frames(
         How many rows a frame has, but the last one; by default it is one of all rows, or of none where there are none.
     skip : int
         How many rows in front are not given.
+    csv_format : CsvFormat, optional
+        How CSV is written; by default it is detected.
     """
     arrow = import_extra("pyarrow")
-    tables = (_csv_tables if form == "csv" else _parquet_tables)(path, needed, skip)
+    if form == "csv":
+        tables = _csv_tables(path, needed, skip, csv_format or CsvFormat())
+    else:
+        tables = _parquet_tables(path, needed, skip)
     held = []
     for table in tables:
         held.append(table)
@@ -86,10 +100,10 @@ def _frame(table) -> pd.DataFrame:
     return table.to_pandas(integer_object_nulls=True)
 
 
-def numbers_in(path: Path, needed: Callable[[list[str]], list[str]]) -> int:
+def numbers_in(path: Path, needed: Callable[[list[str]], Columns]) -> int:
     """Return how many bytes the numbers of a Parquet file take in memory."""
     with _parquet(path) as file:
-        return 8 * file.metadata.num_rows * len(needed(file.schema_arrow.names))
+        return 8 * file.metadata.num_rows * len(needed(file.schema_arrow.names).names)
 
 
 def unpacked(path: Path) -> int:
@@ -98,22 +112,44 @@ def unpacked(path: Path) -> int:
         return path.stat().st_size * (1 if isinstance(file, io.BufferedReader) else UNPACKED)
 
 
-def _csv_tables(path: Path, needed: Callable[[list[str]], list[str]], skip: int) -> Iterator:
+def _csv_tables(path: Path, needed: Callable[[list[str]], Columns], skip: int, csv_format: CsvFormat) -> Iterator:
     """The rows of a CSV file, some at a time; first of none."""
     with opened(path) as file:
-        header = _header(_read(file.read, HEADER))
-    columns = needed(header)
+        text = _first_text(_read(file.read, HEADER))
+    header, delimiter = csv_format.header_of(text)
+    columns, numeric = needed(header)
     require_columns(header, columns)
+    decimal, row = csv_format.decimal_of(text, header, delimiter, numeric), skip
+    del text
     with opened(path) as file:
-        yield from _csv_rows(file, header, columns, skip)
+        for table in _csv_rows(file, header, columns, skip, delimiter):
+            yield table if decimal == "." else _with_points(table, numeric, row)
+            row += len(table)
 
 
-def _parquet_tables(path: Path, needed: Callable[[list[str]], list[str]], skip: int) -> Iterator:
+def _with_points(table, numeric: list[str], first: int):
+    """Return a table with decimal points in place of decimal commas; InputError for points and thousands separators."""
+    compute = import_extra("pyarrow.compute")
+    for name in numeric:
+        texts = table[name]
+        odd = compute.match_substring_regex(texts, r"\d\.|\.\d|,.*,").fill_null(False)
+        if compute.any(odd).as_py():
+            at = compute.index(odd, True).as_py()
+            raise InputError(
+                f"{name} is {texts[at].as_py()!r} in row {first + at}, expected a number with a decimal comma, as in "
+                "other rows, without thousands separators"
+            )
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, compute.replace_substring(texts, ",", "."))
+    return table
+
+
+def _parquet_tables(path: Path, needed: Callable[[list[str]], Columns], skip: int) -> Iterator:
     """The rows of a Parquet file, some at a time; first of none."""
     arrow = import_extra("pyarrow")
     with _parquet(path) as file:
         header = file.schema_arrow.names
-        columns = needed(header)
+        columns = needed(header).names or header[:1]  # without a column there are no rows
         require_columns(header, columns)
         yield arrow.schema([file.schema_arrow.field(name) for name in columns]).empty_table()
         ends = np.cumsum([file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)], dtype=int)
@@ -144,24 +180,17 @@ def _read(read: Callable[..., bytes], *size: int) -> bytes:
         raise InputError(f"is cut off, or damaged: {_one_line(error)}") from None
 
 
-def _header(start: bytes) -> list[str]:
-    """The names of a CSV's columns."""
+def _first_text(start: bytes) -> str:
+    """The first bytes of a CSV file as text."""
     if not start.strip():
         raise InputError("is empty, expected a line with the columns' names")
-    text = _first_lines(start)
+    text = _decoded(start)
     if "\0" in text:
         raise InputError("is not text, expected CSV")
-    try:
-        header = next((row for row in csv.reader(io.StringIO(text, newline=""), strict=False) if row), [])
-    except csv.Error as error:
-        raise InputError(f"has no line with the columns' names: {error}") from None
-    for separator, called in ((";", "semicolons"), ("\t", "tabs")):
-        if len(header) == 1 and separator in header[0]:
-            raise InputError(f"has columns parted by {called}, expected commas")
-    return header
+    return text
 
 
-def _first_lines(start: bytes) -> str:
+def _decoded(start: bytes) -> str:
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError("is UTF-16, expected UTF-8")
     try:
@@ -174,11 +203,11 @@ def _first_lines(start: bytes) -> str:
         return start[: error.start].decode("utf-8-sig")
 
 
-def _csv_rows(file, header: list[str], columns: list[str], skip: int) -> Iterator:
+def _csv_rows(file, header: list[str], columns: list[str], skip: int, delimiter: str) -> Iterator:
     arrow, reader = import_extra("pyarrow"), import_extra("pyarrow.csv")
     options = {
         "read_options": reader.ReadOptions(use_threads=False, block_size=BLOCK),
-        "parse_options": reader.ParseOptions(newlines_in_values=True),
+        "parse_options": reader.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         "convert_options": reader.ConvertOptions(
             include_columns=list(dict.fromkeys([*columns, header[-1]])),
             column_types={name: arrow.string() for name in header},

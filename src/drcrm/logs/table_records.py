@@ -13,6 +13,7 @@ from .marks import hashed_texts
 from .obp import dataset_mapping
 from .records import Records
 from .tables import Table, require_columns
+from .timestamps import order_of
 
 
 def records_of_frame(frame: pd.DataFrame, mapping, form: str = "frame") -> Records:
@@ -40,13 +41,15 @@ def part_of_frame(frame: pd.DataFrame, mapping, form: str, first: int = 0) -> Re
         return None if name is None else numbers(frame[name], called, rows, expected)
 
     reward = vector("reward")
+    data = Table.of(frame, mapping.numeric, mapping.categorical, mapping.times, rows)
+    time, clock = (None, None) if mapping.time is None else order_of(frame[mapping.time], mapping.time, rows)
     names, action = _labels(frame, mapping, rows) if mapping.labels else _actions(frame, mapping.action, rows, form)
     return Records(
         format=form,
         mapping=mapping,
         kind="labels" if mapping.labels else "single",
         names=names,
-        data=Table.of(frame, mapping.numeric, mapping.categorical, rows),
+        data=data,
         action=action,
         cost=vector("cost") if reward is None else 0 - reward,
         reward=reward is not None,
@@ -56,6 +59,9 @@ def part_of_frame(frame: pd.DataFrame, mapping, form: str, first: int = 0) -> Re
         slices=_texts(frame, mapping.slice),
         groups=None if mapping.group is None else _groups(frame[mapping.group], mapping.group),
         candidate=vector("candidate"),
+        time=time,
+        clock=clock,
+        missing=data.missing(),
     )
 
 
@@ -72,7 +78,7 @@ def _actions(frame: pd.DataFrame, name: str, rows: np.ndarray, form: str) -> tup
     codes, values = categories(column, name)
     called = "action" if name == "action" else f"action {name!r}"
     missing = np.array([value == "" for value in values])[codes]
-    reject_rows(missing, column, called, rows, "an action's name")
+    reject_rows(missing, column, called, rows, "an action's name; remove rows without one")
     if form == "csv":
         values = [unescape_formula(value) for value in values]
     names = as_names(list(dict.fromkeys(values)))

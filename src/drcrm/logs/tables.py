@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -13,7 +13,8 @@ from scipy import sparse
 from ..core.validation import Features
 from ..errors import InputError
 from .columns import categories, numbers
-from .fitting import hashed, known, scale
+from .fitting import fitted_categories, fitted_numbers, hashed
+from .timestamps import calendar, hour_of, weekday_of
 
 SPARSE = 0.1  # share of entries that are not 0, below which X is sparse
 
@@ -25,29 +26,39 @@ class Table:
     Attributes
     ----------
     numbers : dict of array (n,)
+        NaN if missing.
     codes : dict of integer array (n,)
         Of each categorical column, the places in its ``values``.
     values : dict of list of str
     rows : integer array (n,)
         The number of each row in its file.
+    times : tuple of str
+        The columns of dates and times; ``codes`` and ``values`` have their hour and weekday.
     """
 
     numbers: dict[str, np.ndarray]
     codes: dict[str, np.ndarray]
     values: dict[str, list[str]]
     rows: np.ndarray
+    times: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, numeric, categorical, rows: np.ndarray | None = None) -> Table:
+    def of(cls, frame: pd.DataFrame, numeric, categorical, times=(), rows: np.ndarray | None = None) -> Table:
         """Return the features of a frame; InputError names the column, and the row, of what is none."""
         rows = np.arange(len(frame)) if rows is None else rows
-        require_columns(frame.columns, [*numeric, *categorical])
+        require_columns(frame.columns, [*numeric, *categorical, *times])
         coded = {name: categories(frame[name], name) for name in categorical}
+        for name in times:
+            parts = calendar(frame[name], name, rows)
+            if taken := coded.keys() & parts:
+                raise InputError(f"{min(taken)!r} is a column and a part of {name!r}, expected another column's name")
+            coded |= parts
         return cls(
-            {name: numbers(frame[name], name, rows) for name in numeric},
+            {name: numbers(frame[name], name, rows, optional=True) for name in numeric},
             {name: codes for name, (codes, _) in coded.items()},
             {name: values for name, (_, values) in coded.items()},
             rows,
+            tuple(times),
         )
 
     def __len__(self) -> int:
@@ -63,8 +74,15 @@ class Table:
 
     def fit(self, kind: str, names: list) -> TableEncoding:
         """Return the encoding that is fitted to these rows."""
-        scales = {name: scale(each, name) for name, each in self.numbers.items()}
-        return TableEncoding(kind, names, scales, {name: known([self._seen(name)]) for name in self.codes})
+        scales, indicators = fitted_numbers(self.numbers.items())
+        values = fitted_categories(((name, [self._seen(name)]) for name in self.codes), self.times)
+        return TableEncoding(kind, names, scales, values, indicators, self.times)
+
+    def missing(self) -> dict[str, int]:
+        """Return how many values are missing, by column, of numbers and times."""
+        counts = {name: int(np.isnan(values).sum()) for name, values in self.numbers.items()}
+        counts |= {name: int((self.codes[weekday_of(name)] == 0).sum()) for name in self.times}
+        return {name: count for name, count in counts.items() if count}
 
     def _seen(self, name: str) -> list[str]:
         """The values of a column that occur."""
@@ -84,26 +102,28 @@ class Table:
             {name: codes for name, (codes, _) in coded.items()},
             {name: values for name, (_, values) in coded.items()},
             np.concatenate([each.rows for each in tables]),
+            first.times,
         )
 
     def stored(self) -> tuple[dict, dict]:
         """Return arrays, and what is kept as JSON, of which ``restored`` makes the same, with the records' rows."""
         arrays = {number_name(at): each for at, each in enumerate(self.numbers.values())}
         arrays |= {code_name(at): each.astype(np.int32) for at, each in enumerate(self.codes.values())}
-        return arrays, {"numeric": list(self.numbers), "values": self.values}
+        return arrays, {"numeric": list(self.numbers), "values": self.values, "times": self.times}
 
     @classmethod
     def restored(cls, arrays: Mapping, said: Mapping) -> Table:
         numbers = {name: arrays[number_name(at)] for at, name in enumerate(said["numeric"])}
         codes = {name: arrays[code_name(at)] for at, name in enumerate(said["values"])}
-        return cls(numbers, codes, said["values"], arrays["rows"])
+        return cls(numbers, codes, said["values"], arrays["rows"], tuple(said["times"]))
 
 
 @dataclass(frozen=True)
 class TableEncoding:
-    """Rows of a table ↦ X: (x − mean)/scale of numbers, categories one-hot or hashed, and last a constant 1.
+    """Rows of a table ↦ X: (x − mean)/scale of numbers, indicators, categories one-hot or hashed, and a constant 1.
 
-    A category that was not among those fitted has zeros.
+    A missing number is 0, the mean of the training rows, and its indicator is 1. A category that no training row has is
+    all zeros.
 
     Parameters
     ----------
@@ -113,26 +133,43 @@ class TableEncoding:
     scales : dict of (mean, scale)
         Of the numeric columns.
     known : dict of list
-        Of the categorical columns, their values; or, hashed, the features kept.
+        Of the categorical columns, their values; or, hashed, the features kept. Hours and weekdays are categories.
+    indicators : tuple of str
+        The numeric columns with missing values in the training rows.
+    times : tuple of str
+        The columns of dates and times.
     """
 
     kind: str
     names: list
     scales: dict[str, tuple[float, float]]
     known: dict[str, list]
+    indicators: tuple[str, ...] = ()
+    times: tuple[str, ...] = ()
 
     @property
     def n_features(self) -> int:
-        return len(self.scales) + sum(map(len, self.known.values())) + 1
+        return len(self.scales) + len(self.indicators) + sum(map(len, self.known.values())) + 1
+
+    @property
+    def categorical(self) -> list[str]:
+        """Return the categorical columns, without hours and weekdays of times."""
+        derived = {derive(name) for name in self.times for derive in (hour_of, weekday_of)}
+        return [name for name in self.known if name not in derived]
+
+    @property
+    def columns(self) -> list[str]:
+        """Return the columns that are read."""
+        return [*self.scales, *self.categorical, *self.times]
 
     def contexts(self, data: Table | pd.DataFrame) -> Features:
         """Return X, (n, d), dense or CSR by how much of it is 0."""
         table = self._table(data)
-        numeric = ((table.numbers[name] - mean) / scale for name, (mean, scale) in self.scales.items())
+        numeric = chain(self._standardised(table), (np.isnan(table.numbers[name]) for name in self.indicators))
         constant = np.ones(len(table))
         blocks = [self._one_hot(table, name)[0] for name in self.known]
         if len(self.scales) + len(self.known) + 1 < SPARSE * self.n_features:
-            numeric = sparse.csr_array(np.column_stack([*numeric])) if self.scales else None
+            numeric = sparse.csr_array(np.column_stack([*numeric]).astype(float)) if self.scales else None
             parts = [numeric, *blocks, sparse.csr_array(constant[:, None])]
             return sparse.csr_array(sparse.hstack([part for part in parts if part is not None], format="csr"))
         X, at = np.empty((len(table), self.n_features)), 0
@@ -143,26 +180,36 @@ class TableEncoding:
         return X
 
     def unseen(self, data: Table | pd.DataFrame) -> dict[str, int]:
-        """Return how many rows have a category that was not among those fitted, by what they have."""
+        """Count the rows with a new category, or with a missing number in a column without an indicator, by column."""
         table = self._table(data)
         counts = {f"new value of {name!r}": int(self._one_hot(table, name)[1].sum()) for name in self.known}
+        without = [name for name in self.scales if name not in self.indicators]
+        counts |= {f"missing value of {name!r}": int(np.isnan(table.numbers[name]).sum()) for name in without}
         return {what: count for what, count in counts.items() if count}
 
     def as_dict(self) -> dict:
         scales = {name: list(each) for name, each in self.scales.items()}
-        return {"of": "table", "kind": self.kind, "names": self.names, "scales": scales, "known": self.known}
+        fitted = {"scales": scales, "known": self.known, "indicators": list(self.indicators), "times": list(self.times)}
+        return {"of": "table", "kind": self.kind, "names": self.names, **fitted}
 
     @classmethod
     def of_dict(cls, given: dict) -> TableEncoding:
         scales = {name: (float(mean), float(scale)) for name, (mean, scale) in given["scales"].items()}
-        return cls(given["kind"], given["names"], scales, given["known"])
+        later = (tuple(given.get(key, ())) for key in ("indicators", "times"))  # which older files lack
+        return cls(given["kind"], given["names"], scales, given["known"], *later)
 
     def _table(self, data: Table | pd.DataFrame) -> Table:
-        table = data if isinstance(data, Table) else Table.of(data, self.scales, self.known)
+        table = data if isinstance(data, Table) else Table.of(data, self.scales, self.categorical, self.times)
         for kind, names, found in (("numeric", self.scales, table.numbers), ("categorical", self.known, table.values)):
             if missing := [name for name in names if name not in found]:
                 raise InputError(f"{missing[0]!r} is no {kind} feature here, as it was in learning")
         return table
+
+    def _standardised(self, table: Table) -> Iterator[np.ndarray]:
+        for name, (mean, scale) in self.scales.items():
+            values = (table.numbers[name] - mean) / scale
+            values[np.isnan(values)] = 0.0
+            yield values
 
     def _one_hot(self, table: Table, name: str) -> tuple[sparse.csr_array, np.ndarray]:
         """The features of a column, (n, its features), and which rows have a value that is not known."""

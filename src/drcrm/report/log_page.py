@@ -10,7 +10,7 @@ from .log_figures import Scale, gauge
 from .log_html import details, document, listed, section, tile
 from .log_sections import SECTIONS
 from .log_text import text
-from .log_words import clean, count, finite, known, name, number, plural, sentence, short
+from .log_words import clean, count, finite, imputed_in, known, name, number, plural, sentence, short
 
 __all__ = ["page", "text"]
 
@@ -161,6 +161,7 @@ def making(answer: Answer) -> str:
         ),
         ("Rows", ", ".join(rows)),
         ("Skipped", "; ".join(f"{count(number)} {sentence(why)}" for why, number in skipped.items())),
+        ("Imputed", sentence(imputed_in(mapping(log.get("imputed"))))),
         ("Split", sentence(log.get("split"))),
         ("Decisions", ": ".join(filter(None, [sentence(log.get("kind")), named]))),
         ("Features", count(log["features"]) if known(log.get("features")) else ""),

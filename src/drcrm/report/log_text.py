@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from .log_answer import ESTIMATES, Answer, level, settings
 from .log_candidates import between, ordered
-from .log_words import DASH, clean, columns, count, known, number, padded, short
+from .log_words import DASH, clean, columns, count, imputed_in, known, number, padded, short
 
 WIDTH = 100
 SHOWN_CANDIDATES = 10
@@ -29,6 +29,7 @@ def text(answer: Mapping) -> str:
     blocks = [
         wrapped(f"{clean(verdict.title)}. {clean(verdict.sentence)}".strip()),
         skipped(found),
+        imputed(found),
         candidates(found),
         checks(found),
         notes("What would change the verdict:", found.changes),
@@ -45,6 +46,12 @@ def skipped(answer: Answer) -> list[str]:
     return wrapped(
         "Not read: " + "; ".join(f"{clean(str(many))} rows, {clean(str(why))}" for why, many in given.items())
     )
+
+
+def imputed(answer: Answer) -> list[str]:
+    """How many missing values of the features were imputed."""
+    counts = answer.part("log").get("imputed")
+    return wrapped(f"Imputed missing values: {imputed_in(counts)}.") if isinstance(counts, Mapping) and counts else []
 
 
 def wrapped(said: str, indent: str = "") -> list[str]:

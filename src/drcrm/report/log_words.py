@@ -2,7 +2,7 @@
 
 import math
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 
 DASH = "–"
@@ -10,6 +10,7 @@ THIN = "\u202f"  # between thousands
 BREAKS = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # kinds of characters that steer a terminal or a line, or that UTF-8 lacks
 JOINERS = "\u200c\u200d"  # of these kinds, but they hold scripts and emoji together
 LONGEST = 40  # of a name, in characters
+SHOWN_COLUMNS = 8  # with missing values
 TOO_LARGE = 1e100  # sums and squares of smaller numbers are finite
 
 
@@ -112,6 +113,14 @@ def percent(share: object) -> str:
 def plural(value: object, what: str) -> str:
     """A number of things."""
     return f"{count(value)} {what}{'' if value == 1 else 's'}"
+
+
+def imputed_in(counts: Mapping) -> str:
+    """How many values of which columns were missing."""
+    names = sorted(counts, key=lambda name: -counts[name] if known(counts[name]) else 0)
+    shown = [f"{short(name)} in {plural(counts[name], 'row')}" for name in names[:SHOWN_COLUMNS]]
+    more = len(names) - SHOWN_COLUMNS
+    return ", ".join([*shown, *([plural(more, "other column")] if more > 0 else [])])
 
 
 def columns(text: str) -> int:
