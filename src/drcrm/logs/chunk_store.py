@@ -28,7 +28,7 @@ from .named import Lists, Named
 from .records import Records
 from .tables import Table, code_name, number_name
 
-LAYOUT = 2  # of the files in the folder
+LAYOUT = 3  # of the files in the folder
 LEARNING = "algorithm", "split", "cost_range"  # what of a mapping reading does not depend on
 LOG, LOCK, ROWS = "log.json", "lock", "X.rows"
 MADE = ROWS, "X.columns", "made-*.rows", "made-*.columns", "chunk-*.npz", ".part-*"  # of the log's rows
@@ -71,6 +71,11 @@ class ChunkStore:
             slices=slices,
             **{name: arrays.get(name) for name in VECTORS},
         )
+
+    @property
+    def path(self) -> Path:
+        """Of the log."""
+        return self._path
 
     @property
     def mapping(self) -> LogMapping:
@@ -239,8 +244,7 @@ class ChunkStore:
         if records.slices is not None:
             arrays["slices"], found = pd.factorize(records.slices)
             header["slices"] = found.tolist()
-        if records.groups is None:
-            arrays["marks"] = marks(records)
+        arrays["marks"] = marks(records)
         header["arrays"] = list(arrays)
         encoded = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         write_npz(self._at(len(self)), header=encoded, **arrays)

@@ -81,6 +81,15 @@ def table_frames(
     arrow.default_memory_pool().release_unused()
 
 
+def columns_of(path: Path, form: str) -> list[str]:
+    """Return the names of the columns of a CSV or Parquet file."""
+    if form == "csv":
+        with opened(path) as file:
+            return _header(_read(file.read, HEADER))
+    with _parquet(path) as file:
+        return file.schema_arrow.names
+
+
 def _frame(table) -> pd.DataFrame:
     """A table as a frame; whole numbers stay such where some are missing, whatever else stands in the same part."""
     return table.to_pandas(integer_object_nulls=True)
@@ -100,8 +109,7 @@ def unpacked(path: Path) -> int:
 
 def _csv_tables(path: Path, needed: Callable[[list[str]], list[str]], skip: int) -> Iterator:
     """The rows of a CSV file, some at a time; first of none."""
-    with opened(path) as file:
-        header = _header(_read(file.read, HEADER))
+    header = columns_of(path, "csv")
     columns = needed(header)
     require_columns(header, columns)
     with opened(path) as file:
