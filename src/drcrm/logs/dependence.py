@@ -1,7 +1,7 @@
 """Dependent rows: nearly equal contexts, or rows of one user, that have the same action more often than they should.
 
-Under independent draws the later of two rows has the action of the earlier one with probability p = π0(a|x'), the
-propensity that is logged if it does: the expectation of 1(a = a')/p is at most 1, for any two contexts.
+The later of two independent rows has the action of the earlier one with probability p = π0(a|x'). If it does, p is its
+logged propensity. So the expectation of 1(a = a')/p is at most 1 for any two contexts.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ LEVEL = 1e-4  # of all tests together
 MOST_ROWS = 2**17  # first rows that are tested
 MOST_NEAR = 10_000  # rows among which nearest neighbours are sought
 DIMENSIONS = 8
-LEAST_VALUES, VALUES_PER_ACTION = 20, 5  # repeated values from which a column may be an identifier
-CLOSE = 0.9  # of the evidence by near rows, from which a column is named
+LEAST_VALUES, VALUES_PER_ACTION = 20, 5  # repeated values that an identifier has at least
+CLOSE = 0.9  # share of the evidence by near rows that names a column
 NAME = "independence of rows"
 
 

@@ -96,7 +96,7 @@ def _has_copies(features: np.ndarray, row: np.ndarray, propensity: np.ndarray) -
 
 
 def _multiples(counts: _Counts) -> float:
-    """Return the probability of so many distinct rows that occur a multiple of r times."""
+    """Return the p-value of the number of distinct rows whose occurrences are a multiple of r."""
     order = np.lexsort([counts.occurrences, counts.group])
     is_most_frequent = np.append(np.diff(counts.group[order]) != 0, True)
     others = counts.occurrences[order[~is_most_frequent]]
@@ -107,9 +107,9 @@ def _multiples(counts: _Counts) -> float:
 
 
 def _frequencies(counts: _Counts) -> float:
-    """Return the probability of so few rows that occur three times, next to those that occur once and twice.
+    """Return the p-value of the number of rows that occur three times, given how many occur once and twice.
 
-    Of m rows with equal features F₁F₃ ≥ ⅔ (m − 2)/(m − 1) F₂² in expectation. F₁ and F₂ count with two standard errors.
+    With m rows of equal features F₁F₃ ≥ ⅔ (m − 2)/(m − 1) F₂² in expectation. F₁ and F₂ count with two standard errors.
     """
     size = counts.sizes[counts.group]
     weight = np.maximum(size - 2, 0) / np.maximum(size - 1, 1)
@@ -120,10 +120,10 @@ def _frequencies(counts: _Counts) -> float:
 
 
 def _crossing(counts: _Counts) -> float:
-    """Return the probability that so many rows occur once on either side of a point of the file.
+    """Return the p-value of the number of rows that occur once on either side of a point of the file.
 
-    Where the rows that occur twice are most of those with the same features, their places depend on each other: such
-    features do not count, unless there is only one such row.
+    The places of two rows with the same features depend on each other if these rows fill most of the places. Such
+    features do not count, unless only one of their rows occurs twice.
     """
     is_twice = counts.occurrences == 2
     rows_twice = np.bincount(counts.group[is_twice], minlength=len(counts.sizes))

@@ -11,9 +11,9 @@ from scipy.special import pdtri
 from .agreement import log_capital
 from .marks import marks_of_rows
 
-LEVEL = 1e-6  # at which rows are recognised that are new
+LEVEL = 1e-6  # probability that new rows are recognised
 SURE = 1e-5  # of the expected number of rows that occur twice
-LEAST_DISTINCT = 10  # rows from which the same rows are no chance
+LEAST_DISTINCT = 10  # fewer equal rows may be chance
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class LearnedRows:
 
     @classmethod
     def of(cls, marks: np.ndarray, propensity: np.ndarray | None, heldout: np.ndarray, has_copies: bool) -> LearnedRows:
-        """Return the hashes of rows, of what ``drcrm.logs.marks.marks`` returns and of the logged propensities."""
+        """Return the hashes of rows from their ``drcrm.logs.marks.marks`` and logged propensities."""
         return cls(_of_features(marks), marks_of_rows(marks, propensity), heldout, has_copies)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return arrays of which ``of_arrays`` makes the same."""
+        """Return the arrays that ``of_arrays`` reads."""
         held = np.packbits(self.heldout)
         return {"features": self.features, "rows": self.rows, "heldout": held, "has_copies": np.array(self.has_copies)}
 

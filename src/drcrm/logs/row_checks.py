@@ -18,7 +18,7 @@ from .records import Records
 from .table_files import columns_of, table_frames
 from .tables import Table
 
-FIRST = 50_000  # rows of which columns outside of the mapping are read
+FIRST = 50_000  # rows read of columns outside of the mapping
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class RowChecks:
     diagnostics: tuple[Diagnostic, ...]
 
     def learned(self, heldout: np.ndarray) -> LearnedRows:
-        """Return the hashes of the rows, of which a policy does not see those held out."""
+        """Return the hashes of the rows, and which rows a policy does not see."""
         return LearnedRows.of(self.marks, self.logged, heldout, self.copies is not None)
 
 
