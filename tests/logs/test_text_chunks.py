@@ -20,14 +20,14 @@ from drcrm.logs import chunk_store, stored_log
 from drcrm.logs import chunks as reading
 from drcrm.logs.chunk_store import ChunkStore
 from drcrm.logs.chunks import chunks
+from drcrm.logs.duplicates import duplicates
 from drcrm.logs.joining import joined
 from drcrm.logs.log import BanditLog, log_of
 from drcrm.logs.mapping import as_mapping
-from drcrm.logs.marks import copies_of, marks
+from drcrm.logs.marks import marks, marks_of_log, marks_of_rows
 from drcrm.logs.readers import context_chunks, read_contexts, read_records
 from drcrm.logs.records import Records
-from drcrm.logs.rows import repeated_rows
-from drcrm.logs.stored_log import heldout_records, imitated_store, split_log, whole_log
+from drcrm.logs.stored_log import imitated_store, split_log, whole_log
 
 IMITATED = {"propensity": None, "propensity_model": "softmax"}
 MAKERS = {"dsjson": dsjson, "lists.vw": vw_lists, "single.vw": vw_single}
@@ -94,9 +94,10 @@ def test_a_log_that_is_stored_is_that_in_memory(name, mapping, tmp_path, monkeyp
         same_logs(found.train, expected.train)
         same_rows(found.heldout, expected.heldout.records)
         same_logs(log_of(found.heldout, found.encoding, found.propensity), expected.heldout.log)
-        records, imitated = heldout_records(store, 3, ignored, propensity)
-        same_rows(records, expected.heldout.records)
-        assert np.array_equal(imitated, expected.heldout.propensity)
+        held = whole_log(store, ignored, propensity, found.encoding, lambda checks, held_out: held_out(3))
+        assert np.array_equal(held.records.rows, expected.heldout.records.rows)
+        same_logs(held.log, expected.heldout.log)
+        assert np.array_equal(held.propensity, expected.heldout.propensity)
         whole = whole_log(store, ignored, propensity)
         same_rows(whole.records, every.records)
         same_logs(whole.log, every.log)
@@ -193,11 +194,13 @@ def test_half_a_sign_is_hashed_as_others(tmp_path):
 
 @pytest.mark.parametrize("name", LOGS)
 def test_rows_that_are_told_again_are_those_of_the_encoded_log(name, tmp_path):
-    """By another route: by sums of features at random."""
-    records = read_records(written(tmp_path, name))
-    expected = repeated_rows(log_of(records))[1]
-    assert np.array_equal(copies_of(marks(records), records.propensity), expected)
-    assert (expected is not None) == (name in ("log.dsjson", "copies.dsjson"))
+    """Records and the log that they become have the same copies."""
+    records, copies = read_records(written(tmp_path, name)), []
+    for of_rows in (marks(records), marks_of_log(log_of(records))):
+        whole = marks_of_rows(of_rows, records.propensity)
+        copies.append(duplicates(of_rows[0], whole, records.propensity)[1])
+    assert np.array_equal(*copies)
+    assert (copies[0] is not None) == (name in ("log.dsjson", "copies.dsjson"))
 
 
 def test_lists_of_another_order_are_others(tmp_path):

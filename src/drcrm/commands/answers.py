@@ -73,6 +73,7 @@ def diagnosed(part: Opened, judged: Judged | None = None) -> Diagnosis:
         names=part.log.encoding.names,
         rows=part.records.rows,
         time=part.records.time,
+        checks=part.checks.diagnostics,
     )
 
 

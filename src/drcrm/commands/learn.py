@@ -152,7 +152,7 @@ def _stored(found: Found, options: argparse.Namespace) -> StoredPolicy:
         "verdict": found.verdict.as_dict(),
         "kept": found.kept,
     }
-    return StoredPolicy(policy, whole.encoding, best.model, header)
+    return StoredPolicy(policy, whole.encoding, best.model, header, found.log.rows)
 
 
 def _as_judged(each: Candidate) -> Judged:

@@ -12,11 +12,13 @@ from ..errors import InputError, located
 from ..logs.encoding import Encoding
 from ..logs.log import BanditLog, log_of
 from ..logs.mapping import LogMapping, as_mapping
-from ..logs.marks import copies_of, marks
+from ..logs.marks import marks
 from ..logs.policy_file import digest
 from ..logs.propensities import imitated
 from ..logs.readers import read_records
+from ..logs.recognition import LearnedRows
 from ..logs.records import Records
+from ..logs.row_checks import RowChecks, checked
 from ..logs.split import held_out
 
 
@@ -59,7 +61,8 @@ class About:
 class Opened:
     """Rows of a file, and the log that they are; ``propensity`` is of an imitation of π0 where none was logged.
 
-    ``unseen`` says how many rows have what the encoding of a policy has not seen, by what they have.
+    ``checks`` are of all rows of the file. ``unseen`` says how many rows have what the encoding of a policy has not
+    seen, by what they have.
     """
 
     path: Path
@@ -67,6 +70,7 @@ class Opened:
     records: Records
     propensity: np.ndarray | None
     log: BanditLog
+    checks: RowChecks
     unseen: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -124,7 +128,7 @@ def opened(
 ) -> Opened:
     """Return the log of a file, encoded; its propensities are imitated where its mapping asks for that.
 
-    Rows that are told more than once are groups: were they on both sides of a split, each would vouch for its copy.
+    Copies of a row are one group. With copies on both sides of a split, a policy would be judged on rows that it saw.
 
     InputError says what is wrong with the file, in one line that begins with its path.
     """
@@ -139,20 +143,21 @@ def opened(
         propensity = imitated(records)
     tell("encoding")
     with located(path):
-        if records.groups is None:
-            known = records.propensity if propensity is None else propensity
-            records = replace(records, groups=copies_of(marks(records), known))
+        known = records.propensity if propensity is None else propensity
+        checks = checked(path, records, marks(records), records.propensity, known, records.groups)
+        records = replace(records, groups=checks.groups)
         log = log_of(records, encode(records), propensity)
-    return Opened(path, digest(path), records, propensity, log)
+    return Opened(path, digest(path), records, propensity, log, checks)
 
 
 @dataclass(frozen=True)
 class Split:
-    """A log: what is said of all of it, what is learned from, and what is held out."""
+    """A log: what is said of all of it, what is learned from, what is held out, and the hashes of all rows."""
 
     whole: About
     train: BanditLog
     heldout: Opened
+    rows: LearnedRows
 
 
 def split(path: Path, mapping: LogMapping, seed: int, tell: Callable[[str], None]) -> Split:
@@ -164,4 +169,4 @@ def split(path: Path, mapping: LogMapping, seed: int, tell: Callable[[str], None
         return records.fit(~held[0])
 
     whole = opened(path, mapping, tell, encode)
-    return Split(whole.about, whole.part(~held[0]).log, whole.part(held[0]))
+    return Split(whole.about, whole.part(~held[0]).log, whole.part(held[0]), whole.checks.learned(held[0]))

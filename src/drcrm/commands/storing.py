@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,7 +21,7 @@ from ..logs.log import log_of
 from ..logs.mapping import LogMapping
 from ..logs.policy_file import digest
 from ..logs.split import held_out
-from ..logs.stored_log import heldout_records, imitated_store, split_log, whole_log
+from ..logs.stored_log import Select, imitated_store, split_log, whole_log
 from ..progress import Progress
 from .opening import About, Opened, Split, opened, require_range, split
 
@@ -75,9 +76,13 @@ def _is_large(path: Path, mapping: LogMapping) -> bool:
 
 @contextmanager
 def rows_that_judge(
-    path: Path, mapping: LogMapping, tell: Progress, encoding: Encoding | None = None, seed: int | None = None
+    path: Path,
+    mapping: LogMapping,
+    tell: Progress,
+    encoding: Encoding | None = None,
+    select: Select | None = None,
 ) -> Iterator[Opened]:
-    """Give the rows of a log that judge: in memory; where all of a large log do, their features on disk.
+    """Give the rows of a log that judge: in memory, or the features of a large log on disk.
 
     A large log is read into a folder, which is removed in the end, whatever happens.
 
@@ -88,12 +93,15 @@ def rows_that_judge(
     tell : Progress
     encoding : Encoding, optional
         Of a policy; by default it is fitted to all rows.
-    seed : int, optional
-        By which some are held out, which alone judge; by default all do.
+    select : callable, optional
+        The checks of all rows, and a function from a seed to the rows that it holds out ↦ the rows that judge, a mask
+        (n,). By default all do.
     """
     if not _is_large(path, mapping):
         part = opened(path, mapping, tell, lambda records: records.fit() if encoding is None else encoding)
-        part = part if seed is None else part.part(held_out(part.records, seed))
+        if select is not None:
+            rows = select(part.checks, partial(held_out, part.records))
+            part = part if rows.all() else part.part(rows)
         yield part if encoding is None else replace(part, unseen=encoding.unseen(part.records.data))
         return
     with _folder_beside(path) as folder:
@@ -103,13 +111,8 @@ def rows_that_judge(
         propensity = _imitated(store, path, tell)
         with located(path):
             tell("encoding")
-            if seed is None:
-                whole = whole_log(store, tell.read, propensity, encoding)
-                records, log, unseen = whole.records, whole.log, whole.unseen
-            else:
-                records, propensity = heldout_records(store, seed, tell.read, propensity)
-                log, unseen = log_of(records, encoding, propensity), encoding.unseen(records.data)
-        yield Opened(path, digest(path), records, propensity, log, unseen)
+            whole = whole_log(store, tell.read, propensity, encoding, select)
+        yield Opened(path, digest(path), whole.records, whole.propensity, whole.log, whole.checks, whole.unseen)
 
 
 def _folder_beside(path: Path) -> TemporaryDirectory:
@@ -153,4 +156,5 @@ def _stored(store: ChunkStore, options: argparse.Namespace, tell: Progress) -> S
         imputed=records.missing,
     )
     heldout = log_of(records, found.encoding, found.propensity)
-    return Split(about, found.train, Opened(options.log, known, records, found.propensity, heldout))
+    part = Opened(options.log, known, records, found.propensity, heldout, found.checks)
+    return Split(about, found.train, part, found.checks.learned(found.held))

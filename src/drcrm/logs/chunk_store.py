@@ -74,6 +74,11 @@ class ChunkStore:
         )
 
     @property
+    def path(self) -> Path:
+        """Of the log."""
+        return self._path
+
+    @property
     def mapping(self) -> LogMapping:
         """What the columns are, as their files say it, and how the log is learned from, as it was given."""
         columns = as_mapping(self._headers[0]["mapping"])
@@ -246,8 +251,7 @@ class ChunkStore:
         if records.slices is not None:
             arrays["slices"], found = pd.factorize(records.slices)
             header["slices"] = found.tolist()
-        if records.groups is None:
-            arrays["marks"] = marks(records)
+        arrays["marks"] = marks(records)
         header["arrays"] = list(arrays)
         encoded = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         write_npz(self._at(len(self)), header=encoded, **arrays)

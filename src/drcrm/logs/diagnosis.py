@@ -17,8 +17,11 @@ from ..core.log import BanditLog, as_log
 from ..core.validation import as_float
 from ..errors import InputError
 from .audit import audit, cross_fitted
+from .dependence import dependence, draws_of_log
 from .diagnostic import Diagnostic, plain
-from .rows import costs_explained, drifts, explored, gain_drift, repeated_rows
+from .duplicates import duplicates
+from .marks import marks_of_log, marks_of_rows
+from .rows import costs_explained, drifts, explored, gain_drift
 from .split import ranks
 from .weighing import Weighed, tables, weighed
 
@@ -73,6 +76,7 @@ def diagnose(
     names=None,
     rows=None,
     time=None,
+    checks: tuple[Diagnostic, ...] | None = None,
 ) -> Diagnosis:
     """Return what a log can say of a policy, and of itself.
 
@@ -98,6 +102,8 @@ def diagnose(
         The rows' numbers in their file.
     time : array (n,), optional
         By which the rows are ordered for drift; by default they are in order.
+    checks : tuple of Diagnostic, optional
+        The checks for copies and for dependent rows, if a caller made them on more rows than these.
 
     Raises
     ------
@@ -113,13 +119,14 @@ def diagnose(
     modelled = _aligned(cross_fitted(log, groups) if modelled is None else modelled, log)
     groups, log = groups_that_occur(groups, log), log.recount(log.count)
     last = None if time is None else ranks(time) >= len(time) // 2
-    repeats, copies = repeated_rows(log)
-    units = groups if groups is not None else copies
+    units = groups
+    if checks is None:
+        checks, units = check_rows(log, groups, imitated)
     audited, calibration = audit(log, modelled, units, imitated, names)
     found = [
         explored(log, imitated),
         *audited,
-        repeats,
+        *checks,
         *drifts(log, names, units, last),
         costs_explained(log, cost_model),
     ]
@@ -135,6 +142,15 @@ def diagnose(
     return Diagnosis(
         found, units, log.size, calibration=calibration, slices=by_slice[:MOST_SLICES], **tables(each, names, rows)
     )
+
+
+def check_rows(log: BanditLog, groups=None, imitated: bool = False) -> tuple[tuple[Diagnostic, ...], np.ndarray | None]:
+    """Return the checks for copies and for dependent rows, and which rows belong together: groups, or copies."""
+    marks = marks_of_log(log)
+    whole = marks_of_rows(marks, None if imitated else log.propensity)
+    repeats, copies = duplicates(marks[0], whole, log.propensity)
+    units = copies if groups is None else groups
+    return (repeats, dependence(draws_of_log(log, marks[0]), units, imitated=imitated)), units
 
 
 def _of_rows(values, log: BanditLog, name: str) -> np.ndarray | None:

@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from ..core.actions import ActionLists
+from ..core.actions import ActionLists, ListedActions
+from ..core.log import BanditLog
+from ..core.stored import StoredRows
 from .arrays import Arrays
 from .named import Lists, Named
 from .records import Records
-from .rows import repeated
 from .tables import Table
 
 FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd: multiplication by it loses nothing
@@ -20,20 +21,34 @@ FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd: multiplication by it loses nothin
 
 def marks(records: Records) -> np.ndarray:
     """Return marks (2, n): of the features of each row; and of its features, action and cost."""
-    of_features = _of_features(records.data)[records.context]
-    if records.kind == "labels":
-        action = [hashed_numbers(column) for column in records.action.T]
-    elif records.kind == "lists":
-        action = [hashed_numbers(records.action)]
-    else:
-        action = [hashed_texts([str(name) for name in records.names])[records.action]]
-    return np.array([of_features, _mixed([of_features, *action, hashed_numbers(records.cost)])])
+    features = _of_features(records.data)[records.context]
+    return np.array([features, _mixed([features, marks_of_actions(records), hashed_numbers(records.cost)])])
 
 
-def copies_of(found: np.ndarray, propensity: np.ndarray) -> np.ndarray | None:
-    """Return which rows are one that is told more than once, (n,), by marks and propensities; None where none are."""
-    same, whole = found
-    return repeated(same, _mixed([whole, hashed_numbers(propensity)]), propensity)[1]
+def marks_of_log(log: BanditLog) -> np.ndarray:
+    """Return the same of a log, whose features are encoded and whose actions are numbers."""
+    contexts = _of_rows(log.X)
+    if isinstance(log.actions, ListedActions):
+        contexts = _of_lists(contexts, log.actions.starts)
+    features = contexts[log.context]
+    return np.array([features, _mixed([features, marks_of_choices(log.Y), hashed_numbers(log.cost)])])
+
+
+def marks_of_actions(records: Records) -> np.ndarray:
+    """Return a mark of each row's action, (n,): of its name, or its place in a list."""
+    if records.kind == "single":
+        return hashed_texts([str(name) for name in records.names])[records.action]
+    return marks_of_choices(records.action)
+
+
+def marks_of_choices(choices: np.ndarray) -> np.ndarray:
+    """Return a mark of each row of an array (n,) or (n, q)."""
+    return _mixed([hashed_numbers(column) for column in np.atleast_2d(choices.T)])
+
+
+def marks_of_rows(of_rows: np.ndarray, propensity: np.ndarray | None) -> np.ndarray:
+    """Return marks (n,) of whole rows, of what ``marks`` returns; propensities count if they were logged."""
+    return of_rows[1] if propensity is None else _mixed([of_rows[1], hashed_numbers(propensity)])
 
 
 @singledispatch
@@ -62,6 +77,8 @@ def _(arrays: Arrays) -> np.ndarray:
 
 def _of_rows(X) -> np.ndarray:
     """Of what is not 0 in each row, (n,): in which order the columns are stored does not count."""
+    if isinstance(X, StoredRows):
+        return np.concatenate([_of_rows(block) for block in X.blocks()])
     if not sparse.issparse(X):
         return _mixed([hashed_numbers(column) for column in X.T])
     X = X.tocsr()
@@ -78,7 +95,7 @@ def _of_lists(candidates: np.ndarray, starts: np.ndarray) -> np.ndarray:
 def hashed_numbers(values: np.ndarray) -> np.ndarray:
     """Return a mark of each number, (n,)."""
     values = np.asarray(values, dtype=float) + 0.0  # −0 is 0
-    return pd.util.hash_array(np.where(np.isnan(values), np.nan, values))  # every NaN has the same bits
+    return pd.util.hash_array(np.where(np.isnan(values), np.nan, values))
 
 
 def hashed_texts(values: list[str]) -> np.ndarray:

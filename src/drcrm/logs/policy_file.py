@@ -1,7 +1,7 @@
 """The file of a learned policy: npz with a header in JSON, and no pickles.
 
-The header has the mapping, the encoding, the algorithm, the digest of the log and which of its rows were held out, so
-that no other command needs them; the arrays are those of the policy, of its feature map, and of the cost model with π0.
+The header has the mapping, the encoding, the algorithm and the digest of the log, so that no other command needs them.
+The arrays are those of the policy, of its feature map, of the cost model with π0, and hashes of the log's rows.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from ..feature_maps import FeatureMap
 from ..files import read_npz, write_npz
 from .chunks import files_of
 from .encoding import Encoding, encoding_of
+from .recognition import LearnedRows
 
 FORMAT = 1
 KINDS = {"labels": (ExponentialPolicy, 2), "single": (SoftmaxPolicy, 2), "lists": (SoftmaxPolicy, 1)}  # dim. of coef
 BLOCK = 1 << 20  # bytes
+ROWS = "rows."  # with which the names of the arrays of LearnedRows begin
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class StoredPolicy:
     encoding : Encoding
     model : SupportedModel or None
         The cost model of the training part, with π0, or an imitation.
+    rows : LearnedRows or None
+        Hashes of the rows of the log.
     header : mapping
         JSON: ``mapping``, ``algorithm``, ``seed``, ``split``, ``choices``, ``confidence``, ``digest``, ``verdict`` …
     """
@@ -48,6 +52,7 @@ class StoredPolicy:
     encoding: Encoding
     model: SupportedModel | None
     header: Mapping[str, object]
+    rows: LearnedRows | None = None
 
 
 def digest(path: str | Path) -> str:
@@ -75,6 +80,8 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
     arrays = {"coef": stored.policy.coef}
     if stored.policy.features:
         arrays |= {f"features.{name}": array for name, array in stored.policy.features.stored().items()}
+    if stored.rows is not None:
+        arrays |= {f"{ROWS}{name}": array for name, array in stored.rows.arrays().items()}
     if (model := stored.model) is not None:
         header["model"] = {"support": model.support, "limits": list(model.limits), "is_imitated": model.is_imitated}
         arrays |= {"cost.coef": model.model.coef_, "cost.intercept": np.asarray(model.model.intercept_)}
@@ -82,19 +89,31 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
     write_npz(path, header=np.array(json.dumps(header, ensure_ascii=False, allow_nan=False)), **arrays)
 
 
-def read_policy(path: str | Path) -> StoredPolicy:
-    """Read a policy's file; InputError for one that is cut off, of another version, or none."""
-    header, arrays = _read(path)
+def read_policy(path: str | Path, with_rows: bool = False) -> StoredPolicy:
+    """Read a policy's file, and on request the hashes of its log's rows, which files of older versions lack.
+
+    InputError for one that is cut off, of another version, or none.
+    """
+    header, arrays = _read(path, with_rows)
     with located(path):
         encoding = encoding_of(header.get("encoding"))
         policy = _policy(encoding.kind, arrays)
         model = _model(encoding.kind, arrays, header.get("model"), policy.features)
         if policy.n_features != encoding.n_features:
             raise InputError(f"the policy has {policy.n_features} features, its encoding {encoding.n_features}")
-    return StoredPolicy(policy, encoding, model, header)
+        rows = _rows(arrays)
+    return StoredPolicy(policy, encoding, model, header, rows)
 
 
-def _read(path: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
+def _rows(arrays: Mapping[str, np.ndarray]) -> LearnedRows | None:
+    arrays = {name.removeprefix(ROWS): array for name, array in arrays.items() if name.startswith(ROWS)}
+    try:
+        return LearnedRows.of_arrays(arrays) if arrays else None
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"the hashes of its rows are cut off, or from another version: {error}") from None
+
+
+def _read(path: str | Path, with_rows: bool) -> tuple[dict, dict[str, np.ndarray]]:
     """The header and the arrays of a policy's file."""
     text = read_npz(path, ["header"])["header"]
     with located(path):
@@ -107,7 +126,7 @@ def _read(path: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
         if header["format"] != FORMAT:
             raise InputError(f"the policy's file is of format {header['format']!r}, expected {FORMAT}")
     with np.load(path, allow_pickle=False) as archive:
-        names = [name for name in archive.files if name != "header"]
+        names = [name for name in archive.files if name != "header" and (with_rows or not name.startswith(ROWS))]
     return header, read_npz(path, ["coef", *names])
 
 

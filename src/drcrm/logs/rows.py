@@ -1,23 +1,20 @@
-"""What the rows of a log say of it, whatever the policy: repeated rows, drift, and costs that a model explains."""
+"""What the rows of a log say of it, whatever the policy: drift, and costs that a model explains."""
 
 from __future__ import annotations
 
 import warnings
 
 import numpy as np
-from scipy import sparse
-from scipy.special import chdtrc, ndtr, ndtri
+from scipy.special import chdtrc, ndtr
 
-from ..core.actions import ListedActions
 from ..core.cost_model import CostModel, action_effects
 from ..core.design import modelled_cost
 from ..core.intervals import measured
 from ..core.log import BanditLog
 from ..core.scales import has_constant
-from ..core.stored import StoredRows
 from .diagnostic import Diagnostic, level_of
 
-LEVEL = 1e-4  # at which a drift, or that rows are told more than once, is no chance
+LEVEL = 1e-4  # at which a drift is no chance
 CERTAIN = 1 - 1e-9  # a logged propensity
 NEARLY_CERTAIN = 0.99  # an estimated propensity
 HARDLY, HARDLY_ANY = 0.5, 0.99  # of the rows
@@ -27,70 +24,6 @@ NO_DRIFT = f"0 in its {1 - LEVEL:.2%} interval"
 LEAST_ROWS = 40
 LEAST_EXPLAINED = -0.02
 LEAST_SHARE = 5  # expected rows of an action in each half
-
-
-def repeated_rows(log: BanditLog) -> tuple[Diagnostic, np.ndarray | None]:
-    """Return whether rows are told more than once, and which rows are then one, (n,); None where none are.
-
-    Of rows with equal features, as many as their propensities add up to may have the same action by chance.
-    """
-    same = same_contexts(log)[log.context]
-    keys = [log.cost, log.propensity, *log.actions.sort_keys(log.Y), same]
-    order = np.lexsort(keys)
-    new = np.zeros(len(order), dtype=bool)
-    for key in keys:
-        new[1:] |= np.diff(key[order]) != 0
-    whole = np.empty(len(order), dtype=np.intp)
-    whole[order] = np.cumsum(new)
-    return repeated(same, whole, log.propensity)
-
-
-def repeated(same: np.ndarray, whole: np.ndarray, propensity: np.ndarray) -> tuple[Diagnostic, np.ndarray | None]:
-    """Return what :func:`repeated_rows` does, of rows told by numbers (n,).
-
-    Parameters
-    ----------
-    same : array (n,)
-        Equal for rows of equal features.
-    whole : array (n,)
-        Equal for rows that are equal in all.
-    propensity : array (n,)
-    """
-    n = len(same)
-    copies = numbered(whole)
-    repeats = 0 if copies is None else n - 1 - int(copies.max())
-    is_told = False
-    if repeats:
-        paired = np.argsort(same, kind="stable")
-        first, second = paired[:-1], paired[1:]
-        inside = same[first] == same[second]
-        first, second = first[inside], second[inside]
-        chance = propensity[first]
-        agrees = copies[first] == copies[second]
-        more, room = agrees.sum() - chance.sum(), np.sqrt(chance @ (1 - chance))
-        is_told = bool(agrees.any() and more > ndtri(1 - LEVEL) * room + 1)
-    share = repeats / n
-    said = f"{repeats} of {n} rows, {share:.1%}, repeat another one in features, action, propensity and cost"
-    said += ", more often than by chance: each is counted once in intervals" if is_told else ""
-    found = Diagnostic(
-        "duplicated rows", share, None, None, "no more than by chance", level_of(False, is_told), said, "this project"
-    )
-    return found, copies if is_told else None
-
-
-def numbered(values: np.ndarray) -> np.ndarray | None:
-    """Return a number of each value (n,), 0 of the one that appears first, and so on; None where no two are equal."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    new = np.append(True, ordered[1:] != ordered[:-1])
-    if new.all():
-        return None
-    starts = np.flatnonzero(new)
-    by_appearance = np.empty(len(starts), dtype=np.intp)
-    by_appearance[np.argsort(order[starts])] = np.arange(len(starts))
-    found = np.empty(len(values), dtype=np.intp)
-    found[order] = np.repeat(by_appearance, np.diff(starts, append=len(values)))
-    return found
 
 
 def explored(log: BanditLog, imitated: bool = False) -> Diagnostic:
@@ -112,27 +45,6 @@ def explored(log: BanditLog, imitated: bool = False) -> Diagnostic:
         said += ": there the logging policy hardly ever varies its action for similar contexts"
         said += ", so the log says nothing about other actions"
     return Diagnostic("exploration", certain, None, None, threshold, level, said, "this project")
-
-
-def same_contexts(log: BanditLog) -> np.ndarray:
-    """Numbers of the contexts, (m,), that are equal for equal features."""
-    X = log.X.tocsr() if sparse.issparse(log.X) else log.X
-    if isinstance(log.actions, ListedActions):
-        marks = _marks(X)
-        starts = log.actions.starts
-        place = np.arange(len(marks)) - np.repeat(starts[:-1], np.diff(starts))
-        marks = np.add.reduceat(marks * (1 + np.sqrt(2 + place)), starts[:-1])
-    else:
-        marks = _marks(X)
-    return np.unique(marks, return_inverse=True)[1]
-
-
-def _marks(X) -> np.ndarray:
-    """A number for each row of features, (N,), the same for the same features, and hardly for others."""
-    if isinstance(X, StoredRows):
-        return np.concatenate([_marks(block) for block in X.blocks()])
-    random = np.random.default_rng(0).uniform(1, 2, X.shape[1])
-    return X @ random if sparse.issparse(X) else np.einsum("ij,j->i", X, random)
 
 
 def drifts(log: BanditLog, names=None, units=None, last=None) -> list[Diagnostic]:

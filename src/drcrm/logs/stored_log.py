@@ -14,18 +14,20 @@ from ..core.actions import ListedActions
 from ..core.parts import LARGE
 from ..core.stored import RowsWriter
 from .chunk_store import ROWS, ChunkStore
+from .dependence import MOST_ROWS
 from .encoding import Encoding
 from .fitting import fitted_categories, fitted_numbers
 from .joining import added, counts_of, joined, numbered_groups
 from .log import BanditLog, log_of
-from .marks import copies_of
 from .named import kept_columns
 from .propensities import imitation
 from .records import Records
+from .row_checks import RowChecks, checked
 from .split import held_units
 from .tables import Table, TableEncoding
 
 IMITATED = 2**19  # rows to which an imitation is fitted
+Select = Callable[[RowChecks, Callable[[int], np.ndarray]], np.ndarray]  # checks, seed ↦ held-out rows: a mask
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,10 @@ class SplitLog:
         Of the held-out rows, by an imitation of π0.
     encoding : Encoding
         Fitted to the rows that are learned from.
+    checks : RowChecks
+        Of all rows.
+    held : bool array (n,)
+        Which rows are held out.
     """
 
     size: int
@@ -50,6 +56,8 @@ class SplitLog:
     heldout: Records
     propensity: np.ndarray | None
     encoding: Encoding
+    checks: RowChecks
+    held: np.ndarray
 
 
 def split_log(
@@ -85,25 +93,12 @@ def split_log(
                 yield log_of(each.take(~out), encoding, imitated)
 
     train = log.encoded(parts(), ~held, dtype)
-    return SplitLog(store.size, train, *log.joined(heldout, held), encoding)
-
-
-def heldout_records(
-    store: ChunkStore, seed: int, read: Callable[[int], None], propensity: np.ndarray | None = None
-) -> tuple[Records, np.ndarray | None]:
-    """Return the held-out rows of a log alone, as :func:`split_log` has them, and their propensity by an imitation."""
-    log = _Read(store, propensity)
-    held, found = log.held(seed), []
-    for each, place in log.parts():
-        read(each.size)
-        if held[place].any():
-            found.append(each.take(held[place]))
-    return log.joined(found, held)
+    return SplitLog(store.size, train, *log.joined(heldout, held), encoding, log.checks, held)
 
 
 @dataclass(frozen=True)
 class WholeLog:
-    """A log of which all rows are kept, X as ``SplitLog.train`` has it.
+    """A log of which all rows are kept, or some, X as ``SplitLog.train`` has it.
 
     Attributes
     ----------
@@ -112,11 +107,17 @@ class WholeLog:
     log : BanditLog
     unseen : dict of int
         How many rows have what the encoding has not seen, by what they have.
+    propensity : array, optional
+        Of these rows, by an imitation of π0.
+    checks : RowChecks
+        Of all rows.
     """
 
     records: Records
     log: BanditLog
     unseen: dict[str, int]
+    propensity: np.ndarray | None
+    checks: RowChecks
 
 
 def whole_log(
@@ -124,21 +125,30 @@ def whole_log(
     read: Callable[[int], None],
     propensity: np.ndarray | None = None,
     encoding: Encoding | None = None,
+    select: Select | None = None,
 ) -> WholeLog:
-    """Return all rows of a log that was read, as :func:`split_log` does; an encoding is by default fitted to them."""
-    log, every = _Read(store, propensity), np.ones(store.size, dtype=bool)
-    encoding = log.fitted(every) if encoding is None else encoding
+    """Return all rows of a log that was read, as :func:`split_log` does, or those that ``select`` returns.
+
+    An encoding is by default fitted to them.
+    """
+    log = _Read(store, propensity)
+    rows = np.ones(store.size, dtype=bool) if select is None else select(log.checks, log.held)
+    encoding = log.fitted(rows) if encoding is None else encoding
     records, unseen = [], []
 
     def parts() -> Iterator[BanditLog]:
         for each, place in log.parts():
             read(each.size)
-            unseen.append(encoding.unseen(each.data))
-            records.append(replace(each, data=each.data.take(slice(0))))
-            yield log_of(each, encoding, None if propensity is None else propensity[place])
+            if not rows[place].any():
+                continue
+            some = each if rows[place].all() else each.take(rows[place])
+            unseen.append(encoding.unseen(some.data))
+            records.append(replace(some, data=some.data.take(slice(0))))
+            yield log_of(some, encoding, None if propensity is None else propensity[place][rows[place]])
 
-    encoded = log.encoded(parts(), every, "float64")
-    return WholeLog(log.joined(records, every)[0], encoded, added(unseen))
+    encoded = log.encoded(parts(), rows, "float64")
+    joined_records, imitated = log.joined(records, rows)
+    return WholeLog(joined_records, encoded, added(unseen), imitated, log.checks)
 
 
 def imitated_store(store: ChunkStore) -> np.ndarray:
@@ -181,13 +191,24 @@ class _Read:
 
     def __init__(self, store: ChunkStore, propensity: np.ndarray | None = None):
         self._store, self._propensity, self._names = store, propensity, store.names
-        known, weights = store.vector("propensity") if propensity is None else propensity, store.vector("count")
-        self.groups = None
-        if store.mapping.group is not None:
-            self.groups = numbered_groups(store.vector("groups"))
-        elif known is not None:
-            self.groups = copies_of(store.vector("marks"), known)
+        weights = store.vector("count")
+        self.groups = None if store.mapping.group is None else numbered_groups(store.vector("groups"))
         self._count = None if weights is None else counts_of(weights)
+        self.checks = self._checked(store.vector("propensity"))
+        self.groups = self.groups if self.checks is None else self.checks.groups
+
+    def _checked(self, logged: np.ndarray | None) -> RowChecks | None:
+        """The checks of all rows; None where their propensities are not known yet."""
+        propensity, first, rows = logged if self._propensity is None else self._propensity, [], 0
+        if propensity is None:
+            return None
+        for records, place in self.parts():
+            first.append(records)
+            rows = place.stop
+            if rows >= MOST_ROWS:
+                break
+        found = joined(first, self._names)
+        return checked(self._store.path, found, self._store.vector("marks"), logged, propensity, self.groups)
 
     def parts(self) -> Iterator[tuple[Records, slice]]:
         """Give the rows of each chunk, and where they are among all."""

@@ -1,0 +1,97 @@
+"""The checks of a whole log for copies and for dependent rows, before it is split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import InputError
+from .chunks import TABLES, files_of
+from .dependence import dependence, draws_of_records, identifier_codes
+from .diagnostic import Diagnostic
+from .duplicates import duplicates
+from .marks import marks_of_rows
+from .recognition import LearnedRows
+from .records import Records
+from .table_files import Columns, table_frames
+from .tables import Table
+
+FIRST = 50_000  # rows read of columns outside of the mapping
+
+
+@dataclass(frozen=True)
+class RowChecks:
+    """What the rows of a whole log show about each other.
+
+    Attributes
+    ----------
+    marks : array (2, n)
+    logged : array (n,) or None
+        Propensities, if they were logged.
+    propensity : array (n,)
+        Those, or estimated ones.
+    copies : array (n,) or None
+        Which rows are copies of one.
+    groups : array (n,) or None
+        Which rows belong together: by the mapping, or as copies.
+    diagnostics : tuple of Diagnostic
+    """
+
+    marks: np.ndarray
+    logged: np.ndarray | None
+    propensity: np.ndarray
+    copies: np.ndarray | None
+    groups: np.ndarray | None
+    diagnostics: tuple[Diagnostic, ...]
+
+    def learned(self, heldout: np.ndarray) -> LearnedRows:
+        """Return the hashes of the rows, and which rows a policy does not see."""
+        return LearnedRows.of(self.marks, self.logged, heldout, self.copies is not None)
+
+
+def checked(
+    path: Path, first: Records, marks: np.ndarray, logged: np.ndarray | None, propensity: np.ndarray, groups
+) -> RowChecks:
+    """Return the checks of a log.
+
+    Parameters
+    ----------
+    path : Path
+    first : Records
+        The first rows, among which dependent ones are sought: all, or ``dependence.MOST_ROWS``.
+    marks, logged, propensity, groups : array (…, n)
+        As ``RowChecks`` has them; ``groups`` by the mapping alone.
+    """
+    repeats, copies = duplicates(marks[0], marks_of_rows(marks, logged), propensity)
+    groups = copies if groups is None else groups
+    draws = draws_of_records(first, marks[0], propensity)
+    independence = dependence(draws, groups, _columns(path, first), imitated=logged is None)
+    return RowChecks(marks, logged, propensity, copies, groups, (repeats, independence))
+
+
+def _columns(path: Path, records: Records) -> dict[str, np.ndarray]:
+    """Return the codes of columns that may be identifiers: features, and columns that the mapping does not name."""
+    columns = {}
+    if isinstance(records.data, Table):
+        columns |= {name: codes for name, codes in records.data.codes.items()}
+        for name, values in records.data.numbers.items():
+            if (values[:FIRST] % 1 == 0).all():
+                columns[name] = np.unique(values, return_inverse=True)[1]
+    if records.format not in TABLES:
+        return columns
+    mapped = records.mapping.columns
+
+    def unmapped(header: list[str]) -> Columns:
+        return Columns([name for name in header if header.count(name) == 1 and name not in mapped], [])
+
+    try:
+        file = files_of(path)[0]
+        frame = next(table_frames(file, records.format, unmapped, FIRST, csv_format=records.mapping.csv_format))
+    except (InputError, OSError, StopIteration):  # a column that nobody asked for may have anything
+        return columns
+    for name in unmapped(list(frame.columns)).names:
+        if (codes := identifier_codes(frame[name].iloc[:FIRST])) is not None:
+            columns[name] = codes
+    return columns
