@@ -8,7 +8,7 @@ from scipy import stats
 
 from drcrm import BanditLog
 from drcrm.certificates import policy_certificate, upper_bound
-from drcrm.core.tails import corrected_bound, upper_skewness
+from drcrm.core.tails import corrected_bound, tail_residual, upper_skewness
 from drcrm.errors import InputError
 
 
@@ -18,7 +18,7 @@ def rows(seed: int = 0, n: int = 200):
 
 
 def skewness(weight, residual, count, units=None) -> float:
-    return upper_skewness(weight, residual, count, weight * residual, int(count.sum()) if units is None else units)
+    return upper_skewness(weight, residual, count, int(count.sum()) if units is None else units)
 
 
 def test_weight_1_and_positive_residuals_give_the_sample_skewness_over_the_root_of_n():
@@ -31,8 +31,7 @@ def test_both_signs_of_weights_count_for_a_difference():
     weight, residual = np.array([-1.0, 3.0]), np.array([2.0, -1.0])
     third = (27 / 2) * (8 / 2) + (1 / 2) * (1 / 2)
     second = (10 / 2) * (5 / 2)
-    terms = np.zeros(2)
-    assert upper_skewness(weight, residual, np.ones(2), terms, 2) == pytest.approx(third / second**1.5 / 2**0.5)
+    assert upper_skewness(weight, residual, np.ones(2), 2) == pytest.approx(third / second**1.5 / 2**0.5)
 
 
 @pytest.mark.parametrize("unit", [1e-150, 1e-3, 1e150])
@@ -66,6 +65,14 @@ def test_without_skewness_the_bound_is_students():
     step = corrected_bound(z, np.ones(30), 0.95, 0.3) - corrected_bound(z, np.ones(30), 0.95, 0.0)
     u = stats.norm.ppf(0.95)
     assert step == pytest.approx(0.3 * (2 * u**2 + 1) / 6 * stats.sem(z), rel=1e-9)
+
+
+def test_a_model_worse_than_the_mean_does_not_hide_the_tail_of_the_costs():
+    rng = np.random.default_rng(6)
+    cost, count = (rng.random(300) < 0.03) * 10.0, np.ones(300)
+    good, bad = cost - 0.9 * cost, cost - 50 * rng.normal(size=300)
+    np.testing.assert_array_equal(tail_residual(good, cost, count), good)
+    np.testing.assert_array_equal(tail_residual(bad, cost, count), cost - cost.mean())
 
 
 def log_of(rng: np.random.Generator, n: int, rate: float, sigma: float) -> BanditLog:

@@ -28,7 +28,7 @@ from .policies import LinearPolicy, as_policy
 from .scores import low_weights
 from .starts import effective_size
 from .support import SUPPORT, SupportedModel, without_support
-from .tails import LARGEST_SKEWNESS, corrected_bound, upper_skewness
+from .tails import LARGEST_SKEWNESS, corrected_bound, tail_residual, upper_skewness
 from .validation import above_half, number, one_of
 
 UNITS = ("row", "context")
@@ -212,8 +212,7 @@ def policy_certificate(
     skewness = None
     if bound.asymptotic and check_tails:
         weight, residual = _tail(sides, log, baseline, bool(lacking), costs[1])
-        terms = rows[0] + sum(gap for gap, is_lacking in zip(rows[1:], are_missing, strict=True) if is_lacking)
-        skewness = upper_skewness(weight, residual, log.count, terms, int(count.sum()))
+        skewness = upper_skewness(weight, residual, log.count, int(count.sum()))
         _check_tails(log, skewness, bound)
         upper = max(upper, corrected_bound(counted if lacking else z, count, each, skewness))
     for each, safe in zip(sides, (log.cost.max() <= 0, log.cost.min() >= 0), strict=False):
@@ -287,7 +286,7 @@ class _Judge:
             cost = cost + share * (extreme - cost)
         if self.estimate == "dr":
             z = estimate_class("dr")(log.cost, log.count, design.modelled, log.context).z(weight, expected)
-            residual = log.cost - design.modelled
+            residual = tail_residual(log.cost - design.modelled, log.cost, log.count)
         else:
             z, weight = estimate_class(self.estimate)(cost, log.count).z(counted, None), seen
             total = log.count @ counted

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from ..core.cost_model import action_effects
-from ..core.design import importance_weights, judged
-from ..core.estimates import estimate_class
+from ..core.design import importance_weights, judged, modelled_cost
 from ..core.evaluation import off_policy_value
 from ..core.given import GivenPolicy, as_judged
 from ..core.intervals import groups_that_occur
 from ..core.log import BanditLog, as_log
+from ..core.tails import tail_residual
 from ..core.validation import as_float
 from ..errors import InputError
 from .audit import audit, cross_fitted
@@ -178,17 +178,19 @@ def _aligned(modelled, log: BanditLog) -> np.ndarray:
 
 def _weighed(log: BanditLog, policy, cost_model, logging_policy, modelled: np.ndarray) -> Weighed:
     has_model = cost_model is not None and getattr(policy, "mean", policy) is not None
-    effects = action_effects(cost_model, log.X, log.actions) if has_model else None
-    design, log_prob, expected = judged(policy, log, effects)
+    design, log_prob, _ = judged(policy, log)
     weight = importance_weights(log_prob, log)
-    estimate = estimate_class("dr" if has_model else "snips")(log.cost, log.count, design.modelled, log.context)
-    terms = estimate.z(weight, expected)
-    residual = log.cost - (design.modelled if has_model else log.count @ terms / log.size)
+    if has_model:
+        modelled_costs = modelled_cost(design.log, action_effects(cost_model, log.X, log.actions))
+        residual = tail_residual(log.cost - modelled_costs, log.cost, log.count)
+    else:
+        total = log.count @ weight
+        residual = log.cost - (log.count @ (weight * log.cost) / total if total > 0 else 0.0)
     mean = (
         policy.mean if isinstance(policy, GivenPolicy) else policy.marginals(log.actions.unbind(log.X), *_eligible(log))
     )
     known = modelled if logging_policy is None else logging_policy.marginals(log.actions.unbind(log.X), *_eligible(log))
-    return Weighed(log, np.exp(np.minimum(log_prob, 0)), weight, mean, known, terms, residual)
+    return Weighed(log, np.exp(np.minimum(log_prob, 0)), weight, mean, known, residual)
 
 
 def _eligible(log: BanditLog) -> tuple:

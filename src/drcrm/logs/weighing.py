@@ -41,8 +41,8 @@ BINS = 20
 class Weighed(NamedTuple):
     """A policy on a log in which every row occurs.
 
-    ``probability``, ``weight``, ``terms`` and ``residual`` are π, w, z and c − ĉ of the rows, all (n,). The terms are
-    those of "dr" with a cost model and known probabilities of all actions, else of "snips", where ĉ is the estimate.
+    ``probability``, ``weight`` and ``residual`` are π, w and c − ĉ of the rows, all (n,). With a cost model and known
+    probabilities of all actions, ĉ is the model, or the mean cost if that is better. Else ĉ is the estimate by "snips".
     ``mean`` and ``logging_mean`` are the probabilities of all actions by the policy, or None, and by π0.
     """
 
@@ -51,7 +51,6 @@ class Weighed(NamedTuple):
     weight: np.ndarray
     mean: np.ndarray | None
     logging_mean: np.ndarray
-    terms: np.ndarray
     residual: np.ndarray
 
 
@@ -189,11 +188,11 @@ def _weighted_largest(each: Weighed) -> Diagnostic | None:
 
 def _skewness(each: Weighed, units) -> Diagnostic | None:
     """Return the larger skewness of both tails of the estimate: large costs, or large rewards."""
-    log, terms = each.log, each.terms
-    if not np.isfinite(terms).all():
+    log = each.log
+    if not np.isfinite(log.count @ each.weight * (1 + np.abs(each.residual).max())):
         return None
     n = log.size if units is None else len(np.unique(units))
-    costs, rewards = (upper_skewness(each.weight, sign * each.residual, log.count, sign * terms, n) for sign in (1, -1))
+    costs, rewards = (upper_skewness(each.weight, sign * each.residual, log.count, n) for sign in (1, -1))
     skewness = max(costs, rewards)
     sentence = f"the skewness of the estimate is {skewness:.2g}"
     is_skewed = skewness > LARGEST_SKEWNESS
