@@ -211,8 +211,8 @@ def policy_certificate(
         value, upper = np.average(counted, weights=count), bound(counted, count)
     skewness = None
     if bound.asymptotic and check_tails:
-        weight, residual = _tail(sides, log, baseline, bool(lacking), costs[1])
-        skewness = upper_skewness(weight, residual, log.count, int(count.sum()))
+        weight, residuals = _tail(sides, log, baseline, costs[1] if lacking else None)
+        skewness = max(upper_skewness(weight, residual, log.count, int(count.sum())) for residual in residuals)
         _check_tails(log, skewness, bound)
         upper = max(upper, corrected_bound(counted if lacking else z, count, each, skewness))
     for each, safe in zip(sides, (log.cost.max() <= 0, log.cost.min() >= 0), strict=False):
@@ -286,7 +286,7 @@ class _Judge:
             cost = cost + share * (extreme - cost)
         if self.estimate == "dr":
             z = estimate_class("dr")(log.cost, log.count, design.modelled, log.context).z(weight, expected)
-            residual = tail_residual(log.cost - design.modelled, log.cost, log.count)
+            residual = log.cost - design.modelled
         else:
             z, weight = estimate_class(self.estimate)(cost, log.count).z(counted, None), seen
             total = log.count @ counted
@@ -335,13 +335,18 @@ def _known_range(given, cost: np.ndarray) -> tuple[float, float]:
     return stated
 
 
-def _tail(sides, log: BanditLog, baseline, is_lacking: bool, largest: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return a and e of the terms z = m + a e, each (n,)."""
+def _tail(sides, log: BanditLog, baseline, largest: float | None) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    """Return a and possible e of the terms z = m + a e, each (n,); ``largest`` is the cost of missing actions, if any.
+
+    The costs of "ips" are not centred, so that their mean can hide their tail: both forms count.
+    """
     side = sides[0]
     reference = 0.0
     if baseline is not None:
         reference = sides[1].counted if len(sides) > 1 else 1.0
-    return side.counted - reference, side.cost - largest if is_lacking else side.residual
+    if largest is not None:
+        return side.counted - reference, (side.cost - largest,)
+    return side.counted - reference, (side.residual, tail_residual(side.residual, log.cost, log.count))
 
 
 def _check_tails(log: BanditLog, skewness: float, bound: Bound) -> None:
