@@ -43,7 +43,7 @@ POPULATION = 200_000
 AUDIT = (
     "propensity audit, arithmetic mean",
     "propensity audit, harmonic mean",
-    "propensities and actions in step",
+    "propensity audit, likelihood ratio",
 )
 FAULTS = {  # in which diagnostics a planted fault is named
     "soft": (),
