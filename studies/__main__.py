@@ -25,7 +25,7 @@ from drcrm.errors import InputError
 from drcrm.kernels import choose_kernels
 
 OF_RUNS = ("choices", "limits", "pessimism", "rounding", "small_logs", "support")
-OF_SAMPLES = ("coverage", "kinds", "policy_coverage", "sharp_coverage", "verdicts")
+OF_SAMPLES = ("audit_power", "coverage", "kinds", "policy_coverage", "sharp_coverage", "verdicts")
 OF_LOGS = ("obd",)
 
 

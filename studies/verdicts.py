@@ -97,9 +97,9 @@ class World:
         found = {name: ((each.marginals(X) - logging) * clicks).sum(axis=1) for name, each in self.policies.items()}
         return {name: -float(each.mean()) for name, each in found.items()}
 
-    def log(self, kind: str, rng) -> BanditLog:
-        """A log with its fault."""
-        n = ROWS // COPIES if kind == "duplicated" else ROWS
+    def log(self, kind: str, rng, n_rows: int = ROWS) -> BanditLog:
+        """Return a log with its fault."""
+        n = n_rows // COPIES if kind == "duplicated" else n_rows
         X = self.contexts(n, rng)
         mean = self.logging(kind, X)
         action = (np.cumsum(mean, axis=1) > rng.random(n)[:, None]).argmax(axis=1)
