@@ -70,6 +70,7 @@ def diagnosed(part: Opened, judged: Judged | None = None) -> Diagnosis:
         imitated=part.log.imitated_propensities,
         names=part.log.encoding.names,
         rows=part.records.rows,
+        columns=getattr(part.log.encoding, "columns", None),
     )
 
 

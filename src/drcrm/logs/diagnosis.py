@@ -16,6 +16,7 @@ from ..core.validation import as_float
 from ..errors import InputError
 from .audit import audit, cross_fitted
 from .diagnostic import Diagnostic, plain
+from .leakage import leakage
 from .rows import costs_explained, drifts, explored, gain_drift, repeated_rows
 from .weighing import Weighed, tables, weighed
 
@@ -69,6 +70,7 @@ def diagnose(
     imitated: bool = False,
     names=None,
     rows=None,
+    columns=None,
 ) -> Diagnosis:
     """Return what a log can say of a policy, and of itself.
 
@@ -92,6 +94,8 @@ def diagnose(
         Of the actions, or labels.
     rows : integer array (n,), optional
         The rows' numbers in their file.
+    columns : mapping of slice, optional
+        Where the columns of X are that belong to each feature of the file; by default each column is a feature.
 
     Raises
     ------
@@ -108,6 +112,7 @@ def diagnose(
     units = groups if groups is not None else copies
     audited, calibration = audit(log, modelled, units, imitated, names)
     found = [explored(log), *audited, repeats, *drifts(log, names, units), costs_explained(log, cost_model)]
+    found.append(leakage(log, columns, units))
     if policy is None:
         return Diagnosis(tuple(each for each in found if each), units, log.size, calibration=calibration)
     with warnings.catch_warnings(action="ignore"):  # what they say is said here

@@ -125,6 +125,13 @@ class TableEncoding:
     def n_features(self) -> int:
         return len(self.scales) + sum(map(len, self.known.values())) + 1
 
+    @property
+    def columns(self) -> dict[str, slice]:
+        """Where the columns of X are that belong to each feature."""
+        widths = dict.fromkeys(self.scales, 1) | {name: len(values) for name, values in self.known.items()}
+        ends = np.cumsum([*widths.values()], dtype=int).tolist()
+        return {name: slice(end - widths[name], end) for name, end in zip(widths, ends, strict=True)}
+
     def contexts(self, data: Table | pd.DataFrame) -> Features:
         """Return X, (n, d), dense or CSR by how much of it is 0."""
         table = self._table(data)
