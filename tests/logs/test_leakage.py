@@ -10,8 +10,9 @@ from scipy import sparse
 from drcrm import ActionLists, BanditLog
 from drcrm.core.stored import RowsWriter
 from drcrm.logs.diagnosis import diagnose
-from drcrm.logs.leakage import NAME, leakage
+from drcrm.logs.leakage import ADVICE, NAME, leakage
 from drcrm.logs.log import BanditLog as FileLog
+from drcrm.logs.verdict import compared, verdict
 
 K = 3
 
@@ -101,7 +102,7 @@ def test_noise_never_fails(n):
 def test_a_category_is_one_feature_of_the_file():
     X, action, p, reward = drawn(clicks=True)
     frame = pd.DataFrame(X, columns=list("abcd")).assign(action=action, p=p, reward=reward)
-    frame["status"] = np.where(reward > 0, "paid", np.where(action == 1, "open", "closed"))
+    frame["status"] = np.where(reward > 0, "paid", np.where(X[:, 1] > 0, "open", "closed"))
     features = {"numeric": list("abcd"), "categorical": ["status"]}
     mapping = {"action": "action", "propensity": "p", "reward": "reward", "features": features}
     log = FileLog.from_frame(frame, mapping)
@@ -112,6 +113,9 @@ def test_a_category_is_one_feature_of_the_file():
     found = diagnose(log, columns=log.encoding.columns)
     assert NAME in found.failed
     assert any("feature 'status' alone explains" in each.sentence for each in found.diagnostics)
+    policy = np.full((400, K), 1 / K)
+    found = verdict(compared(policy, log), diagnose(log, policy, columns=log.encoding.columns))
+    assert (found.verdict, found.changes) == ("the log cannot say", [f"{ADVICE}."])
     many = frame.assign(status=[f"{name} {at % 70}" for at, name in enumerate(frame["status"])])
     log = FileLog.from_frame(pd.concat([many] * 5), mapping)
     assert sparse.issparse(log.X)

@@ -192,7 +192,7 @@ def _likelihood_ratio(log, modelled, units) -> Diagnostic:
     if fails:
         sentence = (
             f"a model that was fitted to other rows predicts the logged actions 10^{value:.0f} times better than "
-            "the propensities: they are not those that drew the actions, or belong to other rows"
+            "the propensities: they are wrong, they belong to other rows, or a feature depends on the action"
         )
     return Diagnostic(
         "propensity audit, likelihood ratio",

@@ -12,6 +12,10 @@ from ..core.log import BanditLog
 from .diagnostic import Diagnostic, level_of
 
 NAME = "leakage of the reward"
+ADVICE = (
+    "Take it out of the features if it is not known before the decision. If it is known, subtract what it predicts "
+    "from the reward: this changes no difference between policies"
+)
 FAILS, CAUTIONS = 0.8, 0.5  # share of the variance of costs that a feature explains alone
 MOST_ROWS = 20_000  # a sample of which shows this as well as all rows
 LEAST_ROWS = 40
@@ -66,10 +70,7 @@ def _diagnostic(name: str, share: float) -> Diagnostic:
     if level == "good":
         sentence = f"no single feature explains more than {max(share, 0):.0%} of the variance of costs"
     else:
-        sentence += (
-            ". Take it out of the features if it is not known before the decision. If it is known, subtract what it "
-            "predicts from the reward: this changes no difference between policies"
-        )
+        sentence += f". {ADVICE}"
     threshold = f"at most {CAUTIONS:.0%}; fails above {FAILS:.0%}"
     return Diagnostic(NAME, share, None, None, threshold, level, sentence, "out of fold, this project")
 
