@@ -164,6 +164,19 @@ def test_rows_that_are_told_again_count_once():
     assert comparison.certificate.bound == pytest.approx(alone.certificate.bound)
 
 
+def test_copies_do_not_vouch_for_each_other_in_the_audit():
+    """A model of the copy of a row predicts its action better than right propensities do."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X, Y = rng.normal(size=(300, 10)), rng.integers(0, K, 300)
+        once = BanditLog(X, Y, np.full(300, 1 / K), rng.random(300), n_actions=K)
+        log = changed(once, rng.permutation(np.repeat(np.arange(300), 4)))
+        assert diagnose(log).failed == ()
+        _, copies = repeated_rows(log)
+        alone = evidence(log, cross_fitted(log), log.log_propensity, copies)
+        assert evidence(log, cross_fitted(log, copies), log.log_propensity, copies) < alone
+
+
 def test_equal_contexts_are_no_repeated_rows_where_actions_are_drawn_anew():
     rng = np.random.default_rng(0)
     X = np.eye(3)[rng.integers(0, 3, 900)]

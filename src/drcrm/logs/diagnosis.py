@@ -106,10 +106,11 @@ def diagnose(
     policy = None if policy is None else as_judged(policy, log)
     slices, rows = (_of_rows(each, log, name) for each, name in ((slices, "slices"), (rows, "rows")))
     _check_names(names, log)
-    modelled = _aligned(cross_fitted(log, groups) if modelled is None else modelled, log)
+    modelled = None if modelled is None else _aligned(modelled, log)
     groups, log = groups_that_occur(groups, log), log.recount(log.count)
     repeats, copies = repeated_rows(log)
     units = groups if groups is not None else copies
+    modelled = cross_fitted(log, units) if modelled is None else modelled  # a row and its copy are in one fold
     audited, calibration = audit(log, modelled, units, imitated, names)
     found = [explored(log), *audited, repeats, *drifts(log, names, units), costs_explained(log, cost_model)]
     found.append(leakage(log, columns, units))
