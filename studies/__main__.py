@@ -25,7 +25,16 @@ from drcrm.errors import InputError
 from drcrm.kernels import choose_kernels
 
 OF_RUNS = "small_logs", "support"
-OF_SAMPLES = ("coverage", "kinds", "policy_coverage", "sharp_coverage", "verdicts")
+OF_SAMPLES = (
+    "audit_power",
+    "coverage",
+    "heavy_tails",
+    "kinds",
+    "null_verdicts",
+    "policy_coverage",
+    "sharp_coverage",
+    "verdicts",
+)
 OF_LOGS = ("obd",)
 
 

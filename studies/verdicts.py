@@ -32,6 +32,7 @@ from drcrm.core.log import BanditLog
 from drcrm.core.policies import SoftmaxPolicy
 from drcrm.logs.audit import cross_fitted
 from drcrm.logs.diagnosis import diagnose
+from drcrm.logs.rows import repeated_rows
 from drcrm.logs.verdict import VERDICTS, compared, verdict
 
 ROWS = 2000
@@ -43,7 +44,7 @@ POPULATION = 200_000
 AUDIT = (
     "propensity audit, arithmetic mean",
     "propensity audit, harmonic mean",
-    "propensities and actions in step",
+    "propensity audit, likelihood ratio",
 )
 FAULTS = {  # in which diagnostics a planted fault is named
     "soft": (),
@@ -97,9 +98,9 @@ class World:
         found = {name: ((each.marginals(X) - logging) * clicks).sum(axis=1) for name, each in self.policies.items()}
         return {name: -float(each.mean()) for name, each in found.items()}
 
-    def log(self, kind: str, rng) -> BanditLog:
-        """A log with its fault."""
-        n = ROWS // COPIES if kind == "duplicated" else ROWS
+    def log(self, kind: str, rng, n_rows: int = ROWS) -> BanditLog:
+        """Return a log with its fault."""
+        n = n_rows // COPIES if kind == "duplicated" else n_rows
         X = self.contexts(n, rng)
         mean = self.logging(kind, X)
         action = (np.cumsum(mean, axis=1) > rng.random(n)[:, None]).argmax(axis=1)
@@ -120,7 +121,7 @@ def judged(world: World, kind: str, truth: dict[str, float], seed: int) -> list[
     """The verdicts on each policy by one log, a row each."""
     rng = np.random.default_rng(seed)
     log, model = world.log(kind, rng), CostModel().fit_log(world.log(kind, rng))
-    modelled, found = cross_fitted(log), []
+    modelled, found = cross_fitted(log, repeated_rows(log)[1]), []
     for name, policy in world.policies.items():
         diagnosis = diagnose(log, policy, cost_model=model, modelled=modelled)
         comparison = compared(policy, log, cost_model=model, groups=diagnosis.units)

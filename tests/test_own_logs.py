@@ -91,3 +91,13 @@ def test_the_table_of_verdicts_is_that_of_the_rows():
             assert said == "–" or float(said) == pytest.approx(found, abs=5.1e-4)
     assert rows[["falsely better", "falsely worse", "falsely accused"]].to_numpy().max() <= 0.05
     assert rows["named"].min() >= 0.99
+
+
+def test_the_table_of_the_audit_is_that_of_the_rows():
+    rows = pd.read_csv(ROOT / "docs/results/audit_power.csv")
+    shown = re.findall(r"^\| (soft|sharp) \| [^|]+ \| ([01]\.\d{3}(?: \| [01]\.\d{3}){5}) \|$", PAGE, re.M)
+    counted = rows.pivot_table("fails", ["policy", "fault"], "rows", sort=False)
+    assert [policy for policy, _ in shown] == [policy for policy, _ in counted.index]
+    assert [[*map(float, shares.split(" | "))] for _, shares in shown] == counted.round(3).to_numpy().tolist()
+    assert (rows.loc[rows["fault"] == "none", "fails"] == 0).all()
+    assert (rows.loc[rows["fault"] == "uniform"].query("rows >= 400")["fails"] == 1).all()

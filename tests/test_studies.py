@@ -214,3 +214,13 @@ def test_the_faults_of_verdicts_are_named_by_diagnostics_that_there_are(imported
     [good, bad] = verdicts.judged(world, "missing", truth, 0)
     assert (good["verdict"], good["named"], good["unfounded"]) == ("the log cannot say", True, False)
     assert np.isnan(bad["named"])
+
+
+def test_the_power_of_the_audit_is_counted_by_the_worst_level(imported):
+    power = imported("audit_power")
+    rows = {(each["rows"], each["fault"]): each for each in power.audited(power.World(True), "soft", 400, 0)}
+    assert [each[level] for each in (rows[400, "none"],) for level in power.LEVELS] == [False] * 3
+    assert rows[400, "uniform"]["fails"]
+    assert all(sum(each[level] for level in power.LEVELS) <= 1 for each in rows.values())
+    few = {each["fault"]: each for each in power.audited(power.World(True), "soft", 49, 0)}
+    assert few["uniform"]["untested"]

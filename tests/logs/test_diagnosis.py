@@ -11,7 +11,7 @@ import pytest
 
 from drcrm import ActionLists, BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
 from drcrm.errors import InputError
-from drcrm.logs.audit import audit, cross_fitted
+from drcrm.logs.audit import BETS, audit, cross_fitted, evidence, rows_needed
 from drcrm.logs.diagnosis import check_rows, diagnose
 from drcrm.logs.rows import drifts, explored, gain_drift
 from drcrm.logs.verdict import VERDICTS, compared, estimates, verdict
@@ -37,6 +37,7 @@ def drawn(n: int = 3000, sharp: float = 0.4, seed: int = 0) -> BanditLog:
 
 
 LOG = drawn()
+LIKELIHOOD = "propensity audit, likelihood ratio"
 MODEL = CostModel(0.01).fit_log(drawn(seed=1))
 
 
@@ -98,8 +99,8 @@ def test_propensities_of_other_rows_are_out_of_step(sharp):
     log = drawn(sharp=sharp)
     found, diagnosis, _ = judged(BEST, changed(log, propensity=np.roll(log.propensity, 1)))
     assert found.verdict == "the log is wrong"
-    assert "propensities and actions in step" in diagnosis.failed
-    assert "propensities and actions in step" not in raised(diagnose(log))
+    assert LIKELIHOOD in diagnosis.failed
+    assert LIKELIHOOD not in raised(diagnose(log))
 
 
 def test_actions_that_are_never_logged_are_where_the_log_cannot_say():
@@ -162,6 +163,19 @@ def test_rows_that_are_told_again_count_once():
     alone = compared(BEST, once, cost_model=MODEL)
     assert comparison.difference.interval == pytest.approx(alone.difference.interval)
     assert comparison.certificate.bound == pytest.approx(alone.certificate.bound)
+
+
+def test_copies_do_not_vouch_for_each_other_in_the_audit():
+    """A model of the copy of a row predicts its action better than right propensities do."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X, Y = rng.normal(size=(300, 10)), rng.integers(0, K, 300)
+        once = BanditLog(X, Y, np.full(300, 1 / K), rng.random(300), n_actions=K)
+        log = changed(once, rng.permutation(np.repeat(np.arange(300), 4)))
+        assert diagnose(log).failed == ()
+        _, copies = check_rows(log)
+        alone = evidence(log, cross_fitted(log), log.log_propensity, copies)
+        assert evidence(log, cross_fitted(log, copies), log.log_propensity, copies) < alone
 
 
 def test_equal_contexts_are_no_repeated_rows_where_actions_are_drawn_anew():
@@ -247,7 +261,7 @@ def test_labels_and_lists_are_diagnosed_too():
     diagnosis = diagnose(log, SoftmaxPolicy(np.array([0.8, 0])))
     assert (diagnosis.failed, diagnosis.actions) == ((), [])
     stepped = BanditLog(lists, A, np.roll(log.propensity, 1), log.cost)
-    assert "propensities and actions in step" in diagnose(stepped).failed
+    assert diagnose(stepped).failed == (LIKELIHOOD,)
 
 
 def test_everything_goes_into_json_and_slices_are_told_apart():
@@ -332,6 +346,78 @@ def test_true_propensities_fail_their_audit_seldom():
             modelled = SoftmaxPolicy(of_model * sharp * np.roll(THETA, 1, axis=1)).marginals(log.X)
             found, _ = audit(log, modelled)
             assert [each.name for each in found if each.level == "fail"] == []
+
+
+def wrong_in_kind(propensity: np.ndarray) -> dict[str, np.ndarray]:
+    return {
+        "uniform": np.full(len(propensity), 1 / K),
+        "complement": 1 - propensity,
+        "constant": np.full(len(propensity), propensity.mean()),
+        "other rows": np.roll(propensity, 1),
+        "halved": propensity / 2,
+        "doubled": np.minimum(2 * propensity, 1),
+    }
+
+
+def test_every_kind_of_wrong_propensities_fails_the_audit_of_1000_rows():
+    for seed in range(5):
+        log = drawn(1000, 1.0, seed)
+        for kind, propensity in wrong_in_kind(log.propensity).items():
+            assert diagnose(changed(log, propensity=propensity)).failed, kind
+
+
+def test_the_evidence_against_right_propensities_exceeds_its_bound_seldom():
+    """By Ville's inequality 10 with probability 1/10 at most: of 300 logs in 45 with probability 10⁻⁴."""
+    logs = [drawn(100, 0.7, seed) for seed in range(300)]
+    against = [evidence(log, cross_fitted(log), log.log_propensity, None) for log in logs]
+    assert np.sum(np.array(against) > np.log(10)) < 45
+
+
+def test_the_evidence_is_a_product_of_bets():
+    """Of all units, averaged over bets and models; it is infinite where the propensities are."""
+    log = drawn(60)
+    modelled = BEST.marginals(log.X)
+    sharper = modelled**3 / (modelled**3).sum(axis=1, keepdims=True)
+    ratios = [each[np.arange(60), log.Y] / log.propensity for each in (modelled, sharper)]
+    capital = [np.prod(1 - bet + bet * ratio) for ratio in ratios for bet in BETS]
+    assert evidence(log, modelled, log.log_propensity, None) == pytest.approx(np.log(np.mean(capital)))
+    pairs = [np.bincount(np.arange(60) // 2, ratio) / 2 for ratio in ratios]
+    capital = [np.prod(1 - bet + bet * ratio) for ratio in pairs for bet in BETS]
+    found = evidence(log, modelled, log.log_propensity, np.arange(60) // 2)
+    assert found == pytest.approx(np.log(np.mean(capital)))
+    assert evidence(log, modelled, np.full(60, -1e6), None) == np.inf
+
+
+def test_small_logs_and_logs_without_power_say_that_propensities_could_not_be_tested():
+    log = changed(drawn(3000), slice(0, 75))
+    uniform = changed(log, propensity=np.full(75, 1 / K))
+    found, diagnosis, _ = judged(BEST, uniform)
+    [untested] = [each for each in diagnosis.diagnostics if each.name == "propensity audit"]
+    assert untested.level == "caution"
+    assert untested.sentence.startswith("the propensities could not be tested: 75 rows are too few, about")
+    assert found.verdict != "better" or found.sentence.endswith("which could not be tested.")
+    needed = rows_needed(log)
+    assert untested.sentence.endswith(f"about {needed} would do")
+    rng = np.random.default_rng(0)
+    X, Y = contexts(rng, needed), rng.integers(0, K, needed)
+    enough = BanditLog(X, Y, np.full(needed, 1 / K), rng.random(needed), n_actions=K)
+    assert not any(name.startswith("propensity audit") for name in raised(diagnose(enough)))
+    pairs = diagnose(enough, groups=np.arange(needed) // 2)
+    assert "propensity audit" in raised(pairs)
+    wrong = changed(log, propensity=log.propensity / 2)
+    assert diagnose(wrong).failed
+    assert "propensity audit" not in raised(diagnose(wrong))
+
+
+def test_hidden_rules_are_accused_as_seldom_as_fallbacks_are_rare():
+    """A twentieth of the contexts have one action for sure, for reasons that no feature has."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X, Y = contexts(rng, 1000), rng.integers(0, K - 1, 1000)
+        is_forced = rng.random(1000) < 0.05
+        propensity = np.where(is_forced, 1, 1 / (K - 1))
+        log = BanditLog(X, np.where(is_forced, K - 1, Y), propensity, rng.random(1000), n_actions=K)
+        assert diagnose(log).failed == ()
 
 
 def test_the_shape_of_a_pareto_tail():

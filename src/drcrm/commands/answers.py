@@ -74,6 +74,7 @@ def diagnosed(part: Opened, judged: Judged | None = None) -> Diagnosis:
         rows=part.records.rows,
         time=part.records.time,
         checks=part.checks.diagnostics,
+        columns=getattr(part.log.encoding, "columns", None),
     )
 
 

@@ -202,7 +202,7 @@ def _rows_of_text(
 def _features_of_table(
     file: Path, form: str, encoding: TableEncoding, at_once: int | None, csv_format: CsvFormat
 ) -> Iterator[Table]:
-    columns, row = Columns(encoding.columns, [*encoding.scales]), 0
+    columns, row = Columns(encoding.read, [*encoding.scales]), 0
     for frame in table_frames(file, form, lambda header: columns, at_once, csv_format=csv_format):
         rows = np.arange(row, row + len(frame))
         yield Table.of(frame, encoding.scales, encoding.categorical, encoding.times, rows)

@@ -20,6 +20,7 @@ from .audit import audit, cross_fitted
 from .dependence import dependence, draws_of_log
 from .diagnostic import Diagnostic, plain
 from .duplicates import duplicates
+from .leakage import leakage
 from .marks import marks_of_log, marks_of_rows
 from .rows import costs_explained, drifts, explored, gain_drift
 from .split import ranks
@@ -77,6 +78,7 @@ def diagnose(
     rows=None,
     time=None,
     checks: tuple[Diagnostic, ...] | None = None,
+    columns=None,
 ) -> Diagnosis:
     """Return what a log can say of a policy, and of itself.
 
@@ -104,6 +106,8 @@ def diagnose(
         By which the rows are ordered for drift; by default they are in order.
     checks : tuple of Diagnostic, optional
         The checks for copies and for dependent rows, if a caller made them on more rows than these.
+    columns : mapping of slice, optional
+        Where the columns of X are that belong to each feature of the file; by default each column is a feature.
 
     Raises
     ------
@@ -116,12 +120,13 @@ def diagnose(
         _of_rows(each, log, name) for each, name in ((slices, "slices"), (rows, "rows"), (time, "time"))
     )
     _check_names(names, log)
-    modelled = _aligned(cross_fitted(log, groups) if modelled is None else modelled, log)
+    modelled = None if modelled is None else _aligned(modelled, log)
     groups, log = groups_that_occur(groups, log), log.recount(log.count)
     last = None if time is None else ranks(time) >= len(time) // 2
     units = groups
     if checks is None:
         checks, units = check_rows(log, groups, imitated)
+    modelled = cross_fitted(log, units) if modelled is None else modelled  # a row and its copy are in one fold
     audited, calibration = audit(log, modelled, units, imitated, names)
     found = [
         explored(log, imitated),
@@ -129,6 +134,7 @@ def diagnose(
         *checks,
         *drifts(log, names, units, last),
         costs_explained(log, cost_model),
+        leakage(log, columns, units),
     ]
     if policy is None:
         return Diagnosis(tuple(each for each in found if each), units, log.size, calibration=calibration)

@@ -158,9 +158,17 @@ class TableEncoding:
         return [name for name in self.known if name not in derived]
 
     @property
-    def columns(self) -> list[str]:
+    def read(self) -> list[str]:
         """Return the columns that are read."""
         return [*self.scales, *self.categorical, *self.times]
+
+    @property
+    def columns(self) -> dict[str, slice]:
+        """Return where the columns of X are that belong to each feature."""
+        widths = dict.fromkeys([*self.scales, *(f"missing {name}" for name in self.indicators)], 1)
+        widths |= {name: len(values) for name, values in self.known.items()}
+        ends = np.cumsum([*widths.values()], dtype=int).tolist()
+        return {name: slice(end - widths[name], end) for name, end in zip(widths, ends, strict=True)}
 
     def contexts(self, data: Table | pd.DataFrame) -> Features:
         """Return X, (n, d), dense or CSR by how much of it is 0."""

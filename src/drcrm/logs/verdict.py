@@ -17,6 +17,8 @@ from ..core.log import BanditLog
 from ..errors import InputError
 from .diagnosis import Diagnosis
 from .diagnostic import capital, plain
+from .leakage import ADVICE
+from .leakage import NAME as LEAKAGE
 
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
 REFUSED = VERDICTS[3:]
@@ -187,7 +189,7 @@ def verdict(
         return Verdict("the log is wrong", f"{capital(wrong[0].sentence)}.", REPAIRS, cautions)
     if failed or None in (comparison.certificate, comparison.own):
         why = failed[0].sentence if failed else comparison.refused
-        return Verdict("the log cannot say", f"What {label} is worth is open: {why}.", _to_explore(diagnosis), cautions)
+        return Verdict("the log cannot say", f"What {label} is worth is open: {why}.", _to_open(diagnosis), cautions)
     rounding = ROUNDING * max(map(abs, comparison.certificate.costs))
     condition = untested(diagnosis)
     if comparison.certificate.bound < -rounding:
@@ -257,6 +259,13 @@ def _rows_needed(comparison: Comparison, rows: int) -> str:
         return "Another policy: no number of rows that one could log would show a difference this small."
     times = f"{max(needed / rows, 1.01):.3g} times as many"
     return f"More rows: {_rounded(needed)} to judge by, {times}, would show such a difference half of the time."
+
+
+def _to_open(diagnosis: Diagnosis) -> list[str]:
+    """Return what would remove the failed checks: of leakage the advice, of others how to explore."""
+    if LEAKAGE not in diagnosis.failed:
+        return _to_explore(diagnosis)
+    return [f"{ADVICE}.", *(_to_explore(diagnosis) if len(diagnosis.failed) > 1 else [])]
 
 
 def _to_explore(diagnosis: Diagnosis) -> list[str]:

@@ -1,0 +1,78 @@
+"""How often the propensity audit detects wrong propensities, by the number of rows.
+
+Logs are those of the study ``verdicts`` without an effect: normal contexts, one of 5 actions, drawn by the policy
+``soft`` or ``sharp``. Each log is audited with its own propensities and with wrong ones:
+
+none           the probabilities by which the actions were drawn
+uniform        1/5
+complement     1 − p
+constant       the mean of p
+other rows     p of the previous row
+doubled        2 p, at most 1
+halved         p/2
+some doubled   2 p of two of the actions, at most 1
+
+A row per policy, number of rows and fault: the shares of logs whose audit ``fails``, so that the verdict is "the log is
+wrong"; is ``untested``, and says so; or raises another ``caution``. In the rows of ``none`` they are false alarms.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from verdicts import ACTIONS, World
+
+from drcrm.core.log import BanditLog
+from drcrm.logs.audit import audit, cross_fitted
+
+ROWS = 100, 200, 400, 1000, 2000, 5000
+POLICIES = "soft", "sharp"
+LEVELS = "fails", "untested", "caution"
+
+
+def wrong(propensity: np.ndarray, action: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the propensities with each fault."""
+    doubled = np.minimum(2 * propensity, 1)
+    return {
+        "none": propensity,
+        "uniform": np.full(len(propensity), 1 / ACTIONS),
+        "complement": np.maximum(1 - propensity, np.finfo(float).tiny),
+        "constant": np.full(len(propensity), propensity.mean()),
+        "other rows": np.roll(propensity, 1),
+        "doubled": doubled,
+        "halved": propensity / 2,
+        "some doubled": np.where(action < 2, doubled, propensity),
+    }
+
+
+def audited(world: World, policy: str, rows: int, seed: int) -> list[dict[str, object]]:
+    """Return what the audit says of one log with each fault."""
+    log = world.log(policy, np.random.default_rng(seed), rows)
+    modelled, results = cross_fitted(log), []
+    for fault, propensity in wrong(log.propensity, log.Y).items():
+        tests, _ = audit(BanditLog(log.X, log.Y, propensity, log.cost, n_actions=ACTIONS), modelled)
+        levels = {test.name: test.level for test in tests}
+        fails = "fail" in levels.values()
+        is_untested = not fails and "propensity audit" in levels
+        outcome = fails, is_untested, not fails and not is_untested and "caution" in levels.values()
+        results.append({"policy": policy, "rows": rows, "fault": fault} | dict(zip(LEVELS, outcome, strict=True)))
+    return results
+
+
+def table(repetitions: int) -> pd.DataFrame:
+    """Return a row per policy, number of rows and fault."""
+    world = World(is_null=True)
+    found = [
+        result
+        for policy in POLICIES
+        for rows in ROWS
+        for seed in range(repetitions)
+        for result in audited(world, policy, rows, seed)
+    ]
+    return pd.DataFrame(found).groupby(["policy", "rows", "fault"], sort=False)[[*LEVELS]].mean().reset_index()
+
+
+def summary(rows: pd.DataFrame) -> str:
+    """Return the shares that fail, by fault and number of rows."""
+    wide = rows.pivot_table("fails", ["policy", "fault"], "rows", sort=False)
+    return wide.to_string(float_format="%.3f")
