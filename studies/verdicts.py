@@ -31,8 +31,7 @@ from drcrm.core.cost_model import CostModel
 from drcrm.core.log import BanditLog
 from drcrm.core.policies import SoftmaxPolicy
 from drcrm.logs.audit import cross_fitted
-from drcrm.logs.diagnosis import diagnose
-from drcrm.logs.rows import repeated_rows
+from drcrm.logs.diagnosis import check_rows, diagnose
 from drcrm.logs.verdict import VERDICTS, compared, verdict
 
 ROWS = 2000
@@ -121,7 +120,7 @@ def judged(world: World, kind: str, truth: dict[str, float], seed: int) -> list[
     """The verdicts on each policy by one log, a row each."""
     rng = np.random.default_rng(seed)
     log, model = world.log(kind, rng), CostModel().fit_log(world.log(kind, rng))
-    modelled, found = cross_fitted(log, repeated_rows(log)[1]), []
+    modelled, found = cross_fitted(log, check_rows(log)[1]), []
     for name, policy in world.policies.items():
         diagnosis = diagnose(log, policy, cost_model=model, modelled=modelled)
         comparison = compared(policy, log, cost_model=model, groups=diagnosis.units)

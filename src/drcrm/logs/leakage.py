@@ -48,9 +48,10 @@ def leakage(log: BanditLog, columns: Mapping[str, slice] | None = None, units=No
     half = _halves(log, units)
     rows = np.sort(np.random.default_rng(1).permutation(len(log.Y))[:MOST_ROWS])
     half, cost, count = half[rows], log.cost[rows], log.count[rows].astype(float)
+    cost = cost / (np.abs(cost).max() or 1.0)
     deviation = cost - count @ cost / count.sum()
     total, fourth = count @ deviation**2, count @ deviation**4
-    is_constant = total <= count.sum() * (ROUNDING * np.abs(cost).max()) ** 2
+    is_constant = total <= count.sum() * ROUNDING**2
     if count.sum() < LEAST_ROWS or is_constant or total**2 < LEAST_EFFECTIVE * fourth:
         return None
     action = _action_codes(log, rows)
