@@ -154,7 +154,7 @@ def policy_certificate(
         the mean over rows all the same. For asymptotic methods.
     check_tails : bool
         Correct an asymptotic bound for the skewness of the estimate, and refuse a certificate if the logged costs are
-        all equal or the skewness exceeds 0.4. Rare, large costs then make uncorrected bounds too low: see
+        all equal or the skewness exceeds 0.3. Rare, large costs then make uncorrected bounds too low: see
         :mod:`drcrm.core.tails`. False gives the method's own bound, for comparisons between methods.
 
     Raises
