@@ -224,3 +224,46 @@ def test_the_power_of_the_audit_is_counted_by_the_worst_level(imported):
     assert all(sum(each[level] for level in power.LEVELS) <= 1 for each in rows.values())
     few = {each["fault"]: each for each in power.audited(power.World(True), "soft", 49, 0)}
     assert few["uniform"]["untested"]
+
+
+def test_costs_of_the_laws_of_heavy_tails_have_their_means(imported):
+    heavy_tails = imported("heavy_tails")
+    world, rng = heavy_tails.World(), np.random.default_rng(0)
+    for law in ("normal", "1 in 5 %", "lognormal, σ = 1", "Pareto, shape 2.5, in 5 %"):
+        share, (_, mean) = heavy_tails.LAWS[law]
+        cost = world.log(law, -1, 100_000, rng).cost
+        assert cost.mean() == pytest.approx(-share * mean, abs=5 * cost.std() / 100_000**0.5)
+    rows = heavy_tails.table(3, (60,), ("1 in 30 %",))
+    assert len(rows) == 2 * len(world.policies) * len(heavy_tails.BOUNDS)
+    assert (rows["false"] <= rows["issued"]).all()
+    assert (rows["issued unchecked"].dropna() == 1).all()
+
+
+def test_certificates_of_heavy_tails_are_false_in_at_most_7_percent_of_logs(imported):
+    """In docs/results/heavy_tails.csv, in every cell; without the check in far more."""
+    heavy_tails = imported("heavy_tails")
+    rows = pd.read_csv(ROOT / "docs/results/heavy_tails.csv")
+    assert set(rows["law"]) == set(heavy_tails.LAWS)
+    assert len(rows) == len(heavy_tails.LAWS) * len(heavy_tails.SIZES) * len(heavy_tails.BOUNDS) * 4
+    assert rows["false"].max() <= heavy_tails.ALLOWED
+    assert rows["false unchecked"].max() > 0.25
+
+
+def test_a_null_log_has_its_fault(imported):
+    study = imported("null_verdicts")
+    logs = {kind: study.log_of(kind, np.random.default_rng(0)) for kind in study.KINDS}
+    assert all(len(log) == study.ROWS for log in logs.values())
+    assert logs["duplicated"].duplicated().sum() >= study.ROWS // 2
+    assert (logs["leaked"]["copy"] == logs["leaked"]["reward"]).all()
+    assert logs["same action"].groupby("visitor")["action"].nunique().max() == 1
+    assert logs["jittered"].drop(columns="age").duplicated().sum() == study.ROWS * 4 // 5
+    assert 20 < (logs["rare losses"]["reward"] < 0).sum() < 90
+    assert study.verdict_of("leaked", 0) == "the log cannot say"
+
+
+def test_no_kind_of_null_log_is_called_better_too_often(imported):
+    """In docs/results/null_verdicts.csv: no share is significantly above 5 %, by a one-sided binomial test at 1 %."""
+    rows = pd.read_csv(ROOT / "docs/results/null_verdicts.csv")
+    assert set(rows["log"]) == set(imported("null_verdicts").KINDS)
+    assert (rows["logs"] == 500).all()
+    assert (rows["p_value"] > 0.01).all()
