@@ -1,4 +1,4 @@
-"""docs/own-logs.md, as a reader follows it: its commands, in order, say what the page says."""
+"""Commands of docs/own-logs.md print what the page shows; tables of docs/log-checks.md are those of the rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import yaml
 from drcrm import read_log
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs/own-logs.md").read_text(encoding="utf-8")
+PAGE, CHECKS = ((ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("own-logs", "log-checks"))
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.S)
 NUMBER = re.compile(r"[−+-]?\d+(?:\.\d+)?")
 
@@ -81,7 +81,7 @@ def test_what_the_page_quotes_is_what_is_said():
 def test_the_table_of_verdicts_is_that_of_the_rows():
     rows = pd.read_csv(ROOT / "docs/results/verdicts.csv")
     shown = re.findall(
-        r"^\| ([a-z, ]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+|–) \| ([\d.]+|–) \|$", PAGE, re.M
+        r"^\| ([a-z, ]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+|–) \| ([\d.]+|–) \|$", CHECKS, re.M
     )
     assert [log for log, *_ in shown] == [*rows["log"].unique()]
     for log, *stated in shown:
@@ -95,7 +95,7 @@ def test_the_table_of_verdicts_is_that_of_the_rows():
 
 def test_the_table_of_the_audit_is_that_of_the_rows():
     rows = pd.read_csv(ROOT / "docs/results/audit_power.csv")
-    shown = re.findall(r"^\| (soft|sharp) \| [^|]+ \| ([01]\.\d{3}(?: \| [01]\.\d{3}){5}) \|$", PAGE, re.M)
+    shown = re.findall(r"^\| (soft|sharp) \| [^|]+ \| ([01]\.\d{3}(?: \| [01]\.\d{3}){5}) \|$", CHECKS, re.M)
     counted = rows.pivot_table("fails", ["policy", "fault"], "rows", sort=False)
     assert [policy for policy, _ in shown] == [policy for policy, _ in counted.index]
     assert [[*map(float, shares.split(" | "))] for _, shares in shown] == counted.round(3).to_numpy().tolist()
