@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from scipy.special import bdtrc, pdtr
 
 from .agreement import log_capital, pairs_within
@@ -58,8 +59,8 @@ def duplicates(features: np.ndarray, rows: np.ndarray, propensity: np.ndarray) -
         Equal for rows that are equal in features, action, propensity and cost.
     propensity : array (n,)
     """
-    n, row = len(rows), numbered(rows)
-    repeats = 0 if row is None else n - 1 - int(row.max())
+    n, (row, distinct) = len(rows), pd.factorize(rows)
+    repeats = n - len(distinct)
     has_copies = repeats > 0 and _has_copies(features, row, propensity)
     share = repeats / n
     sentence = f"{repeats} of {n} rows, {share:.1%}, repeat another row in features, action, propensity and cost"
@@ -69,28 +70,12 @@ def duplicates(features: np.ndarray, rows: np.ndarray, propensity: np.ndarray) -
     return check, row if has_copies else None
 
 
-def numbered(values: np.ndarray) -> np.ndarray | None:
-    """Return the number of each value (n,), in order of first appearance; None if no two values are equal."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    new = np.append(True, ordered[1:] != ordered[:-1])
-    if new.all():
-        return None
-    starts = np.flatnonzero(new)
-    by_appearance = np.empty(len(starts), dtype=np.intp)
-    by_appearance[np.argsort(order[starts])] = np.arange(len(starts))
-    numbers = np.empty(len(values), dtype=np.intp)
-    numbers[order] = np.repeat(by_appearance, np.diff(starts, append=len(values)))
-    return numbers
-
-
 def _has_copies(features: np.ndarray, row: np.ndarray, propensity: np.ndarray) -> bool:
     first, second = pairs_within(features)
     if log_capital(row[first] == row[second], propensity[second])[0] > np.log(4 / LEVEL):
         return True
-    _, features = np.unique(features, return_inverse=True)
-    group = np.empty(row.max() + 1, dtype=np.intp)
-    group[row] = features
+    features, _ = pd.factorize(features)
+    group = features[np.unique(row, return_index=True)[1]]
     counts = _Counts(row, features, np.bincount(row), group, np.bincount(features))
     return any(test(counts) < LEVEL / 4 for test in (_multiples, _frequencies, _crossing))
 
