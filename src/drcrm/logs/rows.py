@@ -13,6 +13,7 @@ from ..core.intervals import measured
 from ..core.log import BanditLog
 from ..core.scales import has_constant
 from .diagnostic import Diagnostic, level_of
+from .split import halves
 
 LEVEL = 1e-4  # at which a drift is no chance
 CERTAIN = 1 - 1e-9  # a logged propensity
@@ -146,10 +147,10 @@ def _missed(model, log: BanditLog) -> float:
 
 def _missed_by_halves(log: BanditLog) -> float:
     """The same of a cost model of each half of the contexts, on the other half; one of them is in memory at a time."""
-    half = np.random.default_rng(0).permutation(log.n_contexts)[log.context] % 2
-    intercepts, missed = log.actions.has_intercept and not has_constant(log.X), 0.0
-    for each in (0, 1):
+    half, missed = halves(log.context), 0.0
+    intercepts = log.actions.has_intercept and not has_constant(log.X)
+    for fold in (0, 1):
         with warnings.catch_warnings(action="ignore"):
-            model = CostModel().fit_log(log.recount(log.count * (half != each)), intercepts)
-        missed += _missed(model, log.recount(log.count * (half == each)))
+            model = CostModel().fit_log(log.recount(log.count * (half != fold)), intercepts)
+        missed += _missed(model, log.recount(log.count * (half == fold)))
     return missed
