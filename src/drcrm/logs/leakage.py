@@ -97,12 +97,14 @@ def _features(X, columns, weighted: np.ndarray) -> Iterator[tuple[str, np.ndarra
         yield repr(name), _dense(block) if block.shape[1] == 1 else (block != 0) @ np.arange(1, block.shape[1] + 1)
 
 
+@np.errstate(divide="ignore", invalid="ignore")
 def _most_correlated(X, weighted: np.ndarray) -> np.ndarray:
     """Return the columns whose entries, or places of entries other than 0, are most correlated with the costs."""
     if X.shape[1] <= MOST_FEATURES:
         return np.arange(X.shape[1])
-    scores = [np.abs(r_regression(part.astype(float), weighted)) for part in (X, X != 0)]
-    return np.sort(np.argpartition(np.maximum(*scores), -MOST_FEATURES)[-MOST_FEATURES:])
+    correlations = [np.abs(r_regression(part.astype(float), weighted)) for part in (X, X != 0)]
+    score = np.maximum(*np.nan_to_num(correlations, posinf=0.0))  # infinite for a constant column
+    return np.sort(np.argpartition(score, -MOST_FEATURES)[-MOST_FEATURES:])
 
 
 def _dense(column) -> np.ndarray:
