@@ -80,15 +80,15 @@ def cross_fitted(log: BanditLog, groups=None, folds: int = FOLDS) -> np.ndarray:
     rng = np.random.default_rng(0)
     fold = rng.permutation(unit.max() + 1)[unit] % min(folds, unit.max() + 1)
     intercept, order = log.actions.has_intercept and not has_constant(log.X), rng.permutation(log.n_contexts)
-    found = None
-    for each in range(fold.max() + 1):
-        others = order[fold[order] != each] if fold.max() else order
+    probability = None
+    for number in range(fold.max() + 1):
+        others = order[fold[order] != number] if fold.max() else order
         kept = np.zeros(log.n_contexts, dtype=bool)
         kept[others[:MOST_CONTEXTS]] = True
         rest = log.recount(log.count * kept[log.context]) if (log.count * kept[log.context]).any() else log
         mean = judged_mean(imitation_of(rest, intercept), log, "the audit")
-        found = np.where(log.actions.spread(fold == each), mean, mean if found is None else found)
-    return found
+        probability = mean if probability is None else np.where(log.actions.spread(fold == number), mean, probability)
+    return probability
 
 
 def audit(
@@ -233,15 +233,15 @@ def calibration(log: BanditLog, model: np.ndarray) -> list[dict[str, float]]:
 def _calibrated(tenths: list[dict[str, float]]) -> Diagnostic:
     worst = max(tenths, key=lambda each: abs(np.log(each["propensity"] / each["model"])))
     ratio = worst["propensity"] / worst["model"]
-    said = (
+    sentence = (
         f"in tenth {worst['decile']} of the rows the mean propensity is {worst['propensity']:.3g}, and by a fitted "
         f"model {worst['model']:.3g}"
     )
     is_off = worst["rows"] >= LEAST_TENTH and not 1 / OFF <= ratio <= OFF
-    said += ": the propensities are off, or the model cannot follow the logging policy" if is_off else ""
+    sentence += ": the propensities are off, or the model cannot follow the logging policy" if is_off else ""
     threshold = f"within a factor of {OFF}"
     return Diagnostic(
-        "calibration", ratio, None, None, threshold, level_of(False, is_off), said, "calibration by decile"
+        "calibration", ratio, None, None, threshold, level_of(False, is_off), sentence, "calibration by decile"
     )
 
 

@@ -75,12 +75,12 @@ def order_of(column: pd.Series, name: str, rows: np.ndarray) -> tuple[np.ndarray
 def times_of(column: pd.Series, name: str, rows: np.ndarray) -> Times:
     """Return the times of a column; InputError names the first row that has none."""
     kind = column.dtype
-    if isinstance(kind, pd.DatetimeTZDtype):
-        wall = column.dt.tz_localize(None).to_numpy(dtype=MICROSECOND)
-        return Times(wall, ~np.isnat(wall), wall - column.dt.tz_convert(None).to_numpy(dtype=MICROSECOND))
     if kind.kind == "M":
-        wall = column.to_numpy(dtype=MICROSECOND)
-        return Times(wall, ~np.isnat(wall), np.full(len(wall), "NaT", dtype="timedelta64[us]"))
+        wall = column.dt.tz_localize(None).to_numpy(dtype=MICROSECOND)
+        offset = np.full(len(wall), "NaT", dtype="timedelta64[us]")
+        if isinstance(kind, pd.DatetimeTZDtype):
+            offset = wall - column.dt.tz_convert(None).to_numpy(dtype=MICROSECOND)
+        return Times(wall, ~np.isnat(wall), offset)
     if pd.api.types.is_numeric_dtype(kind) and column.notna().any():
         raise InputError(f"{name} is a column of {kind}, expected {EXPECTED}")
     return _parsed(column, name, rows)

@@ -18,6 +18,7 @@ from scipy.special import stdtrit
 
 from ..core.intervals import measured
 from ..core.log import BanditLog, clipping_constant
+from ..core.starts import effective_size
 from ..core.support import SUPPORT
 from ..core.tails import LARGEST_SKEWNESS, upper_skewness
 from .diagnostic import Diagnostic, level_of, plain
@@ -59,8 +60,10 @@ def weighed(each: Weighed, units=None) -> list[Diagnostic]:
     log, weight = each.log, each.weight
     total = log.count @ weight
     if not 0 < total < np.inf:
-        said = "no logged row has an action of the policy" if not total else "weights are beyond the range of numbers"
-        return [Diagnostic("effective sample size", 0.0, None, None, _SIZE, "fail", said, "Kish 1965")]
+        sentence = (
+            "no logged row has an action of the policy" if not total else "weights are beyond the range of numbers"
+        )
+        return [Diagnostic("effective sample size", 0.0, None, None, _SIZE, "fail", sentence, "Kish 1965")]
     of_weights = {"all weight": weight}
     of_costs = {
         "the weighted costs": weight * np.abs(log.cost),
@@ -84,18 +87,12 @@ def weighed(each: Weighed, units=None) -> list[Diagnostic]:
 _SIZE = "at least 10 % of the rows; fails below 5 %, if that is less than 400, and below 10 rows"
 
 
-def effective_rows(log: BanditLog, weight: np.ndarray) -> float:
-    """Return (Σ w)²/Σ w²."""
-    unit = weight / weight.max()
-    return float((log.count @ unit) ** 2 / (log.count @ unit**2))
-
-
 def _effective(log, weight) -> Diagnostic:
-    size = effective_rows(log, weight)
+    size = effective_size(weight / weight.max(), log.count)
     share = size / log.size
     level = level_of((share < VERY_FEW and size < MANY_ROWS) or size < FEW_ROWS, share < FEW)
-    said = f"the estimate rests on as much as {size:.3g} rows of {log.size}, {share:.1%}"
-    return Diagnostic("effective sample size", share, None, None, _SIZE, level, said, "Kish 1965")
+    sentence = f"the estimate rests on as much as {size:.3g} rows of {log.size}, {share:.1%}"
+    return Diagnostic("effective sample size", share, None, None, _SIZE, level, sentence, "Kish 1965")
 
 
 def pareto_shape(values: np.ndarray) -> float:
@@ -203,10 +200,10 @@ def _mean_weight(log, weight, units) -> Diagnostic:
     low, high = MEAN_BETWEEN
     fails = mean + SURE * error < low or mean - SURE * error > high
     odd = not mean - wide <= 1 <= mean + wide
-    said = f"the mean weight is {mean:.3g} ± {error:.2g}, and 1 is expected"
+    sentence = f"the mean weight is {mean:.3g} ± {error:.2g}, and 1 is expected"
     if fails or odd:
-        said += ": the log lacks actions of the policy" if mean < 1 else ": propensities are too small"
-        said += ", or propensities are too large" if mean < 1 else ", or depend on what is not logged"
+        sentence += ": the log lacks actions of the policy" if mean < 1 else ": propensities are too small"
+        sentence += ", or propensities are too large" if mean < 1 else ", or depend on what is not logged"
     return Diagnostic(
         "mean weight",
         mean,
@@ -214,7 +211,7 @@ def _mean_weight(log, weight, units) -> Diagnostic:
         found["high"],
         "1 in its 99 % interval",
         level_of(fails, odd),
-        said,
+        sentence,
         "E π/p = 1",
     )
 
@@ -225,19 +222,21 @@ def _support(each: Weighed) -> Diagnostic | None:
     log = each.log
     mass, _ = log.actions.without_support(log.row_map, each.mean, each.logging_mean, SUPPORT)
     share = float(log.count @ mass[log.context] / log.size)
-    said = f"{share:.1%} of the policy's choices are of actions that the logging policy hardly takes"
+    sentence = f"{share:.1%} of the policy's choices are of actions that the logging policy hardly takes"
     level = level_of(share > MOST_MASS, share > CAUTION_MASS)
     threshold = f"at most {CAUTION_MASS:.0%}; fails above {MOST_MASS:.0%}"
-    return Diagnostic("mass without support", share, None, None, threshold, level, said, "Sachdeva, Su & Joachims 2020")
+    return Diagnostic(
+        "mass without support", share, None, None, threshold, level, sentence, "Sachdeva, Su & Joachims 2020"
+    )
 
 
 def _quantile(log, weight) -> Diagnostic:
     mean = float(log.count @ weight / log.size)
     high = float(np.quantile(np.repeat(weight, log.count), 0.99)) / mean
-    said = f"one row in a hundred has more than {high:.3g} times the mean weight"
+    sentence = f"one row in a hundred has more than {high:.3g} times the mean weight"
     threshold = f"at most {LARGE:g} times the mean"
     return Diagnostic(
-        "weight quantile 0.99", high, None, None, threshold, level_of(False, high > LARGE), said, "this project"
+        "weight quantile 0.99", high, None, None, threshold, level_of(False, high > LARGE), sentence, "this project"
     )
 
 
@@ -250,9 +249,9 @@ def _clip(log, weight, units) -> Diagnostic:
     error = measured(value, weight * (log.cost - value) / mean, log, units, 0.95)["standard_error"]
     moved -= value
     ratio = abs(moved) / error if error > 0 else 0.0 if not moved else np.inf
-    said = f"clipping weights at {clip:.3g} moves the estimate by {moved:.3g}, {ratio:.2g} standard errors"
+    sentence = f"clipping weights at {clip:.3g} moves the estimate by {moved:.3g}, {ratio:.2g} standard errors"
     level, threshold = level_of(False, ratio > MOST_MOVED), f"at most {MOST_MOVED} standard errors"
-    return Diagnostic("sensitivity to the clip", ratio, None, None, threshold, level, said, "Ionides 2008")
+    return Diagnostic("sensitivity to the clip", ratio, None, None, threshold, level, sentence, "Ionides 2008")
 
 
 def tables(each: Weighed, names=None, rows=None) -> dict[str, object]:
