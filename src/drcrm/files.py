@@ -42,8 +42,13 @@ def atomic(path: str | Path) -> Iterator[Path]:
     device or a socket stays what it is and receives the bytes. An error of the system names ``path``.
     """
     path = Path(path)
-    with _naming(path), _streamed(path) if is_stream(path) else _replaced(path) as part:
-        yield part
+    try:
+        with _streamed(path) if is_stream(path) else _replaced(path) as part:
+            yield part
+    except OSError as error:
+        if error.errno and not error.filename:
+            error.filename = str(path)
+        raise
 
 
 @contextmanager
@@ -78,17 +83,6 @@ def _streamed(path: Path) -> Iterator[Path]:
             sys.stdout.flush()
         with open(part, "rb") as source, open(descriptor or path, "wb", closefd=descriptor is None) as stream:
             shutil.copyfileobj(source, stream)
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Have an error of the system name ``path`` where it names no file."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno and not error.filename:
-            error.filename = str(path)
-        raise
 
 
 def is_stream(path: str | Path) -> bool:

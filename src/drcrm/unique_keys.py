@@ -3,45 +3,37 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from importlib import import_module
-from typing import NamedTuple
 
 from .errors import InputError
-
-# A string with what tells a key from a value, or the beginning or end of a map.
-TOKEN = re.compile(r'(?P<text>"(?:[^"\\]|\\.)*")(?P<colon>\s*:)?|[{}]')
-
-
-class Repeated(NamedTuple):
-    """A key that occurs twice in a map, with the lines of both."""
-
-    key: str
-    first: int
-    line: int
-
-    def __str__(self) -> str:
-        return f"line {self.line}: {self.key} is there twice, first in line {self.first}"
 
 
 def parse_yaml(text: str) -> object:
     """Return what YAML has; InputError has a line for each key that occurs twice, or says why it is not YAML."""
     value = load_yaml(text)
     if repeated := repeated_keys(text):
-        raise InputError(*map(str, repeated))
+        raise InputError(*repeated)
     return value
 
 
 def parse_json(text: str) -> object:
-    """Return what JSON has; InputError has a line for each key that occurs twice, or says why it is not JSON."""
+    """Return what JSON has; InputError names a key that occurs twice, or says why the text is not JSON."""
     try:
-        value = json.loads(text)
+        return json.loads(text, object_pairs_hook=_unique)
+    except InputError:
+        raise
     except (ValueError, RecursionError) as error:
         raise InputError(f"is not JSON: {error}") from None
-    if repeated := [*_repeated_in_json(text)]:
-        raise InputError(*map(str, repeated))
-    return value
+
+
+def _unique(members: list[tuple[str, object]]) -> dict[str, object]:
+    content: dict[str, object] = {}
+    for key, value in members:
+        if key in content:
+            raise InputError(f"{key} is there twice in one map")
+        content[key] = value
+    return content
 
 
 def load_yaml(text: str) -> object:
@@ -49,8 +41,8 @@ def load_yaml(text: str) -> object:
     return _by_parser("load", text)
 
 
-def repeated_keys(text: str) -> list[Repeated]:
-    """Return the keys that occur twice in YAML, as paths, in the order of the text; InputError as ``load_yaml``."""
+def repeated_keys(text: str) -> list[str]:
+    """Return a sentence for each key that occurs twice in YAML, with its path; InputError as ``load_yaml``."""
     return [*_repeated_in_yaml(_by_parser("compose", text), [], set())]
 
 
@@ -66,8 +58,8 @@ def _by_parser(name: str, text: str) -> object:
         raise InputError(f"{where}not YAML: {problem}") from None
 
 
-def _repeated_in_yaml(node, path: list[str], seen: set[int]) -> Iterator[Repeated]:
-    """Yield the keys that occur twice below a node of PyYAML's."""
+def _repeated_in_yaml(node, path: list[str], seen: set[int]) -> Iterator[str]:
+    """Yield a sentence for each key that occurs twice below a node of PyYAML's."""
     if node is None or id(node) in seen:  # an alias repeats a node
         return
     seen.add(id(node))
@@ -79,21 +71,6 @@ def _repeated_in_yaml(node, path: list[str], seen: set[int]) -> Iterator[Repeate
         for key, value in node.value:
             name, line = str(key.value), key.start_mark.line + 1
             if name in lines and key.id == "scalar":
-                yield Repeated(".".join([*path, name]), lines[name], line)
+                yield f"line {line}: {'.'.join([*path, name])} is there twice, first in line {lines[name]}"
             lines.setdefault(name, line)
             yield from _repeated_in_yaml(value, [*path, name], seen)
-
-
-def _repeated_in_json(text: str) -> Iterator[Repeated]:
-    """Yield the keys that occur twice in valid JSON, without their paths."""
-    maps: list[dict[str, int]] = []
-    for token in TOKEN.finditer(text):
-        if token[0] == "{":
-            maps.append({})
-        elif token[0] == "}":
-            maps.pop()
-        elif token["colon"]:
-            name, line = json.loads(token["text"]), text.count("\n", 0, token.start()) + 1
-            if name in maps[-1]:
-                yield Repeated(name, maps[-1][name], line)
-            maps[-1].setdefault(name, line)

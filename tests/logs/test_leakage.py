@@ -135,6 +135,8 @@ def test_labels_lists_and_sparse_features_are_tested_too():
     log = BanditLog(sparse.csr_array(sparse.hstack([wide, reward[:, None]])), action, p, -reward, n_actions=K)
     assert leakage(log).sentence.startswith("feature 3000 alone")
     assert leakage(log.derived(X=wide)).level == "good"
+    dense = np.column_stack([np.random.default_rng(0).normal(size=(400, 300)), np.full(400, 0.1), reward])
+    assert leakage(log.derived(X=dense)).sentence.startswith("feature 301 alone")
 
 
 def test_counts_are_rows_and_units_stay_whole():

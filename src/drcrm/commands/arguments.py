@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from ..core.passes import as_jobs
@@ -78,26 +79,21 @@ def _mapping(text: str) -> Path | dict:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def share(text: str) -> float:
-    """A number from 0 to 1."""
-    try:
-        return zero_to_one(float(text), "share")
-    except (ValueError, InputError):
-        raise argparse.ArgumentTypeError(f"{text!r}, expected a number from 0 to 1") from None
+def _type(convert: Callable[[str], float], expected: str) -> Callable[[str], float]:
+    """Return an argument type that converts text; argparse shows what was expected if that fails."""
+
+    def converted(text: str) -> float:
+        try:
+            return convert(text)
+        except (ValueError, InputError):
+            raise argparse.ArgumentTypeError(f"{text!r}, expected {expected}") from None
+
+    return converted
 
 
-def _confidence(text: str) -> float:
-    try:
-        return above_half(float(text), "confidence")
-    except (ValueError, InputError):
-        raise argparse.ArgumentTypeError(f"{text!r}, expected a number above ½ and below 1") from None
-
-
-def _jobs(text: str) -> int:
-    try:
-        return as_jobs(int(text), "jobs")
-    except (ValueError, InputError):
-        raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number that is not 0") from None
+share = _type(lambda text: zero_to_one(float(text), "share"), "a number from 0 to 1")
+_confidence = _type(lambda text: above_half(float(text), "confidence"), "a number above ½ and below 1")
+_jobs = _type(lambda text: as_jobs(int(text), "jobs"), "a whole number that is not 0")
 
 
 def _seed(text: str) -> int:

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -58,53 +59,40 @@ def case(options: argparse.Namespace, tell: Progress) -> Iterator[Case]:
     tell("reading the policy")
     stored = read_policy(Path(options.policy), with_rows=True)
     mapping = mapping_of(stored.header.get("mapping") if options.config is None else options.config)
-    with located(options.log):
-        is_own = digest(options.log) == stored.header.get("digest")
-    judges = _Judges(options.log, stored, mapping, is_own)
-    with rows_that_judge(options.log, mapping, tell, stored.encoding, judges) as part:
-        said = "; ".join([judges.said, *(f"{what} in {rows} rows" for what, rows in part.unseen.items())])
-        yield Case(_as_judged(stored), part, judges.choices, said, judges.counts)
+    select = partial(_learned, options.log, stored, mapping)
+    with rows_that_judge(options.log, mapping, tell, stored.encoding, select) as part:
+        known, n = part.recognised, len(part.checks.propensity)
+        counts = known.counts if known else {"training": 0, "heldout": 0, "new": n}
+        said = _words(counts, mapping) if known else OTHER if stored.rows else NOT_COMPARED
+        said = "; ".join([said, *(f"{what} in {rows} rows" for what, rows in part.unseen.items())])
+        choices = stored.header["choices"] if known else 1
+        yield Case(_as_judged(stored), part, choices, said, counts if stored.rows else None)
 
 
-class _Judges:
-    """Select the rows of a log that may judge a policy; afterwards ``choices``, ``counts`` and ``said`` describe them.
+def _learned(
+    path: Path, stored: StoredPolicy, mapping: LogMapping, checks: RowChecks, held_out: Callable[[int], np.ndarray]
+) -> Recognised | None:
+    """Return the rows of a log that a policy was learned from, if any are recognised; InputError if all of them were.
 
-    Parameters
-    ----------
-    path : Path
-    stored : StoredPolicy
-    mapping : LogMapping
-    is_own : bool
-        Whether the file has the digest of the one that was learned from.
+    Files of older versions have no hashes of rows: they recognise only the whole log, by its digest.
     """
-
-    def __init__(self, path: Path, stored: StoredPolicy, mapping: LogMapping, is_own: bool):
-        self._path, self._stored, self._mapping, self._is_own = path, stored, mapping, is_own
-        self.choices, self.counts, self.said = 1, None, NOT_COMPARED if stored.rows is None else OTHER
-
-    def __call__(self, checks: RowChecks, held_out: Callable[[int], np.ndarray]) -> np.ndarray:
-        """Return the rows, a mask (n,); InputError if every row was learned from."""
-        n, known, learned = len(checks.propensity), None, self._stored.rows
-        if learned is not None:
-            known = learned.recognise(checks.marks, checks.logged, checks.propensity)
-            if known is None and self._is_own and n == len(learned.rows):
-                known = Recognised(~learned.heldout, learned.heldout)
-            self.counts = known.counts if known else {"training": 0, "heldout": 0, "new": n}
-        elif self._is_own:
-            held = held_out(self._stored.header["seed"])
-            known = Recognised(~held, held)
-        if known is None:
-            return np.ones(n, dtype=bool)
-        _require_same_split(self._mapping, self._stored)
-        if known.training.all():
-            raise InputError(
-                f"{self._path}: all {n} rows are rows that the policy was learned from, expected held-out or new ones"
-            )
-        self.choices, self.said = self._stored.header["choices"], _recognised(known.counts, self._mapping)
-        return ~known.training
+    n, learned, known = len(checks.propensity), stored.rows, None
+    with located(path):
+        is_own = digest(path) == stored.header.get("digest")
+    if learned is not None:
+        known = learned.recognise(checks.marks, checks.logged, checks.propensity)
+    if known is None and is_own and (learned is None or n == len(learned.rows)):
+        heldout = held_out(stored.header["seed"]) if learned is None else learned.heldout
+        known = Recognised(~heldout, heldout)
+    if known is None:
+        return None
+    _require_same_split(mapping, stored)
+    if known.training.all():
+        raise InputError(f"{path}: the policy was learned from all {n} rows, expected held-out or new ones")
+    return known
 
 
-def _recognised(counts: dict[str, int], mapping: LogMapping) -> str:
+def _words(counts: dict[str, int], mapping: LogMapping) -> str:
     """Which rows judge, in words."""
     training, heldout, new = counts["training"], counts["heldout"], counts["new"]
     if not new:
@@ -143,9 +131,9 @@ def _require_same_split(mapping: LogMapping, stored: StoredPolicy) -> None:
     """Raise InputError where a mapping would hold out other rows than the policy was not learned from."""
     learned = as_mapping(stored.header.get("mapping"))
     for key in ("split", "group", "time"):
-        found, expected = getattr(mapping, key), getattr(learned, key)
-        if found != expected:
-            raise InputError(f"{key} is {found!r}, the policy was learned from this log with {expected!r}")
+        value, expected = getattr(mapping, key), getattr(learned, key)
+        if value != expected:
+            raise InputError(f"{key} is {value!r}, the policy was learned from this log with {expected!r}")
 
 
 def _as_judged(stored: StoredPolicy) -> Judged:

@@ -16,7 +16,7 @@ from ..logs.marks import marks
 from ..logs.policy_file import digest
 from ..logs.propensities import imitated
 from ..logs.readers import read_records
-from ..logs.recognition import LearnedRows
+from ..logs.recognition import LearnedRows, Recognised
 from ..logs.records import Records
 from ..logs.row_checks import RowChecks, checked
 from ..logs.split import held_out
@@ -61,8 +61,8 @@ class About:
 class Opened:
     """Rows of a file, and the log that they are; ``propensity`` is of an imitation of π0 where none was logged.
 
-    ``checks`` are of all rows of the file. ``unseen`` says how many rows have what the encoding of a policy has not
-    seen, by what they have.
+    ``checks`` are of all rows of the file, and so are the rows ``recognised`` as those that a policy was learned from.
+    ``unseen`` says how many rows have what the encoding of a policy has not seen, by what they have.
     """
 
     path: Path
@@ -72,6 +72,7 @@ class Opened:
     log: BanditLog
     checks: RowChecks
     unseen: Mapping[str, int] = field(default_factory=dict)
+    recognised: Recognised | None = None
 
     @property
     def about(self) -> About:

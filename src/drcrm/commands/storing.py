@@ -94,15 +94,16 @@ def rows_that_judge(
     encoding : Encoding, optional
         Of a policy; by default it is fitted to all rows.
     select : callable, optional
-        The checks of all rows, and a function from a seed to the rows that it holds out ↦ the rows that judge, a mask
-        (n,). By default all do.
+        The checks of all rows, and a function from a seed to the rows that it holds out ↦ the rows that a policy was
+        learned from. They do not judge; without any, all rows do.
     """
     if not _is_large(path, mapping):
         part = opened(path, mapping, tell, lambda records: records.fit() if encoding is None else encoding)
-        if select is not None:
-            rows = select(part.checks, partial(held_out, part.records))
-            part = part if rows.all() else part.part(rows)
-        yield part if encoding is None else replace(part, unseen=encoding.unseen(part.records.data))
+        known = None if select is None else select(part.checks, partial(held_out, part.records))
+        if known is not None and known.training.any():
+            part = part.part(~known.training)
+        unseen = {} if encoding is None else encoding.unseen(part.records.data)
+        yield replace(part, unseen=unseen, recognised=known)
         return
     with _folder_beside(path) as folder:
         store = ChunkStore(Path(folder), path, mapping)
@@ -112,7 +113,16 @@ def rows_that_judge(
         with located(path):
             tell("encoding")
             whole = whole_log(store, tell.read, propensity, encoding, select)
-        yield Opened(path, digest(path), whole.records, whole.propensity, whole.log, whole.checks, whole.unseen)
+        yield Opened(
+            path,
+            digest(path),
+            whole.records,
+            whole.propensity,
+            whole.log,
+            whole.checks,
+            whole.unseen,
+            whole.recognised,
+        )
 
 
 def _folder_beside(path: Path) -> TemporaryDirectory:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 BETS = 0.03, 0.1, 0.3, 0.9
 
@@ -36,9 +37,11 @@ def pairs_within(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     The later row of a pair is the second one.
     """
     order = np.argsort(values, kind="stable")
-    starts = np.flatnonzero(np.append(True, np.diff(values[order]) != 0))
-    sizes = np.diff(starts, append=len(order))
-    place = np.arange(len(order)) - np.repeat(starts, sizes)
-    first = np.flatnonzero((place % 2 == 0) & (place + 1 < np.repeat(sizes, sizes)))
-    first = first[np.argsort(order[first], kind="stable")]
-    return order[first], order[first + 1]
+    later = np.flatnonzero(earlier_equals(values)[order] % 2)
+    later = later[np.argsort(order[later - 1])]
+    return order[later - 1], order[later]
+
+
+def earlier_equals(values: np.ndarray) -> np.ndarray:
+    """Return how many equal values precede each value, (n,)."""
+    return pd.Series(values).groupby(values, sort=False).cumcount().to_numpy()

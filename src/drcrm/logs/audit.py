@@ -80,15 +80,15 @@ def cross_fitted(log: BanditLog, groups=None, folds: int = FOLDS) -> np.ndarray:
     rng = np.random.default_rng(0)
     fold = rng.permutation(unit.max() + 1)[unit] % min(folds, unit.max() + 1)
     intercept, order = log.actions.has_intercept and not has_constant(log.X), rng.permutation(log.n_contexts)
-    found = None
-    for each in range(fold.max() + 1):
-        others = order[fold[order] != each] if fold.max() else order
+    probability = None
+    for number in range(fold.max() + 1):
+        others = order[fold[order] != number] if fold.max() else order
         kept = np.zeros(log.n_contexts, dtype=bool)
         kept[others[:MOST_CONTEXTS]] = True
         rest = log.recount(log.count * kept[log.context]) if (log.count * kept[log.context]).any() else log
         mean = judged_mean(imitation_of(rest, intercept), log, "the audit")
-        found = np.where(log.actions.spread(fold == each), mean, mean if found is None else found)
-    return found
+        probability = mean if probability is None else np.where(log.actions.spread(fold == number), mean, probability)
+    return probability
 
 
 def audit(
@@ -152,16 +152,9 @@ def _arithmetic(log, modelled, model, units, names) -> Diagnostic:
         if share > 0:
             terms = 1 + (of_action * ratio - expected) / share
             tested[_tested(terms, log, units, _name(action, names))] = of_action
-    sure = ndtri(1 - LEVEL / (2 * len(tested)))
-    fails = [each for each, rows in tested.items() if _is_off(each, sure, MATERIAL, _explains(log, model, rows))]
-    odd = [each for each in tested if _is_off(each, sure, ODD, True)]
-    shown = _worst(fails or odd or [*tested][:1])
-    return _of_mean(
-        "propensity audit, arithmetic mean",
-        shown,
-        level_of(bool(fails), bool(odd)),
-        "the mean of a fitted model's probabilities over the logged ones, for",
-    )
+    what = "the mean of a fitted model's probabilities over the logged ones, for"
+    is_explained = [_explains(log, model, rows) for rows in tested.values()]
+    return _of_means("propensity audit, arithmetic mean", [*tested], is_explained, [*tested][:1], what)
 
 
 def _harmonic(log, units, names) -> Diagnostic:
@@ -172,12 +165,8 @@ def _harmonic(log, units, names) -> Diagnostic:
     if not by_action:
         number = 2.0 ** log.actions.shape[0] if log.Y.ndim == 2 else _sizes(log)
         by_action = [_tested(1 / log.propensity / number, log, units, ALL)]
-    sure = ndtri(1 - LEVEL / (2 * len(by_action)))
-    fails = [each for each in by_action if _is_off(each, sure, MATERIAL, False)]
-    odd = [each for each in by_action if _is_off(each, sure, ODD, True)]
-    shown = _worst(fails or odd or by_action)
-    level = level_of(bool(fails), bool(odd))
-    return _of_mean("propensity audit, harmonic mean", shown, level, "the mean of 1/propensity over rows of")
+    what, never = "the mean of 1/propensity over rows of", [False] * len(by_action)
+    return _of_means("propensity audit, harmonic mean", by_action, never, by_action, what)
 
 
 def _sizes(log: BanditLog) -> np.ndarray:
@@ -244,15 +233,15 @@ def calibration(log: BanditLog, model: np.ndarray) -> list[dict[str, float]]:
 def _calibrated(tenths: list[dict[str, float]]) -> Diagnostic:
     worst = max(tenths, key=lambda each: abs(np.log(each["propensity"] / each["model"])))
     ratio = worst["propensity"] / worst["model"]
-    said = (
+    sentence = (
         f"in tenth {worst['decile']} of the rows the mean propensity is {worst['propensity']:.3g}, and by a fitted "
         f"model {worst['model']:.3g}"
     )
     is_off = worst["rows"] >= LEAST_TENTH and not 1 / OFF <= ratio <= OFF
-    said += ": the propensities are off, or the model cannot follow the logging policy" if is_off else ""
+    sentence += ": the propensities are off, or the model cannot follow the logging policy" if is_off else ""
     threshold = f"within a factor of {OFF}"
     return Diagnostic(
-        "calibration", ratio, None, None, threshold, level_of(False, is_off), said, "calibration by decile"
+        "calibration", ratio, None, None, threshold, level_of(False, is_off), sentence, "calibration by decile"
     )
 
 
@@ -274,7 +263,7 @@ def _uniform(log: BanditLog) -> np.ndarray:
     """log of the uniform policy's probability, of each row."""
     if log.Y.ndim == 2:
         return np.full(len(log.Y), -log.actions.shape[0] * np.log(2))
-    return -np.log(np.broadcast_to(log.actions.sizes(), log.n_contexts)[log.context])
+    return -np.log(_sizes(log))
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -284,10 +273,10 @@ def _tested(z, log, units, of: str) -> Tested:
     return Tested(mean, error if np.isfinite(error) else np.inf, of)
 
 
-def _is_off(tested: Tested, sure: float, between: tuple[float, float], is_below_told: bool) -> bool:
-    """Whether a mean is surely above what is no fault; or below it, where that would be one."""
+def _is_off(tested: Tested, sure: float, between: tuple[float, float], counts_below: bool) -> bool:
+    """Return whether a mean is surely above what is no fault; or below it, if that counts."""
     low, high = between
-    is_below = tested.mean + sure * tested.error < min(low, 1) and is_below_told
+    is_below = tested.mean + sure * tested.error < min(low, 1) and counts_below
     return bool(tested.mean - sure * tested.error > high or is_below)
 
 
@@ -296,17 +285,24 @@ def _worst(tested: list[Tested]) -> Tested:
     return max(tested, key=lambda each: abs(np.log(max(each.mean, 1e-300))) * (CLEARLY if each.of == ALL else 1))
 
 
-def _of_mean(name: str, tested: Tested, level: str, what: str) -> Diagnostic:
-    said = f"{what} {tested.of}, is {tested.mean:.3g}, and is 1 of the propensities that drew the actions"
+def _of_means(name: str, tested: list[Tested], below: list[bool], usual: list[Tested], what: str) -> Diagnostic:
+    """Return the diagnostic of the worst mean; ``below`` says which ones fail if they are too small.
+
+    If all means are good, it is the worst of the ``usual`` ones.
+    """
+    sure = ndtri(1 - LEVEL / (2 * len(tested)))
+    fails = [mean for mean, counts in zip(tested, below, strict=True) if _is_off(mean, sure, MATERIAL, counts)]
+    odd = [mean for mean in tested if _is_off(mean, sure, ODD, True)]
+    worst, level = _worst(fails or odd or usual), level_of(bool(fails), bool(odd))
+    sentence = f"{what} {worst.of}, is {worst.mean:.3g}, and is 1 of the propensities that drew the actions"
     if level != "good":
-        direction = "too small" if tested.mean > 1 else "too large"
-        factor = max(tested.mean, 1 / max(tested.mean, 1e-300))
-        said += f": they are {direction} by about {factor:.2g} ×"
-        said += ", or actions are not available for reasons that no feature has" if tested.mean < 1 else ""
-    ends = tested.mean - 1.96 * tested.error, tested.mean + 1.96 * tested.error
-    return Diagnostic(
-        name, tested.mean, *ends, f"not surely outside {MATERIAL[0]:g} to {MATERIAL[1]:g}", level, said, SOURCE
-    )
+        direction = "too small" if worst.mean > 1 else "too large"
+        factor = max(worst.mean, 1 / max(worst.mean, 1e-300))
+        sentence += f": they are {direction} by about {factor:.2g} ×"
+        sentence += ", or actions are not available for reasons that no feature has" if worst.mean < 1 else ""
+    ends = worst.mean - 1.96 * worst.error, worst.mean + 1.96 * worst.error
+    threshold = f"not surely outside {MATERIAL[0]:g} to {MATERIAL[1]:g}"
+    return Diagnostic(name, worst.mean, *ends, threshold, level, sentence, SOURCE)
 
 
 def _explains(log: BanditLog, model: np.ndarray, rows: np.ndarray) -> bool:

@@ -38,17 +38,19 @@ class CsvFormat:
 
     def header_of(self, text: str) -> tuple[list[str], str]:
         """Return the columns' names and the delimiter of a file that begins with ``text``."""
-        if self.delimiter is not None:
-            return _header(text, self.delimiter) or _no_header(), self.delimiter
-        headers = {delimiter: _header(text, delimiter) for delimiter in DETECTED}
-        several = [delimiter for delimiter in DETECTED if len(headers[delimiter]) > 1]
+        delimiters = DETECTED if self.delimiter is None else (self.delimiter,)
+        headers = {delimiter: next(_lines(text, delimiter), []) for delimiter in delimiters}
+        several = [delimiter for delimiter in delimiters if len(headers[delimiter]) > 1]
         if len(several) > 1:
-            several = [each for each in several if _is_even(text, each, len(headers[each]))] or several
+            several = [delimiter for delimiter in several if _is_even(text, delimiter)] or several
         if len(several) > 1:
-            names = " or ".join(DELIMITERS[each] for each in several)
+            names = " or ".join(DELIMITERS[delimiter] for delimiter in several)
             raise InputError(f"may have {names} between its columns; set delimiter in the mapping")
-        [delimiter] = several or [","]
-        return headers[delimiter] or _no_header(), delimiter
+        [delimiter] = several or delimiters[:1]
+        if not headers[delimiter]:
+            most = csv.field_size_limit()
+            raise InputError(f"has no line with the columns' names, each of at most {most} characters")
+        return headers[delimiter], delimiter
 
     def decimal_of(self, text: str, header: list[str], delimiter: str, numeric: list[str]) -> str:
         """Return the decimal sign of the numeric columns of a file that begins with ``text``."""
@@ -61,15 +63,6 @@ class CsvFormat:
         return self.decimal or "."
 
 
-def _no_header():
-    raise InputError(f"has no line with the columns' names, each of at most {csv.field_size_limit()} characters")
-
-
-def _header(text: str, delimiter: str) -> list[str]:
-    """Return the columns' names; none if they cannot be read."""
-    return next(_lines(text, delimiter), [])
-
-
 def _lines(text: str, delimiter: str) -> Iterator[list[str]]:
     """Give the lines of a text that are not empty, as lists of cells, up to one that cannot be read."""
     with suppress(csv.Error):
@@ -77,22 +70,22 @@ def _lines(text: str, delimiter: str) -> Iterator[list[str]]:
 
 
 def _rows(text: str, delimiter: str, most: int) -> list[list[str]]:
-    """Return the first rows below the header, without the last one, which may be cut off, unless it is the only one."""
-    rows = list(islice(_lines(text, delimiter), 1, most + 2))
-    return rows if text.endswith(("\n", "\r")) else rows[:-1] if len(rows) > 1 else rows
+    """Return the header and the first rows, without the last one if there are more: it may be cut off."""
+    rows = list(islice(_lines(text, delimiter), most + 2))
+    return rows if text.endswith(("\n", "\r")) or len(rows) < 3 else rows[:-1]
 
 
-def _is_even(text: str, delimiter: str, width: int) -> bool:
-    """Return whether the first rows have as many cells as the header."""
+def _is_even(text: str, delimiter: str) -> bool:
+    """Return whether there are rows, and the first ones have as many cells as the header."""
     rows = _rows(text, delimiter, LINES)
-    return bool(rows) and all(len(row) == width for row in rows)
+    return len(rows) > 1 and len({len(row) for row in rows}) == 1
 
 
 def _decimal(text: str, header: list[str], delimiter: str, numeric: list[str]) -> str | None:
     """Return the decimal sign in the first rows; None if no number shows one; InputError if both occur."""
     commas, points, unclear = [], [], []
     places = {name: header.index(name) for name in numeric}
-    for number, row in enumerate(_rows(text, delimiter, ROWS)):
+    for number, row in enumerate(_rows(text, delimiter, ROWS)[1:]):
         for name, place in places.items():
             cell = row[place] if place < len(row) else ""
             kinds = points if WITH_POINT.fullmatch(cell) else unclear if MAYBE_THOUSANDS.fullmatch(cell) else commas

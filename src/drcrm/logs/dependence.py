@@ -7,7 +7,7 @@ logged propensity. So the expectation of 1(a = a')/p is at most 1 for any two co
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,6 @@ from ..core.actions import ActionLists
 from ..core.log import BanditLog
 from .agreement import log_capital, pairs_within
 from .arrays import Arrays
-from .columns import as_text
 from .diagnostic import Diagnostic, level_of
 from .marks import marks_of_actions, marks_of_choices
 from .records import Records
@@ -33,8 +32,7 @@ CLOSE = 0.9  # share of the evidence by near rows that names a column
 NAME = "independence of rows"
 
 
-@dataclass(frozen=True)
-class Draws:
+class Draws(NamedTuple):
     """Rows as the test sees them.
 
     Attributes
@@ -43,23 +41,17 @@ class Draws:
         Equal for rows with equal features.
     action : integer array (n,)
     propensity : array (n,)
-    projected : array (n, 8) or None
-        A random projection of the features; None if only equal features count as near.
+    projected : array (n, 8)
+        A random projection of the features; (n, 0) if only equal features count as near.
     """
 
     features: np.ndarray
     action: np.ndarray
     propensity: np.ndarray
-    projected: np.ndarray | None = None
-
-    def take(self, rows: np.ndarray) -> Draws:
-        """Return some rows, by a mask or by numbers."""
-        projected = None if self.projected is None else self.projected[rows]
-        return Draws(self.features[rows], self.action[rows], self.propensity[rows], projected)
+    projected: np.ndarray
 
 
-@dataclass(frozen=True)
-class _Agreement:
+class _Agreement(NamedTuple):
     """Pairs that agree in the action: how many of how many, how many are expected at most, and the evidence."""
 
     log_capital: float
@@ -81,36 +73,31 @@ def dependence(draws: Draws, units=None, columns: Mapping[str, np.ndarray] | Non
     imitated : bool
         Whether propensities are estimated. They may then be too small, and the check does not fail.
     """
-    columns, rows = columns or {}, np.arange(len(draws.action))
+    columns = columns or {}
     if units is not None:
-        _, rows = np.unique(units[: len(rows)], return_index=True)
-        rows.sort()
-        draws, columns = draws.take(rows), {name: codes[rows[rows < len(codes)]] for name, codes in columns.items()}
-    names = [name for name, codes in columns.items() if _may_identify(codes, draws.action[: len(codes)])]
-    evidence = np.log((1 + len(names)) / LEVEL)
-    candidates = {name: _agreement(draws, *_pairs_of(columns[name])) for name in names}
-    near = _agreement(draws, *near_pairs(draws))
+        rows = np.sort(np.unique(units[: len(draws.action)], return_index=True)[1])
+        draws = Draws(*(values[rows] for values in draws))
+        columns = {name: codes[rows[rows < len(codes)]] for name, codes in columns.items()}
+    candidates = {
+        name: _agreement(draws, *_pairs_of(codes))
+        for name, codes in columns.items()
+        if _may_identify(codes, draws.action[: len(codes)])
+    }
+    evidence = np.log((1 + len(candidates)) / LEVEL)
+    shown, what = _agreement(draws, *near_pairs(draws)), "rows with nearly equal features"
+    advice = "name the column of their user with `group:`"
     column = max(candidates, key=lambda name: candidates[name].log_capital, default=None)
-    if column is not None and candidates[column].log_capital > max(evidence, CLOSE * near.log_capital):
-        return _found(candidates[column], f"rows with the same `{column}`", f"add `group: {column}`", imitated)
-    if near.log_capital > evidence:
-        advice = "name the column of their user with `group:`"
-        return _found(near, "rows with nearly equal features", advice, imitated)
+    if column is not None and candidates[column].log_capital > max(evidence, CLOSE * shown.log_capital):
+        shown, what, advice = candidates[column], f"rows with the same `{column}`", f"add `group: {column}`"
+    is_dependent = shown.log_capital > evidence
     sentence = "similar rows do not have the same action more often than their propensities allow"
-    return _diagnostic(near, "good", sentence)
-
-
-def _found(agreement: _Agreement, what: str, advice: str, imitated: bool) -> Diagnostic:
-    shares = f"{agreement.share:.0%} of {agreement.pairs} pairs, {agreement.expected:.0%} expected at most"
-    sentence = (
-        f"{what} have the same action in {shares}: {advice} if they depend on each other; otherwise the propensities "
-        "are too small"
-    )
-    return _diagnostic(agreement, level_of(not imitated, imitated), sentence)
-
-
-def _diagnostic(agreement: _Agreement, level: str, sentence: str) -> Diagnostic:
-    excess = agreement.share - agreement.expected
+    if is_dependent:
+        sentence = (
+            f"{what} have the same action in {shown.share:.0%} of {shown.pairs} pairs, {shown.expected:.0%} expected "
+            f"at most: {advice} if they depend on each other; otherwise the propensities are too small"
+        )
+    level = level_of(is_dependent and not imitated, is_dependent)
+    excess = shown.share - shown.expected
     return Diagnostic(NAME, excess, None, None, "agreement by chance", level, sentence, "Ville 1939")
 
 
@@ -126,22 +113,15 @@ def _agreement(draws: Draws, first: np.ndarray, second: np.ndarray) -> _Agreemen
 def near_pairs(draws: Draws) -> tuple[np.ndarray, np.ndarray]:
     """Return disjoint pairs of rows: those with equal features first, then nearest neighbours by their distance."""
     first, second = pairs_within(draws.features)
-    if draws.projected is None:
+    singles = np.setdiff1d(np.arange(len(draws.features)), np.append(first, second))
+    if len(singles) < 2 or not draws.projected.shape[1]:
         return first, second
-    is_single = np.ones(len(draws.features), dtype=bool)
-    is_single[first] = is_single[second] = False
-    singles = np.flatnonzero(is_single)
-    _, kept = np.unique(draws.features[singles], return_index=True)
-    singles = singles[np.sort(kept)]
     if len(singles) > MOST_NEAR:  # neighbours stay together along one direction
         along = np.argsort(draws.projected[singles, 0], kind="stable")
         start = (len(singles) - MOST_NEAR) // 2
         singles = np.sort(singles[along[start : start + MOST_NEAR]])
-    if len(singles) < 2:
-        return first, second
     distances, neighbours = cKDTree(draws.projected[singles]).query(draws.projected[singles], 2)
-    own = np.arange(len(singles))
-    neighbour = np.where(neighbours[:, 0] == own, neighbours[:, 1], neighbours[:, 0])
+    neighbour = np.where(neighbours[:, 0] == np.arange(len(singles)), neighbours[:, 1], neighbours[:, 0])
     is_free, pairs = np.ones(len(singles), dtype=bool), []
     for row in np.argsort(distances[:, 1], kind="stable"):
         if is_free[row] and is_free[neighbour[row]]:
@@ -159,22 +139,19 @@ def _pairs_of(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _may_identify(codes: np.ndarray, action: np.ndarray) -> bool:
     """Return whether a column has many values that occur repeatedly, as identifiers have and categories do not."""
-    repeated = (np.bincount(codes[codes >= 0]) > 1).sum() if (codes >= 0).any() else 0
+    repeated = (np.bincount(codes[codes >= 0]) > 1).sum()
     return bool(repeated >= max(LEAST_VALUES, VALUES_PER_ACTION * len(np.unique(action))))
 
 
 def identifier_codes(column: pd.Series) -> np.ndarray | None:
     """Return the codes of a column that may be an identifier, −1 if missing; None for other numbers than whole ones."""
-    if pd.api.types.is_float_dtype(column.dtype) or pd.api.types.is_datetime64_any_dtype(column.dtype):
-        values = column.to_numpy(dtype=float, na_value=np.nan) if column.dtype.kind != "M" else np.array([0.5])
-        if not (np.isnan(values) | (values % 1 == 0)).all():
-            return None
+    if column.dtype.kind == "M":
+        return None
     try:
         codes, values = pd.factorize(column)
     except TypeError:  # lists and maps
         return None
-    texts = pd.Series([as_text(value) for value in values[:1000]])
-    numbers = pd.to_numeric(texts, errors="coerce")
+    numbers = pd.to_numeric(pd.Series([str(value) for value in values[:1000]]), errors="coerce")
     return None if (numbers % 1 > 0).any() else codes
 
 
@@ -182,20 +159,19 @@ def draws_of_records(records: Records, features: np.ndarray, propensity: np.ndar
     """Return the first rows of records as draws, by the marks of their features and their propensities."""
     n = min(MOST_ROWS, records.size)
     records = records.take(np.arange(n)) if n < records.size else records
-    data, projected = records.data, None
+    data, projected = records.data, np.empty((len(records.data), 0))
     if isinstance(data, Table):
         projected = _project(data.numbers.values(), data.codes.values())
     elif isinstance(data, Arrays) and not isinstance(data.X, ActionLists):
         projected = _project_matrix(data.X)
-    projected = None if projected is None else projected[records.context]
-    return Draws(features[:n], marks_of_actions(records), propensity[:n], projected)
+    return Draws(features[:n], marks_of_actions(records), propensity[:n], projected[records.context])
 
 
 def draws_of_log(log: BanditLog, features: np.ndarray) -> Draws:
     """Return the first rows of a log as draws, by the marks of their features."""
     n = min(MOST_ROWS, len(log.Y))
     contexts, context = np.unique(log.context[:n], return_inverse=True)
-    projected = _project_matrix(log.X[contexts])[context] if log.actions.shape else None
+    projected = _project_matrix(log.X[contexts])[context] if log.actions.shape else np.empty((n, 0))
     return Draws(features[:n], marks_of_choices(log.Y[:n]), log.propensity[:n], projected)
 
 

@@ -11,9 +11,8 @@ crossing     the two occurrences of a row are on either side of a point in the f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+import pandas as pd
 from scipy.special import bdtrc, pdtr
 
 from .agreement import log_capital, pairs_within
@@ -22,29 +21,6 @@ from .diagnostic import Diagnostic, level_of
 LEVEL = 1e-4  # of all tests together
 DIVISORS = 2, 3, 5, 7
 POINTS = 16  # parts of the file, between which copies may have been appended
-
-
-@dataclass(frozen=True)
-class _Counts:
-    """How often each distinct row occurs, and how many rows have the same features.
-
-    Attributes
-    ----------
-    row : integer array (n,)
-        The number of the distinct row that each row is.
-    features : integer array (n,)
-        The number of the features of each row.
-    occurrences, group : integer array (distinct rows,)
-        How often each distinct row occurs; the number of its features.
-    sizes : integer array (distinct features,)
-        How many rows have the features.
-    """
-
-    row: np.ndarray
-    features: np.ndarray
-    occurrences: np.ndarray
-    group: np.ndarray
-    sizes: np.ndarray
 
 
 def duplicates(features: np.ndarray, rows: np.ndarray, propensity: np.ndarray) -> tuple[Diagnostic, np.ndarray | None]:
@@ -58,8 +34,8 @@ def duplicates(features: np.ndarray, rows: np.ndarray, propensity: np.ndarray) -
         Equal for rows that are equal in features, action, propensity and cost.
     propensity : array (n,)
     """
-    n, row = len(rows), numbered(rows)
-    repeats = 0 if row is None else n - 1 - int(row.max())
+    n, (row, distinct) = len(rows), pd.factorize(rows)
+    repeats = n - len(distinct)
     has_copies = repeats > 0 and _has_copies(features, row, propensity)
     share = repeats / n
     sentence = f"{repeats} of {n} rows, {share:.1%}, repeat another row in features, action, propensity and cost"
@@ -69,76 +45,69 @@ def duplicates(features: np.ndarray, rows: np.ndarray, propensity: np.ndarray) -
     return check, row if has_copies else None
 
 
-def numbered(values: np.ndarray) -> np.ndarray | None:
-    """Return the number of each value (n,), in order of first appearance; None if no two values are equal."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    new = np.append(True, ordered[1:] != ordered[:-1])
-    if new.all():
-        return None
-    starts = np.flatnonzero(new)
-    by_appearance = np.empty(len(starts), dtype=np.intp)
-    by_appearance[np.argsort(order[starts])] = np.arange(len(starts))
-    numbers = np.empty(len(values), dtype=np.intp)
-    numbers[order] = np.repeat(by_appearance, np.diff(starts, append=len(values)))
-    return numbers
-
-
 def _has_copies(features: np.ndarray, row: np.ndarray, propensity: np.ndarray) -> bool:
+    """Return whether one of the tests finds copies, of numbered distinct rows.
+
+    The tests share these arrays: how often each distinct row occurs, the number of its features (``group``), and
+    how many rows have these (``sizes``).
+    """
     first, second = pairs_within(features)
     if log_capital(row[first] == row[second], propensity[second])[0] > np.log(4 / LEVEL):
         return True
-    _, features = np.unique(features, return_inverse=True)
-    group = np.empty(row.max() + 1, dtype=np.intp)
-    group[row] = features
-    counts = _Counts(row, features, np.bincount(row), group, np.bincount(features))
-    return any(test(counts) < LEVEL / 4 for test in (_multiples, _frequencies, _crossing))
+    features, _ = pd.factorize(features)
+    group = features[np.unique(row, return_index=True)[1]]
+    occurrences, sizes = np.bincount(row), np.bincount(features)
+    p_values = (
+        _multiples(occurrences, group),
+        _frequencies(occurrences, sizes[group]),
+        _crossing(row, features, occurrences, group, sizes),
+    )
+    return min(p_values) < LEVEL / 4
 
 
-def _multiples(counts: _Counts) -> float:
+def _multiples(occurrences: np.ndarray, group: np.ndarray) -> float:
     """Return the p-value of the number of distinct rows whose occurrences are a multiple of r."""
-    order = np.lexsort([counts.occurrences, counts.group])
-    is_most_frequent = np.append(np.diff(counts.group[order]) != 0, True)
-    others = counts.occurrences[order[~is_most_frequent]]
-    if not len(others):
+    order = np.lexsort([occurrences, group])
+    is_most_frequent = np.append(np.diff(group[order]) != 0, True)
+    rest = occurrences[order[~is_most_frequent]]
+    if not len(rest):
         return 1.0
-    tails = [bdtrc((others % divisor == 0).sum() - 1, len(others), 0.5) for divisor in DIVISORS]
+    tails = [bdtrc((rest % divisor == 0).sum() - 1, len(rest), 0.5) for divisor in DIVISORS]
     return float(min(tails) * len(DIVISORS))
 
 
-def _frequencies(counts: _Counts) -> float:
+def _frequencies(occurrences: np.ndarray, size: np.ndarray) -> float:
     """Return the p-value of the number of rows that occur three times, given how many occur once and twice.
 
     With m rows of equal features F₁F₃ ≥ ⅔ (m − 2)/(m − 1) F₂² in expectation. F₁ and F₂ count with two standard errors.
     """
-    size = counts.sizes[counts.group]
     weight = np.maximum(size - 2, 0) / np.maximum(size - 1, 1)
-    once, twice = (weight[counts.occurrences == times].sum() for times in (1, 2))
+    once, twice = (weight[occurrences == times].sum() for times in (1, 2))
     least = max(twice - 2 * np.sqrt(twice), 0)
     expected = 2 / 3 * least**2 / (once + 2 * np.sqrt(once) + 3)
-    return float(pdtr(((counts.occurrences == 3) & (size > 2)).sum(), expected))
+    return float(pdtr(((occurrences == 3) & (size > 2)).sum(), expected))
 
 
-def _crossing(counts: _Counts) -> float:
+def _crossing(
+    row: np.ndarray, features: np.ndarray, occurrences: np.ndarray, group: np.ndarray, sizes: np.ndarray
+) -> float:
     """Return the p-value of the number of rows that occur once on either side of a point of the file.
 
     The places of two rows with the same features depend on each other if these rows fill most of the places. Such
     features do not count, unless only one of their rows occurs twice.
     """
-    is_twice = counts.occurrences == 2
-    rows_twice = np.bincount(counts.group[is_twice], minlength=len(counts.sizes))
-    usable = (counts.sizes > 2) & ((rows_twice == 1) | (4 * rows_twice <= counts.sizes))
-    pairs = is_twice & usable[counts.group]
-    if not pairs.any():
+    is_twice = occurrences == 2
+    rows_twice = np.bincount(group[is_twice], minlength=len(sizes))
+    is_usable = (sizes > 2) & ((rows_twice == 1) | (4 * rows_twice <= sizes))
+    is_paired = is_twice & is_usable[group]
+    if not is_paired.any():
         return 1.0
-    rows, n = np.flatnonzero(usable[counts.features]), len(counts.row)
-    is_paired = pairs[counts.row[rows]]
-    at = rows[is_paired][np.argsort(counts.row[rows[is_paired]], kind="stable")].reshape(-1, 2)
-    group, size = counts.features[at[:, 0]], counts.sizes[counts.features[at[:, 0]]]
-    smallest = 1.0
-    for point in n * np.arange(1, POINTS) // POINTS:
-        before = np.bincount(counts.features[rows[rows < point]], minlength=len(counts.sizes))[group]
+    paired = np.flatnonzero(is_paired[row])
+    first, second = paired[np.argsort(row[paired], kind="stable")].reshape(-1, 2).T
+    size, smallest = sizes[features[first]], 1.0
+    for point in len(row) * np.arange(1, POINTS) // POINTS:
+        before = np.bincount(features[:point], minlength=len(sizes))[features[first]]
         chance = (2 * before * (size - before) / (size * (size - 1))).mean()
-        crossing = ((at[:, 0] < point) & (at[:, 1] >= point)).sum()
-        smallest = min(smallest, bdtrc(crossing - 1, len(at), chance) if crossing else 1.0)
+        crossing = ((first < point) & (second >= point)).sum()
+        smallest = min(smallest, bdtrc(crossing - 1, len(first), chance) if crossing else 1.0)
     return float(smallest * (POINTS - 1))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 from scipy import sparse
+from scipy.stats import rankdata
+from sklearn.feature_selection import r_regression
 
 from ..core.actions import ListedActions
 from ..core.log import BanditLog
 from .diagnostic import Diagnostic, level_of
+from .split import halves
 
 NAME = "leakage of the reward"
 ADVICE = (
@@ -45,7 +49,7 @@ def leakage(log: BanditLog, columns: Mapping[str, slice] | None = None, units=No
     Diagnostic or None
         None if costs are constant, or hardly vary, or rows are few.
     """
-    half = _halves(log, units)
+    half = halves(log.context if units is None else units)
     rows = np.sort(np.random.default_rng(1).permutation(len(log.Y))[:MOST_ROWS])
     half, cost, count = half[rows], log.cost[rows], log.count[rows].astype(float)
     cost = cost / (np.abs(cost).max() or 1.0)
@@ -54,18 +58,13 @@ def leakage(log: BanditLog, columns: Mapping[str, slice] | None = None, units=No
     is_constant = total <= count.sum() * ROUNDING**2
     if count.sum() < LEAST_ROWS or is_constant or total**2 < LEAST_EFFECTIVE * fourth:
         return None
-    action = _action_codes(log, rows)
-    by_action = None if action is None else _by_means(action, deviation, count, half)
-    shares = {}
-    for name, values in _features(_features_of_rows(log, rows), columns, deviation * count):
-        shares[name] = _explained(values, deviation, count, half, action, by_action)
+    explained = partial(_explained, deviation, _action_codes(log, rows), count, half)
+    features = _features(_features_of_rows(log, rows), columns, deviation * count)
+    shares = {name: explained(values) for name, values in features}
     if not shares:
         return None
-    worst = max(shares, key=shares.get)
-    return _diagnostic(worst, shares[worst])
-
-
-def _diagnostic(name: str, share: float) -> Diagnostic:
+    name = max(shares, key=shares.get)
+    share = shares[name]
     level = level_of(share > FAILS, share > CAUTIONS)
     sentence = f"feature {name} alone explains {share:.0%} of the variance of costs on rows that it was not fitted to"
     if level == "good":
@@ -74,13 +73,6 @@ def _diagnostic(name: str, share: float) -> Diagnostic:
         sentence += f". {ADVICE}"
     threshold = f"at most {CAUTIONS:.0%}; fails above {FAILS:.0%}"
     return Diagnostic(NAME, share, None, None, threshold, level, sentence, "out of fold, this project")
-
-
-def _halves(log: BanditLog, units) -> np.ndarray:
-    """Return the half of each row, 0 or 1, (n,); contexts and units stay whole."""
-    unit = log.context if units is None else units
-    _, unit = np.unique(unit, return_inverse=True)
-    return np.random.default_rng(0).permutation(unit.max() + 1)[unit] % 2
 
 
 def _features_of_rows(log: BanditLog, rows: np.ndarray):
@@ -97,41 +89,26 @@ def _features(X, columns, weighted: np.ndarray) -> Iterator[tuple[str, np.ndarra
     """Give each feature that varies, with its name: numbers, or integer codes of categories."""
     if columns is None:
         for at in _most_correlated(X, weighted):
-            yield str(at), _dense(X[:, [at]])[:, 0]
+            yield str(at), _dense(X[:, [at]])
         return
     for name, place in columns.items():
         block = X[:, place]
-        yield repr(name), _dense(block)[:, 0] if block.shape[1] == 1 else _codes(block)
+        # A row has one entry in the columns of its category, or none.
+        yield repr(name), _dense(block) if block.shape[1] == 1 else (block != 0) @ np.arange(1, block.shape[1] + 1)
 
 
+@np.errstate(divide="ignore", invalid="ignore")
 def _most_correlated(X, weighted: np.ndarray) -> np.ndarray:
     """Return the columns whose entries, or places of entries other than 0, are most correlated with the costs."""
     if X.shape[1] <= MOST_FEATURES:
         return np.arange(X.shape[1])
-    largest = np.zeros(X.shape[1])
-    for part in (X, X != 0):
-        part = part.astype(float)
-        squares = part.multiply(part) if sparse.issparse(part) else part**2
-        mean, square = (np.asarray(each.mean(axis=0)).ravel() for each in (part, squares))
-        covariance = weighted @ part
-        variance = square - mean**2
-        score = np.divide(covariance**2, variance, out=np.zeros_like(variance), where=variance > 1e-12 * square)
-        largest = np.maximum(largest, score)
-    return np.sort(np.argpartition(largest, -MOST_FEATURES)[-MOST_FEATURES:])
+    correlations = [np.abs(r_regression(part.astype(float), weighted)) for part in (X, X != 0)]
+    score = np.maximum(*np.nan_to_num(correlations, posinf=0.0))  # infinite for a constant column
+    return np.sort(np.argpartition(score, -MOST_FEATURES)[-MOST_FEATURES:])
 
 
-def _dense(block) -> np.ndarray:
-    return block.toarray() if sparse.issparse(block) else block
-
-
-def _codes(block) -> np.ndarray:
-    """Return the category of each row: the column of its entry, or one more for a row of zeros."""
-    if not sparse.issparse(block):
-        return np.where(block.any(axis=1), np.abs(block).argmax(axis=1), block.shape[1])
-    block = block.tocoo()
-    codes = np.full(block.shape[0], block.shape[1])
-    codes[block.coords[0]] = block.coords[1]
-    return codes
+def _dense(column) -> np.ndarray:
+    return (column.toarray() if sparse.issparse(column) else column)[:, 0]
 
 
 def _action_codes(log: BanditLog, rows: np.ndarray) -> np.ndarray | None:
@@ -141,37 +118,27 @@ def _action_codes(log: BanditLog, rows: np.ndarray) -> np.ndarray | None:
     return np.unique(log.Y[rows], axis=0, return_inverse=True)[1].ravel()
 
 
-def _explained(values, deviation, count, half, action, by_action) -> float:
+def _explained(deviation, action, count, half, values) -> float:
     """Return the share of the variance that a feature explains, and explains beyond the action: the less of both."""
+    predicted = partial(_predicted, count=count, half=half)
     is_coded = values.dtype.kind in "iu"
-    if is_coded:
-        predicted = [_by_means(values, deviation, count, half)]
-    else:
-        predicted = [_by_means(_bins(values), deviation, count, half), _by_line(values, deviation, count, half)]
-    share = _share(deviation, predicted, count)
-    if action is None or share <= CAUTIONS:
-        return share
-    left = deviation - by_action
+
+    def share(target, codes: list[np.ndarray], numbers: list[np.ndarray]) -> float:
+        predictions = [*(predicted(_means, part, target) for part in codes)]
+        predictions += [*(predicted(_line, part, target) for part in numbers)]
+        return max(float(1 - count @ (target - part) ** 2 / (count @ target**2)) for part in predictions)
+
+    alone = share(deviation, [values], []) if is_coded else share(deviation, [_bins(values)], [values])
+    if action is None or alone <= CAUTIONS:
+        return alone
+    left = deviation - predicted(_means, action, deviation)
     if not count @ left**2 > 1e-12 * (count @ deviation**2):
         return 0.0
     if is_coded:
-        cells = np.unique(np.column_stack([values, action]), axis=0, return_inverse=True)[1].ravel()
-        predicted = [_by_means(codes, left, count, half) for codes in (values, cells)]
-    else:
-        ranks = _ranks(values)
-        apart, ranks_apart = (each - _by_means(action, each, count, half) for each in (values, ranks))
-        predicted = [_by_means(_bins(ranks_apart), left, count, half), _by_line(apart, left, count, half)]
-    return min(share, _share(left, predicted, count))
-
-
-def _share(values: np.ndarray, predicted: list[np.ndarray], count: np.ndarray) -> float:
-    return max(float(1 - count @ (values - each) ** 2 / (count @ values**2)) for each in predicted)
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    """Return the mean rank of equal values."""
-    _, place, many = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(many) - many / 2)[place]
+        _, cells = np.unique(np.column_stack([values, action]), axis=0, return_inverse=True)
+        return min(alone, share(left, [values, cells.ravel()], []))
+    apart, ranks_apart = (part - predicted(_means, action, part) for part in (values, rankdata(values)))
+    return min(alone, share(left, [_bins(ranks_apart)], [apart]))
 
 
 def _bins(values: np.ndarray) -> np.ndarray:
@@ -180,28 +147,25 @@ def _bins(values: np.ndarray) -> np.ndarray:
     return np.searchsorted(edges, values)
 
 
-def _by_means(codes, target, count, half) -> np.ndarray:
-    """Return the mean of the same category in the other half; of a new one, the mean of that half."""
-    predicted = np.empty(len(target))
-    for own in (0, 1):
-        weight = count * (half != own)
-        rows = np.bincount(codes, weight, codes.max() + 1)
-        mean = weight @ target / max(weight.sum(), 1)
-        means = np.full(len(rows), mean)
-        np.divide(np.bincount(codes, weight * target, len(rows)), rows, out=means, where=rows > 0)
-        predicted[half == own] = means[codes[half == own]]
-    return predicted
+def _predicted(fit: Callable, values, target, count, half) -> np.ndarray:
+    """Return what a fit to the other half predicts of the target, (n,)."""
+    predictions = [fit(values, target, count * (half != fold)) for fold in (0, 1)]
+    return np.where(half == 0, *predictions)
 
 
-def _by_line(values, target, count, half) -> np.ndarray:
-    """Return what the line of least squares through the other half predicts."""
+def _means(codes, target, weight) -> np.ndarray:
+    """Return the weighted mean of rows of the same category; of a category without weight, that of all rows."""
+    rows = np.bincount(codes, weight)
+    means = np.full(len(rows), weight @ target / max(weight.sum(), 1))
+    np.divide(np.bincount(codes, weight * target), rows, out=means, where=rows > 0)
+    return means[codes]
+
+
+def _line(values, target, weight) -> np.ndarray:
+    """Return what the line of weighted least squares predicts."""
     values = values / max(np.abs(values).max(), np.finfo(float).tiny)
-    predicted = np.empty(len(target))
-    for own in (0, 1):
-        weight = count * (half != own)
-        n = max(weight.sum(), 1)
-        centre, mean = weight @ values / n, weight @ target / n
-        variance = weight @ (values - centre) ** 2
-        slope = weight @ ((values - centre) * (target - mean)) / variance if variance > 1e-20 * n else 0.0
-        predicted[half == own] = mean + slope * (values[half == own] - centre)
-    return predicted
+    n = max(weight.sum(), 1)
+    centre, mean = weight @ values / n, weight @ target / n
+    variance = weight @ (values - centre) ** 2
+    slope = weight @ ((values - centre) * (target - mean)) / variance if variance > 1e-20 * n else 0.0
+    return mean + slope * (values - centre)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from scipy.special import pdtri
 
-from .agreement import log_capital
+from .agreement import earlier_equals, log_capital
 from .marks import marks_of_rows
 
 LEVEL = 1e-6  # probability that new rows are recognised
@@ -107,43 +108,27 @@ class LearnedRows:
         A fresh row equals the only row with the same features at most with its propensity. It equals one of m ≥ 2 such
         rows that occurs once with probability at most 2 E F₂/(m − 1) (Good 1953): F₂ of them occur twice.
         """
-        own_rows, at, times = np.unique(self.rows, return_index=True, return_counts=True)
-        own_features = self.features[at]
+        distinct, at, times = np.unique(self.rows, return_index=True, return_counts=True)
         if self.has_copies:
             times = np.ones_like(times)
-        known, place = np.unique(own_features, return_inverse=True)
+        known, place = np.unique(self.features[at], return_inverse=True)
         sizes = np.bincount(place, times).astype(np.intp)
         size, twice = sizes[place], (times == 2) & (sizes[place] > 1)
         many = max(sizes[sizes > 1].sum(), 1)
         at_least = 2 * (size[twice] / (size[twice] - 1)).sum() / max(twice.sum(), 1) if twice.any() else 4.0
         by_chance = min(at_least * pdtri(twice.sum(), SURE) / many, 1.0)
-        of_features, of_rows = _places(features, known), _places(rows, own_rows)
-        is_first = np.zeros(len(rows), dtype=bool)
-        is_first[np.unique(rows, return_index=True)[1]] = True
-        hits = is_first & (of_rows >= 0) & (times[of_rows] == 1)
-        compared = of_features >= 0
-        chance = np.where(sizes[of_features] == 1, propensity, by_chance)
-        return log_capital(hits[compared], chance[compared])[0] > -np.log(LEVEL)
+        hits = np.isin(rows, distinct[times == 1]) & (earlier_equals(rows) == 0)
+        places = pd.Index(known).get_indexer(features)
+        chance = np.where(sizes[places] == 1, propensity, by_chance)
+        is_known = places >= 0
+        return log_capital(hits[is_known], chance[is_known])[0] > -np.log(LEVEL)
 
 
 def _of_features(marks: np.ndarray) -> np.ndarray:
     return (marks[0] >> np.uint64(32)).astype(np.uint32)
 
 
-def _places(values: np.ndarray, ordered: np.ndarray) -> np.ndarray:
-    """Return the place of each value among distinct, ordered ones, −1 if it is not among them."""
-    places = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
-    return np.where(ordered[places] == values, places, -1)
-
-
 def _is_among(values: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return which values, (m,), are among others, each at most as often as it is there."""
-    if not len(others):
-        return np.zeros(len(values), dtype=bool)
-    distinct, times = np.unique(others, return_counts=True)
-    places = _places(values, distinct)
-    order = np.argsort(places, kind="stable")
-    starts = np.flatnonzero(np.append(True, np.diff(places[order]) != 0))
-    occurrence = np.empty(len(values), dtype=np.intp)
-    occurrence[order] = np.arange(len(values)) - np.repeat(starts, np.diff(starts, append=len(values)))
-    return (places >= 0) & (occurrence < times[places])
+    times = pd.Series(others).value_counts().reindex(values, fill_value=0).to_numpy()
+    return earlier_equals(values) < times

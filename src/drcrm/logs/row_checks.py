@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from ..errors import InputError
 from .chunks import TABLES, files_of
@@ -75,10 +76,8 @@ def _columns(path: Path, records: Records) -> dict[str, np.ndarray]:
     """Return the codes of columns that may be identifiers: features, and columns that the mapping does not name."""
     columns = {}
     if isinstance(records.data, Table):
-        columns |= {name: codes for name, codes in records.data.codes.items()}
-        for name, values in records.data.numbers.items():
-            if (values[:FIRST] % 1 == 0).all():
-                columns[name] = np.unique(values, return_inverse=True)[1]
+        whole = {name: values for name, values in records.data.numbers.items() if (values[:FIRST] % 1 == 0).all()}
+        columns = records.data.codes | {name: pd.factorize(values)[0] for name, values in whole.items()}
     if records.format not in TABLES:
         return columns
     mapped = records.mapping.columns
@@ -91,7 +90,5 @@ def _columns(path: Path, records: Records) -> dict[str, np.ndarray]:
         frame = next(table_frames(file, records.format, unmapped, FIRST, csv_format=records.mapping.csv_format))
     except (InputError, OSError, StopIteration):  # a column that nobody asked for may have anything
         return columns
-    for name in unmapped(list(frame.columns)).names:
-        if (codes := identifier_codes(frame[name].iloc[:FIRST])) is not None:
-            columns[name] = codes
-    return columns
+    rest = {name: identifier_codes(frame[name].iloc[:FIRST]) for name in unmapped([*frame.columns]).names}
+    return columns | {name: codes for name, codes in rest.items() if codes is not None}

@@ -13,6 +13,7 @@ from ..core.intervals import measured
 from ..core.log import BanditLog
 from ..core.scales import has_constant
 from .diagnostic import Diagnostic, level_of
+from .split import halves
 
 LEVEL = 1e-4  # at which a drift is no chance
 CERTAIN = 1 - 1e-9  # a logged propensity
@@ -40,11 +41,11 @@ def explored(log: BanditLog, imitated: bool = False) -> Diagnostic:
         threshold = f"at most half of the rows; fails from {NEARLY_ALL:.0%}, if the mean is at least {LEAST_MEAN:g}"
         fails = certain >= NEARLY_ALL and log.count @ log.propensity / log.size >= LEAST_MEAN
     level = level_of(bool(fails), certain > HARDLY)
-    said = f"{certain:.1%} of the rows have {what}"
+    sentence = f"{certain:.1%} of the rows have {what}"
     if level != "good":
-        said += ": there the logging policy hardly ever varies its action for similar contexts"
-        said += ", so the log says nothing about other actions"
-    return Diagnostic("exploration", certain, None, None, threshold, level, said, "this project")
+        sentence += ": there the logging policy hardly ever varies its action for similar contexts"
+        sentence += ", so the log says nothing about other actions"
+    return Diagnostic("exploration", certain, None, None, threshold, level, sentence, "this project")
 
 
 def drifts(log: BanditLog, names=None, units=None, last=None) -> list[Diagnostic]:
@@ -60,9 +61,9 @@ def drifts(log: BanditLog, names=None, units=None, last=None) -> list[Diagnostic
 
 def _cost_drift(log, last, units) -> Diagnostic:
     moved, ends, is_moved, (first, then) = _moved(log.cost, log, last, units)
-    said = f"the mean cost is {first:.4g} in the first half of the rows and {then:.4g} in the last"
-    said += ": it drifts, and the estimate is of the rows logged, not of those to come" if is_moved else ""
-    return Diagnostic("drift of costs", moved, *ends, NO_DRIFT, level_of(False, is_moved), said, "Welch 1947")
+    sentence = f"the mean cost is {first:.4g} in the first half of the rows and {then:.4g} in the last"
+    sentence += ": it drifts, and the estimate is of the rows logged, not of those to come" if is_moved else ""
+    return Diagnostic("drift of costs", moved, *ends, NO_DRIFT, level_of(False, is_moved), sentence, "Welch 1947")
 
 
 def gain_drift(log: BanditLog, weight: np.ndarray, units=None, last=None) -> Diagnostic | None:
@@ -77,11 +78,13 @@ def gain_drift(log: BanditLog, weight: np.ndarray, units=None, last=None) -> Dia
     terms = ratio + weight * (log.cost - ratio) * log.size / total - log.cost
     last = np.arange(len(log.Y)) >= len(log.Y) // 2 if last is None else last
     moved, ends, is_moved, (first, then) = _moved(terms, log, last, units)
-    said = f"the policy costs {first:+.4g} beside what logged in the first half of the rows, {then:+.4g} in the last"
-    said += ": what it gains drifts" if is_moved else ""
+    sentence = (
+        f"the policy costs {first:+.4g} beside what logged in the first half of the rows, {then:+.4g} in the last"
+    )
+    sentence += ": what it gains drifts" if is_moved else ""
     level = level_of(is_moved and then >= 0 > first, is_moved)
     threshold = f"{NO_DRIFT}; fails if nothing is gained in the last half"
-    return Diagnostic("drift of the gain", moved, *ends, threshold, level, said, "Welch 1947")
+    return Diagnostic("drift of the gain", moved, *ends, threshold, level, sentence, "Welch 1947")
 
 
 def _moved(values: np.ndarray, log: BanditLog, last: np.ndarray, units) -> tuple:
@@ -115,13 +118,13 @@ def _action_drift(log, last, names) -> Diagnostic | None:
     worst = int(np.argmax(np.abs(z)))
     action = np.flatnonzero(tested)[worst]
     change = float(shares[1][worst] - shares[0][worst])
-    said = (
+    sentence = (
         f"{'label' if log.Y.ndim == 2 else 'action'} {action if names is None else names[action]} has "
         f"{shares[0][worst]:.1%} of the first half of the rows and {shares[1][worst]:.1%} of the last (p = {p:.2g})"
     )
-    said += ": what was logged drifts" if p < LEVEL else ""
+    sentence += ": what was logged drifts" if p < LEVEL else ""
     level, threshold = level_of(False, p < LEVEL), f"p at least {LEVEL:g} if the logging policy does not drift"
-    return Diagnostic("drift of actions", change, None, None, threshold, level, said, "Pearson 1900")
+    return Diagnostic("drift of actions", change, None, None, threshold, level, sentence, "Pearson 1900")
 
 
 def costs_explained(log: BanditLog, cost_model=None) -> Diagnostic | None:
@@ -132,11 +135,11 @@ def costs_explained(log: BanditLog, cost_model=None) -> Diagnostic | None:
         return None
     missed = _missed_by_halves(log) if cost_model is None else _missed(cost_model, log)
     explained = float(1 - missed / total)
-    said = f"a model explains {explained:.1%} of the variance of costs on rows that it was not fitted to"
+    sentence = f"a model explains {explained:.1%} of the variance of costs on rows that it was not fitted to"
     is_worse = explained < LEAST_EXPLAINED
-    said += ": it is worse than their mean, and a doubly robust estimate is no surer by it" if is_worse else ""
+    sentence += ": it is worse than their mean, and a doubly robust estimate is no surer by it" if is_worse else ""
     level, threshold = level_of(False, is_worse), f"at least {LEAST_EXPLAINED:g}, noise about 0"
-    return Diagnostic("R² of the cost model", explained, None, None, threshold, level, said, "out of fold")
+    return Diagnostic("R² of the cost model", explained, None, None, threshold, level, sentence, "out of fold")
 
 
 def _missed(model, log: BanditLog) -> float:
@@ -146,10 +149,10 @@ def _missed(model, log: BanditLog) -> float:
 
 def _missed_by_halves(log: BanditLog) -> float:
     """The same of a cost model of each half of the contexts, on the other half; one of them is in memory at a time."""
-    half = np.random.default_rng(0).permutation(log.n_contexts)[log.context] % 2
-    intercepts, missed = log.actions.has_intercept and not has_constant(log.X), 0.0
-    for each in (0, 1):
+    half, missed = halves(log.context), 0.0
+    intercepts = log.actions.has_intercept and not has_constant(log.X)
+    for fold in (0, 1):
         with warnings.catch_warnings(action="ignore"):
-            model = CostModel().fit_log(log.recount(log.count * (half != each)), intercepts)
-        missed += _missed(model, log.recount(log.count * (half == each)))
+            model = CostModel().fit_log(log.recount(log.count * (half != fold)), intercepts)
+        missed += _missed(model, log.recount(log.count * (half == fold)))
     return missed

@@ -54,6 +54,12 @@ def held_units(
     return held[unit]
 
 
+def halves(units: np.ndarray) -> np.ndarray:
+    """Return a random half, 0 or 1, for each row, (n,), by its unit: units stay whole."""
+    _, unit = np.unique(units, return_inverse=True)
+    return np.random.default_rng(0).permutation(unit.max() + 1)[unit] % 2
+
+
 def ranks(time: np.ndarray) -> np.ndarray:
     """Return the place of each row in the order of time, (n,); ties are in file order."""
     found = np.empty(len(time), dtype=np.intp)

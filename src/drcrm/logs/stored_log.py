@@ -21,13 +21,15 @@ from .joining import added, counts_of, joined, numbered_groups
 from .log import BanditLog, log_of
 from .named import kept_columns
 from .propensities import imitation
+from .recognition import Recognised
 from .records import Records
 from .row_checks import RowChecks, checked
 from .split import held_units
 from .tables import Table, TableEncoding
 
 IMITATED = 2**19  # rows to which an imitation is fitted
-Select = Callable[[RowChecks, Callable[[int], np.ndarray]], np.ndarray]  # checks, seed ↦ held-out rows: a mask
+# The checks of all rows, a function from a seed to held-out rows ↦ the rows that a policy was learned from.
+Select = Callable[[RowChecks, Callable[[int], np.ndarray]], Recognised | None]
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,8 @@ class WholeLog:
         Of these rows, by an imitation of π0.
     checks : RowChecks
         Of all rows.
+    recognised : Recognised or None
+        The rows that a policy was learned from, among all.
     """
 
     records: Records
@@ -118,6 +122,7 @@ class WholeLog:
     unseen: dict[str, int]
     propensity: np.ndarray | None
     checks: RowChecks
+    recognised: Recognised | None
 
 
 def whole_log(
@@ -127,12 +132,13 @@ def whole_log(
     encoding: Encoding | None = None,
     select: Select | None = None,
 ) -> WholeLog:
-    """Return all rows of a log that was read, as :func:`split_log` does, or those that ``select`` returns.
+    """Return the rows of a log that was read, as :func:`split_log` does, without those that a policy was learned from.
 
-    An encoding is by default fitted to them.
+    ``select`` recognises the latter. An encoding is by default fitted to the rows that are returned.
     """
     log = _Read(store, propensity)
-    rows = np.ones(store.size, dtype=bool) if select is None else select(log.checks, log.held)
+    known = None if select is None else select(log.checks, log.held)
+    rows = np.ones(store.size, dtype=bool) if known is None else ~known.training
     encoding = log.fitted(rows) if encoding is None else encoding
     records, unseen = [], []
 
@@ -148,7 +154,7 @@ def whole_log(
 
     encoded = log.encoded(parts(), rows, "float64")
     joined_records, imitated = log.joined(records, rows)
-    return WholeLog(joined_records, encoded, added(unseen), imitated, log.checks)
+    return WholeLog(joined_records, encoded, added(unseen), imitated, log.checks, known)
 
 
 def imitated_store(store: ChunkStore) -> np.ndarray:

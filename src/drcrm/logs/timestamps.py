@@ -49,12 +49,10 @@ def weekday_of(name: str) -> str:
 def calendar(column: pd.Series, name: str, rows: np.ndarray) -> dict[str, tuple[np.ndarray, list[str]]]:
     """Return hours and weekdays of a column as categories: codes (n,) and values, the empty text if missing."""
     wall, has_hour, _ = times_of(column, name, rows)
-    found = pd.Series(wall).dt
-    hours = np.where(has_hour, found.hour.fillna(-1) + 1, 0).astype(np.intp)
-    return {
-        hour_of(name): (hours, HOURS),
-        weekday_of(name): ((found.day_of_week.fillna(-1) + 1).to_numpy(dtype=np.intp), WEEKDAYS),
-    }
+    times = pd.DatetimeIndex(wall)
+    hours = np.where(has_hour, np.nan_to_num(times.hour, nan=-1) + 1, 0).astype(np.intp)
+    weekdays = (np.nan_to_num(times.day_of_week, nan=-1) + 1).astype(np.intp)
+    return {hour_of(name): (hours, HOURS), weekday_of(name): (weekdays, WEEKDAYS)}
 
 
 def order_of(column: pd.Series, name: str, rows: np.ndarray) -> tuple[np.ndarray, str]:
@@ -77,12 +75,12 @@ def order_of(column: pd.Series, name: str, rows: np.ndarray) -> tuple[np.ndarray
 def times_of(column: pd.Series, name: str, rows: np.ndarray) -> Times:
     """Return the times of a column; InputError names the first row that has none."""
     kind = column.dtype
-    if isinstance(kind, pd.DatetimeTZDtype):
-        wall = column.dt.tz_localize(None).to_numpy(dtype=MICROSECOND)
-        return Times(wall, ~np.isnat(wall), wall - column.dt.tz_convert(None).to_numpy(dtype=MICROSECOND))
     if kind.kind == "M":
-        wall = column.to_numpy(dtype=MICROSECOND)
-        return Times(wall, ~np.isnat(wall), np.full(len(wall), "NaT", dtype="timedelta64[us]"))
+        wall = column.dt.tz_localize(None).to_numpy(dtype=MICROSECOND)
+        offset = np.full(len(wall), "NaT", dtype="timedelta64[us]")
+        if isinstance(kind, pd.DatetimeTZDtype):
+            offset = wall - column.dt.tz_convert(None).to_numpy(dtype=MICROSECOND)
+        return Times(wall, ~np.isnat(wall), offset)
     if pd.api.types.is_numeric_dtype(kind) and column.notna().any():
         raise InputError(f"{name} is a column of {kind}, expected {EXPECTED}")
     return _parsed(column, name, rows)
@@ -95,19 +93,10 @@ def _parsed(column: pd.Series, name: str, rows: np.ndarray) -> Times:
     wall = pd.to_datetime(date + "T" + clock.fillna("00:00"), format="ISO8601", errors="coerce")
     wall = wall.to_numpy(dtype=MICROSECOND)
     reject_rows(np.isnat(wall) & ~lacking, column, name, rows, EXPECTED)
-    minutes = {text: _minutes(text) for text in zone.dropna().unique()}
-    offset = zone.map(minutes).to_numpy(dtype=float, na_value=np.nan)
-    offset = np.where(np.isnan(offset), np.timedelta64("NaT", "us"), np.nan_to_num(offset).astype("timedelta64[m]"))
-    return Times(wall, clock.notna().to_numpy(dtype=bool), offset.astype("timedelta64[us]"))
+    clocks = zone.replace("Z", "+00:00").str.replace(r"(\d\d):?(\d\d)$", r"\1:\2:00", regex=True)
+    offset = pd.to_timedelta(clocks.astype(object)).to_numpy(dtype="timedelta64[us]")
+    return Times(wall, clock.notna().to_numpy(dtype=bool), offset)
 
 
 def _as_iso(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime.date) and value is not pd.NaT else value
-
-
-def _minutes(zone: str) -> int:
-    """Return the minutes of a time zone such as +02:00 or Z."""
-    if zone == "Z":
-        return 0
-    digits = zone[1:].replace(":", "")
-    return (-1 if zone[0] == "-" else 1) * (60 * int(digits[:2]) + int(digits[2:]))

@@ -193,9 +193,9 @@ def verdict(
     rounding = ROUNDING * max(map(abs, comparison.certificate.costs))
     condition = untested(diagnosis)
     if comparison.certificate.bound < -rounding:
-        return Verdict("better", said.better() + condition, [], cautions)
+        return Verdict("better", said.claim(is_better=True) + condition, [], cautions)
     if comparison.least > rounding:
-        return Verdict("worse", said.worse() + condition, [], cautions)
+        return Verdict("worse", said.claim(is_better=False) + condition, [], cautions)
     return Verdict("not shown", said.not_shown(), [_rows_needed(comparison, diagnosis.rows)], cautions)
 
 
@@ -217,20 +217,14 @@ class _Words:
         counted = f", {choices} choices counted" if choices > 1 else ""
         return f"with {percent(self.comparison.difference.confidence)} confidence{counted}"
 
-    def better(self) -> str:
-        gain, least = -self.comparison.difference, -self.comparison.certificate.bound
-        more = "more" if self.reward else "less"
+    def claim(self, is_better: bool) -> str:
+        sign = -1 if is_better else 1
+        least = self.comparison.certificate.bound if is_better else self.comparison.least
+        more = "more" if self.reward == is_better else "less"
+        difference, least = sign * self.comparison.difference, sign * least
         return (
-            f"{self.label} is better than what logged: its {self.what} is {gain:.4g} {more} a row, and at least "
-            f"{least:.4g} {more} {self.level}."
-        )
-
-    def worse(self) -> str:
-        loss, least = self.comparison.difference, self.comparison.least
-        more = "less" if self.reward else "more"
-        return (
-            f"{self.label} is worse than what logged: its {self.what} is {loss:.4g} {more} a row, and at least "
-            f"{least:.4g} {more} {self.level}."
+            f"{self.label} is {'better' if is_better else 'worse'} than what logged: its {self.what} is "
+            f"{difference:.4g} {more} a row, and at least {least:.4g} {more} {self.level}."
         )
 
     def not_shown(self) -> str:

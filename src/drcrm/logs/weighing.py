@@ -18,6 +18,7 @@ from scipy.special import stdtrit
 
 from ..core.intervals import measured
 from ..core.log import BanditLog, clipping_constant
+from ..core.starts import effective_size
 from ..core.support import SUPPORT
 from ..core.tails import LARGEST_SKEWNESS, upper_skewness
 from .diagnostic import Diagnostic, level_of, plain
@@ -59,29 +60,39 @@ def weighed(each: Weighed, units=None) -> list[Diagnostic]:
     log, weight = each.log, each.weight
     total = log.count @ weight
     if not 0 < total < np.inf:
-        said = "no logged row has an action of the policy" if not total else "weights are beyond the range of numbers"
-        return [Diagnostic("effective sample size", 0.0, None, None, _SIZE, "fail", said, "Kish 1965")]
-    found = [_support(each), _mean_weight(log, weight, units), _effective(log, weight), _pareto(log, weight)]
-    found += [_largest(log, weight), _quantile(log, weight), _clip(log, weight, units)]
-    found += [_weighted_pareto(each), _weighted_largest(each), _skewness(each, units)]
-    return [diagnostic for diagnostic in found if diagnostic]
+        sentence = (
+            "no logged row has an action of the policy" if not total else "weights are beyond the range of numbers"
+        )
+        return [Diagnostic("effective sample size", 0.0, None, None, _SIZE, "fail", sentence, "Kish 1965")]
+    of_weights = {"all weight": weight}
+    of_costs = {
+        "the weighted costs": weight * np.abs(log.cost),
+        "the differences to the logging policy": np.abs(weight - 1) * np.abs(log.cost),
+    }
+    diagnostics = (
+        _support(each),
+        _mean_weight(log, weight, units),
+        _effective(log, weight),
+        _pareto(log, weight),
+        _largest("largest share of one row", of_weights, log.count),
+        _quantile(log, weight),
+        _clip(log, weight, units),
+        _weighted_pareto(of_costs, log.count),
+        _largest("largest share of weighted costs", of_costs, log.count),
+        _skewness(each, units),
+    )
+    return [diagnostic for diagnostic in diagnostics if diagnostic]
 
 
 _SIZE = "at least 10 % of the rows; fails below 5 %, if that is less than 400, and below 10 rows"
 
 
-def effective_rows(log: BanditLog, weight: np.ndarray) -> float:
-    """Return (Σ w)²/Σ w²."""
-    unit = weight / weight.max()
-    return float((log.count @ unit) ** 2 / (log.count @ unit**2))
-
-
 def _effective(log, weight) -> Diagnostic:
-    size = effective_rows(log, weight)
+    size = effective_size(weight / weight.max(), log.count)
     share = size / log.size
     level = level_of((share < VERY_FEW and size < MANY_ROWS) or size < FEW_ROWS, share < FEW)
-    said = f"the estimate rests on as much as {size:.3g} rows of {log.size}, {share:.1%}"
-    return Diagnostic("effective sample size", share, None, None, _SIZE, level, said, "Kish 1965")
+    sentence = f"the estimate rests on as much as {size:.3g} rows of {log.size}, {share:.1%}"
+    return Diagnostic("effective sample size", share, None, None, _SIZE, level, sentence, "Kish 1965")
 
 
 def pareto_shape(values: np.ndarray) -> float:
@@ -106,84 +117,59 @@ def pareto_shape(values: np.ndarray) -> float:
     return float((r * shape + 5) / (r + 10))
 
 
-def _pareto(log, weight) -> Diagnostic | None:
-    n = log.size
-    most = min(1 - 1 / np.log10(n), 0.7) if n > 1 else 0.0
-    expanded = np.repeat(weight, log.count)
-    tail = int(min(0.2 * n, 3 * np.sqrt(n)))
-    ordered = np.sort(expanded)
-    if tail < LEAST_TAIL or tail >= n:
-        return None
-    k = pareto_shape((ordered[-tail:] - ordered[-tail - 1]) / ordered[-1])
-    if not np.isfinite(k):
-        return None
-    said = f"the tail of the weights has the shape {k:.2f}" + (
-        ": their mean does not exist, and no estimate by them converges"
-        if k >= 1
-        else ": their mean converges too slowly for this many rows"
-        if k > most
-        else ""
-    )
-    level = level_of(k >= 1, k > most)
-    return Diagnostic(
-        "Pareto k̂", k, None, None, f"at most {most:.2f}; fails from 1", level, said, "Vehtari et al. 2024"
-    )
-
-
-def _weighted_pareto(each: Weighed) -> Diagnostic | None:
-    """Return k̂ of |w c| or |w c − c|, whichever is larger. Its tail has only rows beyond the root mean square."""
-    shapes = {name: _tail_shape(values, each.log.count) for name, values in _magnitudes(each).items()}
-    shapes = {name: shape for name, shape in shapes.items() if np.isfinite(shape)}
-    if not shapes:
-        return None
-    name = max(shapes, key=shapes.get)
-    sentence = f"the tail of {name} has the shape {shapes[name]:.2f}"
-    is_heavy = shapes[name] > HEAVY_SHAPE
-    sentence += ": rare, large costs dominate, and standard errors are unreliable" if is_heavy else ""
-    threshold, level = f"at most {HEAVY_SHAPE:g}", level_of(False, is_heavy)
-    return Diagnostic(
-        "Pareto k̂ of weighted costs", shapes[name], None, None, threshold, level, sentence, "Vehtari et al. 2024"
-    )
-
-
-def _magnitudes(each: Weighed) -> dict[str, np.ndarray]:
-    """Return |w c| and |w c − c|, by what a sentence calls them."""
-    cost = np.abs(each.log.cost)
-    return {
-        "the weighted costs": each.weight * cost,
-        "the differences to the logging policy": np.abs(each.weight - 1) * cost,
-    }
-
-
-def _tail_shape(values: np.ndarray, count: np.ndarray) -> float:
-    """Return k̂ of the values beyond their root mean square, at most min(0.2 n, 3 √n); NaN if they are too few."""
+def _tail_shape(values: np.ndarray, count: np.ndarray, least: float = 0.0) -> float:
+    """Return k̂ of at most min(0.2 n, 3 √n) values above ``least`` root mean squares; NaN if they are too few."""
     largest = values.max()
     if not 0 < largest < np.inf:
         return np.nan
-    values = np.sort(np.repeat(values / largest, count))
-    n = len(values)
-    beyond = int((values > np.sqrt(np.mean(values**2))).sum())
-    size = min(beyond, int(min(0.2 * n, 3 * np.sqrt(n))))
+    values = np.sort(np.repeat(values, count))
+    n, threshold = len(values), least * largest * np.sqrt(np.mean((values / largest) ** 2))
+    size = int(min(0.2 * n, 3 * np.sqrt(n), (values > threshold).sum()))
     if size < LEAST_TAIL or size >= n:
         return np.nan
-    return pareto_shape(values[-size:] - values[-size - 1])
+    return pareto_shape((values[-size:] - values[-size - 1]) / largest)
 
 
-def _weighted_largest(each: Weighed) -> Diagnostic | None:
-    shares = {}
-    for name, values in _magnitudes(each).items():
-        total = each.log.count @ values
-        if 0 < total < np.inf:
-            shares[name] = float(values.max() / total)
+def _pareto(log, weight) -> Diagnostic | None:
+    k = _tail_shape(weight, log.count)
+    if not np.isfinite(k):
+        return None
+    most = min(1 - 1 / np.log10(log.size), 0.7)
+    sentence = f"the tail of the weights has the shape {k:.2f}"
+    if k >= 1:
+        sentence += ": their mean does not exist, and no estimate by them converges"
+    elif k > most:
+        sentence += ": their mean converges too slowly for this many rows"
+    level, threshold = level_of(k >= 1, k > most), f"at most {most:.2f}; fails from 1"
+    return Diagnostic("Pareto k̂", k, None, None, threshold, level, sentence, "Vehtari et al. 2024")
+
+
+def _weighted_pareto(magnitudes: dict[str, np.ndarray], count: np.ndarray) -> Diagnostic | None:
+    """Return the larger k̂ of values beyond their root mean square."""
+    shapes = {name: _tail_shape(values, count, 1.0) for name, values in magnitudes.items()}
+    name = max(shapes, key=lambda name: np.nan_to_num(shapes[name], nan=-np.inf))
+    k = shapes[name]
+    if not np.isfinite(k):
+        return None
+    sentence = f"the tail of {name} has the shape {k:.2f}"
+    sentence += ": rare, large costs dominate, and standard errors are unreliable" if k > HEAVY_SHAPE else ""
+    threshold, level = f"at most {HEAVY_SHAPE:g}", level_of(False, k > HEAVY_SHAPE)
+    return Diagnostic("Pareto k̂ of weighted costs", k, None, None, threshold, level, sentence, "Vehtari et al. 2024")
+
+
+def _largest(title: str, magnitudes: dict[str, np.ndarray], count: np.ndarray) -> Diagnostic | None:
+    """Return the largest share that one row has of a sum."""
+    totals = {name: count @ values for name, values in magnitudes.items()}
+    shares = {name: float(magnitudes[name].max() / total) for name, total in totals.items() if 0 < total < np.inf}
     if not shares:
         return None
     name = max(shares, key=shares.get)
-    sentence = f"one row has {shares[name]:.1%} of {name}"
-    threshold = f"at most {CAUTION_SHARE:.0%}; fails above {MOST_SHARE:.0%}"
     level = level_of(shares[name] > MOST_SHARE, shares[name] > CAUTION_SHARE)
-    return Diagnostic(
-        "largest share of weighted costs", shares[name], None, None, threshold, level, sentence, "this project"
+    sentence, threshold = (
+        f"one row has {shares[name]:.1%} of {name}",
+        f"at most {CAUTION_SHARE:.0%}; fails above {MOST_SHARE:.0%}",
     )
+    return Diagnostic(title, shares[name], None, None, threshold, level, sentence, "this project")
 
 
 def _skewness(each: Weighed, units) -> Diagnostic | None:
@@ -214,10 +200,10 @@ def _mean_weight(log, weight, units) -> Diagnostic:
     low, high = MEAN_BETWEEN
     fails = mean + SURE * error < low or mean - SURE * error > high
     odd = not mean - wide <= 1 <= mean + wide
-    said = f"the mean weight is {mean:.3g} ± {error:.2g}, and 1 is expected"
+    sentence = f"the mean weight is {mean:.3g} ± {error:.2g}, and 1 is expected"
     if fails or odd:
-        said += ": the log lacks actions of the policy" if mean < 1 else ": propensities are too small"
-        said += ", or propensities are too large" if mean < 1 else ", or depend on what is not logged"
+        sentence += ": the log lacks actions of the policy" if mean < 1 else ": propensities are too small"
+        sentence += ", or propensities are too large" if mean < 1 else ", or depend on what is not logged"
     return Diagnostic(
         "mean weight",
         mean,
@@ -225,7 +211,7 @@ def _mean_weight(log, weight, units) -> Diagnostic:
         found["high"],
         "1 in its 99 % interval",
         level_of(fails, odd),
-        said,
+        sentence,
         "E π/p = 1",
     )
 
@@ -236,27 +222,21 @@ def _support(each: Weighed) -> Diagnostic | None:
     log = each.log
     mass, _ = log.actions.without_support(log.row_map, each.mean, each.logging_mean, SUPPORT)
     share = float(log.count @ mass[log.context] / log.size)
-    said = f"{share:.1%} of the policy's choices are of actions that the logging policy hardly takes"
+    sentence = f"{share:.1%} of the policy's choices are of actions that the logging policy hardly takes"
     level = level_of(share > MOST_MASS, share > CAUTION_MASS)
     threshold = f"at most {CAUTION_MASS:.0%}; fails above {MOST_MASS:.0%}"
-    return Diagnostic("mass without support", share, None, None, threshold, level, said, "Sachdeva, Su & Joachims 2020")
-
-
-def _largest(log, weight) -> Diagnostic:
-    share = float(weight.max() / (log.count @ weight))
-    said = f"one row has {share:.1%} of all weight"
-    threshold = f"at most {CAUTION_SHARE:.0%}; fails above {MOST_SHARE:.0%}"
-    level = level_of(share > MOST_SHARE, share > CAUTION_SHARE)
-    return Diagnostic("largest share of one row", share, None, None, threshold, level, said, "this project")
+    return Diagnostic(
+        "mass without support", share, None, None, threshold, level, sentence, "Sachdeva, Su & Joachims 2020"
+    )
 
 
 def _quantile(log, weight) -> Diagnostic:
     mean = float(log.count @ weight / log.size)
     high = float(np.quantile(np.repeat(weight, log.count), 0.99)) / mean
-    said = f"one row in a hundred has more than {high:.3g} times the mean weight"
+    sentence = f"one row in a hundred has more than {high:.3g} times the mean weight"
     threshold = f"at most {LARGE:g} times the mean"
     return Diagnostic(
-        "weight quantile 0.99", high, None, None, threshold, level_of(False, high > LARGE), said, "this project"
+        "weight quantile 0.99", high, None, None, threshold, level_of(False, high > LARGE), sentence, "this project"
     )
 
 
@@ -269,9 +249,9 @@ def _clip(log, weight, units) -> Diagnostic:
     error = measured(value, weight * (log.cost - value) / mean, log, units, 0.95)["standard_error"]
     moved -= value
     ratio = abs(moved) / error if error > 0 else 0.0 if not moved else np.inf
-    said = f"clipping weights at {clip:.3g} moves the estimate by {moved:.3g}, {ratio:.2g} standard errors"
+    sentence = f"clipping weights at {clip:.3g} moves the estimate by {moved:.3g}, {ratio:.2g} standard errors"
     level, threshold = level_of(False, ratio > MOST_MOVED), f"at most {MOST_MOVED} standard errors"
-    return Diagnostic("sensitivity to the clip", ratio, None, None, threshold, level, said, "Ionides 2008")
+    return Diagnostic("sensitivity to the clip", ratio, None, None, threshold, level, sentence, "Ionides 2008")
 
 
 def tables(each: Weighed, names=None, rows=None) -> dict[str, object]:
