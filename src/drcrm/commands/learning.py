@@ -12,7 +12,6 @@ from ..core.log import BanditLog
 from ..core.policies import LinearPolicy, policy_of
 from ..core.support import SupportedModel
 from ..errors import InputError
-from ..feature_maps import FeatureMap, as_transformer
 from ..shipped import Entry, entry_of
 
 DEFAULT = "kl_dro_dr"
@@ -68,6 +67,8 @@ def candidates(
 def _candidate(train: BanditLog, heldout: BanditLog, entry: Entry) -> Candidate:
     features = None
     if entry.features is not None:
+        from ..feature_maps import FeatureMap, as_transformer  # imports scikit-learn, which takes half a second
+
         features = FeatureMap(as_transformer(entry.features), train.X)
         train, heldout = (part.derived(X=features(part.X)) for part in (train, heldout))
     learned = learn(train, entry.algorithm, heldout)
