@@ -8,6 +8,7 @@ if __name__ == "__main__" and sys.path[0] in ("", os.getcwd()):
 
 import argparse
 from importlib import import_module
+from inspect import cleandoc
 from typing import NoReturn
 
 from drcrm import __version__
@@ -52,19 +53,19 @@ class Parser(argparse.ArgumentParser):
 
 
 def home(name: str):
-    """The module of a command or a step."""
+    """Return the module of a command or a step, whose ``run`` does the work."""
     return import_module(f"drcrm.commands.{name}" if name in COMMANDS else f"drcrm.pipeline.steps.{name}")
 
 
 def parser(step: str) -> argparse.ArgumentParser:
-    """The command line of a command or a step: its module's docstring says what it reads and writes."""
-    module = home(step)
-    made = Parser(
-        prog=f"drcrm {step}",
-        description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    module.add_arguments(made)
+    """Return the parser of a command or a step, without importing what only the work of a command needs."""
+    if step in COMMANDS:
+        declare = getattr(import_module("drcrm.commands.arguments"), step)
+        description = cleandoc(declare.__doc__ or "")
+    else:
+        declare, description = home(step).add_arguments, home(step).__doc__
+    made = Parser(f"drcrm {step}", None, description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    declare(made)
     return made
 
 

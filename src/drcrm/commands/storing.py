@@ -28,12 +28,6 @@ from .opening import About, Opened, Split, opened, require_range, split
 LARGE = 2**29  # bytes of a log's numbers from which it is stored unasked
 
 
-def add_store(parser: argparse.ArgumentParser) -> None:
-    what = "encode the log in this folder, not in memory; by default beside the output, where the log is large"
-    parser.add_argument("--store", type=Path, metavar="FOLDER", help=what)
-    parser.add_argument("--float32", action="store_true", help="store features in 4 bytes each, where they are stored")
-
-
 @contextmanager
 def split_of(options: argparse.Namespace, mapping: LogMapping, tell: Progress) -> Iterator[Split]:
     """Give the log of a command, of which a part is held out: in memory, or where it is large, stored.

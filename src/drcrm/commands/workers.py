@@ -13,14 +13,9 @@ from ..logs.mapping import import_extra
 PATIENCE = 30  # seconds, for a scheduler that does not answer
 
 
-def add_cluster(parser: argparse.ArgumentParser) -> None:
-    what = "of a Dask scheduler, tcp://HOST:PORT, whose workers pass over large logs; they see the output's folder"
-    parser.add_argument("--cluster", metavar="ADDRESS", help=what)
-
-
 @contextmanager
 def workers_of(options: argparse.Namespace) -> Iterator[None]:
-    """Within, fits are made by the workers of the cluster that was asked for, if one was."""
+    """Within, the workers of the cluster make fits, if ``options`` name a cluster."""
     if options.cluster is None:
         yield
         return
