@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> None:
     with (
         working(options.verbose, options.jobs) as tell,
         threadpool_limits(1, "blas"),
-        workers_of(options),
+        workers_of(options, tell),
         split_of(options, mapping, tell) as log,
     ):
         _require_a_choice(log.whole)

@@ -57,9 +57,9 @@ def candidates(
     train: BanditLog, heldout: BanditLog, entries: Iterable[Entry], tell: Callable[[str], None]
 ) -> list[Candidate]:
     """Return of each algorithm what it chose by the held-out part; ``tell`` hears which is at work."""
-    found = []
-    for entry in entries:
-        tell(f"learning: {entry.label}")
+    entries, found = [*entries], []
+    for number, entry in enumerate(entries, 1):
+        tell(f"learning: {entry.label}" + (f" ({number} of {len(entries)})" if len(entries) > 1 else ""))
         found.append(_candidate(train, heldout, entry))
     return found
 

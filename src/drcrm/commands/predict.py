@@ -19,6 +19,7 @@ from ..logs.columns import escape_formula
 from ..logs.mapping import as_mapping, import_extra
 from ..logs.policy_file import StoredPolicy, read_policy
 from ..logs.readers import context_chunks
+from ..progress import working
 from ..report.log_words import imputed_in
 from .outputs import require_apart
 
@@ -34,7 +35,8 @@ def run(options: argparse.Namespace) -> None:
     if PROPENSITY in _names(stored):
         raise InputError(f"{options.policy}: its actions would be in the column of the propensities, {PROPENSITY!r}")
     unseen, missing, uncertain = Counter(), Counter(), Counter()
-    with _written(options) as write:
+    with _written(options) as write, working() as tell:
+        tell(f"choosing actions for {options.contexts.name}")
         for decisions in _decisions(stored, options, unseen, missing, uncertain):
             write(decisions)
     for remark in _remarks(stored, options, unseen, missing, uncertain):

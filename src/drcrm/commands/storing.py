@@ -43,7 +43,7 @@ def split_of(options: argparse.Namespace, mapping: LogMapping, tell: Progress) -
         store = ChunkStore(folder, options.log, mapping)
         closing.enter_context(store.held())
         tell(f"reading {options.log.name}")
-        store.fill(tell.read)
+        store.fill()
         yield _stored(store, options, tell)
         store.remove()
 
@@ -101,11 +101,11 @@ def rows_that_judge(
     with _folder_beside(path) as folder:
         store = ChunkStore(Path(folder), path, mapping)
         tell(f"reading {path.name}")
-        store.fill(tell.read)
+        store.fill()
         propensity = _imitated(store, path, tell)
         with located(path):
             tell("encoding")
-            whole = whole_log(store, tell.read, propensity, encoding, select)
+            whole = whole_log(store, propensity, encoding, select)
         yield Opened(path, digest(path), whole.records, whole.propensity, whole.log, whole.checks, whole.unseen)
 
 
@@ -133,7 +133,7 @@ def _stored(store: ChunkStore, options: argparse.Namespace, tell: Progress) -> S
     with located(options.log):
         tell("encoding")
         dtype = "float32" if options.float32 else "float64"
-        found = split_log(store, options.seed, dtype, tell.read, propensity)
+        found = split_log(store, options.seed, dtype, propensity)
     records, known = found.heldout, digest(options.log)
     about = About(
         path=options.log,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ..core.cluster import on_cluster
@@ -14,11 +14,12 @@ PATIENCE = 30  # seconds, for a scheduler that does not answer
 
 
 @contextmanager
-def workers_of(options: argparse.Namespace) -> Iterator[None]:
+def workers_of(options: argparse.Namespace, tell: Callable[[str], None]) -> Iterator[None]:
     """Within, the workers of the cluster make fits, if ``options`` name a cluster."""
     if options.cluster is None:
         yield
         return
+    tell(f"connecting to {options.cluster}")
     distributed = import_extra("distributed", "dask")
     try:
         client = distributed.Client(options.cluster, timeout=PATIENCE, set_as_default=False)
