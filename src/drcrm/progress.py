@@ -30,7 +30,7 @@ class Progress(Listener):
         self.done()
         self._doing, self._passes, self._rows, self._since = doing, 0, 0, time.monotonic()
         if self._tqdm:
-            columns, rows = get_terminal_size()  # 80 and 24 if the terminal does not know, for which tqdm shows nothing
+            columns, rows = get_terminal_size()  # 80 × 24 if unknown: at a width of 0 tqdm shows nothing
             self._bar = self._tqdm(
                 desc=doing,
                 leave=False,
@@ -71,7 +71,7 @@ class Progress(Listener):
         return f"{passes}{self._millions():.2g} million rows a second"
 
     def _millions(self) -> float:
-        """Return how many million rows per second were passed over or read."""
+        """Return the million rows per second of this part."""
         return self._rows / max(time.monotonic() - self._since, 1e-9) / 1e6
 
 
@@ -85,7 +85,7 @@ def _tqdm() -> type | None:
 
 @contextmanager
 def working(verbose: bool = False, n_jobs: int | None = None) -> Iterator[Progress]:
-    """Yield a ``Progress`` that hears of the passes over a log; ``n_jobs`` threads make them."""
+    """Yield a ``Progress`` that receives all reports; ``n_jobs`` threads make the passes over a log."""
     tell = Progress(verbose)
     try:
         with passes(n_jobs, tell):

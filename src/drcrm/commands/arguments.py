@@ -28,7 +28,7 @@ def learn(parser: argparse.ArgumentParser) -> None:
     what = "npz to write; - is standard output"
     parser.add_argument("--output", required=True, type=Path, metavar="POLICY", help=what)
     _add_answers(parser)
-    _add_seed(parser, "of what is held out")
+    _add_seed(parser, "of the split into training and held-out rows")
     _add_store(parser)
     _add_cluster(parser)
 
@@ -47,7 +47,7 @@ def evaluate_policy(parser: argparse.ArgumentParser) -> None:
 def certify(parser: argparse.ArgumentParser) -> None:
     """Bound the cost of a policy, and its difference to the logging policy's cost, at a stated confidence.
 
-    Reads   POLICY, LOG, --config: as evaluate_policy does.
+    Reads   POLICY, LOG, --config: the same as evaluate_policy.
     Writes  --report: the page, HTML; --json: the answer.
 
     If a check fails, the answer says so and has no certificate. On the log that the policy was learned from, only the
@@ -89,14 +89,14 @@ def predict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--greedy", action="store_true", help=what)
     what = "write CSV without an apostrophe in front of names that a spreadsheet would run as a formula"
     parser.add_argument("--raw-names", action="store_true", help=what)
-    what = "leave this share of the decisions to chance, so that what is logged can be learned from again (0)"
+    what = "choose this share of the actions uniformly at random, so that you can learn from the new log (0)"
     parser.add_argument("--explore", type=_share, default=0.0, metavar="SHARE", help=what)
-    _add_seed(parser, "of the actions that are drawn")
+    _add_seed(parser, "of the drawn actions")
 
 
 def _add_log(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("log", metavar="LOG", type=Path, help="CSV, Parquet, npz, Vowpal Wabbit's text or dsjson")
-    what = "the mapping: what the columns are, a file of YAML or JSON, or JSON itself"
+    what = "the mapping, which describes the columns: a file of YAML or JSON, or JSON itself"
     parser.add_argument("--config", type=_mapping, metavar="FILE", help=what)
 
 
@@ -114,17 +114,17 @@ def _add_answers(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_seed(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument("--seed", type=_seed, default=0, help=f"{what} (0)")
+    parser.add_argument("--seed", type=_seed, default=0, help=f"seed {what} (0)")
 
 
 def _add_store(parser: argparse.ArgumentParser) -> None:
-    what = "encode the log in this folder, not in memory; by default beside the output, where the log is large"
+    what = "encode the log in this folder instead of in memory; by default only if it is large, next to the output"
     parser.add_argument("--store", type=Path, metavar="FOLDER", help=what)
-    parser.add_argument("--float32", action="store_true", help="store features in 4 bytes each, where they are stored")
+    parser.add_argument("--float32", action="store_true", help="store features in the folder as float32")
 
 
 def _add_cluster(parser: argparse.ArgumentParser) -> None:
-    what = "of a Dask scheduler, tcp://HOST:PORT, whose workers pass over large logs; they see the output's folder"
+    what = "address of a Dask scheduler, tcp://HOST:PORT; its workers need access to the folder of the output"
     parser.add_argument("--cluster", metavar="ADDRESS", help=what)
 
 

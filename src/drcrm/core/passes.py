@@ -23,10 +23,10 @@ class Listener:
     """Receiver of reports on the progress of work; this one ignores them."""
 
     def passed(self, rows: int) -> None:
-        """Receive that a pass over so many rows begins."""
+        """Receive the number of rows of a pass."""
 
     def advance(self, amount: float, unit: str, total: float | None = None) -> None:
-        """Receive that so much more is done, in a unit such as "rows", and how much there is in total, if known."""
+        """Receive an amount of finished work, in a unit such as "rows", and the total if it is known."""
 
 
 _LISTENER: ContextVar[Listener] = ContextVar("listener", default=Listener())  # noqa: B039  it has no state
@@ -77,10 +77,10 @@ def _ahead(pool: ThreadPoolExecutor, threads: int, function: Callable, items: It
 
 
 def passed(rows: int) -> None:
-    """Report a pass over so many rows."""
+    """Report a pass and its number of rows."""
     _LISTENER.get().passed(rows)
 
 
 def advance(amount: float, unit: str, total: float | None = None) -> None:
-    """Report that so much more is done, and how much there is in total, if known."""
+    """Report an amount of finished work, in a unit such as "rows", and the total if it is known."""
     _LISTENER.get().advance(amount, unit, total)
