@@ -68,11 +68,13 @@ def test_a_terminal_shows_what_is_done_and_how_much_is_left(shown):
         passed(2_000_000)
         time.sleep(REFRESHED)
         passed(2_000_000)
-        assert re.search(r"\rlearning …, [\d.e+]+ million rows/s *$", terminal.getvalue())
+        assert re.search(r"\rlearning …, [\d.e+]+ million rows a second *$", terminal.getvalue())
         advance(0, "fits", 4)
         time.sleep(REFRESHED)
         advance(1, "fits")
-        assert re.search(r"\rlearning:  25%\|.*\| 1 of 4 fits, 00:00 left, .* million rows/s$", terminal.getvalue())
+        assert re.search(
+            r"\rlearning:  25%\|.*\| 1 of 4 fits, 00:00 left, .* million rows a second$", terminal.getvalue()
+        )
     assert "\n" not in terminal.getvalue()
     assert re.search(r"\r +\r$", terminal.getvalue())
 

@@ -20,10 +20,13 @@ class Progress(Listener):
     passes and of rows per second if there were any.
     """
 
-    _doing, _passes, _rows, _since, _bar = "", 0, 0, 0.0, None
+    _doing, _passes, _rows, _since, _tqdm, _bar = "", 0, 0, 0.0, None, None
 
     def __init__(self, verbose: bool = False):
-        self._verbose, self._tqdm = verbose, _tqdm()
+        self._verbose = verbose
+        if sys.stderr and sys.stderr.isatty():
+            with suppress(ModuleNotFoundError):
+                self._tqdm = import_module("tqdm").tqdm
 
     def __call__(self, doing: str) -> None:
         """Finish the current part of the work and begin another one."""
@@ -54,7 +57,7 @@ class Progress(Listener):
             bar.unit, bar.unit_scale, bar.bar_format = unit, total > 9999, COUNTED
             bar.reset(total)
         if self._passes:
-            bar.set_postfix_str(f"{self._millions():.2g} million rows/s", refresh=False)
+            bar.set_postfix_str(self._speed()[2:], refresh=False)
         bar.update(amount if unit == bar.unit else 0)
 
     def done(self) -> None:
@@ -62,25 +65,13 @@ class Progress(Listener):
         if self._bar is not None:
             self._bar.close()
         if self._verbose and self._doing:
-            speed = f", {self._speed()}" if self._rows else ""
-            print(f"{self._doing}: {time.monotonic() - self._since:.1f} s{speed}", file=sys.stderr, flush=True)
+            passes = f", {self._passes} passes" if self._passes else ""
+            line = f"{self._doing}: {time.monotonic() - self._since:.1f} s{passes}{self._speed() if self._rows else ''}"
+            print(line, file=sys.stderr, flush=True)
         self._doing = ""
 
     def _speed(self) -> str:
-        passes = f"{self._passes} passes, " if self._passes else ""
-        return f"{passes}{self._millions():.2g} million rows a second"
-
-    def _millions(self) -> float:
-        """Return the million rows per second of this part."""
-        return self._rows / max(time.monotonic() - self._since, 1e-9) / 1e6
-
-
-def _tqdm() -> type | None:
-    """Return the class of bars if standard error is a terminal and tqdm is installed."""
-    if sys.stderr and sys.stderr.isatty():
-        with suppress(ModuleNotFoundError):
-            return import_module("tqdm").tqdm
-    return None
+        return f", {self._rows / max(time.monotonic() - self._since, 1e-9) / 1e6:.2g} million rows a second"
 
 
 @contextmanager
