@@ -22,7 +22,7 @@ from scipy.special import expit, softmax
 
 from drcrm import DoublyRobustDRO
 from drcrm.core import design
-from drcrm.core.passes import passes
+from drcrm.core.passes import Listener, passes
 
 FEATURES, ACTIONS, FRESH = 20, 5, 100_000
 WAYS = {
@@ -89,7 +89,9 @@ class Listening(DoublyRobustDRO):
         self.rows = rows
 
     def _working(self):
-        return passes(listener=self.rows.append)
+        listener = Listener()
+        listener.passed = self.rows.append
+        return passes(listener=listener)
 
 
 def main() -> None:

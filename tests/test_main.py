@@ -14,6 +14,7 @@ import pytest
 from shop import MAPPING, decisions
 
 from drcrm import __version__
+from drcrm.__main__ import COMMANDS as LOGS
 from drcrm.__main__ import main
 from drcrm.errors import InputError, located, printable
 from drcrm.files import write_npz
@@ -146,6 +147,51 @@ class TestWorkingFolder:
         entry = {"estimator": "bisect:Own", "parameter": "share", "grid": [1]}
         said = self.run(command, folder, json.dumps(MAPPING | {"algorithm": entry}), fails=True)
         assert said == "drcrm learn: estimator bisect:Own: module 'bisect' has no attribute 'Own'\n"
+
+
+LOADED = """
+import sys
+sys.modules["fcntl"] = None  # as on Windows
+from drcrm.__main__ import main
+statuses = []
+for arguments in ARGUMENTS:
+    try:
+        statuses.append(main(arguments))
+    except SystemExit as end:
+        statuses.append(end.code)
+print()
+print(*statuses, *sorted({"numpy", "scipy", "pandas", "pyarrow", "sklearn", "tqdm"} & {*sys.modules}))
+"""
+
+
+def loaded(*arguments: list[str]) -> tuple[str, str]:
+    """Return the exit statuses of calls in one process and the heavy packages it imported, and its standard error."""
+    program = LOADED.replace("ARGUMENTS", repr(arguments))
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "80"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[-1], done.stderr
+
+
+def test_help_and_wrong_arguments_import_no_numpy():
+    assert loaded(["--help"], *([command, "--help"] for command in LOGS)) == ("0 0 0 0 0 0", "")
+    given = ["learn", "a.csv", "--output", "b.npz"]
+    wrong = {"--confidence": "0.5", "--jobs": "0", "--seed": "-1", "--config": "{"}
+    status, error = loaded(["diagnose"], *([*given, f"{name}={value}"] for name, value in wrong.items()))
+    assert status == "2 2 2 2 2"
+    assert len(error.splitlines()) == 5
+
+
+def test_a_log_without_a_feature_map_is_learned_from_without_scikit_learn(tmp_path):
+    decisions(200).to_csv(tmp_path / "log.csv", index=False)
+    mapping, output = json.dumps(MAPPING | {"algorithm": "cips"}), str(tmp_path / "policy.npz")
+    log = [str(tmp_path / "log.csv"), "--config", mapping]
+    assert loaded(["learn", *log, "--output", output], ["diagnose", *log])[0] == "0 0 numpy pandas pyarrow scipy"
+
+
+@pytest.mark.parametrize("value", ["nan", "-0.1", "1.1", "x", ""])
+def test_a_share_is_from_0_to_1(capsys, value):
+    error = said(capsys, "predict", "a.npz", "a.csv", "--output", "b.csv", f"--explore={value}")
+    assert error == f"drcrm predict: argument --explore: {value!r}, expected a number from 0 to 1"
 
 
 def test_version(capsys):

@@ -8,13 +8,16 @@ if __name__ == "__main__" and sys.path[0] in ("", os.getcwd()):
 
 import argparse
 from importlib import import_module
+from inspect import cleandoc
 from typing import NoReturn
 
 from drcrm import __version__
 from drcrm.errors import InputError, printable
 from drcrm.kernels import choose_kernels
 from drcrm.locks import hold
+from drcrm.progress import working
 
+PROGRESS = "If standard error is a terminal, the command shows there what it is doing and how much is left."
 COMMANDS = {
     "learn": "learn a policy from a log, and say whether it is better than the one that logged",
     "evaluate_policy": "estimate what a policy would have cost, and whether a log can tell",
@@ -52,19 +55,23 @@ class Parser(argparse.ArgumentParser):
 
 
 def home(name: str):
-    """The module of a command or a step."""
-    return import_module(f"drcrm.commands.{name}" if name in COMMANDS else f"drcrm.pipeline.steps.{name}")
+    """Return the module of a command or a step, whose ``run`` does the work; importing it takes a command a second."""
+    if name in STEPS:
+        return import_module(f"drcrm.pipeline.steps.{name}")
+    with working() as tell:
+        tell(f"loading {name}")
+        return import_module(f"drcrm.commands.{name}")
 
 
 def parser(step: str) -> argparse.ArgumentParser:
-    """The command line of a command or a step: its module's docstring says what it reads and writes."""
-    module = home(step)
-    made = Parser(
-        prog=f"drcrm {step}",
-        description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    module.add_arguments(made)
+    """Return the parser of a command or a step, without importing what only the work of a command needs."""
+    if step in COMMANDS:
+        declare = getattr(import_module("drcrm.commands.arguments"), step)
+        description, epilog = cleandoc(declare.__doc__ or ""), PROGRESS
+    else:
+        declare, description, epilog = home(step).add_arguments, home(step).__doc__, None
+    made = Parser(f"drcrm {step}", None, description, epilog, formatter_class=argparse.RawDescriptionHelpFormatter)
+    declare(made)
     return made
 
 

@@ -86,8 +86,8 @@ class CounterfactualEstimator(BaseEstimator):
         Threads by which a log of 2¹⁶ contexts or more is passed over, as scikit-learn has it: None is 1, −1 all cores.
         The result does not depend on it.
     verbose : bool
-        Whether to say on stderr how long the fit took, and how many rows a second it passed over; on a terminal while
-        it works.
+        Whether to print on standard error how long the fit took and how many rows per second it passed over. If that is
+        a terminal and tqdm is installed, a bar shows the progress.
 
     Attributes
     ----------

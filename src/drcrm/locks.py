@@ -1,6 +1,5 @@
 """Who works in a folder: a lock that the system lifts when a process ends, however it ends."""
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,8 @@ def hold(path: str, alone: bool = False) -> bool:
 
     Where there are no locks, as on some network file systems, nobody has one.
     """
+    import fcntl  # which Windows does not have
+
     try:
         stream = os.open(path, os.O_WRONLY | os.O_CREAT)
     except OSError:
@@ -30,6 +31,8 @@ def hold(path: str, alone: bool = False) -> bool:
 @contextmanager
 def alone(path: str) -> Iterator[bool]:
     """Hold the lock of a file within; what is given is whether nobody else does."""
+    import fcntl
+
     stream = os.open(path, os.O_WRONLY | os.O_CREAT)
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

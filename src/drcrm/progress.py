@@ -1,75 +1,85 @@
-"""What is said while something works: a line that is written over on a terminal, nothing in a file."""
+"""Progress of long work: a bar on a terminal (tqdm), and with ``verbose`` a line for each finished part."""
 
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from shutil import get_terminal_size
 
-from .core.passes import passes
+from .core.passes import Listener, passes
 
-OFTEN = 0.2  # seconds between two writings of the line
+ENDLESS = "{desc} …{postfix}"  # the bar while it is unknown how much is left
+COUNTED = "{l_bar}{bar}| {n_fmt} of {total_fmt} {unit}, {remaining} left{postfix}"
 
 
-class Progress:
-    """Says on stderr what is being done, and with ``verbose`` how long what was done took.
+class Progress(Listener):
+    """Show on standard error, if it is a terminal, what is being done and how much is left.
 
-    Where it hears of passes over rows, by ``passed``, it says how many there were, and how many rows a second.
+    Without tqdm nothing is shown. With ``verbose``, a line for each finished part has its duration, and the number of
+    passes and of rows per second if there were any.
     """
 
+    _doing, _passes, _rows, _since, _tqdm, _bar = "", 0, 0, 0.0, None, None
+
     def __init__(self, verbose: bool = False):
-        self._verbose, self._shown = verbose, sys.stderr.isatty()
-        self._begin("")
+        self._verbose = verbose
+        if sys.stderr and sys.stderr.isatty():
+            with suppress(ModuleNotFoundError):
+                self._tqdm = import_module("tqdm").tqdm
 
     def __call__(self, doing: str) -> None:
-        """Say what is done from now on."""
-        self._end()
-        self._begin(doing)
-        self._show(f"{doing} …")
+        """Finish the current part of the work and begin another one."""
+        self.done()
+        self._doing, self._passes, self._rows, self._since = doing, 0, 0, time.monotonic()
+        if self._tqdm:
+            columns, rows = get_terminal_size()  # 80 × 24 if unknown: at a width of 0 tqdm shows nothing
+            self._bar = self._tqdm(
+                desc=doing,
+                leave=False,
+                file=sys.stderr,
+                ncols=columns,
+                nrows=rows,
+                miniters=0,
+                smoothing=0,
+                bar_format=ENDLESS,
+            )
 
     def passed(self, rows: int) -> None:
-        """Hear of a pass over so many rows."""
         self._passes += 1
-        self.read(rows)
+        self.advance(rows, "rows")
 
-    def read(self, rows: int) -> None:
-        """Hear of so many rows that were gone through once, of which no pass is counted."""
-        self._rows += rows
-        if self._shown and time.monotonic() - self._last > OFTEN:
-            self._last = time.monotonic()
-            self._show(f"{self._doing} … {self._speed()}")
+    def advance(self, amount: float, unit: str, total: float | None = None) -> None:
+        self._rows += amount if unit == "rows" else 0
+        if (bar := self._bar) is None:
+            return
+        if total is not None and unit != bar.unit:
+            bar.unit, bar.unit_scale, bar.bar_format = unit, total > 9999, COUNTED
+            bar.reset(total)
+        if self._passes:
+            bar.set_postfix_str(self._speed()[2:], refresh=False)
+        bar.update(amount if unit == bar.unit else 0)
 
     def done(self) -> None:
-        """Leave the line as it was found."""
-        self._end()
-        self._begin("")
-
-    def _begin(self, doing: str) -> None:
-        self._doing, self._passes, self._rows = doing, 0, 0
-        self._since = self._last = time.monotonic()
+        """Finish the current part, and remove the bar."""
+        if self._bar is not None:
+            self._bar.close()
+        if self._verbose and self._doing:
+            passes = f", {self._passes} passes" if self._passes else ""
+            line = f"{self._doing}: {time.monotonic() - self._since:.1f} s{passes}{self._speed() if self._rows else ''}"
+            print(line, file=sys.stderr, flush=True)
+        self._doing = ""
 
     def _speed(self) -> str:
-        seconds = max(time.monotonic() - self._since, 1e-9)
-        passes = f"{self._passes} passes, " if self._passes else ""
-        return f"{passes}{self._rows / seconds / 1e6:.2g} million rows a second"
-
-    def _show(self, line: str) -> None:
-        if self._shown:
-            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
-
-    def _end(self) -> None:
-        if self._doing:
-            self._show("")
-        if self._verbose and self._doing:
-            took = f"{time.monotonic() - self._since:.1f} s"
-            print(f"{self._doing}: {took}{', ' + self._speed() if self._rows else ''}", file=sys.stderr, flush=True)
+        return f", {self._rows / max(time.monotonic() - self._since, 1e-9) / 1e6:.2g} million rows a second"
 
 
 @contextmanager
 def working(verbose: bool = False, n_jobs: int | None = None) -> Iterator[Progress]:
-    """Within, passes over a log are made by so many threads, and what gives ``Progress`` hears of them."""
+    """Yield a ``Progress`` that receives all reports; ``n_jobs`` threads make the passes over a log."""
     tell = Progress(verbose)
     try:
-        with passes(n_jobs, tell.passed):
+        with passes(n_jobs, tell):
             yield tell
     finally:
         tell.done()

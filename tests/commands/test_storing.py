@@ -282,7 +282,7 @@ def test_a_killed_learn_goes_on(shop, tmp_path, run, monkeypatch):
     monkeypatch.setattr(reading, "ROWS", 100)
     store = ChunkStore(tmp_path / "store", shop / "log.csv", as_mapping(MAPPING))
     with store.held():
-        store.fill(lambda rows: None)
+        store.fill()
     now = {each.name: each.stat().st_mtime_ns for each in (tmp_path / "store").iterdir()}
     assert now.keys() == {*(f"chunk-{number:06d}.npz" for number in range(30)), "log.json", "lock"}
     assert left.items() <= now.items()

@@ -102,8 +102,8 @@ def dense(X) -> np.ndarray:
 def stored(path: Path, mapping: dict, folder: Path, seed: int = 0, dtype: str = "float64"):
     store = ChunkStore(folder, path, as_mapping(mapping))
     with store.held():
-        store.fill(lambda rows: None)
-        found = split_log(store, seed, dtype, lambda rows: None)
+        store.fill()
+        found = split_log(store, seed, dtype)
         found = found, dense(found.train.X)
         store.remove()
     return found
@@ -256,7 +256,7 @@ def test_a_log_that_has_changed_is_read_anew(tmp_path, monkeypatch):
     def names(mapping: dict) -> dict[str, int]:
         store = ChunkStore(folder, path, as_mapping(mapping))
         with store.held():
-            store.fill(lambda rows: None)
+            store.fill()
             return {each.name: each.stat().st_mtime_ns for each in folder.glob("chunk-*")}
 
     path = written(visits(100), tmp_path, "csv", 1)

@@ -46,7 +46,7 @@ def written(folder: Path, name: str, text: str | None = None) -> Path:
 def filled(folder: Path, path: Path, mapping=None) -> ChunkStore:
     store = ChunkStore(folder, path, as_mapping(mapping))
     with store.held():
-        store.fill(ignored)
+        store.fill()
     return store
 
 
@@ -93,21 +93,21 @@ def test_a_log_that_is_stored_is_that_in_memory(name, mapping, tmp_path, monkeyp
         store = filled(tmp_path / f"store {rows}", path, mapping)
         assert (len(store) > 1) == (rows < 1000)
         propensity = imitated_store(store) if mapping == IMITATED else None
-        found = split_log(store, 3, "float64", ignored, propensity)
+        found = split_log(store, 3, "float64", propensity)
         assert isinstance(found.train.X, StoredSparse) == (large == 1)
         assert found.size == expected.whole.rows
         assert found.encoding == expected.whole.encoding
         same_logs(found.train, expected.train)
         same_rows(found.heldout, expected.heldout.records)
         same_logs(log_of(found.heldout, found.encoding, found.propensity), expected.heldout.log)
-        held = whole_log(store, ignored, propensity, found.encoding, held_out_rows)
+        held = whole_log(store, propensity, found.encoding, held_out_rows)
         assert np.array_equal(held.records.rows, expected.heldout.records.rows)
         same_logs(held.log, expected.heldout.log)
         assert np.array_equal(held.propensity, expected.heldout.propensity)
-        whole = whole_log(store, ignored, propensity)
+        whole = whole_log(store, propensity)
         same_rows(whole.records, every.records)
         same_logs(whole.log, every.log)
-        judging = whole_log(store, ignored, propensity, found.encoding)
+        judging = whole_log(store, propensity, found.encoding)
         assert judging.unseen == found.encoding.unseen(every.records.data)
     if mapping != IMITATED:
         assert (every.records.groups is not None) == (name in ("log.dsjson", "copies.dsjson"))
@@ -117,7 +117,7 @@ def test_a_log_that_is_stored_is_that_in_memory(name, mapping, tmp_path, monkeyp
 def test_features_of_four_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "ROWS", 30)
     store = filled(tmp_path / "store", written(tmp_path, "log.dsjson"))
-    X, narrow = (split_log(store, 0, each, ignored).train.X for each in ("float64", "float32"))
+    X, narrow = (split_log(store, 0, each).train.X for each in ("float64", "float32"))
     assert np.array_equal(X.indices, narrow.indices)
     assert 0 < np.abs(X.data - narrow.data).max() < 1e-6
 
@@ -283,7 +283,7 @@ def test_reading_goes_on_behind_the_last_chunk(tmp_path, monkeypatch):
     now = {each.name: each.stat().st_mtime_ns for each in folder.glob("chunk-*")}
     assert first.items() <= now.items()
     assert len(now) == len(store) > 4
-    found = split_log(store, 0, "float64", ignored)
+    found = split_log(store, 0, "float64")
     same_logs(found.train, expected.train)
     same_rows(found.heldout, expected.heldout.records)
     written(tmp_path, "log.dsjson", dsjson(50, 7))

@@ -16,8 +16,8 @@ from ..logs.diagnosis import Diagnosis, diagnose
 from ..logs.verdict import Comparison, compared, estimates
 from ..report.log_page import page, text
 from ..version import __version__
-from .arguments import WRITTEN
 from .opening import About, Opened
+from .outputs import WRITTEN
 
 
 @dataclass(frozen=True)

@@ -1,73 +1,131 @@
-"""Arguments that commands share."""
+"""The arguments of commands: functions named like the commands, whose docstrings are the descriptions in --help.
+
+Nothing here imports numpy: --help must not wait for it.
+"""
 
 import argparse
-import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from ..core.passes import as_jobs
-from ..core.validation import above_half, zero_to_one
 from ..errors import InputError
-from ..files import is_null, standard_stream
 from ..unique_keys import parse_json
 
-WRITTEN = "output", "json", "report"
+
+def learn(parser: argparse.ArgumentParser) -> None:
+    """Learn a policy from a log, and decide whether it is better than the logging policy.
+
+    Reads   LOG: CSV, Parquet, npz, Vowpal Wabbit text or dsjson, or a folder of files of one format other than npz;
+            --config: the mapping, YAML or JSON.
+    Writes  --output: the policy, npz; --report: the page, HTML; --json: the answer. learn encodes a large log in a
+            folder, unless it is npz, and removes the folder afterwards. If learn was killed, the same command goes on.
+
+    learn holds out a part of the log. Algorithms, radii and feature maps compete on the held-out rows, and the
+    certificate counts all of them. If no candidate is shown to be better, learn writes an estimate of the logging
+    policy.
+    """
+    _add_log(parser)
+    what = "npz to write; - is standard output"
+    parser.add_argument("--output", required=True, type=Path, metavar="POLICY", help=what)
+    _add_answers(parser)
+    _add_seed(parser, "of the split into training and held-out rows")
+    _add_store(parser)
+    _add_cluster(parser)
 
 
-def add_log(parser: argparse.ArgumentParser) -> None:
+def evaluate_policy(parser: argparse.ArgumentParser) -> None:
+    """Estimate what a policy would have cost, and say whether the log can tell.
+
+    Reads   POLICY: the file of a learned policy, or column:NAME, a column of LOG with the policy's probability of the
+            logged action; LOG; --config: the mapping, by default that of the learned policy.
+    Writes  --report: the page, HTML; --json: the answer.
+    """
+    _add_policy(parser)
+    _add_answers(parser)
+
+
+def certify(parser: argparse.ArgumentParser) -> None:
+    """Bound the cost of a policy, and its difference to the logging policy's cost, at a stated confidence.
+
+    Reads   POLICY, LOG, --config: the same as evaluate_policy.
+    Writes  --report: the page, HTML; --json: the answer.
+
+    If a check fails, the answer says so and has no certificate. On the log that the policy was learned from, only the
+    held-out rows certify it, at level δ/K for K candidates. On another log all rows do, at level δ.
+    """
+    _add_policy(parser)
+    parser.add_argument("--estimate", choices=("dr", "snips", "ips"), help="dr where the policy has a cost model")
+    _add_answers(parser)
+
+
+def diagnose(parser: argparse.ArgumentParser) -> None:
+    """Check a log: its propensities, repeated rows, drift, and how much a cost model explains.
+
+    Reads   LOG; --config: the mapping, YAML or JSON.
+    Writes  --report: the page, HTML; --json: the answer.
+    """
+    _add_log(parser)
+    _add_answers(parser)
+
+
+def predict(parser: argparse.ArgumentParser) -> None:
+    """Choose actions by a learned policy: draw them, or take the most probable ones.
+
+    Reads   POLICY: the file of a learned policy; CONTEXTS: a file or folder in the format of the log. predict reads
+            only the features, one chunk at a time.
+    Writes  --output: CSV or Parquet with one row for each context: the action and its propensity, from which you can
+            learn again. The action has the column and the names of the log. Label vectors have a column for each label.
+            An action of a list is its place in the list, from 0.
+
+    In CSV, an apostrophe precedes names that a spreadsheet would run as a formula, such as =1+1. drcrm removes the
+    apostrophe when it reads actions from CSV. Parquet, and CSV with --raw-names, have no apostrophe.
+
+    The certificate covers actions drawn from the policy. It does not cover --greedy.
+    """
+    parser.add_argument("policy", metavar="POLICY", type=Path, help="npz from learn")
+    parser.add_argument("contexts", metavar="CONTEXTS", type=Path, help="a file of the log's format")
+    parser.add_argument("--output", required=True, type=Path, metavar="FILE", help="CSV or Parquet; - is CSV on stdout")
+    what = "take the most probable actions, which the certificate does not cover"
+    parser.add_argument("--greedy", action="store_true", help=what)
+    what = "write CSV without an apostrophe in front of names that a spreadsheet would run as a formula"
+    parser.add_argument("--raw-names", action="store_true", help=what)
+    what = "choose this share of the actions uniformly at random, so that you can learn from the new log (0)"
+    parser.add_argument("--explore", type=_share, default=0.0, metavar="SHARE", help=what)
+    _add_seed(parser, "of the drawn actions")
+
+
+def _add_log(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("log", metavar="LOG", type=Path, help="CSV, Parquet, npz, Vowpal Wabbit's text or dsjson")
-    what = "the mapping: what the columns are, a file of YAML or JSON, or JSON itself"
+    what = "the mapping, which describes the columns: a file of YAML or JSON, or JSON itself"
     parser.add_argument("--config", type=_mapping, metavar="FILE", help=what)
 
 
-def add_policy(parser: argparse.ArgumentParser) -> None:
+def _add_policy(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("policy", metavar="POLICY", help="npz from learn, or column:NAME of the log")
-    add_log(parser)
+    _add_log(parser)
 
 
-def add_answers(parser: argparse.ArgumentParser) -> None:
+def _add_answers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", type=Path, metavar="HTML", help="write the page; - is standard output")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the answer as JSON; - is standard output")
     parser.add_argument("--confidence", type=_confidence, default=0.95, help="of bounds and intervals (0.95)")
     parser.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="threads; -1 takes all cores (1)")
-    parser.add_argument("--verbose", action="store_true", help="say how long each part took")
+    parser.add_argument("--verbose", action="store_true", help="print how long each part took")
 
 
-def add_seed(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument("--seed", type=_seed, default=0, help=f"{what} (0)")
+def _add_seed(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--seed", type=_seed, default=0, help=f"seed {what} (0)")
 
 
-def require_apart(options: argparse.Namespace) -> None:
-    """Raise InputError for an output that is a folder, or that is also an input or another output, through links too.
-
-    Only /dev/null may be several outputs.
-    """
-    given = {name: getattr(options, name, None) for name in ("log", "contexts", "config", "policy", *WRITTEN)}
-    paths = {name: Path(path) for name, path in given.items() if isinstance(path, Path | str)}
-    for name in [name for name in WRITTEN if name in paths]:
-        output = paths[name]
-        for other, path in paths.items():
-            if other != name and _are_same(output, path):
-                raise InputError(f"{output} is both --{name} and {other}, expected a file each")
-            if other not in WRITTEN and _holds(path, output):
-                raise InputError(f"--{name} is {output}, a file of {path}, which is read; expected another file")
-        if output.is_dir() or not output.name:
-            raise InputError(f"--{name} is {str(output)!r}, a folder, expected a file")
+def _add_store(parser: argparse.ArgumentParser) -> None:
+    what = "encode the log in this folder instead of in memory; by default only if it is large, next to the output"
+    parser.add_argument("--store", type=Path, metavar="FOLDER", help=what)
+    parser.add_argument("--float32", action="store_true", help="store features in the folder as float32")
 
 
-def _are_same(output: Path, path: Path) -> bool:
-    """Return whether two paths lead to the same file, pipe or stream."""
-    if is_null(output):
-        return False
-    if (stream := standard_stream(output)) and stream == standard_stream(path):
-        return True
-    exist = output.exists() and path.exists()
-    return os.path.samefile(output, path) if exist else os.path.realpath(output) == os.path.realpath(path)
-
-
-def _holds(folder: Path, output: Path) -> bool:
-    """Return whether an output would replace a file of a folder."""
-    return folder.is_dir() and output.is_file() and Path(os.path.realpath(output)).parent == folder.resolve()
+def _add_cluster(parser: argparse.ArgumentParser) -> None:
+    what = "address of a Dask scheduler, tcp://HOST:PORT; its workers need access to the folder of the output"
+    parser.add_argument("--cluster", metavar="ADDRESS", help=what)
 
 
 def _mapping(text: str) -> Path | dict:
@@ -79,24 +137,25 @@ def _mapping(text: str) -> Path | dict:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _type(convert: Callable[[str], float], expected: str) -> Callable[[str], float]:
-    """Return an argument type that converts text; argparse shows what was expected if that fails."""
-
-    def converted(text: str) -> float:
-        try:
-            return convert(text)
-        except (ValueError, InputError):
-            raise argparse.ArgumentTypeError(f"{text!r}, expected {expected}") from None
-
-    return converted
+def _share(text: str) -> float:
+    return _checked(text, float, lambda value: 0 <= value <= 1, "a number from 0 to 1")
 
 
-share = _type(lambda text: zero_to_one(float(text), "share"), "a number from 0 to 1")
-_confidence = _type(lambda text: above_half(float(text), "confidence"), "a number above ½ and below 1")
-_jobs = _type(lambda text: as_jobs(int(text), "jobs"), "a whole number that is not 0")
+def _confidence(text: str) -> float:
+    return _checked(text, float, lambda value: 0.5 < value < 1, "a number above ½ and below 1")
+
+
+def _jobs(text: str) -> int:
+    return _checked(text, int, bool, "a whole number that is not 0")
 
 
 def _seed(text: str) -> int:
-    if not text.isdecimal() or int(text) >= 2**32:
-        raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number from 0 to 2³² − 1")
-    return int(text)
+    expected = "a whole number from 0 to 2³² − 1"
+    return _checked(text, int, lambda value: text.isdecimal() and value < 2**32, expected)
+
+
+def _checked(text: str, number: type, fits: Callable, expected: str) -> float:
+    with suppress(ValueError):
+        if fits(value := number(text)):
+            return value
+    raise argparse.ArgumentTypeError(f"{text!r}, expected {expected}")

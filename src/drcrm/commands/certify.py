@@ -1,11 +1,4 @@
-"""Bound what a policy costs, and what it costs more than the one that logged, with a stated probability.
-
-Reads   POLICY, LOG, --config: as evaluate_policy does.
-Writes  --report: the page, HTML; --json: the answer.
-
-Where a check fails, it says so in place of a certificate. On the log that the policy was learned from, the rows held
-out certify it, at level δ/K of K choices; on another log all rows, at level δ.
-"""
+"""Bound the cost of a policy, and its difference to the logging policy's cost, at a stated confidence."""
 
 from __future__ import annotations
 
@@ -16,14 +9,8 @@ from ..logs.diagnosis import Diagnosis
 from ..logs.verdict import REFUSED, Comparison, Verdict, percent, untested
 from ..progress import working
 from .answers import give
-from .arguments import add_answers, add_policy, require_apart
 from .judging import case, judged_answer
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_policy(parser)
-    parser.add_argument("--estimate", choices=("dr", "snips", "ips"), help="dr where the policy has a cost model")
-    add_answers(parser)
+from .outputs import require_apart
 
 
 def run(options: argparse.Namespace) -> None:

@@ -1,8 +1,4 @@
-"""Say what is wrong with a log: its propensities, rows that are told twice, drift, what a cost model explains.
-
-Reads   LOG; --config: the mapping, YAML or JSON.
-Writes  --report: the page, HTML; --json: the answer.
-"""
+"""Check a log: its propensities, repeated rows, drift, and how much a cost model explains."""
 
 from __future__ import annotations
 
@@ -10,14 +6,9 @@ import argparse
 
 from ..progress import working
 from .answers import answer, diagnosed, give, logging_dict
-from .arguments import add_answers, add_log, require_apart
 from .opening import mapping_of
+from .outputs import require_apart
 from .storing import rows_that_judge
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_log(parser)
-    add_answers(parser)
 
 
 def run(options: argparse.Namespace) -> None:

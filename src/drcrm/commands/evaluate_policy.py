@@ -1,9 +1,4 @@
-"""Estimate what a policy would have cost, and say whether a log can tell.
-
-Reads   POLICY: the file of a learned policy, or column:NAME, a column of LOG with the policy's probability of the
-        logged action; LOG; --config: the mapping, by default that the policy was learned with.
-Writes  --report: the page, HTML; --json: the answer.
-"""
+"""Estimate what a policy would have cost, and say whether the log can tell."""
 
 from __future__ import annotations
 
@@ -11,13 +6,8 @@ import argparse
 
 from ..progress import working
 from .answers import give
-from .arguments import add_answers, add_policy, require_apart
 from .judging import case, judged_answer
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_policy(parser)
-    add_answers(parser)
+from .outputs import require_apart
 
 
 def run(options: argparse.Namespace) -> None:

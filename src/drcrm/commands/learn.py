@@ -1,19 +1,9 @@
-"""Learn a policy from a log, and say whether it is better than the one that logged.
-
-Reads   LOG: CSV, Parquet, npz, Vowpal Wabbit's text or dsjson; or a folder of files of one of them, but npz;
-        --config: the mapping, YAML or JSON.
-Writes  --output: the policy, npz; --report: the page, HTML; --json: the answer. A large log, but of npz, is encoded in
-        a folder, which is removed in the end; what a learn that was killed has left, the next one goes on with.
-
-A part of the log is held out. Algorithms, radii and feature maps compete on it, and the certificate counts them. Where
-none is shown to be better, the policy that is written is an imitation of the one that logged.
-"""
+"""Learn a policy from a log, and decide whether it is better than the logging policy."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -27,24 +17,13 @@ from ..logs.verdict import Comparison, Verdict, verdict
 from ..progress import working
 from ..version import __version__
 from .answers import Judged, answer, diagnosed, give, logging_dict
-from .arguments import add_answers, add_log, add_seed, require_apart
 from .learning import Candidate, best_of, candidates, entries_of
 from .opening import About, Split, mapping_of
-from .storing import add_store, split_of
-from .workers import add_cluster, workers_of
+from .outputs import require_apart
+from .storing import split_of
+from .workers import workers_of
 
 BETTER = "better"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_log(parser)
-    parser.add_argument(
-        "--output", required=True, type=Path, metavar="POLICY", help="npz to write; - is standard output"
-    )
-    add_answers(parser)
-    add_seed(parser, "of what is held out")
-    add_store(parser)
-    add_cluster(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -56,7 +35,7 @@ def run(options: argparse.Namespace) -> None:
     with (
         working(options.verbose, options.jobs) as tell,
         threadpool_limits(1, "blas"),
-        workers_of(options),
+        workers_of(options, tell),
         split_of(options, mapping, tell) as log,
     ):
         _require_a_choice(log.whole)

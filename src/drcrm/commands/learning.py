@@ -12,7 +12,6 @@ from ..core.log import BanditLog
 from ..core.policies import LinearPolicy, policy_of
 from ..core.support import SupportedModel
 from ..errors import InputError
-from ..feature_maps import FeatureMap, as_transformer
 from ..shipped import Entry, entry_of
 
 DEFAULT = "kl_dro_dr"
@@ -58,9 +57,9 @@ def candidates(
     train: BanditLog, heldout: BanditLog, entries: Iterable[Entry], tell: Callable[[str], None]
 ) -> list[Candidate]:
     """Return of each algorithm what it chose by the held-out part; ``tell`` hears which is at work."""
-    found = []
-    for entry in entries:
-        tell(f"learning: {entry.label}")
+    entries, found = [*entries], []
+    for number, entry in enumerate(entries, 1):
+        tell(f"learning: {entry.label}" + (f" ({number} of {len(entries)})" if len(entries) > 1 else ""))
         found.append(_candidate(train, heldout, entry))
     return found
 
@@ -68,6 +67,8 @@ def candidates(
 def _candidate(train: BanditLog, heldout: BanditLog, entry: Entry) -> Candidate:
     features = None
     if entry.features is not None:
+        from ..feature_maps import FeatureMap, as_transformer  # imports scikit-learn, which takes half a second
+
         features = FeatureMap(as_transformer(entry.features), train.X)
         train, heldout = (part.derived(X=features(part.X)) for part in (train, heldout))
     learned = learn(train, entry.algorithm, heldout)

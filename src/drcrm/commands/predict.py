@@ -1,16 +1,4 @@
-"""Choose actions by a learned policy: drawn from it, or its most probable ones; perhaps a share of them at random.
-
-Reads   POLICY: the file of a learned policy; CONTEXTS: a file, or folder, as the log was, of which the features
-        are read alone, a chunk at a time.
-Writes  --output: CSV or Parquet with a row for each context: the action, in the column that it had in the log and under
-        its own name (of label vectors a column for each label, of lists the place in the list, from 0), and its
-        propensity, by which what comes of it can be learned from again.
-
-Names that a spreadsheet would run as a formula, such as =1+1, have an apostrophe in front in CSV. drcrm removes it when
-it reads actions from CSV. Parquet, and CSV with --raw-names, have no apostrophe.
-
-The certificate covers actions drawn from the policy. It does not cover --greedy.
-"""
+"""Choose actions by a learned policy: draw them, or take the most probable ones."""
 
 from __future__ import annotations
 
@@ -19,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -32,24 +19,12 @@ from ..logs.columns import escape_formula
 from ..logs.mapping import as_mapping, import_extra
 from ..logs.policy_file import StoredPolicy, read_policy
 from ..logs.readers import context_chunks
+from ..progress import working
 from ..report.log_words import imputed_in
-from .arguments import add_seed, require_apart, share
+from .outputs import require_apart
 
 FORMATS = ".csv", ".parquet"
 PROPENSITY = "propensity"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("policy", metavar="POLICY", type=Path, help="npz from learn")
-    parser.add_argument("contexts", metavar="CONTEXTS", type=Path, help="a file of the log's format")
-    parser.add_argument("--output", required=True, type=Path, metavar="FILE", help="CSV or Parquet; - is CSV on stdout")
-    what = "take the most probable actions, which the certificate does not cover"
-    parser.add_argument("--greedy", action="store_true", help=what)
-    what = "write CSV without an apostrophe in front of names that a spreadsheet would run as a formula"
-    parser.add_argument("--raw-names", action="store_true", help=what)
-    what = "leave this share of the decisions to chance, so that what is logged can be learned from again (0)"
-    parser.add_argument("--explore", type=share, default=0.0, metavar="SHARE", help=what)
-    add_seed(parser, "of the actions that are drawn")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -60,7 +35,8 @@ def run(options: argparse.Namespace) -> None:
     if PROPENSITY in _names(stored):
         raise InputError(f"{options.policy}: its actions would be in the column of the propensities, {PROPENSITY!r}")
     unseen, missing, uncertain = Counter(), Counter(), Counter()
-    with _written(options) as write:
+    with _written(options) as write, working() as tell:
+        tell(f"choosing actions for {options.contexts.name}")
         for decisions in _decisions(stored, options, unseen, missing, uncertain):
             write(decisions)
     for remark in _remarks(stored, options, unseen, missing, uncertain):

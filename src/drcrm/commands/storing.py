@@ -28,12 +28,6 @@ from .opening import About, Opened, Split, opened, require_range, split
 LARGE = 2**29  # bytes of a log's numbers from which it is stored unasked
 
 
-def add_store(parser: argparse.ArgumentParser) -> None:
-    what = "encode the log in this folder, not in memory; by default beside the output, where the log is large"
-    parser.add_argument("--store", type=Path, metavar="FOLDER", help=what)
-    parser.add_argument("--float32", action="store_true", help="store features in 4 bytes each, where they are stored")
-
-
 @contextmanager
 def split_of(options: argparse.Namespace, mapping: LogMapping, tell: Progress) -> Iterator[Split]:
     """Give the log of a command, of which a part is held out: in memory, or where it is large, stored.
@@ -49,7 +43,7 @@ def split_of(options: argparse.Namespace, mapping: LogMapping, tell: Progress) -
         store = ChunkStore(folder, options.log, mapping)
         closing.enter_context(store.held())
         tell(f"reading {options.log.name}")
-        store.fill(tell.read)
+        store.fill()
         yield _stored(store, options, tell)
         store.remove()
 
@@ -108,11 +102,11 @@ def rows_that_judge(
     with _folder_beside(path) as folder:
         store = ChunkStore(Path(folder), path, mapping)
         tell(f"reading {path.name}")
-        store.fill(tell.read)
+        store.fill()
         propensity = _imitated(store, path, tell)
         with located(path):
             tell("encoding")
-            whole = whole_log(store, tell.read, propensity, encoding, select)
+            whole = whole_log(store, propensity, encoding, select)
         yield Opened(
             path,
             digest(path),
@@ -149,7 +143,7 @@ def _stored(store: ChunkStore, options: argparse.Namespace, tell: Progress) -> S
     with located(options.log):
         tell("encoding")
         dtype = "float32" if options.float32 else "float64"
-        found = split_log(store, options.seed, dtype, tell.read, propensity)
+        found = split_log(store, options.seed, dtype, propensity)
     records, known = found.heldout, digest(options.log)
     about = About(
         path=options.log,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ..core.cluster import on_cluster
@@ -13,17 +13,13 @@ from ..logs.mapping import import_extra
 PATIENCE = 30  # seconds, for a scheduler that does not answer
 
 
-def add_cluster(parser: argparse.ArgumentParser) -> None:
-    what = "of a Dask scheduler, tcp://HOST:PORT, whose workers pass over large logs; they see the output's folder"
-    parser.add_argument("--cluster", metavar="ADDRESS", help=what)
-
-
 @contextmanager
-def workers_of(options: argparse.Namespace) -> Iterator[None]:
-    """Within, fits are made by the workers of the cluster that was asked for, if one was."""
+def workers_of(options: argparse.Namespace, tell: Callable[[str], None]) -> Iterator[None]:
+    """Within, the workers of the cluster make fits, if ``options`` name a cluster."""
     if options.cluster is None:
         yield
         return
+    tell(f"connecting to {options.cluster}")
     distributed = import_extra("distributed", "dask")
     try:
         client = distributed.Client(options.cluster, timeout=PATIENCE, set_as_default=False)

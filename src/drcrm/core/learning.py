@@ -16,6 +16,7 @@ from .log import BanditLog, as_clip
 from .names import SCORES, UNMODELLED
 from .objective import Objective
 from .optimiser import Fit, minimize_objectives
+from .passes import advance
 from .policies import LinearPolicy
 from .risks import MeanRisk, VariancePenalizedRisk
 from .scales import spread
@@ -144,11 +145,13 @@ def learn(
     limits = {"max_iter": max_iter, "tol": tol, "stopping": stopping}
     grid = np.array(algorithm.grid if algorithm.parameter else [np.nan], dtype=float)
     patience = None if options["safe"] else scorer
+    advance(0, "fits", len(grid) + len(_safe_ridges(design) if options["safe"] else ()))
     fits = _fit_all(objectives, algorithm.ridges, origin, grid, algorithm.robust_end, patience, limits)
     candidates = [Candidate(value, fit, ridge) for value, fit, ridge in zip(grid, fits, algorithm.ridges, strict=True)]
     if options["safe"]:
         known = policy_coef(cost_model.logging_policy, design)
         candidates += _safer(objectives, candidates, algorithm.robust_end, known, limits)
+    advance(0, "candidates", len(candidates))
     scores = np.array([_scores(scorer, each) for each in candidates])
     grid_fit = _grid_fit(candidates, scores, algorithm.robust_end, shift, tilt)
     if options["safe"]:
@@ -276,6 +279,7 @@ def _fit_all(
         **limits,
     )
     for index, fit in zip(order, following, strict=True):
+        advance(1, "fits")
         fits[index] = fit
         if scorer:
             scores[index] = scorer.unmodelled(fit.coef)
@@ -307,8 +311,9 @@ def _safer(
     least = _order(np.array([each.value for each in fitted]), robust_end)[0]
     objective, value = objectives[least], fitted[least].value
     found, limits = [], {**limits, "tol": RIDGE_TOLERANCE * limits["tol"]}
-    for ridge in () if objective.design.is_large else RIDGES:
+    for ridge in _safe_ridges(objective.design):
         [fit] = minimize_objectives([objective], known, ridges=[ridge * _unit(objective)], **limits)
+        advance(1, "fits")
         found.append(Candidate(value, fit, ridge=ridge))
     for own, each in zip(objectives, fitted, strict=True):
         for step in STEPS:
@@ -318,8 +323,14 @@ def _safer(
     return [*found, Candidate(np.nan, Fit(known, objective(known)[0], 0, True), step=0.0)]
 
 
+def _safe_ridges(design: Design) -> tuple[float, ...]:
+    """Return the ridges towards π0 of a safe algorithm's additional fits."""
+    return () if design.is_large else RIDGES
+
+
 def _scores(scorer: HeldoutScores | None, candidate: Candidate) -> list[float]:
     """The held-out scores of a candidate; π0 is no improvement on itself, whatever rounding says."""
+    advance(1, "candidates")
     if scorer is None:
         return [np.nan] * len(SCORES)
     scores = scorer(candidate.fit.coef)

@@ -1,4 +1,4 @@
-"""How passes over a log are made: by how many threads, and who hears of them.
+"""How passes over a log are made: by how many threads, and who hears of them and of other progress.
 
 Threads share the parts of a log, as numpy releases the lock; what they find comes in the order of the parts.
 """
@@ -16,8 +16,20 @@ from itertools import islice
 from ..errors import InputError
 
 _POOL: ContextVar[tuple[ThreadPoolExecutor, int] | None] = ContextVar("pool", default=None)
-_LISTENER: ContextVar[Callable[[int], None] | None] = ContextVar("listener", default=None)
 AHEAD = 4  # items for each thread
+
+
+class Listener:
+    """Receiver of reports on the progress of work; this one ignores them."""
+
+    def passed(self, rows: int) -> None:
+        """Receive the number of rows of a pass."""
+
+    def advance(self, amount: float, unit: str, total: float | None = None) -> None:
+        """Receive an amount of finished work, in a unit such as "rows", and the total if it is known."""
+
+
+_LISTENER: ContextVar[Listener] = ContextVar("listener", default=Listener())  # noqa: B039  it has no state
 
 
 def as_jobs(n_jobs: object, name: str = "n_jobs") -> int:
@@ -31,10 +43,10 @@ def as_jobs(n_jobs: object, name: str = "n_jobs") -> int:
 
 
 @contextmanager
-def passes(n_jobs: int | None = None, listener: Callable[[int], None] | None = None) -> Iterator[None]:
-    """Within, passes are made by so many threads, and the listener hears of how many rows each is."""
+def passes(n_jobs: int | None = None, listener: Listener | None = None) -> Iterator[None]:
+    """Within, ``n_jobs`` threads make passes, and the listener receives reports."""
     n = as_jobs(n_jobs)
-    heard = _LISTENER.set(listener)
+    heard = _LISTENER.set(listener or Listener())
     pool = _POOL.set((ThreadPoolExecutor(n, thread_name_prefix="drcrm"), n) if n > 1 else None)
     try:
         yield
@@ -65,6 +77,10 @@ def _ahead(pool: ThreadPoolExecutor, threads: int, function: Callable, items: It
 
 
 def passed(rows: int) -> None:
-    """Say that a pass was made over so many rows."""
-    if (listener := _LISTENER.get()) is not None:
-        listener(rows)
+    """Report a pass and its number of rows."""
+    _LISTENER.get().passed(rows)
+
+
+def advance(amount: float, unit: str, total: float | None = None) -> None:
+    """Report an amount of finished work, in a unit such as "rows", and the total if it is known."""
+    _LISTENER.get().advance(amount, unit, total)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ..core.passes import advance
 from ..errors import InputError, located
 from ..files import read_npz, write_json, write_npz
 from ..locks import alone
@@ -139,15 +140,15 @@ class ChunkStore:
             codes = self._read(number, [array])[array][rows[end - header["size"] : end]]
             yield [header["said"]["values"][name][code] for code in np.unique(codes)]
 
-    def fill(self, read: Callable[[int], None]) -> None:
-        """Read what the folder does not have yet of the log; ``read`` hears of how many rows."""
+    def fill(self) -> None:
+        """Read the rows of the log that the folder does not have yet."""
         self._headers = self._found()
         if self._headers and self._headers[-1].get("is_last"):
             return
         start = Place(*self._headers[-1]["next"]) if self._headers else None
         waiting = None
         for chunk in chunks(self._path, self._mapping, reading.ROWS, start):
-            read(chunk.records.size)
+            advance(chunk.records.size, "rows")
             if waiting:
                 self._write(*waiting, is_last=False)
             waiting = chunk

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.passes import advance
 from ..errors import InputError, located
 from . import dsjson, vw_text
 from .csv_format import CsvFormat
@@ -107,6 +109,7 @@ def chunks(path: Path, mapping: LogMapping, at_once: int | None = None, start: P
     with located(path):
         form, files = format_of(path), files_of(path)
     (first, row, before), known = start or Place(), None
+    advance(0, "bytes", _bytes_of(files[first:]))
     if form in TABLES:
         rows_of = partial(_rows_of_table, csv_format=mapping.csv_format)
     else:
@@ -132,6 +135,7 @@ def features(
     """Give the features of contexts, as ``chunks`` gives rows."""
     with located(path):
         form, files = format_of(path), files_of(path)
+    advance(0, "bytes", _bytes_of(files))
     if form in TABLES:
         features_of = partial(_features_of_table, csv_format=csv_format or CsvFormat())
     else:
@@ -139,6 +143,10 @@ def features(
     for file in files:
         with located(file):
             yield from features_of(file, form, encoding, at_once)
+
+
+def _bytes_of(files: list[Path]) -> int:
+    return sum(os.path.getsize(file) for file in files if os.path.exists(file))
 
 
 def bytes_in_memory(path: Path, mapping: LogMapping) -> int:
@@ -190,7 +198,7 @@ def _rows_of_table(
 def _rows_of_text(
     file: Path, form: str, mapping: LogMapping, at_once: int | None, row: int, files: list[Path]
 ) -> Iterator[tuple[Records, int]]:
-    text, lines, skipped = TEXTS[form], _Lines(file, row), Counter()
+    text, lines, skipped = TEXTS[form], _Lines(file, row, reported=True), Counter()
     mapping = mapping.require_no_columns(text.CALLED)
     found = text.decisions(lines, _way_of([file, *files], form), skipped)
     for some, following in batches(found, at_once or ROWS):
@@ -212,7 +220,7 @@ def _features_of_table(
 
 
 def _features_of_text(file: Path, form: str, encoding: Encoding, at_once) -> Iterator[Named | Lists]:
-    found = TEXTS[form].contexts(_Lines(file), encoding.kind == "lists")
+    found = TEXTS[form].contexts(_Lines(file, reported=True), encoding.kind == "lists")
     for some, _ in batches(found, at_once or ROWS):
         if not some:
             raise InputError("has no contexts, expected at least one")
@@ -222,11 +230,11 @@ def _features_of_text(file: Path, form: str, encoding: Encoding, at_once) -> Ite
 class _Lines:
     """The lines of a file from one on, with their numbers; ``row`` is that of the line that comes next.
 
-    ``bytes`` are those of the lines that were given.
+    ``bytes`` are those of the lines that were given. With ``reported``, reading them counts as progress.
     """
 
-    def __init__(self, path: Path, row: int = 0):
-        self.row, self.bytes, self._lines = row, 0, islice(lines_of(path), row, None)
+    def __init__(self, path: Path, row: int = 0, reported: bool = False):
+        self.row, self.bytes, self._lines = row, 0, islice(lines_of(path, reported), row, None)
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         for line in self._lines:

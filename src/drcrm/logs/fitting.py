@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from sklearn.feature_extraction import FeatureHasher
 
 from ..errors import InputError
 from .columns import MISSING
@@ -68,5 +67,7 @@ def hashed(values: list[str]) -> list[tuple[int, float]]:
     """Return the feature and the sign that each value is hashed to."""
     if not values:
         return []
+    from sklearn.feature_extraction import FeatureHasher  # takes half a second, and most logs do without
+
     found = FeatureHasher(HASHED, input_type="string").transform([[value] for value in values])
     return list(zip(found.indices.tolist(), found.data.tolist(), strict=True))

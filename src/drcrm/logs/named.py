@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from sklearn.feature_extraction import FeatureHasher
 
 from ..core.actions import ActionLists
 from ..core.validation import with_constant
@@ -242,6 +241,8 @@ def _named(rows: Iterable[Pairs]) -> tuple[sparse.csr_array, list[str]]:
 
 def _hash(names: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """The column and the sign of each name."""
+    from sklearn.feature_extraction import FeatureHasher  # takes half a second, and most logs do without
+
     found = FeatureHasher(HASHED, input_type="string").transform(
         [[name.encode("utf-8", "surrogatepass")] for name in names] or [[b""]]
     )

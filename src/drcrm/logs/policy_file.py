@@ -19,7 +19,6 @@ from ..core.policies import ExponentialPolicy, LinearPolicy, SoftmaxPolicy
 from ..core.support import SupportedModel
 from ..core.validation import as_float, check_coefficients
 from ..errors import InputError, located
-from ..feature_maps import FeatureMap
 from ..files import read_npz, write_npz
 from .chunks import files_of
 from .encoding import Encoding, encoding_of
@@ -132,8 +131,12 @@ def _read(path: str | Path, with_rows: bool) -> tuple[dict, dict[str, np.ndarray
 
 def _policy(kind: str, arrays: Mapping[str, np.ndarray]) -> LinearPolicy:
     features = {name.removeprefix("features."): each for name, each in arrays.items() if name.startswith("features.")}
+    if not features:
+        return _linear(kind, arrays["coef"])
+    from ..feature_maps import FeatureMap  # imports scikit-learn, which takes half a second
+
     try:
-        features = FeatureMap.restored(features) if features else None
+        features = FeatureMap.restored(features)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise InputError(f"the feature map is cut off, or from another version: {error}") from None
     return _linear(kind, arrays["coef"], features=features)

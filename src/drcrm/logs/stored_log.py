@@ -12,6 +12,7 @@ import numpy as np
 
 from ..core.actions import ListedActions
 from ..core.parts import LARGE
+from ..core.passes import advance
 from ..core.stored import RowsWriter
 from .chunk_store import ROWS, ChunkStore
 from .dependence import MOST_ROWS
@@ -62,9 +63,7 @@ class SplitLog:
     held: np.ndarray
 
 
-def split_log(
-    store: ChunkStore, seed: int, dtype: str, read: Callable[[int], None], propensity: np.ndarray | None = None
-) -> SplitLog:
+def split_log(store: ChunkStore, seed: int, dtype: str, propensity: np.ndarray | None = None) -> SplitLog:
     """Return a log that was read, split and encoded, as one in memory is.
 
     Parameters
@@ -75,8 +74,6 @@ def split_log(
         Of what is held out.
     dtype : "float64" or "float32"
         Of the rows on disk.
-    read : callable
-        Hears of how many rows were encoded.
     propensity : array (n,), optional
         Of an imitation of π0.
     """
@@ -87,7 +84,7 @@ def split_log(
     def parts() -> Iterator[BanditLog]:
         for each, place in log.parts():
             out = held[place]
-            read(each.size)
+            advance(each.size, "rows", store.size)
             if out.any():
                 heldout.append(each.take(out))
             if not out.all():
@@ -127,7 +124,6 @@ class WholeLog:
 
 def whole_log(
     store: ChunkStore,
-    read: Callable[[int], None],
     propensity: np.ndarray | None = None,
     encoding: Encoding | None = None,
     select: Select | None = None,
@@ -144,7 +140,7 @@ def whole_log(
 
     def parts() -> Iterator[BanditLog]:
         for each, place in log.parts():
-            read(each.size)
+            advance(each.size, "rows", store.size)
             if not rows[place].any():
                 continue
             some = each if rows[place].all() else each.take(rows[place])

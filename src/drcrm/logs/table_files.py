@@ -5,16 +5,19 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from ..core.passes import advance
 from ..errors import InputError
 from .csv_format import CsvFormat
 from .mapping import import_extra
@@ -24,6 +27,7 @@ PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
 HEADER = 2**20  # bytes among which a CSV's first line is
 BLOCK = 2**22  # bytes of a CSV that are read at once
 AT_ONCE = 2**16  # rows of a Parquet file
+REPORTED = 1000  # lines after which reading text reports its progress
 UNPACKED = 4  # times the size of a packed file
 
 
@@ -47,11 +51,21 @@ def opened(path: Path) -> io.BufferedIOBase:
         raise InputError(f"cannot be read: {error.strerror or error}") from None
 
 
-def lines_of(path: Path) -> Iterator[bytes]:
-    """Give the lines of a file; InputError for one that is cut off."""
+def lines_of(path: Path, reported: bool = False) -> Iterator[bytes]:
+    """Yield the lines of a file, and with ``reported`` report the progress; InputError for a file that is cut off."""
     with opened(path) as file:
-        while line := _read(file.readline):
+        lines, position = iter(partial(_read, file.readline), b""), 0
+        for number, line in enumerate(lines, 1):
             yield line
+            if reported and number % REPORTED == 0:
+                position = _report(file, position)
+
+
+def _report(file: io.BufferedIOBase, before: int) -> int:
+    """Report how many bytes of a file, packed or not, were read since its position was ``before``; return it now."""
+    position = os.lseek(file.fileno(), 0, os.SEEK_CUR)
+    advance(position - before, "bytes")
+    return position
 
 
 def table_frames(
@@ -156,6 +170,7 @@ def _parquet_tables(path: Path, needed: Callable[[list[str]], Columns], skip: in
         first = int(np.searchsorted(ends, skip, side="right"))
         skip -= int(ends[first - 1]) if first else 0
         for batch in file.iter_batches(AT_ONCE, range(first, len(ends)), columns, use_threads=False):
+            advance(path.stat().st_size * batch.num_rows // file.metadata.num_rows, "bytes")
             yield arrow.table(batch.slice(skip).select(columns)).replace_schema_metadata()
             skip = max(skip - batch.num_rows, 0)
 
@@ -215,13 +230,13 @@ def _csv_rows(file, header: list[str], columns: list[str], skip: int, delimiter:
             null_values=[""],
         ),
     }
-    rows, last = 0, None
+    rows, position, last = 0, 0, None
     try:
         stream = reader.open_csv(file, **options)
         yield stream.schema.empty_table()
         for batch in stream:
             yield arrow.table(batch.slice(max(skip - rows, 0)))
-            rows += batch.num_rows
+            rows, position = rows + batch.num_rows, _report(file, position)
             last = batch[header[-1]][-1] if batch.num_rows else last
     except (arrow.ArrowException, EOFError, OSError, zlib.error, ValueError) as error:
         if isinstance(error, InputError):
