@@ -1,14 +1,16 @@
 """Long upper tails of an estimate: how skewed its mean is, and the bound that allows for it.
 
-An estimate is a mean of terms z = m + a e. Here a is the importance weight (minus the baseline's, for a difference) and
-e the residual of the cost. Rare, large costs make z̄ skewed: most samples lack them, so the sample mean and its standard
-error are both too small, and asymptotic bounds fail. The sample skewness of z does not show this, because it comes from
-the same lucky rows. Separate moments of weights and residuals use every cost, whatever the weight of its row:
+An estimate is the mean z̄ of terms z = m + a e: m does not depend on the logged cost, a is the importance weight (minus
+the baseline's, for a difference), and e the residual of the cost. Rare, large costs make z̄ skewed. Most samples have
+too few of them, so the mean, its standard error and the sample skewness are too small, and asymptotic bounds fail.
+Separate moments of weights and residuals use every cost, whatever the weight of its row. With ⟨·⟩ for a mean over rows,
+x₊ = max(x, 0) and x₋ = max(−x, 0),
 
-    γ = (⟨a₊³⟩⟨e₊³⟩ + ⟨a₋³⟩⟨e₋³⟩) / ((⟨a²⟩⟨e²⟩)^{3/2} √N),    x₊ = max(x, 0), x₋ = max(−x, 0)
+    γ = (⟨a₊³⟩⟨e₊³⟩ + ⟨a₋³⟩⟨e₋³⟩) / ((⟨a²⟩⟨e²⟩)^{3/2} √N)
 
-is the skewness of the upper tail of a mean over N independent units. With the normal quantile u and Student's quantile
-t, the one-sided Cornish–Fisher bound is
+is the skewness that terms with a and e of the same sign give to a mean over N independent units, as if a and e were
+independent. It includes the factor 1/√N. With the standard deviation s of the N units, the normal quantile u, and
+Student's quantile t with N − 1 degrees of freedom, the one-sided Cornish–Fisher bound is
 
     z̄ + s/√N (t + γ (2u² + 1)/6)
 
@@ -26,7 +28,7 @@ LARGEST_SKEWNESS = 0.3  # above which corrected bounds at 0.95 were measured to 
 
 
 def upper_skewness(weight: np.ndarray, residual: np.ndarray, count: np.ndarray, units: int) -> float:
-    """Return γ, the skewness of the upper tail of a mean.
+    """Return γ, the part of the skewness of a mean that lengthens its upper tail.
 
     Parameters
     ----------
