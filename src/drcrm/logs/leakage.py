@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 from scipy import sparse
 from scipy.stats import rankdata
-from sklearn.feature_selection import r_regression
 
 from ..core.actions import ListedActions
 from ..core.log import BanditLog
@@ -102,6 +101,8 @@ def _most_correlated(X, weighted: np.ndarray) -> np.ndarray:
     """Return the columns whose entries, or places of entries other than 0, are most correlated with the costs."""
     if X.shape[1] <= MOST_FEATURES:
         return np.arange(X.shape[1])
+    from sklearn.feature_selection import r_regression  # takes half a second, and most logs have fewer features
+
     correlations = [np.abs(r_regression(part.astype(float), weighted)) for part in (X, X != 0)]
     score = np.maximum(*np.nan_to_num(correlations, posinf=0.0))  # infinite for a constant column
     return np.sort(np.argpartition(score, -MOST_FEATURES)[-MOST_FEATURES:])

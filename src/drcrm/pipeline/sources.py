@@ -58,6 +58,8 @@ class Source:
             return None
 
     def _fetch_from(self, place: str, name: str, folder: Path) -> None:
+        if (folder / name).is_symlink():
+            (folder / name).unlink()  # a download must not replace a file outside of its folder
         with atomic(folder / name) as part:
             if is_address(place):
                 import pooch
