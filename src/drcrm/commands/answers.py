@@ -32,8 +32,8 @@ class Judged:
     chosen: Mapping[str, object] | None = None
 
     def compared(self, part: Opened, estimate: str, choices: int, confidence: float, units) -> Comparison:
-        """Return what held-out rows say of it beside π0."""
-        with warnings.catch_warnings(action="ignore"):  # what they say, diagnostics say
+        """Compare the policy with the logging policy on held-out rows."""
+        with warnings.catch_warnings(action="ignore"):  # diagnostics report the same
             return compared(
                 self.policy,
                 part.log,
@@ -46,7 +46,7 @@ class Judged:
             )
 
     def as_dict(self, part: Opened, comparison: Comparison, confidence: float, units) -> dict:
-        """Return what the answer says of it."""
+        """Return the policy's part of the answer."""
         with warnings.catch_warnings(action="ignore"):
             found = estimates(
                 self.policy, part.log, cost_model=self.model, clip=self.clip, groups=units, confidence=confidence
@@ -62,7 +62,7 @@ def logging_dict(part: Opened, confidence: float, units) -> dict:
 
 
 def diagnosed(part: Opened, judged: Judged | None = None) -> Diagnosis:
-    """Return what rows can say of a policy, or of the log alone."""
+    """Return the diagnostics of a policy on a log, or of the log only."""
     known = {} if judged is None else {"policy": judged.policy, "cost_model": judged.model}
     return diagnose(
         part.log,
@@ -102,7 +102,7 @@ def give(found: dict, options: argparse.Namespace) -> None:
 
 
 def _plain(value):
-    """What JSON has: no NaN, no infinity, no numpy."""
+    """Return a value that JSON can hold: no NaN, no infinity, no numpy type."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple | np.ndarray):

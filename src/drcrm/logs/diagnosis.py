@@ -1,4 +1,4 @@
-"""What a log can say of a policy, and of itself: diagnostics with thresholds, and the tables beside them."""
+"""Diagnostics of a log and of a policy on it, with thresholds and tables."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def diagnose(
     ]
     if policy is None:
         return Diagnosis(tuple(each for each in found if each), units, log.size, calibration=calibration)
-    with warnings.catch_warnings(action="ignore"):  # what they say is said here
+    with warnings.catch_warnings(action="ignore"):  # the diagnostics report the same
         each = _weighed(log, policy, cost_model, logging_policy, modelled)
         of_policy, by_slice = weighed(each, units), _by_slice(each, slices, units)
         found.append(gain_drift(log, each.weight, units, last))
@@ -200,13 +200,13 @@ def _weighed(log: BanditLog, policy, cost_model, logging_policy, modelled: np.nd
 
 
 def _eligible(log: BanditLog) -> tuple:
-    """The mask of eligible actions, where there is one, as policies take it."""
+    """Return the mask of eligible actions as an argument of policies; nothing if the log has none."""
     eligible = getattr(log.actions, "eligible", None)
     return () if eligible is None else (eligible,)
 
 
 def _by_slice(each: Weighed, slices, units) -> list[dict]:
-    """What the log says of a policy in each slice, that with the most rows first: self-normalised, not clipped."""
+    """Estimate a policy in each slice by SNIPS without clipping; the slice with the most rows comes first."""
     if slices is None:
         return []
     values, index = np.unique(slices.astype(str), return_inverse=True)

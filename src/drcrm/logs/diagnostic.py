@@ -1,4 +1,4 @@
-"""What every diagnostic of a log has."""
+"""One diagnostic of a log, and its levels."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def capital(text: str) -> str:
 
 
 def plain(value):
-    """Return a number as JSON has it, None where it is not finite; anything else as it is."""
+    """Return a Python number for JSON, None if it is not finite, and any other value unchanged."""
     if isinstance(value, float | np.floating):
         return float(value) if np.isfinite(value) else None
     return int(value) if isinstance(value, np.integer) else value

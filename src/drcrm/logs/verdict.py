@@ -1,4 +1,4 @@
-"""What a log says of a policy beside the one that logged it: better, worse, not shown, or that it cannot say."""
+"""Compare a policy with the logging policy, and reach one of five verdicts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .leakage import NAME as LEAKAGE
 
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
 REFUSED = VERDICTS[3:]
-AUDIT = "propensit"  # with which the names of the audit's diagnostics begin
+AUDIT = "propensit"  # start of the names of the audit's diagnostics
 MOST_ROWS = 1e12  # that are worth naming
 NAMED = 3  # actions to explore, at most
 ROUNDING = 1e-9  # of the largest cost
@@ -37,7 +37,7 @@ RARE = 1e-3  # of the policy's choices, below which no action is named
 
 @dataclass(frozen=True)
 class Comparison:
-    """A policy beside the one that logged.
+    """A policy compared with the logging policy on the same rows.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ def estimates(
     """
     policy, found = as_judged(policy, log), {}
     kinds = {name: (name.removeprefix("clipped_"), clip if name == "clipped_ips" else None) for name in ESTIMATES}
-    with warnings.catch_warnings(action="ignore"):  # what they say is said by diagnostics
+    with warnings.catch_warnings(action="ignore"):  # diagnostics report the same
         for name, (estimate, at) in kinds.items():
             lacks = estimate in ("dm", "dr") and (cost_model is None or getattr(policy, "mean", policy) is None)
             options = {"clip": at, "cost_model": cost_model, "groups": groups, "confidence": confidence}
@@ -119,7 +119,7 @@ def compared(
     groups=None,
     cost_range=None,
 ) -> Comparison:
-    """Return a policy beside the one that logged, by rows that neither it nor the cost model was made from.
+    """Compare a policy with the logging policy, on rows that trained neither the policy nor the cost model.
 
     Arguments are those of :func:`drcrm.certificates.policy_certificate`; ``logging_policy`` is π0 where it is known,
     not where it is imitated. Without a cost model, or the policy's probabilities of all actions, "dr" is by "snips".
