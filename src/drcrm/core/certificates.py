@@ -48,8 +48,8 @@ class Certificate:
     known of w 1(y ∉ S) + M, says that propensities are wrong, or that actions of the policy are missing in the log.
     Where rows show that some are, ``missing`` says so, and estimate and bound count their mass at the largest of
     ``costs``, that of a baseline at the least. ``unsupported`` is the policy's probability of what π0 hardly takes,
-    which counts so too; None where π0 is not known. ``skewness`` is that of the upper tail of the mean, γ of
-    :mod:`drcrm.core.tails`, for which an asymptotic bound is corrected; None for a bound that does not need it.
+    which counts so too; None where π0 is not known. ``skewness`` is γ of :mod:`drcrm.core.tails`, by which an
+    asymptotic bound was corrected; None if it was not.
     """
 
     value: float

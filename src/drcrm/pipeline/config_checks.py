@@ -199,7 +199,7 @@ def unfit_actions(config: Mapping, _: Mapping, faults: Collection[Fault]) -> Ite
 
 
 def unfit_logs(config: Mapping, _: Mapping, faults: Collection[Fault]) -> Iterator[Fault]:
-    """Mappings that are none, algorithms of theirs that are none, and logs that have the name of an experiment."""
+    """Yield the faults of ``logs``: invalid mappings, unknown algorithms, and names that are also experiments."""
     for name, entry in config["logs"].items():
         if name in config["experiments"]:
             yield Fault(("logs", name), "there is an experiment of this name")
@@ -212,7 +212,7 @@ def unfit_logs(config: Mapping, _: Mapping, faults: Collection[Fault]) -> Iterat
 
 
 def _unfit_algorithms(path: tuple, asked: object, algorithms: Mapping[str, Mapping]) -> Iterator[Fault]:
-    """What is wrong with the algorithms that a log asks for: those of the configuration by name, or entries."""
+    """Yield the faults of a log's algorithms, which are names from the configuration or entries."""
     known = [name for name, entry in algorithms.items() if "estimator" in entry]
     for algorithm in asked if isinstance(asked, list) else [] if asked is None else [asked]:
         if isinstance(algorithm, str):
