@@ -1,0 +1,40 @@
+"""Reports on the progress of work, and who receives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+
+class Listener:
+    """Receiver of reports on the progress of work; this one ignores them."""
+
+    def passed(self, rows: int) -> None:
+        """Receive the number of rows of a pass over a log."""
+
+    def advance(self, amount: float, unit: str, total: float | None = None) -> None:
+        """Receive an amount of finished work, in a unit such as "rows", and the total if it is known."""
+
+
+_LISTENER: ContextVar[Listener] = ContextVar("listener", default=Listener())  # noqa: B039  it has no state
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Send all reports to ``listener`` inside the ``with`` block."""
+    token = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)
+
+
+def passed(rows: int) -> None:
+    """Report a pass over a log and its number of rows."""
+    _LISTENER.get().passed(rows)
+
+
+def advance(amount: float, unit: str, total: float | None = None) -> None:
+    """Report an amount of finished work, in a unit such as "rows", and the total if it is known."""
+    _LISTENER.get().advance(amount, unit, total)

@@ -1,0 +1,202 @@
+"""Arrays in memory-mapped ``.npy`` files: written batch by batch, then read as ordinary numpy arrays or CSR.
+
+Pages of a mapped file belong to the page cache, so such an array takes no anonymous memory. Code that only slices and
+multiplies need not know whether an array is mapped.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from mmap import ALLOCATIONGRANULARITY
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+from numpy.lib import format as npy
+from scipy import sparse
+
+Features = np.ndarray | sparse.csr_array
+
+BLOCK_BYTES = 2**23  # of rows that are transformed at once
+_SCRATCH: ContextVar[Path | None] = ContextVar("scratch", default=None)
+
+
+class ArrayWriter:
+    """Write an array batch by batch to a ``.npy`` file; a CSR array to three.
+
+    Parameters
+    ----------
+    path : Path
+        Of the file to create, without a suffix.
+    """
+
+    def __init__(self, path: Path):
+        self._path, self._files, self._columns = Path(path), {}, None
+        self._row_ends = [np.zeros(1, dtype=np.int64)]
+
+    def append(self, batch: Features) -> None:
+        """Write a batch (rows, …), dense or CSR like the others. An OSError names the file."""
+        if not sparse.issparse(batch):
+            self._write("", np.ascontiguousarray(batch))
+            return
+        batch = batch.tocsr()
+        self._columns = batch.shape[1]
+        self._row_ends.append(self._row_ends[-1][-1] + batch.indptr[1:].astype(np.int64))
+        self._write(".data", batch.data)
+        self._write(".indices", batch.indices.astype(np.int32))
+
+    def finish(self) -> Features:
+        """Close the files and return the array, mapped read-only."""
+        for suffix, (file, dtype, shape) in self._files.items():
+            file.seek(0)
+            self._write_bytes(suffix, _header(dtype, shape))
+            file.close()
+        if self._columns is None:
+            return _mapped(self._file_path(""))
+        row_ends = np.concatenate(self._row_ends)
+        np.save(self._file_path(".indptr"), row_ends if row_ends[-1] >= 2**31 else row_ends.astype(np.int32))
+        data, indices, indptr = (_mapped(self._file_path(suffix)) for suffix in (".data", ".indices", ".indptr"))
+        return sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, self._columns), copy=False)
+
+    def close(self) -> None:
+        """Close the files without finishing them."""
+        for file, *_ in self._files.values():
+            file.close()
+
+    def _file_path(self, suffix: str) -> Path:
+        return self._path.with_name(f"{self._path.name}{suffix}.npy")
+
+    def _write(self, suffix: str, values: np.ndarray) -> None:
+        if suffix not in self._files:
+            shape = 0, *values.shape[1:]
+            self._files[suffix] = self._file_path(suffix).open("wb", buffering=0), values.dtype, shape
+            self._write_bytes(suffix, _header(values.dtype, shape))
+        file, dtype, (rows, *others) = self._files[suffix]
+        self._write_bytes(suffix, np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8))
+        self._files[suffix] = file, dtype, (rows + len(values), *others)
+
+    def _write_bytes(self, suffix: str, values: bytes | np.ndarray) -> None:
+        view = memoryview(values)
+        try:
+            while len(view):
+                view = view[self._files[suffix][0].write(view) :]
+        except OSError as error:
+            error.filename = str(self._file_path(suffix))
+            raise
+
+
+def _header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
+    """Return the header of a .npy file; numpy pads it, so that the number of rows can grow in place."""
+    header = io.BytesIO()
+    npy.write_array_header_1_0(header, {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape})
+    return header.getvalue()
+
+
+def _mapped(path: Path) -> np.ndarray:
+    return np.asarray(np.load(path, mmap_mode="r"))
+
+
+@contextmanager
+def scratch_folder(folder: Path | None) -> Iterator[None]:
+    """Inside the ``with`` block, write arrays that are derived from mapped ones to files in this folder.
+
+    The caller removes the folder. Without one, derived arrays are in memory.
+    """
+    token = _SCRATCH.set(folder)
+    try:
+        yield
+    finally:
+        _SCRATCH.reset(token)
+
+
+def scratch_path(X: Features) -> Path | None:
+    """Return the path for an array that is derived from X; None if it is to be in memory."""
+    folder = _SCRATCH.get()
+    if folder is None or _backing(X.data if sparse.issparse(X) else X) is None:
+        return None
+    return folder / f"derived-{uuid4().hex}"
+
+
+def write_blocks(path: Path | None, blocks: Iterator[Features]) -> Features:
+    """Return blocks of rows, one after the other, as one array: in files at ``path``, or in memory if it is None."""
+    if path is None:
+        arrays = list(blocks)
+        if len(arrays) == 1:
+            return arrays[0]
+        if sparse.issparse(arrays[0]):
+            return sparse.csr_array(sparse.vstack(arrays, format="csr"))
+        return np.concatenate(arrays)
+    writer = ArrayWriter(path)
+    try:
+        for block in blocks:
+            writer.append(block)
+        return writer.finish()
+    finally:
+        writer.close()
+
+
+def map_rows(X: Features, function: Callable[[Features], Features]) -> Features:
+    """Return ``function(X)`` of a function of single rows; block by block, in a file, if X is mapped."""
+    path = scratch_path(X)
+    if path is None:
+        return function(X)
+    return write_blocks(path, (function(rows_between(X, rows)) for rows in _blocks_of(X)))
+
+
+def take_rows(X: Features, rows: np.ndarray) -> Features:
+    """Return ``X[rows]``, in a file if X is mapped."""
+    path = scratch_path(X)
+    if path is None:
+        return X[rows]
+    rows = np.arange(X.shape[0])[rows]
+    step = max(BLOCK_BYTES * X.shape[0] // max(_bytes(X), 1), 1)
+    return write_blocks(path, (X[rows[start : start + step]] for start in range(0, max(len(rows), 1), step)))
+
+
+def rows_between(X: Features, rows: slice) -> Features:
+    """Return consecutive rows as a view, of CSR too."""
+    if not sparse.issparse(X):
+        return X[rows]
+    start, stop, _ = rows.indices(X.shape[0])
+    first, last = int(X.indptr[start]), int(X.indptr[stop])
+    indptr = X.indptr[start : stop + 1] - X.indptr[start]
+    return sparse.csr_array((X.data[first:last], X.indices[first:last], indptr), (stop - start, X.shape[1]), copy=False)
+
+
+def _blocks_of(X: Features) -> Iterator[slice]:
+    step = max(BLOCK_BYTES * X.shape[0] // max(_bytes(X), 1), 1)
+    return (slice(start, start + step) for start in range(0, X.shape[0], step))
+
+
+def _bytes(X: Features) -> int:
+    return X.data.nbytes + X.indices.nbytes if sparse.issparse(X) else X.nbytes
+
+
+class MappedPickler(pickle.Pickler):
+    """Pickle mapped arrays, and views of them, by the path of their file: the reader maps the same file."""
+
+    def reducer_override(self, value: object):
+        if type(value) is np.ndarray and value.flags.c_contiguous and (mapped := _backing(value)) is not None:
+            start = np.frombuffer(mapped._mmap, dtype=np.uint8).ctypes.data
+            offset = value.ctypes.data - start + mapped.offset - mapped.offset % ALLOCATIONGRANULARITY
+            return _open_mapped, (str(mapped.filename), value.dtype, offset, value.shape)
+        return NotImplemented
+
+
+def _open_mapped(path: str, dtype: np.dtype, offset: int, shape: tuple[int, ...]) -> np.ndarray:
+    if not np.prod(shape):
+        return np.empty(shape, dtype)
+    return np.asarray(np.memmap(path, dtype, "r", offset, shape))
+
+
+def _backing(value: np.ndarray) -> np.memmap | None:
+    """Return the memory map that an array is a view of; None if it is in memory."""
+    while isinstance(value, np.ndarray):
+        if isinstance(value, np.memmap) and value._mmap is not None and not isinstance(value.base, np.ndarray):
+            return value
+        value = value.base
+    return None
