@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..core.passes import advance
+from ..data.listeners import advance
 from ..errors import InputError, located
 from ..files import read_npz, write_json, write_npz
 from ..locks import alone

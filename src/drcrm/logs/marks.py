@@ -10,7 +10,6 @@ from scipy import sparse
 
 from ..core.actions import ActionLists, ListedActions
 from ..core.log import BanditLog
-from ..core.stored import StoredRows
 from .arrays import Arrays
 from .named import Lists, Named
 from .records import Records
@@ -77,8 +76,6 @@ def _(arrays: Arrays) -> np.ndarray:
 
 def _of_rows(X) -> np.ndarray:
     """Of what is not 0 in each row, (n,): in which order the columns are stored does not count."""
-    if isinstance(X, StoredRows):
-        return np.concatenate([_of_rows(block) for block in X.blocks()])
     if not sparse.issparse(X):
         return _mixed([hashed_numbers(column) for column in X.T])
     X = X.tocsr()

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..core.actions import ListedActions
-from ..core.parts import LARGE
-from ..core.passes import advance
-from ..core.stored import RowsWriter
+from ..data.listeners import advance
+from ..data.mapped_arrays import ArrayWriter
 from .chunk_store import ROWS, ChunkStore
 from .dependence import MOST_ROWS
 from .encoding import Encoding
@@ -249,7 +248,8 @@ class _Read:
         """Return the log of some rows, of their parts: X on disk; in memory where a fit would have it all at once."""
         n, at, first, sizes = int(rows.sum()), 0, None, []
         vectors = {"count": np.ones(n, dtype=np.intp) if self._count is None else self._count[rows]}
-        with RowsWriter(self._store.folder / ROWS, dtype) as writer:
+        writer = ArrayWriter(self._store.folder / ROWS)
+        if True:
             for part in parts:
                 first = part if first is None else first
                 for name in ("Y", "propensity", "cost"):
@@ -260,6 +260,6 @@ class _Read:
                     sizes.append(part.actions.sizes())
                 writer.append(part.X)
                 at += len(part.Y)
-        X = writer.rows[:] if n < LARGE else writer.rows
+        X = writer.finish()
         actions = ListedActions(np.append(0, np.cumsum(np.concatenate(sizes)))) if sizes else first.actions
         return first.derived(X=X, actions=actions, context=np.arange(n), skipped=self._store.skipped, **vectors)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..core.passes import advance
+from ..data.listeners import advance
 from ..errors import InputError
 from .csv_format import CsvFormat
 from .mapping import import_extra
