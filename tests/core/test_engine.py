@@ -8,7 +8,6 @@ import pickle
 import signal
 from contextlib import nullcontext
 from itertools import count, pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest

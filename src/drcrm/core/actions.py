@@ -656,11 +656,11 @@ class SingleChoice(_OneOfMany):
         place = np.minimum(rng.random(len(mean)), 1 - 1e-15) * passed[:, -1]
         return (passed > place[:, None]).argmax(axis=1)
 
-    def row_map(self, Y, context, n_contexts, kind=ChosenRows) -> ChosenRows:
-        return kind((context, Y), Y * n_contexts + context, context, (*self.shape, n_contexts), self.sums)
+    def row_map(self, Y, context, n_contexts) -> ChosenRows:
+        return ChosenRows((context, Y), Y * n_contexts + context, context, (*self.shape, n_contexts), self.sums)
 
     def own_rows(self, Y):
-        return self.row_map(Y, np.arange(len(Y)), len(Y), OwnChosenRows)
+        return OwnChosenRows(Y, (*self.shape, len(Y)))
 
 
 class ListedActions(_OneOfMany):
@@ -765,12 +765,12 @@ class ListedActions(_OneOfMany):
         last = np.searchsorted(passed, before[1:])  # that has a probability
         return np.minimum(np.searchsorted(passed, place, side="right"), last) - self.starts[:-1]
 
-    def row_map(self, Y, context, n_contexts, kind=ChosenRows) -> ChosenRows:
+    def row_map(self, Y, context, n_contexts) -> ChosenRows:
         position = self.starts[context] + Y
-        return kind((position,), position, context, (self.starts[-1],), self.sums)
+        return ChosenRows((position,), position, context, (self.starts[-1],), self.sums)
 
     def own_rows(self, Y):
-        return self.row_map(Y, np.arange(len(Y)), len(Y), OwnChosenRows)
+        return OwnChosenRows(Y, (self.starts[-1],), self.starts[:-1])
 
 
 def actions_of(X, Y, n_actions: int | None = None, eligible=None) -> tuple[Features, Actions, np.ndarray]:
@@ -848,7 +848,7 @@ def _only(shape: tuple[int, ...]) -> int:
 
 def _integers(values, name: str) -> np.ndarray:
     """A vector of whole numbers, of any length."""
-    values = as_float(values, name)
+    values = values if isinstance(values, np.ndarray) and values.dtype.kind == "i" else as_float(values, name)
     return check_integers(values, values.shape[0] if values.ndim else 1, name)
 
 

@@ -257,7 +257,7 @@ def _choose_by(moments: list[Moments], whole: Moments) -> float:
 
 def _folds(log: BanditLog) -> np.ndarray:
     """The fold of each context, (m,)."""
-    return np.random.default_rng(0).permutation(log.n_contexts) % FOLDS
+    return (np.random.default_rng(0).permutation(log.n_contexts) % FOLDS).astype(np.int16)
 
 
 def _errors_on_folds(

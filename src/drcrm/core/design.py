@@ -122,7 +122,7 @@ class Design:
         scales = feature_scales(self.log.X)
         return column(np.append(scales, 1.0) if self.intercept else scales, self.log.actions.shape)
 
-    @cached_property
+    @property
     def modelled(self) -> np.ndarray | None:
         """ĉ(x_i, y_i) of each row, (n,)."""
         return None if self.effects is None else self.chunked.map_rows(_modelled)

@@ -58,7 +58,7 @@ class BanditLog:
         self.cost = check_costs(cost, n)
         self.context = np.arange(n) if context is None else check_context(context, n, m)
         self.actions.check_offered(self.Y, self.context)
-        self.count = _check_count(np.ones(n, dtype=np.intp) if count is None else count, n)
+        self.count = _check_count(np.broadcast_to(np.intp(1), n) if count is None else count, n)
 
     def __repr__(self) -> str:
         return f"BanditLog({len(self.Y)} rows, {self.n_contexts} contexts, {self.X.shape[1]} features, {self.actions})"
@@ -118,7 +118,10 @@ class BanditLog:
     def some(self, rows, context: np.ndarray, X, actions) -> BanditLog:
         """Return the log of some rows, and of contexts, their features and actions, to which ``context`` leads."""
         of_rows = {name: getattr(self, name)[rows] for name in ("Y", "propensity", "cost", "count")}
-        return self.derived(X=X, actions=actions, **of_rows, context=context)
+        part = self.derived(X=X, actions=actions, **of_rows, context=context)
+        if "log_propensity" in self.__dict__:
+            part.__dict__["log_propensity"] = self.log_propensity[rows]
+        return part
 
     def merged(self) -> tuple[BanditLog, np.ndarray]:
         """Return the log with rows equal in context, action, propensity and cost stored once, their counts added up.

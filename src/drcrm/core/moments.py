@@ -114,7 +114,7 @@ def moments_by_fold(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> lis
     if folds * len(distinct) * (d + 2) ** 2 > MOST_ENTRIES:
         return None
     sums = np.zeros((folds * len(distinct), d + 2, d + 2))
-    groups = chunked.split_rows(fold * len(distinct) + action)
+    groups = chunked.split_rows(fold.astype(np.int16) * np.int16(len(distinct)) + action.astype(np.int16))
     for of_chunk in chunked.chunks.map(_chunk_moments, len(sums), scales, by_chunk=groups):
         for of_block in of_chunk:
             sums += of_block

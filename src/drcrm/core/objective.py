@@ -9,7 +9,7 @@ from functools import reduce
 
 import numpy as np
 
-from ..data.chunked_log import Block
+from ..data.chunked_log import Block, rows_of
 from ..data.executors import Chunks
 from ..data.listeners import passed
 from ..errors import InputError
@@ -141,7 +141,7 @@ class ObjectiveChunk:
         self.blocks, self._scores, self._weight, self._keeps = blocks, scores, weight, keeps
         if estimate.is_of_rows:
             self._estimates = [estimate.part(block.rows, block.context) for block in blocks]
-            self._share = _joined([part.share for part in self._estimates])
+            self._share = estimate.share[rows_of(blocks)]
         self._coef, self._z, self._passes, self._means, self._buffers = None, None, {}, {}, {}
 
     def forward(self, coef: np.ndarray) -> list[tuple[np.ndarray, np.ndarray | None]]:

@@ -56,13 +56,37 @@ class ChosenRows:
         return np.bincount(self._position, values, self._size)
 
 
-class OwnChosenRows(ChosenRows):
-    """The same where no two rows have the same place, without sums, for which threads would wait."""
+class OwnChosenRows:
+    """The same where each context has one row, in their order: the same numbers, without arrays of its own.
 
-    def _placed(self, values):
-        placed = np.zeros(self._size)
+    Parameters
+    ----------
+    Y : integer array (m,)
+        The action of each context.
+    shape : tuple
+        Of the transposed scores.
+    starts : integer array (m,), optional
+        Where each context's list begins; None for one action of K.
+    """
+
+    def __init__(self, Y: np.ndarray, shape: tuple[int, ...], starts: np.ndarray | None = None):
+        self._Y, self._shape, self._starts = Y, shape, starts
+
+    @property
+    def _position(self) -> np.ndarray:
+        m = len(self._Y)
+        return self._Y * m + np.arange(m) if self._starts is None else self._Y + self._starts
+
+    def to_rows(self, scores: np.ndarray, constant: np.ndarray | None = None) -> np.ndarray:
+        by_row = scores.T.ravel().take(self._position)
+        if constant is not None:
+            by_row -= constant
+        return by_row
+
+    def to_contexts(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        placed = np.zeros(int(np.prod(self._shape)))
         placed[self._position] = values
-        return placed
+        return placed.reshape(self._shape).T, values
 
 
 class OwnRows:

@@ -51,7 +51,9 @@ def spread(cost: np.ndarray, count: np.ndarray) -> float:
     if least == most:
         return abs(float(least)) or 1.0
     share, place = count / count.sum(), (cost - least) / (most - least)
-    return float((most - least) * np.sqrt(share @ (place - share @ place) ** 2))
+    place -= share @ place
+    place *= place
+    return float((most - least) * np.sqrt(share @ place))
 
 
 def has_constant(X: Features) -> bool:

@@ -9,6 +9,7 @@ from scipy import sparse
 from ..data.mapped_arrays import Features
 from ..errors import InputError
 
+BLOCK = 2**20  # numbers that are checked at once
 WHOLE = 1e15  # floats tell whole numbers apart up to 2^53
 
 
@@ -26,15 +27,24 @@ def check_features(X, name: str = "X") -> Features:
         X = values = np.ascontiguousarray(as_float(X, name))
     if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
         raise InputError(f"{name} has shape {X.shape}, expected (rows, features) with at least one of each")
-    bad = np.flatnonzero(~np.isfinite(values))
-    if bad.size:
-        at = bad[0]
+    at = _first_not_finite(values)
+    if at is not None:
         if sparse.issparse(X):
             row, column = np.searchsorted(X.indptr, at, side="right") - 1, X.indices[at]
         else:
             row, column = divmod(at, X.shape[1])
         raise InputError(f"{name} has {values.flat[at]} in row {row}, column {column}, expected finite features")
     return X
+
+
+def _first_not_finite(values: np.ndarray) -> int | None:
+    """Return the place of the first NaN or infinite number in an array, counted in its flat form; None without one."""
+    flat = values.reshape(-1)
+    for start in range(0, len(flat), BLOCK):
+        bad = ~np.isfinite(flat[start : start + BLOCK])
+        if bad.any():
+            return start + int(np.argmax(bad))
+    return None
 
 
 def with_constant(X: Features) -> Features:
@@ -91,7 +101,10 @@ def check_costs(cost, rows: int) -> np.ndarray:
 
 
 def check_integers(values, rows: int, name: str) -> np.ndarray:
-    """Return ``values`` as a vector of ``rows`` whole numbers, which floats tell apart."""
+    """Return ``values`` as a vector of ``rows`` whole numbers, which floats tell apart; integers are not copied."""
+    if type(values) is np.ndarray and values.dtype.kind == "i" and values.shape == (rows,):
+        reject(abs(values) >= WHOLE, values, name, "a whole number of less than 16 digits")
+        return values.astype(np.intp, copy=False)
     values = check_vector(values, rows, name)
     reject(values != np.round(values), values, name, "a whole number")
     reject(abs(values) >= WHOLE, values, name, "a whole number of less than 16 digits")

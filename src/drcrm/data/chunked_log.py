@@ -79,6 +79,7 @@ class ChunkedLog:
             order = np.argsort(context, kind="stable")
             context = context[order]
         row_ends = np.searchsorted(context, starts)
+        self._own_contexts = np.arange(self._block_size) if has_own_rows else None
         blocks = []
         for number in range(len(starts) - 1):
             contexts = slice(int(starts[number]), int(starts[number + 1]))
@@ -89,7 +90,10 @@ class ChunkedLog:
     def _block(self, contexts: slice, rows: slice | np.ndarray, has_own_rows: bool) -> Block:
         log = self._log
         actions, X, *arrays = log.actions.part(contexts, log.X, *self._context_arrays)
-        part = log.some(rows, log.context[rows] - contexts.start, X, actions)
+        context = (
+            self._own_contexts[: contexts.stop - contexts.start] if has_own_rows else log.context[rows] - contexts.start
+        )
+        part = log.some(rows, context, X, actions)
         if has_own_rows:
             part = part.derived(row_map=actions.own_rows(part.Y))
         return Block(part, tuple(arrays), rows, contexts, None if has_own_rows else part.context)
@@ -125,6 +129,13 @@ class ChunkedLog:
     def split_contexts(self, values: np.ndarray | None) -> list[list[np.ndarray | None]]:
         """Return the values of the contexts, (m,), of each block of each chunk."""
         return [[None if values is None else values[block.contexts] for block in blocks] for blocks in self.chunks]
+
+
+def rows_of(blocks: list[Block]) -> slice | np.ndarray:
+    """Return where the rows of consecutive blocks are in the whole log."""
+    if all(isinstance(block.rows, slice) for block in blocks):
+        return slice(blocks[0].rows.start, blocks[-1].rows.stop)
+    return np.concatenate([block.rows for block in blocks])
 
 
 def _map_blocks(blocks: list[Block], function: Callable, arguments: tuple) -> list:
