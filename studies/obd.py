@@ -127,7 +127,7 @@ def path_of(resources: Path, policy: str, of: str) -> Path:
 def learned(resources: Path, policy: str, of: str, algorithms: Mapping) -> tuple[OpenedLog, list[Candidate]]:
     """The log that is learned from, and what each algorithm makes of it, as by ``drcrm learn``."""
     path = path_of(resources, policy, of)
-    log = split_log(path, as_mapping(None), 0, lambda _: None, None)
+    log = split_log(path, as_mapping(None), 0, lambda _: None)
     entries = entries_of([{**entry, "name": name} for name, entry in algorithms.items()], log.train.n_contexts)
     return read(path, log.train.encoding), candidates(log.train, log.heldout.log, entries, lambda _: None)
 

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import drcrm
-from drcrm.data.mapped_arrays import scratch_folder
 from drcrm.errors import InputError
 from drcrm.logs import readers
 from drcrm.logs import records as records_module
 from drcrm.logs.mapping import as_mapping
-from drcrm.logs.opened_log import split_log
+from drcrm.logs.opened_log import log_folder, split_log
 from drcrm.logs.policy_file import digest
 from drcrm.logs.readers import context_batches, read_contexts, read_records, record_batches
 from drcrm.logs.sink import collect
@@ -100,8 +99,8 @@ def dense(X) -> np.ndarray:
     return X.toarray() if sparse.issparse(X) else np.asarray(X)
 
 
-def split(path: Path, mapping: dict, folder: Path | None = None):
-    return split_log(path, as_mapping(mapping), 3, lambda what: None, folder)
+def split(path: Path, mapping: dict, folder=None, most: int = 2**30):
+    return split_log(path, as_mapping(mapping), 3, lambda what: None, folder, most)
 
 
 KINDS = {
@@ -130,9 +129,8 @@ def test_a_log_in_files_is_that_in_memory(kind, form, files, tmp_path, monkeypat
     for rows in (11, 64, 1000):
         monkeypatch.setattr(readers, "ROWS", rows)
         monkeypatch.setattr(records_module, "BLOCK_ROWS", rows)
-        (folder := tmp_path / f"files {rows}").mkdir()
-        with scratch_folder(folder):
-            found = split(path, mapping, folder)
+        with log_folder(tmp_path / "p.npz") as folder:
+            found = split(path, mapping, folder, most=2000)
         assert is_mapped(found.train.propensity)
         assert not is_mapped(found.heldout.log.propensity)
         assert np.array_equal(found.is_heldout, expected.is_heldout)
@@ -183,7 +181,7 @@ def test_what_is_wrong_in_a_late_batch_is_said_as_in_one_batch(form, column, val
     assert str(expected.value) == f"{path}: {said.format(quote, quote)}"
     monkeypatch.setattr(readers, "ROWS", 10)
     with pytest.raises(InputError) as found:
-        read_records(path, MAPPING, tmp_path)
+        read_records(path, MAPPING, lambda: tmp_path)
     assert str(found.value) == str(expected.value)
 
 

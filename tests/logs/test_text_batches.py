@@ -13,16 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from text_logs import LOGS, dsjson, vw_lists, vw_single
 
-from drcrm.data.mapped_arrays import scratch_folder
 from drcrm.errors import InputError
-from drcrm.logs import readers
+from drcrm.logs import opened_log, readers
 from drcrm.logs import records as records_module
 from drcrm.logs.bandit_log import BanditLog, log_of
 from drcrm.logs.duplicates import duplicates
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.marks import marks, marks_of_log
-from drcrm.logs.opened_log import OpenedLog, open_log, split_log
-from drcrm.logs.readers import bytes_in_memory, context_batches, read_contexts, read_records, record_batches
+from drcrm.logs.opened_log import OpenedLog, log_folder, open_log, split_log
+from drcrm.logs.readers import context_batches, read_contexts, read_records, record_batches
 from drcrm.logs.recognition import Recognised
 from drcrm.logs.records import Records
 from drcrm.logs.sink import collect
@@ -81,14 +80,14 @@ def select(checks, digest, held_out) -> Recognised:
 @pytest.mark.parametrize("name", LOGS)
 def test_a_log_in_files_is_that_in_memory(name, mapping, tmp_path, monkeypatch):
     given = written(tmp_path, name), as_mapping(mapping)
-    expected = split_log(*given, 3, ignored, None)
+    expected = split_log(*given, 3, ignored)
     encoding = expected.train.encoding
-    every, judging = open_log(*given, ignored, None), open_log(*given, ignored, None, encoding)
+    every, judging = open_log(*given, ignored), open_log(*given, ignored, None, encoding)
     for rows in (7, 50, 1000):
         monkeypatch.setattr(readers, "ROWS", rows)
         monkeypatch.setattr(records_module, "BLOCK_ROWS", rows)
-        (folder := tmp_path / f"files {rows}").mkdir()
-        with scratch_folder(folder):
+        monkeypatch.setattr(opened_log, "LARGE", 1000)
+        with log_folder(tmp_path / "p.npz") as folder:
             found = split_log(*given, 3, ignored, folder)
             assert (found.size, found.n_contexts) == (expected.size, expected.n_contexts)
             same_logs(found.train, expected.train)
@@ -158,14 +157,6 @@ def test_a_file_that_does_not_tell_is_read_as_the_others(tmp_path):
     assert read_records(tmp_path / "0").action.tolist() == [1, 1]
     assert read_records(tmp_path / "1").kind == "single"
     assert np.diff(read_records(tmp_path / "2").data.starts).tolist() == [1, 1, 2]
-
-
-@pytest.mark.parametrize("name", LOGS)
-def test_how_large_a_text_is_in_memory(name, tmp_path):
-    path = written(tmp_path, name)
-    hashed = read_records(path).data.hashed
-    numbers = hashed.data.nbytes + hashed.indices.nbytes
-    assert numbers <= bytes_in_memory(path, as_mapping(None)) < 2 * numbers
 
 
 def test_half_a_sign_is_hashed_as_others(tmp_path):

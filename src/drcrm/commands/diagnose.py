@@ -14,7 +14,7 @@ from .outputs import require_apart
 def run(options: argparse.Namespace) -> None:
     require_apart(options)
     mapping = as_mapping(options.config)
-    with working(options.verbose, options.jobs) as tell, log_folder(options.log, mapping) as folder:
+    with working(options.verbose, options.jobs) as tell, log_folder(options.log) as folder:
         part = open_log(options.log, mapping, tell, folder)
         tell("diagnosing")
         diagnosis = diagnosed(part)

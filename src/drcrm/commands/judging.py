@@ -52,7 +52,7 @@ def case(options: argparse.Namespace, tell: Progress) -> Iterator[Case]:
     """
     if options.policy.startswith(COLUMN):
         name, mapping = _column(options)
-        with log_folder(options.log, mapping) as folder:
+        with log_folder(options.log) as folder:
             part = open_log(options.log, mapping, tell, folder)
             yield Case(Judged(name, name, part.records.candidate), part, 1, COLUMN_SAID)
         return
@@ -60,7 +60,7 @@ def case(options: argparse.Namespace, tell: Progress) -> Iterator[Case]:
     stored = read_policy(Path(options.policy), with_rows=True)
     mapping = as_mapping(stored.header.get("mapping") if options.config is None else options.config)
     select = partial(_learned, options.log, stored, mapping)
-    with log_folder(options.log, mapping) as folder:
+    with log_folder(options.log) as folder:
         part = open_log(options.log, mapping, tell, folder, stored.encoding, select)
         known, n = part.recognised, len(part.checks.propensity)
         counts = known.counts if known else {"training": 0, "heldout": 0, "new": n}

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from ..core.policies import policy_of
 from ..errors import InputError
-from ..files import is_terminal
+from ..files import is_stream, is_terminal
 from ..logs.diagnosis import Diagnosis
 from ..logs.mapping import as_mapping
 from ..logs.opened_log import OpenedLog, SplitLog, log_folder, split_log
@@ -36,9 +36,10 @@ def run(options: argparse.Namespace) -> None:
         working(options.verbose, options.jobs) as tell,
         threadpool_limits(1, "blas"),
         workers_of(options, tell),
-        log_folder(options.log, mapping, options.output, always=options.cluster is not None) as folder,
+        log_folder(options.log if is_stream(options.output) else options.output) as folder,
     ):
-        log = split_log(options.log, mapping, options.seed, tell, folder)
+        most = None if options.cluster is None else 0  # workers read files
+        log = split_log(options.log, mapping, options.seed, tell, folder, most)
         _require_a_choice(log.heldout)
         entries = entries_of(mapping.algorithm, log.train.n_contexts)
         found = candidates(log.train, log.heldout.log, entries, tell)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from .mapped_arrays import ArrayWriter, Features, write_blocks
+from .mapped_arrays import ArrayWriter, Features, bytes_of, write_blocks
 
 
 class ArrayCollector:
@@ -15,23 +15,33 @@ class ArrayCollector:
     ----------
     path : Path or None
         Where the names of the files begin; None collects in memory.
+
+    Attributes
+    ----------
+    nbytes : int
+        Of all arrays.
     """
 
     def __init__(self, path: Path | None):
-        self._path, self._batches, self._writers = path, {}, {}
+        self._path, self._batches, self._writers, self.nbytes = path, {}, {}, 0
 
     def append(self, batch: Mapping[str, Features | None]) -> None:
         """Append the rows of a batch to the arrays of the same names, without those that are None."""
         for name, values in batch.items():
             if values is None:
                 continue
+            self.nbytes += bytes_of(values)
             if self._path is None:
                 self._batches.setdefault(name, []).append(values)
-                continue
-            if name not in self._writers:
-                path = self._path.with_name(f"{self._path.name}-{len(self._writers)}")
-                self._writers[name] = ArrayWriter(path)
-            self._writers[name].append(values)
+            else:
+                self._write(name, values)
+
+    def move_to(self, path: Path) -> None:
+        """Write what is in memory, and what is appended later, to files whose names begin with a path."""
+        self._path = path
+        for name in [*self._batches]:
+            for values in self._batches.pop(name):
+                self._write(name, values)
 
     def finish(self) -> dict[str, Features]:
         """Return the arrays by name. Batches in memory are released array by array."""
@@ -42,6 +52,12 @@ class ArrayCollector:
         for name in [*self._batches]:
             arrays[name] = write_blocks(None, iter(self._batches.pop(name)))
         return arrays
+
+    def _write(self, name: object, values: Features) -> None:
+        if name not in self._writers:
+            path = self._path.with_name(f"{self._path.name}-{len(self._writers)}")
+            self._writers[name] = ArrayWriter(path)
+        self._writers[name].append(values)
 
     def close(self) -> None:
         """Close the files; after an error without finishing them."""

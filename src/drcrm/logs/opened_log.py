@@ -8,7 +8,7 @@ import shutil
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,21 +18,21 @@ import numpy as np
 
 from ..data.mapped_arrays import scratch_folder, scratch_path
 from ..errors import InputError, located
-from ..files import is_stream
 from .bandit_log import BanditLog, encoded
 from .encoding import Encoding
 from .mapping import LogMapping
 from .policy_file import digest
 from .propensities import imitated
-from .readers import bytes_in_memory, read_records
+from .readers import read_records
 from .recognition import LearnedRows, Recognised
 from .records import Records
 from .row_checks import RowChecks, checked
 from .split import held_out
 
-LARGE = 2**27  # bytes of a log's numbers from which they are in files; by measurement these are no slower
+LARGE = 2**27  # bytes of a log's numbers above which they are in files; by measurement these are no slower
 PREFIX = ".drcrm-"  # of the names of temporary folders, which go on with the machine and the process
 Tell = Callable[[str], None]
+Folder = Callable[[], Path]
 # The checks of all rows, the file's digest, a function from a seed to held-out rows ↦ the rows a policy learned from.
 Select = Callable[[RowChecks, str, Callable[[int], np.ndarray]], Recognised | None]
 
@@ -117,32 +117,27 @@ class SplitLog:
 
 
 @contextmanager
-def log_folder(path: Path, mapping: LogMapping, output: Path | None = None, always: bool = False) -> Iterator:
-    """Yield a folder for the arrays of a large log, or None; it is removed in the end, whatever happens.
+def log_folder(path: Path) -> Iterator[Folder]:
+    """Yield a function that creates a folder for the arrays of a large log; it is removed in the end.
 
-    Inside the ``with`` block, arrays that are derived from those in the folder are written there too.
-
-    Parameters
-    ----------
-    path : Path
-        Of the log.
-    mapping : LogMapping
-    output : Path, optional
-        The folder is next to this file, by default next to the log; or among the system's temporary files, if it cannot
-        be there.
-    always : bool
-        Whether to yield a folder for small logs too.
+    The folder is next to a file, or among the system's temporary files if it cannot be there. From its creation to the
+    end of the ``with`` block, arrays that are derived from those in the folder are written there too.
     """
-    parent = (path if output is None or is_stream(output) else output).absolute().parent
+    parent = path.absolute().parent
     _remove_left_folders(parent)
-    if not always and bytes_in_memory(path, mapping) <= LARGE:
-        yield None
-        return
-    with _temporary_folder(parent) as name, scratch_folder(Path(name)):
-        yield Path(name)
+    with ExitStack() as closing:
+
+        def create() -> Path:
+            folder = Path(closing.enter_context(_temporary_folder(parent)))
+            closing.enter_context(scratch_folder(folder))
+            return folder
+
+        yield create
 
 
-def split_log(path: Path, mapping: LogMapping, seed: int, tell: Tell, folder: Path | None) -> SplitLog:
+def split_log(
+    path: Path, mapping: LogMapping, seed: int, tell: Tell, folder: Folder | None = None, most: int | None = None
+) -> SplitLog:
     """Return a log of which a part is held out, as the seed has it; the encoding is fitted to the other rows.
 
     Parameters
@@ -152,15 +147,17 @@ def split_log(path: Path, mapping: LogMapping, seed: int, tell: Tell, folder: Pa
     seed : int
     tell : callable
         It receives what is being done.
-    folder : Path or None
-        From :func:`log_folder`.
+    folder : callable, optional
+        From :func:`log_folder`; by default the log is in memory.
+    most : int, optional
+        Bytes of the rows in memory; by default ``LARGE``.
 
     Raises
     ------
     InputError
         What is wrong with the file, in one line that begins with its path.
     """
-    records, checks = _checked_records(path, mapping, tell, folder)
+    records, checks = _checked_records(path, mapping, tell, folder, LARGE if most is None else most)
     with located(path):
         is_heldout = held_out(records, seed)
         encoding = records.fit(~is_heldout)
@@ -174,7 +171,7 @@ def open_log(
     path: Path,
     mapping: LogMapping,
     tell: Tell,
-    folder: Path | None,
+    folder: Folder | None = None,
     encoding: Encoding | None = None,
     select: Select | None = None,
 ) -> OpenedLog:
@@ -189,7 +186,7 @@ def open_log(
     select : callable, optional
         It returns the rows that a policy was learned from, which do not judge; by default all rows do.
     """
-    records, checks = _checked_records(path, mapping, tell, folder)
+    records, checks = _checked_records(path, mapping, tell, folder, LARGE)
     known_digest = digest(path)
     recognised = None if select is None else select(checks, known_digest, partial(held_out, records))
     rows = ~recognised.training if recognised and recognised.training.any() else None
@@ -201,13 +198,15 @@ def open_log(
     return OpenedLog(path, known_digest, records.without_features(rows), log, checks, unseen, recognised)
 
 
-def _checked_records(path: Path, mapping: LogMapping, tell: Tell, folder: Path | None) -> tuple[Records, RowChecks]:
+def _checked_records(
+    path: Path, mapping: LogMapping, tell: Tell, folder: Folder | None, most: int
+) -> tuple[Records, RowChecks]:
     """Return the rows of a file, with estimated propensities if none are logged, and their checks.
 
     Copies of a row are one group. With copies on both sides of a split, a policy would be judged on rows that it saw.
     """
     tell(f"reading {path.name}")
-    records = read_records(path, mapping, folder)
+    records = read_records(path, mapping, folder, most)
     _require_range(path, records)
     with located(path):
         if records.propensity is None:

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -26,14 +25,13 @@ from .named import Lists, Named
 from .obp import dataset_mapping, lists_or_contexts, records_of_arrays
 from .records import KINDS, Data, Records
 from .sink import DataSink, RecordSink
-from .table_reader import Columns, lines_of, numbers_in, table_frames, unpacked
+from .table_reader import Columns, lines_of, table_frames
 from .table_records import part_of_frame
 from .tables import Table, TableEncoding
 
 ROWS = 2**17  # of a batch
 TABLES = "csv", "parquet"
 TEXTS = {"dsjson": dsjson, "vw": vw_text}  # each with ``way_of``, ``decisions`` and ``contexts`` of lines
-FEW, ENTRY = 1000, 12  # decisions that tell how large a text is in memory, and bytes of each of their hashed features
 FORMATS = {
     **dict.fromkeys((".csv", ".tsv"), "csv"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
@@ -44,7 +42,7 @@ FORMATS = {
 PACKED = (".gz", ".bz2")
 
 
-def read_records(path, mapping=None, folder: Path | None = None) -> Records:
+def read_records(path, mapping=None, folder: Callable[[], Path] | None = None, most: int = 0) -> Records:
     """Return the rows of a log file.
 
     Parameters
@@ -55,8 +53,10 @@ def read_records(path, mapping=None, folder: Path | None = None) -> Records:
         name.
     mapping : dict, path or LogMapping, optional
         What the columns of CSV and Parquet are; other files, and the Open Bandit Dataset's csv, say so themselves.
-    folder : Path, optional
-        For memory-mapped files; by default the rows are in memory.
+    folder : callable, optional
+        It returns a folder for memory-mapped files, and is called if the rows take more bytes than ``most``; by default
+        the rows are in memory.
+    most : int
 
     Raises
     ------
@@ -64,7 +64,7 @@ def read_records(path, mapping=None, folder: Path | None = None) -> Records:
         A file that cannot be read, or what is wrong in it, in one line that begins with its path.
     """
     mapping, path = as_mapping(mapping), Path(path)
-    with RecordSink(folder) as sink:
+    with RecordSink(folder, most) as sink:
         for batch in record_batches(path, mapping):
             sink.append(batch)
         with located(path):
@@ -160,22 +160,6 @@ def record_batches(path: Path, mapping: LogMapping, rows: int | None = None) -> 
                 _require_same_kind(records, first)
                 before = start + end
                 yield replace(records, rows=records.rows + start) if start else records
-
-
-def bytes_in_memory(path: Path, mapping: LogMapping) -> int:
-    """Return about how many bytes the numbers of a log take in memory."""
-    with located(path):
-        form, files = format_of(path), files_of(path)
-    total = 0
-    for file in files:
-        with located(file):
-            if form == "parquet":
-                total += numbers_in(file, _Needed(mapping))
-            elif form in TEXTS:
-                total += int(_numbers_for_a_byte(file, form) * unpacked(file))
-            else:
-                total += unpacked(file)
-    return total
 
 
 def npz_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -286,13 +270,6 @@ def _features_of_text(file: Path, form: str, encoding: Encoding, rows: int) -> I
         yield data_of(batch)
 
 
-def _numbers_for_a_byte(file: Path, form: str) -> float:
-    """How many bytes of hashed features a byte of text is, in its first decisions."""
-    lines, way = _Lines(file), _way_of([file], form)
-    entries = sum(decision.size for decision in islice(TEXTS[form].contexts(lines, way), FEW))
-    return ENTRY * entries / max(lines.bytes, 1)
-
-
 def _way_of(files: list[Path], form: str) -> int:
     """What in text can mean two things, as the first of some files says that can tell."""
     for file in files:
@@ -306,16 +283,15 @@ def _way_of(files: list[Path], form: str) -> int:
 class _Lines:
     """The lines of a file, with their numbers; ``row`` is the number of the line that comes next.
 
-    ``bytes`` are those of the lines that were given. With ``reported``, reading them counts as progress.
+    With ``reported``, reading them counts as progress.
     """
 
     def __init__(self, path: Path, reported: bool = False):
-        self.row, self.bytes, self._lines = 0, 0, lines_of(path, reported)
+        self.row, self._lines = 0, lines_of(path, reported)
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         for line in self._lines:
             self.row += 1
-            self.bytes += len(line)
             yield self.row - 1, line
 
 

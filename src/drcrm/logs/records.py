@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
-from scipy import sparse
 
 from ..core.validation import Features
 from ..data.array_collector import ArrayCollector
-from ..data.mapped_arrays import scratch_path, take_rows
+from ..data.mapped_arrays import bytes_of, scratch_path, take_rows
 from ..errors import InputError
 from .columns import reject_rows
 from .mapping import LogMapping
@@ -52,10 +51,7 @@ class Data(ABC):
 
     @property
     def nbytes(self) -> int:
-        arrays = [*self.arrays().values(), *(codes for codes, _ in self.coded().values())]
-        return sum(
-            array.data.nbytes + array.indices.nbytes if sparse.issparse(array) else array.nbytes for array in arrays
-        )
+        return sum(map(bytes_of, [*self.arrays().values(), *(codes for codes, _ in self.coded().values())]))
 
 
 LEAST = 1e-100  # of a propensity: weights by a smaller one are beyond numbers, and no policy draws such an action

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,23 +46,20 @@ class Codes:
 class DataSink:
     """Collect the features of batches: ``append`` each batch, then ``finish``."""
 
-    def __init__(self, path: Path | None = None):
-        self._arrays, self._codes, self._first, self._size = ArrayCollector(path), Codes(), None, 0
+    def __init__(self):
+        self.collector, self._codes, self._first, self._size = ArrayCollector(None), Codes(), None, 0
 
     def append(self, data: Data) -> None:
         self._first = data if self._first is None else self._first
         self._size += len(data)
         coded = {name: self._codes.renumber(name, *column) for name, column in data.coded().items()}
-        self._arrays.append(data.arrays() | {("code", name): codes for name, codes in coded.items()})
+        self.collector.append(data.arrays() | {("code", name): codes for name, codes in coded.items()})
 
     def finish(self) -> Data:
         """Return the features of all batches."""
-        arrays = self._arrays.finish()
+        arrays = self.collector.finish()
         codes = {name: arrays.pop(("code", name)) for name in self._first.coded()}
         return self._first.with_arrays(self._size, arrays, codes, {name: self._codes.values(name) for name in codes})
-
-    def close(self) -> None:
-        self._arrays.close()
 
 
 class RecordSink:
@@ -72,13 +69,14 @@ class RecordSink:
 
     Parameters
     ----------
-    folder : Path, optional
-        For memory-mapped files; by default the arrays are in memory.
+    folder : callable, optional
+        It returns a folder for memory-mapped files, and is called once the arrays take more bytes than ``most``.
+    most : int
     """
 
-    def __init__(self, folder: Path | None = None):
-        rows, features = (None, None) if folder is None else (folder / "rows", folder / "features")
-        self._vectors, self._data, self._codes = ArrayCollector(rows), DataSink(features), Codes()
+    def __init__(self, folder: Callable[[], Path] | None = None, most: int = 0):
+        self._vectors, self._data, self._codes = ArrayCollector(None), DataSink(), Codes()
+        self._folder, self._most = folder, most
         self._first, self._skipped, self._missing = None, Counter(), Counter()
 
     def __enter__(self) -> RecordSink:
@@ -86,7 +84,7 @@ class RecordSink:
 
     def __exit__(self, *_) -> None:
         self._vectors.close()
-        self._data.close()
+        self._data.collector.close()
 
     def append(self, batch: Records) -> None:
         self._first = batch if self._first is None else self._first
@@ -98,6 +96,10 @@ class RecordSink:
         self._data.append(batch.data)
         self._skipped.update(batch.skipped)
         self._missing.update(batch.missing)
+        if self._folder is not None and self._vectors.nbytes + self._data.collector.nbytes > self._most:
+            folder, self._folder = self._folder(), None
+            self._vectors.move_to(folder / "rows")
+            self._data.collector.move_to(folder / "features")
 
     def finish(self) -> Records:
         """Return the rows of all batches, as if they had been read at once; InputError for too many actions."""

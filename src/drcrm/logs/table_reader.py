@@ -26,7 +26,6 @@ PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
 HEADER = 2**20  # bytes among which a CSV's first line is
 BLOCK = 2**22  # bytes of a CSV that are read at once
 REPORTED = 1000  # lines after which reading text reports its progress
-UNPACKED = 4  # times the size of a packed file
 
 
 class Columns(NamedTuple):
@@ -107,18 +106,6 @@ def table_frames(
 def _frame(table) -> pd.DataFrame:
     """A table as a frame; whole numbers stay such where some are missing, whatever else stands in the same part."""
     return table.to_pandas(integer_object_nulls=True, split_blocks=True)
-
-
-def numbers_in(path: Path, needed: Callable[[list[str]], Columns]) -> int:
-    """Return how many bytes the numbers of a Parquet file take in memory."""
-    with _parquet(path) as file:
-        return 8 * file.metadata.num_rows * len(needed(file.schema_arrow.names).names)
-
-
-def unpacked(path: Path) -> int:
-    """Return about how many bytes a file has, unpacked."""
-    with opened(path) as file:
-        return path.stat().st_size * (1 if isinstance(file, io.BufferedReader) else UNPACKED)
 
 
 def _csv_tables(path: Path, needed: Callable[[list[str]], Columns], csv_format: CsvFormat) -> Iterator:
