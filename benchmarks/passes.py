@@ -22,7 +22,7 @@ from scipy.special import expit, softmax
 
 from drcrm import DoublyRobustDRO
 from drcrm.core import design
-from drcrm.core.passes import Listener, passes
+from drcrm.data.listeners import Listener, listening
 
 FEATURES, ACTIONS, FRESH = 20, 5, 100_000
 WAYS = {
@@ -91,7 +91,7 @@ class Listening(DoublyRobustDRO):
     def _working(self):
         listener = Listener()
         listener.passed = self.rows.append
-        return passes(listener=listener)
+        return listening(listener)
 
 
 def main() -> None:

@@ -13,14 +13,14 @@ ROOMS = ("core", "data", "simulation", "logs", "pipeline", "report", "commands")
 BESIDE = {"errors", "feature_maps", "files", "shipped", "unique_keys"}
 ALLOWED = {
     "core": {"core", "data", "errors"},
-    "data": {"data"},
+    "data": {"data", "errors"},
     "simulation": {"simulation", "core", "errors"},
     "report": {"report", "core", "roles", "errors"},
-    "feature_maps": {"core", "errors"},
+    "feature_maps": {"core", "data", "errors"},
     "logs": {"logs", "core", "data", "feature_maps", "files", "unique_keys", "version", "errors"},
-    "pipeline": {"pipeline", "simulation", "core", "logs", "report", *BESIDE, "roles"},
+    "pipeline": {"pipeline", "simulation", "core", "data", "logs", "report", *BESIDE, "roles"},
     "commands": {"commands", "logs", "core", "data", "report", *BESIDE, "progress", "version"},
-    "progress": {"core"},
+    "progress": {"core", "data"},
     "files": {"errors"},
     "unique_keys": {"errors"},
     "shipped": {"core", "errors"},

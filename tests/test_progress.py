@@ -20,7 +20,7 @@ from text_logs import vw_single
 from drcrm.core.algorithms import Algorithm
 from drcrm.core.learning import learn
 from drcrm.core.log import BanditLog
-from drcrm.core.passes import Listener, advance, passed, passes
+from drcrm.data.listeners import Listener, advance, listening, passed
 from drcrm.logs import table_reader
 from drcrm.logs.readers import read_records
 from drcrm.progress import working
@@ -136,7 +136,7 @@ def test_reading_reports_all_bytes(tmp_path, monkeypatch, name):
         frame.to_csv(path, index=False)
     size = sum(each.stat().st_size for each in ([path] if path.is_file() else path.iterdir()))
     recorder = Recorder()
-    with passes(listener=recorder):
+    with listening(recorder):
         read_records(path, mapping)
     assert recorder.total == {"bytes": size}
     assert 0.98 * size < recorder.done["bytes"] <= size
@@ -149,7 +149,7 @@ def test_learning_reports_all_fits_and_candidates(safe, fits, candidates):
     train, heldout = (
         BanditLog(rng.normal(size=(60, 2)), Y, propensity=np.full(60, 0.5), cost=-rng.random(60)) for _ in "ab"
     )
-    with passes(listener=recorder):
+    with listening(recorder):
         learn(train, Algorithm("KLDRO", "radius", (0.01, 0.1), {"estimate": "dr", "safe": safe}), heldout)
     assert recorder.total == recorder.done == {"fits": fits, "candidates": candidates}
 

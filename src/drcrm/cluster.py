@@ -1,5 +1,5 @@
-"""Fits to large logs by the workers of a Dask cluster; see :mod:`drcrm.core.cluster`."""
+"""Work on large logs by the workers of a Dask cluster; see :mod:`drcrm.data.dask_executor`."""
 
-from .core.cluster import on_cluster
+from .data.dask_executor import using_cluster as on_cluster
 
 __all__ = ["on_cluster"]

@@ -20,13 +20,13 @@ from .core.learning import IMPROVEMENT, Learned, learn
 from .core.log import BanditLog
 from .core.names import MODELLED, SCORES
 from .core.optimiser import why_flat
-from .core.passes import as_jobs, passes
 from .core.policies import LinearPolicy, as_policy, policy_of
 from .core.scales import beyond_reason, far_from_zero, has_constant
 from .core.scores import HeldoutScores
 from .core.support import SUPPORT
 from .core.validation import above_zero, inside_zero_to_one, one_of, truth_value, whole_number, zero_to_one
 from .core.weights import CLIPPED, Weight, as_weight
+from .data.executors import as_jobs, using_threads
 from .errors import InputError, warn
 from .feature_maps import FeatureMap, as_transformer
 from .progress import working
@@ -336,7 +336,7 @@ class CounterfactualEstimator(BaseEstimator):
     def _working(self) -> Iterator[None]:
         """Within, passes are made as ``n_jobs`` and ``verbose`` say."""
         if not self.verbose:
-            with passes(self.n_jobs):
+            with using_threads(self.n_jobs):
                 yield
             return
         with working(True, self.n_jobs) as tell:

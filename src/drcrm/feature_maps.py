@@ -20,12 +20,13 @@ from .core.actions import Actions
 from .core.algorithms import FEATURE_MAPS, named_feature_map
 from .core.cost_model import action_effects
 from .core.policies import LinearPolicy
-from .core.stored import StoredRows, stored_beside
 from .core.validation import Features, check_features, one_of
+from .data.mapped_arrays import map_rows
 from .errors import InputError
 
 SAMPLE = 1000  # contexts of which the median distance is taken
 DEPTH = 5  # of random trees
+MOST_FITTED = 2**17  # contexts that a map is fitted to: of more, every so many-th
 
 
 class FeatureMap:
@@ -47,8 +48,7 @@ class FeatureMap:
     def __init__(self, transformer, X: Features):
         if not (hasattr(transformer, "fit") and hasattr(transformer, "transform")):
             raise InputError(f"features is {transformer!r}, expected a transformer such as Nystroem()")
-        if isinstance(X, StoredRows):
-            raise InputError("a feature map is not fitted to a log on disk: leave features out, or take fewer rows")
+        X = X[:: -(-X.shape[0] // MOST_FITTED)] if X.shape[0] > MOST_FITTED else X
         self.transformer, self.n_features, self.scale = clone(transformer).fit(X), X.shape[1], 1.0
         mapped = self._mapped(X)
         self.n_mapped = mapped.shape[1]
@@ -60,11 +60,12 @@ class FeatureMap:
         return f"FeatureMap({self.transformer!r})"
 
     def __call__(self, X: Features) -> Features:
-        """Return X' of contexts, as dense or sparse as X; of rows on disk, beside them."""
+        """Return X' of contexts, as dense or sparse as X."""
         if X.shape[1] != self.n_features:
             raise InputError(f"X has {X.shape[1]} features, expected {self.n_features}")
-        if isinstance(X, StoredRows):
-            return stored_beside(X, map(self, X.blocks()))
+        return map_rows(X, self._widened)
+
+    def _widened(self, X: Features) -> Features:
         mapped = self.scale * self._mapped(X)
         if sparse.issparse(X):
             return sparse.csr_array(sparse.hstack([X, mapped], format="csr"))

@@ -7,7 +7,8 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from shutil import get_terminal_size
 
-from .core.passes import Listener, passes
+from .data.executors import using_threads
+from .data.listeners import Listener, listening
 
 ENDLESS = "{desc} …{postfix}"  # the bar while it is unknown how much is left
 COUNTED = "{l_bar}{bar}| {n_fmt} of {total_fmt} {unit}, {remaining} left{postfix}"
@@ -79,7 +80,7 @@ def working(verbose: bool = False, n_jobs: int | None = None) -> Iterator[Progre
     """Yield a ``Progress`` that receives all reports; ``n_jobs`` threads make the passes over a log."""
     tell = Progress(verbose)
     try:
-        with passes(n_jobs, tell):
+        with using_threads(n_jobs), listening(tell):
             yield tell
     finally:
         tell.done()

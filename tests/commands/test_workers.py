@@ -7,7 +7,8 @@ import json
 import pytest
 from shop import MAPPING, decisions
 
-from drcrm.core import design, parts
+from drcrm.core import design
+from drcrm.data import chunked_log
 
 from .conftest import answer_of
 from .test_opened_log import close
@@ -17,7 +18,7 @@ ALGORITHM = {"algorithm": "kl_dro_dr"}  # a feature map is of a log in memory
 
 
 def test_workers_give_the_same_answer(tmp_path, run, monkeypatch):
-    for where, name in ((parts, "LARGE"), (design, "LARGE"), (parts, "MOST")):
+    for where, name in ((chunked_log, "LARGE"), (design, "LARGE"), (chunked_log, "MOST_CONTEXTS")):
         monkeypatch.setattr(where, name, 256)
     decisions(3000).to_csv(tmp_path / "log.csv", index=False)
     given = ["learn", tmp_path / "log.csv", "--config", json.dumps(MAPPING | ALGORITHM)]

@@ -23,10 +23,10 @@ from itertools import combinations
 import numpy as np
 from scipy import sparse
 
+from ..data.mapped_arrays import rows_between, take_rows
 from ..errors import InputError
 from .numerics import exp
 from .row_maps import ChosenRows, OwnChosenRows, OwnRows, SparseRows, TabledRows
-from .stored import taken
 from .validation import (
     Features,
     as_float,
@@ -155,7 +155,7 @@ class Actions(ABC):
 
     def select(self, used: np.ndarray, *arrays) -> tuple[Actions, ...]:
         """Return the actions of some contexts, and their rows of features or effects."""
-        return self, *(each[used] for each in arrays)
+        return self, *(take_rows(array, used) for array in arrays)
 
     def place(self, contexts: slice) -> slice:
         """Return which rows of features, scores or effects contexts have that stand one after the other."""
@@ -164,7 +164,7 @@ class Actions(ABC):
     def part(self, contexts: slice, *arrays) -> tuple[Actions, ...]:
         """Return the actions of contexts that stand one after the other, and their rows of arrays that are not None."""
         place = self.place(contexts)
-        return self, *(None if each is None else each[place] for each in arrays)
+        return self, *(None if array is None else rows_between(array, place) for array in arrays)
 
     @abstractmethod
     def check(self, Y, rows: int | None = None, owner: str = "the policy") -> np.ndarray:
@@ -605,7 +605,7 @@ class SingleChoice(_OneOfMany):
 
     def select(self, used, *arrays):
         kept = None if self.eligible is None else self.eligible[used]
-        return SingleChoice(*self.shape, kept), *(each[used] for each in arrays)
+        return SingleChoice(*self.shape, kept), *(take_rows(array, used) for array in arrays)
 
     def part(self, contexts, *arrays):
         _, eligible, *parts = super().part(contexts, self.eligible, *arrays)
@@ -707,7 +707,7 @@ class ListedActions(_OneOfMany):
 
     def select(self, used, *arrays):
         places, starts = _places(self.starts, np.arange(len(self.starts) - 1)[used])
-        return ListedActions(starts), *(each[places] for each in arrays)
+        return ListedActions(starts), *(take_rows(array, places) for array in arrays)
 
     def place(self, contexts):
         return slice(int(self.starts[contexts.start]), int(self.starts[contexts.stop]))
@@ -751,7 +751,7 @@ class ListedActions(_OneOfMany):
 
     def regressed(self, log):
         used, context = np.unique(self.starts[log.context] + log.Y, return_inverse=True)
-        return log.derived(X=taken(log.X, used), actions=SingleChoice(1), Y=np.zeros_like(log.Y), context=context)
+        return log.derived(X=take_rows(log.X, used), actions=SingleChoice(1), Y=np.zeros_like(log.Y), context=context)
 
     def most_probable(self, scores):
         """The place of the largest score in each list, shape (m,), the first of equal ones."""

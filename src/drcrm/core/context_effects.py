@@ -99,8 +99,8 @@ def context_effects(
         raise InputError(f"context effects are of at most {MOST_LOADINGS} actions or labels, the log has {size}")
     design = Design(log, effects)
     if variances is None and design.samples:
-        some, _ = design.samples[0]
-        found = context_effects(some.log, some.effects)
+        sample = design.sample
+        found = context_effects(sample.log, sample.effects)
         variances = found.covariance, found.noise
     rows = np.flatnonzero(log.count)
     count = np.minimum(log.count[rows], MOST_TIMES).astype(float)

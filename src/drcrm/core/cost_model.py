@@ -14,13 +14,13 @@ from operator import add
 
 import numpy as np
 
+from ..data.chunked_log import Block, ChunkedLog
 from ..errors import InputError, warn
 from .actions import Actions, actions_of, features_of, kind_of
 from .design import Design
 from .log import BanditLog
 from .moments import Moments, moments_by_fold
 from .numerics import constructor_repr
-from .parts import Parts
 from .policies import LinearPolicy, as_policy, require_same, with_row
 from .ridge import NormalEquations, Preconditioner, preconditioner
 from .scales import column, feature_scales, has_constant, in_units, spread
@@ -215,7 +215,11 @@ def _require_coefficients(model: CostModel) -> None:
 
 def _modelled(log: BanditLog, coef: np.ndarray) -> np.ndarray:
     """ĉ of each row, (n,), of B."""
-    return Parts(log).of_rows(lambda part: part.log.actions.modelled(part.log.row_map, part.log.X @ coef))
+    return ChunkedLog(log).map_rows(_modelled_rows, coef)
+
+
+def _modelled_rows(block: Block, coef: np.ndarray) -> np.ndarray:
+    return block.log.actions.modelled(block.log.row_map, block.log.X @ coef)
 
 
 def _choose(log: BanditLog, fold: np.ndarray, precondition: Preconditioner) -> float:

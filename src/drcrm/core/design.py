@@ -8,53 +8,101 @@ Objective, held-out scores, certificates and effective sizes read a policy off o
 
 from __future__ import annotations
 
-from functools import cached_property, reduce
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
+from ..data.chunked_log import LARGE, Block, ChunkedLog
+from ..data.listeners import passed
+from ..data.mapped_arrays import in_order, map_rows
 from .estimates import Estimate
 from .given import GivenPolicy, as_judged
 from .log import BanditLog
 from .numerics import crossed
-from .parts import LARGE, Part, Parts
-from .passes import mapped, passed
 from .policies import linear_scores, require_same, with_row
 from .scales import column, feature_scales
-from .stored import StoredRows
 
-SAMPLE, GROWTH = 2**17, 8  # contexts of a large log on which a fit begins, and times as many that follow
+SAMPLE, GROWTH = 2**17, 8  # contexts of the first sample of a large log, and the ratio of each size to the one before
+
+
+@dataclass(frozen=True)
+class ScoreMap:
+    """Linear map from coefficients Θ to the scores of a block of contexts, with its adjoint.
+
+    Parameters
+    ----------
+    shape : tuple
+        Of Θ.
+    intercept : bool
+        Whether the last row of Θ belongs to a constant 1 that X does not have.
+    trains : bool
+        Whether products and sums are taken in the fastest order (BLAS takes a quarter to a third less time with the
+        narrow factor on the left), which moves last digits. Scores beyond the range of numbers are then not refused.
+    """
+
+    shape: tuple[int, ...]
+    intercept: bool
+    trains: bool
+
+    def forward(
+        self, block: Block, coef: np.ndarray, buffers: list[np.ndarray] | None = None
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        """Return log π of each row, the expected modelled cost of each context or None, and μ, which backward needs.
+
+        ``buffers`` are two arrays of the scores' shape. They are overwritten, and μ is in one of them.
+        """
+        log, [effects] = block.log, block.context_arrays
+        slopes, constant = (coef[:-1], coef[-1]) if self.intercept else (coef, None)
+        if self.trains:
+            scores = np.asarray((slopes.T @ log.X.T).T, order=log.actions.order)
+            if constant is not None:
+                scores += constant
+        else:
+            scores = linear_scores(log.X, slopes, constant)
+        log_partition, mean = log.actions.log_partition(scores, buffers)
+        expected = None if effects is None else log.actions.expected(mean, effects, fast=self.trains)
+        return log.row_map.to_rows(scores, log_partition), expected, mean
+
+    def backward(
+        self,
+        block: Block,
+        mean: np.ndarray,
+        by_row: np.ndarray | None,
+        by_context: np.ndarray | None,
+        buffer: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return the gradient in Θ, from the gradients in log π of the rows and in the expected modelled costs."""
+        in_scores, log, [effects] = 0, block.log, block.context_arrays
+        if by_context is not None:
+            in_scores = log.actions.expected_slope(mean, effects, by_context)
+        if by_row is not None:
+            by_action, total = log.row_map.to_contexts(by_row)
+            by_action -= np.multiply(mean, log.actions.spread(total), out=buffer)
+            in_scores = by_action if by_context is None else np.add(in_scores, by_action, out=in_scores)
+        gradient = crossed(in_scores, log.X).T
+        return with_row(gradient, in_scores.sum(axis=0)) if self.intercept else gradient
 
 
 class Design:
-    """A log in which every row occurs, perhaps with what a cost model says of it.
-
-    A large one is passed over in :class:`drcrm.core.parts.Parts`, by the threads of :mod:`drcrm.core.passes`.
+    """A log in which every row occurs, with the modelled costs of its contexts' actions, as a function of Θ.
 
     Parameters
     ----------
     log : BanditLog
         Rows that do not occur, and contexts without rows, are left out.
     effects : array, optional
-        The modelled costs of each context's actions, as their kind has them: ``cost_model.action_effects``.
+        The modelled costs of each context's actions: ``cost_model.action_effects``.
     intercept : bool
         Whether Θ has one more row than X has features, that of a constant 1.
     trains : bool
-        Whether many passes are to come. They write to the same buffers, and take products and sums in the order that is
-        fastest (with the narrow factor on the left BLAS takes a quarter to a third less time), which moves last digits;
-        scores beyond the range of numbers are then not refused.
-    starts : integer array, optional
-        Of its parts, of which a share of a larger log has the same: see :class:`drcrm.core.parts.Parts`.
+        See ``ScoreMap``.
     """
 
-    is_sample = False
-
     def __init__(
-        self,
-        log: BanditLog,
-        effects: np.ndarray | None = None,
-        intercept: bool = False,
-        trains: bool = False,
-        starts: np.ndarray | None = None,
+        self, log: BanditLog, effects: np.ndarray | None = None, intercept: bool = False, trains: bool = False
     ):
         occurs = np.bincount(log.context, log.count, log.n_contexts) > 0
         if not (log.count.all() and occurs.all()):
@@ -63,14 +111,10 @@ class Design:
             log = log.recount(log.count)
         self.log, self.intercept, self.trains = log, intercept, trains
         self.shape = log.X.shape[1] + intercept, *log.actions.shape
-        order = log.actions.order
-        self.effects = effects
-        if effects is not None and not isinstance(effects, StoredRows):
-            self.effects = np.asarray(effects, order=order)
-        self.parts = Parts(log, self.effects, starts=starts)
-        self._means, self._estimates = [None] * len(self.parts), {}
-        scores, reuses = (log.X.shape[0], *log.actions.shape), trains and len(self.parts) == 1
-        self._buffers = [np.empty(scores, order=order) for _ in range(2)] if reuses else None
+        self.effects = None if effects is None else in_order(effects, log.actions.order)
+        self.scores = ScoreMap(self.shape, intercept, trains)
+        self.chunked = ChunkedLog(log, self.effects)
+        self._estimates, self.objective_chunks = {}, (None, None)
 
     @cached_property
     def scales(self) -> np.ndarray:
@@ -78,129 +122,89 @@ class Design:
         scales = feature_scales(self.log.X)
         return column(np.append(scales, 1.0) if self.intercept else scales, self.log.actions.shape)
 
-    @property
+    @cached_property
     def modelled(self) -> np.ndarray | None:
         """ĉ(x_i, y_i) of each row, (n,)."""
-        return None if self.effects is None else modelled_cost(self.log, self.effects)
+        return None if self.effects is None else self.chunked.map_rows(_modelled)
 
     def estimate(self, kind: type[Estimate], cost: np.ndarray | None = None) -> Estimate:
         """Return the estimate of a kind, of costs (n,) in place of the log's; all objectives share one of these."""
         if cost is None and kind in self._estimates:
             return self._estimates[kind]
         log, modelled = self.log, self.modelled if kind.uses_model else None
-        found = kind(log.cost if cost is None else cost, log.count, modelled, log.context)
+        estimate = kind(log.cost if cost is None else cost, log.count, modelled, log.context)
         if cost is None:
-            self._estimates[kind] = found
-        return found
+            self._estimates[kind] = estimate
+        return estimate
 
     def with_features(self, features: np.ndarray) -> Design:
-        """The design in the coefficients of some features, the others being 0 in all contexts."""
-        return Design(self.log.derived(X=self.log.X[:, features]), self.effects, self.intercept, self.trains)
+        """Return the design in the coefficients of some features, the others being 0 in all contexts."""
+        X = map_rows(self.log.X, lambda rows: rows[:, features])
+        return Design(self.log.derived(X=X), self.effects, self.intercept, self.trains)
 
     @cached_property
     def samples(self) -> list[tuple[Design, np.ndarray]]:
-        """More and more contexts of a log, drawn at random, and which rows are theirs: each sample has the one before.
+        """Larger and larger random samples of the contexts of a large log, and the rows of each sample.
 
-        Eight times as many each, at most a quarter of all. None of a log that is small.
+        Each has eight times as many contexts as the one before, which it contains, and at most a quarter of all. A
+        log with fewer than 4 · 2¹⁷ contexts has none.
         """
         m, sizes = self.log.n_contexts, []
         while (size := SAMPLE * GROWTH ** len(sizes)) <= m // 4:
             sizes.append(size)
         drawn = np.random.default_rng(0).permutation(m)[: sizes[-1]] if sizes else None
-        return [self._some(np.sort(drawn[:size])) for size in sizes]
+        return [self._restrict_to(np.sort(drawn[:size])) for size in sizes]
 
     @property
     def is_large(self) -> bool:
-        """Whether a pass takes so long that they are to be few."""
+        """Whether a pass takes so long that there should be few."""
         return self.log.n_contexts >= LARGE
 
     @property
-    def some(self) -> Design:
-        """The first of its samples, or itself."""
+    def sample(self) -> Design:
+        """The smallest of the samples, or the design itself."""
         return self.samples[0][0] if self.samples else self
 
-    def _some(self, used: np.ndarray) -> tuple[Design, np.ndarray]:
+    def _restrict_to(self, contexts: np.ndarray) -> tuple[Design, np.ndarray]:
         log, place = self.log, np.full(self.log.n_contexts, -1)
-        place[used] = np.arange(len(used))
+        place[contexts] = np.arange(len(contexts))
         rows = np.flatnonzero(place[log.context] >= 0)
-        actions, X, *effects = log.actions.select(used, log.X, *([] if self.effects is None else [self.effects]))
-        some = log.some(rows, place[log.context[rows]], X, actions)
-        found = Design(some, *(effects or [None]), self.intercept, self.trains)
-        found.is_sample = True
-        return found, rows
+        arrays = [] if self.effects is None else [self.effects]
+        actions, X, *effects = log.actions.select(contexts, log.X, *arrays)
+        sample = log.some(rows, place[log.context[rows]], X, actions)
+        return Design(sample, *(effects or [None]), self.intercept, self.trains), rows
 
     def forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return log π of each row, (n,), and the expected modelled cost of each context, (m,), None without a model.
 
         Θ is given flat or of ``shape``. Rounding may leave log π of a certain action above 0.
         """
-        self._coef, several = coef.reshape(self.shape), len(self.parts) > 1
         passed(len(self.log.Y))
-        if not several:
-            log_prob, expected, self._means[0] = self.forward_part(self.parts[0], self._coef)
-            return log_prob, expected
+        return self.gathered(self.chunked.chunks.map(_forward, self.scores, coef.reshape(self.shape)))
+
+    def gathered(self, passes: Iterable[list[tuple]]) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return log π and expected modelled costs of the log from those of each block of each chunk."""
         log_prob = np.empty(len(self.log.Y))
         expected = None if self.effects is None else np.empty(self.log.n_contexts)
-
-        def of_part(number: int) -> None:
-            part = self.parts[number]
-            log_prob[part.rows], of_contexts, mean = self.forward_part(part, self._coef)
+        for block, (of_rows, of_contexts) in zip(self.chunked.blocks, chain.from_iterable(passes), strict=True):
+            log_prob[block.rows] = of_rows
             if expected is not None:
-                expected[part.contexts] = of_contexts
-            self._means[number] = None if self.parts.are_stored else mean
-
-        list(mapped(of_part, range(len(self.parts))))
+                expected[block.contexts] = of_contexts
         return log_prob, expected
 
-    def forward_part(self, part: Part, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-        """Return the same of a part, Θ of ``shape``, and μ of its contexts, by which it goes backward."""
-        log, [effects] = part.log, part.of_contexts
-        slopes, constant = (coef[:-1], coef[-1]) if self.intercept else (coef, None)
-        if self.trains:
-            scores = np.asarray((slopes.T @ log.X.T).T, order=log.actions.order)
-            if constant is not None:
-                scores += constant
-        else:
-            scores = linear_scores(log.X, slopes, constant)
-        log_partition, mean = log.actions.log_partition(scores, self._buffers)
-        expected = None if effects is None else log.actions.expected(mean, effects, fast=self.trains)
-        return log.row_map.to_rows(scores, log_partition), expected, mean
 
-    def backward(self, by_row: np.ndarray | None, by_context: np.ndarray | None) -> np.ndarray:
-        """Return the slope in Θ, flat, at the last pass forward.
+def _forward(blocks: list[Block], scores: ScoreMap, coef: np.ndarray) -> list[tuple[np.ndarray, np.ndarray | None]]:
+    return [scores.forward(block, coef)[:2] for block in blocks]
 
-        ``by_row`` (n,) and ``by_context`` (m,) are the slopes in log π and in the expected modelled cost; None for 0.
-        """
 
-        def of_part(number: int) -> np.ndarray:
-            part, mean = self.parts[number], self._means[number]
-            mean = self.forward_part(part, self._coef)[2] if mean is None else mean
-            slopes = (
-                (None if by_row is None else by_row[part.rows]),
-                (None if by_context is None else by_context[part.contexts]),
-            )
-            return self.backward_part(part, mean, *slopes)
-
-        return reduce(np.add, mapped(of_part, range(len(self.parts)))).ravel()
-
-    def backward_part(
-        self, part: Part, mean: np.ndarray, by_row: np.ndarray | None, by_context: np.ndarray | None
-    ) -> np.ndarray:
-        """Return the slope of a part, of ``shape``, from slopes in its rows and contexts."""
-        in_scores, log, [effects] = 0, part.log, part.of_contexts
-        if by_context is not None:
-            in_scores = log.actions.expected_slope(mean, effects, by_context)
-        if by_row is not None:
-            by_action, total = log.row_map.to_contexts(by_row)
-            by_action -= np.multiply(mean, log.actions.spread(total), out=self._buffers and self._buffers[1])
-            in_scores = by_action if by_context is None else np.add(in_scores, by_action, out=in_scores)
-        slope = crossed(in_scores, log.X).T
-        return with_row(slope, in_scores.sum(axis=0)) if self.intercept else slope
+def _modelled(block: Block) -> np.ndarray:
+    [effects] = block.context_arrays
+    return block.log.actions.modelled(block.log.row_map, effects)
 
 
 def modelled_cost(log: BanditLog, effects: np.ndarray) -> np.ndarray:
     """Return ĉ(x_i, y_i) of each row, (n,), from the effects of each context."""
-    return Parts(log, effects).of_rows(lambda part: part.log.actions.modelled(part.log.row_map, *part.of_contexts))
+    return ChunkedLog(log, effects).map_rows(_modelled)
 
 
 def importance_weights(log_prob: np.ndarray, log: BanditLog) -> np.ndarray:

@@ -1,15 +1,29 @@
 """Exponential tilts of a distribution, and the one at a given divergence from it: the inner problem of the KL ball."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from .numerics import exp
-from .sums import InPieces
 
 RARE = 1e-70  # a mass beside which what is below e^-200 may count
 PATIENCE = 60  # rounds of the search after which the bracket is halved
+FOUND, STUCK, LOST = "found", "stuck", "lost"  # how a search ends
 NEAR = 1e-3  # a change of β so small, times the range of z, that KL's Taylor polynomial gives KL to a relative 1e-11
+
+
+class Costs(Protocol):
+    """Costs z of all rows, and the share of each row, in chunks: ``drcrm.core.objective.ChunkedCosts``."""
+
+    def __len__(self) -> int: ...
+
+    def range(self) -> tuple[float, float]: ...
+
+    def sum(self, function: Callable[..., np.ndarray], *arguments) -> np.ndarray: ...
+
+    def gather(self) -> tuple[np.ndarray, np.ndarray]: ...
 
 
 def exponential_weights(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[np.ndarray, float]:
@@ -31,11 +45,8 @@ def exponential_weights(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[
 def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, guess: float | None = None) -> tuple[np.ndarray, float]:
     """Return Q_β ∝ share · e^{βz} with KL(Q_β‖share) = radius, and where a search with similar z may start.
 
-    KL(Q_β‖share) = β Φ'(β) − Φ(β), Φ(β) = log Σ share e^{βz}, has the derivative β Φ''(β). log KL is nearly linear in
-    log β where β is small; near the root, the cumulants of z under Q_β give KL's Taylor polynomial. The steps stay
-    inside a bracket, which is halved after 60 of them; after the last, small one KL is not computed again. Where
-    rounding leaves nothing to search between, the nearest Q found is returned. Where all weight has gone to z so near
-    the largest that their squares vanish beside the others', the search goes on among them.
+    Where rounding leaves nothing to search between, the nearest Q is returned. Where all weight has gone to z so near
+    the largest that their squares vanish next to the others', the search goes on among them.
 
     Parameters
     ----------
@@ -50,30 +61,54 @@ def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, guess: float | None
     """
     centred = z - share @ z
     unit = -0.5 * np.log((share * centred) @ centred)
-    t = unit + (0.5 * np.log(2 * radius) if guess is None else guess)
-    low, high = -np.inf, np.inf
-    rounds = 0
+    tilted = share
+
+    def evaluate(beta: float) -> tuple:
+        nonlocal tilted
+        tilted, divergence, cumulants = _tilt_and_divergence(beta, z, centred, share)
+        return divergence, beta * cumulants[0] * beta, cumulants
+
+    t, end = _search(radius, unit, guess, evaluate)
+    if end == LOST:
+        tilted = _among_the_nearest(radius, z, share, tilted)
+    elif end == FOUND:
+        tilted, _ = exponential_weights(z, share, np.exp(t))
+    return tilted, t - unit
+
+
+def _search(radius: float, unit: float, guess: float | None, evaluate: Callable[[float], tuple | None]):
+    """Return t = log β where KL(Q_β‖share) is the radius, and how the search ended.
+
+    KL(Q_β‖share) = β Φ'(β) − Φ(β), Φ(β) = log Σ share e^{βz}, has the derivative β Φ''(β). log KL is nearly linear in
+    log β where β is small; near the root, the cumulants of z under Q_β give KL's Taylor polynomial. The steps stay
+    inside a bracket, which is halved after 60 of them; after the last, small one KL is not computed again.
+
+    ``evaluate`` returns KL, its derivative in t, and the second to fourth cumulant of z under Q_β; None if all weight
+    is lost to rounding. The end is FOUND, STUCK where the bracket is empty at t, or LOST.
+    """
+    t, low, high, rounds = unit + (0.5 * np.log(2 * radius) if guess is None else guess), -np.inf, np.inf, 0
     while True:
         rounds += 1
         beta = np.exp(t)
-        tilted, divergence, cumulants = _tilt_and_divergence(beta, z, centred, share)
-        slope = beta * cumulants[0] * beta
+        evaluated = evaluate(beta)
+        if evaluated is None:
+            return t, LOST
+        divergence, slope, cumulants = evaluated
         if divergence > radius:
             high = t
         elif slope > 0 or beta < 1:
             low = t
         else:
-            return _among_the_nearest(radius, z, share, tilted), t - unit
+            return t, LOST
         step, is_last = _step(t, radius, beta, divergence, slope, cumulants)
         if is_last:
-            t += step
-            return exponential_weights(z, share, np.exp(t))[0], t - unit
+            return t + step, FOUND
         # z in clusters make KL a staircase in log β; a Newton step from a tread may go anywhere.
         following = t + np.clip(step, -4, 4)
         if not low < following < high or rounds > PATIENCE:
             following = _between(low, high)
         if following in (low, high):
-            return tilted, t - unit
+            return t, STUCK
         t = following
 
 
@@ -113,48 +148,43 @@ class OnLargest:
         return share * (z == self.largest) / self.share
 
 
-def tilted_over(
-    radius: float, pieces: InPieces, largest: float, span: float, guess: float | None = None
+def tilt_chunks_to(
+    radius: float, costs: Costs, largest: float, span: float, guess: float | None = None
 ) -> tuple[float, Tilt | OnLargest, float] | None:
-    """Return the worst case of ``tilt_to``, of z in pieces, by sums over them: its value, Q, and a guess for the next.
+    """Return the worst case of ``tilt_to`` by sums over chunks: its value, Q, and a guess for the next search.
 
-    None where sums have not the digits to find it.
+    None if sums have too few digits to find it.
     """
-    mean, square, top = pieces.summed(_spread, largest, span)
+    mean, square, top = costs.sum(_spread, largest, span)
     if radius >= -np.log(top):
         return largest, OnLargest(largest, float(top)), guess
     if not square > mean**2:
         return None
-    unit = -0.5 * np.log(square - mean**2)
-    t, low, high, centre = unit + (0.5 * np.log(2 * radius) if guess is None else guess), -np.inf, np.inf, mean
-    for _ in range(PATIENCE):
-        beta = float(np.exp(t))
+    unit, centre = -0.5 * np.log(square - mean**2), mean
+    tilt = Tilt(largest, span, 0.0, mean)
+
+    def evaluate(beta: float) -> tuple | None:
+        nonlocal tilt, centre
+        beta = float(beta)
         tilt = Tilt(largest, span, beta, mean if beta < 1 else 0.0)
-        excess, mass, *moments = pieces.summed(_moments, tilt, centre)
+        excess, mass, *moments = costs.sum(_moments, tilt, centre)
         if not mass > RARE:
             return None
-        first, second, third, fourth = (each / mass for each in moments)
+        first, second, third, fourth = (moment / mass for moment in moments)
         centre += first
         k2 = second - first**2
         k3 = third - 3 * first * second + 2 * first**3
         k4 = fourth - 4 * first * third + 6 * first**2 * second - 3 * first**4 - 3 * k2**2
         log_mass = np.log1p(excess) if beta < 1 else np.log(mass)
-        divergence, slope = beta * (centre - tilt.shift) - log_mass, beta**2 * k2
-        if divergence > radius:
-            high = t
-        elif slope > 0 or beta < 1:
-            low = t
-        else:
-            return None
-        step, is_last = _step(t, radius, beta, divergence, slope, (k2, k3, k4))
-        if is_last:
-            tilt = replace(tilt, beta=float(np.exp(t + step)))
-            _, mass, first, *_ = pieces.summed(_moments, tilt, centre)
-            value = largest + span * (centre + first / mass)
-            return float(value), replace(tilt, mass=float(mass)), t + step - unit
-        following = t + np.clip(step, -4, 4)
-        t = following if low < following < high else _between(low, high)
-    return None
+        return beta * (centre - tilt.shift) - log_mass, beta**2 * k2, (k2, k3, k4)
+
+    t, end = _search(radius, unit, guess, evaluate)
+    if end != FOUND:
+        return None
+    tilt = replace(tilt, beta=float(np.exp(t)))
+    _, mass, first, *_ = costs.sum(_moments, tilt, centre)
+    value = largest + span * (centre + first / mass)
+    return float(value), replace(tilt, mass=float(mass)), t - unit
 
 
 def _spread(z: np.ndarray, share: np.ndarray, largest: float, span: float) -> np.ndarray:

@@ -3,9 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
+from ..data.chunked_log import Block
+from ..data.listeners import advance
 from ..errors import InputError
 from .algorithms import Algorithm
 from .context_effects import context_effects
@@ -16,7 +19,6 @@ from .log import BanditLog, as_clip
 from .names import SCORES, UNMODELLED
 from .objective import Objective
 from .optimiser import Fit, minimize_objectives
-from .passes import advance
 from .policies import LinearPolicy
 from .risks import MeanRisk, VariancePenalizedRisk
 from .scales import spread
@@ -157,7 +159,7 @@ def learn(
     if options["safe"]:
         grid_fit.chosen[IMPROVEMENT] = len(candidates) - 1
         if scorer:
-            noise = _scorer(design.some.log, clip, intercept, scored).noise
+            noise = _scorer(design.sample.log, clip, intercept, scored).noise
             grid_fit.chosen[IMPROVEMENT] = _safest(grid_fit, noise, spread(log.cost, log.count))
     return Learned(grid_fit, objectives, origin, clip, cost_model)
 
@@ -219,36 +221,48 @@ def _cost_model(
     if isinstance(given, SupportedModel):
         given, logging_policy = given.model, logging_policy or given.logging_policy
     design, own = Design(log.derived(cost=log.cost - shift)), given is None
-    shifted, some = design.log, design.some.log
+    shifted, sample = design.log, design.sample.log
     model = CostModel().fit_log(shifted, action_intercepts=intercept) if own else given
     of_shifted = deepcopy(model) if own else model
 
-    def modelled(part: BanditLog) -> np.ndarray:
-        effects = action_effects(of_shifted, part.X, part.actions)
-        if not own:
-            effects = effects.copy()
-            part.actions.add_to_all(effects, -shift)
-        return effects
-
-    def believed(part: BanditLog) -> np.ndarray:
-        effects = modelled(part)
-        if with_rows:
-            effects = effects + context_effects(part, effects, variances).delta
-        return of_costs.believed(effects, part.X, part.actions)
-
     if own:
         model.add(shift, log)
-    of_some, variances = modelled(some), getattr(given, "variances_", None)
+    modelled = partial(_shifted_effects, of_shifted, 0.0 if own else shift)
+    of_sample, variances = modelled(sample.X, sample.actions), getattr(given, "variances_", None)
     if with_rows and variances is None and design.samples:
-        found = context_effects(some, of_some)
-        variances = found.covariance, found.noise
-    limits = [log.actions.cost_limits(each.cost, of_some) for each in (log, shifted)]
+        effects = context_effects(sample, of_sample)
+        variances = effects.covariance, effects.noise
+    limits = [log.actions.cost_limits(each.cost, of_sample) for each in (log, shifted)]
     logging_policy = logging_policy or imitated(log, intercept)
     with_support = SupportedModel(model, logging_policy, support, limits[0], is_imitated=not known)
     of_costs = replace(with_support, limits=limits[1])
+    believed = partial(_believed_effects, modelled=modelled, model=of_costs, with_rows=with_rows, variances=variances)
     if design.samples:
-        return with_support, design.parts.made(lambda part: believed(part.log))
+        return with_support, design.chunked.map_contexts(_of_block, believed)
     return with_support, believed(shifted)
+
+
+def _shifted_effects(model, shift: float, X, actions) -> np.ndarray:
+    """The effects of a model on costs less ``shift``."""
+    effects = action_effects(model, X, actions)
+    if shift:
+        effects = effects.copy()
+        actions.add_to_all(effects, -shift)
+    return effects
+
+
+def _believed_effects(
+    log: BanditLog, modelled: Callable, model: SupportedModel, with_rows: bool, variances
+) -> np.ndarray:
+    """The effects of a log's contexts, with what their rows say of them, as a model with support is believed."""
+    effects = modelled(log.X, log.actions)
+    if with_rows:
+        effects = effects + context_effects(log, effects, variances).delta
+    return model.believed(effects, log.X, log.actions)
+
+
+def _of_block(block: Block, function: Callable[[BanditLog], np.ndarray]) -> np.ndarray:
+    return function(block.log)
 
 
 def _fit_all(

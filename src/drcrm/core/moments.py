@@ -13,10 +13,9 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
+from ..data.chunked_log import BLOCKS, Block, ChunkedLog
 from .log import BanditLog
 from .numerics import crossed
-from .parts import Parts
-from .passes import mapped
 
 MOST_ACTIONS = 256  # distinct ones, of which each has moments of its own
 MOST_ENTRIES = 2e7  # of the moments
@@ -103,9 +102,9 @@ def moments_by_fold(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> lis
     fold : integer array (n,)
         Of each row, from 0.
     """
-    parts = Parts(log)
+    chunked = ChunkedLog(log)
     loadings = log.actions.loadings(log.Y[:0])
-    if len(parts) == 1:
+    if len(chunked.blocks) == 1:
         return None
     r, d, folds = loadings.shape[1], log.X.shape[1], int(fold.max()) + 1
     distinct, action = _distinct(log)
@@ -114,29 +113,36 @@ def moments_by_fold(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> lis
         return None
     if folds * len(distinct) * (d + 2) ** 2 > MOST_ENTRIES:
         return None
-
-    def of_part(number: int) -> np.ndarray:
-        part = parts[number]
-        context = part.log.context
-        group = fold[part.rows] * len(distinct) + action[part.rows]
-        order = np.argsort(group, kind="stable")
-        rows = np.empty((len(order), d + 2))
-        X = part.log.X[context[order]]
-        np.divide(X.toarray() if sparse.issparse(X) else X, scales, out=rows[:, :-2])
-        rows[:, -2], rows[:, -1] = 1, part.log.cost[order]
-        counted = rows * part.log.count[order, None] if (part.log.count != 1).any() else rows
-        ends = np.searchsorted(group[order], np.arange(folds * len(distinct) + 1))
-        found = np.zeros((folds * len(distinct), d + 2, d + 2))
-        for each, (start, stop) in enumerate(pairwise(ends)):
-            if start < stop:
-                found[each] = crossed(rows[start:stop], counted[start:stop])
-        return found
-
     sums = np.zeros((folds * len(distinct), d + 2, d + 2))
-    for found in mapped(of_part, range(len(parts))):
-        sums += found
+    groups = chunked.split_rows(fold * len(distinct) + action)
+    for of_chunk in chunked.chunks.map(_chunk_moments, len(sums), scales, by_chunk=groups):
+        for of_block in of_chunk:
+            sums += of_block
     known = log.actions.loadings(distinct).toarray()
-    return [Moments(known, each) for each in sums.reshape(folds, len(distinct), d + 2, d + 2)]
+    return [Moments(known, of_fold) for of_fold in sums.reshape(folds, len(distinct), d + 2, d + 2)]
+
+
+def _chunk_moments(
+    blocks: list[Block], groups: list[np.ndarray], n_groups: int, scales: np.ndarray
+) -> list[np.ndarray]:
+    """Return the moments of each block by group, (n_groups, d + 2, d + 2); of many small blocks their sum."""
+    moments = [_block_moments(block, group, n_groups, scales) for block, group in zip(blocks, groups, strict=True)]
+    return moments if len(blocks) <= BLOCKS else [sum(moments)]
+
+
+def _block_moments(block: Block, group: np.ndarray, n_groups: int, scales: np.ndarray) -> np.ndarray:
+    log, order = block.log, np.argsort(group, kind="stable")
+    rows = np.empty((len(order), log.X.shape[1] + 2))
+    X = log.X[log.context[order]]
+    np.divide(X.toarray() if sparse.issparse(X) else X, scales, out=rows[:, :-2])
+    rows[:, -2], rows[:, -1] = 1, log.cost[order]
+    counted = rows * log.count[order, None] if (log.count != 1).any() else rows
+    ends = np.searchsorted(group[order], np.arange(n_groups + 1))
+    moments = np.zeros((n_groups, rows.shape[1], rows.shape[1]))
+    for number, (start, stop) in enumerate(pairwise(ends)):
+        if start < stop:
+            moments[number] = crossed(rows[start:stop], counted[start:stop])
+    return moments
 
 
 def _distinct(log: BanditLog) -> tuple[np.ndarray, np.ndarray]:

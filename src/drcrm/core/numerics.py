@@ -1,5 +1,6 @@
 """Arithmetic and reprs that the policy, the risks, the weights and the objective share."""
 
+from collections.abc import Iterable
 from inspect import signature
 
 import numpy as np
@@ -24,6 +25,18 @@ def exp(x: np.ndarray, out: np.ndarray) -> np.ndarray:
 def crossed(left: np.ndarray, X) -> np.ndarray:
     """Return leftᵀ X of many rows, X dense or CSR; unlike @, numpy's dot lets other threads go on meanwhile."""
     return left.T @ X if sparse.issparse(X) else np.dot(left.T, X)
+
+
+def compensated_sum(values: Iterable[np.ndarray]) -> np.ndarray:
+    """Return the sum of arrays as if taken with twice the digits, then rounded. Source: Møller 1965, Knuth 1969."""
+    [first, *others] = values
+    total, lost = first, 0.0
+    for value in others:
+        rounded = total + value
+        part = rounded - total
+        lost = lost + ((total - (rounded - part)) + (value - part))
+        total = rounded
+    return np.where(np.isfinite(lost), total + lost, total) if others else total
 
 
 def constructor_repr(self: object) -> str:

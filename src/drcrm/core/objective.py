@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
+from ..data.chunked_log import Block
+from ..data.executors import Chunks
+from ..data.listeners import passed
 from ..errors import InputError
-from .cluster import pieces_of
-from .design import Design
-from .estimates import estimate_class
+from .design import Design, ScoreMap
+from .estimates import Estimate, estimate_class
+from .numerics import compensated_sum
 from .risks import Evaluation, Risk
 from .weights import Clipped, Likelihood, Weight
+
+MOST_KEPT = 2**25  # scores of a log whose probabilities are kept between the two halves of a pass: 256 MB
+Slopes = np.ndarray | Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Objective:
@@ -83,13 +90,28 @@ class Objective:
 
     def evaluate(self, coef: np.ndarray, guess: object = None) -> Evaluation:
         """As a call, with where searches inside begin, and a guess for those at the next Θ: see ``Risk``."""
-        if len(self.design.parts) > 1 and self.estimate.is_of_rows:
-            pieces = pieces_of(self.design, self.weight, self.estimate)
-            ends = pieces.forward(coef)
-            value, worst, guess = self.risk.over(pieces, ends, self.estimate.size, guess)
-            return value, pieces.backward(worst), guess
-        value, by_row, by_context, guess = self.estimated(*self.design.forward(coef), guess)
-        return value, self.design.backward(by_row, by_context), guess
+        design, coef = self.design, coef.reshape(self.design.shape)
+        chunks = self._chunks()
+        passed(len(design.log.Y))
+        if self.estimate.is_of_rows:
+            costs = ChunkedCosts(chunks, coef)
+            value, worst, guess = self.risk.evaluate_chunks(costs, self.estimate.size, guess)
+            return value, costs.gradient(worst).ravel(), guess
+        log_prob, expected = design.gathered(chunks.map(ObjectiveChunk.forward, coef))
+        value, by_row, by_context, guess = self.estimated(log_prob, expected, guess)
+        of_rows, of_contexts = design.chunked.split_rows(by_row), design.chunked.split_contexts(by_context)
+        slopes = [list(zip(*of_chunk, strict=True)) for of_chunk in zip(of_rows, of_contexts, strict=True)]
+        gradients = chunks.map(ObjectiveChunk.backward, coef, by_chunk=slopes)
+        return value, reduce(np.add, (gradient for of_chunk in gradients for gradient in of_chunk)).ravel(), guess
+
+    def _chunks(self) -> Chunks:
+        """Return the chunks of the log; objectives of the same estimate and weight share them."""
+        design, key = self.design, (self.estimate, repr(self.weight))
+        if design.objective_chunks[0] != key:
+            keeps = design.log.X.shape[0] * np.prod(design.log.actions.shape) <= MOST_KEPT
+            arguments = design.scores, self.weight, self.estimate, bool(keeps)
+            design.objective_chunks = key, Chunks([ObjectiveChunk(b, *arguments) for b in design.chunked.chunks])
+        return design.objective_chunks[1]
 
     def estimated(self, log_prob: np.ndarray, expected: np.ndarray | None, guess: object = None):
         """Return what the estimate makes of a pass forward: see ``Estimate.evaluate``."""
@@ -97,6 +119,152 @@ class Objective:
         if self.estimate.uses_weights:
             weight, slope = self.weight(log_prob, self.design.log.log_propensity)
         return self.estimate.evaluate(self.risk, weight, slope, expected, guess)
+
+
+class ObjectiveChunk:
+    """A chunk of a log on the way of an objective: forward from Θ to costs z of its rows, and back to a gradient.
+
+    Every method takes Θ, so that a chunk that was lost with its worker can be evaluated anew.
+
+    Parameters
+    ----------
+    blocks : list of Block
+    scores : ScoreMap
+    weight : Weight
+    estimate : Estimate
+        Of the whole log.
+    keeps : bool
+        Whether what the gradient needs is kept from the pass forward, or else computed once more.
+    """
+
+    def __init__(self, blocks: list[Block], scores: ScoreMap, weight: Weight, estimate: Estimate, keeps: bool):
+        self.blocks, self._scores, self._weight, self._keeps = blocks, scores, weight, keeps
+        if estimate.is_of_rows:
+            self._estimates = [estimate.part(block.rows, block.context) for block in blocks]
+            self._share = _joined([part.share for part in self._estimates])
+        self._coef, self._z, self._passes, self._means, self._buffers = None, None, {}, {}, {}
+
+    def forward(self, coef: np.ndarray) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        """Return log π of the rows, and the expected modelled costs, of each block."""
+        self._move_to(coef)
+        return [self._forward(number)[:2] for number in range(len(self.blocks))]
+
+    def backward(self, slopes: list[tuple], coef: np.ndarray) -> list[np.ndarray]:
+        """Return the gradient of each block in Θ, from its gradients in log π and in the expected modelled costs."""
+        self._move_to(coef)
+        return [self._backward(number, *of_block) for number, of_block in enumerate(slopes)]
+
+    def cost_range(self, coef: np.ndarray) -> tuple[float, float]:
+        """Return the smallest and the largest z, NaN if any z is."""
+        z, _ = self.costs(coef)
+        return z.min(), z.max()
+
+    def costs(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return z of the rows, and the share of each row in the log."""
+        self._move_to(coef)
+        if self._z is None:
+            self._z = _joined([self._estimated(number)[0] for number in range(len(self.blocks))])
+        return self._z, self._share
+
+    def sums(self, coef: np.ndarray, function: Callable[..., np.ndarray], *arguments) -> np.ndarray:
+        """Return ``function(z, share, *arguments)``."""
+        return function(*self.costs(coef), *arguments)
+
+    def gradients(self, worst: Slopes, coef: np.ndarray) -> list[np.ndarray]:
+        """Return the gradient of each block in Θ, from the gradient in z, or from a function of z and share."""
+        z, share = self.costs(coef)
+        worst = worst(z, share) if callable(worst) else worst
+        gradients, start = [], 0
+        for number, estimate in enumerate(self._estimates):
+            stop = start + len(estimate.share)
+            _, slope, expected = self._passes.get(number) or self._estimated(number)
+            by_row, by_context = estimate.slopes(worst[start:stop], slope, expected)
+            gradients.append(self._backward(number, by_row, by_context))
+            start = stop
+        return gradients
+
+    def _move_to(self, coef: np.ndarray) -> None:
+        """Forget what was kept for another Θ."""
+        if self._coef is None or not np.array_equal(coef, self._coef):
+            self._coef, self._z = coef, None
+            self._passes.clear()
+            self._means.clear()
+
+    def _estimated(self, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return z of a block's rows, ∂w/∂log π, and the expected modelled costs."""
+        block = self.blocks[number]
+        log_prob, expected, _ = self._forward(number)
+        weight, slope = self._weight(log_prob, block.log.log_propensity)
+        estimated = self._estimates[number].z(weight, expected), slope, expected
+        if self._keeps:
+            self._passes[number] = estimated
+        return estimated
+
+    def _forward(self, number: int) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        block, buffers = self.blocks[number], None
+        if self._scores.trains:
+            buffers = [self._buffer(number if self._keeps else "mean", block), self._buffer("spare", block)]
+        found = self._scores.forward(block, self._coef, buffers)
+        if not self._keeps:
+            self._means.clear()
+        self._means[number] = found[2]
+        return found
+
+    def _backward(self, number: int, by_row: np.ndarray | None, by_context: np.ndarray | None) -> np.ndarray:
+        if number not in self._means:
+            self._forward(number)
+        block = self.blocks[number]
+        spare = self._buffer("spare", block) if self._scores.trains else None
+        return self._scores.backward(block, self._means[number], by_row, by_context, spare)
+
+    def _buffer(self, name: object, block: Block) -> np.ndarray:
+        """Return an array of the scores' shape that every pass overwrites."""
+        shape = block.log.X.shape[0], *block.log.actions.shape
+        if (name, shape) not in self._buffers:
+            self._buffers[name, shape] = np.empty(shape, order=block.log.actions.order)
+        return self._buffers[name, shape]
+
+
+class ChunkedCosts:
+    """The costs z of all rows at Θ, chunk by chunk: what a risk is evaluated on.
+
+    Parameters
+    ----------
+    chunks : Chunks of ObjectiveChunk
+    coef : array (d, …)
+    """
+
+    def __init__(self, chunks: Chunks, coef: np.ndarray):
+        self._chunks, self._coef = chunks, coef
+
+    def __len__(self) -> int:
+        """Return the number of blocks."""
+        return sum(len(chunk.blocks) for chunk in self._chunks)
+
+    def range(self) -> tuple[float, float]:
+        """Return the smallest and the largest z, NaN if any z is."""
+        low, high = zip(*self._chunks.map(ObjectiveChunk.cost_range, self._coef), strict=True)
+        return float(np.min(low)), float(np.max(high))
+
+    def sum(self, function: Callable[..., np.ndarray], *arguments) -> np.ndarray:
+        """Return Σ function(z, share, *arguments) over the chunks."""
+        return compensated_sum(self._chunks.map(ObjectiveChunk.sums, self._coef, function, *arguments))
+
+    def gather(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return all z and shares, (n,): 16 bytes a row."""
+        z, share = zip(*self._chunks.map(ObjectiveChunk.costs, self._coef), strict=True)
+        self._ends = np.cumsum([len(of_chunk) for of_chunk in z])[:-1]
+        return _joined(z), _joined(share)
+
+    def gradient(self, worst: Slopes) -> np.ndarray:
+        """Return the gradient in Θ, (d, …), from that in z: of the rows as ``gather`` orders them, or a function."""
+        by_chunk = [worst] * len(self._chunks) if callable(worst) else np.split(worst, self._ends)
+        gradients = self._chunks.map(ObjectiveChunk.gradients, self._coef, by_chunk=by_chunk)
+        return compensated_sum(gradient for of_chunk in gradients for gradient in of_chunk)
+
+
+def _joined(arrays) -> np.ndarray:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 MOST_EXPONENT = 100  # of a weight of the likelihood: e^700 would be beyond the range of numbers

@@ -16,7 +16,6 @@ from .log import BanditLog
 from .objective import Objective
 from .risks import KLBall
 from .scales import beyond_reason, largest_entries, spread
-from .stored import StoredRows
 from .validation import one_of
 from .weights import Likelihood
 
@@ -306,6 +305,6 @@ def _giving_up(hopeless: Callable[[np.ndarray], bool] | None, widened: Callable)
 
 
 def _seen_features(X) -> np.ndarray:
-    """Which features any context has, a mask (d,); all, where none has any, or where the others stay on disk."""
+    """Which features any context has, a mask (d,); all, where none has any."""
     seen = largest_entries(X) > 0
-    return seen if seen.any() and not isinstance(X, StoredRows) else np.ones_like(seen)
+    return seen if seen.any() else np.ones_like(seen)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from itertools import chain
 
 import numpy as np
 from scipy import sparse
 
+from ..data.chunked_log import Block, ChunkedLog
 from .log import BanditLog
-from .parts import Parts
-from .passes import mapped
 from .validation import Features
 
 AFFORDABLE = 5e10  # multiplications for a preconditioner: some seconds
@@ -32,25 +32,18 @@ class NormalEquations:
     """
 
     def __init__(self, log: BanditLog):
-        self.log, self.share, self.parts = log, log.count / log.size, Parts(log)
+        self.log, self.share, self._chunked = log, log.count / log.size, ChunkedLog(log)
         self.mean_cost = self.share @ log.cost
         self.mean, self.target = self._sums(self.share), self._sums(self.share * (log.cost - self.mean_cost))
 
     def _sums(self, values: np.ndarray) -> np.ndarray:
         """Σ v z, as B, of values v of the rows."""
-
-        def of_part(number: int) -> np.ndarray:
-            part = self.parts[number]
-            log = part.log
-            return (log.actions.joined(*log.row_map.to_contexts(values[part.rows])).T @ log.X).T
-
-        return reduce(np.add, mapped(of_part, range(len(self.parts))))
+        sums = self._chunked.chunks.map(_chunk_sums, by_chunk=self._chunked.split_rows(values))
+        return reduce(np.add, chain.from_iterable(sums))
 
     def product(self, coef: np.ndarray) -> np.ndarray:
         """Return the left side at B, less λ B."""
-        modelled = self.parts.of_rows(
-            lambda part: part.log.actions.modelled(part.log.row_map, (coef.T @ part.log.X.T).T)
-        )
+        modelled = self._chunked.map_rows(_modelled, coef)
         return self._sums(self.share * (modelled - self.share @ modelled))
 
     def intercept(self, coef: np.ndarray) -> float:
@@ -99,6 +92,20 @@ class NormalEquations:
             coef += step * direction
             product += step * image
             residual -= step * (image + penalty * direction)
+
+
+def _chunk_sums(blocks: list[Block], values: list[np.ndarray]) -> list[np.ndarray]:
+    """Σ v z of each block, as B, of values v of its rows."""
+    sums = []
+    for block, of_rows in zip(blocks, values, strict=True):
+        log = block.log
+        sums.append((log.actions.joined(*log.row_map.to_contexts(of_rows)).T @ log.X).T)
+    return sums
+
+
+def _modelled(block: Block, coef: np.ndarray) -> np.ndarray:
+    log = block.log
+    return log.actions.modelled(log.row_map, (coef.T @ log.X.T).T)
 
 
 def preconditioner(log: BanditLog) -> Preconditioner:

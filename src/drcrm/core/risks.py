@@ -16,9 +16,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..errors import InputError
-from .kl_search import exponential_weights, tilt_to, tilted_over
+from .kl_search import Costs, exponential_weights, tilt_chunks_to, tilt_to
 from .numerics import constructor_repr
-from .sums import InPieces
 from .validation import above_half, above_zero, at_least_zero, check_vector, reject
 
 Evaluation = tuple[float, np.ndarray, float | None]
@@ -104,12 +103,18 @@ class Risk(ABC):
         digits only. None where nothing is searched for.
         """
 
-    def over(self, pieces: InPieces, ends: tuple[float, float], n: float, guess: object = None) -> tuple:
-        """The same of z in pieces, of which the least and the largest are known: by sums over them, where it can be.
+    def evaluate_chunks(self, costs: Costs, n: float, guess: object = None) -> tuple:
+        """Return the same for costs in chunks: by sums over several blocks if the risk can, else of all costs gathered.
 
-        The gradient may be a function of (z, share) that says what it is of some rows: see ``Pieces.backward``.
+        The gradient may be a function of (z, share), which is evaluated chunk by chunk. Gathering takes 16 bytes a row
+        where the risk is evaluated, and on a cluster sends as many over the network.
         """
-        return self.evaluate(*pieces.gathered(), n, guess)
+        by_sums = None if len(costs) == 1 else self.evaluate_sums(costs, n, guess)
+        return self.evaluate(*costs.gather(), n, guess) if by_sums is None else by_sums
+
+    def evaluate_sums(self, costs: Costs, n: float, guess: object = None) -> tuple | None:
+        """Return the same by sums over chunks; None if sums do not suffice."""
+        return None
 
 
 def checked_costs(z, weights=None) -> tuple[np.ndarray, np.ndarray]:
@@ -132,8 +137,8 @@ class MeanRisk(Risk):
     def evaluate(self, z, share, n, guess=None):
         return share @ z, share, None
 
-    def over(self, pieces, ends, n, guess=None):
-        return float(pieces.summed(_mean)), _shares, None
+    def evaluate_sums(self, costs, n, guess=None):
+        return float(costs.sum(_mean)), _shares, None
 
 
 def _mean(z: np.ndarray, share: np.ndarray) -> float:
@@ -307,14 +312,13 @@ class KLBall(SearchedBall):
         worst, following = tilt_to(radius, below, share, guess)
         return largest + span * (worst @ below), worst, following
 
-    def over(self, pieces, ends, n, guess=None):
-        radius, (low, high) = self.radius_at(n), ends
+    def evaluate_sums(self, costs, n, guess=None):
+        radius, (low, high) = self.radius_at(n), costs.range()
         if radius == 0 or low == high:
-            return float(pieces.summed(_mean)), _shares, guess
-        found = None
-        if SMALL <= max(high, -low) <= HUGE:
-            found = tilted_over(radius, pieces, high, high - low, guess)
-        return super().over(pieces, ends, n, guess) if found is None else found
+            return float(costs.sum(_mean)), _shares, guess
+        if not SMALL <= max(high, -low) <= HUGE:
+            return None
+        return tilt_chunks_to(radius, costs, high, high - low, guess)
 
 
 class Chi2Ball(SearchedBall):

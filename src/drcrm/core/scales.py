@@ -6,8 +6,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
+from ..data.mapped_arrays import map_rows
 from .log import BanditLog
-from .stored import StoredRows, stored_beside
 from .validation import Features, constant_features
 
 LIKE = 1e3  # times that one feature's scale may be another's
@@ -36,11 +36,8 @@ def feature_scales(X: Features) -> np.ndarray:
 
 
 def in_units(X: Features, scales: np.ndarray) -> Features:
-    """Return features over their scales, (d,); of rows on disk, beside them."""
-    if isinstance(X, StoredRows):
-        return stored_beside(X, (in_units(block, scales) for block in X.blocks()))
-    scaled = X / scales
-    return scaled.tocsr() if sparse.issparse(scaled) else scaled
+    """Return features over their scales, (d,)."""
+    return map_rows(X, lambda rows: (rows / scales).tocsr() if sparse.issparse(rows) else rows / scales)
 
 
 def column(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

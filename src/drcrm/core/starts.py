@@ -101,7 +101,7 @@ def automatic_tilt(log: BanditLog, base: np.ndarray, model: np.ndarray) -> float
     It is at most 10 over the deviation of the logged costs: where π0 mostly chooses well, a policy that is as good as
     certain has more effective rows than a third, and its objective no slope. A large log's is that of some contexts.
     """
-    design = Design(log, intercept=len(base) > log.X.shape[1]).some
+    design = Design(log, intercept=len(base) > log.X.shape[1]).sample
     log, slope = design.log, design.log.actions.moving(model)
 
     def above(log_tilt: float) -> float:

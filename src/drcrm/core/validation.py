@@ -6,10 +6,8 @@ from numbers import Integral, Real
 import numpy as np
 from scipy import sparse
 
+from ..data.mapped_arrays import Features
 from ..errors import InputError
-from .stored import StoredRows
-
-Features = np.ndarray | sparse.csr_array | StoredRows
 
 WHOLE = 1e15  # floats tell whole numbers apart up to 2^53
 
@@ -18,10 +16,7 @@ def check_features(X, name: str = "X") -> Features:
     """Return ``X`` as a finite two-dimensional float array, dense or CSR.
 
     Raises InputError for a wrong number of dimensions, no rows, or a NaN or infinite value, with its row and column.
-    Rows that lie on disk were checked when they were written.
     """
-    if isinstance(X, StoredRows):
-        return X
     if sparse.issparse(X):
         X = sparse.csr_array(X)
         _as_numbers(X.data, name)

@@ -157,6 +157,11 @@ def take_rows(X: Features, rows: np.ndarray) -> Features:
     return write_blocks(path, (X[rows[start : start + step]] for start in range(0, max(len(rows), 1), step)))
 
 
+def in_order(array: np.ndarray, order: str) -> np.ndarray:
+    """Return an array in this order of memory, "C" or "F"; a mapped array stays as it is in its file."""
+    return array if _backing(array) is not None else np.asarray(array, order=order)
+
+
 def rows_between(X: Features, rows: slice) -> Features:
     """Return consecutive rows as a view, of CSR too."""
     if not sparse.issparse(X):

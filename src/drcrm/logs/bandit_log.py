@@ -11,8 +11,8 @@ import numpy as np
 
 from ..core import log as core
 from ..core.actions import ListedActions
-from ..core.passes import advance
 from ..data.array_collector import ArrayCollector
+from ..data.listeners import advance
 from .encoding import Encoding
 from .obp import records_of_feedback
 from .propensities import imitated

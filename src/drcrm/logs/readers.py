@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core.passes import advance
+from ..data.listeners import advance
 from ..errors import InputError, located
 from . import dsjson, vw_text
 from .arrays import ArrayEncoding, Arrays

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from ..core.passes import advance
+from ..data.listeners import advance
 from ..errors import InputError
 from .csv_format import CsvFormat
 from .mapping import import_extra

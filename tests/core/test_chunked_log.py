@@ -1,11 +1,11 @@
-"""A log in parts gives the numbers that it gives as one, whatever the order of its rows and the number of threads."""
+"""A log in blocks gives the numbers that it gives as one, whatever the order of its rows and the number of threads."""
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from drcrm import ActionLists, BanditLog, DoublyRobustDRO
-from drcrm.core import design, moments, optimiser, parts
+from drcrm.core import design, moments, optimiser
 from drcrm.core.algorithms import Algorithm
 from drcrm.core.context_effects import context_effects
 from drcrm.core.cost_model import CostModel
@@ -14,10 +14,11 @@ from drcrm.core.learning import learn
 from drcrm.core.moments import moments_by_fold
 from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_objectives
-from drcrm.core.parts import Parts
-from drcrm.core.passes import AHEAD, as_jobs, mapped, passes
 from drcrm.core.risks import Chi2Ball, KLBall, MeanRisk
 from drcrm.core.scales import far_from_zero
+from drcrm.data import chunked_log
+from drcrm.data.chunked_log import ChunkedLog
+from drcrm.data.executors import PREFETCH, Chunks, as_jobs, using_threads
 from drcrm.errors import InputError
 
 KINDS = ["labels", "labels, shuffled", "own", "single", "eligible", "lists", "sparse"]
@@ -50,12 +51,12 @@ def logged(kind: str, m: int = 60, seed: int = 0) -> BanditLog:
 
 
 @pytest.fixture
-def small_parts(monkeypatch):
-    """Parts of a few contexts, for a log that is not larger."""
+def small_blocks(monkeypatch):
+    """Blocks of a few contexts, for a log that is not larger."""
 
     def begin(size: int = 7) -> None:
-        monkeypatch.setattr(parts, "LARGE", 1)
-        monkeypatch.setattr(parts, "MOST", size)
+        monkeypatch.setattr(chunked_log, "LARGE", 1)
+        monkeypatch.setattr(chunked_log, "MOST_CONTEXTS", size)
 
     return begin
 
@@ -66,58 +67,69 @@ def passed_over(log: BanditLog, coef: np.ndarray, effects: np.ndarray) -> list:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_parts_are_the_log(kind, small_parts):
+def test_blocks_are_the_log(kind, small_blocks):
     log, rng = logged(kind), np.random.default_rng(1)
     coef = rng.normal(size=(log.X.shape[1], *log.actions.shape))
     effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_shape))
     whole = passed_over(log, coef, effects)
     for size in (1, 7, 59, 60):
-        small_parts(size)
+        small_blocks(size)
         for found, expected in zip(passed_over(log, coef, effects), whole, strict=True):
             assert found == pytest.approx(expected, rel=1e-11, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_part_has_its_contexts_and_their_rows(kind, small_parts):
+def test_a_block_has_its_contexts_and_their_rows(kind, small_blocks):
     log = logged(kind)
-    small_parts()
-    found = Parts(log, log.X, None)
-    rows = np.concatenate([np.arange(len(log.Y))[found[at].rows] for at in range(len(found))])
-    assert np.array_equal(np.sort(rows), np.arange(len(log.Y))), "each row is in one part"
-    for at in range(len(found)):
-        part = found[at]
-        assert part.of_contexts[1] is None
-        assert np.array_equal(part.log.context + part.contexts.start, log.context[part.rows])
-        assert np.array_equal(part.log.cost, log.cost[part.rows])
+    small_blocks()
+    chunked = ChunkedLog(log, log.X, None)
+    rows = np.concatenate([np.arange(len(log.Y))[block.rows] for block in chunked.blocks])
+    assert np.array_equal(np.sort(rows), np.arange(len(log.Y))), "each row is in one block"
+    assert [len(blocks) for blocks in chunked.chunks] == [4, 4, 1]
+    for block in chunked.blocks:
+        assert block.context_arrays[1] is None
+        assert np.array_equal(block.log.context + block.contexts.start, log.context[block.rows])
+        assert np.array_equal(block.log.cost, log.cost[block.rows])
+    assert np.array_equal(chunked.map_rows(lambda block: block.log.cost), log.cost)
+
+
+@pytest.mark.parametrize(
+    ("m", "K", "size", "blocks"), [(40_000, 5, 40_000, 1), (70_000, 5, 2**15, 3), (5000, 400, 256, 20)]
+)
+def test_blocks_depend_on_the_shape_of_the_log(m, K, size, blocks):
+    chunked = ChunkedLog(BanditLog(np.ones((m, 2)), np.zeros(m), np.ones(m), np.zeros(m), n_actions=K))
+    assert len(chunked.blocks) == blocks
+    assert chunked.blocks[0].log.n_contexts == size
+    assert sum(len(of_chunk) for of_chunk in chunked.chunks) == blocks
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_threads_change_no_digit(kind, small_parts):
+def test_threads_change_no_digit(kind, small_blocks):
     log, rng = logged(kind, 300), np.random.default_rng(2)
     coef = rng.normal(size=(log.X.shape[1], *log.actions.shape))
     effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_shape))
-    small_parts()
+    small_blocks()
     alone = passed_over(log, coef, effects)
     for jobs in (2, 3):
-        with passes(jobs):
+        with using_threads(jobs):
             assert all(np.array_equal(*pair) for pair in zip(passed_over(log, coef, effects), alone, strict=True))
 
 
-def test_scores_beyond_numbers_are_as_in_one_part(small_parts):
+def test_scores_beyond_numbers_are_as_in_one_block(small_blocks):
     log = logged("own")
     coef = np.full((4, 3), 1e200)
     whole = Design(log, trains=True).forward(coef)[0]
-    small_parts()
+    small_blocks()
     assert np.array_equal(Design(log, trains=True).forward(coef)[0], whole, equal_nan=True)
 
 
 @pytest.mark.parametrize("kind", ["labels", "labels, shuffled", "own", "single"])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_the_cost_model_by_moments_is_that_by_conjugate_gradients(kind, intercept, small_parts):
+def test_the_cost_model_by_moments_is_that_by_conjugate_gradients(kind, intercept, small_blocks):
     log = logged(kind, 200)
     log = log.derived(X=log.X * [1e3, 1, 1e-3, 1][: log.X.shape[1]])
     slow = CostModel().fit_log(log, intercept)
-    small_parts()
+    small_blocks()
     assert moments_by_fold(log, np.ones(4), np.arange(len(log.Y)) % 4) is not None
     fast = CostModel().fit_log(log, intercept)
     assert fast.penalty_ == slow.penalty_
@@ -125,9 +137,9 @@ def test_the_cost_model_by_moments_is_that_by_conjugate_gradients(kind, intercep
     assert fast.effects(log.X) == pytest.approx(slow.effects(log.X), abs=1e-8 * scale)
 
 
-def test_moments_are_sums_of_rows_and_give_squared_errors(small_parts):
+def test_moments_are_sums_of_rows_and_give_squared_errors(small_blocks):
     log, rng = logged("labels", 40), np.random.default_rng(3)
-    small_parts()
+    small_blocks()
     fold, scales = rng.integers(0, 3, 40), np.array([1.0, 2.0, 3.0, 4.0])
     found = moments_by_fold(log, scales, fold[log.context])
     B, intercept = rng.normal(size=(4, 4)), 0.3
@@ -148,9 +160,9 @@ def test_moments_are_sums_of_rows_and_give_squared_errors(small_parts):
 
 
 @pytest.mark.parametrize("most", ["MOST_ACTIONS", "MOST_COLUMNS", "MOST_ENTRIES"])
-def test_moments_that_are_too_many_are_not_made(most, small_parts, monkeypatch):
+def test_moments_that_are_too_many_are_not_made(most, small_blocks, monkeypatch):
     log = logged("labels")
-    small_parts()
+    small_blocks()
     monkeypatch.setattr(moments, most, 1)
     assert moments_by_fold(log, np.ones(4), np.zeros(len(log.Y), dtype=int)) is None
 
@@ -190,36 +202,37 @@ def test_an_objective_on_a_sample_is_as_robust_as_its_rows_ask_for(radius, monke
     [MeanRisk(), KLBall(0.01), KLBall(0.5), KLBall("auto"), KLBall(0), KLBall(3), KLBall(90), Chi2Ball(0.1)],
     ids=repr,
 )
-def test_sums_over_parts_give_what_all_rows_at_once_do(kind, estimate, risk, small_parts):
+def test_sums_over_blocks_give_what_all_rows_at_once_do(kind, estimate, risk, small_blocks):
     log, rng = logged(kind, 90), np.random.default_rng(1)
-    small_parts()
     effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_shape))
+    whole = Objective(Design(log, effects, trains=True), risk, estimate=estimate)
+    assert len(whole.design.chunked.blocks) == 1
+    small_blocks()
     objective = Objective(Design(log, effects, trains=True), risk, estimate=estimate)
-    assert len(objective.design.parts) > 1
+    assert len(objective.design.chunked.chunks) > 1
     guess = None
     for _ in range(3):
         coef = rng.normal(size=objective.design.shape)
         value, gradient, guess = objective.evaluate(coef, guess)
-        at_once, by_row, by_context, _ = objective.estimated(*objective.design.forward(coef))
-        assert value == pytest.approx(at_once, rel=1e-9, abs=1e-12)
-        assert gradient == pytest.approx(objective.design.backward(by_row, by_context), rel=1e-8, abs=1e-11)
+        expected, slope = whole(coef)
+        assert value == pytest.approx(expected, rel=1e-10, abs=1e-12)
+        assert gradient == pytest.approx(slope, rel=1e-9, abs=1e-11)
 
 
 @pytest.mark.parametrize("cost", [0.0, 1e-200, 1e200, 1e-8], ids=str)
-def test_sums_over_parts_of_costs_of_any_size(cost, small_parts):
+def test_sums_over_blocks_of_costs_of_any_size(cost, small_blocks):
     log = logged("single", 90)
     log = log.derived(cost=cost * np.arange(len(log.Y)))
-    small_parts()
-    objective = Objective(Design(log, trains=True), KLBall(0.1))
-    coef = np.random.default_rng(2).normal(size=objective.design.shape)
-    value, gradient = objective(coef)
-    at_once, by_row, by_context, _ = objective.estimated(*objective.design.forward(coef))
-    assert value == pytest.approx(at_once, rel=1e-9)
-    assert gradient == pytest.approx(objective.design.backward(by_row, by_context), rel=1e-8, abs=0)
+    coef = np.random.default_rng(2).normal(size=(log.X.shape[1], *log.actions.shape))
+    expected, slope = Objective(Design(log, trains=True), KLBall(0.1))(coef)
+    small_blocks()
+    value, gradient = Objective(Design(log, trains=True), KLBall(0.1))(coef)
+    assert value == pytest.approx(expected, rel=1e-9)
+    assert gradient == pytest.approx(slope, rel=1e-8, abs=0)
 
 
 @pytest.mark.parametrize("estimate", ["ips", "snips", "dr", "dm"])
-def test_a_fit_by_stages_ends_where_one_in_one_go_does(estimate, monkeypatch, small_parts):
+def test_a_fit_by_stages_ends_where_one_in_one_go_does(estimate, monkeypatch, small_blocks):
     log = logged("labels", 400)
     effects = CostModel().fit_log(log).effects(log.X)
 
@@ -229,7 +242,7 @@ def test_a_fit_by_stages_ends_where_one_in_one_go_does(estimate, monkeypatch, sm
         return list(minimize_objectives(objectives, np.zeros(built.shape), tol=1e-9, ridges=[0.05, 0.05]))
 
     plain = fitted()
-    small_parts(50)
+    small_blocks(50)
     monkeypatch.setattr(optimiser, "ENOUGH", 1e-9)
     monkeypatch.setattr(design, "LARGE", 1)
     monkeypatch.setattr(design, "SAMPLE", 20)
@@ -294,9 +307,9 @@ def test_variances_of_a_large_log_are_those_of_some_contexts(monkeypatch):
     assert np.array_equal(again.delta, some.delta)
 
 
-def test_a_fit_by_stages_asks_of_its_coefficients_whether_it_is_hopeless(monkeypatch, small_parts):
+def test_a_fit_by_stages_asks_of_its_coefficients_whether_it_is_hopeless(monkeypatch, small_blocks):
     log, asked = logged("labels", 400), []
-    small_parts(50)
+    small_blocks(50)
     for name, value in {"LARGE": 1, "SAMPLE": 20, "GROWTH": 4}.items():
         monkeypatch.setattr(design, name, value)
     monkeypatch.setattr(optimiser, "PATIENCE", 3)
@@ -316,19 +329,19 @@ def test_a_fit_by_stages_asks_of_its_coefficients_whether_it_is_hopeless(monkeyp
 
 
 def test_threads_do_not_run_far_ahead_of_what_is_taken():
-    """Parts that are made faster than they are written to disk would fill the memory."""
-    begun, largest = [], 0
-    with passes(2):
-        for taken, found in enumerate(mapped(lambda item: begun.append(item) or item, range(200))):
-            assert found == taken
-            largest = max(largest, len(begun) - taken)
+    """Results that come faster than they are written to disk would fill the memory."""
+    begun, most_waiting = [], 0
+    with using_threads(2):
+        for taken, result in enumerate(Chunks(range(200)).map(lambda item: begun.append(item) or item)):
+            assert result == taken
+            most_waiting = max(most_waiting, len(begun) - taken)
     assert sorted(begun) == [*range(200)]
-    assert largest <= 2 * AHEAD + 1
+    assert most_waiting <= 2 * PREFETCH + 1
 
 
 @pytest.mark.parametrize("large", [500, 10**6])
 def test_contexts_without_rows_are_as_if_they_were_not_there(large, monkeypatch):
-    monkeypatch.setattr(parts, "LARGE", large)
+    monkeypatch.setattr(chunked_log, "LARGE", large)
     monkeypatch.setattr(design, "LARGE", large)
     monkeypatch.setattr(design, "SAMPLE", 200)
     rng = np.random.default_rng(0)
