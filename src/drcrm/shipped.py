@@ -36,7 +36,8 @@ def shipped_algorithms() -> dict[str, dict]:
     """Return the entries of ``algorithms.yaml``; a configuration's ``algorithms:`` replace those of the same name."""
     import yaml
 
-    return yaml.safe_load(ALGORITHMS.read_text(encoding="utf-8"))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the former takes a tenth of the time
+    return yaml.load(ALGORITHMS.read_text(encoding="utf-8"), Loader=loader)
 
 
 def entry_of(asked: object, name: str = "algorithm") -> Entry:

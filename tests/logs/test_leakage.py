@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from drcrm import ActionLists, BanditLog
-from drcrm.core.stored import RowsWriter
+from drcrm.data.mapped_arrays import ArrayWriter
 from drcrm.logs.bandit_log import BanditLog as FileLog
 from drcrm.logs.diagnosis import diagnose
 from drcrm.logs.leakage import ADVICE, NAME, leakage
@@ -162,6 +162,6 @@ def test_costs_that_hardly_vary_say_nothing():
 def test_rows_on_disk_say_the_same(tmp_path):
     X, action, p, reward = drawn(3000)
     log = BanditLog(np.column_stack([X, reward]), action, p, -reward, n_actions=K)
-    with RowsWriter(tmp_path / "rows") as writer:
-        writer.append(log.X)
-    assert leakage(log.derived(X=writer.rows)) == leakage(log)
+    writer = ArrayWriter(tmp_path / "X")
+    writer.append(log.X)
+    assert leakage(log.derived(X=writer.finish())) == leakage(log)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
-from scipy.stats import rankdata
 
 from ..core.actions import ListedActions
 from ..core.log import BanditLog
@@ -138,7 +138,8 @@ def _explained(deviation, action, count, half, values) -> float:
     if is_coded:
         _, cells = np.unique(np.column_stack([values, action]), axis=0, return_inverse=True)
         return min(alone, share(left, [values, cells.ravel()], []))
-    apart, ranks_apart = (part - predicted(_means, action, part) for part in (values, rankdata(values)))
+    ranks = pd.Series(values).rank().to_numpy()
+    apart, ranks_apart = (part - predicted(_means, action, part) for part in (values, ranks))
     return min(alone, share(left, [_bins(ranks_apart)], [apart]))
 
 
