@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import shutil
 import socket
 from collections import Counter
@@ -241,8 +242,8 @@ def _remove_left_folders(parent: Path) -> None:
     """Remove the temporary folders that killed processes of this machine left."""
     host = f"{PREFIX}{socket.gethostname()}-"
     for left in parent.glob(f"{glob.escape(host)}*"):
-        process = left.name.removeprefix(host).partition("-")[0]
-        if process.isdecimal() and not _is_running(int(process)):
+        owner = re.fullmatch(r"(\d+)-\w+", left.name.removeprefix(host))  # not of a machine called HOST-7
+        if owner and not _is_running(int(owner[1])):
             shutil.rmtree(left, ignore_errors=True)
 
 
