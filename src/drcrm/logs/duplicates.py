@@ -57,8 +57,9 @@ def _has_copies(features: np.ndarray, row: np.ndarray, propensity: np.ndarray) -
     first, second = pairs_within(features)
     if log_capital(row[first] == row[second], propensity[second])[0] > np.log(4 / LEVEL):
         return True
+    del first, second
     features, _ = pd.factorize(features)
-    group = features[np.unique(row, return_index=True)[1]]
+    group = features[np.diff(np.maximum.accumulate(row), prepend=-1) > 0]  # of the first row of each number
     occurrences, sizes = np.bincount(row), np.bincount(features)
     p_values = (
         _multiples(occurrences, group),
