@@ -1,4 +1,4 @@
-"""What `drcrm learn` takes on dsjson, in memory and on disk: python -m benchmarks.text [DECISIONS …]
+"""What `drcrm learn` takes on dsjson: python -m benchmarks.text [DECISIONS …]
 
 Made logs of 10 actions a decision, drawn from 200 items with five numbers and a name each; a context is a city of 20
 and an age. A click depends on items and contexts, π0 on some of both, with 2 % for each action.
@@ -62,10 +62,8 @@ def main() -> None:
             with log.open("w", encoding="utf-8") as file:
                 file.writelines(f"{json.dumps(each)}\n" for each in events(n))
             size = log.stat().st_size / 1e6
-            for where, more in (("memory", ()), ("disk", ("--store", log.with_suffix(".store")))):
-                output = log.with_suffix(".npz")
-                used = measured(sys.executable, "-m", "drcrm", "learn", log, "--output", output, *more)
-                found.append({"decisions": n, "text MB": size, "where": where, **used})
+            used = measured(sys.executable, "-m", "drcrm", "learn", log, "--output", log.with_suffix(".npz"))
+            found.append({"decisions": n, "text MB": size, **used})
     print(pd.DataFrame(found).round(1).to_string(index=False))
 
 

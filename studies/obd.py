@@ -31,14 +31,15 @@ import numpy as np
 import pandas as pd
 
 from drcrm.commands.learning import Candidate, candidates, entries_of
-from drcrm.commands.opening import Opened, opened
 from drcrm.core.design import importance_weights, judged
 from drcrm.core.evaluation import off_policy_value
+from drcrm.core.log import BanditLog
 from drcrm.core.policies import policy_of
 from drcrm.logs.audit import cross_fitted
 from drcrm.logs.diagnosis import diagnose
+from drcrm.logs.encoding import Encoding
 from drcrm.logs.mapping import as_mapping
-from drcrm.logs.split import held_out
+from drcrm.logs.opened_log import OpenedLog, open_log, split_log
 from drcrm.logs.verdict import compared, estimates, verdict
 
 SETS = "men", "women"
@@ -52,7 +53,7 @@ SHOWN = "ips", "snips", "dr"
 class Judge:
     """The log that policies are judged on, and of how many each is one."""
 
-    part: Opened
+    part: OpenedLog
     choices: int
 
     @cached_property
@@ -62,7 +63,7 @@ class Judge:
     def says(self, policy, model) -> dict[str, object]:
         """Click rates of a policy, what they rest on, and the verdict beside the policy that logged."""
         log = self.part.log
-        diagnosis = diagnose(log, policy, cost_model=model, modelled=self.modelled, slices=self.part.records.slices)
+        diagnosis = diagnose(log, policy, cost_model=model, modelled=self.modelled, slices=self.part.records.row_slices)
         comparison = compared(policy, log, cost_model=model, choices=self.choices, groups=diagnosis.units)
         found = estimates(policy, log, cost_model=model, groups=diagnosis.units)
         more = comparison.difference
@@ -90,60 +91,58 @@ def clicks_of_equal_weight(policy, log) -> float:
     return float(weight.sum() ** 2 / (weight**2).sum()) if weight.any() else 0.0
 
 
-def own_average(part: Opened) -> dict[str, object]:
+def own_average(part: OpenedLog) -> dict[str, object]:
     """The click rate of the policy that logged."""
     found = off_policy_value(part.log.propensity, part.log, clip=None, confidence=CONFIDENCE)
     return rates("ips", found.as_dict()) | {"clicks": float((part.log.cost < 0).sum())}
 
 
-def best_items(part: Opened) -> dict[str, int]:
+def best_items(log: BanditLog, positions: np.ndarray) -> dict[str, int]:
     """Of each position the item of the highest click rate, of those shown there at least 30 times, or most often."""
-    log, found = part.log, {}
-    for position in np.unique(part.records.slices):
-        rows = part.records.slices == position
+    found = {}
+    for position in np.unique(positions):
+        rows = positions == position
         shown, clicked = (np.bincount(log.Y[rows], of, log.actions.shape[0]) for of in (None, -log.cost[rows]))
         enough = shown >= min(LEAST_SHOWN, shown.max())
         found[position] = int(np.argmax(np.where(enough, clicked / np.maximum(shown, 1), -1)))
     return found
 
 
-def always(items: Mapping[str, int], part: Opened) -> np.ndarray:
+def always(items: Mapping[str, int], part: OpenedLog) -> np.ndarray:
     """The policy of one item in each position, (m, K): of a position that has none any item."""
     mean = np.full((part.log.n_contexts, part.log.actions.shape[0]), 1 / part.log.actions.shape[0])
     for position, item in items.items():
-        mean[part.records.slices == position] = np.eye(part.log.actions.shape[0])[item]
+        mean[part.records.row_slices == position] = np.eye(part.log.actions.shape[0])[item]
     return mean
 
 
-def read(resources: Path, policy: str, of: str, encode) -> Opened:
-    return opened(resources / f"{policy}_{of}.csv.bz2", as_mapping(None), lambda _: None, encode)
+def read(path: Path, encoding: Encoding) -> OpenedLog:
+    return open_log(path, as_mapping(None), lambda _: None, None, encoding)
 
 
-def learned(resources: Path, policy: str, of: str, algorithms: Mapping) -> tuple[Opened, list[Candidate]]:
+def path_of(resources: Path, policy: str, of: str) -> Path:
+    return resources / f"{policy}_{of}.csv.bz2"
+
+
+def learned(resources: Path, policy: str, of: str, algorithms: Mapping) -> tuple[OpenedLog, list[Candidate]]:
     """The log that is learned from, and what each algorithm makes of it, as by ``drcrm learn``."""
-    held = []
-
-    def encode(records):
-        held.append(held_out(records))
-        return records.fit(~held[0])
-
-    whole = read(resources, policy, of, encode)
-    train, heldout = whole.part(~held[0]), whole.part(held[0])
-    entries = entries_of([{**entry, "name": name} for name, entry in algorithms.items()], train.log.n_contexts)
-    return whole, candidates(train.log, heldout.log, entries, lambda _: None)
+    path = path_of(resources, policy, of)
+    log = split_log(path, as_mapping(None), 0, lambda _: None)
+    entries = entries_of([{**entry, "name": name} for name, entry in algorithms.items()], log.train.n_contexts)
+    return read(path, log.train.encoding), candidates(log.train, log.heldout.log, entries, lambda _: None)
 
 
 def rows(resources: Path, of: str, source: str, other: str, algorithms: Mapping) -> Iterator[dict[str, object]]:
     """The rows of one set, learned from one log and judged on the other."""
     whole, found = learned(resources, source, of, algorithms)
-    part = read(resources, other, of, lambda _: whole.log.encoding)
+    part = read(path_of(resources, other, of), whole.log.encoding)
     judge, model = Judge(part, len(found) + 2), found[0].model
     own = {source: own_average(whole), other: own_average(part)}
     keys = {"set": of, "learned": source, "judged": other}
     for name in (BTS, RANDOM):
         yield {**keys, "policy": name, **own[name]}
     imitation = policy_of(whole.log.actions, model.logging_policy.coef)
-    given = {"imitation": imitation, "best item": always(best_items(whole), part)}
+    given = {"imitation": imitation, "best item": always(best_items(whole.log, whole.records.row_slices), part)}
     policies = {name: (policy, model, {}) for name, policy in given.items()}
     for each in found:
         chosen = {"shown": each.is_shown, "step": each.step, "ridge": each.ridge, "value": each.value}

@@ -9,17 +9,18 @@ import pytest
 
 from drcrm.pipeline.dependencies import PACKAGE, imports
 
-ROOMS = ("core", "simulation", "logs", "pipeline", "report", "commands")
+ROOMS = ("core", "data", "simulation", "logs", "pipeline", "report", "commands")
 BESIDE = {"errors", "feature_maps", "files", "shipped", "unique_keys"}
 ALLOWED = {
-    "core": {"core", "errors"},
+    "core": {"core", "data", "errors"},
+    "data": {"data", "errors"},
     "simulation": {"simulation", "core", "errors"},
     "report": {"report", "core", "roles", "errors"},
-    "feature_maps": {"core", "errors"},
-    "logs": {"logs", "core", "feature_maps", "files", "locks", "unique_keys", "version", "errors"},
-    "pipeline": {"pipeline", "simulation", "core", "logs", "report", *BESIDE, "roles"},
-    "commands": {"commands", "logs", "core", "report", *BESIDE, "progress", "version"},
-    "progress": {"core"},
+    "feature_maps": {"core", "data", "errors"},
+    "logs": {"logs", "core", "data", "feature_maps", "files", "unique_keys", "version", "errors"},
+    "pipeline": {"pipeline", "simulation", "core", "data", "logs", "report", *BESIDE, "roles"},
+    "commands": {"commands", "logs", "core", "data", "report", *BESIDE, "progress", "version"},
+    "progress": {"core", "data"},
     "files": {"errors"},
     "unique_keys": {"errors"},
     "shipped": {"core", "errors"},

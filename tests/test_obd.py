@@ -109,7 +109,9 @@ def test_items_that_are_hardly_shown_are_not_the_best(obd, files):
     rows = np.flatnonzero((frame["position"] != 1) | (frame["item_id"] != 2))
     one = np.flatnonzero((frame["position"] == 1) & (frame["item_id"] == 2) & (frame["click"] == 1))[:1]
     assert len(one)
-    assert obd.best_items(whole.part(np.sort(np.append(rows, one)))) == {"1": 0, "2": 1, "3": 2}
+    rows = np.sort(np.append(rows, one))
+    log = whole.log.derived(Y=whole.log.Y[rows], cost=whole.log.cost[rows])
+    assert obd.best_items(log, whole.records.row_slices[rows]) == {"1": 0, "2": 1, "3": 2}
 
 
 def test_a_policy_that_meets_no_click_rests_on_none(obd, files):

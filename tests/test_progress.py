@@ -21,7 +21,7 @@ from drcrm.core.algorithms import Algorithm
 from drcrm.core.learning import learn
 from drcrm.core.log import BanditLog
 from drcrm.data.listeners import Listener, advance, listening, passed
-from drcrm.logs import table_files
+from drcrm.logs import table_reader
 from drcrm.logs.readers import read_records
 from drcrm.progress import working
 
@@ -121,7 +121,7 @@ def test_nobody_hears_of_passes_outside(shown):
 
 @pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.parquet", "log.vw", "folder"])
 def test_reading_reports_all_bytes(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(table_files, "REPORTED", 1)
+    monkeypatch.setattr(table_reader, "REPORTED", 1)
     path, frame, mapping = tmp_path / name, decisions(300), MAPPING
     if name == "log.vw":
         path.write_text(vw_single(300))

@@ -1,8 +1,6 @@
 """Who works in a folder: a lock that the system lifts when a process ends, however it ends."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 
 def hold(path: str, alone: bool = False) -> bool:
@@ -26,18 +24,3 @@ def hold(path: str, alone: bool = False) -> bool:
     except OSError:
         pass
     return True
-
-
-@contextmanager
-def alone(path: str) -> Iterator[bool]:
-    """Hold the lock of a file within; what is given is whether nobody else does."""
-    import fcntl
-
-    stream = os.open(path, os.O_WRONLY | os.O_CREAT)
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield True
-    except BlockingIOError:
-        yield False
-    finally:
-        os.close(stream)

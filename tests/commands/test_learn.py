@@ -135,14 +135,13 @@ def test_labels_and_feature_maps(features, tmp_path, run):
     assert agrees > 0.9 if features else agrees < 0.9
 
 
-@pytest.mark.parametrize("store", [(), ("--store", "store")])
-def test_a_rule_without_propensities_is_named_as_the_reason(store, tmp_path, run, monkeypatch):
+def test_a_rule_without_propensities_is_named_as_the_reason(tmp_path, run, monkeypatch):
     """Estimated propensities of a deterministic rule are near 1: other actions were never tried."""
     monkeypatch.chdir(tmp_path)
     frame = decisions(1200)
     frame.assign(item=np.where(frame["age"] > 40, "a", "b")).drop(columns="p").to_csv("log.csv", index=False)
     mapping = {**MAPPING, "propensity": None, "propensity_model": "softmax", "algorithm": "kl_dro_dr"}
-    given = ["learn", "log.csv", "--config", json.dumps(mapping), "--output", "p.npz", "--json", "a.json", *store]
+    given = ["learn", "log.csv", "--config", json.dumps(mapping), "--output", "p.npz", "--json", "a.json"]
     assert run(*given)[0] == 0
     verdict = answer_of(tmp_path / "a.json")["verdict"]
     assert verdict["verdict"] == "the log cannot say"

@@ -14,8 +14,9 @@ import pytest
 from shop import MAPPING, decisions
 
 from drcrm.__main__ import main
-from drcrm.commands import storing
 from drcrm.logs.policy_file import read_policy
+
+from .test_opened_log import mapped_files
 
 
 @pytest.fixture
@@ -77,17 +78,9 @@ def test_a_policy_does_not_go_to_a_terminal(shop, run, monkeypatch):
 
 def test_a_large_log_is_not_stored_beside_a_stream(shop, run, monkeypatch, null):
     """The folder would be in /dev."""
-    monkeypatch.setattr(storing, "LARGE", 1)
-    folders = []
-
-    class Store(storing.ChunkStore):
-        def __init__(self, folder, *given):
-            folders.append(folder)
-            super().__init__(folder, *given)
-
-    monkeypatch.setattr(storing, "ChunkStore", Store)
     before = sorted(os.listdir(shop))
-    status, _, _ = run("learn", shop / "log.csv", "--config", shop / "map.json", "--output", null)
+    with mapped_files(monkeypatch) as folders:
+        status, _, _ = run("learn", shop / "log.csv", "--config", shop / "map.json", "--output", null)
     assert status == 0
     assert [folder.parent for folder in folders] == [shop]
     assert sorted(os.listdir(shop)) == before

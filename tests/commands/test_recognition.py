@@ -12,10 +12,9 @@ from dependent_logs import MAPPING as USERS
 from dependent_logs import jittered, users
 from shop import MAPPING, decisions
 
-from drcrm.commands import storing
 from drcrm.commands.judging import HELDOUT, NOT_COMPARED, OTHER
-from drcrm.logs import chunks as reading
-from drcrm.logs.marks import marks, marks_of_rows
+from drcrm.logs import opened_log, readers
+from drcrm.logs.marks import marks
 from drcrm.logs.policy_file import read_policy, write_policy
 from drcrm.logs.readers import read_records
 from drcrm.logs.recognition import LearnedRows
@@ -47,8 +46,8 @@ def certified(run, policy, log, *arguments) -> dict:
 @pytest.mark.parametrize("name", ["log.csv.gz", "log.parquet", "shuffled.csv"])
 def test_copies_of_the_log_are_judged_by_the_rows_held_out(name, is_stored, shop, tmp_path, run, monkeypatch):
     if is_stored:
-        monkeypatch.setattr(storing, "LARGE", 0)
-        monkeypatch.setattr(reading, "ROWS", 700)
+        monkeypatch.setattr(opened_log, "LARGE", -1)
+        monkeypatch.setattr(readers, "ROWS", 700)
     frame = decisions(N)
     frame = frame.sample(frac=1, random_state=0) if name == "shuffled.csv" else frame
     found, learned = (
@@ -65,7 +64,7 @@ def test_copies_of_the_log_are_judged_by_the_rows_held_out(name, is_stored, shop
 @pytest.mark.parametrize("order", ["appended", "shuffled"])
 def test_of_a_log_that_has_grown_new_rows_judge_too(order, is_stored, shop, tmp_path, run, monkeypatch):
     if is_stored:
-        monkeypatch.setattr(storing, "LARGE", 0)
+        monkeypatch.setattr(opened_log, "LARGE", -1)
     frame = pd.concat([decisions(N), decisions(300, seed=5)])
     frame = frame.sample(frac=1, random_state=0) if order == "shuffled" else frame
     found = certified(run, shop / "policy.npz", written(frame, tmp_path / "log.csv"))
@@ -141,8 +140,8 @@ def test_rows_of_a_fresh_log_that_are_equal_by_chance_are_new(kind):
     for seed in range(200):
         rng = np.random.default_rng(seed)
         old, new = (records_of_frame(KINDS[kind](rng, 1000), DISCRETE) for _ in range(2))
-        learned = LearnedRows.of(marks(old), old.propensity, rng.random(1000) < 0.25, False)
-        known += learned.recognise(marks(new), new.propensity, new.propensity) is not None
+        learned = LearnedRows.of(marks(old), rng.random(1000) < 0.25, False)
+        known += learned.recognise(marks(new), new.propensity) is not None
     assert known <= 2
 
 
@@ -158,15 +157,16 @@ def test_hashes_do_not_depend_on_how_a_file_holds_its_numbers(tmp_path):
     hashes = []
     for table, name in ((frame, "a.csv"), (frame, "b.parquet"), (texts, "c.parquet"), (frame, "d.csv.gz")):
         records = read_records(written(table, tmp_path / name), MAPPING)
-        hashes.append(marks_of_rows(marks(records), records.propensity))
+        hashes.append(marks(records).rows)
     assert all(np.array_equal(hashes[0], each) for each in hashes[1:])
 
 
 @pytest.mark.parametrize("kind", ["users", "jittered"])
-def test_a_null_log_of_dependent_rows_is_not_better(kind, tmp_path, run):
+def test_a_null_log_of_dependent_rows_is_not_better(kind, tmp_path, run, monkeypatch):
     rng = np.random.default_rng(1)
     written(users(rng, False) if kind == "users" else jittered(rng), tmp_path / "log.csv")
     given = ["learn", tmp_path / "log.csv", "--config", json.dumps(USERS | {"algorithm": "kl_dro_dr"})]
-    for store in ([], ["--store", tmp_path / "store"]):
-        run(*given, "--output", tmp_path / "p.npz", "--json", tmp_path / "a.json", *store)
+    for large in (opened_log.LARGE, -1):
+        monkeypatch.setattr(opened_log, "LARGE", large)
+        run(*given, "--output", tmp_path / "p.npz", "--json", tmp_path / "a.json")
         assert answer_of(tmp_path / "a.json")["verdict"]["verdict"] == "the log cannot say"

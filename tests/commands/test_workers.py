@@ -11,7 +11,7 @@ from drcrm.core import design
 from drcrm.data import chunked_log
 
 from .conftest import answer_of
-from .test_storing import close
+from .test_opened_log import close
 
 distributed = pytest.importorskip("distributed", reason="the extra drcrm[dask] is not installed")
 ALGORITHM = {"algorithm": "kl_dro_dr"}  # a feature map is of a log in memory
@@ -27,7 +27,7 @@ def test_workers_give_the_same_answer(tmp_path, run, monkeypatch):
     alone = answer_of(tmp_path / "a.json")
     options = {"dashboard_address": ":0", "processes": True, "threads_per_worker": 1}
     with distributed.LocalCluster(n_workers=2, **options) as cluster:
-        status, *said = run(*given, "--cluster", cluster.scheduler_address, "--store", tmp_path / "store")
+        status, *said = run(*given, "--cluster", cluster.scheduler_address)
     assert status == 0, said
     close(answer_of(tmp_path / "a.json"), alone)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a.json", "log.csv", "p.npz"]

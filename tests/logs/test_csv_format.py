@@ -12,7 +12,7 @@ import pytest
 import drcrm
 from drcrm.errors import InputError
 from drcrm.logs.csv_format import CsvFormat
-from drcrm.logs.readers import context_chunks, read_contexts
+from drcrm.logs.readers import context_batches, read_contexts
 
 HEAD = "item;p;click;age;price;city\n"
 
@@ -33,7 +33,7 @@ def test_a_file_is_as_its_frame(frame, mapping, tmp_path, suffix, delimiter, dec
     log = drcrm.read_log(path, mapping)
     same(log, drcrm.BanditLog.from_frame(frame, mapping))
     assert np.array_equal(read_contexts(path, log.encoding)[0], log.X)
-    assert sum(len(X) for X, _, _ in context_chunks(path, log.encoding, 7)) == 40
+    assert sum(len(X) for X, _, _ in context_batches(path, log.encoding, 7)) == 40
     same(drcrm.read_log(path, {**mapping, "delimiter": delimiter, "decimal": decimal}), log)
 
 

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from dependent_logs import MAPPING, drawn, jittered, users
 
-from drcrm.commands.opening import opened
 from drcrm.logs import dependence
 from drcrm.logs.mapping import as_mapping
+from drcrm.logs.opened_log import open_log
 
 
 def independence(frame: pd.DataFrame, folder, form: str = "csv", **changes):
@@ -18,7 +18,7 @@ def independence(frame: pd.DataFrame, folder, form: str = "csv", **changes):
         frame.to_csv(path, index=False)
     else:
         frame.to_parquet(path, index=False)
-    found = opened(path, as_mapping(MAPPING | changes), lambda said: None, lambda records: records.fit())
+    found = open_log(path, as_mapping(MAPPING | changes), lambda said: None)
     return found.checks.diagnostics[1]
 
 
@@ -70,7 +70,7 @@ def test_an_unmapped_column_may_have_anything(tmp_path):
     late.insert(0, "note", "")
     late.loc[19_999, "note"] = "é"
     (tmp_path / "log.csv").write_bytes(late.to_csv(index=False).encode("latin-1"))
-    found = opened(tmp_path / "log.csv", as_mapping(MAPPING), lambda said: None, lambda records: records.fit())
+    found = open_log(tmp_path / "log.csv", as_mapping(MAPPING), lambda said: None)
     assert found.checks.diagnostics[1].level == "good"
 
 

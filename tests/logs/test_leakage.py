@@ -9,9 +9,9 @@ from scipy import sparse
 
 from drcrm import ActionLists, BanditLog
 from drcrm.data.mapped_arrays import ArrayWriter
+from drcrm.logs.bandit_log import BanditLog as FileLog
 from drcrm.logs.diagnosis import diagnose
 from drcrm.logs.leakage import ADVICE, NAME, leakage
-from drcrm.logs.log import BanditLog as FileLog
 from drcrm.logs.verdict import compared, verdict
 
 K = 3

@@ -14,11 +14,11 @@ from sklearn.preprocessing import StandardScaler
 
 import drcrm
 from drcrm.errors import InputError
+from drcrm.logs.bandit_log import log_of
 from drcrm.logs.columns import MISSING_TEXTS
 from drcrm.logs.encoding import encoding_of
-from drcrm.logs.log import log_of
 from drcrm.logs.marks import hashed_numbers, marks
-from drcrm.logs.readers import context_chunks, read_records
+from drcrm.logs.readers import context_batches, read_records
 from drcrm.logs.table_records import records_of_frame
 
 NUMBERS = ["age", "price"]
@@ -99,7 +99,7 @@ def test_a_column_without_a_number_in_training(holes, mapping):
     holes.loc[:29, "age"] = np.nan
     records = records_of_frame(holes, mapping)
     with pytest.raises(InputError, match="age is missing in all training rows, expected at least one value"):
-        records.fit(np.arange(30))
+        records.fit(np.arange(len(holes)) < 30)
 
 
 def test_rows_with_missing_numbers_can_be_copies(holes, mapping):
@@ -107,14 +107,14 @@ def test_rows_with_missing_numbers_can_be_copies(holes, mapping):
     assert len(set(hashed_numbers(odd))) == 1
     holes.loc[5] = holes.loc[2]
     found = marks(records_of_frame(holes, mapping))
-    assert (found[:, 5] == found[:, 2]).all()
-    assert len(set(found[1])) == 39
+    assert all(values[5] == values[2] for values in found)
+    assert len(set(found.rows)) == 39
 
 
 def test_missing_values_of_contexts_are_counted(holes, mapping, tmp_path):
     holes.to_csv(tmp_path / "log.csv", index=False)
-    encoding = read_records(tmp_path / "log.csv", mapping).fit(np.arange(30))
-    parts = [*context_chunks(tmp_path / "log.csv", encoding, 7)]
+    encoding = read_records(tmp_path / "log.csv", mapping).fit(np.arange(len(holes)) < 30)
+    parts = [*context_batches(tmp_path / "log.csv", encoding, 7)]
     assert sum(missing.get("age", 0) for _, _, missing in parts) == 3
     assert sum(unseen.get("missing value of 'price'", 0) for _, unseen, _ in parts) == 1
     assert np.array_equal(np.vstack([X for X, _, _ in parts]), encoding.contexts(holes))
@@ -126,5 +126,5 @@ def test_missing_groups_and_slices_are_as_before(holes, mapping):
     holes.loc[[0, 1], "user"] = None
     records = records_of_frame(holes, {**mapping, "group": "user", "slice": "user"})
     assert records.groups[0] != records.groups[1]
-    assert records.slices[0] == records.slices[1] == ""
+    assert records.row_slices[0] == records.row_slices[1] == ""
     assert log_of(records).X.shape[1] == 8

@@ -71,7 +71,7 @@ def test_npz_of_feedback(feedback, tmp_path):
     log, expected = drcrm.read_log(tmp_path / "log.npz"), drcrm.BanditLog.from_obp(feedback)
     for name in ("X", "Y", "cost", "propensity"):
         assert np.array_equal(getattr(log, name), getattr(expected, name))
-    assert read_records(tmp_path / "log.npz").slices.tolist() == feedback["position"].astype(str).tolist()
+    assert read_records(tmp_path / "log.npz").row_slices.tolist() == feedback["position"].astype(str).tolist()
     X, _ = read_contexts(tmp_path / "log.npz", log.encoding)
     assert np.array_equal(X, log.X)
 
@@ -134,7 +134,7 @@ def made_dataset(folder, rows: int = 12) -> Path:
 def test_the_data_sets_csv_needs_no_mapping(tmp_path):
     records = read_records(made_dataset(tmp_path))
     assert records.mapping.categorical == ("user_feature_0", "user_feature_1", "position")
-    assert records.slices.tolist() == ["1", "2"] * 6
+    assert records.row_slices.tolist() == ["1", "2"] * 6
     assert records.names == [0, 1, 2]
     assert (records.reward, records.propensity.tolist()) == (True, [0.25] * 12)
     given = {"action": "item_id", "reward": "click", "propensity": "propensity_score", "features": {}}

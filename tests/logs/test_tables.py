@@ -15,8 +15,8 @@ from scipy import sparse
 import drcrm
 from drcrm.core.log import BanditLog as CoreLog
 from drcrm.errors import InputError
+from drcrm.logs.bandit_log import log_of
 from drcrm.logs.encoding import encoding_of
-from drcrm.logs.log import log_of
 from drcrm.logs.readers import read_contexts
 from drcrm.logs.split import held_out
 from drcrm.logs.table_records import records_of_frame
@@ -339,7 +339,7 @@ def test_slices_groups_and_candidates_stay_with_their_rows(frame, mapping):
     mapping = {**mapping, "slice": "place", "group": "user", "candidate": "q"}
     records = records_of_frame(frame, mapping).take(np.arange(10, 40, 3))
     some = frame[10:40:3]
-    assert records.slices.tolist() == some["place"].astype(str).tolist()
+    assert records.row_slices.tolist() == some["place"].astype(str).tolist()
     assert records.candidate.tolist() == some["q"].tolist()
     assert records.rows.tolist() == some.index.tolist()
     assert pd.Series(records.groups).groupby(some["user"].to_numpy()).nunique().eq(1).all()

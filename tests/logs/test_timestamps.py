@@ -11,12 +11,9 @@ import pytest
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.chunks import chunks
+from drcrm.logs.bandit_log import log_of
 from drcrm.logs.diagnosis import diagnose
 from drcrm.logs.encoding import encoding_of
-from drcrm.logs.joining import joined
-from drcrm.logs.log import log_of
-from drcrm.logs.mapping import as_mapping
 from drcrm.logs.readers import read_contexts, read_records
 from drcrm.logs.split import held_out
 from drcrm.logs.table_records import records_of_frame
@@ -175,7 +172,7 @@ def test_files_of_other_kinds_of_time(frame, mapping, tmp_path):
     frame.assign(ts=as_written("text")).to_csv(tmp_path / "log" / "a.csv", index=False)
     frame.assign(ts=range(40)).to_csv(tmp_path / "log" / "b.csv", index=False)
     with pytest.raises(InputError, match=r"b.csv: 'ts' has numbers, the rows before have times"):
-        joined([each.records for each in chunks(tmp_path / "log", as_mapping({**mapping, "time": "ts"}))])
+        read_records(tmp_path / "log", {**mapping, "time": "ts"})
 
 
 def test_drift_is_between_the_halves_by_time(frame, mapping):

@@ -13,10 +13,10 @@ import numpy as np
 from ..core.evaluation import off_policy_value
 from ..files import standard_stream, write_json, write_text
 from ..logs.diagnosis import Diagnosis, diagnose
+from ..logs.opened_log import OpenedLog
 from ..logs.verdict import Comparison, compared, estimates
 from ..report.log_page import page, text
 from ..version import __version__
-from .opening import About, Opened
 from .outputs import WRITTEN
 
 
@@ -31,7 +31,7 @@ class Judged:
     clip: float | str | None = "auto"
     chosen: Mapping[str, object] | None = None
 
-    def compared(self, part: Opened, estimate: str, choices: int, confidence: float, units) -> Comparison:
+    def compared(self, part: OpenedLog, estimate: str, choices: int, confidence: float, units) -> Comparison:
         """Compare the policy with the logging policy on held-out rows."""
         with warnings.catch_warnings(action="ignore"):  # diagnostics report the same
             return compared(
@@ -45,7 +45,7 @@ class Judged:
                 cost_range=part.records.mapping.cost_range,
             )
 
-    def as_dict(self, part: Opened, comparison: Comparison, confidence: float, units) -> dict:
+    def as_dict(self, part: OpenedLog, comparison: Comparison, confidence: float, units) -> dict:
         """Return the policy's part of the answer."""
         with warnings.catch_warnings(action="ignore"):
             found = estimates(
@@ -55,19 +55,19 @@ class Judged:
         return known | {"parameter": None, "value": None, "ridge": 0.0, "step": 1.0, **(self.chosen or {})}
 
 
-def logging_dict(part: Opened, confidence: float, units) -> dict:
+def logging_dict(part: OpenedLog, confidence: float, units) -> dict:
     """Return what π0 cost, as it logged."""
     logged = off_policy_value(part.log.propensity, part.log, groups=units, confidence=confidence, clip=None)
     return logged.as_dict()
 
 
-def diagnosed(part: Opened, judged: Judged | None = None) -> Diagnosis:
+def diagnosed(part: OpenedLog, judged: Judged | None = None) -> Diagnosis:
     """Return the diagnostics of a policy on a log, or of the log only."""
     known = {} if judged is None else {"policy": judged.policy, "cost_model": judged.model}
     return diagnose(
         part.log,
         **known,
-        slices=part.records.slices,
+        slices=part.records.row_slices,
         groups=part.units,
         imitated=part.log.imitated_propensities,
         names=part.log.encoding.names,
@@ -78,12 +78,10 @@ def diagnosed(part: Opened, judged: Judged | None = None) -> Diagnosis:
     )
 
 
-def answer(command: str, about: About, **parts) -> dict:
+def answer(command: str, part: OpenedLog, **parts) -> dict:
     """Return the answer of a command."""
-    return {"command": command, "version": __version__, "unit": "cost", "log": about.as_dict()} | {
-        "reward": about.reward,
-        **parts,
-    }
+    said = {"command": command, "version": __version__, "unit": "cost", "log": part.as_dict()}
+    return said | {"reward": part.records.reward, **parts}
 
 
 def give(found: dict, options: argparse.Namespace) -> None:

@@ -18,7 +18,7 @@ def learn(parser: argparse.ArgumentParser) -> None:
     Reads   LOG: CSV, Parquet, npz, Vowpal Wabbit text or dsjson, or a folder of files of one format other than npz;
             --config: the mapping, YAML or JSON.
     Writes  --output: the policy, npz; --report: the page, HTML; --json: the answer. learn encodes a large log in a
-            folder, unless it is npz, and removes the folder afterwards. If learn was killed, the same command goes on.
+            temporary folder next to the output.
 
     learn holds out a part of the log. Algorithms, radii and feature maps compete on the held-out rows, and the
     certificate counts all of them. If no candidate is shown to be better, learn writes an estimate of the logging
@@ -29,7 +29,6 @@ def learn(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", required=True, type=Path, metavar="POLICY", help=what)
     _add_answers(parser)
     _add_seed(parser, "of the split into training and held-out rows")
-    _add_store(parser)
     _add_cluster(parser)
 
 
@@ -115,12 +114,6 @@ def _add_answers(parser: argparse.ArgumentParser) -> None:
 
 def _add_seed(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--seed", type=_seed, default=0, help=f"seed {what} (0)")
-
-
-def _add_store(parser: argparse.ArgumentParser) -> None:
-    what = "encode the log in this folder instead of in memory; by default only if it is large, next to the output"
-    parser.add_argument("--store", type=Path, metavar="FOLDER", help=what)
-    parser.add_argument("--float32", action="store_true", help="store features in the folder as float32")
 
 
 def _add_cluster(parser: argparse.ArgumentParser) -> None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 
+from ..logs.mapping import as_mapping
+from ..logs.opened_log import log_folder, open_log
 from ..progress import working
 from .answers import answer, diagnosed, give, logging_dict
-from .opening import mapping_of
 from .outputs import require_apart
-from .storing import rows_that_judge
 
 
 def run(options: argparse.Namespace) -> None:
     require_apart(options)
-    mapping = mapping_of(options.config)
-    with working(options.verbose, options.jobs) as tell, rows_that_judge(options.log, mapping, tell) as part:
+    mapping = as_mapping(options.config)
+    with working(options.verbose, options.jobs) as tell, log_folder(options.log) as folder:
+        part = open_log(options.log, mapping, tell, folder)
         tell("diagnosing")
         diagnosis = diagnosed(part)
         logging = logging_dict(part, options.confidence, diagnosis.units)
-        said = answer("diagnose", part.about, confidence=options.confidence, logging=logging, **diagnosis.as_dict())
+        said = answer("diagnose", part, confidence=options.confidence, logging=logging, **diagnosis.as_dict())
     give(said, options)

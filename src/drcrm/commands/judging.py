@@ -11,16 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import InputError, located
+from ..errors import InputError
 from ..logs.mapping import LogMapping, as_mapping
-from ..logs.policy_file import StoredPolicy, digest, read_policy
+from ..logs.opened_log import OpenedLog, log_folder, open_log
+from ..logs.policy_file import StoredPolicy, read_policy
 from ..logs.recognition import Recognised
 from ..logs.row_checks import RowChecks
 from ..logs.verdict import verdict
 from ..progress import Progress
 from .answers import Judged, answer, diagnosed, logging_dict
-from .opening import Opened, mapping_of
-from .storing import rows_that_judge
 
 COLUMN = "column:"
 COLUMN_SAID = "all rows: the policy must not have been made from any of them"
@@ -37,7 +36,7 @@ class Case:
     """
 
     judged: Judged
-    part: Opened
+    part: OpenedLog
     choices: int
     said: str
     rows: dict[str, int] | None = None
@@ -53,14 +52,16 @@ def case(options: argparse.Namespace, tell: Progress) -> Iterator[Case]:
     """
     if options.policy.startswith(COLUMN):
         name, mapping = _column(options)
-        with rows_that_judge(options.log, mapping, tell) as part:
+        with log_folder(options.log) as folder:
+            part = open_log(options.log, mapping, tell, folder)
             yield Case(Judged(name, name, part.records.candidate), part, 1, COLUMN_SAID)
         return
     tell("reading the policy")
     stored = read_policy(Path(options.policy), with_rows=True)
-    mapping = mapping_of(stored.header.get("mapping") if options.config is None else options.config)
+    mapping = as_mapping(stored.header.get("mapping") if options.config is None else options.config)
     select = partial(_learned, options.log, stored, mapping)
-    with rows_that_judge(options.log, mapping, tell, stored.encoding, select) as part:
+    with log_folder(options.log) as folder:
+        part = open_log(options.log, mapping, tell, folder, stored.encoding, select)
         known, n = part.recognised, len(part.checks.propensity)
         counts = known.counts if known else {"training": 0, "heldout": 0, "new": n}
         said = _words(counts, mapping) if known else OTHER if stored.rows else NOT_COMPARED
@@ -70,18 +71,21 @@ def case(options: argparse.Namespace, tell: Progress) -> Iterator[Case]:
 
 
 def _learned(
-    path: Path, stored: StoredPolicy, mapping: LogMapping, checks: RowChecks, held_out: Callable[[int], np.ndarray]
+    path: Path,
+    stored: StoredPolicy,
+    mapping: LogMapping,
+    checks: RowChecks,
+    digest: str,
+    held_out: Callable[[int], np.ndarray],
 ) -> Recognised | None:
     """Return the rows of a log that a policy was learned from, if any are recognised; InputError if all of them were.
 
     Files of older versions have no hashes of rows: they recognise only the whole log, by its digest.
     """
     n, learned, known = len(checks.propensity), stored.rows, None
-    with located(path):
-        is_own = digest(path) == stored.header.get("digest")
     if learned is not None:
-        known = learned.recognise(checks.marks, checks.logged, checks.propensity)
-    if known is None and is_own and (learned is None or n == len(learned.rows)):
+        known = learned.recognise(checks.marks, checks.propensity)
+    if known is None and digest == stored.header.get("digest") and (learned is None or n == len(learned.rows)):
         heldout = held_out(stored.header["seed"]) if learned is None else learned.heldout
         known = Recognised(~heldout, heldout)
     if known is None:
@@ -115,7 +119,7 @@ def judged_answer(
         concluded = conclude(concluded, comparison, diagnosis, part.records.reward)
     return answer(
         command,
-        part.about,
+        part,
         confidence=confidence,
         choices=found.choices,
         logging=logging_dict(part, confidence, diagnosis.units),
@@ -148,4 +152,4 @@ def _column(options: argparse.Namespace) -> tuple[str, LogMapping]:
     if options.config is None:
         raise InputError(f"{options.policy} needs --config, the mapping of the log")
     name = options.policy.removeprefix(COLUMN)
-    return name, as_mapping(mapping_of(options.config).as_dict() | {"candidate": name})
+    return name, as_mapping(as_mapping(options.config).as_dict() | {"candidate": name})

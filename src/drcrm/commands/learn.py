@@ -10,17 +10,17 @@ from threadpoolctl import threadpool_limits
 
 from ..core.policies import policy_of
 from ..errors import InputError
-from ..files import is_terminal
+from ..files import is_stream, is_terminal
 from ..logs.diagnosis import Diagnosis
+from ..logs.mapping import as_mapping
+from ..logs.opened_log import OpenedLog, SplitLog, log_folder, split_log
 from ..logs.policy_file import StoredPolicy, write_policy
 from ..logs.verdict import Comparison, Verdict, verdict
 from ..progress import working
 from ..version import __version__
 from .answers import Judged, answer, diagnosed, give, logging_dict
 from .learning import Candidate, best_of, candidates, entries_of
-from .opening import About, Split, mapping_of
 from .outputs import require_apart
-from .storing import split_of
 from .workers import workers_of
 
 BETTER = "better"
@@ -30,15 +30,17 @@ def run(options: argparse.Namespace) -> None:
     require_apart(options)
     if is_terminal(options.output):
         raise InputError(f"--output {options.output} is a terminal, expected a file or a pipe: a policy is binary")
-    mapping = mapping_of(options.config)
+    mapping = as_mapping(options.config)
     entries_of(mapping.algorithm, 0)  # what is wrong with it is said before the log is read
     with (
         working(options.verbose, options.jobs) as tell,
         threadpool_limits(1, "blas"),
         workers_of(options, tell),
-        split_of(options, mapping, tell) as log,
+        log_folder(options.log if is_stream(options.output) else options.output) as folder,
     ):
-        _require_a_choice(log.whole)
+        most = None if options.cluster is None else 0  # workers read files
+        log = split_log(options.log, mapping, options.seed, tell, folder, most)
+        _require_a_choice(log.heldout)
         entries = entries_of(mapping.algorithm, log.train.n_contexts)
         found = candidates(log.train, log.heldout.log, entries, tell)
         tell("judging")
@@ -48,18 +50,18 @@ def run(options: argparse.Namespace) -> None:
     give(said, options)
 
 
-def _require_a_choice(whole: About) -> None:
+def _require_a_choice(heldout: OpenedLog) -> None:
     """Raise InputError where all rows have the same action: of others they say nothing."""
-    names = whole.encoding.names
-    if whole.encoding.kind == "single" and len(names) == 1:
-        raise InputError(f"{whole.path}: every row has the action {names[0]!r}: the log cannot say what others cost")
+    names = heldout.log.encoding.names
+    if heldout.log.encoding.kind == "single" and len(names) == 1:
+        raise InputError(f"{heldout.path}: every row has the action {names[0]!r}: the log cannot say what others cost")
 
 
 @dataclass(frozen=True)
 class Found:
     """What was learned: a log and its parts, what each algorithm chose, the best of them, and the verdict on it."""
 
-    log: Split
+    log: SplitLog
     candidates: list[Candidate]
     best: Candidate
     compared: list[Comparison]
@@ -79,19 +81,19 @@ class Found:
         return self.best.entry.name if self.is_better else "logging"
 
 
-def _judged(log: Split, found: list[Candidate], confidence: float) -> Found:
+def _judged(log: SplitLog, found: list[Candidate], confidence: float) -> Found:
     heldout = log.heldout
     best, choices = best_of(found), sum(each.tried for each in found)
     diagnosis = diagnosed(heldout, _as_judged(best))
     compared = [_as_judged(each).compared(heldout, "dr", choices, confidence, diagnosis.units) for each in found]
-    said = verdict(compared[found.index(best)], diagnosis, label=best.entry.label, reward=log.whole.reward)
+    said = verdict(compared[found.index(best)], diagnosis, label=best.entry.label, reward=heldout.records.reward)
     return Found(log, found, best, compared, diagnosis, said)
 
 
 def _answer(found: Found, options: argparse.Namespace) -> dict:
     """The answer; where the old policy stays, it is the one that was chosen."""
-    whole, part = found.log.whole, found.log.heldout
-    units, confidence = found.diagnosis.units, options.confidence
+    part = found.log.heldout
+    mapping, units, confidence = part.records.mapping, found.diagnosis.units, options.confidence
     logging = logging_dict(part, confidence, units)
     shown = [
         _as_judged(each).as_dict(part, compared, confidence, units) | {"chosen": found.is_better and each is found.best}
@@ -100,7 +102,7 @@ def _answer(found: Found, options: argparse.Namespace) -> dict:
     stays = {"name": "logging", "label": "The old policy", "estimates": {"ips": logging}, "is_logging": True}
     said = answer(
         "learn",
-        whole,
+        part,
         confidence=confidence,
         choices=found.choices,
         logging=logging,
@@ -108,30 +110,30 @@ def _answer(found: Found, options: argparse.Namespace) -> dict:
         **found.diagnosis.as_dict(),
         verdict=found.verdict.as_dict(),
         kept=found.kept,
-        made={"mapping": whole.mapping.as_dict(), "seed": options.seed, "policy": options.output.name},
+        made={"mapping": mapping.as_dict(), "seed": options.seed, "policy": options.output.name},
     )
-    sizes = {"training": len(found.log.train.Y), "heldout": part.records.size}
-    said["log"] |= {**sizes, "split": whole.mapping.split}
+    sizes = {"training": len(found.log.train.Y), "heldout": part.records.size, "split": mapping.split}
+    said["log"] |= {"rows": found.log.size, "contexts": found.log.n_contexts, **sizes}
     return said
 
 
 def _stored(found: Found, options: argparse.Namespace) -> StoredPolicy:
     """The best candidate where it is better, else the imitation of π0 that it began from."""
-    whole, best, policy = found.log.whole, found.best, found.best.policy
+    heldout, best, policy = found.log.heldout, found.best, found.best.policy
     if not found.is_better:
         policy = policy_of(found.log.train.actions, best.model.logging_policy.coef, features=policy.features)
     header = {
         "version": __version__,
-        "mapping": whole.mapping.as_dict(),
+        "mapping": heldout.records.mapping.as_dict(),
         "algorithm": {"name": best.entry.name, "label": best.entry.label, **_as_judged(best).chosen},
-        "digest": whole.digest,
+        "digest": heldout.digest,
         "seed": options.seed,
         "choices": found.choices,
         "confidence": options.confidence,
         "verdict": found.verdict.as_dict(),
         "kept": found.kept,
     }
-    return StoredPolicy(policy, whole.encoding, best.model, header, found.log.rows)
+    return StoredPolicy(policy, heldout.log.encoding, best.model, header, found.log.learned_rows)
 
 
 def _as_judged(each: Candidate) -> Judged:

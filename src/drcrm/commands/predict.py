@@ -14,11 +14,10 @@ import pandas as pd
 from ..core.policies import LinearPolicy
 from ..errors import InputError, located
 from ..files import atomic, is_stream
-from ..logs import chunks as reading
+from ..logs import readers
 from ..logs.columns import escape_formula
 from ..logs.mapping import as_mapping, import_extra
 from ..logs.policy_file import StoredPolicy, read_policy
-from ..logs.readers import context_chunks
 from ..progress import working
 from ..report.log_words import imputed_in
 from .outputs import require_apart
@@ -78,7 +77,7 @@ def _decisions(
         csv_format = as_mapping(stored.header.get("mapping")).csv_format
     rng = np.random.default_rng(options.seed)
     streams = rng, *rng.spawn(2)
-    for X, new, lacking in context_chunks(options.contexts, stored.encoding, reading.ROWS, csv_format):
+    for X, new, lacking in readers.context_batches(options.contexts, stored.encoding, readers.ROWS, csv_format):
         unseen.update(new)
         missing.update(lacking)
         if options.greedy:

@@ -153,7 +153,7 @@ def take_rows(X: Features, rows: np.ndarray) -> Features:
     if path is None:
         return X[rows]
     rows = np.arange(X.shape[0])[rows]
-    step = max(BLOCK_BYTES * X.shape[0] // max(_bytes(X), 1), 1)
+    step = max(BLOCK_BYTES * X.shape[0] // max(bytes_of(X), 1), 1)
     return write_blocks(path, (X[rows[start : start + step]] for start in range(0, max(len(rows), 1), step)))
 
 
@@ -173,11 +173,12 @@ def rows_between(X: Features, rows: slice) -> Features:
 
 
 def _blocks_of(X: Features) -> Iterator[slice]:
-    step = max(BLOCK_BYTES * X.shape[0] // max(_bytes(X), 1), 1)
+    step = max(BLOCK_BYTES * X.shape[0] // max(bytes_of(X), 1), 1)
     return (slice(start, start + step) for start in range(0, X.shape[0], step))
 
 
-def _bytes(X: Features) -> int:
+def bytes_of(X: Features) -> int:
+    """Return the size of the values, of CSR with their columns."""
     return X.data.nbytes + X.indices.nbytes if sparse.issparse(X) else X.nbytes
 
 

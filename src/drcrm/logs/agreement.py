@@ -37,7 +37,9 @@ def pairs_within(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     The later row of a pair is the second one.
     """
     order = np.argsort(values, kind="stable")
-    later = np.flatnonzero(earlier_equals(values)[order] % 2)
+    ordered, rows = values[order], np.arange(len(values))
+    starts = np.append(True, ordered[1:] != ordered[:-1])[: len(values)]
+    later = np.flatnonzero((rows - np.maximum.accumulate(np.where(starts, rows, 0))) % 2)
     later = later[np.argsort(order[later - 1])]
     return order[later - 1], order[later]
 

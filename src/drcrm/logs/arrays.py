@@ -9,10 +9,11 @@ import numpy as np
 from ..core.actions import ActionLists
 from ..core.validation import Features, check_features
 from ..errors import InputError
+from .records import Data
 
 
 @dataclass(frozen=True)
-class Arrays:
+class Arrays(Data):
     """Features of m contexts, an array or CSR (m, d), or their lists of actions."""
 
     X: Features | ActionLists
@@ -20,17 +21,19 @@ class Arrays:
     def __len__(self) -> int:
         return self.X.shape[0]
 
-    def take(self, rows: np.ndarray) -> Arrays:
+    def take(self, rows: np.ndarray | slice) -> Arrays:
         return Arrays(self.X[rows])
 
-    @classmethod
-    def joined(cls, parts: list[Arrays]) -> Arrays:
-        """Return the only part: arrays are read at once."""
-        [found] = parts
-        return found
-
-    def fit(self, kind: str, names: list) -> ArrayEncoding:
+    def fit(self, kind: str, names: list, rows: np.ndarray | None = None) -> ArrayEncoding:
         return ArrayEncoding(kind, names, self.X.shape[1])
+
+    def arrays(self) -> dict[object, Features]:
+        if isinstance(self.X, ActionLists):
+            return {"features": self.X.features, "starts": self.X.starts}
+        return {"X": self.X}
+
+    def with_arrays(self, size, arrays, codes, values) -> Arrays:
+        return Arrays(arrays["X"] if "X" in arrays else ActionLists(**arrays))
 
 
 @dataclass(frozen=True)

@@ -81,10 +81,12 @@ def _advice(value: object) -> str:
 
 
 def _cast(column: pd.Series, optional: bool) -> np.ndarray | None:
-    """Return texts as floats by pyarrow, in a tenth of the time of pandas; None for other columns, or if it fails.
+    """Return numbers, and texts by pyarrow in a tenth of the time of pandas; None for other columns, or if it fails.
 
     If ``optional``, ``MISSING_TEXTS`` are NaN.
     """
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
+        return column.to_numpy(dtype=float)
     if not isinstance(column.dtype, pd.StringDtype) or column.dtype.storage != "pyarrow":
         return None
     arrow = import_extra("pyarrow")

@@ -46,19 +46,16 @@ class Decision(NamedTuple):
         return (1 + len(self.features)) * sum(map(len, self.listed))
 
 
-def batches(found: Iterable[Decision], at_once: int) -> Iterator[tuple[list[Decision], int | None]]:
-    """Give decisions about as large as so many rows of a table, and the row of the next one, None of the last.
-
-    Where there are no decisions, a single batch has none.
-    """
-    some, left = [], at_once * PER_ROW
-    for each in found:
+def batches(decisions: Iterable[Decision], rows: int) -> Iterator[list[Decision]]:
+    """Yield decisions that take about as much memory as so many rows of a table; without decisions, an empty batch."""
+    batch, left = [], rows * PER_ROW
+    for decision in decisions:
         if left <= 0:
-            yield some, each.row
-            some, left = [], at_once * PER_ROW
-        some.append(each)
-        left -= max(each.size, PER_ROW)
-    yield some, None
+            yield batch
+            batch, left = [], rows * PER_ROW
+        batch.append(decision)
+        left -= max(decision.size, PER_ROW)
+    yield batch
 
 
 def data_of(found: list[Decision]) -> Named | Lists:
@@ -69,7 +66,7 @@ def data_of(found: list[Decision]) -> Named | Lists:
 
 
 def records_of(found: list[Decision], form: str, mapping: LogMapping, skipped: Counter) -> Records:
-    """Return decisions as a part of a log, as :func:`drcrm.logs.joining.joined` takes them.
+    """Return decisions as a part of a log, as :func:`drcrm.logs.sink.collect` takes them.
 
     Single actions are those that occur, and counts the weights, where there are some.
     """
@@ -90,8 +87,7 @@ def records_of(found: list[Decision], form: str, mapping: LogMapping, skipped: C
         cost=cost,
         reward=False,
         propensity=None if mapping.propensity_model else propensity,
-        context=np.arange(len(found)),
         rows=np.array([each.row for each in found], dtype=np.intp),
         skipped=dict(skipped),
         count=np.array(weights) if weights else None,
-    )
+    ).validated()

@@ -155,16 +155,17 @@ def identifier_codes(column: pd.Series) -> np.ndarray | None:
     return None if (numbers % 1 > 0).any() else codes
 
 
-def draws_of_records(records: Records, features: np.ndarray, propensity: np.ndarray) -> Draws:
-    """Return the first rows of records as draws, by the marks of their features and their propensities."""
+def draws_of_records(records: Records, features: np.ndarray) -> Draws:
+    """Return the first rows of records as draws, by the marks of their features."""
     n = min(MOST_ROWS, records.size)
-    records = records.take(np.arange(n)) if n < records.size else records
+    records = records.take(slice(0, n)) if n < records.size else records
     data, projected = records.data, np.empty((len(records.data), 0))
     if isinstance(data, Table):
         projected = _project(data.numbers.values(), data.codes.values())
     elif isinstance(data, Arrays) and not isinstance(data.X, ActionLists):
         projected = _project_matrix(data.X)
-    return Draws(features[:n], marks_of_actions(records), propensity[:n], projected[records.context])
+    projected = projected if records.context is None else projected[records.context]
+    return Draws(features[:n], marks_of_actions(records), records.propensity, projected)
 
 
 def draws_of_log(log: BanditLog, features: np.ndarray) -> Draws:

@@ -21,7 +21,7 @@ from .dependence import dependence, draws_of_log
 from .diagnostic import Diagnostic, plain
 from .duplicates import duplicates
 from .leakage import leakage
-from .marks import marks_of_log, marks_of_rows
+from .marks import marks_of_log
 from .rows import costs_explained, drifts, explored, gain_drift
 from .split import ranks
 from .weighing import Weighed, tables, weighed
@@ -152,11 +152,10 @@ def diagnose(
 
 def check_rows(log: BanditLog, groups=None, imitated: bool = False) -> tuple[tuple[Diagnostic, ...], np.ndarray | None]:
     """Return the checks for copies and for dependent rows, and which rows belong together: groups, or copies."""
-    marks = marks_of_log(log)
-    whole = marks_of_rows(marks, None if imitated else log.propensity)
-    repeats, copies = duplicates(marks[0], whole, log.propensity)
+    marks = marks_of_log(log, imitated)
+    repeats, copies = duplicates(*marks, log.propensity)
     units = copies if groups is None else groups
-    return (repeats, dependence(draws_of_log(log, marks[0]), units, imitated=imitated)), units
+    return (repeats, dependence(draws_of_log(log, marks.features), units, imitated=imitated)), units
 
 
 def _of_rows(values, log: BanditLog, name: str) -> np.ndarray | None:

@@ -34,8 +34,11 @@ def duplicates(features: np.ndarray, rows: np.ndarray, propensity: np.ndarray) -
         Equal for rows that are equal in features, action, propensity and cost.
     propensity : array (n,)
     """
-    n, (row, distinct) = len(rows), pd.factorize(rows)
-    repeats = n - len(distinct)
+    n, ordered = len(rows), np.sort(rows)  # which takes less memory than numbers of distinct rows
+    repeats, row = int((ordered[1:] == ordered[:-1]).sum()), None
+    del ordered
+    if repeats:
+        row, _ = pd.factorize(rows)
     has_copies = repeats > 0 and _has_copies(features, row, propensity)
     share = repeats / n
     sentence = f"{repeats} of {n} rows, {share:.1%}, repeat another row in features, action, propensity and cost"
@@ -54,8 +57,9 @@ def _has_copies(features: np.ndarray, row: np.ndarray, propensity: np.ndarray) -
     first, second = pairs_within(features)
     if log_capital(row[first] == row[second], propensity[second])[0] > np.log(4 / LEVEL):
         return True
+    del first, second
     features, _ = pd.factorize(features)
-    group = features[np.unique(row, return_index=True)[1]]
+    group = features[np.diff(np.maximum.accumulate(row), prepend=-1) > 0]  # of the first row of each number
     occurrences, sizes = np.bincount(row), np.bincount(features)
     p_values = (
         _multiples(occurrences, group),

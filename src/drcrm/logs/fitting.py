@@ -27,9 +27,9 @@ def fitted_numbers(columns: Iterable[tuple[str, np.ndarray]]) -> tuple[dict[str,
     return scales, tuple(indicators)
 
 
-def fitted_categories(columns: Iterable[tuple[str, Iterable[list[str]]]], times: Iterable[str]) -> dict[str, list]:
-    """Return the values of each categorical column; the hours of columns that have dates only are left out."""
-    values = {name: known(parts) for name, parts in columns}
+def fitted_categories(columns: Iterable[tuple[str, list[str]]], times: Iterable[str]) -> dict[str, list]:
+    """Return what is kept of each categorical column; the hours of columns that have dates only are left out."""
+    values = {name: known(occurring) for name, occurring in columns}
     for name in times:
         if values[weekday_of(name)] == [MISSING]:
             raise InputError(ALL_MISSING.format(name))
@@ -51,16 +51,9 @@ def scale(values: np.ndarray, name: str) -> tuple[float, float]:
     return mean, deviation or 1.0
 
 
-def known(parts: Iterable[list[str]]) -> list[str] | list[int]:
-    """Return the values that occur in parts of a column; where they are many, the features that they are hashed to."""
-    values: set[str] = set()
-    features: set[int] = set()
-    for part in parts:
-        values.update(part)
-        if features or len(values) > ONE_HOT:
-            features.update(at for at, _ in hashed([*values]))
-            values = set()
-    return sorted(features or values)
+def known(values: list[str]) -> list[str] | list[int]:
+    """Return the distinct values of a column in order; if they are many, the features that they are hashed to."""
+    return sorted(values) if len(values) <= ONE_HOT else sorted({at for at, _ in hashed(values)})
 
 
 def hashed(values: list[str]) -> list[tuple[int, float]]:

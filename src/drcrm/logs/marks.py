@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import singledispatch
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -10,6 +13,7 @@ from scipy import sparse
 
 from ..core.actions import ActionLists, ListedActions
 from ..core.log import BanditLog
+from ..data.mapped_arrays import map_rows
 from .arrays import Arrays
 from .named import Lists, Named
 from .records import Records
@@ -18,19 +22,46 @@ from .tables import Table
 FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd: multiplication by it loses nothing
 
 
-def marks(records: Records) -> np.ndarray:
-    """Return marks (2, n): of the features of each row; and of its features, action and cost."""
-    features = _of_features(records.data)[records.context]
-    return np.array([features, _mixed([features, marks_of_actions(records), hashed_numbers(records.cost)])])
+class RowMarks(NamedTuple):
+    """Marks of n rows.
+
+    Attributes
+    ----------
+    features : array (n,)
+        Of the features of each row.
+    rows : array (n,)
+        Of its features, action and cost, and of its propensity if it was logged.
+    """
+
+    features: np.ndarray
+    rows: np.ndarray
 
 
-def marks_of_log(log: BanditLog) -> np.ndarray:
+def marks(records: Records) -> RowMarks:
+    """Return the marks of rows, computed block by block."""
+    return RowMarks(**records.map(lambda _, block: _of_block(block)._asdict()))
+
+
+def _of_block(records: Records) -> RowMarks:
+    features = _of_features(records.data)
+    features = features if records.context is None else features[records.context]
+    propensity = None if records.is_imitated else records.propensity
+    return _of_whole_rows(features, marks_of_actions(records), records.cost, propensity)
+
+
+def marks_of_log(log: BanditLog, is_imitated: bool = False) -> RowMarks:
     """Return the same of a log, whose features are encoded and whose actions are numbers."""
-    contexts = _of_rows(log.X)
+    contexts = map_rows(log.X, _of_rows)
     if isinstance(log.actions, ListedActions):
         contexts = _of_lists(contexts, log.actions.starts)
-    features = contexts[log.context]
-    return np.array([features, _mixed([features, marks_of_choices(log.Y), hashed_numbers(log.cost)])])
+    propensity = None if is_imitated else log.propensity
+    return _of_whole_rows(contexts[log.context], marks_of_choices(log.Y), log.cost, propensity)
+
+
+def _of_whole_rows(features: np.ndarray, actions: np.ndarray, cost: np.ndarray, propensity) -> RowMarks:
+    """The marks of rows from those of their features and actions; propensities count if they were logged."""
+    rows = _mixed([features, actions, hashed_numbers(cost)])
+    return RowMarks(features, rows if propensity is None else _mixed([rows, hashed_numbers(propensity)]))
 
 
 def marks_of_actions(records: Records) -> np.ndarray:
@@ -42,19 +73,15 @@ def marks_of_actions(records: Records) -> np.ndarray:
 
 def marks_of_choices(choices: np.ndarray) -> np.ndarray:
     """Return a mark of each row of an array (n,) or (n, q)."""
-    return _mixed([hashed_numbers(column) for column in np.atleast_2d(choices.T)])
-
-
-def marks_of_rows(of_rows: np.ndarray, propensity: np.ndarray | None) -> np.ndarray:
-    """Return marks (n,) of whole rows, of what ``marks`` returns; propensities count if they were logged."""
-    return of_rows[1] if propensity is None else _mixed([of_rows[1], hashed_numbers(propensity)])
+    return _mixed(hashed_numbers(column) for column in np.atleast_2d(choices.T))
 
 
 @singledispatch
 def _of_features(table: Table) -> np.ndarray:
-    columns = [hashed_numbers(each) for each in table.numbers.values()]
-    columns += [hashed_texts(table.values[name])[codes] for name, codes in table.codes.items()]
-    return _mixed(columns) if columns else np.zeros(len(table), dtype=np.uint64)
+    if not table.numbers and not table.codes:
+        return np.zeros(len(table), dtype=np.uint64)
+    numbers = (hashed_numbers(values) for values in table.numbers.values())
+    return _mixed(chain(numbers, (_hashed_codes(codes, table.values[name]) for name, codes in table.codes.items())))
 
 
 @_of_features.register
@@ -77,7 +104,7 @@ def _(arrays: Arrays) -> np.ndarray:
 def _of_rows(X) -> np.ndarray:
     """Of what is not 0 in each row, (n,): in which order the columns are stored does not count."""
     if not sparse.issparse(X):
-        return _mixed([hashed_numbers(column) for column in X.T])
+        return _mixed(hashed_numbers(column) for column in X.T)
     X = X.tocsr()
     entries = _mixed([hashed_numbers(X.indices), hashed_numbers(X.data)])
     return _sums(np.where(X.data == 0, np.uint64(0), entries), X.indptr)
@@ -95,19 +122,26 @@ def hashed_numbers(values: np.ndarray) -> np.ndarray:
     return pd.util.hash_array(np.where(np.isnan(values), np.nan, values))
 
 
+def _hashed_codes(codes: np.ndarray, values: list[str]) -> np.ndarray:
+    """The mark of each coded value, (n,); values that do not occur in a large column are not hashed."""
+    if len(values) <= len(codes):
+        return hashed_texts(values)[codes]
+    occurring, places = np.unique(codes, return_inverse=True)
+    return hashed_texts([values[code] for code in occurring])[places]
+
+
 def hashed_texts(values: list[str]) -> np.ndarray:
     """Return a mark of each text, (n,)."""
     return pd.util.hash_array(np.array(values, dtype=object), categorize=False)
 
 
-def _mixed(columns: list[np.ndarray]) -> np.ndarray:
-    """One mark of several: in what order they stand counts."""
-    found = np.zeros(len(columns[0]), dtype=np.uint64)
+def _mixed(columns: Iterable[np.ndarray]) -> np.ndarray:
+    """Return one mark of the marks of several columns; their order counts."""
+    mixed = np.uint64(0)
     for column in columns:
-        found *= FACTOR
-        found += column
-        found ^= found >> np.uint64(32)
-    return found
+        mixed = mixed * FACTOR + column
+        mixed ^= mixed >> np.uint64(32)
+    return mixed
 
 
 def _sums(values: np.ndarray, starts: np.ndarray) -> np.ndarray:

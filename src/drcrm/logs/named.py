@@ -4,7 +4,7 @@ context's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,15 +12,18 @@ from scipy import sparse
 
 from ..core.actions import ActionLists
 from ..core.validation import with_constant
+from ..data.mapped_arrays import rows_between
 from ..errors import InputError
+from .records import Data
 
 Pairs = list[tuple[str, float]]
 HASHED = 2**18
+AT_ONCE = 2**17  # rows whose entries are looked at together
 PARTED = " × "  # the names of a product
 
 
 @dataclass(frozen=True)
-class Named:
+class Named(Data):
     """Contexts with named features, of single actions.
 
     Attributes
@@ -41,28 +44,21 @@ class Named:
     def __len__(self) -> int:
         return self.hashed.shape[0]
 
-    def take(self, rows: np.ndarray) -> Named:
-        return Named(self.hashed[rows])
+    def take(self, rows: np.ndarray | slice) -> Named:
+        return Named(rows_between(self.hashed, rows) if isinstance(rows, slice) else self.hashed[rows])
 
-    def fit(self, kind: str, names: list) -> NamedEncoding:
-        return NamedEncoding(kind, names, kept_columns([self]))
+    def fit(self, kind: str, names: list, rows: np.ndarray | None = None) -> NamedEncoding:
+        return NamedEncoding(kind, names, kept_columns(self.hashed, rows))
 
-    @classmethod
-    def joined(cls, parts: list[Named]) -> Named:
-        """Return the contexts of all parts, one after the other."""
-        return cls(_stacked(parts))
+    def arrays(self) -> dict[object, sparse.csr_array]:
+        return {"hashed": self.hashed}
 
-    def stored(self) -> tuple[dict, dict]:
-        """Return arrays, and what is kept as JSON, of which ``restored`` makes the same."""
-        return {"hashed": self.hashed}, {}
-
-    @classmethod
-    def restored(cls, arrays: Mapping, said: Mapping) -> Named:
-        return cls(arrays["hashed"])
+    def with_arrays(self, size, arrays, codes, values) -> Named:
+        return Named(**arrays)
 
 
 @dataclass(frozen=True)
-class Lists:
+class Lists(Data):
     """Contexts with lists of actions.
 
     Attributes
@@ -107,28 +103,25 @@ class Lists:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def take(self, rows: np.ndarray) -> Lists:
+    def take(self, rows: np.ndarray | slice) -> Lists:
+        if isinstance(rows, slice):
+            start, stop, _ = rows.indices(len(self))
+            starts = self.starts[start : stop + 1]
+            return Lists(rows_between(self.hashed, slice(starts[0], starts[-1])), starts - starts[0])
         sizes = np.diff(self.starts)[rows]
         starts = np.append(0, np.cumsum(sizes))
         places = np.repeat(self.starts[:-1][rows] - starts[:-1], sizes) + np.arange(starts[-1])
         return Lists(self.hashed[places], starts)
 
-    def fit(self, kind: str, names: list) -> ListEncoding:
-        return ListEncoding(kind, names, kept_columns([self]))
+    def fit(self, kind: str, names: list, rows: np.ndarray | None = None) -> ListEncoding:
+        candidates = None if rows is None else np.repeat(rows, np.diff(self.starts))
+        return ListEncoding(kind, names, kept_columns(self.hashed, candidates))
 
-    @classmethod
-    def joined(cls, parts: list[Lists]) -> Lists:
-        """Return the lists of all parts, one after the other."""
-        sizes = np.concatenate([np.diff(each.starts) for each in parts])
-        return cls(_stacked(parts), np.append(0, np.cumsum(sizes)))
+    def arrays(self) -> dict[object, np.ndarray | sparse.csr_array]:
+        return {"hashed": self.hashed, "sizes": np.diff(self.starts)}
 
-    def stored(self) -> tuple[dict, dict]:
-        """Return arrays, and what is kept as JSON, of which ``restored`` makes the same."""
-        return {"hashed": self.hashed, "starts": self.starts}, {}
-
-    @classmethod
-    def restored(cls, arrays: Mapping, said: Mapping) -> Lists:
-        return cls(arrays["hashed"], arrays["starts"])
+    def with_arrays(self, size, arrays, codes, values) -> Lists:
+        return Lists(arrays["hashed"], np.append(0, np.cumsum(arrays["sizes"])))
 
 
 @dataclass(frozen=True)
@@ -219,11 +212,13 @@ class ListEncoding(_Hashed):
         return ActionLists(self._columns(data), data.starts)
 
 
-def kept_columns(parts: Iterable[Named | Lists]) -> list[int]:
-    """Return the hashed columns that have entries."""
+def kept_columns(hashed: sparse.csr_array, rows: np.ndarray | None = None) -> list[int]:
+    """Return the hashed columns that have entries in some rows, by a mask, by default in all."""
     is_kept = np.zeros(HASHED, dtype=bool)
-    for each in parts:
-        is_kept[each.hashed.indices] = True
+    for start in range(0, hashed.shape[0], AT_ONCE):
+        block = rows_between(hashed, slice(start, start + AT_ONCE))
+        entries = slice(None) if rows is None else np.repeat(rows[start : start + AT_ONCE], np.diff(block.indptr))
+        is_kept[block.indices[entries]] = True
     return np.flatnonzero(is_kept).tolist()
 
 
@@ -252,9 +247,3 @@ def _hash(names: list[str]) -> tuple[np.ndarray, np.ndarray]:
 def _summed(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, many: int) -> sparse.csr_array:
     places = rows.astype(np.int32), columns.astype(np.int32)
     return sparse.csr_array(sparse.coo_array((values, places), (many, HASHED)))
-
-
-def _stacked(parts: list[Named | Lists]) -> sparse.csr_array:
-    if len(parts) == 1:
-        return parts[0].hashed
-    return sparse.csr_array(sparse.vstack([each.hashed for each in parts], format="csr"))

@@ -78,10 +78,9 @@ def records_of_feedback(feedback: object, mapping: LogMapping | None = None, for
         cost=0 - check_costs(feedback["reward"], n),
         reward=True,
         propensity=_propensities(feedback.get("pscore"), n, mapping, "pscore"),
-        context=np.arange(n),
         rows=np.arange(n),
-        slices=None if position is None else check_integers(position, n, "position").astype(str).astype(object),
-    )
+        **_slices(position, n),
+    ).validated()
 
 
 def records_of_arrays(arrays: Mapping[str, object], mapping: LogMapping) -> Records:
@@ -120,10 +119,10 @@ def records_of_arrays(arrays: Mapping[str, object], mapping: LogMapping) -> Reco
         cost=0 - cost if is_reward else cost,
         reward=is_reward,
         propensity=_propensities(given.get("propensity"), n, mapping, "propensity"),
-        context=check_context(given["context"], n, m) if "context" in given else np.arange(n),
+        context=check_context(given["context"], n, m) if "context" in given else None,
         rows=np.arange(n),
         count=check_integers(given["count"], n, "count") if "count" in given else None,
-    )
+    ).validated()
 
 
 def lists_or_contexts(arrays: Mapping[str, object]) -> np.ndarray | ActionLists:
@@ -141,6 +140,14 @@ def _propensities(given: object, n: int, mapping: LogMapping, name: str) -> np.n
     if given is None:
         raise InputError(f"has no {name}, expected it, or propensity: null with propensity_model: softmax")
     return check_vector(given, n, name)
+
+
+def _slices(position: object, n: int) -> dict:
+    """The slices of OBP's rows: their positions."""
+    if position is None:
+        return {}
+    values, slices = np.unique(check_integers(position, n, "position"), return_inverse=True)
+    return {"slices": slices, "slice_values": [str(value) for value in values]}
 
 
 def _numbered(action: np.ndarray, n_actions: object) -> list[int]:

@@ -20,8 +20,8 @@ from ..core.support import SupportedModel
 from ..core.validation import as_float, check_coefficients
 from ..errors import InputError, located
 from ..files import read_npz, write_npz
-from .chunks import files_of
 from .encoding import Encoding, encoding_of
+from .readers import files_of
 from .recognition import LearnedRows
 
 FORMAT = 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -21,6 +21,7 @@ from .encoding import Encoding
 from .records import Records
 
 FOLDS = 5
+MOST = 2**19  # rows to which an imitation is fitted
 TOLERANCE = 1e-4
 LARGEST = 3.0  # of the logarithm of the temperature
 LEAST = 1e-300
@@ -54,8 +55,36 @@ class Imitation:
 
 
 def imitated(records: Records, folds: int = FOLDS, encoding=None, seed: int = 0) -> np.ndarray:
-    """Return an imitation's probability of each logged action, (n,): see :func:`imitation`."""
-    return imitation(records, folds, encoding, seed).own
+    """Return an imitation's probability of each logged action, (n,): see :func:`imitation`.
+
+    It is fitted to at most 2¹⁹ rows, drawn by contexts or groups; theirs are made without the row's own fold.
+    """
+    drawn = _drawn(records.contexts if records.groups is None else records.groups)
+    fit = imitation(records if drawn.all() else records.take(drawn), folds, encoding, seed)
+    ends = np.cumsum(drawn)
+
+    def probabilities(place: slice, block: Records) -> dict[str, np.ndarray]:
+        inside, values = drawn[place], np.empty(block.size)
+        first = ends[place.start] - inside[0]
+        values[inside] = fit.own[first : first + inside.sum()]
+        if not inside.all():
+            values[~inside] = fit.of(block.take(~inside))
+        return {"propensity": values}
+
+    return records.map(probabilities)["propensity"]
+
+
+def _drawn(units: np.ndarray) -> np.ndarray:
+    """Return to which rows an imitation is fitted, of whole units: all if they are few; of two units at least."""
+    if len(units) <= MOST:
+        return np.ones(len(units), dtype=bool)
+    _, unit = np.unique(units, return_inverse=True)
+    sizes = np.bincount(unit)
+    order = np.random.default_rng(0).permutation(len(sizes))
+    drawn = np.zeros(len(sizes), dtype=bool)
+    drawn[order[np.cumsum(sizes[order]) <= MOST]] = True
+    drawn[order[:2]] = True
+    return drawn[unit]
 
 
 def imitation(records: Records, folds: int = FOLDS, encoding=None, seed: int = 0) -> Imitation:
@@ -105,7 +134,7 @@ def imitation(records: Records, folds: int = FOLDS, encoding=None, seed: int = 0
 
 def _folds(records: Records, folds: int, seed: int) -> np.ndarray:
     """The fold of each row, (n,)."""
-    _, unit = np.unique(records.context if records.groups is None else records.groups, return_inverse=True)
+    _, unit = np.unique(records.contexts if records.groups is None else records.groups, return_inverse=True)
     many = int(unit.max()) + 1
     if many < 2:
         raise InputError("the log has a single context or group, expected more to imitate its propensities")
@@ -113,8 +142,8 @@ def _folds(records: Records, folds: int, seed: int) -> np.ndarray:
 
 
 def _log(records: Records, rows: np.ndarray, encoding) -> BanditLog:
-    some = records.take(rows)
-    return BanditLog(**some.arrays(encoding, np.ones(some.size)))
+    part = records.take(rows)
+    return BanditLog(**replace(part, propensity=np.ones(part.size)).arrays(encoding))
 
 
 def _fitted(log: BanditLog) -> LinearPolicy:

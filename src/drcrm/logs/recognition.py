@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.special import pdtri
 
 from .agreement import earlier_equals, log_capital
-from .marks import marks_of_rows
+from .marks import RowMarks
 
 LEVEL = 1e-6  # probability that new rows are recognised
 SURE = 1e-5  # of the expected number of rows that occur twice
@@ -52,9 +52,9 @@ class LearnedRows:
     has_copies: bool
 
     @classmethod
-    def of(cls, marks: np.ndarray, propensity: np.ndarray | None, heldout: np.ndarray, has_copies: bool) -> LearnedRows:
-        """Return the hashes of rows from their ``drcrm.logs.marks.marks`` and logged propensities."""
-        return cls(_of_features(marks), marks_of_rows(marks, propensity), heldout, has_copies)
+    def of(cls, marks: RowMarks, heldout: np.ndarray, has_copies: bool) -> LearnedRows:
+        """Return the hashes of rows from their marks."""
+        return cls(_of_features(marks), marks.rows, heldout, has_copies)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays that ``of_arrays`` reads."""
@@ -67,7 +67,7 @@ class LearnedRows:
         heldout = np.unpackbits(arrays["heldout"], count=len(rows)).astype(bool)
         return cls(arrays["features"], rows, heldout, bool(arrays["has_copies"]))
 
-    def recognise(self, marks: np.ndarray, logged: np.ndarray | None, propensity: np.ndarray) -> Recognised | None:
+    def recognise(self, marks: RowMarks, propensity: np.ndarray) -> Recognised | None:
         """Return which rows of another log are these; None if no more of them are equal than fresh rows would be.
 
         A log that begins with these rows, or with the held-out or the training rows among them, is known by position.
@@ -75,13 +75,11 @@ class LearnedRows:
 
         Parameters
         ----------
-        marks : array (2, m)
-        logged : array (m,), optional
-            Propensities, if they were logged.
+        marks : RowMarks
         propensity : array (m,)
-            Those, or estimated ones.
+            Logged or estimated.
         """
-        rows = marks_of_rows(marks, logged)
+        rows = marks.rows
         for part in (np.ones(len(self.rows), dtype=bool), self.heldout, ~self.heldout):
             expected = self.rows[part]
             is_long = len(expected) >= LEAST_DISTINCT or len(rows) == len(self.rows)
@@ -124,8 +122,8 @@ class LearnedRows:
         return log_capital(hits[is_known], chance[is_known])[0] > -np.log(LEVEL)
 
 
-def _of_features(marks: np.ndarray) -> np.ndarray:
-    return (marks[0] >> np.uint64(32)).astype(np.uint32)
+def _of_features(marks: RowMarks) -> np.ndarray:
+    return (marks.features >> np.uint64(32)).astype(np.uint32)
 
 
 def _is_among(values: np.ndarray, others: np.ndarray) -> np.ndarray:

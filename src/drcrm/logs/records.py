@@ -2,29 +2,56 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from typing import Protocol
 
 import numpy as np
 
+from ..core.validation import Features
+from ..data.array_collector import ArrayCollector
+from ..data.mapped_arrays import bytes_of, scratch_path, take_rows
 from ..errors import InputError
 from .columns import reject_rows
 from .mapping import LogMapping
 
 SHOWN = 8  # names in a message
+BLOCK_ROWS, BLOCK_BYTES = 2**17, 2**24  # of consecutive rows that are processed at once
 
 
-class Data(Protocol):
+class Data(ABC):
     """Features of m contexts, not yet encoded."""
 
+    @abstractmethod
     def __len__(self) -> int: ...
 
-    def take(self, rows: np.ndarray) -> Data: ...
+    @abstractmethod
+    def take(self, rows: np.ndarray | slice) -> Data:
+        """Return some contexts, by a mask, their numbers or a slice."""
 
-    def fit(self, kind: str, names: list): ...
+    @abstractmethod
+    def fit(self, kind: str, names: list, rows: np.ndarray | None = None):
+        """Return the encoding that is fitted to contexts, by a mask (m,); by default to all."""
 
-    @classmethod
-    def joined(cls, parts: list[Data]) -> Data: ...
+    @abstractmethod
+    def arrays(self) -> dict[object, Features]:
+        """Return all arrays but the codes; batches of them are appended to each other."""
+
+    @abstractmethod
+    def with_arrays(self, size: int, arrays: dict, codes: dict[str, np.ndarray], values: dict[str, list[str]]) -> Data:
+        """Return the features of other contexts: ``size`` of them, with arrays, codes and values of the same names."""
+
+    def coded(self) -> dict[str, tuple[np.ndarray, list[str]]]:
+        """Return of each coded column its codes (m,) and the values in whose list they are places."""
+        return {}
+
+    def missing(self) -> dict[str, int]:
+        """Return how many values are missing, by column."""
+        return {}
+
+    @property
+    def nbytes(self) -> int:
+        return sum(map(bytes_of, [*self.arrays().values(), *(codes for codes, _ in self.coded().values())]))
 
 
 LEAST = 1e-100  # of a propensity: weights by a smaller one are beyond numbers, and no policy draws such an action
@@ -41,7 +68,7 @@ class Records:
     kind : "single", "labels" or "lists"
     names : list of str or int
         Of the actions, or labels; none of lists.
-    data : Table, Named, Lists or Arrays
+    data : Data or None
         The features of m contexts.
     action : integer array (n,), or (n, q)
         Places in ``names``, or in the context's list; or 0 and 1 of each label.
@@ -51,15 +78,17 @@ class Records:
         Whether the costs are negated rewards.
     propensity : array (n,), optional
         None where they are to be imitated.
-    context : integer array (n,)
-        The row of ``data`` of each.
+    context : integer array (n,), optional
+        The row of ``data`` of each; None if row i belongs to context i.
     rows : integer array (n,)
         The number of each in its file, from 0; of a folder, counted on from file to file.
     skipped : dict of int
         How many rows were not read, by reason.
     missing : dict of int
         How many values of the whole log are missing, by feature column.
-    slices : array (n,) of str, optional
+    slices : integer array (n,), optional
+        Places in ``slice_values``.
+    slice_values : list of str
     groups : integer array (n,), optional
     candidate : array (n,), optional
         A policy's probability of the logged actions.
@@ -75,23 +104,25 @@ class Records:
     mapping: LogMapping
     kind: str
     names: list
-    data: Data
+    data: Data | None
     action: np.ndarray
     cost: np.ndarray
     reward: bool
     propensity: np.ndarray | None
-    context: np.ndarray
     rows: np.ndarray
+    context: np.ndarray | None = None
     skipped: dict[str, int] = field(default_factory=dict)
     missing: dict[str, int] = field(default_factory=dict)
     slices: np.ndarray | None = None
+    slice_values: list[str] = field(default_factory=list)
     groups: np.ndarray | None = None
     candidate: np.ndarray | None = None
     count: np.ndarray | None = None
     time: np.ndarray | None = None
     clock: str | None = None
 
-    def __post_init__(self):
+    def validated(self) -> Records:
+        """Return the records; InputError where there are none, or for a cost or a propensity out of range."""
         if not len(self.action):
             said = "".join(f"; {count} {reason}" for reason, count in self.skipped.items())
             raise InputError(f"has no rows that can be read, expected at least one{said}")
@@ -107,37 +138,90 @@ class Records:
         if self.propensity is not None:
             small = self.propensity < LEAST
             reject_rows(small, self.propensity, self._called("propensity"), self.rows, f"at least {LEAST:g}")
+        return self
 
     @property
     def size(self) -> int:
         """n."""
         return len(self.action)
 
-    def take(self, rows: np.ndarray) -> Records:
-        """Return some rows, of their numbers or a mask, in that order, and the contexts that they have."""
-        rows = np.arange(self.size)[rows]
-        used, context = np.unique(self.context[rows], return_inverse=True)
-        changes = {
-            each.name: getattr(self, each.name)[rows]
-            for each in fields(self)
-            if each.name not in ("context", "skipped") and isinstance(getattr(self, each.name), np.ndarray)
-        }
-        return replace(self, **changes, context=context, data=self.data.take(used))
+    @property
+    def is_imitated(self) -> bool:
+        """Whether the propensities are not logged, but to be estimated."""
+        return self.mapping.propensity_model is not None
+
+    @property
+    def row_slices(self) -> np.ndarray | None:
+        """The slice of each row, (n,) of str."""
+        return None if self.slices is None else np.array(self.slice_values, dtype=object)[self.slices]
+
+    @property
+    def contexts(self) -> np.ndarray:
+        """The row of ``data`` of each row, (n,)."""
+        return np.arange(self.size) if self.context is None else self.context
+
+    def take(self, rows: np.ndarray | slice) -> Records:
+        """Return some rows, of their numbers, a mask or a slice, in that order, and the contexts that they have."""
+        used, context = rows, None
+        if self.context is not None:
+            used, context = np.unique(self.context[rows], return_inverse=True)
+        vectors = {name: values[rows] for name, values in self._vectors().items() if name != "context"}
+        return replace(self, **vectors, context=context, data=self.data.take(used))
+
+    def blocks(self) -> Iterator[tuple[slice, Records]]:
+        """Yield consecutive rows, and where they are; all at once if a context may have several rows."""
+        rows = max(min(BLOCK_ROWS, BLOCK_BYTES * self.size // max(self.data.nbytes, 1)), 1)
+        if self.context is not None or self.size <= rows:
+            yield slice(0, self.size), self
+            return
+        for start in range(0, self.size, rows):
+            place = slice(start, min(start + rows, self.size))
+            yield place, self.take(place)
+
+    def blocks_of(self, rows: np.ndarray | None) -> Iterator[Records]:
+        """Yield some rows, by a mask (n,), block by block; by default all."""
+        for place, block in self.blocks():
+            if rows is None or rows[place].all():
+                yield block
+            elif rows[place].any():
+                yield block.take(rows[place])
+
+    def map(self, function: Callable[[slice, Records], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        """Return arrays of all rows by name, computed block by block; in files if the records are mapped."""
+        collector = ArrayCollector(scratch_path(self.cost))
+        try:
+            for place, block in self.blocks():
+                collector.append(function(place, block))
+            return collector.finish()
+        finally:
+            collector.close()
+
+    def without_features(self, rows: np.ndarray | None = None) -> Records:
+        """Return rows, by a mask (n,), by default all, without their features and contexts."""
+        vectors = {} if rows is None else {name: take_rows(values, rows) for name, values in self._vectors().items()}
+        return replace(self, **vectors | {"data": None, "context": None})
 
     def fit(self, rows: np.ndarray | None = None):
-        """Return an encoding whose features are fitted to some rows, by default all; its names are those of all."""
-        data = self.data if rows is None else self.take(rows).data
-        return data.fit(self.kind, self.names)
+        """Return an encoding fitted to some rows, by a mask (n,), by default to all; its names are those of all."""
+        if rows is not None and self.context is not None:
+            used = np.zeros(len(self.data), dtype=bool)
+            used[self.context[rows]] = True
+            rows = used
+        return self.data.fit(self.kind, self.names, rows)
 
-    def arrays(self, encoding, propensity: np.ndarray | None = None) -> dict:
-        """Return what a ``BanditLog`` is made of; ``propensity`` in place of those of the file."""
-        propensity = self.propensity if propensity is None else propensity
-        if propensity is None:
+    def _vectors(self) -> dict[str, np.ndarray]:
+        """The arrays with an entry for each row."""
+        values = {column.name: getattr(self, column.name) for column in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+
+    def arrays(self, encoding) -> dict:
+        """Return what a ``BanditLog`` is made of."""
+        if self.propensity is None:
             raise InputError("the file has no propensities, expected propensity_model: softmax in the mapping")
         if self.kind != encoding.kind:
             raise InputError(f"the log is of {KINDS[self.kind]}, the encoding of {KINDS[encoding.kind]}")
-        arrays = {"X": encoding.contexts(self.data), "Y": self.action_among(encoding.names), "propensity": propensity}
-        arrays |= {"cost": self.cost, "context": self.context, "count": self.count}
+        arrays = {"X": encoding.contexts(self.data), "Y": self.action_among(encoding.names)}
+        arrays |= {"propensity": self.propensity, "cost": self.cost, "context": self.context, "count": self.count}
         return arrays | ({"n_actions": len(encoding.names)} if self.kind == "single" else {})
 
     def action_among(self, names: list) -> np.ndarray:
@@ -148,8 +232,9 @@ class Records:
             raise InputError(f"the labels are {_listed(self.names)}, expected {_listed(names)}")
         place = {str(name): at for at, name in enumerate(names)}
         action = np.array([place.get(str(name), -1) for name in self.names], dtype=np.intp)[self.action]
-        own = np.array(self.names, dtype=object)[self.action]
-        reject_rows(action < 0, own, self._called("action"), self.rows, f"one of {_listed(names)}")
+        if (action < 0).any():
+            logged = np.array(self.names, dtype=object)[self.action]
+            reject_rows(action < 0, logged, self._called("action"), self.rows, f"one of {_listed(names)}")
         return action
 
     def _called(self, name: str) -> str:

@@ -9,14 +9,15 @@ import numpy as np
 import pandas as pd
 
 from ..errors import InputError
-from .chunks import TABLES, files_of
-from .dependence import dependence, draws_of_records, identifier_codes
+from .dependence import MOST_ROWS, dependence, draws_of_records, identifier_codes
 from .diagnostic import Diagnostic
 from .duplicates import duplicates
-from .marks import marks_of_rows
+from .marks import RowMarks, marks
+from .readers import TABLES, files_of
 from .recognition import LearnedRows
 from .records import Records
-from .table_files import Columns, table_frames
+from .sink import as_mapped
+from .table_reader import Columns, table_frames
 from .tables import Table
 
 FIRST = 50_000  # rows read of columns outside of the mapping
@@ -28,11 +29,9 @@ class RowChecks:
 
     Attributes
     ----------
-    marks : array (2, n)
-    logged : array (n,) or None
-        Propensities, if they were logged.
+    marks : RowMarks
     propensity : array (n,)
-        Those, or estimated ones.
+        Logged or estimated.
     copies : array (n,) or None
         Which rows are copies of one.
     groups : array (n,) or None
@@ -40,8 +39,7 @@ class RowChecks:
     diagnostics : tuple of Diagnostic
     """
 
-    marks: np.ndarray
-    logged: np.ndarray | None
+    marks: RowMarks
     propensity: np.ndarray
     copies: np.ndarray | None
     groups: np.ndarray | None
@@ -49,27 +47,19 @@ class RowChecks:
 
     def learned(self, heldout: np.ndarray) -> LearnedRows:
         """Return the hashes of the rows, and which rows a policy does not see."""
-        return LearnedRows.of(self.marks, self.logged, heldout, self.copies is not None)
+        return LearnedRows.of(self.marks, heldout, self.copies is not None)
 
 
-def checked(
-    path: Path, first: Records, marks: np.ndarray, logged: np.ndarray | None, propensity: np.ndarray, groups
-) -> RowChecks:
-    """Return the checks of a log.
-
-    Parameters
-    ----------
-    path : Path
-    first : Records
-        The first rows, among which dependent ones are sought: all, or ``dependence.MOST_ROWS``.
-    marks, logged, propensity, groups : array (…, n)
-        As ``RowChecks`` has them; ``groups`` by the mapping alone.
-    """
-    repeats, copies = duplicates(marks[0], marks_of_rows(marks, logged), propensity)
-    groups = copies if groups is None else groups
-    draws = draws_of_records(first, marks[0], propensity)
-    independence = dependence(draws, groups, _columns(path, first), imitated=logged is None)
-    return RowChecks(marks, logged, propensity, copies, groups, (repeats, independence))
+def checked(path: Path, records: Records) -> RowChecks:
+    """Return the checks of a log whose propensities were logged or estimated."""
+    of_rows, propensity = marks(records), records.propensity
+    repeats, copies = duplicates(*of_rows, propensity)
+    copies = as_mapped(copies, records.cost)
+    groups = copies if records.groups is None else records.groups
+    first = records.take(slice(0, MOST_ROWS)) if records.context is None else records
+    draws = draws_of_records(first, of_rows.features)
+    independence = dependence(draws, groups, _columns(path, first), imitated=records.is_imitated)
+    return RowChecks(of_rows, propensity, copies, groups, (repeats, independence))
 
 
 def _columns(path: Path, records: Records) -> dict[str, np.ndarray]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import InputError
-from .mapping import LogMapping
 from .records import Records
 
 MOST = 2**19  # units that are held out: more of them change no verdict, and are better learned from
@@ -28,30 +27,29 @@ def held_out(records: Records, seed: int = 0) -> np.ndarray:
     InputError
         A log of a single unit.
     """
-    if records.groups is None:
-        return held_units(records.context, records.mapping, seed, "context", records.time)
-    return held_units(records.groups, records.mapping, seed, "group", records.time)
-
-
-def held_units(
-    units: np.ndarray, mapping: LogMapping, seed: int, called: str, time: np.ndarray | None = None
-) -> np.ndarray:
-    """Return what :func:`held_out` does, of the unit and the time of each row, (n,), and what a unit is called."""
-    kind, share = mapping.split_rule
-    if len(units) and units[0] == 0 and (np.diff(units) == 1).all():
-        first = unit = units
-    else:
-        _, first, unit = np.unique(units, return_index=True, return_inverse=True)
+    kind, share = records.mapping.split_rule
+    first, unit = _units(records)
     if len(first) < 2:
+        called = "context" if records.groups is None else "group"
         raise InputError(f"the log has a single {called}, of which nothing can be held out")
-    if kind == "last" and time is not None:
-        first = np.full(len(first), len(units))
-        np.minimum.at(first, unit, ranks(time))
+    if kind == "last" and records.time is not None:
+        first = np.full(len(first), records.size)
+        np.minimum.at(first, unit, ranks(records.time))
     order = np.argsort(first) if kind == "last" else np.random.default_rng(seed).permutation(len(first))
     many = int(np.clip(round(share * len(first)), 1, min(len(first) - 1, MOST)))
     held = np.zeros(len(first), dtype=bool)
     held[order[-many:]] = True
     return held[unit]
+
+
+def _units(records: Records) -> tuple[np.ndarray, np.ndarray | slice]:
+    """Return the first row of each unit, and the unit of each row."""
+    units = records.context if records.groups is None else records.groups
+    if units is None:
+        rows = np.arange(records.size)
+        return rows, rows if records.time is not None else slice(None)
+    _, first, unit = np.unique(units, return_index=True, return_inverse=True)
+    return first, unit
 
 
 def halves(units: np.ndarray) -> np.ndarray:

@@ -7,22 +7,22 @@ import pandas as pd
 
 from ..errors import InputError
 from .columns import MISSING, as_names, categories, numbers, reject_rows, unescape_formula
-from .joining import joined
 from .mapping import LogMapping, as_mapping
 from .marks import hashed_texts
 from .obp import dataset_mapping
 from .records import Records
+from .sink import collect
 from .tables import Table, require_columns
 from .timestamps import order_of
 
 
 def records_of_frame(frame: pd.DataFrame, mapping, form: str = "frame") -> Records:
     """Return the rows of a frame; its index counts for nothing."""
-    return joined([part_of_frame(frame, mapping, form)])
+    return collect([part_of_frame(frame, mapping, form)])
 
 
 def part_of_frame(frame: pd.DataFrame, mapping, form: str, first: int = 0) -> Records:
-    """Return the rows of a frame that is a part of a file, from the row ``first`` on, as ``joined`` takes them.
+    """Return the rows of a frame that is a part of a file, from the row ``first`` on, as ``collect`` takes them.
 
     Its actions are those that occur, and its groups marks of their names, −1 where there is none.
     """
@@ -54,15 +54,14 @@ def part_of_frame(frame: pd.DataFrame, mapping, form: str, first: int = 0) -> Re
         cost=vector("cost") if reward is None else 0 - reward,
         reward=reward is not None,
         propensity=vector("propensity"),
-        context=np.arange(len(frame)),
         rows=rows,
-        slices=_texts(frame, mapping.slice),
+        **_slices(frame, mapping.slice),
         groups=None if mapping.group is None else _groups(frame[mapping.group], mapping.group),
         candidate=vector("candidate"),
         time=time,
         clock=clock,
         missing=data.missing(),
-    )
+    ).validated()
 
 
 def _groups(column: pd.Series, name: str) -> np.ndarray:
@@ -95,8 +94,5 @@ def _labels(frame: pd.DataFrame, mapping: LogMapping, rows: np.ndarray) -> tuple
     return list(mapping.labels), np.column_stack(columns).astype(np.uint8)
 
 
-def _texts(frame: pd.DataFrame, name: str | None) -> np.ndarray | None:
-    if name is None:
-        return None
-    codes, values = categories(frame[name], name)
-    return np.array(values, dtype=object)[codes]
+def _slices(frame: pd.DataFrame, name: str | None) -> dict:
+    return {} if name is None else dict(zip(("slices", "slice_values"), categories(frame[name], name), strict=True))

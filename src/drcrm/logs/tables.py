@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
@@ -14,13 +14,14 @@ from ..core.validation import Features
 from ..errors import InputError
 from .columns import categories, numbers
 from .fitting import fitted_categories, fitted_numbers, hashed
+from .records import Data
 from .timestamps import calendar, hour_of, weekday_of
 
 SPARSE = 0.1  # share of entries that are not 0, below which X is sparse
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Data):
     """The feature columns of n rows.
 
     Attributes
@@ -30,8 +31,8 @@ class Table:
     codes : dict of integer array (n,)
         Of each categorical column, the places in its ``values``.
     values : dict of list of str
-    rows : integer array (n,)
-        The number of each row in its file.
+    size : int
+        n.
     times : tuple of str
         The columns of dates and times; ``codes`` and ``values`` have their hour and weekday.
     """
@@ -39,7 +40,7 @@ class Table:
     numbers: dict[str, np.ndarray]
     codes: dict[str, np.ndarray]
     values: dict[str, list[str]]
-    rows: np.ndarray
+    size: int
     times: tuple[str, ...] = ()
 
     @classmethod
@@ -57,25 +58,26 @@ class Table:
             {name: numbers(frame[name], name, rows, optional=True) for name in numeric},
             {name: codes for name, (codes, _) in coded.items()},
             {name: values for name, (_, values) in coded.items()},
-            rows,
+            len(frame),
             tuple(times),
         )
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return self.size
 
-    def take(self, rows: np.ndarray) -> Table:
+    def take(self, rows: np.ndarray | slice) -> Table:
         return replace(
             self,
-            numbers={name: each[rows] for name, each in self.numbers.items()},
-            codes={name: each[rows] for name, each in self.codes.items()},
-            rows=self.rows[rows],
+            numbers={name: values[rows] for name, values in self.numbers.items()},
+            codes={name: codes[rows] for name, codes in self.codes.items()},
+            size=len(np.broadcast_to(True, self.size)[rows]),
         )
 
-    def fit(self, kind: str, names: list) -> TableEncoding:
-        """Return the encoding that is fitted to these rows."""
-        scales, indicators = fitted_numbers(self.numbers.items())
-        values = fitted_categories(((name, [self._seen(name)]) for name in self.codes), self.times)
+    def fit(self, kind: str, names: list, rows: np.ndarray | None = None) -> TableEncoding:
+        """Return the encoding that is fitted to rows, by a mask (n,); one column of them at a time is copied."""
+        rows = slice(None) if rows is None else rows
+        scales, indicators = fitted_numbers((name, values[rows]) for name, values in self.numbers.items())
+        values = fitted_categories(((name, self._seen(name, rows)) for name in self.codes), self.times)
         return TableEncoding(kind, names, scales, values, indicators, self.times)
 
     def missing(self) -> dict[str, int]:
@@ -84,38 +86,20 @@ class Table:
         counts |= {name: int((self.codes[weekday_of(name)] == 0).sum()) for name in self.times}
         return {name: count for name, count in counts.items() if count}
 
-    def _seen(self, name: str) -> list[str]:
-        """The values of a column that occur."""
-        return [self.values[name][code] for code in np.unique(self.codes[name])]
+    def arrays(self) -> dict[object, np.ndarray]:
+        return {("number", name): values for name, values in self.numbers.items()}
 
-    @classmethod
-    def joined(cls, tables: list[Table]) -> Table:
-        """Return the rows of tables of the same columns, one after the other."""
-        [first, *others] = tables
-        if not others:
-            return first
-        coded = {
-            name: _joined_codes([(each.codes[name], each.values[name]) for each in tables]) for name in first.codes
-        }
-        return cls(
-            {name: np.concatenate([each.numbers[name] for each in tables]) for name in first.numbers},
-            {name: codes for name, (codes, _) in coded.items()},
-            {name: values for name, (_, values) in coded.items()},
-            np.concatenate([each.rows for each in tables]),
-            first.times,
-        )
+    def coded(self) -> dict[str, tuple[np.ndarray, list[str]]]:
+        return {name: (codes, self.values[name]) for name, codes in self.codes.items()}
 
-    def stored(self) -> tuple[dict, dict]:
-        """Return arrays, and what is kept as JSON, of which ``restored`` makes the same, with the records' rows."""
-        arrays = {number_name(at): each for at, each in enumerate(self.numbers.values())}
-        arrays |= {code_name(at): each.astype(np.int32) for at, each in enumerate(self.codes.values())}
-        return arrays, {"numeric": list(self.numbers), "values": self.values, "times": self.times}
+    def with_arrays(self, size, arrays, codes, values) -> Table:
+        return Table({name: array for (_, name), array in arrays.items()}, codes, values, size, self.times)
 
-    @classmethod
-    def restored(cls, arrays: Mapping, said: Mapping) -> Table:
-        numbers = {name: arrays[number_name(at)] for at, name in enumerate(said["numeric"])}
-        codes = {name: arrays[code_name(at)] for at, name in enumerate(said["values"])}
-        return cls(numbers, codes, said["values"], arrays["rows"], tuple(said["times"]))
+    def _seen(self, name: str, rows: np.ndarray | slice) -> list[str]:
+        """The values of a column that occur in some rows."""
+        occurs = np.zeros(len(self.values[name]), dtype=bool)
+        occurs[self.codes[name][rows]] = True
+        return [self.values[name][code] for code in np.flatnonzero(occurs)]
 
 
 @dataclass(frozen=True)
@@ -146,6 +130,7 @@ class TableEncoding:
     known: dict[str, list]
     indicators: tuple[str, ...] = ()
     times: tuple[str, ...] = ()
+    _lookups: dict[str, tuple] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def n_features(self) -> int:
@@ -175,7 +160,7 @@ class TableEncoding:
         table = self._table(data)
         numeric = chain(self._standardised(table), (np.isnan(table.numbers[name]) for name in self.indicators))
         constant = np.ones(len(table))
-        blocks = [self._one_hot(table, name)[0] for name in self.known]
+        blocks = [self._one_hot(table, name) for name in self.known]
         if len(self.scales) + len(self.known) + 1 < SPARSE * self.n_features:
             numeric = sparse.csr_array(np.column_stack([*numeric]).astype(float)) if self.scales else None
             parts = [numeric, *blocks, sparse.csr_array(constant[:, None])]
@@ -190,7 +175,7 @@ class TableEncoding:
     def unseen(self, data: Table | pd.DataFrame) -> dict[str, int]:
         """Count the rows with a new category, or with a missing number in a column without an indicator, by column."""
         table = self._table(data)
-        counts = {f"new value of {name!r}": int(self._one_hot(table, name)[1].sum()) for name in self.known}
+        counts = {f"new value of {name!r}": self._count_unknown(table, name) for name in self.known}
         without = [name for name in self.scales if name not in self.indicators]
         counts |= {f"missing value of {name!r}": int(np.isnan(table.numbers[name]).sum()) for name in without}
         return {what: count for what, count in counts.items() if count}
@@ -219,26 +204,27 @@ class TableEncoding:
             values[np.isnan(values)] = 0.0
             yield values
 
-    def _one_hot(self, table: Table, name: str) -> tuple[sparse.csr_array, np.ndarray]:
-        """The features of a column, (n, its features), and which rows have a value that is not known."""
-        values, known = table.values[name], self.known[name]
-        place = {each: at for at, each in enumerate(known)}
-        pairs = [(value, 1.0) for value in values] if _are_texts(known) else hashed(values)
-        column = np.array([place.get(key, -1) for key, _ in pairs], dtype=np.intp)[table.codes[name]]
-        sign = np.array([sign for _, sign in pairs])[table.codes[name]]
+    def _one_hot(self, table: Table, name: str) -> sparse.csr_array:
+        """The features of a column, (n, its features)."""
+        columns, signs = self._lookup(name, table.values[name])
+        column, sign = columns[table.codes[name]], signs[table.codes[name]]
         is_known = column >= 0
         at = np.append(0, np.cumsum(is_known))
-        return sparse.csr_array((sign[is_known], column[is_known], at), (len(table), len(known))), ~is_known
+        return sparse.csr_array((sign[is_known], column[is_known], at), (len(table), len(self.known[name])))
 
+    def _count_unknown(self, table: Table, name: str) -> int:
+        """How many rows have a value of a column that is not known."""
+        columns, _ = self._lookup(name, table.values[name])
+        return int(np.bincount(table.codes[name], minlength=len(columns))[columns < 0].sum())
 
-def number_name(place: int) -> str:
-    """Return what the array of a numeric column is called where a table is stored, by its place among them."""
-    return f"number {place}"
-
-
-def code_name(place: int) -> str:
-    """Return the same of the codes of a categorical column."""
-    return f"code {place}"
+    def _lookup(self, name: str, values: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The feature of each value of a column, −1 if it is not known, and its sign; kept for blocks of one table."""
+        if name not in self._lookups or self._lookups[name][0] is not values:
+            place = {feature: at for at, feature in enumerate(self.known[name])}
+            pairs = [(value, 1.0) for value in values] if _are_texts(self.known[name]) else hashed(values)
+            columns = np.array([place.get(feature, -1) for feature, _ in pairs], dtype=np.intp)
+            self._lookups[name] = values, columns, np.array([sign for _, sign in pairs])
+        return self._lookups[name][1:]
 
 
 def require_columns(found, needed: list[str]) -> None:
@@ -250,14 +236,6 @@ def require_columns(found, needed: list[str]) -> None:
             raise InputError(f"column {name!r} is missing, expected one of those it has: {shown}")
         if found.count(name) > 1:
             raise InputError(f"column {name!r} stands {found.count(name)} times, expected once")
-
-
-def _joined_codes(coded: list[tuple[np.ndarray, list[str]]]) -> tuple[np.ndarray, list[str]]:
-    """The codes of parts of a column, and their values, as those of one."""
-    values = list(dict.fromkeys(value for _, some in coded for value in some))
-    place = {value: at for at, value in enumerate(values)}
-    parts = [np.array([place[value] for value in some], dtype=np.intp)[codes] for codes, some in coded]
-    return np.concatenate(parts), values
 
 
 def _are_texts(known: list) -> bool:

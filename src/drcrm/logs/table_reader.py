@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from ..data.listeners import advance
@@ -26,9 +25,7 @@ from .tables import require_columns
 PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
 HEADER = 2**20  # bytes among which a CSV's first line is
 BLOCK = 2**22  # bytes of a CSV that are read at once
-AT_ONCE = 2**16  # rows of a Parquet file
 REPORTED = 1000  # lines after which reading text reports its progress
-UNPACKED = 4  # times the size of a packed file
 
 
 class Columns(NamedTuple):
@@ -72,11 +69,10 @@ def table_frames(
     path: Path,
     form: str,
     needed: Callable[[list[str]], Columns],
-    at_once: int | None = None,
-    skip: int = 0,
+    rows: int,
     csv_format: CsvFormat | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Give columns of a CSV file, as texts, or of a Parquet file.
+    """Yield columns of a CSV file, as texts, or of a Parquet file.
 
     Parameters
     ----------
@@ -84,59 +80,45 @@ def table_frames(
     form : "csv" or "parquet"
     needed : callable
         The columns that the file has ↦ those that are given.
-    at_once : int, optional
-        How many rows a frame has, but the last one; by default it is one of all rows, or of none where there are none.
-    skip : int
-        How many rows in front are not given.
+    rows : int
+        How many rows a frame has, except for the last one.
     csv_format : CsvFormat, optional
         How CSV is written; by default it is detected.
     """
     arrow = import_extra("pyarrow")
     if form == "csv":
-        tables = _csv_tables(path, needed, skip, csv_format or CsvFormat())
+        tables = _csv_tables(path, needed, csv_format or CsvFormat())
     else:
-        tables = _parquet_tables(path, needed, skip)
-    held = []
+        tables = _parquet_tables(path, needed, rows)
+    waiting = []
     for table in tables:
-        held.append(table)
-        while at_once and sum(map(len, held)) >= at_once:
-            table = arrow.concat_tables(held)
-            yield _frame(table.slice(0, at_once))
-            held = [table.slice(at_once)]
-    if at_once is None or sum(map(len, held)):
-        yield _frame(arrow.concat_tables(held))
-    del held
+        waiting.append(table)
+        while sum(map(len, waiting)) >= rows:
+            table = arrow.concat_tables(waiting)
+            yield _frame(table.slice(0, rows))
+            waiting = [table.slice(rows)]
+    if sum(map(len, waiting)):
+        yield _frame(arrow.concat_tables(waiting))
+    del waiting
     arrow.default_memory_pool().release_unused()
 
 
 def _frame(table) -> pd.DataFrame:
     """A table as a frame; whole numbers stay such where some are missing, whatever else stands in the same part."""
-    return table.to_pandas(integer_object_nulls=True)
+    return table.to_pandas(integer_object_nulls=True, split_blocks=True)
 
 
-def numbers_in(path: Path, needed: Callable[[list[str]], Columns]) -> int:
-    """Return how many bytes the numbers of a Parquet file take in memory."""
-    with _parquet(path) as file:
-        return 8 * file.metadata.num_rows * len(needed(file.schema_arrow.names).names)
-
-
-def unpacked(path: Path) -> int:
-    """Return about how many bytes a file has, unpacked."""
-    with opened(path) as file:
-        return path.stat().st_size * (1 if isinstance(file, io.BufferedReader) else UNPACKED)
-
-
-def _csv_tables(path: Path, needed: Callable[[list[str]], Columns], skip: int, csv_format: CsvFormat) -> Iterator:
-    """The rows of a CSV file, some at a time; first of none."""
+def _csv_tables(path: Path, needed: Callable[[list[str]], Columns], csv_format: CsvFormat) -> Iterator:
+    """The rows of a CSV file, block by block."""
     with opened(path) as file:
         text = _first_text(_read(file.read, HEADER))
     header, delimiter = csv_format.header_of(text)
     columns, numeric = needed(header)
     require_columns(header, columns)
-    decimal, row = csv_format.decimal_of(text, header, delimiter, numeric), skip
+    decimal, row = csv_format.decimal_of(text, header, delimiter, numeric), 0
     del text
     with opened(path) as file:
-        for table in _csv_rows(file, header, columns, skip, delimiter):
+        for table in _csv_rows(file, header, columns, delimiter):
             yield table if decimal == "." else _with_points(table, numeric, row)
             row += len(table)
 
@@ -158,21 +140,16 @@ def _with_points(table, numeric: list[str], first: int):
     return table
 
 
-def _parquet_tables(path: Path, needed: Callable[[list[str]], Columns], skip: int) -> Iterator:
-    """The rows of a Parquet file, some at a time; first of none."""
+def _parquet_tables(path: Path, needed: Callable[[list[str]], Columns], rows: int) -> Iterator:
+    """The rows of a Parquet file, batch by batch."""
     arrow = import_extra("pyarrow")
     with _parquet(path) as file:
         header = file.schema_arrow.names
         columns = needed(header).names or header[:1]  # without a column there are no rows
         require_columns(header, columns)
-        yield arrow.schema([file.schema_arrow.field(name) for name in columns]).empty_table()
-        ends = np.cumsum([file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)], dtype=int)
-        first = int(np.searchsorted(ends, skip, side="right"))
-        skip -= int(ends[first - 1]) if first else 0
-        for batch in file.iter_batches(AT_ONCE, range(first, len(ends)), columns, use_threads=False):
+        for batch in file.iter_batches(rows, columns=columns, use_threads=False):
             advance(path.stat().st_size * batch.num_rows // file.metadata.num_rows, "bytes")
-            yield arrow.table(batch.slice(skip).select(columns)).replace_schema_metadata()
-            skip = max(skip - batch.num_rows, 0)
+            yield arrow.table(batch.select(columns)).replace_schema_metadata()
 
 
 @contextmanager
@@ -218,7 +195,7 @@ def _decoded(start: bytes) -> str:
         return start[: error.start].decode("utf-8-sig")
 
 
-def _csv_rows(file, header: list[str], columns: list[str], skip: int, delimiter: str) -> Iterator:
+def _csv_rows(file, header: list[str], columns: list[str], delimiter: str) -> Iterator:
     arrow, reader = import_extra("pyarrow"), import_extra("pyarrow.csv")
     options = {
         "read_options": reader.ReadOptions(use_threads=False, block_size=BLOCK),
@@ -233,9 +210,8 @@ def _csv_rows(file, header: list[str], columns: list[str], skip: int, delimiter:
     rows, position, last = 0, 0, None
     try:
         stream = reader.open_csv(file, **options)
-        yield stream.schema.empty_table()
         for batch in stream:
-            yield arrow.table(batch.slice(max(skip - rows, 0)))
+            yield arrow.table(batch)
             rows, position = rows + batch.num_rows, _report(file, position)
             last = batch[header[-1]][-1] if batch.num_rows else last
     except (arrow.ArrowException, EOFError, OSError, zlib.error, ValueError) as error:

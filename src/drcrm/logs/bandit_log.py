@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 
 from ..core import log as core
+from ..core.actions import ListedActions
+from ..data.array_collector import ArrayCollector
+from ..data.listeners import advance
 from .encoding import Encoding
 from .obp import records_of_feedback
 from .propensities import imitated
@@ -77,14 +82,44 @@ def log_of(records: Records, encoding: Encoding | None = None, propensity: np.nd
     encoding : Encoding, optional
         By default fitted to these rows.
     propensity : array (n,), optional
-        Of an imitation of π0, in place of those logged; by default, where none are logged, :func:`imitated`.
+        Estimated ones in place of those logged; by default, where none are logged, :func:`imitated`.
     """
-    encoding = records.fit() if encoding is None else encoding
     if propensity is None and records.propensity is None:
         propensity = imitated(records)
-    log = BanditLog(**records.arrays(encoding, propensity))
-    changes = {"encoding": encoding, "skipped": records.skipped, "imitated_propensities": propensity is not None}
-    return log.derived(**changes)
+    encoding = records.fit() if encoding is None else encoding
+    log = encoded(records if propensity is None else replace(records, propensity=propensity), encoding)
+    return log.derived(imitated_propensities=propensity is not None)
+
+
+def encoded(
+    records: Records, encoding: Encoding, rows: np.ndarray | None = None, path: Path | None = None
+) -> BanditLog:
+    """Return the log of rows with propensities, encoded block by block.
+
+    Parameters
+    ----------
+    records : Records
+    encoding : Encoding
+    rows : bool array (n,), optional
+        Which rows; by default all.
+    path : Path, optional
+        Where the names of memory-mapped files begin; by default the log is in memory.
+    """
+    collector, sizes, n = ArrayCollector(path), [], 0
+    try:
+        for block in records.blocks_of(rows):
+            log = BanditLog(**block.arrays(encoding))
+            arrays = {name: getattr(log, name) for name in ("X", "Y", "propensity", "cost", "count")}
+            collector.append(arrays | {"context": log.context + n})
+            sizes += [log.actions.sizes()] if isinstance(log.actions, ListedActions) else []
+            n += log.n_contexts
+            advance(block.size, "rows", records.size)
+        changes = collector.finish()
+    finally:
+        collector.close()
+    if sizes:
+        changes["actions"] = ListedActions(np.append(0, np.cumsum(np.concatenate(sizes))))
+    return log.derived(encoding=encoding, skipped=records.skipped, imitated_propensities=records.is_imitated, **changes)
 
 
 def read_log(path, mapping=None) -> BanditLog:

@@ -1,13 +1,15 @@
-"""Logs that are stored: the same answers as in memory, kept when a command is killed, gone when it is done."""
+"""Logs in memory-mapped files: the same answers as in memory, and nothing is left when a command is done."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
+import socket
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,23 +17,10 @@ import pytest
 from shop import MAPPING, decisions
 from text_logs import dsjson, vw_lists, vw_single
 
-from drcrm.commands import opening, storing
-from drcrm.logs import chunks as reading
-from drcrm.logs import stored_log
-from drcrm.logs.chunk_store import ChunkStore
-from drcrm.logs.mapping import as_mapping
+from drcrm.logs import opened_log, propensities, readers, records
 from drcrm.logs.policy_file import read_policy
 
 from .conftest import answer_of
-
-SLOWLY = """
-import sys, time
-from drcrm.__main__ import main
-from drcrm.logs import chunk_store, chunks
-chunks.ROWS, write = 100, chunk_store.write_npz
-chunk_store.write_npz = lambda *path, **arrays: (time.sleep(0.05), write(*path, **arrays))
-sys.exit(main(sys.argv[1:]))
-"""
 
 
 def close(one, other) -> None:
@@ -48,6 +37,26 @@ def close(one, other) -> None:
         assert one == (pytest.approx(other, rel=1e-8, abs=1e-8) if isinstance(one, float) else other)
 
 
+@contextmanager
+def mapped_files(monkeypatch, rows: int = 700) -> Iterator[list[Path]]:
+    """Put all logs into mapped files, which are read and encoded in several batches; yield their folders."""
+    folders, make = [], opened_log._temporary_folder
+
+    def recorded(parent: Path):
+        folder = make(parent)
+        folders.append(Path(folder.name))
+        return folder
+
+    with monkeypatch.context() as patched:
+        patched.setattr(opened_log, "LARGE", -1)
+        patched.setattr(opened_log, "_temporary_folder", recorded)
+        patched.setattr(readers, "ROWS", rows)
+        patched.setattr(records, "BLOCK_ROWS", rows - 50)
+        yield folders
+    assert folders
+    assert not any(folder.exists() for folder in folders)
+
+
 def labelled(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict]:
     """A log with two labels in place of actions, and its mapping."""
     frame = frame.assign(news=(frame["item"] == "news").astype(int), other=np.arange(len(frame)) % 2)
@@ -56,8 +65,7 @@ def labelled(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict]:
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 @pytest.mark.parametrize("kind", ["single", "labels"])
-def test_a_log_that_is_stored_has_the_same_answer(kind, form, tmp_path, run, monkeypatch):
-    monkeypatch.setattr(reading, "ROWS", 700)
+def test_a_log_in_files_has_the_same_answer(kind, form, tmp_path, run, monkeypatch):
     frame, mapping = decisions(3000), MAPPING
     if kind == "labels":
         frame, mapping = labelled(frame)
@@ -69,11 +77,12 @@ def test_a_log_that_is_stored_has_the_same_answer(kind, form, tmp_path, run, mon
     status, expected, _ = run(*given, "--json", tmp_path / "a.json")
     policy, found = read_policy(tmp_path / "p.npz"), answer_of(tmp_path / "a.json")
     (tmp_path / "p.npz").unlink()
-    status, said, _ = run(*given, "--json", tmp_path / "a.json", "--store", tmp_path / "store")
+    with mapped_files(monkeypatch) as folders:
+        status, said, _ = run(*given, "--json", tmp_path / "a.json")
     assert (status, said) == (0, expected)
+    assert [folder.parent for folder in folders] == [tmp_path]
     close(answer_of(tmp_path / "a.json"), found)
     assert np.abs(read_policy(tmp_path / "p.npz").policy.coef - policy.policy.coef).max() < 1e-8
-    assert not (tmp_path / "store").exists()
     status, _, _ = run("certify", tmp_path / "p.npz", tmp_path / f"log.{form}", "--json", tmp_path / "c.json")
     assert answer_of(tmp_path / "c.json")["judged_by"] == "the rows held out from learning"
 
@@ -93,8 +102,7 @@ TIMED["features"] = {"numeric": ["age", "price"], "categorical": ["city"], "time
 
 
 @pytest.mark.parametrize("form", ["tsv", "csv", "parquet"])
-def test_missing_numbers_and_times_are_the_same_where_they_are_stored(form, tmp_path, run, monkeypatch):
-    monkeypatch.setattr(reading, "ROWS", 700)
+def test_missing_numbers_and_times_are_the_same_in_files(form, tmp_path, run, monkeypatch):
     frame, log = spoiled(3000), tmp_path / f"log.{form}"
     if form == "parquet":
         frame.to_parquet(log, index=False)
@@ -104,7 +112,8 @@ def test_missing_numbers_and_times_are_the_same_where_they_are_stored(form, tmp_
     status, expected, _ = run(*given, "--report", tmp_path / "r.html")
     policy, found = read_policy(tmp_path / "p.npz"), answer_of(tmp_path / "a.json")
     assert status == 0
-    assert run(*given, "--store", tmp_path / "store")[:2] == (0, expected)
+    with mapped_files(monkeypatch):
+        assert run(*given)[:2] == (0, expected)
     close(answer_of(tmp_path / "a.json"), found)
     again = read_policy(tmp_path / "p.npz")
     assert again.encoding == policy.encoding
@@ -130,44 +139,21 @@ def _imputed_by_predict(folder, run, log, counts: str) -> None:
 
 
 def _judged_alike(folder, run, log, monkeypatch) -> None:
-    """On the log itself, and on another one, in memory and on disk."""
+    """On the log itself, and on another one, in memory and in files."""
     spoiled(1500, seed=1).to_csv(folder / "later.tsv", index=False, sep="\t")
     for path in (log, folder / "later.tsv"):
-        answers = []
-        for large in (storing.LARGE, 0):
-            monkeypatch.setattr(storing, "LARGE", large)
-            assert run("certify", folder / "p.npz", path, "--json", folder / "c.json")[0] == 0
-            answers.append(answer_of(folder / "c.json"))
-        close(*answers)
-        assert answers[0]["log"]["imputed"].keys() == {"age", "price", "seen"}
-
-
-def test_rows_that_stay_on_disk(tmp_path, run, monkeypatch):
-    monkeypatch.setattr(reading, "ROWS", 2**15)
-    decisions(90_000).to_parquet(tmp_path / "log.parquet", index=False)
-    given = ["learn", tmp_path / "log.parquet", "--config", json.dumps(MAPPING), "--output", tmp_path / "p.npz"]
-    found = []
-    for options in ([], ["--store", tmp_path / "store"], ["--store", tmp_path / "store", "--float32"]):
-        assert run(*given, "--json", tmp_path / "a.json", *options)[0] == 0
-        found.append(answer_of(tmp_path / "a.json"))
-    close(found[1], found[0])
-    values = [each["candidates"][0]["estimates"]["dr"]["value"] for each in found]
-    assert values[2] == pytest.approx(values[0], rel=0.02)  # a large log is fitted to few digits
-
-
-def test_a_large_log_is_stored_beside_the_output(shop, tmp_path, run, monkeypatch):
-    seen = []
-    monkeypatch.setattr(storing, "LARGE", 10_000)
-    monkeypatch.setattr(ChunkStore, "remove", lambda store: seen.append(store.folder))
-    given = ["learn", shop / "log.csv", "--config", shop / "map.json", "--output", tmp_path / "p.npz"]
-    assert run(*given)[0] == 0
-    assert seen == [tmp_path / "p.npz.store"]
+        certify = "certify", folder / "p.npz", path, "--json", folder / "c.json"
+        assert run(*certify)[0] == 0
+        expected = answer_of(folder / "c.json")
+        with mapped_files(monkeypatch):
+            assert run(*certify)[0] == 0
+        close(answer_of(folder / "c.json"), expected)
+        assert expected["log"]["imputed"].keys() == {"age", "price", "seen"}
 
 
 @pytest.mark.parametrize("kind", ["single", "labels", "imitated", "groups"])
 def test_the_rows_held_out_of_a_large_log_judge_its_policy(kind, tmp_path, run, monkeypatch):
-    """With the answer that they have in memory, where no other rows are read at once; and nothing is left behind."""
-    monkeypatch.setattr(reading, "ROWS", 700)
+    """With the answer that they have in memory; and nothing is left behind."""
     frame, mapping = decisions(3000), MAPPING
     if kind == "labels":
         frame, mapping = labelled(frame)
@@ -181,20 +167,16 @@ def test_the_rows_held_out_of_a_large_log_judge_its_policy(kind, tmp_path, run, 
     for command in ("certify", "evaluate_policy"):
         expected = run(command, policy, log, "--json", answer)
         found = answer_of(answer)
-        with monkeypatch.context() as large:
-            large.setattr(storing, "LARGE", 10_000)
-            large.setattr(opening, "read_records", None)
+        with mapped_files(monkeypatch):
             assert run(command, policy, log, "--json", answer) == expected
         close(answer_of(answer), found)
         assert found["log"]["rows"] < 1000
     assert sorted(os.listdir(tmp_path)) == ["a.json", "log.parquet", "p.npz"]
 
 
-@pytest.mark.parametrize("on_disk", [False, True])
 @pytest.mark.parametrize("kind", ["single", "labels", "imitated", "groups", "map"])
-def test_all_rows_of_another_large_log_judge(kind, on_disk, tmp_path, run, monkeypatch):
-    """With the answer that they have in memory, though their features are on disk."""
-    monkeypatch.setattr(reading, "ROWS", 700)
+def test_all_rows_of_another_large_log_judge(kind, tmp_path, run, monkeypatch):
+    """With the answer that they have in memory."""
     frame, mapping = decisions(4000), MAPPING | {"slice": "city"}
     frame = frame.assign(mine=frame["p"], city=np.where(np.arange(4000) % 100 == 50, "new", frame["city"]))
     if kind == "labels":
@@ -220,10 +202,7 @@ def test_all_rows_of_another_large_log_judge(kind, on_disk, tmp_path, run, monke
         given += ["--json", tmp_path / "a.json"]
         expected = run(*given)
         found = answer_of(tmp_path / "a.json")
-        with monkeypatch.context() as large:
-            large.setattr(storing, "LARGE", 10_000)
-            large.setattr(opening, "read_records", None)
-            large.setattr(stored_log, "LARGE", 1 if on_disk else 2**16)
+        with mapped_files(monkeypatch):
             assert run(*given) == expected
         close(answer_of(tmp_path / "a.json"), found)
         assert found["log"]["rows"] == 2000
@@ -235,7 +214,6 @@ def test_all_rows_of_another_large_log_judge(kind, on_disk, tmp_path, run, monke
 )
 def test_what_is_wrong_with_a_large_log_that_judges(change, shop, tmp_path, run, monkeypatch):
     """It is said as of one in memory, by path and row, and nothing is left behind."""
-    monkeypatch.setattr(reading, "ROWS", 700)
     frame = decisions(2000, seed=2).astype(object)
     for column, value in change.items():
         frame.loc[1500, column] = value
@@ -245,101 +223,57 @@ def test_what_is_wrong_with_a_large_log_that_judges(change, shop, tmp_path, run,
     expected = run(*given)
     assert (expected[0], expected[1]) == (1, "")
     assert f"{tmp_path / 'log.csv'}: " in expected[2]
-    monkeypatch.setattr(storing, "LARGE", 10_000)
-    assert run(*given) == expected
+    with mapped_files(monkeypatch):
+        assert run(*given) == expected
     assert os.listdir(tmp_path) == ["log.csv"]
 
 
 def test_a_large_log_where_nothing_may_be_written(shop, tmp_path, run, monkeypatch):
-    """It is read into one of the system's temporary folders."""
-    made, seen = storing.TemporaryDirectory, []
+    """Its folder is one of the system's temporary folders."""
+    make = opened_log.TemporaryDirectory
 
-    def refused(dir=None, prefix=None):
+    def refused(dir=None, **options):
         if dir is not None:
             raise PermissionError(13, "Permission denied")
-        seen.append(made(dir=tmp_path, prefix=prefix))
-        return seen[0]
+        return make(dir=tmp_path, **options)
 
-    monkeypatch.setattr(storing, "TemporaryDirectory", refused)
-    monkeypatch.setattr(storing, "LARGE", 10_000)
-    assert run("certify", shop / "policy.npz", shop / "log.csv")[0] == 0
-    assert len(seen) == 1
-    assert not os.listdir(tmp_path)
+    monkeypatch.setattr(opened_log, "TemporaryDirectory", refused)
+    with mapped_files(monkeypatch) as folders:
+        assert run("certify", shop / "policy.npz", shop / "log.csv")[0] == 0
+    assert [folder.parent for folder in folders] == [tmp_path]
 
 
-def test_a_killed_learn_goes_on(shop, tmp_path, run, monkeypatch):
-    given = ["learn", shop / "log.csv", "--config", shop / "map.json", "--output", tmp_path / "p.npz"]
-    given += ["--json", tmp_path / "a.json", "--store", tmp_path / "store"]
-    learning = subprocess.Popen([sys.executable, "-c", SLOWLY, *map(str, given)])
-    while not (tmp_path / "store/chunk-000003.npz").exists():
-        assert learning.poll() is None
-        time.sleep(0.001)
-    learning.send_signal(signal.SIGKILL)
-    learning.wait()
-    left = {each.name: each.stat().st_mtime_ns for each in (tmp_path / "store").glob("chunk-*")}
-    assert 4 <= len(left) < 30
-    assert os.listdir(tmp_path) == ["store"]
-    monkeypatch.setattr(reading, "ROWS", 100)
-    store = ChunkStore(tmp_path / "store", shop / "log.csv", as_mapping(MAPPING))
-    with store.held():
-        store.fill()
-    now = {each.name: each.stat().st_mtime_ns for each in (tmp_path / "store").iterdir()}
-    assert now.keys() == {*(f"chunk-{number:06d}.npz" for number in range(30)), "log.json", "lock"}
-    assert left.items() <= now.items()
-    assert run(*given)[0] == 0
-    close(
-        answer_of(tmp_path / "a.json"),
-        answer_of(shop / "answer.json") | {"made": answer_of(tmp_path / "a.json")["made"]},
-    )
-    assert sorted(os.listdir(tmp_path)) == ["a.json", "p.npz"]
+def test_what_a_killed_process_left_is_removed(shop, tmp_path, run, monkeypatch):
+    """Unless the process runs, or ran on another machine."""
+    host = socket.gethostname()
+    (tmp_path / "log.csv").write_bytes((shop / "log.csv").read_bytes())
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    done.wait()
+    kept = [f".drcrm-{host}-{os.getpid()}-b", f".drcrm-other-{done.pid}-c", f".drcrm-{host}-{done.pid}-{os.getpid()}-d"]
+    for name in (f".drcrm-{host}-{done.pid}-a", *kept):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "X.npy").write_bytes(b"0")
+    assert run("diagnose", tmp_path / "log.csv", "--config", shop / "map.json")[0] == 0
+    assert sorted(os.listdir(tmp_path)) == sorted(["log.csv", *kept])
 
 
 def test_propensities_that_were_not_logged(shop, tmp_path, run, monkeypatch):
-    """The same answer where the imitation is fitted to all rows; of a sample, much the same."""
-    monkeypatch.setattr(reading, "ROWS", 700)
+    """The same answer in files; if the imitation is fitted to a sample, much the same."""
     mapping = json.dumps(MAPPING | {"propensity": None, "propensity_model": "softmax"})
-    given = [
-        "learn",
-        shop / "log.csv",
-        "--config",
-        mapping,
-        "--output",
-        tmp_path / "p.npz",
-        "--json",
-        tmp_path / "a.json",
-    ]
+    given = ["learn", shop / "log.csv", "--config", mapping, "--output", tmp_path / "p.npz"]
+    given += ["--json", tmp_path / "a.json"]
     found = []
-    for most, options in (
-        (2**19, []),
-        (2**19, ["--store", tmp_path / "store"]),
-        (1500, ["--store", tmp_path / "store"]),
-    ):
-        monkeypatch.setattr(stored_log, "IMITATED", most)
-        assert run(*given, *options)[0] == 0
+    for most, use_files in ((2**19, False), (2**19, True), (1500, False), (1500, True)):
+        monkeypatch.setattr(propensities, "MOST", most)
+        with mapped_files(monkeypatch) if use_files else nullcontext():
+            assert run(*given)[0] == 0
         found.append(answer_of(tmp_path / "a.json"))
     close(found[1], found[0])
+    close(found[3], found[2])
     assert found[0]["log"]["propensities"] == found[2]["log"]["propensities"] == "imitated"
     assert found[2]["logging"] == found[0]["logging"]
-    values = [each["candidates"][0]["estimates"]["dr"]["value"] for each in found]
+    values = [answer["candidates"][0]["estimates"]["dr"]["value"] for answer in found]
     assert 0 < abs(values[2] - values[0]) < 0.05
-
-
-def test_what_cannot_be_stored(tmp_path, run):
-    np.savez(tmp_path / "log.npz", X=np.eye(2), Y=[0, 1], propensity=[0.5, 0.5], cost=[0, 1])
-    given = ["--output", tmp_path / "p.npz", "--store", tmp_path / "store"]
-    status, _, said = run("learn", tmp_path / "log.npz", *given)
-    expected = "is npz, which is not stored, expected a file of another format"
-    assert (status, said) == (1, f"drcrm learn: {tmp_path / 'log.npz'}: {expected}\n")
-    assert os.listdir(tmp_path) == ["log.npz"]
-
-
-def test_a_log_is_not_stored_among_its_own_files(shop, tmp_path, run):
-    (tmp_path / "log").mkdir()
-    (tmp_path / "log/a.csv").write_bytes((shop / "log.csv").read_bytes())
-    given = ["--config", shop / "map.json", "--output", tmp_path / "p.npz", "--store", tmp_path / "log/store"]
-    status, _, said = run("learn", tmp_path / "log", *given)
-    assert (status, said.split("log/store ")[1]) == (1, "is in the folder of the log, expected one beside it\n")
-    assert os.listdir(tmp_path / "log") == ["a.csv"]
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
@@ -350,7 +284,7 @@ def test_actions_are_chosen_some_at_a_time(form, shop, tmp_path, run, monkeypatc
         run(*given, *options)
         whole = read(tmp_path / f"out.{form}")
         with monkeypatch.context() as small:
-            small.setattr(reading, "ROWS", 700)
+            small.setattr(readers, "ROWS", 700)
             assert run(*given, *options)[0] == 0
         parts = read(tmp_path / f"out.{form}")
         pd.testing.assert_frame_equal(parts, whole)
@@ -364,11 +298,9 @@ def test_actions_are_chosen_some_at_a_time(form, shop, tmp_path, run, monkeypatc
 TEXTS = {"log.dsjson": dsjson(1500), "lists.vw": vw_lists(1500), "single.vw": vw_single(1500)}
 
 
-@pytest.mark.parametrize("on_disk", [False, True])
 @pytest.mark.parametrize("name", TEXTS)
-def test_text_that_is_stored_has_the_same_answer(name, on_disk, tmp_path, run, monkeypatch):
+def test_text_in_files_has_the_same_answer(name, tmp_path, run, monkeypatch):
     """Of what is learned on it, of the rows held out, and of another log, all of which judges; nothing is left."""
-    monkeypatch.setattr(reading, "ROWS", 300)
     (tmp_path / name).write_text(TEXTS[name])
     (tmp_path / f"later.{name}").write_text(TEXTS[name].replace(":1", ":2").replace("c0", "new"))
     policy, log, later, answer = (tmp_path / each for each in ("p.npz", name, f"later.{name}", "a.json"))
@@ -376,17 +308,15 @@ def test_text_that_is_stored_has_the_same_answer(name, on_disk, tmp_path, run, m
     expected = run(*learn)
     assert expected[0] == 0
     found, coef = answer_of(answer), read_policy(policy).policy.coef
-    monkeypatch.setattr(stored_log, "LARGE", 1 if on_disk else 2**16)
-    assert run(*learn, "--store", tmp_path / "store") == expected
+    with mapped_files(monkeypatch, 300):
+        assert run(*learn) == expected
     close(answer_of(answer), found)
     assert np.abs(read_policy(policy).policy.coef - coef).max() < 1e-6
     for given in (["certify", policy, log], ["certify", policy, later], ["evaluate_policy", policy, later]):
         expected = run(*given, "--json", answer)
         assert expected[0] == 0
         found = answer_of(answer)
-        with monkeypatch.context() as large:
-            large.setattr(storing, "LARGE", 1)
-            large.setattr(opening, "read_records", None)
+        with mapped_files(monkeypatch, 300):
             assert run(*given, "--json", answer) == expected
         close(answer_of(answer), found)
     assert sorted(os.listdir(tmp_path)) == sorted(["a.json", "p.npz", name, f"later.{name}"])
@@ -399,7 +329,7 @@ def test_actions_of_text_are_chosen_some_at_a_time(name, tmp_path, run, monkeypa
     for options in ([], ["--greedy"], ["--explore", "0.2"]):
         found = []
         for rows in (7, 200, 2**17):
-            monkeypatch.setattr(reading, "ROWS", rows)
+            monkeypatch.setattr(readers, "ROWS", rows)
             run("predict", tmp_path / "p.npz", tmp_path / name, "--output", tmp_path / "out.csv", *options)
             found.append(pd.read_csv(tmp_path / "out.csv"))
         assert len(found[0]) > 1200

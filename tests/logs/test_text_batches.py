@@ -1,4 +1,4 @@
-"""Logs of dsjson and Vowpal Wabbit's text that are read in chunks, and stored: the same as in memory."""
+"""Logs of dsjson and Vowpal Wabbit's text, read in batches, in memory or into files: the same rows and features."""
 
 from __future__ import annotations
 
@@ -13,22 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from text_logs import LOGS, dsjson, vw_lists, vw_single
 
-from drcrm.commands.opening import opened, split
-from drcrm.core.stored import StoredSparse
 from drcrm.errors import InputError
-from drcrm.logs import chunk_store, stored_log
-from drcrm.logs import chunks as reading
-from drcrm.logs.chunk_store import ChunkStore
-from drcrm.logs.chunks import chunks
+from drcrm.logs import opened_log, readers
+from drcrm.logs import records as records_module
+from drcrm.logs.bandit_log import BanditLog, log_of
 from drcrm.logs.duplicates import duplicates
-from drcrm.logs.joining import joined
-from drcrm.logs.log import BanditLog, log_of
 from drcrm.logs.mapping import as_mapping
-from drcrm.logs.marks import marks, marks_of_log, marks_of_rows
-from drcrm.logs.readers import context_chunks, read_contexts, read_records
+from drcrm.logs.marks import marks, marks_of_log
+from drcrm.logs.opened_log import OpenedLog, log_folder, open_log, split_log
+from drcrm.logs.readers import context_batches, read_contexts, read_records, record_batches
 from drcrm.logs.recognition import Recognised
 from drcrm.logs.records import Records
-from drcrm.logs.stored_log import imitated_store, split_log, whole_log
+from drcrm.logs.sink import collect
 
 IMITATED = {"propensity": None, "propensity_model": "softmax"}
 MAKERS = {"dsjson": dsjson, "lists.vw": vw_lists, "single.vw": vw_single}
@@ -41,13 +37,6 @@ def ignored(what: object) -> None:
 def written(folder: Path, name: str, text: str | None = None) -> Path:
     (folder / name).write_text(LOGS[name] if text is None else text)
     return folder / name
-
-
-def filled(folder: Path, path: Path, mapping=None) -> ChunkStore:
-    store = ChunkStore(folder, path, as_mapping(mapping))
-    with store.held():
-        store.fill()
-    return store
 
 
 def same_rows(ours: Records, theirs: Records) -> None:
@@ -76,77 +65,63 @@ def same_logs(ours: BanditLog, theirs: BanditLog) -> None:
     assert np.array_equal(ours.X[:].toarray(), theirs.X.toarray())
 
 
-def held_out_rows(checks, held_out):
+def same_parts(ours: OpenedLog, theirs: OpenedLog) -> None:
+    same_rows(ours.records, theirs.records)
+    same_logs(ours.log, theirs.log)
+    assert dict(ours.unseen) == dict(theirs.unseen)
+
+
+def select(checks, digest, held_out) -> Recognised:
     """Recognise the rows that seed 3 does not hold out as those that a policy was learned from."""
     return Recognised(~held_out(3), held_out(3))
 
 
 @pytest.mark.parametrize("mapping", [{}, {"split": "last 20 %"}, IMITATED], ids=["random", "last", "imitated"])
 @pytest.mark.parametrize("name", LOGS)
-def test_a_log_that_is_stored_is_that_in_memory(name, mapping, tmp_path, monkeypatch):
-    path = written(tmp_path, name)
-    expected = split(path, as_mapping(mapping), 3, ignored)
-    every = opened(path, mapping, ignored, lambda records: records.fit())
-    for rows, large in ((7, 1), (50, 2**16), (1000, 1)):
-        monkeypatch.setattr(reading, "ROWS", rows)
-        monkeypatch.setattr(stored_log, "LARGE", large)
-        store = filled(tmp_path / f"store {rows}", path, mapping)
-        assert (len(store) > 1) == (rows < 1000)
-        propensity = imitated_store(store) if mapping == IMITATED else None
-        found = split_log(store, 3, "float64", propensity)
-        assert isinstance(found.train.X, StoredSparse) == (large == 1)
-        assert found.size == expected.whole.rows
-        assert found.encoding == expected.whole.encoding
-        same_logs(found.train, expected.train)
-        same_rows(found.heldout, expected.heldout.records)
-        same_logs(log_of(found.heldout, found.encoding, found.propensity), expected.heldout.log)
-        held = whole_log(store, propensity, found.encoding, held_out_rows)
-        assert np.array_equal(held.records.rows, expected.heldout.records.rows)
-        same_logs(held.log, expected.heldout.log)
-        assert np.array_equal(held.propensity, expected.heldout.propensity)
-        whole = whole_log(store, propensity)
-        same_rows(whole.records, every.records)
-        same_logs(whole.log, every.log)
-        judging = whole_log(store, propensity, found.encoding)
-        assert judging.unseen == found.encoding.unseen(every.records.data)
+def test_a_log_in_files_is_that_in_memory(name, mapping, tmp_path, monkeypatch):
+    given = written(tmp_path, name), as_mapping(mapping)
+    expected = split_log(*given, 3, ignored)
+    encoding = expected.train.encoding
+    every, judging = open_log(*given, ignored), open_log(*given, ignored, None, encoding)
+    for rows in (7, 50, 1000):
+        monkeypatch.setattr(readers, "ROWS", rows)
+        monkeypatch.setattr(records_module, "BLOCK_ROWS", rows)
+        monkeypatch.setattr(opened_log, "LARGE", 1000)
+        with log_folder(tmp_path / "p.npz") as folder:
+            found = split_log(*given, 3, ignored, folder)
+            assert (found.size, found.n_contexts) == (expected.size, expected.n_contexts)
+            same_logs(found.train, expected.train)
+            same_parts(found.heldout, expected.heldout)
+            heldout = open_log(*given, ignored, folder, encoding, select)
+            same_rows(heldout.records, expected.heldout.records)
+            same_logs(heldout.log, expected.heldout.log)
+            same_parts(open_log(*given, ignored, folder), every)
+            same_parts(open_log(*given, ignored, folder, encoding), judging)
+    assert dict(judging.unseen) == encoding.unseen(read_records(*given).data)
     if mapping != IMITATED:
         assert (every.records.groups is not None) == (name in ("log.dsjson", "copies.dsjson"))
     assert (every.records.count is not None) == (name == "log.dsjson")
 
 
-def test_features_of_four_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "ROWS", 30)
-    store = filled(tmp_path / "store", written(tmp_path, "log.dsjson"))
-    X, narrow = (split_log(store, 0, each).train.X for each in ("float64", "float32"))
-    assert np.array_equal(X.indices, narrow.indices)
-    assert 0 < np.abs(X.data - narrow.data).max() < 1e-6
-
-
 @settings(max_examples=20)
 @given(kind=st.sampled_from([*MAKERS]), n=st.integers(2, 40), at_once=st.integers(1, 30), seed=st.integers(0, 99))
-def test_chunks_together_are_the_log_and_go_on_where_they_were_left(tmp_path_factory, kind, n, at_once, seed):
-    path = written(tmp_path_factory.mktemp("chunks"), f"log.{kind}", MAKERS[kind](n, seed))
+def test_batches_together_are_the_log(tmp_path_factory, kind, n, at_once, seed):
+    path = written(tmp_path_factory.mktemp("batches"), f"log.{kind}", MAKERS[kind](n, seed))
     try:
         whole = read_records(path)
     except InputError:  # none of the decisions has a label
         return
-    found = [*chunks(path, as_mapping(None), at_once)]
-    together = joined([each.records for each in found])
+    together = collect(record_batches(path, as_mapping(None), at_once))
     same_rows(together, whole)
     assert np.array_equal(together.data.hashed.toarray(), whole.data.hashed.toarray())
-    for number, chunk in enumerate(found):
-        rest = [*chunks(path, as_mapping(None), at_once, chunk.next)]
-        assert len(rest) == len(found) - number - 1
-        for ours, theirs in zip(rest, found[number + 1 :], strict=True):
-            same_rows(ours.records, theirs.records)
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_contexts_come_in_chunks(name, tmp_path):
+def test_contexts_come_in_batches(name, tmp_path):
     path = written(tmp_path, name)
     encoding = read_records(path).take(np.arange(3)).fit()
     X, unseen = read_contexts(path, encoding)
-    parts = [*context_chunks(path, encoding, 7)]
+    parts = [*context_batches(path, encoding, 7)]
     assert len(parts) > 20
     assert sum(each["new features"] for _, each, _ in parts if each) == unseen["new features"]
     if encoding.kind == "single":
@@ -166,8 +141,8 @@ def test_a_folder_and_a_packed_file_are_read_as_one_file(pack, tmp_path):
     (folder / "2.json").write_bytes(b"".join(lines[70:]))
     whole = read_records(path)
     for at_once in (None, 9):
-        same_rows(joined([each.records for each in chunks(folder, as_mapping(None), at_once)]), whole)
-    assert len([*context_chunks(folder, whole.fit(), 2**17)]) == 2
+        same_rows(collect(record_batches(folder, as_mapping(None), at_once)), whole)
+    assert len([*context_batches(folder, whole.fit(), 2**17)]) == 2
 
 
 def test_a_file_that_does_not_tell_is_read_as_the_others(tmp_path):
@@ -184,14 +159,6 @@ def test_a_file_that_does_not_tell_is_read_as_the_others(tmp_path):
     assert np.diff(read_records(tmp_path / "2").data.starts).tolist() == [1, 1, 2]
 
 
-@pytest.mark.parametrize("name", LOGS)
-def test_how_large_a_text_is_in_memory(name, tmp_path):
-    path = written(tmp_path, name)
-    hashed = read_records(path).data.hashed
-    numbers = hashed.data.nbytes + hashed.indices.nbytes
-    assert numbers <= reading.bytes_in_memory(path, as_mapping(None)) < 2 * numbers
-
-
 def test_half_a_sign_is_hashed_as_others(tmp_path):
     text = dsjson(20).replace("c1", "\\ud83d")
     records = read_records(written(tmp_path, "log.dsjson", text))
@@ -203,8 +170,7 @@ def test_rows_that_are_told_again_are_those_of_the_encoded_log(name, tmp_path):
     """Records and the log that they become have the same copies."""
     records, copies = read_records(written(tmp_path, name)), []
     for of_rows in (marks(records), marks_of_log(log_of(records))):
-        whole = marks_of_rows(of_rows, records.propensity)
-        copies.append(duplicates(of_rows[0], whole, records.propensity)[1])
+        copies.append(duplicates(*of_rows, records.propensity)[1])
     assert np.array_equal(*copies)
     assert (copies[0] is not None) == (name in ("log.dsjson", "copies.dsjson"))
 
@@ -212,7 +178,7 @@ def test_rows_that_are_told_again_are_those_of_the_encoded_log(name, tmp_path):
 def test_lists_of_another_order_are_others(tmp_path):
     first, other = "shared |u a:2\n0:1:0.5 |a {}\n|a z\n\n", "shared |u a:2\n0:1:0.5 |a z\n|a x y:2\n\n"
     text = first.format("x y:2") + other + first.format("y:2 x")
-    same = marks(read_records(written(tmp_path, "log.vw", text)))[0]
+    same = marks(read_records(written(tmp_path, "log.vw", text))).features
     assert same[0] == same[2] != same[1]
 
 
@@ -224,17 +190,15 @@ LATE = {
 
 
 @pytest.mark.parametrize("kind", LATE)
-def test_what_is_wrong_in_a_late_chunk_is_said_by_its_line(kind, tmp_path, monkeypatch):
+def test_what_is_wrong_in_a_late_batch_is_said_by_its_line(kind, tmp_path, monkeypatch):
     bad, said = LATE[kind]
     lines = MAKERS[kind](90).split("\n")
     path = written(tmp_path, f"log.{kind}", "\n".join([*lines[:57], bad, *lines[57:]]))
     for rows in (4, 1000):
-        monkeypatch.setattr(reading, "ROWS", rows)
-        for read in (lambda: read_records(path), lambda: filled(tmp_path / "store", path)):
-            with pytest.raises(InputError) as error:
-                read()
-            assert str(error.value) == f"{path}: {said}"
-    assert not (tmp_path / "store").exists()
+        monkeypatch.setattr(readers, "ROWS", rows)
+        with pytest.raises(InputError) as error:
+            read_records(path)
+        assert str(error.value) == f"{path}: {said}"
 
 
 def test_a_file_that_counts_from_1_has_no_0(tmp_path):
@@ -252,39 +216,10 @@ def test_a_folder_of_lists_and_of_single_actions_is_none(tmp_path):
         read_records(folder)
 
 
-def test_actions_are_numbered_from_1_over_all_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "ROWS", 2)
+def test_actions_are_numbered_from_1_over_all_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "ROWS", 2)
     path = written(tmp_path, "log.vw", "3:1:0.5 | a\n1:1:0.5 | a\n" * 5 + "5:1:0.5 | a\n")
-    assert filled(tmp_path / "store", path).names == read_records(path).names == [1, 2, 3, 4, 5]
+    assert read_records(path).names == [1, 2, 3, 4, 5]
     path = written(tmp_path, "log.vw", "3:1:0.5 | a\n" * 5 + "999999999:1:0.5 | a\n")
     with pytest.raises(InputError, match="actions reach 999999999 in 6 rows, expected them numbered from 1"):
         read_records(path)
-
-
-def test_reading_goes_on_behind_the_last_chunk(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "ROWS", 30)
-    path, folder, write = written(tmp_path, "log.dsjson"), tmp_path / "store", chunk_store.write_npz
-    writers = iter([write, write])
-    expected = split(path, as_mapping(None), 0, ignored)
-
-    def failing(*place, **arrays) -> None:
-        try:
-            next(writers)(*place, **arrays)
-        except StopIteration:
-            raise OSError(28, "No space left on device") from None
-
-    monkeypatch.setattr(chunk_store, "write_npz", failing)
-    with pytest.raises(OSError, match="No space left"):
-        filled(folder, path)
-    first = {each.name: each.stat().st_mtime_ns for each in folder.glob("chunk-*")}
-    assert len(first) == 2
-    monkeypatch.setattr(chunk_store, "write_npz", write)
-    store = filled(folder, path)
-    now = {each.name: each.stat().st_mtime_ns for each in folder.glob("chunk-*")}
-    assert first.items() <= now.items()
-    assert len(now) == len(store) > 4
-    found = split_log(store, 0, "float64")
-    same_logs(found.train, expected.train)
-    same_rows(found.heldout, expected.heldout.records)
-    written(tmp_path, "log.dsjson", dsjson(50, 7))
-    assert filled(folder, path).size == read_records(path).size
