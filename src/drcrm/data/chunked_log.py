@@ -96,7 +96,7 @@ class ChunkedLog:
         part = log.some(rows, context, X, actions)
         if has_own_rows:
             part = part.derived(row_map=actions.own_rows(part.Y))
-        return Block(part, tuple(arrays), rows, contexts, None if has_own_rows else part.context)
+        return Block(part, tuple(arrays), rows, contexts, None)
 
     @cached_property
     def chunks(self) -> Chunks:
