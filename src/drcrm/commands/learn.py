@@ -40,7 +40,9 @@ def run(options: argparse.Namespace) -> None:
     ):
         _require_a_choice(log.whole)
         entries = entries_of(mapping.algorithm, log.train.n_contexts)
-        found = candidates(log.train, log.heldout.log, entries, tell)
+        groups = log.heldout.checks.groups
+        units = None if groups is None else groups[~log.rows.heldout]
+        found = candidates(log.train, log.heldout.log, entries, tell, units)
         tell("judging")
         judged = _judged(log, found, options.confidence)
         said = _answer(judged, options)

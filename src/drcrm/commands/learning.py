@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.learning import IMPROVEMENT, learn
+from ..core.learning import IMPROVEMENT
 from ..core.log import BanditLog
 from ..core.policies import LinearPolicy, policy_of
 from ..core.support import SupportedModel
 from ..errors import InputError
 from ..shipped import Entry, entry_of
+from .halving import TOLERANCE, fitted, halved, is_expensive
 
 DEFAULT = "kl_dro_dr"
 WITH_MAP = "kl_dro_dr_map"
@@ -54,24 +55,28 @@ def entries_of(asked: object, n_contexts: int, name: str = "algorithm") -> list[
 
 
 def candidates(
-    train: BanditLog, heldout: BanditLog, entries: Iterable[Entry], tell: Callable[[str], None]
+    train: BanditLog,
+    heldout: BanditLog,
+    entries: Iterable[Entry],
+    tell: Callable[[str], None],
+    units: np.ndarray | None = None,
 ) -> list[Candidate]:
-    """Return of each algorithm what it chose by the held-out part; ``tell`` hears which is at work."""
-    entries, found = [*entries], []
+    """Return of each algorithm what it chose by the held-out part; ``tell`` hears which is at work.
+
+    If evaluations are expensive, the algorithms first compete on samples of the training rows; ``units`` (n,) says
+    which of these belong together. See :mod:`drcrm.commands.halving`.
+    """
+    entries, found, limits = [*entries], [], {}
+    if is_expensive(train):
+        entries, limits = halved(train, entries, units, tell), {"tol": TOLERANCE}
     for number, entry in enumerate(entries, 1):
         tell(f"learning: {entry.label}" + (f" ({number} of {len(entries)})" if len(entries) > 1 else ""))
-        found.append(_candidate(train, heldout, entry))
+        found.append(_candidate(train, heldout, entry, limits))
     return found
 
 
-def _candidate(train: BanditLog, heldout: BanditLog, entry: Entry) -> Candidate:
-    features = None
-    if entry.features is not None:
-        from ..feature_maps import FeatureMap, as_transformer  # imports scikit-learn, which takes half a second
-
-        features = FeatureMap(as_transformer(entry.features), train.X)
-        train, heldout = (part.derived(X=features(part.X)) for part in (train, heldout))
-    learned = learn(train, entry.algorithm, heldout)
+def _candidate(train: BanditLog, heldout: BanditLog, entry: Entry, limits: dict[str, float]) -> Candidate:
+    learned, features = fitted(train, heldout, entry, **limits)
     fits, bounds = learned.fits, learned.fits.scores[:, IMPROVEMENT]
     chosen = int(fits.chosen[IMPROVEMENT])
     is_shown = bool(chosen >= 0 and fits.step[chosen] > 0 and bounds[chosen] < 0)
