@@ -94,7 +94,7 @@ class World:
         frame = pd.DataFrame(X, columns=COLUMNS)
         if self.is_labels:
             Y = rng.random(probabilities.shape) < probabilities
-            wrong = Y != (rng.random(costs.shape) < (1 - costs * self.actions) / 2)
+            wrong = (rng.random(costs.shape) < (1 - costs * self.actions) / 2) != Y
             frame = pd.concat([frame, pd.DataFrame(Y.astype(int), columns=self.names)], axis=1)
             return frame.assign(p=np.where(Y, probabilities, 1 - probabilities).prod(axis=1), cost=wrong.mean(axis=1))
         action = (probabilities.cumsum(axis=1) > rng.random((self.rows, 1))).argmax(axis=1)

@@ -13,7 +13,7 @@ from ..core.policies import LinearPolicy, policy_of
 from ..core.support import SupportedModel
 from ..errors import InputError
 from ..shipped import Entry, entry_of
-from .halving import TOLERANCE, fitted, halved, is_expensive
+from .halving import THOROUGH, fitted, halved, is_expensive
 
 DEFAULT = "kl_dro_dr"
 WITH_MAP = "kl_dro_dr_map"
@@ -68,14 +68,14 @@ def candidates(
     """
     entries, found, limits = [*entries], [], {}
     if is_expensive(train):
-        entries, limits = halved(train, entries, units, tell), {"tol": TOLERANCE}
+        entries, limits = halved(train, entries, units, tell), THOROUGH
     for number, entry in enumerate(entries, 1):
         tell(f"learning: {entry.label}" + (f" ({number} of {len(entries)})" if len(entries) > 1 else ""))
         found.append(_candidate(train, heldout, entry, limits))
     return found
 
 
-def _candidate(train: BanditLog, heldout: BanditLog, entry: Entry, limits: dict[str, float]) -> Candidate:
+def _candidate(train: BanditLog, heldout: BanditLog, entry: Entry, limits: dict) -> Candidate:
     learned, features = fitted(train, heldout, entry, **limits)
     fits, bounds = learned.fits, learned.fits.scores[:, IMPROVEMENT]
     chosen = int(fits.chosen[IMPROVEMENT])

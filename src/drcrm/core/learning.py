@@ -15,7 +15,7 @@ from .estimates import estimate_class
 from .log import BanditLog, as_clip
 from .names import SCORES, UNMODELLED
 from .objective import Objective
-from .optimiser import Fit, minimize_objectives
+from .optimiser import MEMORY, Fit, minimize_objectives
 from .passes import advance
 from .policies import LinearPolicy
 from .risks import MeanRisk, VariancePenalizedRisk
@@ -90,6 +90,7 @@ def learn(
     max_iter: int = 1000,
     tol: float = 1e-6,
     ridges: Sequence[float] = RIDGES,
+    pairs: int = MEMORY,
 ) -> Learned:
     """Fit an algorithm to a log for each value of its grid, and score the fits on a held-out part.
 
@@ -120,6 +121,8 @@ def learn(
     max_iter, tol : int, float
     ridges : sequence of float
         λ of a safe algorithm's fits with a ridge towards π0, in units of the deviation of the costs.
+    pairs : int
+        Of vectors that L-BFGS keeps.
 
     Raises
     ------
@@ -144,7 +147,7 @@ def learn(
     objectives = [each.objective(design, clip) for each in criteria]
     scored = cost_model and cost_model.at(support or SUPPORT)
     scorer = None if heldout is None else _scorer(heldout, clip, intercept, scored)
-    limits = {"max_iter": max_iter, "tol": tol, "stopping": stopping}
+    limits = {"max_iter": max_iter, "tol": tol, "stopping": stopping, "pairs": pairs}
     grid = np.array(algorithm.grid if algorithm.parameter else [np.nan], dtype=float)
     patience = None if options["safe"] else scorer
     advance(0, "fits", len(grid) + len(_safe_ridges(design, ridges) if options["safe"] else ()))
