@@ -5,6 +5,8 @@ small sample of the training rows, the best of them on a larger one, and the win
 each stage one third of the training rows, which no sample has, plays the part of the held-out rows. The held-out rows
 take no part: they test only the winner, its steps back to the logging policy, and that policy itself.
 
+Radii are larger on samples, where means have more noise. Of values that are then the same, the least robust goes on.
+
 No fit starts where a fit to fewer rows ended. By measurement (45 000 contexts, 300 actions) such fits take more
 iterations, and end at policies that are 1 to 10 % worse: the smaller sample's overfitting stays.
 """
@@ -94,7 +96,7 @@ def halved(
         trials = []
         for entry in entries:
             tell(f"choosing on {len(sample.Y)} training rows: {entry.label}")
-            trials += _trials(entry, fitted(sample, scored, entry, **ROUGH)[0])
+            trials += _trials(entry, fitted(sample, scored, entry, fewer_rows=train.size / sample.size, **ROUGH)[0])
         entries = _best(entries, trials, most)
     return entries
 

@@ -91,6 +91,7 @@ def learn(
     tol: float = 1e-6,
     ridges: Sequence[float] = RIDGES,
     pairs: int = MEMORY,
+    fewer_rows: float = 1.0,
 ) -> Learned:
     """Fit an algorithm to a log for each value of its grid, and score the fits on a held-out part.
 
@@ -123,6 +124,8 @@ def learn(
         λ of a safe algorithm's fits with a ridge towards π0, in units of the deviation of the costs.
     pairs : int
         Of vectors that L-BFGS keeps.
+    fewer_rows : float
+        If the log is a sample, how many times fewer rows it has: see ``Risk.of_fewer_rows``.
 
     Raises
     ------
@@ -144,7 +147,8 @@ def learn(
         logging_policy, model = cost_model.logging_policy, tilt_coefficients(cost_model.model, intercept)
     design = Design(log.derived(cost=log.cost - shift), effects if kind.uses_model else None, intercept, trains=True)
     origin, tilt = start_coef(start, design, logging_policy, model, options.get("tilt", 1.0))
-    objectives = [each.objective(design, clip) for each in criteria]
+    risks = [each.risk.of_fewer_rows(fewer_rows) for each in criteria]
+    objectives = [replace(each, risk=risk).objective(design, clip) for each, risk in zip(criteria, risks, strict=True)]
     scored = cost_model and cost_model.at(support or SUPPORT)
     scorer = None if heldout is None else _scorer(heldout, clip, intercept, scored)
     limits = {"max_iter": max_iter, "tol": tol, "stopping": stopping, "pairs": pairs}
