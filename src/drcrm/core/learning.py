@@ -28,6 +28,7 @@ IMPROVEMENT = list(SCORES).index("improvement_bound")
 ROUNDING = 1e-9  # of the costs' deviation
 STEPS = 0.25, 0.5  # of the way from π0 to a fit
 RIDGE_TOLERANCE = 100  # times a fit's: by measurement such candidates are as good, and take half the time
+LOOSEST = 1e-4  # of those with a ridge: with more, a gradient over hundreds of actions is within it at π0
 
 
 @dataclass(frozen=True)
@@ -320,7 +321,7 @@ def _safer(
     """
     least = _order(np.array([each.value for each in fitted]), robust_end)[0]
     objective, value = objectives[least], fitted[least].value
-    found, limits = [], {**limits, "tol": RIDGE_TOLERANCE * limits["tol"]}
+    found, limits = [], {**limits, "tol": max(limits["tol"], min(RIDGE_TOLERANCE * limits["tol"], LOOSEST))}
     for ridge in _safe_ridges(objective.design, ridges):
         [fit] = minimize_objectives([objective], known, ridges=[ridge * _unit(objective)], **limits)
         advance(1, "fits")
