@@ -26,12 +26,13 @@ from ..shipped import Entry
 
 MANY_SCORES = 2**20  # contexts × scores of each, from which fits are expensive
 MANY_ACTIONS = 32  # scores of a context on average: with fewer, all fits are made on all rows
+MANY_COEFFICIENTS = 2**15  # from which products with 50 pairs of vectors take as long as evaluations
 FEW_UNITS = 1000  # units of which samples would be too small
 STAGES = (1 / 8, 3), (1 / 4, 1)  # the share of the units that are fitted to, and how many fits go on
 LARGEST_SAMPLE = 2**14  # units
 VALIDATION = 1 / 3  # the share of the units that score: by default as many as are held out
 ROUGH = {"tol": 1e-4, "pairs": 50}  # of L-BFGS on samples
-THOROUGH = {"tol": 1e-5, "pairs": 50}  # on all rows: policies are better than with 1e-6 and 10 pairs, in half the time
+THOROUGH = {"tol": 3e-6, "pairs": 50}  # on all rows: policies are better than with 1e-6 and 10 pairs, in half the time
 BOUND, DOUBLY_ROBUST, RATIO = (list(SCORES).index(name) for name in ("improvement_bound", "dr", "snips_bound"))
 
 
@@ -67,6 +68,8 @@ def fitted(train: BanditLog, heldout: BanditLog, entry: Entry, **limits) -> tupl
 
         features = FeatureMap(as_transformer(entry.features), train.X)
         train, heldout = (part.derived(X=features(part.X)) for part in (train, heldout))
+    if train.X.shape[1] * np.prod(train.actions.shape) > MANY_COEFFICIENTS:
+        limits.pop("pairs", None)
     return learn(train, entry.algorithm, heldout, ridges=entry.ridges, **limits), features
 
 

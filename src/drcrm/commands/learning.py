@@ -13,7 +13,7 @@ from ..core.policies import LinearPolicy, policy_of
 from ..core.support import SupportedModel
 from ..errors import InputError
 from ..shipped import Entry, entry_of
-from .halving import THOROUGH, fitted, halved, is_expensive
+from .halving import ROUGH, THOROUGH, fitted, halved, is_expensive
 
 DEFAULT = "kl_dro_dr"
 WITH_MAP = "kl_dro_dr_map"
@@ -66,12 +66,13 @@ def candidates(
     If evaluations are expensive, the algorithms first compete on samples of the training rows; ``units`` (n,) says
     which of these belong together. See :mod:`drcrm.commands.halving`.
     """
-    entries, found, limits = [*entries], [], {}
-    if is_expensive(train):
-        entries, limits = halved(train, entries, units, tell), THOROUGH
+    entries, found, is_halved = [*entries], [], is_expensive(train)
+    if is_halved:
+        entries = halved(train, entries, units, tell)
     for number, entry in enumerate(entries, 1):
         tell(f"learning: {entry.label}" + (f" ({number} of {len(entries)})" if len(entries) > 1 else ""))
-        found.append(_candidate(train, heldout, entry, limits))
+        limits = THOROUGH if entry.features is None else ROUGH  # with a map an evaluation takes ten times as long
+        found.append(_candidate(train, heldout, entry, limits if is_halved else {}))
     return found
 
 
