@@ -17,6 +17,7 @@ from ..logs.verdict import Comparison, Verdict, verdict
 from ..progress import working
 from ..version import __version__
 from .answers import Judged, answer, diagnosed, give, logging_dict
+from .halving import is_expensive
 from .learning import Candidate, best_of, candidates, entries_of
 from .opening import About, Split, mapping_of
 from .outputs import require_apart
@@ -39,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
         split_of(options, mapping, tell) as log,
     ):
         _require_a_choice(log.whole)
-        entries = entries_of(mapping.algorithm, log.train.n_contexts)
+        entries = entries_of(mapping.algorithm, log.train.n_contexts, has_maps=not is_expensive(log.train))
         groups = log.heldout.checks.groups
         units = None if groups is None else groups[~log.rows.heldout]
         found = candidates(log.train, log.heldout.log, entries, tell, units)

@@ -40,14 +40,14 @@ class Candidate:
     is_shown: bool
 
 
-def entries_of(asked: object, n_contexts: int, name: str = "algorithm") -> list[Entry]:
+def entries_of(asked: object, n_contexts: int, name: str = "algorithm", has_maps: bool = True) -> list[Entry]:
     """Return the algorithms that a mapping asks for: names, or entries as those of a configuration; one, or a list.
 
-    By default KL-DRO with DR, and up to 20 000 contexts the same with a feature map. InputError for an unknown name, or
+    By default KL-DRO with DR, and, if it ``has_maps``, up to 20 000 contexts the same with a feature map. InputError for an unknown name, or
     an entry that is none.
     """
     if asked is None:
-        asked = [DEFAULT, WITH_MAP] if n_contexts <= MOST_MAPPED else [DEFAULT]
+        asked = [DEFAULT, WITH_MAP] if has_maps and n_contexts <= MOST_MAPPED else [DEFAULT]
     many = asked if isinstance(asked, list | tuple) else [asked]
     if not many:
         raise InputError(f"{name} is an empty list, expected at least one")
