@@ -43,8 +43,8 @@ class Candidate:
 def entries_of(asked: object, n_contexts: int, name: str = "algorithm", has_maps: bool = True) -> list[Entry]:
     """Return the algorithms that a mapping asks for: names, or entries as those of a configuration; one, or a list.
 
-    By default KL-DRO with DR, and, if it ``has_maps``, up to 20 000 contexts the same with a feature map. InputError for an unknown name, or
-    an entry that is none.
+    By default KL-DRO with DR; up to 20 000 contexts, if ``has_maps``, the same with a feature map too. InputError for
+    an unknown name, or an entry that is none.
     """
     if asked is None:
         asked = [DEFAULT, WITH_MAP] if has_maps and n_contexts <= MOST_MAPPED else [DEFAULT]
