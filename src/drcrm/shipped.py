@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 
-from .core.algorithms import Algorithm, named_feature_map
+from .core.algorithms import RIDGES, Algorithm, named_feature_map
 from .core.validation import one_of
 from .errors import InputError
 
@@ -24,12 +24,13 @@ TYPES = {  # the keys of an entry: their types, and the names of these in errors
 
 @dataclass(frozen=True)
 class Entry:
-    """An algorithm that competes, what it is called in print, and its feature map, if it has one."""
+    """An algorithm that competes, what it is called in print, its feature map, if any, and its ridges towards π0."""
 
     name: str
     label: str
     algorithm: Algorithm
     features: object = None
+    ridges: Sequence[float] = RIDGES
 
 
 def shipped_algorithms() -> dict[str, dict]:

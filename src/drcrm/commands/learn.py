@@ -19,6 +19,7 @@ from ..logs.verdict import Comparison, Verdict, verdict
 from ..progress import working
 from ..version import __version__
 from .answers import Judged, answer, diagnosed, give, logging_dict
+from .halving import is_expensive
 from .learning import Candidate, best_of, candidates, entries_of
 from .outputs import require_apart
 from .workers import workers_of
@@ -41,8 +42,10 @@ def run(options: argparse.Namespace) -> None:
         most = None if options.cluster is None else 0  # workers read files
         log = split_log(options.log, mapping, options.seed, tell, folder, most)
         _require_a_choice(log.heldout)
-        entries = entries_of(mapping.algorithm, log.train.n_contexts)
-        found = candidates(log.train, log.heldout.log, entries, tell)
+        entries = entries_of(mapping.algorithm, log.train.n_contexts, has_maps=not is_expensive(log.train))
+        groups = log.heldout.checks.groups
+        units = None if groups is None else groups[~log.is_heldout]
+        found = candidates(log.train, log.heldout.log, entries, tell, units)
         tell("judging")
         judged = _judged(log, found, options.confidence)
         said = _answer(judged, options)

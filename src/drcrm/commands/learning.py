@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.learning import IMPROVEMENT, learn
+from ..core.learning import IMPROVEMENT
 from ..core.log import BanditLog
 from ..core.policies import LinearPolicy, policy_of
 from ..core.support import SupportedModel
 from ..errors import InputError
 from ..shipped import Entry, entry_of
+from .halving import ROUGH, THOROUGH, fitted, halved, is_expensive
 
 DEFAULT = "kl_dro_dr"
 WITH_MAP = "kl_dro_dr_map"
@@ -39,14 +40,14 @@ class Candidate:
     is_shown: bool
 
 
-def entries_of(asked: object, n_contexts: int, name: str = "algorithm") -> list[Entry]:
+def entries_of(asked: object, n_contexts: int, name: str = "algorithm", has_maps: bool = True) -> list[Entry]:
     """Return the algorithms that a mapping asks for: names, or entries as those of a configuration; one, or a list.
 
-    By default KL-DRO with DR, and up to 20 000 contexts the same with a feature map. InputError for an unknown name, or
-    an entry that is none.
+    By default KL-DRO with DR; up to 20 000 contexts, if ``has_maps``, the same with a feature map too. InputError for
+    an unknown name, or an entry that is none.
     """
     if asked is None:
-        asked = [DEFAULT, WITH_MAP] if n_contexts <= MOST_MAPPED else [DEFAULT]
+        asked = [DEFAULT, WITH_MAP] if has_maps and n_contexts <= MOST_MAPPED else [DEFAULT]
     many = asked if isinstance(asked, list | tuple) else [asked]
     if not many:
         raise InputError(f"{name} is an empty list, expected at least one")
@@ -54,24 +55,29 @@ def entries_of(asked: object, n_contexts: int, name: str = "algorithm") -> list[
 
 
 def candidates(
-    train: BanditLog, heldout: BanditLog, entries: Iterable[Entry], tell: Callable[[str], None]
+    train: BanditLog,
+    heldout: BanditLog,
+    entries: Iterable[Entry],
+    tell: Callable[[str], None],
+    units: np.ndarray | None = None,
 ) -> list[Candidate]:
-    """Return of each algorithm what it chose by the held-out part; ``tell`` hears which is at work."""
-    entries, found = [*entries], []
+    """Return of each algorithm what it chose by the held-out part; ``tell`` hears which is at work.
+
+    If evaluations are expensive, the algorithms first compete on samples of the training rows; ``units`` (n,) says
+    which of these belong together. See :mod:`drcrm.commands.halving`.
+    """
+    entries, found, is_halved = [*entries], [], is_expensive(train)
+    if is_halved:
+        entries = halved(train, entries, units, tell)
     for number, entry in enumerate(entries, 1):
         tell(f"learning: {entry.label}" + (f" ({number} of {len(entries)})" if len(entries) > 1 else ""))
-        found.append(_candidate(train, heldout, entry))
+        limits = THOROUGH if entry.features is None else ROUGH  # with a map an evaluation takes ten times as long
+        found.append(_candidate(train, heldout, entry, limits if is_halved else {}))
     return found
 
 
-def _candidate(train: BanditLog, heldout: BanditLog, entry: Entry) -> Candidate:
-    features = None
-    if entry.features is not None:
-        from ..feature_maps import FeatureMap, as_transformer  # imports scikit-learn, which takes half a second
-
-        features = FeatureMap(as_transformer(entry.features), train.X)
-        train, heldout = (part.derived(X=features(part.X)) for part in (train, heldout))
-    learned = learn(train, entry.algorithm, heldout)
+def _candidate(train: BanditLog, heldout: BanditLog, entry: Entry, limits: dict) -> Candidate:
+    learned, features = fitted(train, heldout, entry, **limits)
     fits, bounds = learned.fits, learned.fits.scores[:, IMPROVEMENT]
     chosen = int(fits.chosen[IMPROVEMENT])
     is_shown = bool(chosen >= 0 and fits.step[chosen] > 0 and bounds[chosen] < 0)

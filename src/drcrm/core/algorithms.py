@@ -113,6 +113,7 @@ ESTIMATORS = {
     )
 }
 
+RIDGES = 1e-4, 1e-3, 1e-2  # towards π0, of a safe algorithm's additional fits, in units of the deviation of the costs
 FEATURE_MAPS = "nystroem", "random_trees"  # whose classes, in drcrm.feature_maps, need scikit-learn
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..data.chunked_log import Block
 from ..data.listeners import advance
 from ..errors import InputError
-from .algorithms import Algorithm
+from .algorithms import RIDGES, Algorithm
 from .context_effects import context_effects
 from .cost_model import CostModel, action_effects, tilt_coefficients
 from .design import Design
@@ -18,7 +18,7 @@ from .estimates import estimate_class
 from .log import BanditLog, as_clip
 from .names import SCORES, UNMODELLED
 from .objective import Objective
-from .optimiser import Fit, minimize_objectives
+from .optimiser import MEMORY, Fit, minimize_objectives
 from .policies import LinearPolicy
 from .risks import MeanRisk, VariancePenalizedRisk
 from .scales import spread
@@ -27,10 +27,10 @@ from .starts import imitated, policy_coef, start_coef
 from .support import SUPPORT, SupportedModel
 
 IMPROVEMENT = list(SCORES).index("improvement_bound")
-RIDGES = 1e-4, 1e-3, 1e-2  # towards π0, in the same units
 ROUNDING = 1e-9  # of the costs' deviation
 STEPS = 0.25, 0.5  # of the way from π0 to a fit
 RIDGE_TOLERANCE = 100  # times a fit's: by measurement such candidates are as good, and take half the time
+LOOSEST = 1e-4  # of those with a ridge: with more, a gradient over hundreds of actions is within it at π0
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,9 @@ def learn(
     stopping: str = "scaled",
     max_iter: int = 1000,
     tol: float = 1e-6,
+    ridges: Sequence[float] = RIDGES,
+    pairs: int = MEMORY,
+    fewer_rows: float = 1.0,
 ) -> Learned:
     """Fit an algorithm to a log for each value of its grid, and score the fits on a held-out part.
 
@@ -120,6 +123,12 @@ def learn(
         When L-BFGS stops: see ``minimize_objectives``. Under "scaled" fits are of costs less the least where the
         estimate does not mind: far from 0 they would lose digits.
     max_iter, tol : int, float
+    ridges : sequence of float
+        λ of a safe algorithm's fits with a ridge towards π0, in units of the deviation of the costs.
+    pairs : int
+        Of vectors that L-BFGS keeps.
+    fewer_rows : float
+        If the log is a sample, how many times fewer rows it has: see ``Risk.of_fewer_rows``.
 
     Raises
     ------
@@ -141,18 +150,19 @@ def learn(
         logging_policy, model = cost_model.logging_policy, tilt_coefficients(cost_model.model, intercept)
     design = Design(log.derived(cost=log.cost - shift), effects if kind.uses_model else None, intercept, trains=True)
     origin, tilt = start_coef(start, design, logging_policy, model, options.get("tilt", 1.0))
-    objectives = [each.objective(design, clip) for each in criteria]
+    risks = [each.risk.of_fewer_rows(fewer_rows) for each in criteria]
+    objectives = [replace(each, risk=risk).objective(design, clip) for each, risk in zip(criteria, risks, strict=True)]
     scored = cost_model and cost_model.at(support or SUPPORT)
     scorer = None if heldout is None else _scorer(heldout, clip, intercept, scored)
-    limits = {"max_iter": max_iter, "tol": tol, "stopping": stopping}
+    limits = {"max_iter": max_iter, "tol": tol, "stopping": stopping, "pairs": pairs}
     grid = np.array(algorithm.grid if algorithm.parameter else [np.nan], dtype=float)
     patience = None if options["safe"] else scorer
-    advance(0, "fits", len(grid) + len(_safe_ridges(design) if options["safe"] else ()))
+    advance(0, "fits", len(grid) + len(_safe_ridges(design, ridges) if options["safe"] else ()))
     fits = _fit_all(objectives, algorithm.ridges, origin, grid, algorithm.robust_end, patience, limits)
     candidates = [Candidate(value, fit, ridge) for value, fit, ridge in zip(grid, fits, algorithm.ridges, strict=True)]
     if options["safe"]:
         known = policy_coef(cost_model.logging_policy, design)
-        candidates += _safer(objectives, candidates, algorithm.robust_end, known, limits)
+        candidates += _safer(objectives, candidates, algorithm.robust_end, known, ridges, limits)
     advance(0, "candidates", len(candidates))
     scores = np.array([_scores(scorer, each) for each in candidates])
     grid_fit = _grid_fit(candidates, scores, algorithm.robust_end, shift, tilt)
@@ -315,6 +325,7 @@ def _safer(
     fitted: list[Candidate],
     robust_end: str,
     known: np.ndarray,
+    ridges: Sequence[float],
     limits: Mapping[str, object],
 ) -> list[Candidate]:
     """Fits of the least robust objective with a ridge towards π0, steps back to it from all fits, and π0, Θ = known.
@@ -324,8 +335,8 @@ def _safer(
     """
     least = _order(np.array([each.value for each in fitted]), robust_end)[0]
     objective, value = objectives[least], fitted[least].value
-    found, limits = [], {**limits, "tol": RIDGE_TOLERANCE * limits["tol"]}
-    for ridge in _safe_ridges(objective.design):
+    found, limits = [], {**limits, "tol": max(limits["tol"], min(RIDGE_TOLERANCE * limits["tol"], LOOSEST))}
+    for ridge in _safe_ridges(objective.design, ridges):
         [fit] = minimize_objectives([objective], known, ridges=[ridge * _unit(objective)], **limits)
         advance(1, "fits")
         found.append(Candidate(value, fit, ridge=ridge))
@@ -337,9 +348,9 @@ def _safer(
     return [*found, Candidate(np.nan, Fit(known, objective(known)[0], 0, True), step=0.0)]
 
 
-def _safe_ridges(design: Design) -> tuple[float, ...]:
-    """Return the ridges towards π0 of a safe algorithm's additional fits."""
-    return () if design.is_large else RIDGES
+def _safe_ridges(design: Design, ridges: Sequence[float]) -> Sequence[float]:
+    """Return the ridges towards π0 of a safe algorithm's additional fits; none on a large log."""
+    return () if design.is_large else ridges
 
 
 def _scores(scorer: HeldoutScores | None, candidate: Candidate) -> list[float]:

@@ -65,20 +65,22 @@ def minimize_objectives(
     ridges: Iterable[float] = repeat(0.0),
     hopeless: Callable[[np.ndarray], bool] | None = None,
     stopping: str = "scaled",
+    pairs: int = MEMORY,
 ) -> Iterator[Fit]:
     """Minimise objectives of one log by L-BFGS-B from Θ = ``start``, (d, …), one after the other.
 
     Stops when the decrease of the objective, relative to what it has come to or absolute, or the largest gradient entry
     is at most ``tol``, or after ``max_iter`` iterations, or where ``hopeless``, asked of Θ after 200 iterations, says
     so; the latter two are said in the result. ``stopping`` says in which ``Units``: "scaled", those of the log, or as
-    the "public_code" of POEM, none. A feature that no context has gets no gradient: its coefficients stay, and are not
-    carried along. With λ, an objective's own of ``ridges``, (λ/2) ‖Θ − start‖² is added, Θ in these units.
+    the "public_code" of POEM, none. L-BFGS keeps ``pairs`` of vectors. A feature that no context has gets no gradient:
+    its coefficients stay, and are not carried along. With λ, an objective's own of ``ridges``, (λ/2) ‖Θ − start‖² is
+    added, Θ in these units.
 
     On a large log ``tol`` is at least 2 · 10⁻⁴ for the decrease. Where samples of it are drawn, see ``Design.samples``,
     L-BFGS begins with some contexts, goes on with more, and begins the next objective where the last one ended, or at
     the start where that is better.
     """
-    options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": tol, "maxcor": MEMORY}
+    options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": tol, "maxcor": pairs}
     problems = (
         Problem.of(objective, start, ridge, stopping) for objective, ridge in zip(objectives, ridges, strict=False)
     )
