@@ -138,6 +138,7 @@ def learn(
     log = Design(log).log
     clip, options = as_clip(clip, log), {"start": "zero", "support": SUPPORT, "safe": False, "context_effects": "auto"}
     options |= algorithm.options
+    unit = spread(log.cost, log.count)  # here, where the fewest arrays of the rows are in memory
     criteria = algorithm.criteria(calibrated_penalty(log) if calibrated else 1)
     kind, start = estimate_class(criteria[0].estimate), options["start"]
     shift = log.cost.min() if stopping == "scaled" and kind.moves_with_costs else 0.0
@@ -170,7 +171,7 @@ def learn(
         grid_fit.chosen[IMPROVEMENT] = len(candidates) - 1
         if scorer:
             noise = _scorer(design.sample.log, clip, intercept, scored).noise
-            grid_fit.chosen[IMPROVEMENT] = _safest(grid_fit, noise, spread(log.cost, log.count))
+            grid_fit.chosen[IMPROVEMENT] = _safest(grid_fit, noise, unit)
     return Learned(grid_fit, objectives, origin, clip, cost_model)
 
 

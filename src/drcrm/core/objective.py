@@ -79,6 +79,7 @@ class Objective:
             other.estimate = design.estimate(type(self.estimate), None if is_own else self.estimate.cost[rows])
             other.risk = self.risk.of_fewer_rows(self.estimate.size / other.estimate.size)
             yield other
+        del self.design.samples[1:]  # only the first is used again
 
     def __call__(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the value and the gradient at Θ, given flat or of shape (d, …); the gradient comes flat.
