@@ -22,8 +22,8 @@ def make_log(dense: bool, rows: int) -> BanditLog:
 def backward(design: Design, coef: np.ndarray, by_row, by_context) -> np.ndarray:
     """The adjoint of a design in one block, at Θ."""
     [block] = design.chunked.blocks
-    _, _, mean = design.scores.forward(block, coef)
-    return design.scores.backward(block, mean, by_row, by_context).ravel()
+    _, expected, mean = design.scores.forward(block, coef)
+    return design.scores.backward(block, mean, by_row, by_context, expected).ravel()
 
 
 @pytest.mark.parametrize("trains", [True, False], ids=["trains", "once"])

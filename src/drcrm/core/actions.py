@@ -195,8 +195,13 @@ class Actions(ABC):
         """Return the expectation of the modelled cost, (m,), from μ; ``fast`` in another order of summing."""
 
     @abstractmethod
-    def expected_slope(self, mean: np.ndarray, effects: np.ndarray, by_context: np.ndarray) -> np.ndarray:
-        """Return v ∇²A(u) e, the slope of Σ v_k E ĉ(x_k, y) in the scores; v, (m,), is ``by_context``."""
+    def expected_slope(
+        self, mean: np.ndarray, effects: np.ndarray, by_context: np.ndarray, expected: np.ndarray
+    ) -> np.ndarray:
+        """Return v ∇²A(u) e, the slope of Σ v_k E ĉ(x_k, y) in the scores; v, (m,), is ``by_context``.
+
+        ``expected`` is what the method ``expected`` returned for the same μ and e.
+        """
 
     @abstractmethod
     def modelled(self, row_map, effects: np.ndarray) -> np.ndarray:
@@ -371,7 +376,7 @@ class LabelVectors(Actions):
         expected += effects[:, -1]
         return expected
 
-    def expected_slope(self, mean, effects, by_context):
+    def expected_slope(self, mean, effects, by_context, expected):
         slope = by_context[:, None] * effects[:, :-1]
         slope *= 1 - mean
         slope *= mean
@@ -521,8 +526,8 @@ class _OneOfMany(Actions):
     def expected(self, mean, effects, fast=False):
         return self.sums(mean * effects)
 
-    def expected_slope(self, mean, effects, by_context):
-        slope = effects - self.spread(self.expected(mean, effects))
+    def expected_slope(self, mean, effects, by_context, expected):
+        slope = effects - self.spread(expected)
         slope *= mean
         slope *= self.spread(by_context)
         return slope

@@ -72,12 +72,16 @@ class ScoreMap:
         mean: np.ndarray,
         by_row: np.ndarray | None,
         by_context: np.ndarray | None,
+        expected: np.ndarray | None,
         buffer: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return the gradient in Θ, from the gradients in log π of the rows and in the expected modelled costs."""
+        """Return the gradient in Θ, from the gradients in log π of the rows and in the expected modelled costs.
+
+        ``mean`` and ``expected`` are what ``forward`` returned.
+        """
         in_scores, log, [effects] = 0, block.log, block.context_arrays
         if by_context is not None:
-            in_scores = log.actions.expected_slope(mean, effects, by_context)
+            in_scores = log.actions.expected_slope(mean, effects, by_context, expected)
         if by_row is not None:
             by_action, total = log.row_map.to_contexts(by_row)
             by_action -= np.multiply(mean, log.actions.spread(total), out=buffer)

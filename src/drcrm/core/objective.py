@@ -143,7 +143,7 @@ class ObjectiveChunk:
         if estimate.is_of_rows:
             self._estimates = [estimate.part(block.rows, block.context) for block in blocks]
             self._share = estimate.share[rows_of(blocks)]
-        self._coef, self._z, self._passes, self._means, self._buffers = None, None, {}, {}, {}
+        self._coef, self._z, self._passes, self._forwards, self._buffers = None, None, {}, {}, {}
 
     def forward(self, coef: np.ndarray) -> list[tuple[np.ndarray, np.ndarray | None]]:
         """Return log π of the rows, and the expected modelled costs, of each block."""
@@ -189,7 +189,7 @@ class ObjectiveChunk:
         if self._coef is None or not np.array_equal(coef, self._coef):
             self._coef, self._z = coef, None
             self._passes.clear()
-            self._means.clear()
+            self._forwards.clear()
 
     def _estimated(self, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Return z of a block's rows, ∂w/∂log π, and the expected modelled costs."""
@@ -207,16 +207,17 @@ class ObjectiveChunk:
             buffers = [self._buffer(number if self._keeps else "mean", block), self._buffer("spare", block)]
         found = self._scores.forward(block, self._coef, buffers)
         if not self._keeps:
-            self._means.clear()
-        self._means[number] = found[2]
+            self._forwards.clear()
+        self._forwards[number] = found[1:]
         return found
 
     def _backward(self, number: int, by_row: np.ndarray | None, by_context: np.ndarray | None) -> np.ndarray:
-        if number not in self._means:
+        if number not in self._forwards:
             self._forward(number)
         block = self.blocks[number]
         spare = self._buffer("spare", block) if self._scores.trains else None
-        return self._scores.backward(block, self._means[number], by_row, by_context, spare)
+        expected, mean = self._forwards[number]
+        return self._scores.backward(block, mean, by_row, by_context, expected, spare)
 
     def _buffer(self, name: object, block: Block) -> np.ndarray:
         """Return an array of the scores' shape that every pass overwrites."""

@@ -90,12 +90,11 @@ class ChunkedLog:
     def _block(self, contexts: slice, rows: slice | np.ndarray, has_own_rows: bool) -> Block:
         log = self._log
         actions, X, *arrays = log.actions.part(contexts, log.X, *self._context_arrays)
-        context = (
-            self._own_contexts[: contexts.stop - contexts.start] if has_own_rows else log.context[rows] - contexts.start
-        )
-        part = log.some(rows, context, X, actions)
-        if has_own_rows:
-            part = part.derived(row_map=actions.own_rows(part.Y))
+        if not has_own_rows:
+            part = log.some(rows, log.context[rows] - contexts.start, X, actions)
+            return Block(part, tuple(arrays), rows, contexts, part.context)
+        part = log.some(rows, self._own_contexts[: contexts.stop - contexts.start], X, actions)
+        part = part.derived(row_map=actions.own_rows(part.Y))
         return Block(part, tuple(arrays), rows, contexts, None)
 
     @cached_property
