@@ -79,7 +79,7 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(chunked_log, "MOST_CONTEXTS", 32)
     monkeypatch.setattr(chunked_log, "MANY_SCORES", 2000)
     monkeypatch.setattr(chunked_log, "BLOCK_SCORES", 1000)
-    monkeypatch.setattr(chunked_log, "CHUNK_SCORES", 4000)
+    monkeypatch.setattr(chunked_log, "GROUP_SCORES", 4000)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_values_and_gradients_do_not_depend_on_storage_chunks_or_workers(kind, c
         assert len(Design(log).chunked.blocks) == 1
         expected = evaluated(log, coef, effects)
     on_disk, effects_on_disk = mapped_log(log, tmp_path), mapped(effects, tmp_path / "effects")
-    assert len(Design(on_disk).chunked.chunks) > 2
+    assert len(Design(on_disk).chunked.blocks) > 8
     for contexts in (nullcontext(), using_threads(2), using_cluster(client, tmp_path)):
         with contexts:
             for stored, of_stored in ((log, effects), (on_disk, effects_on_disk)):
@@ -139,7 +139,7 @@ def test_workers_do_all_passes_over_the_training_rows(client, tmp_path, small_ch
     monkeypatch.setattr(design, "SAMPLE", 100)
     train, heldout = logged("single"), logged("single", 200, seed=1)
     with using_cluster(client, tmp_path):
-        monkeypatch.setattr(executors, "islice", None)  # ChunkExecutor.map_chunks cannot run here
+        monkeypatch.setattr(executors, "islice", None)  # ChunkExecutor.map_chunks fails here
         assert learn(train, ALGORITHM, heldout).fits.chosen.size
 
 

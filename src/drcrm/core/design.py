@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 
 import numpy as np
 
@@ -118,7 +117,7 @@ class Design:
         self.effects = None if effects is None else in_order(effects, log.actions.order)
         self.scores = ScoreMap(self.shape, intercept, trains)
         self.chunked = ChunkedLog(log, self.effects)
-        self._estimates, self.objective_chunks = {}, (None, None)
+        self._estimates, self.objective_blocks = {}, (None, None)
 
     @cached_property
     def scales(self) -> np.ndarray:
@@ -184,21 +183,21 @@ class Design:
         Θ is given flat or of ``shape``. Rounding may leave log π of a certain action above 0.
         """
         passed(len(self.log.Y))
-        return self.gathered(self.chunked.chunks.map(_forward, self.scores, coef.reshape(self.shape)))
+        return self.gathered(self.chunked.blocks.map(_forward, self.scores, coef.reshape(self.shape)))
 
-    def gathered(self, passes: Iterable[list[tuple]]) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return log π and expected modelled costs of the log from those of each block of each chunk."""
+    def gathered(self, passes: Iterable[tuple]) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return log π and expected modelled costs of the log from those of each block."""
         log_prob = np.empty(len(self.log.Y))
         expected = None if self.effects is None else np.empty(self.log.n_contexts)
-        for block, (of_rows, of_contexts) in zip(self.chunked.blocks, chain.from_iterable(passes), strict=True):
+        for block, (of_rows, of_contexts) in zip(self.chunked.blocks, passes, strict=True):
             log_prob[block.rows] = of_rows
             if expected is not None:
                 expected[block.contexts] = of_contexts
         return log_prob, expected
 
 
-def _forward(blocks: list[Block], scores: ScoreMap, coef: np.ndarray) -> list[tuple[np.ndarray, np.ndarray | None]]:
-    return [scores.forward(block, coef)[:2] for block in blocks]
+def _forward(block: Block, scores: ScoreMap, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    return scores.forward(block, coef)[:2]
 
 
 def _modelled(block: Block) -> np.ndarray:

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
-from ..data.chunked_log import BLOCKS, Block, ChunkedLog
+from ..data.chunked_log import Block, ChunkedLog
 from .log import BanditLog
 from .numerics import crossed
 
@@ -115,22 +115,14 @@ def moments_by_fold(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> lis
         return None
     sums = np.zeros((folds * len(distinct), d + 2, d + 2))
     groups = chunked.split_rows(fold.astype(np.int16) * np.int16(len(distinct)) + action.astype(np.int16))
-    for of_chunk in chunked.chunks.map(_chunk_moments, len(sums), scales, by_chunk=groups):
-        for of_block in of_chunk:
-            sums += of_block
+    for of_block in chunked.blocks.map(_block_moments, len(sums), scales, by_chunk=groups):
+        sums += of_block
     known = log.actions.loadings(distinct).toarray()
     return [Moments(known, of_fold) for of_fold in sums.reshape(folds, len(distinct), d + 2, d + 2)]
 
 
-def _chunk_moments(
-    blocks: list[Block], groups: list[np.ndarray], n_groups: int, scales: np.ndarray
-) -> list[np.ndarray]:
-    """Return the moments of each block by group, (n_groups, d + 2, d + 2); of many small blocks their sum."""
-    moments = [_block_moments(block, group, n_groups, scales) for block, group in zip(blocks, groups, strict=True)]
-    return moments if len(blocks) <= BLOCKS else [sum(moments)]
-
-
 def _block_moments(block: Block, group: np.ndarray, n_groups: int, scales: np.ndarray) -> np.ndarray:
+    """Return the moments of a block's rows by their group, (n_groups, d + 2, d + 2)."""
     log, order = block.log, np.argsort(group, kind="stable")
     rows = np.empty((len(order), log.X.shape[1] + 2))
     X = log.X[log.context[order]]

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from functools import reduce
+from threading import local
 
 import numpy as np
 
-from ..data.chunked_log import Block, rows_of
+from ..data.chunked_log import Block
 from ..data.executors import Chunks
 from ..data.listeners import passed
 from ..errors import InputError
@@ -92,27 +93,28 @@ class Objective:
     def evaluate(self, coef: np.ndarray, guess: object = None) -> Evaluation:
         """As a call, with where searches inside begin, and a guess for those at the next Θ: see ``Risk``."""
         design, coef = self.design, coef.reshape(self.design.shape)
-        chunks = self._chunks()
+        blocks = self._blocks()
         passed(len(design.log.Y))
         if self.estimate.is_of_rows:
-            costs = ChunkedCosts(chunks, coef)
+            costs = ChunkedCosts(blocks, coef)
             value, worst, guess = self.risk.evaluate_chunks(costs, self.estimate.size, guess)
             return value, costs.gradient(worst).ravel(), guess
-        log_prob, expected = design.gathered(chunks.map(ObjectiveChunk.forward, coef))
+        log_prob, expected = design.gathered(blocks.map(ObjectiveBlock.forward, coef))
         value, by_row, by_context, guess = self.estimated(log_prob, expected, guess)
-        of_rows, of_contexts = design.chunked.split_rows(by_row), design.chunked.split_contexts(by_context)
-        slopes = [list(zip(*of_chunk, strict=True)) for of_chunk in zip(of_rows, of_contexts, strict=True)]
-        gradients = chunks.map(ObjectiveChunk.backward, coef, by_chunk=slopes)
-        return value, reduce(np.add, (gradient for of_chunk in gradients for gradient in of_chunk)).ravel(), guess
+        slopes = [
+            (None if by_row is None else by_row[block.rows], None if by_context is None else by_context[block.contexts])
+            for block in design.chunked.blocks
+        ]
+        return value, reduce(np.add, blocks.map(ObjectiveBlock.backward, coef, by_chunk=slopes)).ravel(), guess
 
-    def _chunks(self) -> Chunks:
-        """Return the chunks of the log; objectives of the same estimate and weight share them."""
+    def _blocks(self) -> Chunks:
+        """Return the blocks of the log; objectives of the same estimate and weight share them."""
         design, key = self.design, (self.estimate, repr(self.weight))
-        if design.objective_chunks[0] != key:
-            keeps = design.log.X.shape[0] * np.prod(design.log.actions.shape) <= MOST_KEPT
-            arguments = design.scores, self.weight, self.estimate, bool(keeps)
-            design.objective_chunks = key, Chunks([ObjectiveChunk(b, *arguments) for b in design.chunked.chunks])
-        return design.objective_chunks[1]
+        if design.objective_blocks[0] != key:
+            keeps = bool(design.log.X.shape[0] * np.prod(design.log.actions.shape) <= MOST_KEPT)
+            arguments, blocks = (design.scores, self.weight, self.estimate, keeps), design.chunked.blocks
+            design.objective_blocks = key, Chunks([ObjectiveBlock(block, *arguments) for block in blocks], blocks.group)
+        return design.objective_blocks[1]
 
     def estimated(self, log_prob: np.ndarray, expected: np.ndarray | None, guess: object = None):
         """Return what the estimate makes of a pass forward: see ``Estimate.evaluate``."""
@@ -122,14 +124,14 @@ class Objective:
         return self.estimate.evaluate(self.risk, weight, slope, expected, guess)
 
 
-class ObjectiveChunk:
-    """A chunk of a log on the way of an objective: forward from Θ to costs z of its rows, and back to a gradient.
+class ObjectiveBlock:
+    """A block of a log on the way of an objective: forward from Θ to costs z of its rows, and back to a gradient.
 
-    Every method takes Θ, so that a chunk that was lost with its worker can be evaluated anew.
+    Every method takes Θ, so that a block that was lost with its worker is evaluated anew.
 
     Parameters
     ----------
-    blocks : list of Block
+    block : Block
     scores : ScoreMap
     weight : Weight
     estimate : Estimate
@@ -138,131 +140,122 @@ class ObjectiveChunk:
         Whether what the gradient needs is kept from the pass forward, or else computed once more.
     """
 
-    def __init__(self, blocks: list[Block], scores: ScoreMap, weight: Weight, estimate: Estimate, keeps: bool):
-        self.blocks, self._scores, self._weight, self._keeps = blocks, scores, weight, keeps
-        if estimate.is_of_rows:
-            self._estimates = [estimate.part(block.rows, block.context) for block in blocks]
-            self._share = estimate.share[rows_of(blocks)]
-        self._coef, self._z, self._passes, self._forwards, self._buffers = None, None, {}, {}, {}
+    def __init__(self, block: Block, scores: ScoreMap, weight: Weight, estimate: Estimate, keeps: bool):
+        self._block, self._scores, self._weight, self._keeps = block, scores, weight, keeps
+        self._estimate = estimate.part(block.rows, block.context) if estimate.is_of_rows else None
+        self._coef, self._z, self._kept, self._mean = None, None, None, None
 
-    def forward(self, coef: np.ndarray) -> list[tuple[np.ndarray, np.ndarray | None]]:
-        """Return log π of the rows, and the expected modelled costs, of each block."""
-        self._move_to(coef)
-        return [self._forward(number)[:2] for number in range(len(self.blocks))]
+    def forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return log π of the rows, and the expected modelled costs of the contexts."""
+        self._coef, self._kept = coef, self._forward(coef)
+        return self._kept[:2]
 
-    def backward(self, slopes: list[tuple], coef: np.ndarray) -> list[np.ndarray]:
-        """Return the gradient of each block in Θ, from its gradients in log π and in the expected modelled costs."""
-        self._move_to(coef)
-        return [self._backward(number, *of_block) for number, of_block in enumerate(slopes)]
+    def backward(self, slopes: tuple, coef: np.ndarray) -> np.ndarray:
+        """Return the gradient in Θ, from the gradients in log π and in the expected modelled costs."""
+        if self._kept is None or not np.array_equal(coef, self._coef):
+            self.forward(coef)
+        return self._backward(*slopes, *self._kept[1:])
+
+    def costs(self, coef: np.ndarray) -> np.ndarray:
+        """Return z of the rows, (n,)."""
+        if self._coef is None or not np.array_equal(coef, self._coef):
+            estimated = self._estimated(coef)
+            self._coef, self._z, self._kept = coef, estimated[0], estimated[1:] if self._keeps else None
+        return self._z
 
     def cost_range(self, coef: np.ndarray) -> tuple[float, float]:
         """Return the smallest and the largest z, NaN if any z is."""
-        z, _ = self.costs(coef)
+        z = self.costs(coef)
         return z.min(), z.max()
 
-    def costs(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return z of the rows, and the share of each row in the log."""
-        self._move_to(coef)
-        if self._z is None:
-            self._z = _joined([self._estimated(number)[0] for number in range(len(self.blocks))])
-        return self._z, self._share
+    def gradient(self, worst: Slopes, coef: np.ndarray) -> np.ndarray:
+        """Return the gradient in Θ, from the gradient in z, or from a function of z and share."""
+        z = self.costs(coef)
+        worst = worst(z, self._estimate.share) if callable(worst) else worst
+        slope, expected, mean = self._kept or self._estimated(coef)[1:]
+        return self._backward(*self._estimate.slopes(worst, slope, expected), expected, mean)
 
-    def sums(self, coef: np.ndarray, function: Callable[..., np.ndarray], *arguments) -> np.ndarray:
-        """Return ``function(z, share, *arguments)``."""
-        return function(*self.costs(coef), *arguments)
+    def _estimated(self, coef: np.ndarray) -> tuple:
+        """Return z, ∂w/∂log π, the expected modelled costs, and μ."""
+        log_prob, expected, mean = self._forward(coef)
+        weight, slope = self._weight(log_prob, self._block.log.log_propensity)
+        return self._estimate.z(weight, expected), slope, expected, mean
 
-    def gradients(self, worst: Slopes, coef: np.ndarray) -> list[np.ndarray]:
-        """Return the gradient of each block in Θ, from the gradient in z, or from a function of z and share."""
-        z, share = self.costs(coef)
-        worst = worst(z, share) if callable(worst) else worst
-        gradients, start = [], 0
-        for number, estimate in enumerate(self._estimates):
-            stop = start + len(estimate.share)
-            _, slope, expected = self._passes.get(number) or self._estimated(number)
-            by_row, by_context = estimate.slopes(worst[start:stop], slope, expected)
-            gradients.append(self._backward(number, by_row, by_context))
-            start = stop
-        return gradients
-
-    def _move_to(self, coef: np.ndarray) -> None:
-        """Forget what was kept for another Θ."""
-        if self._coef is None or not np.array_equal(coef, self._coef):
-            self._coef, self._z = coef, None
-            self._passes.clear()
-            self._forwards.clear()
-
-    def _estimated(self, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Return z of a block's rows, ∂w/∂log π, and the expected modelled costs."""
-        block = self.blocks[number]
-        log_prob, expected, _ = self._forward(number)
-        weight, slope = self._weight(log_prob, block.log.log_propensity)
-        estimated = self._estimates[number].z(weight, expected), slope, expected
-        if self._keeps:
-            self._passes[number] = estimated
-        return estimated
-
-    def _forward(self, number: int) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-        block, buffers = self.blocks[number], None
+    def _forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        """Return the pass forward; μ is written over by the next pass."""
+        buffers = None
         if self._scores.trains:
-            buffers = [self._buffer(number if self._keeps else "mean", block), self._buffer("spare", block)]
-        found = self._scores.forward(block, self._coef, buffers)
-        if not self._keeps:
-            self._forwards.clear()
-        self._forwards[number] = found[1:]
-        return found
+            if self._keeps and self._mean is None:
+                self._mean = _scores_like(self._block)
+            buffers = [_spare("mean", self._block) if self._mean is None else self._mean, _spare("other", self._block)]
+        return self._scores.forward(self._block, coef, buffers)
 
-    def _backward(self, number: int, by_row: np.ndarray | None, by_context: np.ndarray | None) -> np.ndarray:
-        if number not in self._forwards:
-            self._forward(number)
-        block = self.blocks[number]
-        spare = self._buffer("spare", block) if self._scores.trains else None
-        expected, mean = self._forwards[number]
-        return self._scores.backward(block, mean, by_row, by_context, expected, spare)
+    def _backward(self, by_row, by_context, expected: np.ndarray | None, mean: np.ndarray) -> np.ndarray:
+        spare = _spare("other", self._block) if self._scores.trains else None
+        return self._scores.backward(self._block, mean, by_row, by_context, expected, spare)
 
-    def _buffer(self, name: object, block: Block) -> np.ndarray:
-        """Return an array of the scores' shape that every pass overwrites."""
-        shape = block.log.X.shape[0], *block.log.actions.shape
-        if (name, shape) not in self._buffers:
-            self._buffers[name, shape] = np.empty(shape, order=block.log.actions.order)
-        return self._buffers[name, shape]
+
+_SPARES = local()
+
+
+def _spare(name: str, block: Block) -> np.ndarray:
+    """Return an array of the scores' shape that belongs to this thread: its next block writes it over."""
+    array, shape = getattr(_SPARES, name, None), (block.log.X.shape[0], *block.log.actions.shape)
+    if array is None or array.shape != shape or array.flags.f_contiguous != (block.log.actions.order == "F"):
+        array = _scores_like(block)
+        setattr(_SPARES, name, array)
+    return array
+
+
+def _scores_like(block: Block) -> np.ndarray:
+    return np.empty((block.log.X.shape[0], *block.log.actions.shape), order=block.log.actions.order)
 
 
 class ChunkedCosts:
-    """The costs z of all rows at Θ, chunk by chunk: what a risk is evaluated on.
+    """The costs z of all rows at Θ, block by block: what a risk is evaluated on.
 
     Parameters
     ----------
-    chunks : Chunks of ObjectiveChunk
+    blocks : Chunks of ObjectiveBlock
     coef : array (d, …)
     """
 
-    def __init__(self, chunks: Chunks, coef: np.ndarray):
-        self._chunks, self._coef = chunks, coef
+    def __init__(self, blocks: Chunks, coef: np.ndarray):
+        self._blocks, self._coef = blocks, coef
 
     def __len__(self) -> int:
         """Return the number of blocks."""
-        return sum(len(chunk.blocks) for chunk in self._chunks)
+        return len(self._blocks)
 
     def range(self) -> tuple[float, float]:
         """Return the smallest and the largest z, NaN if any z is."""
-        low, high = zip(*self._chunks.map(ObjectiveChunk.cost_range, self._coef), strict=True)
+        low, high = zip(*self._blocks.map(ObjectiveBlock.cost_range, self._coef), strict=True)
         return float(np.min(low)), float(np.max(high))
 
     def sum(self, function: Callable[..., np.ndarray], *arguments) -> np.ndarray:
-        """Return Σ function(z, share, *arguments) over the chunks."""
-        return compensated_sum(self._chunks.map(ObjectiveChunk.sums, self._coef, function, *arguments))
+        """Return Σ function(z, share, *arguments) over groups of blocks."""
+        return compensated_sum(self._blocks.map_groups(_group_sum, self._coef, function, *arguments))
 
     def gather(self) -> tuple[np.ndarray, np.ndarray]:
         """Return all z and shares, (n,): 16 bytes a row."""
-        z, share = zip(*self._chunks.map(ObjectiveChunk.costs, self._coef), strict=True)
-        self._ends = np.cumsum([len(of_chunk) for of_chunk in z])[:-1]
+        costs = [*self._blocks.map(_costs_and_shares, self._coef)]
+        self._ends = np.cumsum([len(z) for z, _ in costs])[:-1]
+        z, share = zip(*costs, strict=True)
         return _joined(z), _joined(share)
 
     def gradient(self, worst: Slopes) -> np.ndarray:
         """Return the gradient in Θ, (d, …), from that in z: of the rows as ``gather`` orders them, or a function."""
-        by_chunk = [worst] * len(self._chunks) if callable(worst) else np.split(worst, self._ends)
-        gradients = self._chunks.map(ObjectiveChunk.gradients, self._coef, by_chunk=by_chunk)
-        return compensated_sum(gradient for of_chunk in gradients for gradient in of_chunk)
+        by_block = [worst] * len(self) if callable(worst) else np.split(worst, self._ends)
+        return compensated_sum(self._blocks.map(ObjectiveBlock.gradient, self._coef, by_chunk=by_block))
+
+
+def _costs_and_shares(block: ObjectiveBlock, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return block.costs(coef), block._estimate.share
+
+
+def _group_sum(blocks: list[ObjectiveBlock], coef: np.ndarray, function: Callable, *arguments) -> np.ndarray:
+    z, share = zip(*(_costs_and_shares(block, coef) for block in blocks), strict=True)
+    return function(_joined(z), _joined(share), *arguments)
 
 
 def _joined(arrays) -> np.ndarray:

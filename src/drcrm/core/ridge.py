@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from itertools import chain
 
 import numpy as np
 from scipy import sparse
@@ -38,8 +37,7 @@ class NormalEquations:
 
     def _sums(self, values: np.ndarray) -> np.ndarray:
         """Σ v z, as B, of values v of the rows."""
-        sums = self._chunked.chunks.map(_chunk_sums, by_chunk=self._chunked.split_rows(values))
-        return reduce(np.add, chain.from_iterable(sums))
+        return reduce(np.add, self._chunked.blocks.map(_sums, by_chunk=self._chunked.split_rows(values)))
 
     def product(self, coef: np.ndarray) -> np.ndarray:
         """Return the left side at B, less λ B."""
@@ -94,13 +92,9 @@ class NormalEquations:
             residual -= step * (image + penalty * direction)
 
 
-def _chunk_sums(blocks: list[Block], values: list[np.ndarray]) -> list[np.ndarray]:
-    """Σ v z of each block, as B, of values v of its rows."""
-    sums = []
-    for block, of_rows in zip(blocks, values, strict=True):
-        log = block.log
-        sums.append((log.actions.joined(*log.row_map.to_contexts(of_rows)).T @ log.X).T)
-    return sums
+def _sums(block: Block, values: np.ndarray) -> np.ndarray:
+    log = block.log
+    return (log.actions.joined(*log.row_map.to_contexts(values)).T @ log.X).T
 
 
 def _modelled(block: Block, coef: np.ndarray) -> np.ndarray:

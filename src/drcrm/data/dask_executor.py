@@ -8,7 +8,7 @@ dies, another one reads its chunks.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -58,12 +58,12 @@ class DaskExecutor(ChunkExecutor):
         return self._client.submit(function, *arguments, **keywords, pure=False)
 
     def map_chunks(
-        self, function: Callable, chunks: Chunks, arguments: tuple, by_chunk: Sequence | None = None
+        self, chunks: Chunks, mapped: Callable, function: Callable, arguments: tuple, values: list[tuple] | None
     ) -> Iterator:
-        values = None if by_chunk is None else list(by_chunk)
-        futures = []
-        for share, start, stop in self._shares_of(chunks):
-            futures.append(self.submit(_map_share, share, function, arguments, values and values[start:stop]))
+        futures = [
+            self.submit(mapped, share, function, arguments, values and values[start:stop])
+            for share, start, stop in self._shares_of(chunks)
+        ]
         for results in self._client.gather(futures):
             yield from results
 
@@ -74,8 +74,10 @@ class DaskExecutor(ChunkExecutor):
             if not threads:
                 raise InputError("the cluster has no workers, expected at least one")
             workers = [worker for worker, count in sorted(threads.items()) for _ in range(SHARES * count)]
-            shares = min(len(workers), len(chunks))
-            ends = np.linspace(0, len(chunks), shares + 1).astype(int).tolist()
+            groups = -(-len(chunks) // chunks.group)
+            shares = min(len(workers), groups)
+            ends = chunks.group * np.linspace(0, groups, shares + 1).astype(int)
+            ends = np.minimum(ends, len(chunks)).tolist()
             self._shares[chunks] = [
                 (self._held(chunks[start:stop], workers[number * len(workers) // shares]), start, stop)
                 for number, (start, stop) in enumerate(pairwise(ends))
@@ -92,9 +94,3 @@ class DaskExecutor(ChunkExecutor):
 def _load(path: str) -> list:
     with open(path, "rb") as file:
         return pickle.load(file)
-
-
-def _map_share(share: list, function: Callable, arguments: tuple, values: list | None) -> list:
-    if values is None:
-        return [function(chunk, *arguments) for chunk in share]
-    return [function(chunk, value, *arguments) for chunk, value in zip(share, values, strict=True)]

@@ -16,7 +16,8 @@ from itertools import islice
 
 from ..errors import InputError
 
-PREFETCH = 4  # pending results for each thread
+PREFETCH = 4  # pending results for each thread but one
+TASKS = 64  # for each thread, in which many chunks are mapped: more would take longer to submit than to run
 
 
 class Chunks(Sequence):
@@ -26,10 +27,12 @@ class Chunks(Sequence):
     ----------
     items : sequence
         Chunks. A cluster needs them, and the functions, to be picklable.
+    group : int
+        The number of consecutive chunks of a group.
     """
 
-    def __init__(self, items: Sequence):
-        self._items = list(items)
+    def __init__(self, items: Sequence, group: int = 1):
+        self._items, self.group = list(items), group
 
     def __len__(self) -> int:
         return len(self._items)
@@ -42,13 +45,29 @@ class Chunks(Sequence):
 
         With ``by_chunk``, a sequence of one value for each chunk, yield ``function(chunk, value, *arguments)``.
         """
-        return _EXECUTOR.get().map_chunks(function, self, arguments, by_chunk)
+        values = [()] * len(self) if by_chunk is None else [(value,) for value in by_chunk]
+        return _EXECUTOR.get().map_chunks(self, map_each, function, arguments, values)
+
+    def map_groups(self, function: Callable, *arguments) -> Iterator:
+        """Yield ``function(chunks, *arguments)`` of each group, a list of chunks, in order."""
+        return _EXECUTOR.get().map_chunks(self, map_groups_of, function, (self.group, *arguments), None)
+
+
+def map_each(chunks: list, function: Callable, arguments: tuple, values: list[tuple]) -> list:
+    """Return ``function(chunk, *value, *arguments)`` of each chunk and its value."""
+    return [function(chunk, *value, *arguments) for chunk, value in zip(chunks, values, strict=True)]
+
+
+def map_groups_of(chunks: list, function: Callable, arguments: tuple, values: None) -> list:
+    """Return ``function(group, *arguments)`` of consecutive chunks; the first argument is their number in a group."""
+    group, *others = arguments
+    return [function(chunks[start : start + group], *others) for start in range(0, len(chunks), group)]
 
 
 class ChunkExecutor(Executor):
     """Executor of ``concurrent.futures`` that also maps functions over chunks; this one runs them when asked."""
 
-    prefetch = 0
+    threads = 1
 
     def submit(self, function: Callable, /, *arguments, **keywords) -> Future:
         future: Future = Future()
@@ -59,29 +78,33 @@ class ChunkExecutor(Executor):
         return future
 
     def map_chunks(
-        self, function: Callable, chunks: Chunks, arguments: tuple, by_chunk: Sequence | None = None
+        self, chunks: Chunks, mapped: Callable, function: Callable, arguments: tuple, values: list[tuple] | None
     ) -> Iterator:
-        """Yield what the function returns for each chunk; see ``Chunks.map``."""
-        values = [()] * len(chunks) if by_chunk is None else [(value,) for value in by_chunk]
-        calls = ((function, chunk, *value, *arguments) for chunk, value in zip(chunks, values, strict=True))
-        waiting = deque(self.submit(*call) for call in islice(calls, self.prefetch))
+        """Yield the results of ``mapped(part, function, arguments, values)`` for parts of the chunks; see ``Chunks``.
+
+        Parts consist of whole groups. At most a few of them for each thread wait to be taken.
+        """
+        step = chunks.group if mapped is map_groups_of else max(len(chunks) // (TASKS * self.threads), 1)
+        parts = (slice(start, start + step) for start in range(0, len(chunks), step))
+        calls = ((mapped, chunks[part], function, arguments, values and values[part]) for part in parts)
+        waiting = deque(self.submit(*call) for call in islice(calls, PREFETCH * (self.threads - 1)))
         try:
             for call in calls:
                 waiting.append(self.submit(*call))
-                yield waiting.popleft().result()
+                yield from waiting.popleft().result()
             while waiting:
-                yield waiting.popleft().result()
+                yield from waiting.popleft().result()
         finally:
             for future in waiting:
                 future.cancel()
 
 
 class ThreadExecutor(ThreadPoolExecutor, ChunkExecutor):
-    """Thread pool; a few results for each thread wait to be taken."""
+    """Thread pool."""
 
     def __init__(self, threads: int):
         super().__init__(threads, thread_name_prefix="drcrm")
-        self.prefetch = PREFETCH * threads
+        self.threads = threads
 
 
 _EXECUTOR: ContextVar[ChunkExecutor] = ContextVar("executor", default=ChunkExecutor())  # noqa: B039  it has no state
