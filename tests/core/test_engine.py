@@ -21,7 +21,7 @@ from drcrm.core.learning import learn
 from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_objectives
 from drcrm.core.risks import Chi2Ball, KLBall, MeanRisk
-from drcrm.data import chunked_log, executors, mapped_arrays
+from drcrm.data import chunked_log, dask_executor, executors, mapped_arrays
 from drcrm.data.dask_executor import using_cluster
 from drcrm.data.executors import using_threads
 from drcrm.data.mapped_arrays import ArrayWriter, MappedPickler, map_rows, rows_between, scratch_folder, take_rows
@@ -80,6 +80,11 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(chunked_log, "MANY_SCORES", 2000)
     monkeypatch.setattr(chunked_log, "BLOCK_SCORES", 1000)
     monkeypatch.setattr(chunked_log, "GROUP_SCORES", 4000)
+
+
+@pytest.fixture(autouse=True)
+def no_chunks_are_few(monkeypatch):
+    monkeypatch.setattr(dask_executor, "FEW", 0)
 
 
 @pytest.fixture(scope="module")

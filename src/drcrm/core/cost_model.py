@@ -104,7 +104,7 @@ class CostModel:
             self.coef_, self.intercept_ = self.coef_[:-1], self.intercept_ + self.coef_[-1]
             return self
         scales, mean, unit = (
-            feature_scales(log.X),
+            feature_scales(log.X, log.feature_range),
             _finite(log.count @ log.cost / log.size),
             _finite(spread(log.cost, log.count)),
         )
@@ -136,7 +136,7 @@ class CostModel:
 
         The coefficients are of features over ``scales``, (d,), where these are given.
         """
-        features = np.flatnonzero(constant_features(log.X))
+        features = np.flatnonzero(constant_features(log.X, log.feature_range))
         if features.size:
             last = features[-1]
             value = log.X[0, last] if scales is None else log.X[0, last] / scales[last]

@@ -122,7 +122,7 @@ class Design:
     @cached_property
     def scales(self) -> np.ndarray:
         """The unit of each row of Θ, (d, 1), or (D,): its feature's largest |x|, and 1 for the intercept."""
-        scales = feature_scales(self.log.X)
+        scales = feature_scales(self.log.X, self.log.feature_range)
         return column(np.append(scales, 1.0) if self.intercept else scales, self.log.actions.shape)
 
     @property

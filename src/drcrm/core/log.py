@@ -15,6 +15,7 @@ from .validation import (
     check_costs,
     check_integers,
     check_vector,
+    column_range,
     number,
     reject,
 )
@@ -78,6 +79,11 @@ class BanditLog:
         return np.log(self.propensity)
 
     @cached_property
+    def feature_range(self) -> tuple[np.ndarray, np.ndarray]:
+        """The smallest and the largest value of each feature, (d,) each."""
+        return column_range(self.X)
+
+    @cached_property
     def row_map(self):
         """The map between scores of the contexts and values of the rows: see :mod:`drcrm.core.actions`."""
         return self.actions.row_map(self.Y, self.context, self.n_contexts)
@@ -110,6 +116,8 @@ class BanditLog:
         other = copy(self)
         if changes.keys() & {"Y", "context"}:
             other.__dict__.pop("row_map", None)
+        if "X" in changes:
+            other.__dict__.pop("feature_range", None)
         if "propensity" in changes:
             other.__dict__.pop("log_propensity", None)
         other.__dict__.update(changes)

@@ -105,7 +105,7 @@ class Problem:
 
     @classmethod
     def of(cls, objective: Objective, start: np.ndarray, ridge: float, stopping: str) -> Problem:
-        seen = _seen_features(objective.design.log.X)
+        seen = _seen_features(objective.design.log)
         rows = np.append(seen, True) if objective.design.intercept else seen
         narrow = objective if seen.all() else objective.with_features(np.flatnonzero(seen))
         return cls(narrow, ridge, Units.of(narrow, stopping), rows, start)
@@ -306,7 +306,7 @@ def _giving_up(hopeless: Callable[[np.ndarray], bool] | None, widened: Callable)
     return stop_if_hopeless if hopeless else None
 
 
-def _seen_features(X) -> np.ndarray:
+def _seen_features(log: BanditLog) -> np.ndarray:
     """Which features any context has, a mask (d,); all, where none has any."""
-    seen = largest_entries(X) > 0
+    seen = largest_entries(log.X, log.feature_range) > 0
     return seen if seen.any() else np.ones_like(seen)

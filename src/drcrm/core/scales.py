@@ -8,7 +8,7 @@ from scipy.sparse.linalg import lsqr
 
 from ..data.mapped_arrays import map_rows
 from .log import BanditLog
-from .validation import Features, constant_features
+from .validation import Features, column_range, constant_features
 
 LIKE = 1e3  # times that one feature's scale may be another's
 REASON = 1e6  # features, costs and 1/p up to here are not what takes an objective beyond the range of numbers
@@ -18,20 +18,21 @@ BLOCK = 2**13  # rows at once
 SHOWN = 5  # columns that are named
 
 
-def largest_entries(X: Features) -> np.ndarray:
+def largest_entries(X: Features, feature_range: tuple | None = None) -> np.ndarray:
     """Return the scale of each feature, its largest |x|, shape (d,).
 
     The largest, and no mean: a rare word's mean is small, and its entries are like those of other words.
     """
-    high, low = X.max(axis=0), X.min(axis=0)
-    if sparse.issparse(X):
-        high, low = high.toarray().ravel(), low.toarray().ravel()
+    low, high = feature_range or column_range(X)
     return np.maximum(high, -low)
 
 
-def feature_scales(X: Features) -> np.ndarray:
-    """Return the unit of each feature, its largest |x|, shape (d,); 1 where all are 0."""
-    largest = largest_entries(X)
+def feature_scales(X: Features, feature_range: tuple | None = None) -> np.ndarray:
+    """Return the unit of each feature, its largest |x|, shape (d,); 1 where all are 0.
+
+    ``feature_range`` is what ``column_range`` returns, if it is known.
+    """
+    largest = largest_entries(X, feature_range)
     return np.where(largest > 0, largest, 1)
 
 

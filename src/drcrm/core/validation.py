@@ -53,12 +53,16 @@ def with_constant(X: Features) -> Features:
     return sparse.hstack([X, ones], format="csr") if sparse.issparse(X) else np.hstack([X, ones])
 
 
-def constant_features(X: Features) -> np.ndarray:
+def constant_features(X: Features, feature_range: tuple | None = None) -> np.ndarray:
     """Return which features are the same in all contexts, and not 0, a mask (d,)."""
-    least, most = X.min(axis=0), X.max(axis=0)
-    if sparse.issparse(X):
-        least, most = least.toarray().ravel(), most.toarray().ravel()
+    least, most = feature_range or column_range(X)
     return (least == most) & (least != 0)
+
+
+def column_range(X: Features) -> tuple[np.ndarray, np.ndarray]:
+    """Return the smallest and the largest value of each column, (d,) each."""
+    least, most = X.min(axis=0), X.max(axis=0)
+    return (least.toarray().ravel(), most.toarray().ravel()) if sparse.issparse(X) else (least, most)
 
 
 def check_coefficients(coef) -> np.ndarray:

@@ -8,21 +8,22 @@ dies, another one reads its chunks.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 import numpy as np
 
 from ..errors import InputError
 from .executors import ChunkExecutor, Chunks, using
-from .mapped_arrays import MappedPickler
+from .mapped_arrays import MappedPickler, folder_prefix
 
+FEW = 16  # chunks that are mapped over faster here: half a million contexts
 SHARES = 2  # of the chunks for each thread of a worker, so that the share of a dead worker goes to several others
 
 
@@ -43,7 +44,7 @@ def using_cluster(client: Any, folder: str | Path | None = None) -> Iterator[Non
     InputError
         A cluster without workers.
     """
-    with TemporaryDirectory(prefix=".drcrm-chunks-", dir=folder) as name, using(DaskExecutor(client, name)):
+    with TemporaryDirectory(prefix=folder_prefix(), dir=folder) as name, using(DaskExecutor(client, name)):
         yield
 
 
@@ -60,12 +61,18 @@ class DaskExecutor(ChunkExecutor):
     def map_chunks(
         self, chunks: Chunks, mapped: Callable, function: Callable, arguments: tuple, values: list[tuple] | None
     ) -> Iterator:
+        if len(chunks) <= FEW:
+            yield from super().map_chunks(chunks, mapped, function, arguments, values)
+            return
         futures = [
             self.submit(mapped, share, function, arguments, values and values[start:stop])
             for share, start, stop in self._shares_of(chunks)
         ]
         for results in self._client.gather(futures):
             yield from results
+
+    def run(self, calls: Iterable[Callable[[], object]]) -> Iterator:
+        return (call() for call in calls)
 
     def _shares_of(self, chunks: Chunks) -> list[tuple[Any, int, int]]:
         """Return a future of each share of the chunks, which a worker holds, and where the share starts and stops."""
@@ -79,15 +86,17 @@ class DaskExecutor(ChunkExecutor):
             ends = chunks.group * np.linspace(0, groups, shares + 1).astype(int)
             ends = np.minimum(ends, len(chunks)).tolist()
             self._shares[chunks] = [
-                (self._held(chunks[start:stop], workers[number * len(workers) // shares]), start, stop)
+                (self._held(chunks, slice(start, stop), workers[number * len(workers) // shares]), start, stop)
                 for number, (start, stop) in enumerate(pairwise(ends))
             ]
         return self._shares[chunks]
 
-    def _held(self, share: list, worker: str):
+    def _held(self, chunks: Chunks, share: slice, worker: str):
+        """Return a future of a share of the chunks; its file is removed with the chunks."""
         path = self._folder / f"{uuid4().hex}.pickle"
         with path.open("wb") as file:
-            MappedPickler(file, protocol=5).dump(share)
+            MappedPickler(file, protocol=5).dump(chunks[share])
+        finalize(chunks, path.unlink, missing_ok=True)
         return self._client.submit(_load, str(path), pure=False, workers=[worker], allow_other_workers=True)
 
 

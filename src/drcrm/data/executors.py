@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from itertools import islice
 
 from ..errors import InputError
@@ -80,20 +81,23 @@ class ChunkExecutor(Executor):
     def map_chunks(
         self, chunks: Chunks, mapped: Callable, function: Callable, arguments: tuple, values: list[tuple] | None
     ) -> Iterator:
-        """Yield the results of ``mapped(part, function, arguments, values)`` for parts of the chunks; see ``Chunks``.
-
-        Parts consist of whole groups. At most a few of them for each thread wait to be taken.
-        """
+        """Yield the results of ``mapped(part, function, arguments, values)`` for parts of chunks; see ``Chunks``."""
         step = chunks.group if mapped is map_groups_of else max(len(chunks) // (TASKS * self.threads), 1)
         parts = (slice(start, start + step) for start in range(0, len(chunks), step))
-        calls = ((mapped, chunks[part], function, arguments, values and values[part]) for part in parts)
-        waiting = deque(self.submit(*call) for call in islice(calls, PREFETCH * (self.threads - 1)))
+        calls = (partial(mapped, chunks[part], function, arguments, values and values[part]) for part in parts)
+        for results in self.run(calls):
+            yield from results
+
+    def run(self, calls: Iterable[Callable[[], object]]) -> Iterator:
+        """Yield the results of calls on this machine, in order. At most a few for each thread wait to be taken."""
+        calls = iter(calls)
+        waiting = deque(self.submit(call) for call in islice(calls, PREFETCH * (self.threads - 1)))
         try:
             for call in calls:
-                waiting.append(self.submit(*call))
-                yield from waiting.popleft().result()
+                waiting.append(self.submit(call))
+                yield waiting.popleft().result()
             while waiting:
-                yield from waiting.popleft().result()
+                yield waiting.popleft().result()
         finally:
             for future in waiting:
                 future.cancel()
@@ -108,6 +112,11 @@ class ThreadExecutor(ThreadPoolExecutor, ChunkExecutor):
 
 
 _EXECUTOR: ContextVar[ChunkExecutor] = ContextVar("executor", default=ChunkExecutor())  # noqa: B039  it has no state
+
+
+def run_in_order(calls: Iterable[Callable[[], object]]) -> Iterator:
+    """Yield the results of calls, in order, by the threads of this machine that are in use."""
+    return _EXECUTOR.get().run(calls)
 
 
 @contextmanager

@@ -7,7 +7,9 @@ multiplies need not know whether an array is mapped.
 from __future__ import annotations
 
 import io
+import os
 import pickle
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,6 +23,7 @@ from scipy import sparse
 
 Features = np.ndarray | sparse.csr_array
 
+PREFIX = ".drcrm-"  # of the names of temporary folders
 BLOCK_BYTES = 2**23  # of rows that are transformed at once
 _SCRATCH: ContextVar[Path | None] = ContextVar("scratch", default=None)
 
@@ -98,6 +101,11 @@ def _header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
 
 def _mapped(path: Path) -> np.ndarray:
     return np.asarray(np.load(path, mmap_mode="r"))
+
+
+def folder_prefix() -> str:
+    """Return how the names of this process's temporary folders begin: with the machine and the process."""
+    return f"{PREFIX}{socket.gethostname()}-{os.getpid()}-"
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -12,6 +13,7 @@ import numpy as np
 from ..core import log as core
 from ..core.actions import ListedActions
 from ..data.array_collector import ArrayCollector
+from ..data.executors import run_in_order
 from ..data.listeners import advance
 from .encoding import Encoding
 from .obp import records_of_feedback
@@ -107,19 +109,22 @@ def encoded(
     """
     collector, sizes, n = ArrayCollector(path), [], 0
     try:
-        for block in records.blocks_of(rows):
-            log = BanditLog(**block.arrays(encoding))
+        for log in run_in_order(partial(_block_log, block, encoding) for block in records.blocks_of(rows)):
             arrays = {name: getattr(log, name) for name in ("X", "Y", "propensity", "cost", "count")}
             collector.append(arrays | {"context": log.context + n})
             sizes += [log.actions.sizes()] if isinstance(log.actions, ListedActions) else []
             n += log.n_contexts
-            advance(block.size, "rows", records.size)
+            advance(len(log.Y), "rows", records.size)
         changes = collector.finish()
     finally:
         collector.close()
     if sizes:
         changes["actions"] = ListedActions(np.append(0, np.cumsum(np.concatenate(sizes))))
     return log.derived(encoding=encoding, skipped=records.skipped, imitated_propensities=records.is_imitated, **changes)
+
+
+def _block_log(records: Records, encoding: Encoding) -> BanditLog:
+    return BanditLog(**records.arrays(encoding))
 
 
 def read_log(path, mapping=None) -> BanditLog:

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from ..data.mapped_arrays import scratch_folder, scratch_path
+from ..data.mapped_arrays import PREFIX, folder_prefix, scratch_folder, scratch_path
 from ..errors import InputError, located
 from .bandit_log import BanditLog, encoded
 from .encoding import Encoding
@@ -31,7 +31,6 @@ from .row_checks import RowChecks, checked
 from .split import held_out
 
 LARGE = 2**27  # bytes of a log's numbers above which they are in files; by measurement these are no slower
-PREFIX = ".drcrm-"  # of the names of temporary folders, which go on with the machine and the process
 Tell = Callable[[str], None]
 Folder = Callable[[], Path]
 # The checks of all rows, the file's digest, a function from a seed to held-out rows ↦ the rows a policy learned from.
@@ -230,7 +229,7 @@ def _require_range(path: Path, records: Records) -> None:
 
 def _temporary_folder(parent: Path) -> TemporaryDirectory:
     """Return a folder that is removed in the end: in this one, or among the system's temporary files."""
-    options = {"prefix": f"{PREFIX}{socket.gethostname()}-{os.getpid()}-", "ignore_cleanup_errors": True}
+    options = {"prefix": folder_prefix(), "ignore_cleanup_errors": True}
     try:
         parent.mkdir(parents=True, exist_ok=True)
         return TemporaryDirectory(dir=parent, **options)

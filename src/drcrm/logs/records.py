@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 
 import numpy as np
 
 from ..core.validation import Features
 from ..data.array_collector import ArrayCollector
+from ..data.executors import run_in_order
 from ..data.mapped_arrays import bytes_of, scratch_path, take_rows
 from ..errors import InputError
 from .columns import reject_rows
@@ -190,8 +192,8 @@ class Records:
         """Return arrays of all rows by name, computed block by block; in files if the records are mapped."""
         collector = ArrayCollector(scratch_path(self.cost))
         try:
-            for place, block in self.blocks():
-                collector.append(function(place, block))
+            for arrays in run_in_order(partial(function, place, block) for place, block in self.blocks()):
+                collector.append(arrays)
             return collector.finish()
         finally:
             collector.close()
