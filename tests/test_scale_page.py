@@ -1,74 +1,86 @@
-"""The tables of docs/scale.md are those of docs/results/passes.csv and scale.csv."""
+"""docs/scale.md has the constants of the code and, in its table, the numbers of docs/results/scale.csv."""
 
 from __future__ import annotations
 
-from itertools import pairwise
+import re
 from pathlib import Path
 
 import pandas as pd
+import pytest
+
+from drcrm.commands import halving
+from drcrm.core import design, objective, optimiser
+from drcrm.data import chunked_log
+from drcrm.logs import opened_log, split
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/scale.md").read_text(encoding="utf-8")
+RESULTS = ROOT / "docs/results/scale.csv"
 ROWS = {"10⁵": 10**5, "10⁶": 10**6, "10⁷": 10**7}
+LABELS = ", 5 of 2"  # Vowpal Wabbit has no label vectors: a choice of two for each label
+SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 
 
 def table(first: str) -> list[list[str]]:
-    """The rows of the table whose heading begins so; an empty cell of the first two columns is that above."""
-    block = next(each for each in PAGE.split("\n\n") if each.startswith(f"| {first} "))
-    found = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()[2:]]
-    for above, row in pairwise(found):
-        row[:2] = [cell or before for cell, before in zip(row[:2], above[:2], strict=True)]
-    return found
+    """Return the cells of the table whose heading begins with ``first``."""
+    block = next(text for text in PAGE.split("\n\n") if text.startswith(f"| {first} "))
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()[2:]]
 
 
-def numbers(cell: str) -> list[float]:
-    return [float(each.replace("−", "-")) for each in cell.split(";")]
+def equals_rounded(cell: str, value: float) -> bool:
+    """Return whether a cell is a value, rounded to the digits of the cell."""
+    digits = len(cell.partition(".")[2])
+    return abs(float(cell.replace("−", "-")) - value) <= 0.5001 * 10.0**-digits
 
 
-def rounded_to(said: str, value: float) -> bool:
-    """Whether a number is another, rounded to its digits."""
-    digits = len(said.partition(".")[2])
-    return abs(numbers(said)[0] - value) <= 0.5001 * 10.0**-digits
+def numbers_of(text: str) -> set[int]:
+    """Return the whole numbers and the powers of 2 in a text."""
+    powers = {2 ** int(power.translate(SUPERSCRIPTS)) for power in re.findall(r"2([⁰-⁹¹²³]+)", text)}
+    numbers = re.findall(r"(?<![\d.])\d+(?: \d{3})*(?!\d|\.\d)", text)
+    return powers | {int(number.replace(" ", "")) for number in numbers}
 
 
-def test_what_fewer_passes_save_and_change():
-    found = pd.read_csv(ROOT / "docs/results/passes.csv")
-    page = table("rows | kind | way")
-    assert len(page) == 8
-    for rows, kind, way, cpu, passes, cost, old in page:
-        [row] = found[(found["rows"] == ROWS[rows]) & (found["kind"] == kind) & (found["way"] == way)].to_dict(
-            "records"
-        )
-        assert rounded_to(passes, row["passes"])
-        assert rounded_to(cost, row["cost"])
-        assert rounded_to(cpu, row["cpu s"])
-        assert not old or rounded_to(old, row["old"])
-    small = found[found["rows"] == 10**4]
-    assert small.groupby("kind")["passes"].nunique().eq(1).all(), "both ways are the same"
+def section(title: str) -> str:
+    return PAGE.split(f"## {title}\n")[1].split("\n## ")[0]
 
 
-def test_what_vowpal_wabbit_takes():
-    found = pd.read_csv(ROOT / "docs/results/scale.csv")
-    page = table("rows | kind | learner")
-    assert {(row[0], row[1]) for row in page} == {(rows, kind) for rows in ROWS for kind in ("single", "labels")}
-    for rows, kind, learner, passes, cpu, mb, cost, closed in page:
-        of = found[(found["rows"] == ROWS[rows]) & (found["kind"] == kind)]
-        ends = found[(found["rows"] == 10**5) & (found["kind"] == kind)].set_index("learner")
-        none, best = ends.loc["π0", "drawn"], ends.loc["best policy", "greedy"]
-        if learner.startswith("old policy"):
-            assert numbers(cost) == [round(none, 4), round(best, 4)]
-            continue
-        if learner.startswith("vw"):
-            names = learner.removesuffix(", a label each").removeprefix("vw ").split("; ")
-            runs = of[of["passes"] == int(passes)].set_index("learner")
-            runs = runs.loc[[f"vw {name}" + ", 5 of 2" * (kind == "labels") for name in names]]
-        else:
-            runs = of[of["learner"] == "drcrm parquet"]
-        for said, values in (
-            (cpu, runs["cpu"]),
-            (cost, runs["greedy"]),
-            (closed, (none - runs["greedy"]) / (none - best)),
-        ):
-            assert all(map(rounded_to, map(str.strip, said.split(";")), values)), (rows, kind, learner, said)
-            assert said.count(";") == len(runs) - 1
-        assert rounded_to(mb, runs["MB"].max())
+@pytest.mark.parametrize(
+    ("title", "constants"),
+    [
+        ("Larger than memory", {opened_log.LARGE, split.MOST, objective.MOST_KEPT, design.LARGE, design.SAMPLE}),
+        ("Larger than memory", {4 * design.SAMPLE}),
+        ("Threads", {chunked_log.MOST_CONTEXTS * chunked_log.BLOCKS, chunked_log.CHUNK_SCORES}),
+        ("Many actions", {halving.MANY_SCORES, halving.MANY_ACTIONS, halving.LARGEST_SAMPLE, halving.FEW_UNITS}),
+    ],
+)
+def test_sizes_on_the_page_are_those_of_the_code(title, constants):
+    assert constants <= numbers_of(section(title))
+
+
+def test_shares_and_tolerances_on_the_page_are_those_of_the_code():
+    assert halving.STAGES == ((1 / 8, 3), (1 / 4, 1))
+    assert halving.VALIDATION == 1 / 3
+    assert (design.GROWTH, optimiser.ENOUGH) == (8, 2e-4)
+
+
+def test_the_first_table_has_the_sizes_of_the_code():
+    text = "".join(cell for row in table("log | method") for cell in row[0])
+    sizes = {opened_log.LARGE, chunked_log.MOST_CONTEXTS * chunked_log.BLOCKS, 4 * design.SAMPLE, halving.MANY_SCORES}
+    assert sizes | {halving.MANY_ACTIONS} <= numbers_of(text)
+
+
+@pytest.mark.xfail(condition="TODO-" in PAGE, reason="the numbers of the benchmark are missing", strict=True)
+def test_comparison_with_vowpal_wabbit():
+    runs = pd.read_csv(RESULTS)
+    page = table("rows | kind | VW")
+    assert [(row[0], row[1]) for row in page] == [(rows, kind) for rows in ROWS for kind in ("single", "labels")]
+    for rows, kind, learner, passes, vw_cpu, vw_cost, cpu, mb, cost in page:
+        of_log = runs[(runs["rows"] == ROWS[rows]) & (runs["kind"] == kind)]
+        drcrm = of_log[of_log["learner"] == "drcrm parquet"].iloc[0]
+        vw = of_log[of_log["learner"].str.startswith("vw ") & of_log["passes"].le(8)]
+        reaching = vw[vw["greedy"] <= drcrm["greedy"]].sort_values("cpu")
+        best = (vw.sort_values("greedy") if reaching.empty else reaching).iloc[0]
+        assert (f"vw {learner}{LABELS * (kind == 'labels')}", int(passes)) == (best["learner"], best["passes"])
+        values = best["cpu"], best["greedy"], drcrm["cpu"], drcrm["MB"], drcrm["greedy"]
+        assert all(map(equals_rounded, (vw_cpu, vw_cost, cpu, mb, cost), values)), (rows, kind)
+    assert "TODO-" not in PAGE
