@@ -114,6 +114,11 @@ class ThreadExecutor(ThreadPoolExecutor, ChunkExecutor):
 _EXECUTOR: ContextVar[ChunkExecutor] = ContextVar("executor", default=ChunkExecutor())  # noqa: B039  it has no state
 
 
+def current_executor() -> ChunkExecutor:
+    """Return the executor in use."""
+    return _EXECUTOR.get()
+
+
 def run_in_order(calls: Iterable[Callable[[], object]]) -> Iterator:
     """Yield the results of calls, in order, by the threads of this machine that are in use."""
     return _EXECUTOR.get().run(calls)
