@@ -31,7 +31,7 @@ vw TYPE   ``--cb K --cb_type TYPE -d LOG -f MODEL --quiet`` on VW's text, with m
 
 Reading is counted, writing the logs is not; they are in the page cache. VW is called by its binding, without the rest
 of its package; it parses in a thread of its own, so its CPU seconds can be more than those of the clock. ``MB`` is the
-peak of resident memory.
+peak of anonymous memory, which has no mapped files.
 """
 
 from __future__ import annotations
@@ -70,14 +70,22 @@ BASE = -1.0  # of the scores of clicks
 OUTPUT = Path("results/scale.json")
 SHOWN = ["kind", "rows", "learner", "passes", "wall", "cpu", "rows/s", "MB", "greedy", "drawn", "closed", "note"]
 
-# A process of its own starts and measures each command: the peak of a child counts what its parent had when it forked.
+# A process of its own starts and measures each command.
 MEASURE = """
 import json, os, sys, time
 start = time.perf_counter()
 pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
-_, status, used = os.wait4(pid, 0)
+done, peak = 0, 0
+while not done:
+    done, status, used = os.wait4(pid, os.WNOHANG)
+    try:
+        with open(f"/proc/{pid}/status") as lines:
+            peak = max(peak, *(int(line.split()[1]) for line in lines if line.startswith("RssAnon")))
+    except (OSError, TypeError):
+        pass
+    time.sleep(0.01)
 wall, cpu = time.perf_counter() - start, used.ru_utime + used.ru_stime
-print(json.dumps([os.waitstatus_to_exitcode(status), wall, cpu, used.ru_maxrss / 1024]))
+print(json.dumps([os.waitstatus_to_exitcode(status), wall, cpu, peak / 1024]))
 """
 VW = "import sys, pylibvw; vw = pylibvw.vw(sys.argv[1:]); vw.run_parser(); vw.finish()"
 

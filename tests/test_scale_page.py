@@ -10,7 +10,7 @@ import pytest
 
 from drcrm.commands import halving
 from drcrm.core import design, objective, optimiser
-from drcrm.data import chunked_log
+from drcrm.data import chunked_log, dask_executor
 from drcrm.logs import opened_log, split
 
 ROOT = Path(__file__).parents[1]
@@ -49,7 +49,8 @@ def section(title: str) -> str:
     [
         ("Larger than memory", {opened_log.LARGE, split.MOST, objective.MOST_KEPT, design.LARGE, design.SAMPLE}),
         ("Larger than memory", {4 * design.SAMPLE}),
-        ("Threads", {chunked_log.MOST_CONTEXTS * chunked_log.BLOCKS, chunked_log.CHUNK_SCORES}),
+        ("Threads", {chunked_log.MOST_CONTEXTS, chunked_log.BLOCK_SCORES}),
+        ("Clusters", {dask_executor.FEW}),
         ("Many actions", {halving.MANY_SCORES, halving.MANY_ACTIONS, halving.LARGEST_SAMPLE, halving.FEW_UNITS}),
     ],
 )
@@ -65,7 +66,7 @@ def test_shares_and_tolerances_on_the_page_are_those_of_the_code():
 
 def test_the_first_table_has_the_sizes_of_the_code():
     text = "".join(cell for row in table("log | method") for cell in row[0])
-    sizes = {opened_log.LARGE, chunked_log.MOST_CONTEXTS * chunked_log.BLOCKS, 4 * design.SAMPLE, halving.MANY_SCORES}
+    sizes = {opened_log.LARGE, chunked_log.LARGE, 4 * design.SAMPLE, halving.MANY_SCORES}
     assert sizes | {halving.MANY_ACTIONS} <= numbers_of(text)
 
 
