@@ -28,12 +28,14 @@ from scipy import linalg, sparse
 
 from drcrm.core.algorithms import Algorithm
 from drcrm.core.cost_model import CostModel
-from drcrm.core.design import importance_weights
+from drcrm.core.design import Design
 from drcrm.core.learning import learn
 from drcrm.core.log import BanditLog
 from drcrm.core.names import SCORES
+from drcrm.core.objective import Objective
 from drcrm.core.optimiser import minimize_objectives
 from drcrm.core.policies import SoftmaxPolicy, policy_of
+from drcrm.core.risks import MeanRisk
 from drcrm.core.scales import spread
 from drcrm.core.scores import HeldoutScores
 from drcrm.core.support import SUPPORT
@@ -101,13 +103,21 @@ class Pessimistic:
         return self.model.action_effects(X, actions) + self.factor * np.column_stack(errors)
 
 
+class Bounded(Weight):
+    """π/p up to 10⁶; the slope of a larger weight is 10⁶, too."""
+
+    def __call__(self, log_prob, log_propensity):
+        value = np.exp(np.minimum(np.minimum(log_prob, 0) - log_propensity, np.log(1e6)))
+        return value, value
+
+
 class Normalised:
     """An objective with λ (w̄ − 1)² added."""
 
-    def __init__(self, objective, factor: float):
-        self._objective, self._factor = objective, factor
-        log = objective.design.log
-        self._share = log.count / log.size
+    def __init__(self, objective: Objective, factor: float):
+        self._objective, self._factor, design = objective, factor, objective.design
+        design = Design(design.log, intercept=design.intercept, trains=design.trains)
+        self._mean_weight = Objective(design, MeanRisk(), Bounded(), cost=np.ones(len(design.log.Y)))
 
     def __getattr__(self, name: str):
         return getattr(self._objective, name)
@@ -120,11 +130,9 @@ class Normalised:
 
     def evaluate(self, coef: np.ndarray, guess=None):
         value, gradient, guess = self._objective.evaluate(coef, guess)
-        design = self._objective.design
-        weight = np.minimum(importance_weights(design.forward(coef)[0], design.log), 1e6)
-        missing = self._share @ weight - 1
-        slope = design.backward(2 * self._factor * missing * self._share * weight, None)
-        return value + self._factor * missing**2, gradient + slope, guess
+        mean_weight, slope = self._mean_weight(coef)
+        missing = mean_weight - 1
+        return value + self._factor * missing**2, gradient + 2 * self._factor * missing * slope, guess
 
 
 def _dense(X) -> np.ndarray:
