@@ -287,6 +287,11 @@ def test_jobs_are_as_scikit_learn_has_them():
     assert as_jobs(-1000) == 1
 
 
+def test_more_jobs_than_chunks_work():
+    with using_threads(2**62):
+        assert [*Chunks([1, 2, 3]).map(float)] == [1, 2, 3]
+
+
 def test_far_features_are_seen_in_blocks(monkeypatch):
     rng = np.random.default_rng(5)
     X = np.column_stack([rng.normal(size=100), 2000 + rng.normal(size=100)])

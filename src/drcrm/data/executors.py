@@ -13,7 +13,6 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from itertools import islice
 
 from ..errors import InputError
 
@@ -91,7 +90,8 @@ class ChunkExecutor(Executor):
     def run(self, calls: Iterable[Callable[[], object]]) -> Iterator:
         """Yield the results of calls on this machine, in order. At most a few for each thread wait to be taken."""
         calls = iter(calls)
-        waiting = deque(self.submit(call) for call in islice(calls, PREFETCH * (self.threads - 1)))
+        first = zip(range(PREFETCH * (self.threads - 1)), calls, strict=False)  # islice refuses large numbers
+        waiting = deque(self.submit(call) for _, call in first)
         try:
             for call in calls:
                 waiting.append(self.submit(call))
