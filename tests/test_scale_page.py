@@ -71,7 +71,6 @@ def test_the_first_table_has_the_sizes_of_the_code():
     assert sizes | {halving.MANY_ACTIONS} <= numbers_of(text)
 
 
-@pytest.mark.xfail(condition="TODO-" in PAGE, reason="the numbers of the benchmark are missing", strict=True)
 def test_comparison_with_vowpal_wabbit():
     runs = pd.read_csv(RESULTS)
     page = table("rows | kind | VW setting")
