@@ -1,11 +1,12 @@
 """Successive halving: which fits of which algorithms are worth all training rows of a log with many actions.
 
-With many actions every evaluation is expensive, so that few of them can be afforded on all rows. All fits compete on a
-small sample of the training rows, the best of them on a larger one, and the winner is fitted to all training rows. At
-each stage one third of the training rows, which no sample has, plays the part of the held-out rows. The held-out rows
-take no part: they test only the winner, its steps back to the logging policy, and that policy itself.
+With many actions every evaluation is expensive, so only a few can be made on all rows. All fits compete on a small
+sample of the training rows. The best go on to a larger sample, and the winner is fitted to all training rows. At each
+stage the fits are scored on a third of the training units (contexts or groups), at most 2¹⁴, which no sample contains.
+The held-out rows take no part: they test only the winner, its steps back to the logging policy, and that policy itself.
 
-Radii are larger on samples, where means have more noise. Of values that are then the same, the least robust goes on.
+Radii are larger on samples, because means have more noise there. If several values then give the same fit, the least
+robust one goes on.
 
 No fit starts where a fit to fewer rows ended. By measurement (45 000 contexts, 300 actions) such fits take more
 iterations, and end at policies that are 1 to 10 % worse: the smaller sample's overfitting stays.
@@ -26,7 +27,7 @@ from ..shipped import Entry
 
 MANY_SCORES = 2**20  # contexts × scores of each, from which fits are expensive
 MANY_ACTIONS = 32  # scores of a context on average: with fewer, all fits are made on all rows
-MANY_COEFFICIENTS = 2**15  # from which products with 50 pairs of vectors take as long as evaluations
+MANY_COEFFICIENTS = 2**15  # above this, L-BFGS products with 50 pairs of vectors take as long as evaluations
 FEW_UNITS = 1000  # units of which samples would be too small
 STAGES = (1 / 8, 3), (1 / 4, 1)  # the share of the units that are fitted to, and how many fits go on
 LARGEST_SAMPLE = 2**14  # units
@@ -38,10 +39,10 @@ BOUND, DOUBLY_ROBUST, RATIO = (list(SCORES).index(name) for name in ("improvemen
 
 @dataclass(frozen=True)
 class Trial:
-    """A fit to a sample, for a value of an algorithm's grid or for a ridge, and its scores on other training rows.
+    """A fit to a sample, and its scores on other training rows; it has a grid value or a ridge.
 
-    ``bound`` is the least bound on the difference to the logging policy, of the fit and its steps; ``cost`` is the
-    doubly robust cost of the fit, or the bound of the self-normalised one if there is no cost model.
+    ``bound`` is the least bound, over the fit and its steps, on the difference to the logging policy. ``cost`` is the
+    doubly robust cost of the fit. Without a cost model it is the bound on the self-normalised cost.
     """
 
     entry: Entry
@@ -76,7 +77,9 @@ def fitted(train: BanditLog, heldout: BanditLog, entry: Entry, **limits) -> tupl
 def halved(
     train: BanditLog, entries: Iterable[Entry], units: np.ndarray | None, tell: Callable[[str], None]
 ) -> list[Entry]:
-    """Return the entries, and of these the values and ridges, that are worth a fit to all training rows.
+    """Return the entries worth fitting to all training rows, with only their values and ridges that are worth it.
+
+    With fewer than 1000 units it returns all entries unchanged.
 
     Parameters
     ----------
@@ -85,7 +88,7 @@ def halved(
     units : array (n,), optional
         Which rows belong together; by default those of a context do.
     tell : callable
-        Hears what is at work.
+        Called with a message about each entry that is being fitted.
     """
     entries = [*entries]
     _, unit = np.unique(train.context if units is None else units, return_inverse=True)
@@ -119,11 +122,11 @@ def _trials(entry: Entry, learned: Learned) -> list[Trial]:
 
 
 def _best(entries: list[Entry], trials: list[Trial], most: int) -> list[Entry]:
-    """Return the entries of the best trials, with their values and ridges; each with at least its best value.
+    """Return the entries of the ``most`` best trials, with only the values and ridges of these trials.
 
-    The trial of the least cost comes first, then that of the least bound, that of the second least cost, and so on. On
-    samples the bound prefers policies that are not far from the logging policy; without it a few rows of large weights
-    would decide.
+    An entry that is kept only for a ridge also keeps its best value. Trials are ranked by cost and bound in turn: least
+    cost, least bound, second least cost, and so on. On samples the bound prefers policies close to the logging policy.
+    Without the bound, a few rows of large weights would decide.
     """
     by_cost, by_bound = (sorted(trials, key=attrgetter(name)) for name in ("cost", "bound"))
     ordered = list({id(trial): trial for pair in zip(by_cost, by_bound, strict=True) for trial in pair}.values())

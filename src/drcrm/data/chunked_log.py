@@ -14,13 +14,13 @@ import numpy as np
 from .executors import Chunks
 from .mapped_arrays import Features, scratch_path, write_blocks
 
-LARGE = 2**16  # contexts from which a log has more than one block
+LARGE = 2**16  # a log with fewer contexts is one block, unless it has many scores
 MOST_CONTEXTS, LEAST_CONTEXTS = 2**15, 2**10  # of a block, by its features
 BLOCK_FEATURES = 2**20  # numbers in the feature matrix of a block
-MANY_SCORES = 2**20  # of all contexts, or of a block, from which blocks are smaller
+MANY_SCORES = 2**20  # if a block (or the log, if smaller) has more scores than this, blocks get smaller
 BLOCK_SCORES = 2**17  # 1 MB: temporary arrays then stay in the cache
-BLOCKS = 4  # of a group, over which sums are taken at once
-GROUP_SCORES = 2**22  # of a group of small blocks
+BLOCKS = 4  # in a group; sums are taken over a whole group at once
+GROUP_SCORES = 2**22  # scores in a group, if blocks are small
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,16 +97,16 @@ class ChunkedLog:
         return Block(part, tuple(arrays), rows, contexts, None)
 
     def map_rows(self, function: Callable[..., np.ndarray], *arguments) -> np.ndarray:
-        """Return the values of all rows, (n,), of a function that returns those of a block's rows."""
+        """Apply a function to each block, and return its values for all rows of the log, (n,)."""
         values = np.empty(len(self._log.Y))
         for block, found in zip(self.blocks, self.blocks.map(function, *arguments), strict=True):
             values[block.rows] = found
         return values
 
     def map_contexts(self, function: Callable[..., Features], *arguments) -> Features:
-        """Return the rows of all contexts, or candidates, of a function that returns those of a block.
+        """Apply a function to each block, and return its rows for all contexts, or candidates, as one array.
 
-        They are in a file if the log's features are.
+        The array is in a file if the log's features are in one and there is a scratch folder.
         """
         return write_blocks(scratch_path(self._log.X), self.blocks.map(function, *arguments))
 

@@ -1,8 +1,8 @@
 """Executor on the workers of a Dask cluster, each of which holds some of the chunks.
 
-Chunks do not travel over the network: the executor writes them to a folder that all workers see, with mapped arrays as
-the paths of their files, and each worker reads its own once. Functions, their arguments and results travel. If a worker
-dies, another one reads its chunks.
+Only functions, their arguments and results are sent over the network. The executor writes the chunks to a folder that
+all workers see, and each worker reads its own chunks once. Mapped arrays are written as the paths of their files. If a
+worker dies, the chunks are shared out anew among the others.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ..errors import InputError
 from .executors import ChunkExecutor, Chunks, ThreadExecutor, current_executor, map_groups_of, using
 from .mapped_arrays import MappedPickler, folder_prefix
 
-FEW = 16  # chunks that are mapped over faster here: half a million contexts
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT = -1, -3, 2**25  # of glibc's mallopt, and bytes
+FEW = 16  # up to this many chunks (at most half a million contexts), this machine is faster than the cluster
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT = -1, -3, 2**25  # two options of glibc's mallopt, and their value in bytes
 ATTEMPTS = 5  # of a map, each on the workers that are left
 
 
@@ -53,8 +53,8 @@ def using_cluster(client: Any, folder: str | Path | None = None) -> Iterator[Non
 class DaskExecutor(ChunkExecutor):
     """Executor whose workers hold shares of the chunks as actors; see ``using_cluster``.
 
-    Actors are called directly, in 2 ms where a task that the scheduler passes on takes 20 ms. What is not worth sending
-    is done on this machine, by the executor in use before.
+    A direct call to an actor takes 2 ms; a task that goes through the scheduler takes 20 ms. Work that is too small to
+    send is done on this machine, by the executor that was in use before this one.
     """
 
     def __init__(self, client: Any, folder: str | Path):
@@ -79,7 +79,10 @@ class DaskExecutor(ChunkExecutor):
             yield from outcome
 
     def _outcomes(self, chunks: Chunks, mapped: Callable, function: Callable, arguments: tuple, values) -> list:
-        """Return what each share's worker returned or raised; if one is lost, others get its share."""
+        """Return what the worker of each share returned or raised.
+
+        If a worker is lost, all chunks are shared out anew among the workers left, and the map is repeated.
+        """
         if not self._client.nthreads():
             raise InputError("the cluster has no workers, expected at least one")
         for attempt in range(ATTEMPTS):
@@ -152,8 +155,8 @@ class _Share:
 def _keep_freed_memory() -> None:
     """Let the C library reuse the memory of temporary arrays.
 
-    Dask starts workers with MALLOC_TRIM_THRESHOLD_=65536, by which each array above 128 kB is returned to the system
-    and faulted in anew: passes then take twice as long.
+    Dask starts workers with MALLOC_TRIM_THRESHOLD_=65536. As a result, glibc does not raise its limits: the memory of
+    each freed array above 128 kB goes back to the system and is faulted in again. Passes take twice as long.
     """
     with suppress(OSError, AttributeError):  # other C libraries
         for option in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):

@@ -16,8 +16,8 @@ from functools import partial
 
 from ..errors import InputError
 
-PREFETCH = 4  # pending results for each thread but one
-TASKS = 64  # for each thread, in which many chunks are mapped: more would take longer to submit than to run
+PREFETCH = 4  # calls submitted ahead for each thread after the first
+TASKS = 64  # about how many tasks each thread gets for many chunks: more would take longer to submit than to run
 
 
 class Chunks(Sequence):
@@ -59,13 +59,16 @@ def map_each(chunks: list, function: Callable, arguments: tuple, values: list[tu
 
 
 def map_groups_of(chunks: list, function: Callable, arguments: tuple, values: None) -> list:
-    """Return ``function(group, *arguments)`` of consecutive chunks; the first argument is their number in a group."""
+    """Return ``function(group, *others)`` of each group of consecutive chunks.
+
+    ``arguments`` are the number of chunks in a group, then the others.
+    """
     group, *others = arguments
     return [function(chunks[start : start + group], *others) for start in range(0, len(chunks), group)]
 
 
 class ChunkExecutor(Executor):
-    """Executor of ``concurrent.futures`` that also maps functions over chunks; this one runs them when asked."""
+    """A ``concurrent.futures`` executor that also maps functions over chunks; this one runs calls in this thread."""
 
     threads = 1
 
@@ -88,7 +91,7 @@ class ChunkExecutor(Executor):
             yield from results
 
     def run(self, calls: Iterable[Callable[[], object]]) -> Iterator:
-        """Yield the results of calls on this machine, in order. At most a few for each thread wait to be taken."""
+        """Yield the results of calls on this machine, in order. Each thread runs ahead by only a few calls."""
         calls = iter(calls)
         first = zip(range(PREFETCH * (self.threads - 1)), calls, strict=False)  # islice refuses large numbers
         waiting = deque(self.submit(call) for _, call in first)
@@ -149,7 +152,7 @@ def using_threads(n_jobs: int | None = None) -> Iterator[None]:
 def as_jobs(n_jobs: object, name: str = "n_jobs") -> int:
     """Return the number of threads, like scikit-learn: None is 1, −1 all cores, −2 all but one.
 
-    Raises InputError for anything but a whole number other than 0, or None.
+    Raises InputError unless ``n_jobs`` is None or a whole number other than 0.
     """
     if n_jobs is None:
         return 1

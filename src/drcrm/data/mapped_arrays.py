@@ -1,7 +1,7 @@
 """Arrays in memory-mapped ``.npy`` files: written batch by batch, then read as ordinary numpy arrays or CSR.
 
-Pages of a mapped file belong to the page cache, so such an array takes no anonymous memory. Code that only slices and
-multiplies need not know whether an array is mapped.
+A mapped array takes no anonymous memory, because its pages belong to the page cache. Code that only slices and
+multiplies arrays works the same whether or not they are mapped.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ArrayWriter:
     Parameters
     ----------
     path : Path
-        Of the file to create, without a suffix.
+        Path of the file to create, without a suffix.
     """
 
     def __init__(self, path: Path):
@@ -148,7 +148,10 @@ def write_blocks(path: Path | None, blocks: Iterator[Features]) -> Features:
 
 
 def map_rows(X: Features, function: Callable[[Features], Features]) -> Features:
-    """Return ``function(X)`` of a function of single rows; block by block, in a file, if X is mapped."""
+    """Return ``function(X)`` for a function that treats each row on its own.
+
+    If X is mapped and there is a scratch folder, it is applied block by block and the result is in a file.
+    """
     path = scratch_path(X)
     if path is None:
         return function(X)

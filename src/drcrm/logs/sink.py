@@ -177,9 +177,9 @@ def numbered_groups(marks: np.ndarray) -> np.ndarray:
 def counts_of(weights: np.ndarray) -> np.ndarray | None:
     """Return how often each row counts; None where all have the same weight, which cancels.
 
-    Weights are taken relative to the least, and rounded to a whole number at random (seed 0), so that the expectation
-    is the weight: of lines that were dropped with probability ``pdrop``, each left has the weight 1/(1 − pdrop), and
-    means over the rows are then of what was there before.
+    Each weight is divided by the least one, then rounded up or down at random (seed 0). The expected count is thus
+    the relative weight. If lines were dropped with probability ``pdrop``, each line left has the weight
+    1/(1 − pdrop). Means over the rows then estimate those of the log before lines were dropped.
     """
     if np.ptp(weights) <= 1e-9 * weights.max():
         return None
