@@ -14,7 +14,7 @@ import pytest
 from scipy import sparse
 
 from drcrm import ActionLists, BanditLog
-from drcrm.core import design
+from drcrm.core import design, objective
 from drcrm.core.algorithms import Algorithm
 from drcrm.core.design import Design
 from drcrm.core.learning import learn
@@ -104,6 +104,17 @@ def evaluated(log: BanditLog, coef: np.ndarray, effects: np.ndarray) -> list:
     return values
 
 
+@pytest.mark.parametrize("kind", ["labels", "single", "lists"])
+def test_what_is_not_kept_is_computed_again(kind, small_chunks, monkeypatch):
+    log, rng = logged(kind), np.random.default_rng(1)
+    coef = rng.normal(size=(log.X.shape[1], *log.actions.shape))
+    effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_shape))
+    expected = evaluated(log, coef, effects)
+    monkeypatch.setattr(objective, "MOST_KEPT", 0)
+    for value, known in zip(evaluated(log, coef, effects), expected, strict=True):
+        assert value == pytest.approx(known, rel=1e-12, abs=1e-13)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_and_gradients_do_not_depend_on_storage_chunks_or_workers(kind, client, tmp_path, small_chunks):
     log, rng = logged(kind), np.random.default_rng(1)
@@ -150,8 +161,8 @@ def test_workers_do_all_passes_over_the_training_rows(client, tmp_path, small_ch
 
 def test_a_worker_that_dies_is_survived(client, tmp_path, small_chunks):
     log = logged("single")
-    objective = Objective(Design(log, trains=True), KLBall(0.1))
-    [alone] = minimize_objectives([objective], np.zeros(objective.design.shape))
+    minimised = Objective(Design(log, trains=True), KLBall(0.1))
+    [alone] = minimize_objectives([minimised], np.zeros(minimised.design.shape))
     workers, calls = client.run(os.getpid), count()
 
     class Dying(KLBall):
@@ -160,9 +171,9 @@ def test_a_worker_that_dies_is_survived(client, tmp_path, small_chunks):
                 os.kill(min(workers.values()), signal.SIGKILL)
             return super().evaluate_sums(*arguments)
 
-    objective.risk = Dying(0.1)
+    minimised.risk = Dying(0.1)
     with using_cluster(client, tmp_path):
-        [found] = minimize_objectives([objective], np.zeros(objective.design.shape))
+        [found] = minimize_objectives([minimised], np.zeros(minimised.design.shape))
     assert next(calls) > 6
     assert found.coef == pytest.approx(alone.coef, rel=1e-8, abs=1e-8)
 
@@ -172,9 +183,9 @@ def test_a_cluster_without_workers_is_refused(tmp_path, small_chunks):
         def nthreads(self) -> dict:
             return {}
 
-    objective = Objective(Design(logged("single"), trains=True), KLBall(0.1))
+    minimised = Objective(Design(logged("single"), trains=True), KLBall(0.1))
     with using_cluster(Empty(), tmp_path), pytest.raises(InputError, match="no workers"):
-        objective(np.zeros(objective.design.shape))
+        minimised(np.zeros(minimised.design.shape))
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse", "vector"])

@@ -147,14 +147,14 @@ class ObjectiveBlock:
 
     def forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return log π of the rows, and the expected modelled costs of the contexts."""
-        self._coef, self._kept = coef, self._forward(coef)
-        return self._kept[:2]
+        passed_forward = self._forward(coef)
+        self._coef, self._kept = coef, passed_forward[1:] if self._keeps else None
+        return passed_forward[:2]
 
     def backward(self, slopes: tuple, coef: np.ndarray) -> np.ndarray:
         """Return the gradient in Θ, from the gradients in log π and in the expected modelled costs."""
-        if self._kept is None or not np.array_equal(coef, self._coef):
-            self.forward(coef)
-        return self._backward(*slopes, *self._kept[1:])
+        is_kept = self._kept is not None and np.array_equal(coef, self._coef)
+        return self._backward(*slopes, *(self._kept if is_kept else self._forward(coef)[1:]))
 
     def costs(self, coef: np.ndarray) -> np.ndarray:
         """Return z of the rows, (n,)."""

@@ -11,6 +11,7 @@ import ctypes
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +28,7 @@ from .mapped_arrays import MappedPickler, folder_prefix
 FEW = 16  # up to this many chunks (at most half a million contexts), this machine is faster than the cluster
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT = -1, -3, 2**25  # two options of glibc's mallopt, and their value in bytes
 ATTEMPTS = 5  # of a map, each on the workers that are left
+PATIENCE = 60  # seconds, for a worker that starts again
 
 
 @contextmanager
@@ -83,9 +85,10 @@ class DaskExecutor(ChunkExecutor):
 
         If a worker is lost, all chunks are shared out anew among the workers left, and the map is repeated.
         """
-        if not self._client.nthreads():
-            raise InputError("the cluster has no workers, expected at least one")
-        for attempt in range(ATTEMPTS):
+        attempts = 0
+        while True:
+            if not self._client.nthreads():
+                raise InputError("the cluster has no workers, expected at least one")
             try:
                 with self._client.as_current():
                     calls = [
@@ -95,9 +98,11 @@ class DaskExecutor(ChunkExecutor):
                     return [call.result() for call in calls]
             except Exception:
                 self._shares.pop(chunks, None)
-                if attempt == ATTEMPTS - 1:
+                attempts += 1
+                if attempts == ATTEMPTS:
                     raise
-        raise AssertionError("unreachable")
+                with suppress(TimeoutError):
+                    self._client.wait_for_workers(1, timeout=PATIENCE)
 
     def _shares_of(self, chunks: Chunks) -> list[tuple[Any, int, int, int]]:
         """Return the actor of each share of the chunks, where the share starts and stops, and its worker's threads."""
@@ -106,24 +111,20 @@ class DaskExecutor(ChunkExecutor):
             groups = -(-len(chunks) // chunks.group)
             parts = np.cumsum([0, *(threads for _, threads in workers)]) / sum(threads for _, threads in workers)
             ends = np.minimum(chunks.group * np.round(groups * parts).astype(int), len(chunks)).tolist()
+            submit = partial(self._client.submit, _Share, actor=True, pure=False, allow_other_workers=True)
             futures = [
-                (self._written(chunks, slice(start, stop)), worker, start, stop, threads)
+                (submit(self._written(chunks, start, stop), workers=[worker]), start, stop, threads)
                 for (start, stop), (worker, threads) in zip(pairwise(ends), workers, strict=True)
                 if start < stop
-            ]
-            options = {"actor": True, "pure": False, "allow_other_workers": True}
-            futures = [
-                (self._client.submit(_Share, path, workers=[worker], **options), *others)
-                for path, worker, *others in futures
             ]
             self._shares[chunks] = [(future.result(), *others) for future, *others in futures]
         return self._shares[chunks]
 
-    def _written(self, chunks: Chunks, share: slice) -> str:
+    def _written(self, chunks: Chunks, start: int, stop: int) -> str:
         """Return the path of the file with a share of the chunks; it is removed with the chunks."""
         path = self._folder / f"{uuid4().hex}.pickle"
         with path.open("wb") as file:
-            MappedPickler(file, protocol=5).dump(chunks[share])
+            MappedPickler(file, protocol=5).dump(chunks[start:stop])
         finalize(chunks, path.unlink, missing_ok=True)
         return str(path)
 
