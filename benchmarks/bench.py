@@ -28,19 +28,19 @@ from naive import NaiveObjective
 from scipy import sparse
 
 from drcrm import DoublyRobustDRO
-from drcrm.core.bounds import FINITE_SAMPLE, upper_bound
-from drcrm.core.context_effects import context_effects
-from drcrm.core.cost_model import CostModel, action_effects
-from drcrm.core.design import Design
-from drcrm.core.log import BanditLog, clipping_constant
-from drcrm.core.objective import Objective
-from drcrm.core.optimiser import Fit, minimize_objectives
-from drcrm.core.policies import ExponentialPolicy, SoftmaxPolicy
-from drcrm.core.risks import BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk
-from drcrm.core.weights import Clipped
+from drcrm.certificates.bounds import FINITE_SAMPLE, upper_bound
+from drcrm.cost_models.context_effects import context_effects
+from drcrm.cost_models.ridge_model import CostModel, action_effects
+from drcrm.data.bandit_log import BanditLog, clipping_constant
+from drcrm.experiments.datasets.array_files import read_log, read_policy, write_log
+from drcrm.experiments.simulation.replay import replay
 from drcrm.files import atomic
-from drcrm.pipeline.formats import read_log, read_policy, write_log
-from drcrm.simulation.replay import replay
+from drcrm.optimization.lbfgs import Fit, minimize_objectives
+from drcrm.optimization.objective import Objective
+from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
+from drcrm.policies.linear_predictor import Design
+from drcrm.risks.base import BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk
+from drcrm.weights import Clipped
 
 LOGS = Path("results/bench/runs")
 OUTPUT = Path("results/bench.json")
@@ -271,13 +271,13 @@ def memory(report: Report, data: str, path: str | Path, reach: float) -> None:
     """The largest resident memory of a fit of ips; it is reached once L-BFGS's memory is full."""
     code = """
 import numpy as np
-from drcrm.core.log import clipping_constant
-from drcrm.core.design import Design
-from drcrm.core.objective import Objective
-from drcrm.core.optimiser import minimize_objectives
-from drcrm.core.risks import KLBall
-from drcrm.core.weights import Clipped
-from drcrm.pipeline.formats import read_log
+from drcrm.data.bandit_log import clipping_constant
+from drcrm.policies.linear_predictor import Design
+from drcrm.optimization.objective import Objective
+from drcrm.optimization.lbfgs import minimize_objectives
+from drcrm.risks.base import KLBall
+from drcrm.weights import Clipped
+from drcrm.experiments.datasets.array_files import read_log
 log, _ = read_log(sys.argv[1])
 objective = Objective(Design(log, trains=True), KLBall(0.01), Clipped(clipping_constant(log)))
 list(minimize_objectives([objective], np.zeros(objective.design.shape), max_iter=40))

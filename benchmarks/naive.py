@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 
-from drcrm.core.log import BanditLog
+from drcrm.data.bandit_log import BanditLog
 
 
 class NaiveObjective:

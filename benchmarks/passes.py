@@ -21,8 +21,8 @@ import pandas as pd
 from scipy.special import expit, softmax
 
 from drcrm import DoublyRobustDRO
-from drcrm.core import design
 from drcrm.data.listeners import Listener, listening
+from drcrm.policies import linear_predictor as design
 
 FEATURES, ACTIONS, FRESH = 20, 5, 100_000
 WAYS = {

@@ -52,9 +52,9 @@ import skdr_eval
 from sklearn.dummy import DummyRegressor
 
 from drcrm import BanditLog
-from drcrm.core.policies import SoftmaxPolicy
-from drcrm.logs.diagnosis import diagnose
-from drcrm.logs.verdict import compared, verdict
+from drcrm.diagnostics.diagnosis import diagnose
+from drcrm.diagnostics.verdict import compared, verdict
+from drcrm.policies.exponential import SoftmaxPolicy
 from studies.verdicts import ACTIONS, CLICKS, DRIFT, FAULTS, FEATURES, MORE, World
 
 LOGS = {

@@ -34,22 +34,22 @@ from matplotlib.figure import Figure
 from PIL import Image
 from snakemake.utils import update_config
 
-from drcrm.core.names import MODELLED
 from drcrm.errors import InputError, located
+from drcrm.experiments import lookups
+from drcrm.experiments.columns import CERTIFICATE, COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
+from drcrm.experiments.config import complete, read_config, shipped_config
+from drcrm.experiments.lookups import caption_words, planned
 from drcrm.files import atomic, read_csv, write_text
-from drcrm.pipeline import lookups
-from drcrm.pipeline.columns import CERTIFICATE, COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
-from drcrm.pipeline.config import complete, read_config, shipped_config
-from drcrm.pipeline.lookups import caption_words, planned
-from drcrm.report import documents
-from drcrm.report.families import Family, loss_against_sharpness
-from drcrm.report.families import page as family_page
-from drcrm.report.figure_data import DatasetResults
-from drcrm.report.figures import FIGURES, overview
-from drcrm.report.study_figures import FIGURES as STUDY_FIGURES
-from drcrm.report.style import LEMMA_FIGURES, RC
-from drcrm.report.tables import ablation_table, all_tables
-from drcrm.report.theory_figures import FIGURES as THEORY_FIGURES
+from drcrm.reports.figures.experiment_figures import FIGURES, overview
+from drcrm.reports.figures.families import Family, loss_against_sharpness
+from drcrm.reports.figures.families import page as family_page
+from drcrm.reports.figures.figure_data import DatasetResults
+from drcrm.reports.figures.study_figures import FIGURES as STUDY_FIGURES
+from drcrm.reports.figures.style import LEMMA_FIGURES, RC
+from drcrm.reports.figures.theory_figures import FIGURES as THEORY_FIGURES
+from drcrm.reports.tables import documents
+from drcrm.reports.tables.result_tables import ablation_table, all_tables
+from drcrm.selection.score_names import MODELLED
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.S)

@@ -39,7 +39,7 @@ OF_LOGS = ("obd",)
 
 
 def parser() -> argparse.ArgumentParser:
-    from drcrm.pipeline.steps import json_object, whole
+    from drcrm.experiments.steps import json_object, whole
 
     made = argparse.ArgumentParser("studies", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("name", choices=OF_RUNS + OF_SAMPLES + OF_LOGS)

@@ -22,8 +22,8 @@ import numpy as np
 import pandas as pd
 from verdicts import ACTIONS, World
 
-from drcrm.core.log import BanditLog
-from drcrm.logs.audit import audit, cross_fitted
+from drcrm.data.bandit_log import BanditLog
+from drcrm.diagnostics.propensity_audit import audit, cross_fitted
 
 ROWS = 100, 200, 400, 1000, 2000, 5000
 POLICIES = "soft", "sharp"

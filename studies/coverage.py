@@ -20,7 +20,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.special import expit
 
-from drcrm.core.bounds import FINITE_SAMPLE, upper_bound
+from drcrm.certificates.bounds import FINITE_SAMPLE, upper_bound
 
 CONFIDENCE = 0.95
 SIZES = (50, 200, 1000, 4000)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from drcrm.core.log import BanditLog
-from drcrm.core.policies import ExponentialPolicy, LinearPolicy, SoftmaxPolicy, policy_of
-from drcrm.pipeline.formats import read_policy
-from drcrm.pipeline.steps import generator
-from drcrm.pipeline.truths import read_truth
-from drcrm.simulation.replay import replay
-from drcrm.simulation.split import heldout_rows
-from drcrm.simulation.truth import CERTAIN, Rates
+from drcrm.data.bandit_log import BanditLog
+from drcrm.experiments.datasets.array_files import read_policy
+from drcrm.experiments.datasets.truths import read_truth
+from drcrm.experiments.simulation.replay import replay
+from drcrm.experiments.simulation.split import heldout_rows
+from drcrm.experiments.simulation.truth import CERTAIN, Rates
+from drcrm.experiments.steps import generator
+from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy, policy_of
 
 HELD_OUT = 0.25  # of the rows of a run that is logged again
 

@@ -19,12 +19,12 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from drcrm.core.certificates import policy_certificate
-from drcrm.core.cost_model import CostModel
-from drcrm.core.evaluation import off_policy_value
-from drcrm.core.log import BanditLog
-from drcrm.core.policies import SoftmaxPolicy
+from drcrm.certificates.off_policy_value import off_policy_value
+from drcrm.certificates.policy_certificate import policy_certificate
+from drcrm.cost_models.ridge_model import CostModel
+from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
+from drcrm.policies.exponential import SoftmaxPolicy
 
 SIZES = (250, 1000, 5000)
 ACTIONS, FEATURES = 4, 3

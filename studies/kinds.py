@@ -24,10 +24,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from drcrm.core.actions import ActionLists
-from drcrm.core.policies import ExponentialPolicy, SoftmaxPolicy
-from drcrm.estimators import CIPS, CounterfactualEstimator, DoublyRobustDRO
-from drcrm.report.comparisons import interval
+from drcrm.actions.base import ActionLists
+from drcrm.estimators.base import CIPS, CounterfactualEstimator, DoublyRobustDRO
+from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
+from drcrm.reports.tables.comparisons import interval
 
 SIZES = (100, 316, 1000, 3162, 10_000, 31_623)
 CONTEXTS = 20_000  # on which policies are compared

@@ -33,7 +33,7 @@ import pandas as pd
 from scipy.stats import binom
 
 from drcrm.__main__ import main
-from drcrm.logs.verdict import VERDICTS
+from drcrm.diagnostics.verdict import VERDICTS
 
 ROWS, APPENDED, COPIES, USERS = 1000, 100, 5, 100
 CITIES, ACTIONS = np.array(["Bern", "Geneva", "Zurich"]), np.array(["music", "news", "sport"])

@@ -30,17 +30,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from drcrm.commands.learning import Candidate, candidates, entries_of
-from drcrm.core.design import importance_weights, judged
-from drcrm.core.evaluation import off_policy_value
-from drcrm.core.log import BanditLog
-from drcrm.core.policies import policy_of
-from drcrm.logs.audit import cross_fitted
-from drcrm.logs.diagnosis import diagnose
-from drcrm.logs.encoding import Encoding
+from drcrm.certificates.off_policy_value import off_policy_value
+from drcrm.cli.learning import Candidate, candidates, entries_of
+from drcrm.data.bandit_log import BanditLog
+from drcrm.diagnostics.diagnosis import diagnose
+from drcrm.diagnostics.propensity_audit import cross_fitted
+from drcrm.diagnostics.verdict import compared, estimates, verdict
+from drcrm.logs.encoding.encodings import Encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.opened_log import OpenedLog, open_log, split_log
-from drcrm.logs.verdict import compared, estimates, verdict
+from drcrm.policies.exponential import policy_of
+from drcrm.policies.linear_predictor import importance_weights, judged
 
 SETS = "men", "women"
 BTS, RANDOM = "bts", "random"

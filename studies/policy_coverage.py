@@ -18,15 +18,15 @@ import warnings
 import numpy as np
 import pandas as pd
 
-from drcrm.core.certificates import policy_certificate
-from drcrm.core.cost_model import CostModel
-from drcrm.core.log import BanditLog
-from drcrm.core.policies import ExponentialPolicy
-from drcrm.estimators import DoublyRobustDRO
-from drcrm.pipeline.dataset_formats import load_digits
-from drcrm.simulation.losses import expected_hamming
-from drcrm.simulation.population import draw_policies
-from drcrm.simulation.replay import replay
+from drcrm.certificates.policy_certificate import policy_certificate
+from drcrm.cost_models.ridge_model import CostModel
+from drcrm.data.bandit_log import BanditLog
+from drcrm.estimators.base import DoublyRobustDRO
+from drcrm.experiments.datasets.source_formats import load_digits
+from drcrm.experiments.simulation.losses import expected_hamming
+from drcrm.experiments.simulation.population import draw_policies
+from drcrm.experiments.simulation.replay import replay
+from drcrm.policies.exponential import ExponentialPolicy
 
 ROWS = 1500
 TILTS = (0, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12)

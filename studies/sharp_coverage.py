@@ -23,12 +23,12 @@ import numpy as np
 import pandas as pd
 from kinds import LabelVectors, SingleChoice
 
-from drcrm.core.bounds import upper_bound
-from drcrm.core.certificates import policy_certificate
-from drcrm.core.log import BanditLog
-from drcrm.core.support import SUPPORT, SupportedModel
+from drcrm.certificates.bounds import upper_bound
+from drcrm.certificates.policy_certificate import policy_certificate
+from drcrm.cost_models.support import SUPPORT, SupportedModel
+from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimators import CIPS, DoublyRobustDRO
+from drcrm.estimators.base import CIPS, DoublyRobustDRO
 
 CONTEXTS, MOST_LEARNED, LOGS = 4000, 3000, 10
 SIZES = (300, 1000, 3000, 30_000)

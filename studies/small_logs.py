@@ -16,13 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 from finished import Run
 
-from drcrm.core.algorithms import Algorithm
-from drcrm.core.learning import learn
-from drcrm.core.names import SCORES
-from drcrm.core.policies import policy_of
-from drcrm.pipeline.truths import read_truth
-from drcrm.report.comparisons import interval, larger_p_value
-from drcrm.simulation.truth import Truth
+from drcrm.experiments.datasets.truths import read_truth
+from drcrm.experiments.simulation.truth import Truth
+from drcrm.policies.exponential import policy_of
+from drcrm.reports.tables.comparisons import interval, larger_p_value
+from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.grid_search import learn
+from drcrm.selection.score_names import SCORES
 
 BY = ("dr_bound", "improvement_bound")
 LEVEL = 0.05  # of one-tailed paired t-tests that what was chosen is worse than π0

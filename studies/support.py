@@ -26,22 +26,22 @@ import pandas as pd
 from finished import Run
 from scipy import linalg, sparse
 
-from drcrm.core.algorithms import Algorithm
-from drcrm.core.cost_model import CostModel
-from drcrm.core.design import Design
-from drcrm.core.learning import learn
-from drcrm.core.log import BanditLog
-from drcrm.core.names import SCORES
-from drcrm.core.objective import Objective
-from drcrm.core.optimiser import minimize_objectives
-from drcrm.core.policies import SoftmaxPolicy, policy_of
-from drcrm.core.risks import MeanRisk
-from drcrm.core.scales import spread
-from drcrm.core.scores import HeldoutScores
-from drcrm.core.support import SUPPORT
-from drcrm.core.weights import Weight
-from drcrm.pipeline.truths import read_truth
-from drcrm.report.comparisons import interval
+from drcrm.cost_models.ridge_model import CostModel
+from drcrm.cost_models.support import SUPPORT
+from drcrm.data.bandit_log import BanditLog
+from drcrm.data.scaling import spread
+from drcrm.experiments.datasets.truths import read_truth
+from drcrm.optimization.lbfgs import minimize_objectives
+from drcrm.optimization.objective import Objective
+from drcrm.policies.exponential import SoftmaxPolicy, policy_of
+from drcrm.policies.linear_predictor import Design
+from drcrm.reports.tables.comparisons import interval
+from drcrm.risks.base import MeanRisk
+from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.grid_search import learn
+from drcrm.selection.heldout_scores import HeldoutScores
+from drcrm.selection.score_names import SCORES
+from drcrm.weights import Weight
 
 HEADLINE = list(SCORES).index("dr_bound")
 VALUES = {

@@ -27,12 +27,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from drcrm.core.cost_model import CostModel
-from drcrm.core.log import BanditLog
-from drcrm.core.policies import SoftmaxPolicy
-from drcrm.logs.audit import cross_fitted
-from drcrm.logs.diagnosis import check_rows, diagnose
-from drcrm.logs.verdict import VERDICTS, compared, verdict
+from drcrm.cost_models.ridge_model import CostModel
+from drcrm.data.bandit_log import BanditLog
+from drcrm.diagnostics.diagnosis import check_rows, diagnose
+from drcrm.diagnostics.propensity_audit import cross_fitted
+from drcrm.diagnostics.verdict import VERDICTS, compared, verdict
+from drcrm.policies.exponential import SoftmaxPolicy
 
 ROWS = 2000
 FEATURES, ACTIONS = 4, 5

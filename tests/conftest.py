@@ -14,8 +14,10 @@ import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 from drcrm import BanditLog, ExponentialPolicy  # noqa: E402
-from drcrm.report.style import Names  # noqa: E402
-from drcrm.simulation.replay import replay  # noqa: E402
+from drcrm.experiments.simulation.replay import replay  # noqa: E402
+from drcrm.reports.figures.style import Names  # noqa: E402
+
+pytest_plugins = ["log_fixtures", "risk_fixtures", "shop_fixtures"]
 
 LONGEST = ("test_workflow", "test_documents")
 

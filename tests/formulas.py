@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from drcrm.divergences import KL, Chi2, CressieRead, CVaR, ReverseKL, SquaredHellinger, TotalVariation
+from drcrm.policies.linear_predictor import Design
 
 FORMULAS = {
     "KL": (KL(), lambda t: t * np.log(t) - t + 1, 1),
@@ -18,3 +19,10 @@ FORMULAS = {
     "CVaR": (CVaR(0.4), lambda t: np.where(t <= 2.5, 0, np.inf), None),
 }
 SMOOTH = [name for name, (_, _, curvature) in FORMULAS.items() if curvature]
+
+
+def backward(design: Design, coef: np.ndarray, by_row, by_context) -> np.ndarray:
+    """The adjoint of a design in one block, at Θ."""
+    [block] = design.chunked.blocks
+    _, expected, mean = design.scores.forward(block, coef)
+    return design.scores.backward(block, mean, by_row, by_context, expected).ravel()

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from drcrm import ActionLists, BanditLog, CostModel
-from drcrm.core.risks import (
+from drcrm.risks.base import (
     AdaptiveBoltzmannRisk,
     BoltzmannRisk,
     Chi2Ball,
@@ -19,7 +19,7 @@ from drcrm.core.risks import (
     Risk,
     VariancePenalizedRisk,
 )
-from drcrm.core.weights import Clipped, Implicit, Shrunk, Smoothed, Weight
+from drcrm.weights import Clipped, Implicit, Shrunk, Smoothed, Weight
 
 RISKS = [
     MeanRisk(),

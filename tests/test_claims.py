@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from drcrm.report.style import TAILS
+from drcrm.reports.figures.style import TAILS
 
 ROOT = Path(__file__).parents[1]
 SETS = ["scene", "yeast", "rcv1_subset", "tmc2007_500"]

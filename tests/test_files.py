@@ -16,9 +16,9 @@ import pytest
 
 import drcrm
 from drcrm.errors import InputError
+from drcrm.experiments.datasets.array_files import read_contexts, read_fits, read_policy, read_split
+from drcrm.experiments.steps.cost_model import read_cost_model
 from drcrm.files import atomic, is_stream, read_npz, write_npz, write_text
-from drcrm.pipeline.formats import read_contexts, read_fits, read_policy, read_split
-from drcrm.pipeline.steps.cost_model import read_cost_model
 
 OURS = os.environ | {"PYTHONPATH": str(Path(drcrm.__file__).parents[1])}  # for processes in other folders
 

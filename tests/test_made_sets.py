@@ -10,7 +10,7 @@ import pytest
 import yaml
 from scipy import sparse
 
-from drcrm.pipeline.dataset_formats import DatasetSpec, load
+from drcrm.experiments.datasets.source_formats import DatasetSpec, load
 
 ROOT = Path(__file__).parent.parent
 EXPERIMENTS = ("made", "unseen", "unseen_sharp")

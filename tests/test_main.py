@@ -17,8 +17,8 @@ from drcrm import __version__
 from drcrm.__main__ import COMMANDS as LOGS
 from drcrm.__main__ import main
 from drcrm.errors import InputError, located, printable
+from drcrm.experiments.columns import COLUMNS
 from drcrm.files import write_npz
-from drcrm.pipeline.columns import COLUMNS
 
 ROOT = Path(__file__).parent.parent
 
@@ -239,7 +239,7 @@ def test_out_of_memory_is_said(monkeypatch, capsys):
     def run(options):
         raise MemoryError
 
-    monkeypatch.setattr("drcrm.pipeline.steps.collect.run", run)
+    monkeypatch.setattr("drcrm.experiments.steps.collect.run", run)
     assert main(["collect", "a.csv", "--output", "b.csv"]) == 1
     assert capsys.readouterr().err == "drcrm collect: out of memory\n"
 
@@ -250,7 +250,7 @@ def test_an_interruption_is_one_line(monkeypatch):
     def interrupted(arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("drcrm.pipeline.steps.collect.run", interrupted)
+    monkeypatch.setattr("drcrm.experiments.steps.collect.run", interrupted)
     monkeypatch.delitem(sys.modules, "drcrm.__main__")  # runpy wants to import it
     monkeypatch.setattr(sys, "argv", ["drcrm", "collect", "a.csv", "--output", "b.csv"])
     with pytest.raises(SystemExit) as end:
@@ -262,7 +262,7 @@ def test_a_step_without_the_extra_says_what_to_install(tmp_path, capsys, monkeyp
     """One that imports it, and one that comes to need it as it runs."""
     monkeypatch.setitem(sys.modules, "snakemake.utils", None)
     monkeypatch.setitem(sys.modules, "sklearn_crfsuite", None)
-    gone = ("drcrm.simulation.crf", "drcrm.pipeline.steps", "drcrm.pipeline.config")
+    gone = ("drcrm.experiments.simulation.crf", "drcrm.experiments.steps", "drcrm.experiments.config")
     for name in [each for each in sys.modules if each.startswith(gone)]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(SystemExit) as error:

@@ -14,7 +14,7 @@ from scipy import stats
 from workflows import jobs, snakemake, write_config
 
 from drcrm.__main__ import main
-from drcrm.pipeline.sources import file_digest
+from drcrm.experiments.datasets.sources import file_digest
 
 ROOT = Path(__file__).parents[1]
 ITEMS, ROWS = 3, 900

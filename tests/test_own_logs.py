@@ -72,7 +72,7 @@ def test_every_command_says_what_the_page_says(folder):
 
 
 def test_what_the_page_quotes_is_what_is_said():
-    from drcrm.logs.verdict import RANDOMISE, VERDICTS
+    from drcrm.diagnostics.verdict import RANDOMISE, VERDICTS
 
     assert RANDOMISE in " ".join(PAGE.split())
     assert re.findall(r"^\| ([a-z ]+) \| (?!when)", PAGE, re.M)[: len(VERDICTS)] == [*VERDICTS]

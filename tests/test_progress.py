@@ -17,13 +17,13 @@ import pytest
 from shop import MAPPING, decisions
 from text_logs import vw_single
 
-from drcrm.core.algorithms import Algorithm
-from drcrm.core.learning import learn
-from drcrm.core.log import BanditLog
+from drcrm.data.bandit_log import BanditLog
 from drcrm.data.listeners import Listener, advance, listening, passed
-from drcrm.logs import table_reader
-from drcrm.logs.readers import read_records
+from drcrm.logs.readers import tables as table_reader
+from drcrm.logs.readers.files import read_records
 from drcrm.progress import working
+from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.grid_search import learn
 
 SOURCE = str(Path(__file__).parent.parent / "src")
 REFRESHED = 0.11  # seconds after which tqdm shows something new

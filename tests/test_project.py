@@ -19,24 +19,24 @@ import yaml
 import drcrm
 from drcrm import CIPS
 from drcrm.__main__ import STEPS
-from drcrm.core.algorithms import ESTIMATORS
-from drcrm.core.estimates import ESTIMATES
-from drcrm.core.names import SCORES
-from drcrm.core.optimiser import STOPPING
-from drcrm.core.starts import STARTS
-from drcrm.core.weights import WEIGHTS
-from drcrm.pipeline.classifiers import CLASSIFIERS
-from drcrm.pipeline.classifiers import WEIGHTS as CLASSIFIER_WEIGHTS
-from drcrm.pipeline.config import complete, shipped_config
-from drcrm.pipeline.dataset_formats import load_digits
-from drcrm.pipeline.dependencies import imports
-from drcrm.pipeline.steps.fetch import ACTIONS
-from drcrm.report.figures import FIGURES
-from drcrm.report.style import FIGURE_TITLES
-from drcrm.roles import BASELINE, LOGGING, LOSSES, PAPERS, REFERENCE, ROLES
-from drcrm.simulation.crf import fit_crf
-from drcrm.simulation.losses import greedy_hamming
-from drcrm.simulation.replay import replay
+from drcrm.estimates.base import ESTIMATES
+from drcrm.experiments.classifiers import CLASSIFIERS
+from drcrm.experiments.classifiers import WEIGHTS as CLASSIFIER_WEIGHTS
+from drcrm.experiments.config import complete, shipped_config
+from drcrm.experiments.datasets.source_formats import load_digits
+from drcrm.experiments.dependencies import imports
+from drcrm.experiments.simulation.crf import fit_crf
+from drcrm.experiments.simulation.losses import greedy_hamming
+from drcrm.experiments.simulation.replay import replay
+from drcrm.experiments.steps.fetch import ACTIONS
+from drcrm.optimization.lbfgs import STOPPING
+from drcrm.optimization.starts import STARTS
+from drcrm.reports.figures.experiment_figures import FIGURES
+from drcrm.reports.figures.style import FIGURE_TITLES
+from drcrm.reports.roles import BASELINE, LOGGING, LOSSES, PAPERS, REFERENCE, ROLES
+from drcrm.selection.algorithms import ESTIMATORS
+from drcrm.selection.score_names import SCORES
+from drcrm.weights import WEIGHTS
 
 ROOT = Path(__file__).parent.parent
 CONFIG = shipped_config(ROOT)
@@ -68,7 +68,11 @@ def test_the_library_imports_only_what_the_bare_package_installs():
     """Whatever its modules import, and the core as a whole: no pipeline, no report, nothing of their packages."""
     package = ROOT / "src/drcrm"
     modules = [home.replace(".", "/") for home in {*drcrm._HOMES.values(), *drcrm._MODULES}]
-    queue, files = [*(package / f"{module}.py" for module in modules), *(package / "core").glob("*.py")], set()
+    homes = [
+        package / module / "__init__.py" if (package / module).is_dir() else package / f"{module}.py"
+        for module in modules
+    ]
+    queue, files = [*homes, *(package / "optimization").glob("*.py")], set()
     while queue:
         if (path := queue.pop()) not in files:
             files.add(path)
@@ -80,11 +84,11 @@ def test_the_library_imports_only_what_the_bare_package_installs():
     packages = {name.partition(".")[0] for name in names} - sys.stdlib_module_names
     assert {"numpy", "scipy", "sklearn"} <= packages
     assert packages <= {"numpy", "scipy", "pandas", "sklearn", "threadpoolctl"}  # the last comes with scikit-learn
-    assert not [path for path in files if {"pipeline", "report"} & set(path.relative_to(package).parts)]
+    assert not [path for path in files if {"experiments", "reports"} & set(path.relative_to(package).parts)]
 
 
 def test_every_step_is_a_module_and_every_module_a_step():
-    modules = {path.stem for path in (ROOT / "src/drcrm/pipeline/steps").glob("*.py")} - {"__init__"}
+    modules = {path.stem for path in (ROOT / "src/drcrm/experiments/steps").glob("*.py")} - {"__init__"}
     assert modules == set(STEPS)
 
 

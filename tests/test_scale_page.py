@@ -8,10 +8,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from drcrm.commands import halving
-from drcrm.core import design, objective, optimiser
 from drcrm.data import chunked_log, dask_executor
 from drcrm.logs import opened_log, split
+from drcrm.optimization import lbfgs as optimiser
+from drcrm.optimization import objective
+from drcrm.policies import linear_predictor as design
+from drcrm.selection import halving
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/scale.md").read_text(encoding="utf-8")

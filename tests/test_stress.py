@@ -7,7 +7,7 @@ from itertools import cycle, product
 import pytest
 from fuzz.stress import CLASSES, KINDS, LOGS, VALUES, allowed, fitted, modelled, values
 
-from drcrm.core.algorithms import ESTIMATORS
+from drcrm.selection.algorithms import ESTIMATORS
 
 REFUSED = {("WeightedLikelihood", "costs of 1e300")}  # e^{−βc} is beyond the range of numbers
 

@@ -15,11 +15,11 @@ import yaml
 from workflows import jobs, snakemake, write_config
 
 from drcrm import BanditLog, CostModel
-from drcrm.core.design import Design
-from drcrm.core.objective import Objective
-from drcrm.core.policies import SoftmaxPolicy
-from drcrm.core.risks import KLBall
-from drcrm.logs.diagnosis import diagnose
+from drcrm.diagnostics.diagnosis import diagnose
+from drcrm.optimization.objective import Objective
+from drcrm.policies.exponential import SoftmaxPolicy
+from drcrm.policies.linear_predictor import Design
+from drcrm.risks.base import KLBall
 
 ROOT = Path(__file__).parents[1]
 

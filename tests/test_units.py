@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import drcrm
 from drcrm import ExponentialPolicy
-from drcrm.core.algorithms import ESTIMATORS
+from drcrm.selection.algorithms import ESTIMATORS
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 NAMES = [*sorted(set(ESTIMATORS) & set(drcrm.__all__)), "DoublyRobustDRO"]

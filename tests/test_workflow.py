@@ -31,7 +31,7 @@ from workflows import (
     write_data,
 )
 
-from drcrm.report.style import FIGURE_TITLES
+from drcrm.reports.figures.style import FIGURE_TITLES
 
 CODE = ["Snakefile", "config.yaml", "environment.yml", "profiles", "src", "workflow"]
 
@@ -120,7 +120,7 @@ rule summary:
 
 OWN_RISK = """
 import numpy as np
-from drcrm.core.risks import Risk
+from drcrm.risks.base import Risk
 
 
 class UpperMean(Risk):
@@ -247,7 +247,7 @@ def test_table_holds_the_means_and_tests_of_the_metrics(finished):
 def test_comparison_with_the_paper_subtracts_its_cells(finished):
     tables = finished / "results/tiny/tables"
     comparison = pd.read_csv(tables / "paper_comparison.csv")
-    paper = pd.read_csv(PROJECT / "src/drcrm/report/data/paper_tables.csv")
+    paper = pd.read_csv(PROJECT / "src/drcrm/reports/tables/data/paper_tables.csv")
     ours = pd.concat({m: pd.read_csv(tables / f"{m}.csv") for m in ("expected_loss", "greedy_loss")})
     ours = ours.droplevel(1).rename_axis("metric").reset_index()
     both = ours.merge(paper[paper["dataset"] == "yeast"], on=["metric", "algorithm"])
@@ -596,13 +596,13 @@ def test_an_old_report_does_not_stay_beside_what_is_made_anew(finished, config, 
 
 # Of what comes after them the reason is that they are updated.
 CHANGED = {
-    "core/objective.py": {"fit"},
-    "core/policies.py": {"split"},
-    "core/cost_model.py": {"cost_model"},
-    "simulation/losses.py": {"log_crf", "skyline"},
-    "pipeline/dataset_formats.py": {"fetch"},
-    "report/tables.py": {"tables", "overview"},
-    "report/figures.py": {"figure", "overview"},
+    "optimization/objective.py": {"fit"},
+    "policies/exponential.py": {"split"},
+    "cost_models/ridge_model.py": {"cost_model"},
+    "experiments/simulation/losses.py": {"log_crf", "skyline"},
+    "experiments/datasets/source_formats.py": {"fetch"},
+    "reports/tables/result_tables.py": {"tables", "overview"},
+    "reports/figures/experiment_figures.py": {"figure", "overview"},
 }
 
 
@@ -625,7 +625,7 @@ def test_a_change_of_code_reruns_the_rules_that_use_it(finished, config, tmp_pat
     rules = CHANGED[module]
     assert {rule for rule, reason in reasons if f"src/drcrm/{module}" in reason} == rules
     assert all("Input files updated by another job" in reason for rule, reason in reasons if rule not in rules)
-    if module.startswith("report/"):
+    if module.startswith("reports/"):
         assert set(jobs(output)) == {*rules, "tiny"}
 
 

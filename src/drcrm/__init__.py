@@ -2,34 +2,34 @@
 
 from importlib import import_module
 
-from .version import __version__ as __version__
+from drcrm.version import __version__ as __version__
 
 _HOMES = {
-    "ExponentialPolicy": "core.policies",
-    "SoftmaxPolicy": "core.policies",
-    "ActionLists": "core.actions",
+    "ExponentialPolicy": "policies.exponential",
+    "SoftmaxPolicy": "policies.exponential",
+    "ActionLists": "actions.base",
     "BanditLog": "logs.bandit_log",
     "read_log": "logs.bandit_log",
-    "CIPS": "estimators",
-    "POEM": "estimators",
-    "KLCRM": "estimators",
-    "AdaptiveKLCRM": "estimators",
-    "KLDRO": "estimators",
-    "Chi2DRO": "estimators",
-    "PhiDRO": "estimators",
-    "CVaRDRO": "estimators",
-    "DoublyRobustDRO": "estimators",
-    "LogSmoothing": "estimators",
-    "LogSumExp": "estimators",
-    "WeightedLikelihood": "estimators",
-    "HeldoutScorer": "scorers",
-    "CostModel": "core.cost_model",
-    "off_policy_value": "core.evaluation",
-    "PolicyValue": "core.intervals",
-    "policy_support": "core.support",
-    "Implicit": "core.weights",
-    "Smoothed": "core.weights",
-    "Shrunk": "core.weights",
+    "CIPS": "estimators.base",
+    "POEM": "estimators.base",
+    "KLCRM": "estimators.base",
+    "AdaptiveKLCRM": "estimators.base",
+    "KLDRO": "estimators.base",
+    "Chi2DRO": "estimators.base",
+    "PhiDRO": "estimators.base",
+    "CVaRDRO": "estimators.base",
+    "DoublyRobustDRO": "estimators.base",
+    "LogSmoothing": "estimators.base",
+    "LogSumExp": "estimators.base",
+    "WeightedLikelihood": "estimators.base",
+    "HeldoutScorer": "estimators.scoring",
+    "CostModel": "cost_models.ridge_model",
+    "off_policy_value": "certificates.off_policy_value",
+    "PolicyValue": "certificates.intervals",
+    "policy_support": "cost_models.support",
+    "Implicit": "weights",
+    "Smoothed": "weights",
+    "Shrunk": "weights",
 }
 __all__ = [*_HOMES]
 

@@ -13,8 +13,8 @@ from typing import NoReturn
 
 from drcrm import __version__
 from drcrm.errors import InputError, printable
+from drcrm.experiments.locks import hold
 from drcrm.kernels import choose_kernels
-from drcrm.locks import hold
 from drcrm.progress import working
 
 PROGRESS = "If standard error is a terminal, the command shows there what it is doing and how much is left."
@@ -57,16 +57,16 @@ class Parser(argparse.ArgumentParser):
 def home(name: str):
     """Return the module of a command or a step, whose ``run`` does the work; importing it takes a command a second."""
     if name in STEPS:
-        return import_module(f"drcrm.pipeline.steps.{name}")
+        return import_module(f"drcrm.experiments.steps.{name}")
     with working() as tell:
         tell(f"loading {name}")
-        return import_module(f"drcrm.commands.{name}")
+        return import_module(f"drcrm.cli.{name}")
 
 
 def parser(step: str) -> argparse.ArgumentParser:
     """Return the parser of a command or a step, without importing what only the work of a command needs."""
     if step in COMMANDS:
-        declare = getattr(import_module("drcrm.commands.arguments"), step)
+        declare = getattr(import_module("drcrm.cli.arguments"), step)
         description, epilog = cleandoc(declare.__doc__ or ""), PROGRESS
     else:
         declare, description, epilog = home(step).add_arguments, home(step).__doc__, None

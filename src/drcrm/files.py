@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from .errors import InputError
+from drcrm.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd

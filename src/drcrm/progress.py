@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from shutil import get_terminal_size
 
-from .data.executors import using_threads
-from .data.listeners import Listener, listening
+from drcrm.data.executors import using_threads
+from drcrm.data.listeners import Listener, listening
 
 ENDLESS = "{desc} …{postfix}"  # the bar while it is unknown how much is left
 COUNTED = "{l_bar}{bar}| {n_fmt} of {total_fmt} {unit}, {remaining} left{postfix}"

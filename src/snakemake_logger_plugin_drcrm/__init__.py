@@ -6,7 +6,7 @@ import sys
 from snakemake.logging import ColorizingTextHandler
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
-from drcrm.pipeline.screen import Screen
+from drcrm.experiments.screen import Screen
 
 
 class LogHandler(LogHandlerBase):

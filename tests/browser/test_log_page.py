@@ -16,7 +16,7 @@ from log_answers import ANSWERS, better
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from drcrm.report.log_page import page as log_page
+from drcrm.reports.log_report.page import page as log_page
 
 WIDTHS = (1280, 390)
 HEIGHT = 900

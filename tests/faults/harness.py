@@ -44,7 +44,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
 OUT_OF_MEMORY = """
 import resource
 import numpy as np
-import drcrm.pipeline.steps.fit as step
+import drcrm.experiments.steps.fit as step
 
 def run(options, run=step.run):
     held = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
@@ -57,7 +57,7 @@ step.run = run
 # As a job of its run, it waits until there is a file `go`.
 WAITING = """
 import pathlib, time
-import drcrm.pipeline.steps.fit as step
+import drcrm.experiments.steps.fit as step
 
 def run(options, run=step.run):
     pathlib.Path("started").touch()

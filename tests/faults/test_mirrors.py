@@ -14,7 +14,7 @@ import pytest
 from workflows import write_config, write_data
 
 from drcrm.__main__ import main
-from drcrm.pipeline import sources
+from drcrm.experiments.datasets import sources
 from faults.harness import CONFIG, line, run, same
 
 NAMES = ("train.svm", "test.svm")

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from drcrm.core.algorithms import ESTIMATORS
+from drcrm.selection.algorithms import ESTIMATORS
 
 from . import arrays
 from .harness import Kind, step

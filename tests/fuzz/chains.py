@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 
-from drcrm.core.names import SCORES
+from drcrm.selection.score_names import SCORES
 
 from . import arrays
 from .harness import Kind, expect, step

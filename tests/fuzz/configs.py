@@ -13,10 +13,10 @@ from random import Random
 
 import yaml
 
-from drcrm.pipeline import lookups
-from drcrm.pipeline.config import complete, shipped_config
-from drcrm.pipeline.lookups import planned
-from drcrm.report.plan import Plan
+from drcrm.experiments import lookups
+from drcrm.experiments.config import complete, shipped_config
+from drcrm.experiments.lookups import planned
+from drcrm.reports.tables.plan import Plan
 
 from .harness import Kind, expect, in_lines
 

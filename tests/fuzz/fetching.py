@@ -11,8 +11,8 @@ from random import Random
 import numpy as np
 from scipy import sparse
 
+from drcrm.experiments.datasets.source_formats import DatasetSpec
 from drcrm.files import read_npz
-from drcrm.pipeline.dataset_formats import DatasetSpec
 
 from .harness import Kind, expect, step
 from .libsvm import draw_spec, simple, text

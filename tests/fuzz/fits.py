@@ -13,9 +13,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import drcrm
-from drcrm.core.algorithms import ESTIMATORS
-from drcrm.core.estimates import ESTIMATES
-from drcrm.core.starts import STARTS
+from drcrm.estimates.base import ESTIMATES
+from drcrm.optimization.starts import STARTS
+from drcrm.selection.algorithms import ESTIMATORS
 
 from .arrays import HOSTILE, TYPES, cast, normal
 from .harness import Kind, expect, in_one_line

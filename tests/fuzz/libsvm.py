@@ -11,7 +11,7 @@ from random import Random
 
 import numpy as np
 
-from drcrm.pipeline.dataset_formats import DatasetSpec, read_libsvm
+from drcrm.experiments.datasets.source_formats import DatasetSpec, read_libsvm
 
 from .harness import Kind, expect, in_one_line
 from .mutations import NUMBERS, mutated

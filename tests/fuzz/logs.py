@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 
-from drcrm.pipeline.formats import read_log
+from drcrm.experiments.datasets.array_files import read_log
 
 from . import arrays
 from .harness import Kind, expect, in_one_line, step

@@ -10,8 +10,8 @@ from random import Random
 import numpy as np
 from scipy import sparse
 
-from drcrm.pipeline.formats import read_contexts, read_policy, read_split
-from drcrm.pipeline.steps.cost_model import read_cost_model
+from drcrm.experiments.datasets.array_files import read_contexts, read_policy, read_split
+from drcrm.experiments.steps.cost_model import read_cost_model
 
 from . import arrays
 from .harness import Kind, expect, in_one_line

@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 from random import Random
 
-from drcrm.pipeline.dataset_formats import DatasetSpec
+from drcrm.experiments.datasets.source_formats import DatasetSpec
 
 from .harness import Kind
 from .libsvm import agrees, draw_spec, text

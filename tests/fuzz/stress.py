@@ -15,9 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import drcrm
 from drcrm import BanditLog, ExponentialPolicy
-from drcrm.core.algorithms import ESTIMATORS
-from drcrm.core.scores import HeldoutScores
-from drcrm.core.weights import WEIGHTS
+from drcrm.selection.algorithms import ESTIMATORS
+from drcrm.selection.heldout_scores import HeldoutScores
+from drcrm.weights import WEIGHTS
 
 from .harness import Kind, expect, in_one_line
 

@@ -10,7 +10,7 @@ import drcrm
 from drcrm.errors import InputError
 from drcrm.logs.bandit_log import log_of
 from drcrm.logs.propensities import imitated
-from drcrm.logs.table_records import records_of_frame
+from drcrm.logs.readers.table_records import records_of_frame
 
 MAPPING = {
     "action": "a",

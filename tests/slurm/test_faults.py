@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from drcrm.core.risks import MeanRisk
+from drcrm.risks.base import MeanRisk
 
 ON_SLURM = "SLURM_JOB_ID" in os.environ
 

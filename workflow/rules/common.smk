@@ -13,12 +13,12 @@ IS_MODULE = PROJECT != Path(os.path.abspath(workflow.basedir))
 sys.path.insert(0, str(SOURCE))
 
 from drcrm.errors import InputError
-from drcrm.pipeline import lookups, needs
-from drcrm.pipeline.config import project_config
-from drcrm.pipeline.dependencies import script_files, source_files
-from drcrm.pipeline.sources import Source, local_contents, read_record
-from drcrm.roles import BASELINE, LOSSES
-from drcrm.report.style import FIGURE_TITLES, LEMMA_FIGURES
+from drcrm.experiments import lookups, needs
+from drcrm.experiments.config import project_config
+from drcrm.experiments.dependencies import script_files, source_files
+from drcrm.experiments.datasets.sources import Source, local_contents, read_record
+from drcrm.reports.roles import BASELINE, LOSSES
+from drcrm.reports.figures.style import FIGURE_TITLES, LEMMA_FIGURES
 
 LOCK = ".snakemake/drcrm.lock"  # of a run and of its jobs, in the working folder
 RUN = "results/{experiment}/runs/{dataset}/seed{seed}"
@@ -49,9 +49,9 @@ def local_path(path):
     return local(os.path.relpath(path))
 
 
-def code(step, room="pipeline.steps"):
+def code(step, package="experiments.steps"):
     """The source files that a step, or a command, runs."""
-    return [local_path(path) for path in source_files(step, SOURCE / "drcrm", room)]
+    return [local_path(path) for path in source_files(step, SOURCE / "drcrm", package)]
 
 
 def option(key):

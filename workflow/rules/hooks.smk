@@ -2,9 +2,9 @@
 
 from shlex import quote
 
-from drcrm.locks import hold
-from drcrm.pipeline.config import left_out, unknown_experiment
-from drcrm.pipeline.screen import headline, remove_if_older, succeeds, unusable
+from drcrm.experiments.locks import hold
+from drcrm.experiments.config import left_out, unknown_experiment
+from drcrm.experiments.screen import headline, remove_if_older, succeeds, unusable
 
 wanted = [name for name in (*config["experiments"], *config["logs"]) if name in sys.argv] or config["run"]
 wanted = [name for name in wanted if name in config["experiments"]]

@@ -15,7 +15,7 @@ for own in config["logs"]:
 
 rule learn:
     input:
-        code("learn", "commands"),
+        code("learn", "cli"),
         log=lambda wildcards: config["logs"][wildcards.own]["path"],
     output:
         policy=f"{OWN}/policy.npz",

@@ -50,7 +50,7 @@ rule provenance:
 rule tables:
     input:
         code("tables"),
-        known=[local_path(SOURCE / f"drcrm/report/data/{name}.csv") for name in ("paper_tables", "reference_code")],
+        known=[local_path(SOURCE / f"drcrm/reports/tables/data/{name}.csv") for name in ("paper_tables", "reference_code")],
         metrics="results/{experiment}/metrics.csv",
     output:
         expand("results/{{experiment}}/tables/{table}.{kind}", table=TABLES, kind=TABLE_KINDS),

@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
-from .executors import Chunks
-from .mapped_arrays import Features, scratch_path, write_blocks
+from drcrm.arrays.mapped_arrays import Features, scratch_path, write_blocks
+from drcrm.data.executors import Chunks
 
 LARGE = 2**16  # a log with fewer contexts is one block, unless it has many scores
 MOST_CONTEXTS, LEAST_CONTEXTS = 2**15, 2**10  # of a block, by its features

@@ -21,9 +21,9 @@ from weakref import WeakKeyDictionary, finalize
 
 import numpy as np
 
-from ..errors import InputError
-from .executors import ChunkExecutor, Chunks, ThreadExecutor, current_executor, map_groups_of, using
-from .mapped_arrays import MappedPickler, folder_prefix
+from drcrm.arrays.mapped_arrays import MappedPickler, folder_prefix
+from drcrm.data.executors import ChunkExecutor, Chunks, ThreadExecutor, current_executor, map_groups_of, using
+from drcrm.errors import InputError
 
 FEW = 16  # up to this many chunks (at most half a million contexts), this machine is faster than the cluster
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT = -1, -3, 2**25  # two options of glibc's mallopt, and their value in bytes

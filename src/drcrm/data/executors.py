@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 
-from ..errors import InputError
+from drcrm.errors import InputError
 
 PREFETCH = 4  # calls submitted ahead for each thread after the first
 TASKS = 64  # about how many tasks each thread gets for many chunks: more would take longer to submit than to run

@@ -10,17 +10,17 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ..core import log as core
-from ..core.actions import ListedActions
-from ..data.array_collector import ArrayCollector
-from ..data.executors import run_in_order
-from ..data.listeners import advance
-from .encoding import Encoding
-from .obp import records_of_feedback
-from .propensities import imitated
-from .readers import read_records
-from .records import Records
-from .table_records import records_of_frame
+from drcrm.actions.base import ListedActions
+from drcrm.arrays.array_collector import ArrayCollector
+from drcrm.data import bandit_log as core
+from drcrm.data.executors import run_in_order
+from drcrm.data.listeners import advance
+from drcrm.logs.encoding.encodings import Encoding
+from drcrm.logs.propensities import imitated
+from drcrm.logs.readers.files import read_records
+from drcrm.logs.readers.obp import records_of_feedback
+from drcrm.logs.readers.table_records import records_of_frame
+from drcrm.logs.records import Records
 
 
 class BanditLog(core.BanditLog):

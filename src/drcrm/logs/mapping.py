@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core.validation import number, one_of
-from ..errors import InputError, located
-from ..unique_keys import parse_json, parse_yaml
-from .csv_format import DELIMITERS, CsvFormat
+from drcrm.arrays.validation import number, one_of
+from drcrm.errors import InputError, located
+from drcrm.logs.readers.csv_format import DELIMITERS, CsvFormat
+from drcrm.logs.unique_keys import parse_json, parse_yaml
 
 MODELS = ("softmax",)
 SPLIT = re.compile(r"(random|last|group) (\d+(?:\.\d+)?) ?%")

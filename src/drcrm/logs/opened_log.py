@@ -17,18 +17,18 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from ..data.mapped_arrays import PREFIX, folder_prefix, scratch_folder, scratch_path
-from ..errors import InputError, located
-from .bandit_log import BanditLog, encoded
-from .encoding import Encoding
-from .mapping import LogMapping
-from .policy_file import digest
-from .propensities import imitated
-from .readers import read_records
-from .recognition import LearnedRows, Recognised
-from .records import Records
-from .row_checks import RowChecks, checked
-from .split import held_out
+from drcrm.arrays.mapped_arrays import PREFIX, folder_prefix, scratch_folder, scratch_path
+from drcrm.diagnostics.repeated_rows.recognition import LearnedRows, Recognised
+from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, checked
+from drcrm.errors import InputError, located
+from drcrm.logs.bandit_log import BanditLog, encoded
+from drcrm.logs.encoding.encodings import Encoding
+from drcrm.logs.mapping import LogMapping
+from drcrm.logs.policy_file import digest
+from drcrm.logs.propensities import imitated
+from drcrm.logs.readers.files import read_records
+from drcrm.logs.records import Records
+from drcrm.logs.split import held_out
 
 LARGE = 2**27  # bytes of a log's numbers above which they are in files; by measurement these are no slower
 Tell = Callable[[str], None]

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core.cost_model import CostModel
-from ..core.policies import ExponentialPolicy, LinearPolicy, SoftmaxPolicy
-from ..core.support import SupportedModel
-from ..core.validation import as_float, check_coefficients
-from ..errors import InputError, located
-from ..files import read_npz, write_npz
-from .encoding import Encoding, encoding_of
-from .readers import files_of
-from .recognition import LearnedRows
+from drcrm.arrays.validation import as_float, check_coefficients
+from drcrm.cost_models.ridge_model import CostModel
+from drcrm.cost_models.support import SupportedModel
+from drcrm.diagnostics.repeated_rows.recognition import LearnedRows
+from drcrm.errors import InputError, located
+from drcrm.files import read_npz, write_npz
+from drcrm.logs.encoding.encodings import Encoding, encoding_of
+from drcrm.logs.readers.files import files_of
+from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy
 
 FORMAT = 1
 KINDS = {"labels": (ExponentialPolicy, 2), "single": (SoftmaxPolicy, 2), "lists": (SoftmaxPolicy, 1)}  # dim. of coef
@@ -133,7 +133,7 @@ def _policy(kind: str, arrays: Mapping[str, np.ndarray]) -> LinearPolicy:
     features = {name.removeprefix("features."): each for name, each in arrays.items() if name.startswith("features.")}
     if not features:
         return _linear(kind, arrays["coef"])
-    from ..feature_maps import FeatureMap  # imports scikit-learn, which takes half a second
+    from drcrm.policies.feature_maps import FeatureMap  # imports scikit-learn, which takes half a second
 
     try:
         features = FeatureMap.restored(features)

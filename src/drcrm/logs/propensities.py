@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from ..core.design import Design
-from ..core.log import BanditLog
-from ..core.objective import Objective
-from ..core.optimiser import minimize_objectives
-from ..core.policies import LinearPolicy, policy_of
-from ..core.risks import MeanRisk
-from ..core.starts import RIDGE
-from ..core.validation import constant_features
-from ..core.weights import Likelihood
-from ..errors import InputError
-from .encoding import Encoding
-from .records import Records
+from drcrm.arrays.validation import constant_features
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.logs.encoding.encodings import Encoding
+from drcrm.logs.records import Records
+from drcrm.optimization.lbfgs import minimize_objectives
+from drcrm.optimization.objective import Objective
+from drcrm.optimization.starts import RIDGE
+from drcrm.policies.exponential import LinearPolicy, policy_of
+from drcrm.policies.linear_predictor import Design
+from drcrm.risks.base import MeanRisk
+from drcrm.weights import Likelihood
 
 FOLDS = 5
 MOST = 2**19  # rows to which an imitation is fitted
@@ -147,7 +147,8 @@ def _log(records: Records, rows: np.ndarray, encoding) -> BanditLog:
 
 
 def _fitted(log: BanditLog) -> LinearPolicy:
-    """The imitation of :func:`drcrm.core.starts.imitation`, to fewer digits: its temperature is fitted again."""
+    """The imitation of :func:`drcrm.optimization.starts.imitation`, to fewer digits: its temperature is fitted
+    again."""
     intercept = log.actions.has_intercept and not constant_features(log.X).any()
     design = Design(log, intercept=intercept, trains=True)
     objective = Objective(design, MeanRisk(), Likelihood(), cost=np.full(len(log.Y), -1.0))

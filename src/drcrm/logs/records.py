@@ -9,13 +9,13 @@ from functools import partial
 
 import numpy as np
 
-from ..core.validation import Features
-from ..data.array_collector import ArrayCollector
-from ..data.executors import run_in_order
-from ..data.mapped_arrays import bytes_of, scratch_path, take_rows
-from ..errors import InputError
-from .columns import reject_rows
-from .mapping import LogMapping
+from drcrm.arrays.array_collector import ArrayCollector
+from drcrm.arrays.mapped_arrays import bytes_of, scratch_path, take_rows
+from drcrm.arrays.validation import Features
+from drcrm.data.executors import run_in_order
+from drcrm.errors import InputError
+from drcrm.logs.encoding.columns import reject_rows
+from drcrm.logs.mapping import LogMapping
 
 SHOWN = 8  # names in a message
 BLOCK_ROWS, BLOCK_BYTES = 2**17, 2**24  # of consecutive rows that are processed at once

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..data.array_collector import ArrayCollector
-from ..data.mapped_arrays import map_rows, scratch_path, write_blocks
-from ..errors import InputError
-from .columns import as_names
-from .mapping import LogMapping
-from .records import Data, Records
+from drcrm.arrays.array_collector import ArrayCollector
+from drcrm.arrays.mapped_arrays import map_rows, scratch_path, write_blocks
+from drcrm.errors import InputError
+from drcrm.logs.encoding.columns import as_names
+from drcrm.logs.mapping import LogMapping
+from drcrm.logs.records import Data, Records
 
 MANY = 1000  # actions from which a column may be of something else
 VECTORS = "action", "cost", "propensity", "context", "rows", "slices", "groups", "candidate", "count", "time"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import InputError
-from .records import Records
+from drcrm.errors import InputError
+from drcrm.logs.records import Records
 
 MOST = 2**19  # units that are held out: more of them change no verdict, and are better learned from
 

@@ -1,0 +1,1 @@
+"""Action spaces: label vectors, single choices and lists of actions."""

@@ -1,0 +1,1 @@
+"""Arrays: checks, memory-mapped files, numerics."""

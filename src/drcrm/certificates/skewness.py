@@ -1,0 +1,70 @@
+"""Long upper tails of an estimate: how skewed its mean is, and the bound that allows for it.
+
+An estimate is the mean z̄ of terms z = m + a e: m does not depend on the logged cost, a is the importance weight (minus
+the baseline's, for a difference), and e the residual of the cost. Rare, large costs make z̄ skewed. Most samples have
+too few of them, so the mean, its standard error and the sample skewness are too small, and asymptotic bounds fail.
+Separate moments of weights and residuals use every cost, whatever the weight of its row. With ⟨·⟩ for a mean over rows,
+x₊ = max(x, 0) and x₋ = max(−x, 0),
+
+    γ = (⟨a₊³⟩⟨e₊³⟩ + ⟨a₋³⟩⟨e₋³⟩) / ((⟨a²⟩⟨e²⟩)^{3/2} √N)
+
+is the skewness that terms with a and e of the same sign give to a mean over N independent units, as if a and e were
+independent. It includes the factor 1/√N. With the standard deviation s of the N units, the normal quantile u, and
+Student's quantile t with N − 1 degrees of freedom, the one-sided Cornish–Fisher bound is
+
+    z̄ + s/√N (t + γ (2u² + 1)/6)
+
+Sources: Johnson 1978 and Hall 1992 for the correction. ``studies/heavy_tails.py`` measures how often the bound holds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from drcrm.certificates.bounds import moments
+
+LARGEST_SKEWNESS = 0.3  # above which corrected bounds at 0.95 were measured to fail in more than 7 % of logs
+
+
+def upper_skewness(weight: np.ndarray, residual: np.ndarray, count: np.ndarray, units: int) -> float:
+    """Return γ, the part of the skewness of a mean that lengthens its upper tail.
+
+    Parameters
+    ----------
+    weight, residual : array (n,)
+        a and e of each row.
+    count : array (n,)
+        How often each row occurs.
+    units : int
+        N, the number of independent units.
+    """
+    share = count / count.sum()
+    weight_unit, residual_unit = np.abs(weight).max(), np.abs(residual).max()
+    if not (weight_unit > 0 and residual_unit > 0):
+        return 0.0
+    weight, residual = weight / weight_unit, residual / residual_unit
+    third = sum(
+        (share @ np.maximum(sign * weight, 0) ** 3) * (share @ np.maximum(sign * residual, 0) ** 3) for sign in (1, -1)
+    )
+    second = (share @ weight**2) * (share @ residual**2)
+    return float(third / second**1.5 / np.sqrt(units))
+
+
+def tail_residual(residual: np.ndarray, cost: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Return the residuals of a cost model, (n,), or the centred costs if the model is worse than their mean.
+
+    The residuals of a bad model are spread by its errors, which hides the tail of the costs.
+    """
+    share = count / count.sum()
+    centred = cost - share @ cost
+    unit = max(np.abs(centred).max(), np.abs(residual).max()) or 1.0
+    return residual if share @ (residual / unit) ** 2 <= share @ (centred / unit) ** 2 else centred
+
+
+def corrected_bound(values: np.ndarray, count: np.ndarray, confidence: float, skewness: float) -> float:
+    """Return the Cornish–Fisher upper bound of a mean of independent units, (N,), that occur ``count`` times."""
+    n = count.sum()
+    mean, deviation = moments(values, count, n)
+    quantile = ndtri(confidence)
+    return float(mean + deviation / np.sqrt(n) * (stdtrit(n - 1, confidence) + skewness * (2 * quantile**2 + 1) / 6))

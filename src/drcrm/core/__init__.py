@@ -1,1 +1,0 @@
-"""The numerics: arrays in, arrays out. Imports nothing of the project outside but its errors."""

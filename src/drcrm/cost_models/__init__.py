@@ -1,0 +1,1 @@
+"""Cost models: ridge regression, context effects, and where a model has support."""

@@ -1,0 +1,1 @@
+"""Estimates of a policy’s cost: IPS, SNIPS, doubly robust, direct method."""

@@ -1,0 +1,659 @@
+"""The algorithms as scikit-learn estimators."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, replace
+from inspect import cleandoc
+from typing import ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from drcrm.arrays.validation import above_zero, inside_zero_to_one, one_of, truth_value, whole_number, zero_to_one
+from drcrm.cost_models.context_effects import as_context_effects
+from drcrm.cost_models.support import SUPPORT
+from drcrm.data.bandit_log import BanditLog
+from drcrm.data.executors import as_jobs, using_threads
+from drcrm.data.scaling import beyond_reason, far_from_zero, has_constant
+from drcrm.divergences.families import Divergence
+from drcrm.errors import InputError, warn
+from drcrm.estimators.scoring import require_routing
+from drcrm.optimization.lbfgs import why_flat
+from drcrm.policies.exponential import LinearPolicy, as_policy, policy_of
+from drcrm.policies.feature_maps import FeatureMap, as_transformer
+from drcrm.progress import working
+from drcrm.selection.algorithms import ESTIMATORS, Algorithm
+from drcrm.selection.grid_search import IMPROVEMENT, Learned, learn
+from drcrm.selection.heldout_scores import HeldoutScores
+from drcrm.selection.score_names import MODELLED, SCORES
+from drcrm.weights import CLIPPED, Weight, as_weight
+
+LEAST_CONTEXTS, LEAST_ROWS = 10, 30  # held out: with fewer, noise passed for an improvement more often than 0.05
+
+
+def as_generator(random_state, name: str) -> np.random.Generator:
+    """Return the generator of a seed; InputError for what is none."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError, OverflowError):
+        expected = "a whole number ≥ 0, a numpy Generator or None"
+        raise InputError(f"{name} is {random_state!r}, expected {expected}") from None
+
+
+@dataclass(eq=False, repr=False)
+class CounterfactualEstimator(BaseEstimator):
+    """Learns an exponential or a softmax policy from a bandit log by minimising a counterfactual risk with L-BFGS.
+
+    Parameters
+    ----------
+    estimate : "ips", "snips", "dr" or "dm"
+        How the risk is estimated from the log: see :mod:`drcrm.estimates.base`.
+    weight : "clipped", or a weight
+        min(M, π/p), or one of :mod:`drcrm.weights`, such as ``Implicit(0.1)``.
+    start : "zero", "logging", "model" or "imitation"
+        Where the fit starts: at Θ = 0, the logging policy, that policy tilted by the cost model, or the policy of
+        largest likelihood of the logged actions, which is tilted too where no logging policy is given.
+    tilt : float ≥ 0 or "auto"
+        κ: under the start "model" Θ is that of π ∝ π0 e^{−κ ĉ}; "auto" takes κ at which the effective sample size is a
+        third of the rows.
+    support : float in [0, 1]
+        τ: where π0 takes an action with less than τ of the uniform policy's probability, or gives a label a value with
+        less than τ/2, the cost model is not believed, and the action is dear: see :mod:`drcrm.cost_models.support`. 0
+        believes
+        it everywhere.
+    context_effects : bool or "auto"
+        Whether, under "dr" and "dm", the cost model of the contexts fitted to has what their own rows say beyond their
+        features: see :mod:`drcrm.cost_models.context_effects`. "auto" has them with label vectors, where they were
+        measured
+        to pay.
+    clip : "auto", float ≥ 1, or None
+        M, at which weights are clipped where they are "clipped": by default the 90th over the 10th percentile of the
+        logged propensities and at least e; None does not clip.
+    fit_intercept : bool
+        Whether scores of labels or actions have an intercept: by default not, as X is taken to have a constant column.
+    features : transformer or dict, optional
+        φ, a transformer of scikit-learn's, or {"nystroem": 300} or {"random_trees": 30}: the policy, the cost model and
+        the start are then of X' = [X, s φ(X)], s such that both parts have the same mean squared norm.
+    max_iter : int
+        L-BFGS iterations at most.
+    tol : float
+        Decrease of the objective, relative or over the deviation of the logged costs, and largest entry of its gradient
+        in these units and those of the features, at which L-BFGS stops. On a log of 2¹⁶ contexts or more the decrease
+        is at least 10⁻⁴: see :func:`drcrm.optimization.lbfgs.minimize_objectives`.
+    n_jobs : int, optional
+        Threads by which a log of 2¹⁶ contexts or more is passed over, as scikit-learn has it: None is 1, −1 all cores.
+        The result does not depend on it.
+    verbose : bool
+        Whether to print on standard error how long the fit took and how many rows per second it passed over. If that is
+        a terminal and tqdm is installed, a bar shows the progress.
+
+    Attributes
+    ----------
+    coef_ : array (d, q), (d, K) or (D,)
+        Θ: a column for each label, for each of K actions, or one entry for each feature of listed actions; with
+        ``features`` it has rows for all of X'.
+    features_ : FeatureMap or None
+        X ↦ X', fitted to the contexts.
+    intercept_ : array (q,), (K,) or ()
+        0 without ``fit_intercept``.
+    objective_ : float
+        The minimised risk: under "dr" and "dm" with context effects, if there are any.
+    clip_ : float or None
+        The M that was used.
+    tilt_ : float or None
+        The κ that was used, under the start "model".
+    cost_model_ : SupportedModel or None
+        The cost model that was given, or that was fitted for the estimate or the start, which is its ``model``, with π0
+        and τ: a cost model that is believed where π0 has support.
+    n_iter_ : int
+    converged_ : bool
+    n_features_in_ : int
+        d.
+    feature_names_in_ : array (d,)
+        The names of X's columns, where X is a DataFrame whose names are all strings.
+    """
+
+    # What scikit-learn hands on where its metadata routing is enabled; not context, as searches split the rows of X;
+    # sample_weight stands there since pipelines know of no score without.
+    __metadata_request__fit = dict.fromkeys(
+        ("propensity", "cost", "count", "logging_policy", "cost_model", "n_actions", "eligible"), True
+    )
+    __metadata_request__predict = __metadata_request__predict_proba = {"eligible": True}  # noqa: RUF012
+    __metadata_request__score = dict.fromkeys(("propensity", "cost", "count", "by", "eligible"), True) | {
+        "sample_weight": None
+    }
+
+    _: KW_ONLY
+    estimate: str = "ips"
+    weight: str | Weight = "clipped"
+    start: str = "zero"
+    tilt: float | str = 1.0
+    support: float = SUPPORT
+    context_effects: bool | str = "auto"
+    clip: float | str | None = "auto"
+    fit_intercept: bool = False
+    features: object = None
+    max_iter: int = 1000
+    tol: float = 1e-6
+    n_jobs: int | None = None
+    verbose: bool = False
+
+    _CHECKS: ClassVar = {
+        "n_jobs": as_jobs,
+        "verbose": truth_value,
+        "support": zero_to_one,
+        "context_effects": as_context_effects,
+        "fit_intercept": truth_value,
+        "max_iter": whole_number,
+        "tol": above_zero,
+    }
+
+    def __init_subclass__(cls, **options):
+        """Add the parameters and attributes that a class inherits to its docstring."""
+        super().__init_subclass__(**options)
+        shared = cleandoc(super(cls, cls).__doc__ or "").partition("----------\n")[2]
+        if cls.__doc__:
+            own, _, attributes = cleandoc(cls.__doc__).partition("\n\nAttributes\n----------")
+            heading = "" if "\nParameters\n" in own else "\n\nParameters\n----------"
+            cls.__doc__ = f"{own}{heading}\n{shared}{attributes}"
+
+    def fit(
+        self,
+        X,
+        Y,
+        propensity=None,
+        cost=None,
+        context=None,
+        count=None,
+        logging_policy=None,
+        cost_model=None,
+        n_actions=None,
+        eligible=None,
+    ):
+        """Fit to the quadruplets (x, y, p, c); features and costs are taken as given.
+
+        Costs are not translated: where none is below 0, the estimate "ips" is smallest for a policy that flees every
+        logged action, if Θ can express one. The units of the costs and of each feature do not matter, nor under "snips"
+        and "dr" where the costs' zero is.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR (m, d), or ActionLists
+            With a constant column, unless ``fit_intercept`` is set; lists of actions need none.
+        Y, propensity, cost, context, count, n_actions, eligible
+            As those of :class:`drcrm.BanditLog`: Y an array (n, q) of labels, or a vector (n,) of actions.
+        logging_policy : ExponentialPolicy, SoftmaxPolicy or a fitted estimator, optional
+            π0, for the starts "logging" and "model", and for where a cost model is believed; for the last two an
+            imitation of the log does where it is not known.
+        cost_model : optional
+            For the estimates "dr" and "dm" and the start "model": a ``CostModel``, or for the estimates alone any
+            object with ``predict`` and ``expectation``, of label vectors one whose cost is additive over labels; by
+            default a CostModel fitted to the log.
+
+        Raises
+        ------
+        InputError
+            A ValueError that says which argument is wrong, in which row, and what was expected.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If L-BFGS stopped at ``max_iter``, or the fit ends where it began.
+        UserWarning
+            If X has no constant column, nor ones that add up to one, and ``fit_intercept`` is not set; if a feature
+            lies far from 0 beside its deviation, as years do; or if no cost is below 0 under "ips".
+        """
+        algorithm = self._algorithm()
+        self._require("fit", Y=Y, propensity=propensity, cost=cost)
+        algorithm.criteria()  # what is wrong with the parameters is said before the log is read
+        logging_policy = None if logging_policy is None else as_policy(logging_policy, "logging_policy")
+        given = BanditLog(X, Y, propensity, cost, context, count, n_actions, eligible)
+        seen = given.recount(given.count)
+        seen.actions.check_varied(seen.Y)
+        if self.fit_intercept and not seen.actions.has_intercept:
+            raise InputError(f"fit_intercept is True, expected False for {seen.actions}: it would change nothing")
+        held = self._held_out(given)
+        parts = [given.recount(given.count * part) for part in (~held, held)] if held.any() else [seen]
+        log, heldout = ([part.merged()[0] for part in parts] + [None])[:2]
+        features = None
+        if self.features is not None:
+            features = FeatureMap(as_transformer(self.features), log.X)
+            log, heldout = (part and part.derived(X=features(part.X)) for part in (log, heldout))
+            logging_policy, cost_model = features.padded(logging_policy), features.widened(cost_model)
+        limits = {"clip": self.clip, "max_iter": self.max_iter, "tol": self.tol}
+        with self._working(), threadpool_limits(1, "blas"):  # with more threads small products take many times as long
+            learned = learn(
+                log, algorithm, heldout, logging_policy, cost_model, intercept=bool(self.fit_intercept), **limits
+            )
+        validate_data(self, X, skip_check_array=True)
+        self._keep(log, learned, features, held)
+        self._warn_of_what_it_saw(seen)
+        self._warn_of_how_it_ended(log, heldout, learned)
+        return self
+
+    def score(
+        self, X, Y, propensity=None, cost=None, context=None, count=None, by="clipped_snips", eligible=None
+    ) -> float:
+        """Return minus a held-out score, what the policy promises to cost on rows it has not learned from.
+
+        The higher, the better: scikit-learn's searches choose by it where its metadata routing is enabled.
+
+        Parameters
+        ----------
+        X, Y, propensity, cost, context, count, eligible
+            As those of ``fit``, of other rows.
+        by : str
+            One of :data:`drcrm.selection.heldout_scores.SCORES`, clipped with the M of the fit: by default clipped
+            SNIPS,
+            Σ w c / Σ w with w = min(M, π/p). "dr" and "dr_bound" take ``cost_model_``, always with support.
+
+        Returns
+        -------
+        float, in the units of the cost; NaN where no row has a weight.
+        """
+        self._check_columns(X)
+        one_of(SCORES, by, "by")
+        self._require("score", propensity=propensity, cost=cost)
+        log = BanditLog(X, Y, propensity, cost, context, count, **self._actions.options, eligible=eligible)
+        self._actions.check(log.Y)
+        modelled = by in MODELLED
+        if modelled and self.cost_model_ is None:
+            raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")
+        log = log.derived(X=self.policy_.mapped(log.X))
+        scored = replace(self.cost_model_, support=self.support or SUPPORT, features=None) if modelled else None
+        effects = scored.action_effects(log.X, log.actions) if modelled else None
+        policy = (scored.logging_policy, scored.is_imitated) if modelled else ()
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            scores = HeldoutScores(log, self.clip_, effects, True, *policy)(self.policy_.stacked)
+        return -scores[by]
+
+    @property
+    def policy_(self) -> LinearPolicy:
+        """The learned policy."""
+        check_is_fitted(self)
+        return policy_of(self._actions, self.coef_, self.intercept_, self.features_)
+
+    def predict_proba(self, X, eligible=None) -> np.ndarray:
+        """Return P(y_l = 1 | x) of each label, shape (n, q), or P(a | x) of each action, shape (n, K) or (N,)."""
+        self._check_columns(X)
+        return self.policy_.marginals(X, eligible)
+
+    def predict(self, X, eligible=None) -> np.ndarray:
+        """Return the greedy actions, shape (n, q) or (n,)."""
+        self._check_columns(X)
+        return self.policy_.greedy(X, eligible)
+
+    def log_prob(self, X, Y, eligible=None) -> np.ndarray:
+        """Return log π(y_i | x_i), shape (n,)."""
+        self._check_columns(X)
+        return self.policy_.log_prob(X, Y, eligible=eligible)
+
+    def sample(self, X, random_state=None, eligible=None) -> np.ndarray:
+        """Draw one action for each context, shape (n, q) or (n,)."""
+        self._check_columns(X)
+        return self.policy_.sample(X, random_state, eligible)
+
+    def __sklearn_tags__(self):
+        require_routing(self)
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.target_tags.single_output = False
+        tags.target_tags.multi_output = tags.target_tags.two_d_labels = True
+        return tags
+
+    def _algorithm(self) -> Algorithm:
+        """What is asked for, its parameters checked; InputError for a class that is, and comes from, no estimator."""
+        name = next((each.__name__ for each in type(self).__mro__ if each.__name__ in ESTIMATORS), None)
+        if name is None:
+            expected = f"one of {', '.join(ESTIMATORS)}, or a subclass"
+            raise InputError(f"{type(self).__name__} has no risk of its own, expected {expected}")
+        for parameter, check in self._CHECKS.items():
+            check(getattr(self, parameter), parameter)
+        options = {
+            each: getattr(self, each)
+            for each in (*ESTIMATORS[name].parameters, "estimate", "start", "tilt", "support", "context_effects")
+        }
+        weight = as_weight(self.weight)
+        return Algorithm(name, options={**options, "weight": CLIPPED if weight is None else weight})
+
+    def _require(self, method: str, **rows) -> None:
+        """Raise InputError for what a method needs of each row, and was not given."""
+        for name, values in rows.items():
+            if values is None:
+                hint = "; searches hand it on after sklearn.set_config(enable_metadata_routing=True)"
+                hint = hint if method == "score" else ""
+                raise InputError(f"{type(self).__name__}.{method} needs {name}=, one for each logged row{hint}")
+
+    def _check_columns(self, X) -> None:
+        """Raise InputError for what no fit takes as X, and scikit-learn's errors for columns other than a fit's."""
+        check_is_fitted(self)
+        self._actions.bind(X)
+        validate_data(self, X, skip_check_array=True, reset=False)
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """Within, passes are made as ``n_jobs`` and ``verbose`` say."""
+        if not self.verbose:
+            with using_threads(self.n_jobs):
+                yield
+            return
+        with working(True, self.n_jobs) as tell:
+            tell(type(self).__name__)
+            yield
+
+    def _held_out(self, log: BanditLog) -> np.ndarray:
+        """Which rows are held out, for a choice among candidates, a mask (n,)."""
+        return np.zeros(len(log.Y), dtype=bool)
+
+    def _chosen(self, learned: Learned) -> int:
+        """Which candidate is chosen."""
+        return 0
+
+    def _keep(self, log: BanditLog, learned: Learned, features: FeatureMap | None, held: np.ndarray) -> None:
+        """Set the fitted attributes."""
+        self.features_ = features
+        fits, self._actions = learned.fits, log.actions.of_effects(log.actions.effect_shape)
+        chosen = self._chosen(learned)
+        fitted = chosen if fits.step[chosen] == 1 else 0
+        self.coef_, self.intercept_ = fits.coef[chosen], np.zeros(fits.coef.shape[2:])
+        if self.fit_intercept:
+            self.coef_, self.intercept_ = self.coef_[:-1], self.coef_[-1]
+        self.clip_, model = learned.clip, learned.cost_model
+        self.cost_model_ = model and replace(model, features=features)
+        self.tilt_ = None if np.isnan(fits.tilt[0]) else float(fits.tilt[0])
+        self.objective_ = float(fits.objective[chosen])
+        self.n_iter_ = int(fits.iterations[fitted])
+        self.converged_ = bool(fits.converged[fitted])
+
+    def _warn_of_how_it_ended(self, log: BanditLog, heldout: BanditLog | None, learned: Learned) -> None:
+        """Warn of a fit that did not converge, or did not move."""
+        name = type(self).__name__
+        if not self.converged_:
+            hint = "" if self.n_iter_ else f" ({beyond_reason(log)})"
+            warn(f"{name} did not converge in {self.n_iter_} iterations; see converged_{hint}", ConvergenceWarning)
+        elif not self.n_iter_:
+            reason = why_flat(learned.objectives[0], learned.start)
+            warn(f"{name} ends where it began: {reason}", ConvergenceWarning)
+
+    def _warn_of_what_it_saw(self, log: BanditLog) -> None:
+        """Warn of what lets a fit go wrong without a sign of it."""
+        if log.actions.has_intercept and not self.fit_intercept and not has_constant(log.X):
+            warn("X has no constant column, and the policy no intercept: set fit_intercept=True, or append a constant")
+        if columns := far_from_zero(log.X, getattr(self, "feature_names_in_", None)):
+            warn(f"{columns}: standardise X, all but a constant")
+        is_likelihood = isinstance(self, WeightedLikelihood)
+        if self.estimate == "ips" and not is_likelihood and log.cost.min() >= 0 < log.cost.max():
+            warn(
+                f"no cost is below 0, the least is {log.cost.min():.6g}: under 'ips' the policy that flees all logged "
+                "actions has the least risk; subtract the largest cost from all, or take estimate='snips' or 'dr'"
+            )
+
+
+@dataclass(eq=False, repr=False)
+class CIPS(CounterfactualEstimator):
+    """Minimises the clipped IPS risk (1/n) Σ c_i min(M, π(y_i|x_i)/p_i). Source: eq. 3 of the paper."""
+
+
+@dataclass(eq=False, repr=False)
+class POEM(CounterfactualEstimator):
+    """Minimises mean + λ √(V_n/n). Source: Swaminathan & Joachims 2015; eq. 6 of the paper.
+
+    Parameters
+    ----------
+    variance_penalty : float ≥ 0
+        λ itself; see :func:`drcrm.selection.grid_search.calibrated_penalty` for its natural unit.
+    """
+
+    variance_penalty: float = 1.0
+
+
+@dataclass(eq=False, repr=False)
+class KLCRM(CounterfactualEstimator):
+    """Minimises the Boltzmann-weighted cost at a fixed temperature γ. Source: eq. 13 of the paper.
+
+    Parameters
+    ----------
+    temperature : float > 0
+        γ, in the units of the cost.
+    """
+
+    temperature: float = 1.0
+
+
+@dataclass(eq=False, repr=False)
+class AdaptiveKLCRM(CounterfactualEstimator):
+    """Minimises the Boltzmann-weighted cost at the temperature √(V/(2ε)). Source: Algorithm 1 of the paper.
+
+    Parameters
+    ----------
+    radius : float ≥ 0
+        ε.
+    variance : "mean" or "sum"
+        V: the mean of squares (Lemma 5) or their sum (the printed Algorithm 1).
+    """
+
+    radius: float = 0.01
+    variance: str = "mean"
+
+
+@dataclass(eq=False, repr=False)
+class KLDRO(CounterfactualEstimator):
+    """Minimises the worst case over {KL(Q‖P_n) ≤ ε}. Source: Lemma 4 of the paper.
+
+    Parameters
+    ----------
+    radius : float ≥ 0 or "auto"
+        ε, in nats. "auto", here and in the other balls, sets it by n, the number of rows: the risk of a fixed policy,
+        not of the one learned, is then an upper bound of its cost with probability ``confidence``, as n → ∞.
+    confidence : float in (½, 1)
+        At which "auto" is calibrated: see :class:`drcrm.risks.base.Ball`.
+    """
+
+    radius: float | str = 0.01
+    confidence: float = 0.95
+
+
+@dataclass(eq=False, repr=False)
+class DoublyRobustDRO(KLDRO):
+    """The recommended start for a log of one's own: KLDRO on doubly robust costs, from π0 tilted by the cost model.
+
+    ``DoublyRobustDRO().fit(X, Y, propensity=p, cost=c, logging_policy=π0)``; without ``logging_policy`` an imitation of
+    the log is tilted. X should have a constant feature, and features of like scale.
+
+    It is safe by default: a share of the contexts is held out. The candidates are the fit to the rest, fits with a
+    ridge towards π0 unless the log has 2¹⁶ contexts or more, steps of a part of the way from π0 to the fit, and π0
+    itself, the given one or an imitation of the log. That one is kept whose cost less that of π0 has the least upper
+    bound by the rows held out, the score "improvement_bound", of those that are shown to be better, tested in a fixed
+    sequence: see :func:`drcrm.selection.heldout_scores.shown_better`; π0, with a warning, where none is. Nothing is
+    fitted again to
+    all rows: what is returned is what was tested. The tests hold as the rows held out grow in number, for the contexts
+    that were logged, and if a ``cost_model`` that is given was made from other rows. Where hardly any row held out has
+    a weight they are the cost model's word. Without ``logging_policy`` candidates are compared with the logged costs,
+    and what the rows show to be missing counts at the largest; but the π0 that is kept where none is better is the
+    imitation.
+
+    It is not to be trusted where overlap is poor (a propensity near 0 for actions that matter: look at the effective
+    sample size of the learned policy on rows held out), and gains little where the cost is far from what its model
+    presumes, additive over labels, or linear in x for each action: compare it there with ``KLDRO(estimate="ips")`` by a
+    held-out score.
+
+    Parameters
+    ----------
+    safe : bool
+        Whether contexts are held out to choose by; without, the plain fit to all rows is returned, be it better or not.
+    validation_fraction : float in (0, 1)
+        Share of the contexts that are held out, each with all of its rows; rounded up. Where that is fewer than 10, or
+        fewer than 30 rows, which could show nothing, none are held out and π0 is kept.
+    random_state : int, Generator or None
+        Which contexts are held out: by default the same in every fit to the same log; None draws anew each time.
+
+    Attributes
+    ----------
+    improvement_bound_ : float or None
+        Upper bound of the cost of what was kept less that of π0, one-sided at 0.95 for one policy. That what was kept
+        is better errs in at most one log of twenty; by how much is optimistic, as the least of several bounds: take a
+        certificate with ``choices=n_candidates_``. 0 where that is π0, None without ``safe``.
+    step_ : float
+        How far what was kept is on the way from π0 to a fit: 1 for a fit, 0 for π0. Below 1 ``n_iter_`` and
+        ``converged_`` are those of the plain fit.
+    ridge_ : float
+        The ridge of the fit that was kept, in units of the costs' deviation, or 0; it is in ``objective_``.
+    n_candidates_ : int
+        How many there were, π0 among them; 1 where nothing was held out. A certificate by the rows held out has so many
+        ``choices``.
+    heldout_ : integer array
+        Which rows of the given log were held out: a ``BanditLog`` with ``count`` 0 elsewhere is of them.
+    """
+
+    _: KW_ONLY
+    estimate: str = "dr"
+    start: str = "model"
+    tilt: float | str = "auto"
+    safe: bool = True
+    validation_fraction: float = 0.25
+    random_state: object = 0
+
+    _CHECKS: ClassVar = {
+        **KLDRO._CHECKS,
+        "safe": truth_value,
+        "validation_fraction": inside_zero_to_one,
+        "random_state": as_generator,
+    }
+
+    def _algorithm(self) -> Algorithm:
+        algorithm = super()._algorithm()
+        return replace(algorithm, options={**algorithm.options, "safe": bool(self.safe)})
+
+    def _held_out(self, log: BanditLog) -> np.ndarray:
+        held = np.zeros(log.n_contexts, dtype=bool)
+        if self.safe:
+            contexts = np.flatnonzero(np.bincount(log.context, log.count))
+            shuffled = as_generator(self.random_state, "random_state").permutation(contexts)
+            n = min(math.ceil(self.validation_fraction * len(shuffled) - 1e-9), len(shuffled) - 1)
+            held[shuffled[:n]] = True
+        rows = held[log.context]
+        return rows & (held.sum() >= LEAST_CONTEXTS) & (log.count[rows].sum() >= LEAST_ROWS)
+
+    def _chosen(self, learned: Learned) -> int:
+        """The candidate that is shown to be better, if one is; else π0."""
+        return int(learned.fits.chosen[IMPROVEMENT]) if self.safe else 0
+
+    def _keep(self, log: BanditLog, learned: Learned, features: FeatureMap | None, held: np.ndarray) -> None:
+        super()._keep(log, learned, features, held)
+        fits, chosen = learned.fits, self._chosen(learned)
+        self.step_, self.ridge_ = float(fits.step[chosen]), float(fits.ridge[chosen])
+        self.n_candidates_, self.heldout_ = len(fits.step) if held.any() else 1, np.flatnonzero(held)
+        self.improvement_bound_ = None
+        if self.safe:
+            self.improvement_bound_ = float(fits.scores[chosen, IMPROVEMENT]) if self.step_ else 0.0
+
+    def _warn_of_how_it_ended(self, log: BanditLog, heldout: BanditLog | None, learned: Learned) -> None:
+        super()._warn_of_how_it_ended(log, heldout, learned)
+        if not self.safe or self.step_:
+            return
+        if heldout is None:
+            shown = (
+                f"nothing is shown to be better by fewer than {LEAST_CONTEXTS} contexts or {LEAST_ROWS} rows held out"
+            )
+        else:
+            shown = f"nothing is shown to be better by {heldout.size} rows held out"
+        warn(f"{type(self).__name__} keeps π0: {shown}; give more rows, or take the fit as it is with safe=False")
+
+
+@dataclass(eq=False, repr=False)
+class Chi2DRO(CounterfactualEstimator):
+    """Minimises the worst case over {(1/n) Σ (n q_i − 1)² ≤ ε}. Source: Lemma 3 of the paper.
+
+    Parameters
+    ----------
+    radius : float ≥ 0 or "auto"
+        ε.
+    confidence : float in (½, 1)
+        At which "auto" is calibrated.
+    """
+
+    radius: float | str = 0.01
+    confidence: float = 0.95
+
+
+@dataclass(eq=False, repr=False)
+class PhiDRO(CounterfactualEstimator):
+    """Minimises the worst case over {D_φ(Q‖P_n) ≤ ε}. Source: section 3.2 of the paper.
+
+    Parameters
+    ----------
+    divergence : Divergence, str or dict
+        One of :mod:`drcrm.divergences`, or its name: "squared_hellinger", {"cressie_read": 3}.
+    radius : float ≥ 0 or "auto"
+        ε; total variation has no "auto".
+    confidence : float in (½, 1)
+        At which "auto" is calibrated.
+    """
+
+    divergence: str | dict | Divergence = "kl"
+    radius: float | str | None = 0.01
+    confidence: float = 0.95
+
+
+@dataclass(eq=False, repr=False)
+class CVaRDRO(CounterfactualEstimator):
+    """Minimises the mean cost of the worst rows, a share α of them. Source: Rockafellar & Uryasev 2000.
+
+    It has a kink wherever costs tie at the edge of that share, where L-BFGS can be stuck: least so under "dr".
+
+    Parameters
+    ----------
+    alpha : float in (0, 1]
+        α.
+    """
+
+    alpha: float = 0.9
+
+
+@dataclass(eq=False, repr=False)
+class LogSmoothing(CounterfactualEstimator):
+    """Minimises −(1/λ) mean log(1 − λz). Source: Sakhi et al. 2024.
+
+    It is of costs below 1/λ, and so not under the estimates "snips" and "dr". Its authors' code starts at the logging
+    policy (``start="logging"`` here) and also penalises the KL divergence from it (which is not here).
+
+    Parameters
+    ----------
+    smoothing : float > 0
+        λ.
+    """
+
+    smoothing: float = 0.1
+
+
+@dataclass(eq=False, repr=False)
+class LogSumExp(CounterfactualEstimator):
+    """Minimises γ log mean e^{z/γ}, the KL ball at a fixed multiplier. Source: Behnamnia et al. 2025.
+
+    Parameters
+    ----------
+    temperature : float > 0
+        γ, in the units of the cost.
+    """
+
+    temperature: float = 1.0
+
+
+@dataclass(eq=False, repr=False)
+class WeightedLikelihood(CounterfactualEstimator):
+    """Minimises the mean of −e^{−βc} log π, which is convex in Θ. Source: Aouali & Sakhi 2025.
+
+    It uses no propensities, and has neither an estimate nor a weight.
+
+    Parameters
+    ----------
+    sharpness : float ≥ 0
+        β.
+    """
+
+    sharpness: float = 1.0

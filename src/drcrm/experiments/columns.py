@@ -1,0 +1,20 @@
+"""The columns of the tables that runs and the theory leave."""
+
+from drcrm.reports.roles import LOSSES
+from drcrm.selection.score_names import SCORES
+
+CERTIFICATE = ["estimate", "bound", "effective_size"]  # what the held-out part of the log says of a policy
+OF_FIT = ["iterations", "converged"]
+KEY = ["dataset", "replay_count", "seed", "algorithm"]
+
+COLUMNS = [*KEY, "selection", *LOSSES, "hyperparameter", "score", *OF_FIT, "tilt", *CERTIFICATE]
+GRID_COLUMNS = [*KEY, "hyperparameter", *SCORES, *LOSSES, *OF_FIT]
+
+LEMMA_COLUMNS = {
+    "lemma1": ["tail", "n", "method", "radius", "confidence", "coverage", "low", "high", "limit", "width"],
+    "lemma2": ["tail", "divergence", "n", "printed", "rescaled", "limit"],
+    "lemma3": ["tail", "radius", "ball", "primal", "dual", "penalised", "least_weight", "breaking", "calibrated"],
+    "lemma4": ["tail", "radius", "temperature", "primal", "dual", "boltzmann", "divergence"],
+    "lemma5": ["tail", "radius", "ratio", "premium", "premium_sum", "reached", "calibrated"],
+    "weights": ["tail", "divergence", "z", "weight"],
+}

@@ -1,0 +1,255 @@
+"""Data sets as files: LibSVM's text format, many labels a row or one, read with every content check."""
+
+import math
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from scipy import sparse
+
+from drcrm.errors import InputError, located
+
+MAGIC = {".bz2": b"BZh", ".gz": b"\x1f\x8b"}  # how compressed files begin
+DENSE_FROM = 0.25  # share of non-zero features from which a data set is stored dense
+
+
+@dataclass(frozen=True)
+class DatasetSpec:
+    """What a data set must contain.
+
+    features : number of features; labels : the ids that are kept, in the order of the columns, or of the actions;
+    drop_other_labels : whether other ids are dropped (or an error); rows : rows of the training and of the test files,
+    if known; drop_repeats : whether only the first of documents with equal features is kept; single : whether a row
+    has exactly one label, its class.
+    """
+
+    features: int
+    labels: Sequence[int]
+    drop_other_labels: bool = False
+    rows: tuple[int, int] | None = None
+    drop_repeats: bool = False
+    single: bool = False
+
+    @property
+    def ids(self) -> str:
+        """The ids that are expected, in words."""
+        low, high = min(self.labels), max(self.labels)
+        if self.single and high - low >= len(self.labels):
+            return f"one of {', '.join(map(str, self.labels))}"
+        return f"{low} to {high}"
+
+
+Contexts = tuple[np.ndarray | sparse.csr_array, np.ndarray]
+
+
+def load(spec: DatasetSpec, train: Sequence[Path], test: Sequence[Path]) -> tuple[Contexts, Contexts]:
+    """Read the files of a data set and check all of their content.
+
+    Returns (X, labels) of the training and of the test part; X (n, features) dense or CSR, labels (n, q) of 0 and 1,
+    or of ``single`` ones (n,), each a place among the ids. With ``drop_repeats`` of documents with the same features
+    the first in file order is kept, and the test part loses what the training part has. Raises InputError with the file
+    and line, the count that is wrong, or the class of a test file that no training file has.
+    """
+    parts = []
+    for role, paths, rows in zip(("training", "test"), (train, test), spec.rows or (None, None), strict=True):
+        read = [read_libsvm(path, spec) for path in paths]
+        X = sparse.csr_array(sparse.vstack([X for X, _ in read], format="csr"))
+        labels = np.concatenate([labels for _, labels in read])
+        if spec.single and parts:
+            _check_classes(spec, parts[0][1], train, [labels for _, labels in read], test)
+        if rows is not None and len(labels) != rows:
+            raise InputError(f"{paths[0]}: the {role} part has {len(labels)} rows, expected {rows}")
+        parts.append((X, labels))
+    (X, labels), (X_test, labels_test) = parts
+    if not (spec.single or labels.any()):
+        raise InputError(f"{train[0]}: no positive label in the training part, expected at least one")
+    if spec.drop_repeats:
+        keep, keep_test = first_occurrences([X, X_test])
+        if not len(keep_test):
+            raise InputError(f"{test[0]}: every row of the test part repeats one of the training part")
+        X, labels, X_test, labels_test = X[keep], labels[keep], X_test[keep_test], labels_test[keep_test]
+    if X.nnz >= DENSE_FROM * X.shape[0] * X.shape[1]:
+        X, X_test = X.toarray(), X_test.toarray()
+    return (X, labels), (X_test, labels_test)
+
+
+def _check_classes(
+    spec: DatasetSpec, known: np.ndarray, train: Sequence[Path], tested: Sequence[np.ndarray], test: Sequence[Path]
+) -> None:
+    """Raise InputError for a class that a test file has and no training file."""
+    for path, classes in zip(test, tested, strict=True):
+        if len(lacking := np.setdiff1d(classes, known)):
+            files = ", ".join(map(str, train))
+            raise InputError(f"{path}: class {spec.labels[lacking[0]]} is in no training file ({files})")
+
+
+def load_digits(single: bool = False) -> tuple[Contexts, Contexts]:
+    """The digits of scikit-learn: features ÷ 16, the ten classes as ten labels, rows 0 to 1346 for training.
+
+    With ``single`` the labels are the classes themselves, (n,).
+    """
+    from sklearn.datasets import load_digits
+
+    X, digit = load_digits(return_X_y=True)
+    X, labels = X / 16, digit if single else (digit[:, None] == np.arange(10)).astype(np.uint8)
+    return (X[:1347], labels[:1347]), (X[1347:], labels[1347:])
+
+
+EMBEDDED = {"digits": (load_digits, 10)}  # and how many labels
+
+
+def read_libsvm(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, np.ndarray]:
+    """Read one file of lines ``label,label index:value …``, indices from 1, plain or compressed (bz2, gz).
+
+    Returns X (n, features) CSR and the labels (n, q) of 0 and 1; where a row has one, its place among the ids, (n,).
+    Raises InputError with the file, the line, what was found and what was expected.
+    """
+    from sklearn.datasets import load_svmlight_file
+
+    with located(path), _readable(path):
+        try:
+            X, tuples = load_svmlight_file(_Lines(path), n_features=spec.features, multilabel=True, zero_based=False)
+        except (ValueError, OverflowError) as error:
+            raise InputError(_first_fault(path, spec) or str(error)) from None
+        X = sparse.csr_array(X)
+        flat = [label for labels in tuples for label in labels]
+        one_each = not spec.single or all(len(labels) == 1 for labels in tuples)
+        fit = one_each and all(_fits(label, spec) for label in flat)
+        if not (np.isfinite(X.data).all() and X.has_canonical_format and fit):
+            raise InputError(_first_fault(path, spec) or "cannot be used")
+        if X.shape[0] == 0:
+            raise InputError("no rows")
+        X.eliminate_zeros()
+        column = {label: index for index, label in enumerate(spec.labels)}
+        if spec.single:
+            return X, np.array([column[label] for label in flat])
+        labels = np.zeros((X.shape[0], len(column)), dtype=np.uint8)
+        for row, present in enumerate(tuples):
+            labels[row, [column[label] for label in present if label in column]] = 1
+        return X, labels
+
+
+def first_occurrences(parts: Sequence[sparse.csr_array]) -> list[np.ndarray]:
+    """Return for each part the rows whose features occur in no earlier row, of it or of the parts before it."""
+    seen, kept = set(), []
+    for X in parts:
+        keep = []
+        for row, (a, b) in enumerate(zip(X.indptr[:-1], X.indptr[1:], strict=True)):
+            key = X.indices[a:b].tobytes(), X.data[a:b].tobytes()
+            if key not in seen:
+                seen.add(key)
+                keep.append(row)
+        kept.append(np.array(keep, dtype=np.intp))
+    return kept
+
+
+def _fits(label: float, spec: DatasetSpec) -> bool:
+    """Whether a label may stand in a file: a whole number that is spec, or that is dropped."""
+    return label in spec.labels or (spec.drop_other_labels and label >= 0 and label.is_integer())
+
+
+class _Lines:
+    """The lines of a file, as scikit-learn's reader takes them, less what it reads beside the format: qid and 1_0."""
+
+    def __init__(self, path: str | Path):
+        self.path = path
+
+    def read(self) -> bytes:
+        return b"\n".join(self)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for line in _lines(self.path):
+            if (b"_" in line or b"qid" in line) and (b"_" in (used := line.split(b"#")[0]) or b"qid" in used):
+                raise ValueError("neither '_' nor 'qid' is of the format")
+            yield line
+
+
+def _first_fault(path: str | Path, spec: DatasetSpec) -> str | None:
+    """Find the first line that cannot be used, and say why."""
+    for number, line in enumerate(_lines(path), start=1):
+        tokens = line.split(b"#", 1)[0].split()
+        labels = [] if not tokens or b":" in tokens[0] else tokens.pop(0).split(b",")
+        try:
+            for token in labels:
+                if not _fits(_number(float, token), spec):
+                    return f"line {number}: label {token.decode()} is out of range, expected {spec.ids}"
+            if spec.single and line.split(b"#", 1)[0].strip() and len(labels) != 1:
+                return f"line {number}: {len(labels) or 'no'} labels, expected exactly one"
+            last = 0
+            for token in tokens:
+                index, value = token.split(b":")
+                index = _number(int, index)
+                if not 1 <= index <= spec.features:
+                    return f"line {number}: feature {index} is out of range, expected 1 to {spec.features}"
+                if index <= last:
+                    return f"line {number}: feature {index} follows feature {last}, expected rising indices"
+                if not math.isfinite(_number(float, value)):
+                    return f"line {number}: feature {index} is {value.decode()}, expected a finite number"
+                last = index
+        except ValueError:
+            text = line.decode(errors="replace").strip()
+            text = text if len(text) <= 60 else text[:60] + "…"
+            form = "label index:value …" if spec.single else "label,label index:value …"
+            return f"line {number}: malformed: {text!r}, expected {form!r}"
+    return None
+
+
+def _number(kind: type, token: bytes) -> float:
+    """A number as the format has it; Python's own may have underscores."""
+    if b"_" in token:
+        raise ValueError
+    return kind(token)
+
+
+@contextmanager
+def _readable(path: str | Path) -> Iterator[None]:
+    """Say in an InputError why a file cannot be read or decompressed."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError("no such file") from None
+    except EOFError:
+        raise InputError("truncated: the compressed data end before their end mark") from None
+    except (OSError, zlib.error) as error:
+        if getattr(error, "errno", None):
+            raise InputError(f"cannot be read ({error.strerror})") from None
+        suffix = Path(path).suffix
+        with open(path, "rb") as stream:
+            begins = stream.read(3).startswith(MAGIC[suffix])
+        damaged = f"damaged: its {suffix[1:]} data cannot be decompressed"
+        raise InputError(damaged if begins else f"no {suffix[1:]} file, as its name says it is") from None
+
+
+def _lines(path: str | Path) -> Iterator[bytes]:
+    """The lines of a file, decompressed where its name says so."""
+    import gzip
+
+    suffix = Path(path).suffix
+    with gzip.open(path) if suffix == ".gz" else open(path, "rb") as stream:
+        if suffix != ".bz2":
+            yield from stream
+            return
+        rest = b""
+        for chunk in _unpacked(stream):
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from lines
+        if rest:
+            yield rest
+
+
+def _unpacked(stream: BinaryIO) -> Iterator[bytes]:
+    """Decompress bz2 streams, one after the other. ``bz2.open`` passes over what follows the first and is damaged."""
+    import bz2
+
+    part = bz2.BZ2Decompressor()
+    while chunk := stream.read(8192):
+        while chunk:
+            part = bz2.BZ2Decompressor() if part.eof else part
+            yield part.decompress(chunk)
+            chunk = part.unused_data
+    if not part.eof:
+        raise EOFError

@@ -1,0 +1,75 @@
+"""The whole population of a logged draw: every context with every action, with their probability and loss."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from drcrm.errors import InputError
+from drcrm.experiments.simulation.crf import fit_crf
+from drcrm.experiments.simulation.losses import hamming_cost
+from drcrm.policies.exponential import ExponentialPolicy
+
+LIGHT_CLIP = 2.0  # M of the light tails
+LOGGING_SHARE, LOGGING_C = 0.05, 0.1  # of the contexts for π0
+TARGET_SHARE, TARGET_C = 0.25, 1.0  # of the contexts for the policy that is judged, others than π0's
+MOST_PAIRS = 10_000_000
+
+
+@dataclass(frozen=True)
+class Population:
+    """The law of a loss z: (m,) values, and the probability of each."""
+
+    z: np.ndarray
+    probability: np.ndarray
+
+    def __post_init__(self):
+        object.__setattr__(self, "_cumulative", np.cumsum(self.probability))
+
+    @property
+    def mean(self) -> float:
+        """E z."""
+        return float(self.probability @ self.z)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of z."""
+        return float(np.sqrt(self.probability @ (self.z - self.mean) ** 2))
+
+    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw n independent losses."""
+        places = np.searchsorted(self._cumulative, rng.random(n) * self._cumulative[-1], side="right")
+        return self.z[np.minimum(places, len(self.z) - 1)]
+
+
+def draw_policies(X, labels: np.ndarray, rng: np.random.Generator) -> tuple[ExponentialPolicy, ExponentialPolicy]:
+    """Return π0, a CRF of 5 % of the contexts with C = 0.1, and a policy to be judged, of another 25 % with C = 1."""
+    shuffled = rng.permutation(X.shape[0])
+    n_logging, n_target = (int(np.ceil(share * len(shuffled))) for share in (LOGGING_SHARE, TARGET_SHARE))
+    logging, target = np.sort(shuffled[:n_logging]), np.sort(shuffled[n_logging:][:n_target])
+    if not len(target):
+        raise InputError(f"{len(shuffled)} contexts, expected at least 2: one for each policy")
+    return fit_crf(X[logging], labels[logging], LOGGING_C), fit_crf(X[target], labels[target], TARGET_C)
+
+
+def enumerate_losses(
+    logging: ExponentialPolicy, policy: ExponentialPolicy, X, labels: np.ndarray
+) -> dict[str, Population]:
+    """Return the law of one logged draw's loss, exactly: contexts uniform, all 2^q actions by π0. By its tails:
+
+    ``light``, min(2, w) (H − q), with w = π/π0 and H the Hamming loss, which is bounded and nearly symmetric;
+    ``left``, w (H − q), what is minimised without clipping; ``right``, w H, the same without the translation.
+
+    InputError for more than 10^7 pairs of a context and an action.
+    """
+    n, q = labels.shape
+    if n * 2**q > MOST_PAIRS:
+        raise InputError(f"{n} contexts with 2^{q} actions each: expected at most {MOST_PAIRS} pairs in all")
+    actions = (np.arange(2**q)[:, None] >> np.arange(q) & 1).astype(np.uint8)
+    Y, context = np.tile(actions, (n, 1)), np.repeat(np.arange(n), len(actions))
+    log_p = logging.log_prob(X, Y, context)
+    probability = np.exp(log_p) / n
+    possible = probability > 0
+    weight = np.exp(policy.log_prob(X, Y, context)[possible] - log_p[possible])
+    cost, probability = hamming_cost(Y, labels[context])[possible], probability[possible]
+    losses = {"light": np.minimum(weight, LIGHT_CLIP) * cost, "left": weight * cost, "right": weight * (cost + q)}
+    return {tail: Population(z, probability) for tail, z in losses.items()}

@@ -1,0 +1,39 @@
+"""The softmax regression that logs one action of K, and that is its skyline: scikit-learn's logistic regression."""
+
+import numpy as np
+
+from drcrm.policies.exponential import SoftmaxPolicy
+
+UNSEEN = -5.0  # on the constant, of a class without a context: it keeps support
+TOLERANCE = 1e-6  # of the gradient of the mean loss
+MOST_ITERATIONS = 10_000
+
+
+def fit_softmax(X, classes: np.ndarray, n_actions: int, C: float) -> SoftmaxPolicy:
+    """Fit a softmax regression to labelled contexts.
+
+    Its intercept, which is not regularised, goes to the constant. A class without a context has no other weight than
+    −5 there.
+
+    Parameters
+    ----------
+    X : array or CSR (n, d)
+        Features; the last is the constant 1.
+    classes : integer array (n,)
+        From 0 to K − 1.
+    n_actions : int
+        K.
+    C : float > 0
+        Inverse regularisation.
+    """
+    coef, present = np.zeros((X.shape[1], n_actions)), np.unique(classes)
+    coef[-1] = UNSEEN
+    coef[-1, present] = 0
+    if len(present) > 1:
+        from sklearn.linear_model import LogisticRegression
+
+        fitted = LogisticRegression(C=C, tol=TOLERANCE, max_iter=MOST_ITERATIONS).fit(X[:, :-1], classes)
+        weights = np.column_stack([fitted.coef_, fitted.intercept_]).T
+        # Of two classes it has the difference.
+        coef[:, present] = weights if len(present) > 2 else np.hstack([-weights, weights]) / 2
+    return SoftmaxPolicy(coef)

@@ -1,0 +1,258 @@
+"""The paper's lemmas at work: tables of what each says, on losses whose law is known.
+
+Each table is a function (populations by tail, repetitions, generator) → rows. z are the losses of a sample, V = V_n
+their mean square about their mean.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
+from scipy.stats import binomtest
+
+from drcrm.certificates.bounds import upper_bound
+from drcrm.divergences.families import KL, Chi2, CressieRead, ReverseKL, SquaredHellinger, TotalVariation
+from drcrm.errors import InputError
+from drcrm.experiments.simulation.population import Population
+from drcrm.risks.balls.phi import CVaRRisk, PhiBall
+from drcrm.risks.base import AdaptiveBoltzmannRisk, BoltzmannRisk, Chi2Ball, KLBall, Risk, calibrated_radius
+
+SMOOTH = {
+    "kl": KL(),
+    "chi2": Chi2(),
+    "squared_hellinger": SquaredHellinger(),
+    "reverse_kl": ReverseKL(),
+    "cressie_read_3": CressieRead(3),
+}
+CONFIDENCE = 0.95
+COVERED = (0.95, 0.8)  # 1 − δ of Lemma 1
+SIZES = (50, 200, 1000, 4000)  # n of Lemma 1
+RADIUS = ndtri(1 - (1 - CONFIDENCE) / 2) ** 2  # ε of Lemma 2: n times that printed in Lemma 1
+EXPANDED = (100, 316, 1000, 3162, 10_000, 31_623, 100_000)  # n of Lemma 2
+AT_MOST = 50  # samples of each n in Lemma 2
+SAMPLE = 500  # n of Lemmas 3 to 5
+FEW = 60  # n of the worst-case weights
+GRID = np.geomspace(1e-5, 10, 121)  # ε of Lemmas 3 and 5
+DEPTHS = np.array([1e-6, 1e6])  # of the χ² ball's threshold below the largest z, in units of the range of z
+TEMPERATURES = np.geomspace(0.1, 10, 41)  # γ ÷ γ* of Lemma 4
+
+Populations = Mapping[str, Population]
+Rows = Iterator[dict[str, object]]
+
+
+def coverage(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
+    """Lemma 1: how often bounds of E z hold, by balls of three radii and by other methods; ``limit`` is as n → ∞.
+
+    ``radius`` is that printed in the lemma, χ²_{1,1−δ}/n, that times φ''(1)/2, or the one-sided φ''(1) z²_{1−δ}/(2n).
+    ``low`` and ``high`` are a 95 % Monte Carlo interval (Wilson's); ``width`` is the mean of bound − sample mean, ÷
+    that of Student's bound. ``log_smoothing_best`` has λ by the true variance.
+    """
+    for tail, population in populations.items():
+        for n in SIZES:
+            bounds = _bounds(population, n)
+            samples = (population.sample(n, rng) for _ in range(repetitions))
+            values = np.array([[z.mean(), *(bound(z) for bound, _ in bounds.values())] for z in samples])
+            held = (values[:, 1:] >= population.mean).sum(axis=0)
+            widths = dict(zip(bounds, (values[:, 1:] - values[:, :1]).mean(axis=0), strict=True))
+            for (key, (_, limit)), times in zip(bounds.items(), held, strict=True):
+                student = widths["student", "", key[2]]
+                yield {
+                    "tail": tail,
+                    "n": n,
+                    **dict(zip(("method", "radius", "confidence"), key, strict=True)),
+                    "coverage": times / repetitions,
+                    **binomtest(int(times), repetitions).proportion_ci(method="wilson")._asdict(),
+                    "limit": limit,
+                    "width": widths[key] / student if student > 0 else None,
+                }
+
+
+def _bounds(population: Population, n: int) -> dict[tuple[str, str, float], tuple[Callable, float | None]]:
+    """The bounds of Lemma 1 by method, radius and confidence, each with the limit of its coverage."""
+    bounds = {}
+    known = {"low": population.z.min(), "high": population.z.max()}
+    for confidence in COVERED:
+        for name, divergence in SMOOTH.items():
+            for kind, curvature, level in (
+                ("printed", 2.0, (1 + confidence) / 2),
+                ("rescaled", divergence.curvature, (1 + confidence) / 2),
+                ("one_sided", divergence.curvature, confidence),
+            ):
+                ball = PhiBall(divergence, calibrated_radius(curvature, level, n))
+                limit = ndtr(np.sqrt(2 * n * ball.radius / divergence.curvature))
+                bounds[name, kind, confidence] = (lambda z, ball=ball: ball(z)[0]), limit
+        bound = partial(upper_bound, confidence=confidence)
+        others = {
+            "mean": (np.mean, 0.5),
+            "student": (partial(bound, method="student"), confidence),
+            "empirical_bernstein": (partial(bound, method="empirical_bernstein", **known), None),
+            "betting": (partial(bound, method="betting", **known), None),
+        }
+        if known["high"] <= 0:
+            smoothed = partial(bound, method="log_smoothing")
+            smoothing = np.sqrt(-2 * np.log(1 - confidence) / n) / population.deviation
+            others["log_smoothing"] = smoothed, None
+            others["log_smoothing_best"] = partial(smoothed, smoothing=smoothing), None
+        bounds |= {(name, "", confidence): other for name, other in others.items()}
+    return bounds
+
+
+def expansion(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
+    """Lemma 2: √n |α_n| ÷ the deviation of z, mean of at most 50 samples, α_n = ball of radius ε/n − mean − √(ε V/n).
+
+    ``rescaled`` has √(2ε V/(n φ''(1))) in place of √(ε V/n); ``limit`` is what ``printed`` tends to.
+    """
+    for tail, population in populations.items():
+        for n in EXPANDED:
+            samples = [population.sample(n, rng) for _ in range(min(repetitions, AT_MOST))]
+            for name, divergence in SMOOTH.items():
+                ball = PhiBall(divergence, RADIUS / n)
+                stretch = np.sqrt(2 / ball.curvature)
+                premium = np.array([ball(z)[0] - z.mean() for z in samples])
+                penalty = np.array([np.sqrt(RADIUS / n) * z.std() for z in samples])
+                unit = np.sqrt(n) / population.deviation
+                yield {
+                    "tail": tail,
+                    "divergence": name,
+                    "n": n,
+                    "printed": unit * abs(premium - penalty).mean(),
+                    "rescaled": unit * abs(premium - stretch * penalty).mean(),
+                    "limit": abs(stretch - 1) * np.sqrt(RADIUS),
+                }
+
+
+def penalty(z: np.ndarray) -> Rows:
+    """Lemma 3: the χ² ball beside mean + √(ε V), in units of √V above the mean; its least weight n q.
+
+    ``ball`` is that of the library. ``primal`` and ``dual`` are found without it, and without a variance, by
+    ``_chi2_bracket``: the ball's value is between them. ``breaking`` is V/(mean − min z)², the ε at which the weight of
+    the smallest z comes to 0; ``calibrated`` that which Lemma 1 prints for δ = 0.05.
+    """
+    mean, deviation = z.mean(), z.std()
+    breaking = (deviation / (mean - z.min())) ** 2
+    for radius in GRID:
+        value, weights = Chi2Ball(radius)(z)
+        primal, dual = _chi2_bracket(z - mean, radius)
+        yield {
+            "radius": radius,
+            "ball": (value - mean) / deviation,
+            "primal": primal / deviation,
+            "dual": dual / deviation,
+            "penalised": np.sqrt(radius),
+            "least_weight": len(z) * weights.min(),
+            "breaking": breaking,
+            "calibrated": RADIUS / len(z),
+        }
+
+
+def _chi2_bracket(z: np.ndarray, radius: float) -> tuple[float, float]:
+    """Two values that the χ² ball's is between: E_Q z of a Q in it, and the dual at a γ and a c.
+
+    Q ∝ (z − η)_+ with the η, found by bisection, at which its divergence is ε; γ = mean (z − η)_+/2, c = η + 2γ, and
+    the dual is γε + c + γ mean φ*((z − c)/γ), φ*(s) = s + s²/4 for s ≥ −2 and −1 below. By weak duality no Q in the
+    ball has more than any γ and c. Where all mass on the largest z is in the ball, both are the largest z.
+    """
+    if radius >= 1 / (z == z.max()).mean() - 1:
+        return z.max(), z.max()
+
+    def density(log_depth: float) -> np.ndarray:
+        above = np.maximum(z - z.max() + np.exp(log_depth), 0)
+        return above / above.mean()
+
+    log_depth = brentq(lambda t: ((density(t) - 1) ** 2).mean() - radius, *np.log(np.ptp(z) * DEPTHS), xtol=1e-14)
+    threshold = z.max() - np.exp(log_depth)
+    gamma = np.maximum(z - threshold, 0).mean() / 2
+    c = threshold + 2 * gamma
+    level = np.maximum((z - c) / gamma, -2)
+    return (density(log_depth) * z).mean(), gamma * radius + c + gamma * (level + level**2 / 4).mean()
+
+
+def duality(z: np.ndarray) -> Rows:
+    """Lemma 4: E_Q z for a Q in the KL ball, γε + γ log mean e^{z/γ}, and the Boltzmann mean at γ.
+
+    Any Q in the ball gives less than any γ: where the two are equal, each is best. Values are in units of √V above the
+    mean, γ in units of γ*; ``divergence`` is KL(Q‖P_n) ÷ ε.
+    """
+    mean, deviation = z.mean(), z.std()
+    for radius in GRID[:-20:10]:
+        best = PhiBall(KL(), radius).worst_case(z).gamma
+        primal, weights = KLBall(radius)(z)
+        for ratio in TEMPERATURES if best > 0 else ():
+            gamma = ratio * best
+            scaled = (z - z.max()) / gamma
+            log_mass = np.log(np.exp(scaled).mean())
+            yield {
+                "radius": radius,
+                "temperature": ratio,
+                "primal": (primal - mean) / deviation,
+                "dual": (gamma * (radius + log_mass) + z.max() - mean) / deviation,
+                "boltzmann": (BoltzmannRisk(gamma)(z)[0] - mean) / deviation,
+                "divergence": KL().phi(len(z) * weights).mean() / radius,
+            }
+
+
+def temperature(z: np.ndarray) -> Rows:
+    """Lemma 5: √(V/2ε) ÷ the exact γ*, and the premium over the mean of aKL-CRM ÷ that of the KL ball.
+
+    ``premium_sum`` is with Algorithm 1's sum in place of V; ``reached`` the KL(Q‖P_n) of aKL-CRM's weights, ÷ ε.
+    """
+    mean = z.mean()
+    for radius in GRID:
+        exact = PhiBall(KL(), radius).worst_case(z)
+        gamma = np.sqrt(z.var() / (2 * radius))
+        tilted = np.exp((z - z.max()) / gamma)
+        yield {
+            "radius": radius,
+            "ratio": gamma / exact.gamma if exact.gamma > 0 else None,
+            "premium": (AdaptiveBoltzmannRisk(radius)(z)[0] - mean) / (exact.value - mean),
+            "premium_sum": (AdaptiveBoltzmannRisk(radius, "sum")(z)[0] - mean) / (exact.value - mean),
+            "reached": KL().phi(len(z) * (tilted / tilted.sum())).mean() / radius,
+            "calibrated": RADIUS / len(z),
+        }
+
+
+def worst_weights(z: np.ndarray) -> Rows:
+    """n q of each z of a small sample, as every ball weighs it, of a size to come to mean + z_{0.95} √(V/n) each.
+
+    ``kl_crm`` is n times the gradient of KL-CRM of that value, by which its fits weigh the rows.
+    """
+    risks: dict[str, Callable[[float], Risk]] = {
+        **{name: partial(PhiBall, divergence) for name, divergence in SMOOTH.items()},
+        "total_variation": partial(PhiBall, TotalVariation()),
+        "cvar": lambda size: CVaRRisk(1 / (1 + size)),
+        "kl_crm": lambda size: BoltzmannRisk(1 / size),
+    }
+    z = np.sort(z)
+    target = min(z.mean() + ndtri(CONFIDENCE) * z.std() / np.sqrt(len(z)), (z.mean() + z.max()) / 2)
+    for name, risk in risks.items():
+        log_size = brentq(lambda t, risk=risk: risk(np.exp(t))(z)[0] - target, *np.log([1e-9, 1e3]), xtol=1e-12)
+        for cost, weight in zip(z, len(z) * risk(np.exp(log_size))(z)[1], strict=True):
+            yield {"divergence": name, "z": cost, "weight": weight}
+
+
+def _of_samples(lemma: Callable[[np.ndarray], Rows], n: int) -> Callable[..., Rows]:
+    """The table of what a lemma says of one sample from each population.
+
+    InputError where all losses of a sample are equal: no ball then differs from the mean.
+    """
+
+    def table(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
+        samples = {tail: population.sample(n, rng) for tail, population in populations.items()}
+        for tail, z in samples.items():
+            if z.min() == z.max():
+                raise InputError(f"{n} losses with {tail} tails are all {z[0]:.6g}: nothing to show")
+        return ({"tail": tail, **row} for tail, z in samples.items() for row in lemma(z))
+
+    return table
+
+
+TABLES: dict[str, Callable[..., Rows]] = {
+    "lemma1": coverage,
+    "lemma2": expansion,
+    "lemma3": _of_samples(penalty, SAMPLE),
+    "lemma4": _of_samples(duality, SAMPLE),
+    "lemma5": _of_samples(temperature, SAMPLE),
+    "weights": _of_samples(worst_weights, FEW),
+}

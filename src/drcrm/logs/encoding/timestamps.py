@@ -1,0 +1,102 @@
+"""Dates and times of a user's table: hour and weekday as features, instants as the order of the rows."""
+
+from __future__ import annotations
+
+import datetime
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from drcrm.errors import InputError
+from drcrm.logs.encoding.columns import MISSING, is_missing, numbers, reject_rows
+
+ISO = r"^\s*(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?))?\s*(Z|[+-]\d{2}:?\d{2})?\s*$"
+EXPECTED = "a date, or date and time, in ISO 8601 such as 2024-05-01T13:45+02:00"
+HOURS = [MISSING, *(f"{hour:02d}" for hour in range(24))]
+WEEKDAYS = [MISSING, "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+MICROSECOND = "datetime64[us]"
+
+
+class Times(NamedTuple):
+    """The n times of a column, as written: their zone is not applied.
+
+    Attributes
+    ----------
+    wall : datetime64 array (n,)
+        NaT if missing.
+    has_hour : bool array (n,)
+        False for a date without time of day.
+    offset : timedelta64 array (n,)
+        From UTC; NaT if none is written.
+    """
+
+    wall: np.ndarray
+    has_hour: np.ndarray
+    offset: np.ndarray
+
+
+def hour_of(name: str) -> str:
+    """Return the name of the feature that has the hours of a column."""
+    return f"{name}: hour"
+
+
+def weekday_of(name: str) -> str:
+    """Return the name of the feature that has the weekdays of a column."""
+    return f"{name}: weekday"
+
+
+def calendar(column: pd.Series, name: str, rows: np.ndarray) -> dict[str, tuple[np.ndarray, list[str]]]:
+    """Return hours and weekdays of a column as categories: codes (n,) and values, the empty text if missing."""
+    wall, has_hour, _ = times_of(column, name, rows)
+    times = pd.DatetimeIndex(wall)
+    hours = np.where(has_hour, np.nan_to_num(times.hour, nan=-1) + 1, 0).astype(np.intp)
+    weekdays = (np.nan_to_num(times.day_of_week, nan=-1) + 1).astype(np.intp)
+    return {hour_of(name): (hours, HOURS), weekday_of(name): (weekdays, WEEKDAYS)}
+
+
+def order_of(column: pd.Series, name: str, rows: np.ndarray) -> tuple[np.ndarray, str]:
+    """Return numbers (n,) that order the rows by a column, and their kind: numbers, times, or times with zone.
+
+    Times are in microseconds since 1970. InputError for a missing value, and for values of more than one kind.
+    """
+    called = name if name == "time" else f"time {name!r}"
+    reject_rows(is_missing(column), column, called, rows, f"a number, or {EXPECTED}; remove rows without one")
+    if column.dtype.kind != "M" and pd.notna(pd.to_numeric(column[:1].astype(object), errors="coerce")).all():
+        return numbers(column, called, rows), "numbers"
+    wall, _, offset = times_of(column, called, rows)
+    has_zone = ~np.isnat(offset)
+    if has_zone.any():
+        reject_rows(~has_zone, column, called, rows, "a time zone, as other rows have one")
+    instants = wall - np.where(has_zone, offset, np.timedelta64(0, "us"))
+    return instants.astype(MICROSECOND).astype(np.int64).astype(float), "times with zone" if has_zone.any() else "times"
+
+
+def times_of(column: pd.Series, name: str, rows: np.ndarray) -> Times:
+    """Return the times of a column; InputError names the first row that has none."""
+    kind = column.dtype
+    if kind.kind == "M":
+        wall = column.dt.tz_localize(None).to_numpy(dtype=MICROSECOND)
+        offset = np.full(len(wall), "NaT", dtype="timedelta64[us]")
+        if isinstance(kind, pd.DatetimeTZDtype):
+            offset = wall - column.dt.tz_convert(None).to_numpy(dtype=MICROSECOND)
+        return Times(wall, ~np.isnat(wall), offset)
+    if pd.api.types.is_numeric_dtype(kind) and column.notna().any():
+        raise InputError(f"{name} is a column of {kind}, expected {EXPECTED}")
+    return _parsed(column, name, rows)
+
+
+def _parsed(column: pd.Series, name: str, rows: np.ndarray) -> Times:
+    texts = column.astype(object).map(_as_iso)
+    lacking = is_missing(texts)
+    date, clock, zone = (part for _, part in texts.where(~lacking).astype("str").str.extract(ISO).items())
+    wall = pd.to_datetime(date + "T" + clock.fillna("00:00"), format="ISO8601", errors="coerce")
+    wall = wall.to_numpy(dtype=MICROSECOND)
+    reject_rows(np.isnat(wall) & ~lacking, column, name, rows, EXPECTED)
+    clocks = zone.replace("Z", "+00:00").str.replace(r"(\d\d):?(\d\d)$", r"\1:\2:00", regex=True)
+    offset = pd.to_timedelta(clocks.astype(object)).to_numpy(dtype="timedelta64[us]")
+    return Times(wall, clock.notna().to_numpy(dtype=bool), offset)
+
+
+def _as_iso(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime.date) and value is not pd.NaT else value

@@ -1,0 +1,236 @@
+"""CSV and Parquet: the columns that are needed, as frames."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from drcrm.data.listeners import advance
+from drcrm.errors import InputError
+from drcrm.logs.encoding.tables import require_columns
+from drcrm.logs.mapping import import_extra
+from drcrm.logs.readers.csv_format import CsvFormat
+
+PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
+HEADER = 2**20  # bytes among which a CSV's first line is
+BLOCK = 2**22  # bytes of a CSV that are read at once
+REPORTED = 1000  # lines after which reading text reports its progress
+
+
+class Columns(NamedTuple):
+    """The columns to read, and which of them have numbers."""
+
+    names: list[str]
+    numeric: list[str]
+
+
+def opened(path: Path) -> io.BufferedIOBase:
+    """Open a file, unpacked by its first bytes, whatever its name; InputError where it cannot be."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(3)
+        for magic, unpack in PACKED.items():
+            if start.startswith(magic):
+                return unpack(path, "rb")
+        return path.open("rb")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}") from None
+
+
+def lines_of(path: Path, reported: bool = False) -> Iterator[bytes]:
+    """Yield the lines of a file, and with ``reported`` report the progress; InputError for a file that is cut off."""
+    with opened(path) as file:
+        lines, position = iter(partial(_read, file.readline), b""), 0
+        for number, line in enumerate(lines, 1):
+            yield line
+            if reported and number % REPORTED == 0:
+                position = _report(file, position)
+
+
+def _report(file: io.BufferedIOBase, before: int) -> int:
+    """Report how many bytes of a file, packed or not, were read since its position was ``before``; return it now."""
+    position = os.lseek(file.fileno(), 0, os.SEEK_CUR)
+    advance(position - before, "bytes")
+    return position
+
+
+def table_frames(
+    path: Path,
+    form: str,
+    needed: Callable[[list[str]], Columns],
+    rows: int,
+    csv_format: CsvFormat | None = None,
+) -> Iterator[pd.DataFrame]:
+    """Yield columns of a CSV file, as texts, or of a Parquet file.
+
+    Parameters
+    ----------
+    path : Path
+    form : "csv" or "parquet"
+    needed : callable
+        The columns that the file has ↦ those that are given.
+    rows : int
+        How many rows a frame has, except for the last one.
+    csv_format : CsvFormat, optional
+        How CSV is written; by default it is detected.
+    """
+    arrow = import_extra("pyarrow")
+    if form == "csv":
+        tables = _csv_tables(path, needed, csv_format or CsvFormat())
+    else:
+        tables = _parquet_tables(path, needed, rows)
+    waiting = []
+    for table in tables:
+        waiting.append(table)
+        while sum(map(len, waiting)) >= rows:
+            table = arrow.concat_tables(waiting)
+            yield _frame(table.slice(0, rows))
+            waiting = [table.slice(rows)]
+    if sum(map(len, waiting)):
+        yield _frame(arrow.concat_tables(waiting))
+    del waiting
+    arrow.default_memory_pool().release_unused()
+
+
+def _frame(table) -> pd.DataFrame:
+    """A table as a frame; whole numbers stay such where some are missing, whatever else stands in the same part."""
+    return table.to_pandas(integer_object_nulls=True, split_blocks=True)
+
+
+def _csv_tables(path: Path, needed: Callable[[list[str]], Columns], csv_format: CsvFormat) -> Iterator:
+    """The rows of a CSV file, block by block."""
+    with opened(path) as file:
+        text = _first_text(_read(file.read, HEADER))
+    header, delimiter = csv_format.header_of(text)
+    columns, numeric = needed(header)
+    require_columns(header, columns)
+    decimal, row = csv_format.decimal_of(text, header, delimiter, numeric), 0
+    del text
+    with opened(path) as file:
+        for table in _csv_rows(file, header, columns, delimiter):
+            yield table if decimal == "." else _with_points(table, numeric, row)
+            row += len(table)
+
+
+def _with_points(table, numeric: list[str], first: int):
+    """Return a table with decimal points in place of decimal commas; InputError for points and thousands separators."""
+    compute = import_extra("pyarrow.compute")
+    for name in numeric:
+        texts = table[name]
+        odd = compute.match_substring_regex(texts, r"\d\.|\.\d|,.*,").fill_null(False)
+        if compute.any(odd).as_py():
+            at = compute.index(odd, True).as_py()
+            raise InputError(
+                f"{name} is {texts[at].as_py()!r} in row {first + at}, expected a number with a decimal comma, as in "
+                "other rows, without thousands separators"
+            )
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, compute.replace_substring(texts, ",", "."))
+    return table
+
+
+def _parquet_tables(path: Path, needed: Callable[[list[str]], Columns], rows: int) -> Iterator:
+    """The rows of a Parquet file, batch by batch."""
+    arrow = import_extra("pyarrow")
+    with _parquet(path) as file:
+        header = file.schema_arrow.names
+        columns = needed(header).names or header[:1]  # without a column there are no rows
+        require_columns(header, columns)
+        for batch in file.iter_batches(rows, columns=columns, use_threads=False):
+            advance(path.stat().st_size * batch.num_rows // file.metadata.num_rows, "bytes")
+            yield arrow.table(batch.select(columns)).replace_schema_metadata()
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator:
+    """A Parquet file; InputError where it cannot be read."""
+    arrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
+    try:
+        with parquet.ParquetFile(path, pre_buffer=False) as file:  # else what was read stays in memory
+            yield file
+    except (arrow.ArrowException, OSError, ValueError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"is not a readable Parquet file: {_one_line(error)}") from None
+
+
+def _read(read: Callable[..., bytes], *size: int) -> bytes:
+    try:
+        return read(*size)
+    except (EOFError, OSError, zlib.error, ValueError) as error:
+        raise InputError(f"is cut off, or damaged: {_one_line(error)}") from None
+
+
+def _first_text(start: bytes) -> str:
+    """The first bytes of a CSV file as text."""
+    if not start.strip():
+        raise InputError("is empty, expected a line with the columns' names")
+    text = _decoded(start)
+    if "\0" in text:
+        raise InputError("is not text, expected CSV")
+    return text
+
+
+def _decoded(start: bytes) -> str:
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError("is UTF-16, expected UTF-8")
+    try:
+        return start.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if error.start < len(start) - 4:
+            row = start[: error.start].count(b"\n") - 1
+            place = f"row {row}" if row >= 0 else "the columns' names"
+            raise InputError(f"is not UTF-8 in {place}: byte {start[error.start]:#04x}") from None
+        return start[: error.start].decode("utf-8-sig")
+
+
+def _csv_rows(file, header: list[str], columns: list[str], delimiter: str) -> Iterator:
+    arrow, reader = import_extra("pyarrow"), import_extra("pyarrow.csv")
+    options = {
+        "read_options": reader.ReadOptions(use_threads=False, block_size=BLOCK),
+        "parse_options": reader.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        "convert_options": reader.ConvertOptions(
+            include_columns=list(dict.fromkeys([*columns, header[-1]])),
+            column_types={name: arrow.string() for name in header},
+            strings_can_be_null=True,
+            null_values=[""],
+        ),
+    }
+    rows, position, last = 0, 0, None
+    try:
+        stream = reader.open_csv(file, **options)
+        for batch in stream:
+            yield arrow.table(batch)
+            rows, position = rows + batch.num_rows, _report(file, position)
+            last = batch[header[-1]][-1] if batch.num_rows else last
+    except (arrow.ArrowException, EOFError, OSError, zlib.error, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(_unreadable(error, header)) from None
+    if rows and (last.as_py() or "").endswith("\n"):
+        raise InputError(f"has a quote in row {rows - 1} that does not end")
+
+
+def _unreadable(error: BaseException, header: list[str]) -> str:
+    """What pyarrow says, with row and column as they are counted here."""
+    text = _one_line(error)
+    if place := re.match(r"In CSV column #(\d+): Row #(\d+): .*UTF8", text):
+        return f"is not UTF-8 in row {int(place[2]) - 2}, column {header[int(place[1])]!r}"
+    if place := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", text):
+        return f"has {place[3]} columns in row {int(place[1]) - 2}, expected {place[2]}"
+    return f"is not readable CSV: {text}"
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]

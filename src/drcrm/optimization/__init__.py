@@ -1,0 +1,1 @@
+"""The training objective, its optimiser, and starting points."""

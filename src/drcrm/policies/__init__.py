@@ -1,0 +1,1 @@
+"""Policies, feature maps, and the linear map from coefficients to scores."""

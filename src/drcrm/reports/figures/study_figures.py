@@ -1,0 +1,85 @@
+"""The figures of studies: each takes the table of the study of its name and returns a matplotlib figure."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from drcrm.reports.figures.style import GREY, Look
+
+WIDE = 8.0  # inches: three panels side by side
+KINDS = {"label_vectors": "Label vectors", "single_choice": "One action of K", "action_lists": "Lists of actions"}
+LOOKS = {
+    "logging": Look("π0", GREY, line=":"),
+    "cips": Look("CIPS, not clipped", "#000000", "o"),
+    "doubly_robust_dro": Look("DoublyRobustDRO, not clipped", "#009E73", "P"),
+}
+SHIFT = 1.06  # by which algorithms stand beside each n
+SETS = {"men": "Men", "women": "Women"}
+LOGS = {"bts": "learned on bts, judged on random", "random": "learned on random, judged on bts"}
+BY_VERDICT = {
+    "own average": Look("their own average", "#000000", "s"),
+    "not shown": Look("not shown", "#0072B2", "o"),
+    "worse": Look("worse", "#D55E00", "v"),
+    "the log cannot say": Look("the log cannot say", "#999999", "D"),
+    "better": Look("better", "#009E73", "^"),
+    "the log is wrong": Look("the log is wrong", "#CC79A7", "X"),
+}
+MOST_CLICKED = 2.5  # %, where the axis ends
+
+
+def kinds(rows: pd.DataFrame) -> Figure:
+    """Expected cost above the best policy's against n, a panel for each kind, with intervals that are above 0."""
+    figure = Figure(figsize=(WIDE, 3.4))
+    panels = figure.subplots(1, len(KINDS), sharex=True, sharey=True)
+    for axes, (kind, title) in zip(panels, KINDS.items(), strict=True):
+        axes.set_title(title)
+        axes.set_xlabel("n, logged rows")
+        axes.set_xscale("log")
+        axes.set_yscale("log", nonpositive="clip")
+        for place, (name, look) in enumerate(LOOKS.items()):
+            part = rows[(rows["kind"] == kind) & (rows["algorithm"] == name)].sort_values("n")
+            style = {"color": look.colour, "label": look.label, "linestyle": look.line}
+            if look.marker:
+                error = [part["mean"] - part["low"], part["high"] - part["mean"]]
+                n = part["n"] * SHIFT ** (2 * place - 3)
+                axes.errorbar(n, part["mean"], error, marker=look.marker, capsize=2, linewidth=1, **style)
+            else:
+                axes.plot(part["n"], part["mean"], linewidth=1, **style)
+    panels[0].set_ylim(rows["mean"].min() / 2, rows["mean"].max() * 1.5)
+    panels[0].set_ylabel("expected cost above the best")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(LOOKS))
+    return figure
+
+
+def obd(rows: pd.DataFrame) -> Figure:
+    """Click rates with intervals, those of policies that logged by their own average, else by dr: a panel per judge."""
+    figure = Figure(figsize=(WIDE, 5.4))
+    panels = figure.subplots(len(SETS), len(LOGS), sharex=True, sharey=True)
+    policies, drawn = list(dict.fromkeys(rows["policy"])), {}
+    rows = rows.assign(verdict=rows["verdict"].fillna("own average"))
+    for (of, learned), axes in zip(product(SETS, LOGS), panels.flat, strict=True):
+        part = rows[(rows["set"] == of) & (rows["learned"] == learned)]
+        axes.set_title(f"{SETS[of]}: {LOGS[learned]}")
+        own = 100 * part[part["policy"] == "bts"][["ips_low", "ips_high"]].to_numpy()[0]
+        axes.axvspan(*own, color="#000000", alpha=0.08, linewidth=0)
+        for verdict, look in BY_VERDICT.items():
+            if (found := part[part["verdict"] == verdict]).empty:
+                continue
+            by = "ips" if verdict == "own average" else "dr"
+            value, low, high = (100 * found[name] for name in (by, f"{by}_low", f"{by}_high"))
+            at, error = found["policy"].map(policies.index), [value - low, high - value]
+            style = {"color": look.colour, "marker": look.marker, "linestyle": ""}
+            drawn[look.label] = axes.errorbar(value, at, xerr=error, **style)
+    panels[0, 0].set_yticks(range(len(policies)), policies)
+    panels[0, 0].invert_yaxis()
+    panels[0, 0].set_xlim(0, MOST_CLICKED)
+    for axes in panels[-1]:
+        axes.set_xlabel("click rate, %")
+    figure.legend(drawn.values(), drawn.keys(), loc="outside lower center", ncols=len(drawn))
+    return figure
+
+
+FIGURES = {draw.__name__: draw for draw in (kinds, obd)}

@@ -1,0 +1,92 @@
+"""Means over seeds with their intervals, and paired comparisons to the best algorithm."""
+
+import gc
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from drcrm.reports.roles import ROLES, SKYLINE
+
+LEVEL = 0.05
+EQUAL = 1e-12  # the relative difference of two losses that is rounding
+
+
+class Interval(NamedTuple):
+    """A mean over seeds, its standard error, and its 95 % interval by Student's t; NaN where seeds are too few."""
+
+    mean: float
+    standard_error: float
+    low: float
+    high: float
+
+
+def interval(values: np.ndarray, confidence: float = 0.95) -> Interval:
+    """Summarise the values of n seeds; a missing one makes the mean missing, and n = 1 its error."""
+    values = np.asarray(values, dtype=float)
+    n, mean = len(values), values.mean() if len(values) else np.nan
+    if n < 2:
+        return Interval(mean, np.nan, np.nan, np.nan)
+    error = values.std(ddof=1) / np.sqrt(n)
+    half = stats.t.ppf((1 + confidence) / 2, n - 1) * error
+    return Interval(mean, error, mean - half, mean + half)
+
+
+def larger_p_value(values: np.ndarray, best: np.ndarray) -> float:
+    """Return the p-value of the one-tailed paired t-test that ``values`` have the larger mean.
+
+    Pairs are the seeds that both have. What differs by rounding alone is equal: differences that are all zero give ½,
+    fewer than two pairs NaN.
+    """
+    values, best = np.asarray(values, dtype=float), np.asarray(best, dtype=float)
+    difference = np.where(np.isclose(values, best, rtol=EQUAL, atol=EQUAL / 1000), 0, values - best)
+    difference = difference[np.isfinite(difference)]
+    if len(difference) < 2:
+        return np.nan
+    spread = difference.std(ddof=1)
+    if spread == 0:
+        return {0: 0.5, 1: 0.0, -1: 1.0}[int(np.sign(difference[0]))]
+    return float(stats.t.sf(difference.mean() / (spread / np.sqrt(len(difference))), len(difference) - 1))
+
+
+def holm(p_values: Sequence[float]) -> np.ndarray:
+    """Return p-values adjusted by Holm for being one family."""
+    gc.freeze()  # statsmodels collects garbage each time, which takes 0.1 s or more where there are many objects
+    try:
+        return multipletests(p_values, method="holm")[1]
+    finally:
+        gc.unfreeze()
+
+
+def compare(losses: pd.DataFrame) -> pd.DataFrame:
+    """Summarise and compare algorithms on one (data set, metric, selection).
+
+    Parameters
+    ----------
+    losses : DataFrame (seeds × algorithms)
+        A missing value is a missing run: the algorithm's mean is then missing too, not that of the other seeds.
+
+    Returns
+    -------
+    DataFrame (algorithms × mean, standard_error, ci_low, ci_high, best, p_value, p_holm, n_seeds)
+        ``p_value`` tests a larger mean than that of the best learned algorithm; empty for the best itself and the
+        skyline. ``best`` is 1 for the best, and for a learned algorithm that is not significantly worse at 0.05 (one
+        seed allows no test: for the best alone). ``p_holm`` is adjusted over the column.
+    """
+    columns = ["mean", "standard_error", "ci_low", "ci_high"]
+    table = pd.DataFrame([interval(losses[name]) for name in losses], losses.columns, columns, dtype=float)
+    means = table["mean"].drop(list(ROLES), errors="ignore").dropna()
+    best = means.idxmin() if len(means) else None
+    tested = [name for name in losses if name not in (best, SKYLINE) and not np.isnan(table["mean"][name])]
+    p_values = {name: larger_p_value(losses[name], losses[best]) for name in tested if best is not None}
+    table["p_value"] = pd.Series(p_values, index=table.index, dtype=float)
+    table["best"] = [int(name in means.index and (name == best or table["p_value"][name] >= LEVEL)) for name in losses]
+    table["p_holm"] = np.nan
+    known = table["p_value"].notna()
+    if known.any():
+        table.loc[known, "p_holm"] = holm(table.loc[known, "p_value"])
+    table["n_seeds"] = losses.notna().sum()
+    return table[[*columns, "best", "p_value", "p_holm", "n_seeds"]]

@@ -1,0 +1,1 @@
+"""Algorithms, their grids, and the choice among fits by held-out scores."""

@@ -1,0 +1,125 @@
+"""The skewness of an estimate's upper tail, and the certificates that it corrects or refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from drcrm import BanditLog
+from drcrm.certificates import policy_certificate, upper_bound
+from drcrm.certificates.skewness import corrected_bound, tail_residual, upper_skewness
+from drcrm.errors import InputError
+
+
+def rows(seed: int = 0, n: int = 200):
+    rng = np.random.default_rng(seed)
+    return rng.exponential(size=n), rng.normal(size=n) ** 3, np.ones(n, dtype=int)
+
+
+def skewness(weight, residual, count, units=None) -> float:
+    return upper_skewness(weight, residual, count, int(count.sum()) if units is None else units)
+
+
+def test_weight_1_and_positive_residuals_give_the_sample_skewness_over_the_root_of_n():
+    e = np.random.default_rng(1).exponential(size=100)
+    expected = np.mean(e**3) / np.mean(e**2) ** 1.5 / 10
+    assert skewness(np.ones(100), e, np.ones(100, dtype=int)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_both_signs_of_weights_count_for_a_difference():
+    weight, residual = np.array([-1.0, 3.0]), np.array([2.0, -1.0])
+    third = (27 / 2) * (8 / 2) + (1 / 2) * (1 / 2)
+    second = (10 / 2) * (5 / 2)
+    assert upper_skewness(weight, residual, np.ones(2), 2) == pytest.approx(third / second**1.5 / 2**0.5)
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e-3, 1e150])
+def test_units_of_cost_do_not_matter(unit):
+    weight, residual, count = rows()
+    assert skewness(weight, unit * residual, count) == pytest.approx(skewness(weight, residual, count), rel=1e-9)
+
+
+def test_counts_are_repetitions_and_units_are_what_is_independent():
+    weight, residual, _ = rows(2, 50)
+    count = np.random.default_rng(3).integers(1, 4, 50)
+    repeated = [np.repeat(values, count) for values in (weight, residual)]
+    assert skewness(weight, residual, count) == pytest.approx(skewness(*repeated, np.ones(count.sum())), rel=1e-12)
+    four_times = skewness(*(np.tile(values, 4) for values in (weight, residual)), np.ones(200), units=50)
+    assert four_times == pytest.approx(skewness(weight, residual, np.ones(50)), rel=1e-12)
+
+
+@pytest.mark.parametrize(("weight", "residual"), [([0.0, 0.0], [1.0, 2.0]), ([1.0, 2.0], [0.0, 0.0])])
+def test_nothing_varies(weight, residual):
+    assert skewness(np.array(weight), np.array(residual), np.ones(2)) == 0
+
+
+def test_losses_of_at_most_0_have_no_upper_tail():
+    weight, residual, count = rows()
+    assert skewness(weight, -np.abs(residual), count) == 0
+
+
+def test_without_skewness_the_bound_is_students():
+    z = np.random.default_rng(4).normal(size=30)
+    assert corrected_bound(z, np.ones(30), 0.95, 0.0) == pytest.approx(upper_bound(z, method="student"), rel=1e-12)
+    step = corrected_bound(z, np.ones(30), 0.95, 0.3) - corrected_bound(z, np.ones(30), 0.95, 0.0)
+    u = stats.norm.ppf(0.95)
+    assert step == pytest.approx(0.3 * (2 * u**2 + 1) / 6 * stats.sem(z), rel=1e-9)
+
+
+def test_a_model_worse_than_the_mean_does_not_hide_the_tail_of_the_costs():
+    rng = np.random.default_rng(6)
+    cost, count = (rng.random(300) < 0.03) * 10.0, np.ones(300)
+    good, bad = cost - 0.9 * cost, cost - 50 * rng.normal(size=300)
+    np.testing.assert_array_equal(tail_residual(good, cost, count), good)
+    np.testing.assert_array_equal(tail_residual(bad, cost, count), cost - cost.mean())
+
+
+def log_of(rng: np.random.Generator, n: int, rate: float, sigma: float) -> BanditLog:
+    """Losses of lognormal size, of two actions that cost the same; their mean is rate · e^{σ²/2}."""
+    cost = (rng.random(n) < rate) * np.exp(sigma * rng.normal(size=n))
+    return BanditLog(np.ones((n, 1)), rng.integers(0, 2, n), np.full(n, 0.5), cost, n_actions=2)
+
+
+@pytest.mark.parametrize(("rate", "sigma", "n"), [(0.05, 2.0, 250), (0.2, 1.5, 250), (0.05, 2.0, 1000)])
+def test_certificates_of_rare_large_losses_are_refused_or_hold(rate, sigma, n):
+    """300 logs: false certificates are at most 5 % and three standard errors; the method's own bound fails far more."""
+    truth, false, plain = rate * np.exp(sigma**2 / 2), 0, 0
+    for seed in range(300):
+        log = log_of(np.random.default_rng(seed), n, rate, sigma)
+        policy = np.where(log.Y == 0, 0.8, 0.2)
+        plain += policy_certificate(policy, log, "snips", check_tails=False).bound < truth
+        try:
+            false += policy_certificate(policy, log, "snips").bound < truth
+        except InputError:
+            continue
+    assert false <= 0.05 * 300 + 3 * np.sqrt(0.05 * 0.95 * 300)
+    assert plain > 0.15 * 300
+
+
+def test_a_paired_difference_of_losses_is_refused_and_one_of_revenue_is_not():
+    log = log_of(np.random.default_rng(0), 1000, 0.01, 1.5)
+    policy = np.where(log.Y == 0, 0.9, 0.1)
+    with pytest.raises(InputError, match="rare, large costs carry the estimate: the skewness of its mean is"):
+        policy_certificate(policy, log, "snips")
+    clicks = log.with_cost(-(log.cost > 0).astype(float))
+    certificate = policy_certificate(policy, clicks, "snips", baseline="logging")
+    assert 0 < certificate.skewness <= 0.3
+    assert certificate.bound > 0 or certificate.value < 0
+
+
+def test_equal_costs_are_refused_unless_their_range_is_known():
+    log = BanditLog(np.ones((100, 1)), np.arange(100) % 2, np.full(100, 0.5), np.full(100, -1.0), n_actions=2)
+    policy = np.full(100, 0.5)
+    with pytest.raises(InputError, match="every logged cost is -1: a certificate needs costs that vary"):
+        policy_certificate(policy, log)
+    assert policy_certificate(policy, log, method="betting", low=-2, high=0).bound > -1
+
+
+def test_the_correction_only_widens():
+    log = log_of(np.random.default_rng(5), 2000, 0.5, 0.3)
+    policy = np.where(log.Y == 0, 0.6, 0.4)
+    plain, corrected = (policy_certificate(policy, log, "snips", check_tails=check) for check in (False, True))
+    assert plain.skewness is None
+    assert corrected.bound > plain.bound
+    assert corrected.value == plain.value

@@ -1,0 +1,134 @@
+"""The bandit log and its clipping constant."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from drcrm import BanditLog, CostModel
+from drcrm.actions.base import LabelVectors
+from drcrm.data.bandit_log import clipping_constant
+from drcrm.errors import InputError
+
+
+def log_of(propensity, count=None) -> BanditLog:
+    n = len(propensity)
+    return BanditLog(np.ones((n, 1)), np.zeros((n, 1)), propensity, np.zeros(n), count=count)
+
+
+@pytest.mark.parametrize("n", [1, 2, 10, 11, 37, 1001])
+def test_clipping_constant_is_numpys_percentile(n):
+    propensity = np.exp(-np.random.default_rng(n).exponential(3, n))
+    high = np.percentile(np.log(propensity), 90, method="lower")
+    low = np.percentile(np.log(propensity), 10, method="higher")
+    assert clipping_constant(log_of(propensity)) == pytest.approx(np.exp(max(high - low, 1)), rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64])
+def test_costs_that_wrapped_around_are_refused(kind):
+    costs = np.array([1, 0, 2], dtype=kind)
+    assert BanditLog(np.ones((3, 1)), np.eye(3), np.full(3, 0.5), costs).cost.tolist() == [1, 0, 2]
+    with pytest.raises(InputError, match=r"cost is .* in row 0, expected less in the unsigned type uint.*; give a sig"):
+        BanditLog(np.ones((3, 1)), np.eye(3), np.full(3, 0.5), 0 - costs)
+
+
+def test_one_hot_actions_are_a_single_choice():
+    rng = np.random.default_rng(0)
+    Y = np.eye(4, dtype=np.uint8)[rng.integers(0, 4, 30)]
+    with pytest.raises(InputError, match="every row of Y has exactly one 1: that is a single choice among 4 actions"):
+        LabelVectors(4).check_varied(Y)
+    with pytest.raises(InputError, match="single choice among 4 actions; give it as a vector of whole numbers"):
+        CostModel().fit(np.ones((30, 1)), Y, cost=np.arange(30))
+    for labels in (Y[:9], np.vstack([Y, np.ones((1, 4))]), Y[:1].repeat(30, axis=0), np.eye(2)[Y[:, 0]]):
+        LabelVectors(labels.shape[1]).check_varied(labels)  # few, not all, all the same, two labels
+
+
+def test_clipping_constant_beyond_the_range_of_numbers():
+    assert clipping_constant(log_of([5e-324, 5e-324, 0.5, 0.5])) == np.inf
+
+
+def test_clipping_constant_counts_rows_as_often_as_they_occur():
+    rng = np.random.default_rng(0)
+    propensity, count = np.exp(-rng.exponential(3, 50)), rng.integers(0, 5, 50)
+    assert clipping_constant(log_of(propensity, count)) == clipping_constant(log_of(np.repeat(propensity, count)))
+
+
+def test_clipping_constant_is_never_below_e():
+    assert clipping_constant(log_of(np.full(30, 0.5))) == pytest.approx(np.e)
+
+
+def test_merging_keeps_every_row_and_its_count(logged):
+    log = logged(3, n=10, features=2, labels=9, passes=60, scale=3)
+    merged, group = log.merged()
+    assert merged.size == log.size
+    assert len(merged.Y) < len(log.Y)
+    assert (np.diff(merged.context) >= 0).all()
+    for name in ("Y", "propensity", "cost", "context"):
+        assert np.array_equal(getattr(merged, name)[group], getattr(log, name))
+    distinct = {(c, *y) for c, y in zip(log.context.tolist(), log.Y.tolist(), strict=True)}
+    assert len(merged.Y) == len(distinct)
+    assert len(merged.merged()[0].Y) == len(merged.Y)
+
+
+def test_rows_that_differ_in_anything_stay_apart():
+    rows = {"Y": [[1], [1], [1], [0], [1]], "propensity": [0.5, 0.5, 0.4, 0.5, 0.5], "cost": [-1, -1, -1, -1, 0.0]}
+    merged, group = BanditLog([[1.0], [2.0]], **rows, context=[0, 0, 0, 0, 0]).merged()
+    assert sorted(merged.count) == [1, 1, 1, 2]
+    assert group[0] == group[1]
+
+
+def test_recount_leaves_out_contexts_without_rows():
+    log = BanditLog([[1.0], [2.0], [3.0]], [[1], [0], [1]], [0.5] * 3, [-1.0] * 3, context=[2, 1, 0])
+    part = log.recount([1, 0, 1])
+    assert part.X[part.context].ravel().tolist() == [3.0, 1.0]
+    assert part.X.shape[0] == 2
+
+
+def test_recount_leaves_out_rows_that_never_occur():
+    log = log_of(np.array([0.1, 0.2, 0.3])).recount([2, 0, 1])
+    assert log.propensity.tolist() == [0.1, 0.3]
+    assert log.count.tolist() == [2, 1]
+
+
+GOOD = {"X": [[1.0], [2.0]], "Y": [[0], [1]], "propensity": [0.5, 1.0], "cost": [-1.0, 0.0]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"propensity": [0.5, 0.0]}, r"propensity is 0.0 in row 1, expected a value in \(0, 1\]"),
+        ({"propensity": [1.5, 0.5]}, "propensity is 1.5 in row 0"),
+        ({"propensity": [0.5, np.nan]}, "propensity is nan in row 1, expected a finite number"),
+        ({"propensity": [0.5]}, r"propensity has shape \(1,\), expected \(2,\)"),
+        ({"cost": [np.inf, 0]}, "cost is inf in row 0"),
+        ({"cost": ["a", "b"]}, "cost is not an array of numbers"),
+        ({"cost": ["1", "2"]}, "cost is not an array of numbers"),
+        ({"cost": [1j, 0]}, "cost is not an array of numbers"),
+        ({"cost": [[1], [1, 2]]}, "cost is not an array of numbers"),
+        ({"cost": np.array(["2020", "2021"], dtype="M8[Y]")}, "cost is not an array of numbers"),
+        ({"cost": np.array([1, 2], dtype=np.longdouble) * np.longdouble("1e4000")}, "cost is inf in row 0"),
+        ({"X": [[1.0]], "Y": [[0]], "propensity": 0.5, "cost": [0]}, r"propensity has shape \(\), expected \(1,\)"),
+        ({"X": [[1j], [0]]}, "X is not an array of numbers"),
+        ({"X": sparse.csr_matrix([[1j], [0]])}, "X is not an array of numbers"),
+        ({"Y": [[1j], [0]]}, "Y is not an array of numbers"),
+        ({"Y": [[0], [0, 1]]}, "Y is not an array of numbers"),
+        ({"Y": np.zeros((2, 1), dtype=[("a", "i4")])}, "Y is not an array of numbers"),
+        ({"context": [0, 1e19]}, r"context is 1e\+19 in row 1, expected a whole number of less than 16 digits"),
+        ({"count": [0, 1e19]}, r"count is 1e\+19 in row 1, expected a whole number of less than 16 digits"),
+        ({"count": [6e14, 6e14]}, r"count adds up to 1.2e\+15, expected less than 1e\+15"),
+        ({"X": [[1.0], [np.nan]]}, "X has nan in row 1, column 0, expected finite features"),
+        ({"X": sparse.csr_matrix([[0.0, 1.0], [0.0, np.inf]])}, "X has inf in row 1, column 1"),
+        ({"X": np.empty((0, 3)), "Y": np.empty((0, 1)), "propensity": [], "cost": []}, r"X has shape \(0, 3\)"),
+        ({"Y": [[0], [2]]}, "Y has 2 in row 1, label 0, expected 0 or 1"),
+        ({"Y": [[0]]}, "Y has 1 rows, expected 2"),
+        ({"Y": [[[0]], [[1]]]}, r"Y has shape \(2, 1, 1\)"),
+        ({"context": [0, 2]}, "context is 2 in row 1, expected a row of X, 0 to 1"),
+        ({"context": [0, 0.5]}, "context is 0.5 in row 1, expected a whole number"),
+        ({"count": [1, -1]}, "count is -1 in row 1, expected 0 or more"),
+        ({"count": [0, 0]}, "the log is empty: 2 rows, none of which occurs"),
+    ],
+)
+def test_errors_say_which_row_is_wrong(change, message):
+    with pytest.raises(InputError, match=message):
+        BanditLog(**{**GOOD, **change})

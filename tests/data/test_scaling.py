@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from drcrm import BanditLog
+from drcrm.data.scaling import beyond_reason, largest_entries, unlike_scales
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_a_scale_is_the_largest_entry(form):
+    X = form(np.array([[0.0, -3.0, 1.0, 0.0], [0.5, 2.0, 0.0, 0.0]]))
+    assert largest_entries(X).tolist() == [0.5, 3.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("scales", "said"),
+    [
+        ([1, 3, 2000], "column 2 reaches 2e+03, others 1"),
+        ([1e3, 5, 0.9], "column 0 reaches 1e+03, others 0.9"),
+        ([0, 40, 2e-2, 50, 0], "column 2 reaches only 0.02, others 50"),
+        ([1e-9, 1e-9, 1, 1, 1], "columns 0, 1 reach only 1e-09, others 1"),
+        ([1.0, *[1e4] * 6, *[2.0] * 8], "columns 1, 2, 3, 4, 5, … reach 1e+04, others 1"),
+        ([5e-324, 1e308], "column 1 reaches 1e+308, others 4.94e-324"),
+    ],
+)
+def test_the_fewer_columns_of_another_scale_are_named(scales, said):
+    assert unlike_scales(np.array(scales, float)) == f"the scales of features differ by more than 1000: {said}"
+
+
+@pytest.mark.parametrize("scales", [[1, 1000], [0, 0], [0, 3e-5], [1e300, 1e299], [1e-5, 1e-8]])
+def test_scales_that_are_alike_are_not_spoken_of(scales):
+    assert unlike_scales(np.array(scales, float)) == ""
+
+
+def test_rare_words_are_of_like_scale():
+    """Rows of unit norm, words in 1 to 1500 of 3000 documents: their means are 1000 times apart, their scales not."""
+    rng = np.random.default_rng(0)
+    present = rng.random((3000, 300)) < np.geomspace(1 / 3000, 0.5, 300)
+    X = np.where(present, rng.uniform(0.3, 3, present.shape), 0)
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
+    mean = abs(X).mean(axis=0)
+    assert mean.max() > 1000 * mean[mean > 0].min()
+    assert unlike_scales(largest_entries(sparse.csr_array(X))) == ""
+
+
+@pytest.mark.parametrize(
+    ("features", "cost", "propensity", "said"),
+    [
+        (1e9, -1, 0.5, "features reach 1e+09; scale the features"),
+        (1e9, -1e12, 0.5, "costs reach 1e+12; give them in another unit"),
+        (1e9, 0, 1e-20, "one is 1e-20; propensities this small need clipped weights"),
+        (0, 0, 1, "the hyper-parameters, or where the fit starts, are beyond reason"),
+    ],
+)
+def test_what_is_largest_is_blamed(features, cost, propensity, said):
+    assert beyond_reason(BanditLog([[features]], [[1]], [propensity], [cost])) == said

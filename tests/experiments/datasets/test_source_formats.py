@@ -1,0 +1,533 @@
+"""Parsing LibSVM's multi-label format, every fault of its content, and fetching with nothing left half-done."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import zlib
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pooch
+import pytest
+from scipy import sparse
+
+from drcrm.__main__ import main
+from drcrm.errors import InputError
+from drcrm.experiments.datasets.source_formats import EMBEDDED, DatasetSpec, load, read_libsvm
+from drcrm.experiments.datasets.sources import Source
+from drcrm.files import read_npz
+
+PACK = {"svm": bytes, "bz2": bz2.compress, "gz": gzip.compress}
+FOUR = DatasetSpec(features=4, labels=[0, 1, 2])
+LINE = "0,2 1:0.5 3:2\n"
+TRUNCATED = "truncated: the compressed data end before their end mark"
+
+
+def write(path: Path, text: str) -> Path:
+    """Write a file in the format its name ends in."""
+    path.write_bytes(PACK[path.suffix[1:]](text.encode()))
+    return path
+
+
+def listing(folder: Path) -> list[str]:
+    """All that is in a folder, hidden or not."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+class TestOneLabelARow:
+    """Files of ``actions: single``."""
+
+    SPEC = DatasetSpec(features=2, labels=[5, 3, 9], single=True)
+
+    def test_classes_are_places_among_the_ids(self, tmp_path):
+        """As whole numbers or floats; comments and empty lines are no rows."""
+        path = write(tmp_path / "a.svm", "# a comment\n5 1:1\n3.0 2:0.5\n\n9 # nothing\n+5e0 1:2\n")
+        X, classes = read_libsvm(path, self.SPEC)
+        assert X.toarray().tolist() == [[1, 0], [0, 0.5], [0, 0], [2, 0]]
+        assert classes.tolist() == [0, 1, 2, 0]
+
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            ("5,3 1:1", "2 labels, expected exactly one"),
+            ("3,3 1:1", "2 labels, expected exactly one"),
+            (" 1:1", "no labels, expected exactly one"),
+            ("4 1:1", "label 4 is out of range, expected one of 5, 3, 9"),
+            ("3.5 1:1", "label 3.5 is out of range, expected one of 5, 3, 9"),
+            ("5 3:1", "feature 3 is out of range, expected 1 to 2"),
+            ("five 1:1", "malformed: 'five 1:1', expected 'label index:value …'"),
+        ],
+    )
+    def test_a_row_that_has_not_exactly_one_class(self, tmp_path, line, said):
+        path = write(tmp_path / "a.svm", f"5 1:1\n{line}\n")
+        with pytest.raises(InputError) as error:
+            read_libsvm(path, self.SPEC)
+        assert str(error.value) == f"{path}: line 2: {said}"
+
+    def test_ids_in_a_row_are_said_by_their_ends(self, tmp_path):
+        path = write(tmp_path / "a.svm", "3 1:1\n")
+        with pytest.raises(InputError, match="line 1: label 3 is out of range, expected 0 to 2"):
+            read_libsvm(path, DatasetSpec(features=2, labels=range(3), single=True))
+
+    def test_a_class_that_no_training_file_has(self, tmp_path):
+        """Of several files, the one that has it."""
+        train = [write(tmp_path / "a.svm", "5 1:1\n"), write(tmp_path / "b.svm", "3 1:1\n")]
+        test = [write(tmp_path / "c.svm", "3 1:1\n"), write(tmp_path / "d.svm", "5 1:1\n9 1:2\n")]
+        with pytest.raises(InputError) as error:
+            load(self.SPEC, train, test)
+        assert str(error.value) == f"{test[1]}: class 9 is in no training file ({train[0]}, {train[1]})"
+        (_, classes), (_, classes_test) = load(self.SPEC, train, test[:1])
+        assert (classes.tolist(), classes_test.tolist()) == ([0, 1], [1])
+
+
+class TestReading:
+    @pytest.mark.parametrize("name", ["a.svm", "a.bz2", "a.gz"])
+    def test_plain_and_compressed(self, tmp_path, name):
+        text = "# a comment\n0,2 1:0.5 3:-2e1 # another\n\n 2:1 4:0.25\n1\n"
+        X, labels = read_libsvm(write(tmp_path / name, text), FOUR)
+        np.testing.assert_array_equal(X.toarray(), [[0.5, 0, -20, 0], [0, 1, 0, 0.25], [0, 0, 0, 0]])
+        np.testing.assert_array_equal(labels, [[1, 0, 1], [0, 0, 0], [0, 1, 0]])
+
+    def test_labels_are_kept_by_id_in_the_given_order(self, tmp_path):
+        path = write(tmp_path / "a.svm", "33,101 1:1\n59 1:1\n102,33,59 1:1\n7 1:1\n")
+        kept = DatasetSpec(features=1, labels=[59, 33], drop_other_labels=True)
+        assert read_libsvm(path, kept)[1].tolist() == [[0, 1], [1, 0], [1, 1], [0, 0]]
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("0 1\n", "line 2: malformed: '0 1', expected 'label,label index:value …'"),
+            ("zero 1:1\n", "line 2: malformed: 'zero 1:1', expected 'label,label index:value …'"),
+            ("0, 1:1\n", "line 2: malformed: '0, 1:1', expected 'label,label index:value …'"),
+            ("0 1:1:1\n", "line 2: malformed: '0 1:1:1', expected 'label,label index:value …'"),
+            ("0 1:x" + "x" * 80, f"line 2: malformed: '0 1:x{'x' * 55}…', expected 'label,label index:value …'"),
+            ("3 1:1\n", "line 2: label 3 is out of range, expected 0 to 2"),
+            ("0,-1 1:1\n", "line 2: label -1 is out of range, expected 0 to 2"),
+            ("1.5 1:1\n", "line 2: label 1.5 is out of range, expected 0 to 2"),
+            ("0 5:1\n", "line 2: feature 5 is out of range, expected 1 to 4"),
+            ("0 0:1\n", "line 2: feature 0 is out of range, expected 1 to 4"),
+            ("0 -1:1\n", "line 2: feature -1 is out of range, expected 1 to 4"),
+            ("0 3000000000:1\n", "line 2: feature 3000000000 is out of range, expected 1 to 4"),
+            (f"0 {10**20}:1\n", f"line 2: feature {10**20} is out of range, expected 1 to 4"),
+            ("0 1:nan\n", "line 2: feature 1 is nan, expected a finite number"),
+            ("0 1:1 2:-inf\n", "line 2: feature 2 is -inf, expected a finite number"),
+            ("0 1:1e999\n", "line 2: feature 1 is 1e999, expected a finite number"),
+            ("0 2:1 1:1\n", "line 2: feature 1 follows feature 2, expected rising indices"),
+            ("0 1:1_0\n", "line 2: malformed: '0 1:1_0', expected 'label,label index:value …'"),
+            ("0 qid:1 1:1\n", "line 2: malformed: '0 qid:1 1:1', expected 'label,label index:value …'"),
+            ("0 1:1\r9 2:1\n", "line 2: malformed: '0 1:1\\r9 2:1', expected 'label,label index:value …'"),
+            ("0 1:1\x1c\n", "line 2: malformed: '0 1:1', expected 'label,label index:value …'"),
+            ("0 1:１\n", "line 2: malformed: '0 1:１', expected 'label,label index:value …'"),
+            ("0 2:1 2:1\n", "line 2: feature 2 follows feature 2, expected rising indices"),
+        ],
+    )
+    def test_a_bad_line_is_named_with_what_was_expected(self, tmp_path, text, message):
+        path = write(tmp_path / "a.bz2", LINE + text + LINE)
+        with pytest.raises(InputError) as error:
+            read_libsvm(path, FOUR)
+        assert str(error.value) == f"{path}: {message}"
+
+    @pytest.mark.parametrize("label", ["-1", "1.5", "inf", "nan"])
+    def test_dropped_labels_are_ids_too(self, tmp_path, label):
+        path = write(tmp_path / "a.svm", f"{label} 1:1\n")
+        with pytest.raises(InputError, match=f"line 1: label {label} is out of range, expected 1 to 2"):
+            read_libsvm(path, DatasetSpec(features=4, labels=[1, 2], drop_other_labels=True))
+
+    @pytest.mark.parametrize("text", ["", "\n", "# nothing\n"])
+    def test_no_rows(self, tmp_path, text):
+        path = write(tmp_path / "a.svm", text)
+        with pytest.raises(InputError, match=f"{path}: no rows"):
+            read_libsvm(path, FOUR)
+
+    @pytest.mark.parametrize(
+        ("name", "content", "message"),
+        [
+            (
+                "a.bz2",
+                bz2.compress(LINE.encode() * 99)[:-9],
+                TRUNCATED,
+            ),
+            ("a.bz2", b"", TRUNCATED),
+            ("a.bz2", bz2.compress(LINE.encode()) + bz2.compress(LINE.encode())[:-9], TRUNCATED),
+            (
+                "a.bz2",
+                bz2.compress(LINE.encode()) + b"BZh0" + bz2.compress(LINE.encode())[4:],
+                "damaged: its bz2 data cannot be decompressed",
+            ),
+            (
+                "a.gz",
+                gzip.compress(LINE.encode() * 99, mtime=0)[:-9],
+                TRUNCATED,
+            ),
+            ("a.bz2", b"<html>404</html>", "no bz2 file, as its name says it is"),
+            ("a.gz", LINE.encode(), "no gz file, as its name says it is"),
+        ],
+        ids=[
+            "truncated bz2",
+            "empty bz2",
+            "truncated second",
+            "damaged second",
+            "truncated gz",
+            "html in bz2",
+            "plain in gz",
+        ],
+    )
+    def test_a_file_that_cannot_be_decompressed(self, tmp_path, name, content, message):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError) as error:
+            read_libsvm(tmp_path / name, FOUR)
+        assert str(error.value) == f"{tmp_path / name}: {message}"
+
+    def test_a_damaged_gz_file(self, tmp_path):
+        content = gzip.compress(b"")[:10] + b"\xff" * 20  # an impossible block type after a right header
+        with pytest.raises(zlib.error):
+            gzip.decompress(content)
+        (tmp_path / "a.gz").write_bytes(content)
+        with pytest.raises(InputError, match=r"a.gz: damaged: its gz data cannot be decompressed"):
+            read_libsvm(tmp_path / "a.gz", FOUR)
+
+    @pytest.mark.parametrize("pack", [bz2, gzip])
+    def test_compressed_parts_are_read_one_after_the_other(self, tmp_path, pack):
+        """The parts may end within a line."""
+        path = tmp_path / f"a.{'bz2' if pack is bz2 else 'gz'}"
+        path.write_bytes(b"".join(pack.compress(part) for part in (b"0 1:1\n1 2", b":5\n", b"2 3:1")))
+        X, labels = read_libsvm(path, FOUR)
+        assert X.toarray().tolist() == [[1, 0, 0, 0], [0, 5, 0, 0], [0, 0, 1, 0]]
+        assert labels.tolist() == np.eye(3).tolist()
+
+    def test_missing_file(self, tmp_path):
+        with pytest.raises(InputError, match=f"{tmp_path / 'a.svm'}: no such file"):
+            read_libsvm(tmp_path / "a.svm", FOUR)
+
+
+class TestLoading:
+    def load(self, folder: Path, train: list[str], test: list[str], **spec):
+        paths = [
+            [write(folder / f"{role}{number}.svm", text) for number, text in enumerate(texts)]
+            for role, texts in (("train", train), ("test", test))
+        ]
+        return load(DatasetSpec(features=4, labels=[0, 1, 2], **spec), *paths)
+
+    def test_files_are_joined_in_order(self, tmp_path):
+        (X, labels), (X_test, labels_test) = self.load(
+            tmp_path, ["0 1:1\n", "1 2:2\n2 3:3\n"], ["0 4:4\n"], rows=(3, 1)
+        )
+        np.testing.assert_array_equal(X, np.eye(3, 4) * [1, 2, 3, 0])
+        np.testing.assert_array_equal(labels, np.eye(3))
+        assert X_test.tolist() == [[0, 0, 0, 4]]
+        assert labels_test.tolist() == [[1, 0, 0]]
+
+    @pytest.mark.parametrize(("line", "is_sparse"), [("0 1:1\n", False), ("0 1:0\n1 1:1\n", True)])
+    def test_dense_from_a_quarter_of_nonzeros_in_the_training_part(self, tmp_path, line, is_sparse):
+        (X, _), (X_test, _) = self.load(tmp_path, [line], ["0 1:1 2:1 3:1 4:1\n"])
+        assert [sparse.issparse(part) for part in (X, X_test)] == [is_sparse, is_sparse]
+
+    def test_drop_repeats_keeps_the_first_and_test_loses_what_train_has(self, tmp_path):
+        # Labels are 0 for a first occurrence and 1 for a repeat; an explicit zero is the same as none.
+        train = ["0 1:1\n0 2:1\n", "1 1:1\n0 1:1 2:1\n1 2:1 4:0\n"]
+        test = ["1 1:1 2:1\n0 1:2\n1 2:1\n", "1 1:2\n0 3:1\n"]
+        (X, labels), (X_test, labels_test) = self.load(tmp_path, train, test, rows=(5, 5), drop_repeats=True)
+        assert X.tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 0]]
+        assert X_test.tolist() == [[2, 0, 0, 0], [0, 0, 1, 0]]
+        assert labels.tolist() == [[1, 0, 0]] * 3
+        assert labels_test.tolist() == [[1, 0, 0]] * 2
+
+    def test_repeats_stay_unless_dropped(self, tmp_path):
+        (X, _), (X_test, _) = self.load(tmp_path, [LINE * 3], [LINE * 2])
+        assert (len(X), len(X_test)) == (3, 2)
+
+    @pytest.mark.parametrize(
+        ("train", "test", "spec", "message"),
+        [
+            ([LINE, LINE], [LINE], {"rows": (3, 1)}, "train0.svm: the training part has 2 rows, expected 3"),
+            ([LINE], [LINE, LINE], {"rows": (1, 1)}, "test0.svm: the test part has 2 rows, expected 1"),
+            (["1:1\n"], [LINE], {}, "train0.svm: no positive label in the training part, expected at least one"),
+            (
+                [LINE],
+                [LINE],
+                {"drop_repeats": True},
+                "test0.svm: every row of the test part repeats one of the training part",
+            ),
+        ],
+        ids=["rows train", "rows test", "no positive", "all repeats"],
+    )
+    def test_parts_that_cannot_be_used(self, tmp_path, train, test, spec, message):
+        with pytest.raises(InputError) as error:
+            self.load(tmp_path, train, test, **spec)
+        assert str(error.value) == f"{tmp_path}/{message}"
+
+    def test_the_embedded_digits(self):
+        from sklearn.datasets import load_digits
+
+        images, digit = load_digits(return_X_y=True)
+        (X, labels), (X_test, labels_test) = EMBEDDED["digits"][0]()
+        assert (X.shape, labels.shape, X_test.shape) == ((1347, 64), (1347, 10), (450, 64))
+        np.testing.assert_array_equal(np.vstack([X, X_test]) * 16, images)
+        together = np.vstack([labels, labels_test])
+        np.testing.assert_array_equal(together.argmax(axis=1), digit)
+        assert (together.sum(axis=1) == 1).all()
+        (_, classes), (_, classes_test) = EMBEDDED["digits"][0](single=True)
+        np.testing.assert_array_equal(np.concatenate([classes, classes_test]), digit)
+
+
+class Server:
+    """Serves ``files`` (name → content) on 127.0.0.1, counts requests, and first gives the answers in ``failures``."""
+
+    def __init__(self):
+        self.files: dict[str, bytes] = {}
+        self.failures: list[int] = []
+        self.requests: Counter[str] = Counter()
+        served = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                name = self.path.rsplit("/", 1)[1]
+                served.requests[name] += 1
+                status = served.failures.pop(0) if served.failures else 200 if name in served.files else 404
+                content = served.files[name] if status == 200 else b""
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *arguments):
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/files"
+
+
+@pytest.fixture
+def server(monkeypatch):
+    served = Server()
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(pooch.core.time, "sleep", lambda seconds: None)  # between its attempts
+    thread = Thread(target=served.http.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield served
+    served.http.shutdown()
+    thread.join()
+    served.http.server_close()
+
+
+@pytest.fixture
+def mirror(tmp_path):
+    folder = tmp_path / "mirror"
+    folder.mkdir()
+    return folder
+
+
+GOOD, BAD = LINE.encode(), b"something else"
+SHA = {"a.svm": digest(GOOD)}
+
+
+class TestFetching:
+    def test_from_a_mirror_folder(self, tmp_path, mirror, server):
+        (mirror / "a.svm").write_bytes(GOOD)
+        path, place = Source(server.url, str(mirror), SHA).fetch("a.svm", tmp_path / "raw")
+        assert path.read_bytes() == GOOD
+        assert place == str(mirror)
+        assert listing(tmp_path / "raw") == ["a.svm"]
+        assert not server.requests
+
+    @pytest.mark.parametrize("role", ["mirror", "url"])
+    @pytest.mark.parametrize("sha256", [{}, SHA], ids=["no digest", "digest"])
+    def test_from_an_address_and_only_once(self, tmp_path, server, role, sha256):
+        server.files["a.svm"] = GOOD
+        for _ in range(2):
+            assert Source(**{role: server.url}, sha256=sha256).fetch("a.svm", tmp_path)[0].read_bytes() == GOOD
+        assert listing(tmp_path) == ["a.svm"]
+        assert server.requests == {"a.svm": 1}
+
+    @pytest.mark.parametrize("content", [None, BAD], ids=["without", "wrong"])
+    def test_what_the_mirror_lacks_comes_from_the_url(self, tmp_path, mirror, server, content):
+        if content is not None:
+            (mirror / "a.svm").write_bytes(content)
+        server.files["a.svm"] = GOOD
+        assert Source(server.url, str(mirror), SHA).fetch("a.svm", tmp_path / "raw")[0].read_bytes() == GOOD
+        assert listing(tmp_path / "raw") == ["a.svm"]
+        assert server.requests == {"a.svm": 1}
+
+    def test_another_content_of_a_mirror_folder_is_fetched_anew(self, tmp_path, mirror, server):
+        """Of an address nothing is asked once the file is there."""
+        for content in (GOOD, BAD, BAD):
+            (mirror / "a.svm").write_bytes(content)
+            assert Source(mirror=str(mirror)).fetch("a.svm", tmp_path / "raw")[0].read_bytes() == content
+        server.files["a.svm"] = GOOD
+        path, place = Source(mirror=server.url).fetch("a.svm", tmp_path / "raw")
+        assert (path.read_bytes(), place) == (BAD, None)
+        assert not server.requests
+
+    def test_what_is_there_needs_no_place(self, tmp_path):
+        (tmp_path / "a.svm").write_bytes(GOOD)
+        assert Source(sha256=SHA).fetch("a.svm", tmp_path)[0].read_bytes() == GOOD
+
+    @pytest.mark.parametrize("over_http", [False, True])
+    def test_a_present_file_with_a_wrong_digest_is_fetched_anew(self, tmp_path, mirror, server, over_http):
+        raw = tmp_path / "raw"
+        raw.mkdir()
+        (raw / "a.svm").write_bytes(BAD)
+        (mirror / "a.svm").write_bytes(GOOD)
+        server.files["a.svm"] = GOOD
+        Source(mirror=server.url if over_http else str(mirror), sha256=SHA).fetch("a.svm", raw)
+        assert (raw / "a.svm").read_bytes() == GOOD
+        assert listing(raw) == ["a.svm"]
+
+    @pytest.mark.parametrize("over_http", [False, True])
+    def test_a_wrong_digest_is_an_error_and_leaves_nothing(self, tmp_path, mirror, server, over_http):
+        (mirror / "a.svm").write_bytes(BAD)
+        server.files["a.svm"] = BAD
+        place = server.url if over_http else str(mirror)
+        with pytest.raises(InputError) as error:
+            Source(mirror=place, sha256=SHA).fetch("a.svm", tmp_path / "raw")
+        message = str(error.value)
+        assert message.startswith(f"a.svm: could not be fetched: {place}: ")
+        assert digest(GOOD) in message
+        assert digest(BAD) in message
+        assert "\n" not in message
+        assert listing(tmp_path / "raw") == []
+
+    @pytest.mark.parametrize("failures", [[500], [503, 500]])
+    def test_a_server_error_is_tried_again(self, tmp_path, server, failures):
+        server.files["a.svm"] = GOOD
+        server.failures = list(failures)
+        assert Source(server.url, sha256=SHA).fetch("a.svm", tmp_path)[0].read_bytes() == GOOD
+        assert server.requests == {"a.svm": len(failures) + 1}
+        assert listing(tmp_path) == ["a.svm"]
+
+    def test_an_error_names_each_place_tried(self, tmp_path, mirror, server):
+        closed = Server()
+        closed.http.server_close()
+        for place in (str(mirror), server.url):
+            with pytest.raises(InputError) as error:
+                Source(closed.url, place).fetch("a.svm", tmp_path / "raw")
+            message = str(error.value)
+            assert message.startswith(f"a.svm: could not be fetched: {place}: ")
+            assert f"; {closed.url}: " in message
+            assert "\n" not in message
+            assert listing(tmp_path / "raw") == []
+
+    def test_no_place_at_all(self, tmp_path):
+        with pytest.raises(InputError, match=r"a\.svm: could not be fetched: neither a mirror nor a url"):
+            Source().fetch("a.svm", tmp_path)
+
+
+class TestStep:
+    """``drcrm fetch``."""
+
+    def fetch(self, folder: Path, *options: str) -> int:
+        outputs = ["--output-train", str(folder / "out/train.npz"), "--output-test", str(folder / "out/test.npz")]
+        return main(["fetch", *options, "--raw", str(folder / "raw"), *outputs])
+
+    FILES = ("--train", "a.svm", "--test", "b.bz2", "--features", "4", "--labels", "3")
+
+    def test_files_to_arrays_once(self, tmp_path, server):
+        server.files = {"a.svm": b"0 1:1\n2 2:0.5\n", "b.bz2": bz2.compress(b"1 4:4\n")}
+        options = (
+            *self.FILES,
+            "--url",
+            server.url,
+            "--rows",
+            "2",
+            "1",
+            "--sha256",
+            f"a.svm={digest(server.files['a.svm'])}",
+        )
+        written = []
+        for _ in range(2):
+            assert self.fetch(tmp_path, *options) == 0
+            written.append([(tmp_path / f"out/{part}.npz").read_bytes() for part in ("train", "test")])
+        assert written[0] == written[1]
+        assert server.requests == {"a.svm": 1, "b.bz2": 1}
+        train = read_npz(tmp_path / "out/train.npz", ["X", "labels"])
+        assert train["X"].tolist() == [[1, 0, 0, 0], [0, 0.5, 0, 0]]
+        assert train["labels"].tolist() == [[1, 0, 0], [0, 0, 1]]
+        assert listing(tmp_path) == ["out", "out/test.npz", "out/train.npz", "raw", "raw/a.svm", "raw/b.bz2"]
+
+    def test_embedded_needs_no_files(self, tmp_path):
+        assert self.fetch(tmp_path, "--embedded", "digits") == 0
+        assert len(read_npz(tmp_path / "out/test.npz", ["X"])["X"]) == 450
+        assert listing(tmp_path) == ["out", "out/test.npz", "out/train.npz"]
+
+    @pytest.mark.parametrize(
+        ("train", "test", "message"),
+        [
+            (LINE, "9 1:1\n", "raw/b.bz2: line 1: label 9 is out of range, expected 0 to 2"),
+            ("0 1:nan\n", LINE, "raw/a.svm: line 1: feature 1 is nan, expected a finite number"),
+            (LINE, b"BZh9", "raw/b.bz2: truncated: the compressed data end before their end mark"),
+        ],
+    )
+    def test_a_fetched_file_with_bad_content_is_not_kept(self, tmp_path, mirror, capsys, train, test, message):
+        write(mirror / "a.svm", train)
+        if isinstance(test, str):
+            write(mirror / "b.bz2", test)
+        else:
+            (mirror / "b.bz2").write_bytes(test)
+        assert self.fetch(tmp_path, *self.FILES, "--mirror", str(mirror)) == 1
+        assert capsys.readouterr().err == f"drcrm fetch: {tmp_path}/{message}\n"
+        assert not {"raw/a.svm", "raw/b.bz2"} <= set(listing(tmp_path))
+        assert message.split(":")[0] not in listing(tmp_path)
+        assert not [name for name in listing(tmp_path) if name.startswith("out") or ".part" in name]
+
+    def test_a_file_of_the_users_own_is_never_removed(self, tmp_path, mirror, capsys):
+        (tmp_path / "raw").mkdir()
+        write(tmp_path / "raw/a.svm", "9 1:1\n")
+        write(mirror / "b.bz2", LINE)
+        assert self.fetch(tmp_path, *self.FILES, "--mirror", str(mirror)) == 1
+        assert "a.svm: line 1: label 9" in capsys.readouterr().err
+        assert "raw/a.svm" in listing(tmp_path)
+
+    @pytest.mark.parametrize(
+        "name", ["../outside.svm", "/outside.svm", "sub/a.svm", "..", ".", "", "x" * 300, "a\n.svm"]
+    )
+    def test_a_name_that_leads_elsewhere(self, tmp_path, mirror, capsys, name):
+        write(mirror / "b.bz2", LINE)
+        write(tmp_path / "outside.svm", LINE)
+        place = str(tmp_path / name[1:]) if name.startswith("/") else name
+        options = "--train", place, *self.FILES[2:], "--mirror", str(mirror)
+        assert self.fetch(tmp_path, *options) == 1
+        error = capsys.readouterr().err
+        assert (
+            error == f"drcrm fetch: {place!r} is not the name of a file: no path, no '-' in front, 255 bytes at most\n"
+        )
+        assert listing(tmp_path) == ["mirror", "mirror/b.bz2", "outside.svm"]
+
+    def test_a_link_in_the_folder_is_replaced_and_not_followed(self, tmp_path, mirror):
+        for name in ("a.svm", "b.bz2"):
+            write(mirror / name, LINE)
+        write(tmp_path / "outside.svm", "9 1:1\n")
+        (tmp_path / "raw").mkdir()
+        (tmp_path / "raw/a.svm").symlink_to(tmp_path / "outside.svm")
+        sha256 = "--sha256", f"a.svm={digest(LINE.encode())}"
+        assert self.fetch(tmp_path, *self.FILES, *sha256, "--mirror", str(mirror)) == 0
+        assert (tmp_path / "outside.svm").read_text() == "9 1:1\n"
+        assert not (tmp_path / "raw/a.svm").is_symlink()
+
+    def test_a_failed_fetch_leaves_nothing(self, tmp_path, mirror, capsys):
+        assert self.fetch(tmp_path, *self.FILES, "--mirror", str(mirror)) == 1
+        error = capsys.readouterr().err
+        assert error.startswith(f"drcrm fetch: a.svm: could not be fetched: {mirror}: ")
+        assert error.count("\n") == 1
+        assert listing(tmp_path) == ["mirror", "raw"]
+
+    @pytest.mark.parametrize(
+        ("missing", "message"),
+        [
+            ("--train", "--train is needed"),
+            ("--features", "--features is needed"),
+            ("--labels", "--labels or --keep-labels is needed"),
+        ],
+    )
+    def test_what_is_needed_without_embedded(self, tmp_path, capsys, missing, message):
+        at = self.FILES.index(missing)
+        assert self.fetch(tmp_path, *self.FILES[:at], *self.FILES[at + 2 :]) == 1
+        assert capsys.readouterr().err == f"drcrm fetch: {message}\n"

@@ -1,0 +1,65 @@
+"""The softmax regression against its objective, minimised here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+
+from drcrm.experiments.simulation.softmax import UNSEEN, fit_softmax
+
+
+@pytest.fixture
+def data():
+    """90 contexts, the last feature constant, of four classes, the last of which none has."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(90, 3)), np.ones(90)])
+    return X, (X @ rng.normal(size=(4, 3)) + rng.gumbel(size=(90, 3))).argmax(axis=1)
+
+
+def minimised(X: np.ndarray, classes: np.ndarray, C: float, K: int) -> np.ndarray:
+    """The minimum of C Σ −log π(a*|x) + ½ ‖Θ‖², but the constant's row, over Θ (d, K)."""
+
+    def objective(flat):
+        coef = flat.reshape(-1, K)
+        fit = log_softmax(X @ coef, axis=1)[np.arange(len(X)), classes].sum()
+        return -C * fit + 0.5 * (coef[:-1] ** 2).sum() + 1e-9 * (coef[-1] ** 2).sum()
+
+    return minimize(objective, np.zeros(X.shape[1] * K), tol=1e-10).x.reshape(-1, K)
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_minimises_the_regularised_likelihood_without_a_penalty_on_the_constant(C, make, data):
+    X, classes = data
+    coef = fit_softmax(make(X), classes, 3, C).coef
+    assert coef == pytest.approx(minimised(X, classes, C, 3), abs=1e-3)
+
+
+def test_a_class_without_a_context_keeps_support(data):
+    """It takes no part in the fit of the others."""
+    X, classes = data
+    places = np.array([0, 3, 2])  # class 1 is the one that no context has
+    coef = fit_softmax(X, places[classes], 4, 1.0).coef
+    assert coef[:, 1].tolist() == [0, 0, 0, UNSEEN]
+    assert coef[:, places] == pytest.approx(fit_softmax(X, classes, 3, 1.0).coef, abs=1e-4)
+
+
+def test_two_classes_share_the_difference(data):
+    """That of logistic regression, in which a step from one to the other costs ½ ‖θ‖²."""
+    X, classes = data
+    classes = np.minimum(classes, 1)
+    coef = fit_softmax(X, classes, 2, 1.0).coef
+    assert np.array_equal(coef[:, 0], -coef[:, 1])
+    theta = 2 * coef[:, 1]
+    residual = classes - 1 / (1 + np.exp(-X @ theta))
+    assert X.T @ residual == pytest.approx(np.append(theta[:-1], 0), abs=1e-3)
+
+
+def test_a_share_of_one_class_alone(data):
+    X, _ = data
+    coef = fit_softmax(X, np.full(90, 2), 3, 1.0).coef
+    assert not coef[:-1].any()
+    assert coef[-1].tolist() == [UNSEEN, UNSEEN, 0]

@@ -1,0 +1,254 @@
+"""The tables of the lemmas, each beside an independent computation of what it shows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from scipy.optimize import minimize, minimize_scalar
+
+from drcrm.certificates import upper_bound
+from drcrm.divergences import Chi2
+from drcrm.errors import InputError
+from drcrm.experiments.columns import LEMMA_COLUMNS
+from drcrm.experiments.simulation.population import Population
+from drcrm.experiments.simulation.theory import FEW, SAMPLE, TABLES, _chi2_bracket, expansion
+from drcrm.risks.balls.phi import PhiBall
+
+REPETITIONS = 100
+SMOOTH = ("kl", "chi2", "squared_hellinger", "reverse_kl", "cressie_read_3")
+
+
+def table(lemma: str, populations: dict[str, Population], repetitions: int = 1, seed: int = 0) -> pd.DataFrame:
+    return pd.DataFrame(list(TABLES[lemma](populations, repetitions, np.random.default_rng(seed))))
+
+
+def sample(population: Population, n: int, seed: int = 0) -> np.ndarray:
+    """What a table of one population has drawn first."""
+    return population.sample(n, np.random.default_rng(seed))
+
+
+@pytest.fixture(scope="module")
+def skewed() -> Population:
+    """Costs from −8 to 0, of an exponential law, cut off."""
+    z = -np.linspace(0, 8, 2000)
+    return Population(z, np.exp(z) / np.exp(z).sum())
+
+
+@pytest.fixture(scope="module")
+def coin() -> Population:
+    return Population(np.array([-1.0, 0.0]), np.array([0.4, 0.6]))
+
+
+@pytest.mark.parametrize("lemma", TABLES)
+def test_tables_have_their_columns_and_the_same_rows_by_seed(lemma, skewed):
+    found = [table(lemma, {"left": skewed}, seed=seed) for seed in (0, 0, 1)]
+    assert list(found[0].columns) == LEMMA_COLUMNS[lemma]
+    pd.testing.assert_frame_equal(found[0], found[1])
+    assert not found[0].equals(found[2])
+
+
+@pytest.fixture(scope="module")
+def covered(coin) -> pd.DataFrame:
+    return table("lemma1", {"light": coin}, repetitions=REPETITIONS)
+
+
+class TestLemma1:
+    def test_coverage_is_that_of_the_binomial_law(self, covered):
+        """A sample of a coin is its number of −1: bounds hold with probabilities that can be summed."""
+        n = 50
+        ones = np.arange(n + 1)
+        probability = stats.binom.pmf(ones, n, 0.4)
+        shares = covered.set_index(["n", "method", "radius", "confidence"])["coverage"]
+        for confidence in (0.95, 0.8):
+            for method, options in {
+                "kl": {},
+                "chi2": {},
+                "student": {},
+                "empirical_bernstein": {"low": -1, "high": 0},
+                "log_smoothing": {},
+            }.items():
+                samples = [np.repeat([-1.0, 0.0], [k, n - k]) for k in ones]
+                held = [upper_bound(z, confidence, method, **options) >= -0.4 for z in samples]
+                exact = probability @ held
+                error = 4 * np.sqrt(exact * (1 - exact) / REPETITIONS) + 1e-12
+                share = shares[n, method, "one_sided" if method in SMOOTH else "", confidence]
+                assert share == pytest.approx(exact, abs=error)
+
+    def test_intervals_are_wilsons(self, covered):
+        row = covered.query("n == 4000 and method == 'kl' and radius == 'one_sided' and confidence == 0.8").iloc[0]
+        share, z = row["coverage"], stats.norm.ppf(0.975)
+        centre = (share + z**2 / (2 * REPETITIONS)) / (1 + z**2 / REPETITIONS)
+        half = z / (1 + z**2 / REPETITIONS) * np.sqrt(share * (1 - share) / REPETITIONS + (z / (2 * REPETITIONS)) ** 2)
+        assert (row["low"], row["high"]) == pytest.approx((centre - half, centre + half))
+
+    def test_limits_are_those_of_the_design(self, covered):
+        """At δ = 0.05 the printed radius has the one-sided level 1 − δ/2 for χ², 0.997 for KL."""
+        limits = covered[covered["confidence"] == 0.95].groupby(["method", "radius"])["limit"].first()
+        assert limits["chi2", "printed"] == pytest.approx(0.975)
+        assert limits["kl", "printed"] == pytest.approx(stats.norm.cdf(np.sqrt(2) * 1.959964), abs=1e-6)
+        assert round(limits["kl", "printed"], 3) == 0.997
+        for name in SMOOTH:
+            assert limits[name, "rescaled"] == pytest.approx(0.975)
+            assert limits[name, "one_sided"] == pytest.approx(0.95)
+        assert limits["mean", ""] == 0.5
+
+    def test_balls_come_near_their_limits(self, covered):
+        at = covered[(covered["n"] == 4000) & (covered["radius"] != "")]
+        error = np.sqrt(at["limit"] * (1 - at["limit"]) / REPETITIONS)
+        assert ((at["coverage"] - at["limit"]).abs() < 4 * error + 0.01).all()
+
+    def test_widths_are_in_units_of_students(self, covered):
+        width = covered[covered["n"] == 4000].set_index(["method", "radius", "confidence"])["width"]
+        assert width["student", "", 0.95] == 1
+        assert width["mean", "", 0.95] == 0
+        assert width["kl", "one_sided", 0.95] == pytest.approx(1, abs=0.02)
+        assert width["kl", "printed", 0.95] == pytest.approx(np.sqrt(2) * 1.96 / 1.645, abs=0.03)
+
+    def test_logarithmic_smoothing_is_for_costs_of_at_most_0(self):
+        found = table("lemma1", {"right": Population(np.array([0.0, 1.0]), np.array([0.5, 0.5]))}, repetitions=2)
+        assert not {"log_smoothing", "log_smoothing_best"} & set(found["method"])
+
+
+class Fourfold(Chi2):
+    """φ(t) = 4 (t − 1)², coherent as the paper's Assumption 1 has it: φ''(1) = 8."""
+
+    curvature = 8.0
+
+    def phi(self, t):
+        return 4 * super().phi(t)
+
+    def slope(self, t):
+        return 4 * super().slope(t)
+
+    def conjugate(self, s):
+        return 4 * super().conjugate(s / 4)
+
+    def derivatives(self, s):
+        density, steepness = super().derivatives(s / 4)
+        return density, steepness / 4
+
+
+def test_lemma_1_as_printed_fails_above_a_curvature_of_2():
+    """The printed radius covers Φ(√(2 χ²/φ''(1))) in the limit, 0.836 for φ''(1) = 8; that with φ''(1) covers 0.95."""
+    n, repetitions = 400, 4000
+    samples = np.random.default_rng(0).normal(size=(repetitions, n))
+    for radius, limit in ((stats.chi2.ppf(0.95, 1) / n, 0.8365), ("auto", 0.95)):
+        ball = PhiBall(Fourfold(), radius)
+        share = np.mean([ball(z)[0] >= 0 for z in samples])
+        assert share == pytest.approx(limit, abs=3 * np.sqrt(limit * (1 - limit) / repetitions))
+    assert stats.norm.cdf(np.sqrt(2 * stats.chi2.ppf(0.95, 1) / 8)) == pytest.approx(0.8365, abs=5e-5)
+
+
+def test_lemma_2_in_the_next_order(skewed):
+    """For KL, √n α_n σ⁻¹ rescaled is ε γ/(3 √n) in the next order, γ the skewness; as printed it has a limit."""
+    rows = pd.DataFrame(list(expansion({"left": skewed}, 4, np.random.default_rng(0))))
+    skewness = skewed.probability @ (skewed.z - skewed.mean) ** 3 / skewed.deviation**3
+    far = rows[rows["n"] == 100_000].set_index("divergence")
+    epsilon = stats.chi2.ppf(0.95, 1)
+    assert far.loc["kl", "rescaled"] == pytest.approx(epsilon * abs(skewness) / (3 * np.sqrt(1e5)), rel=0.05)
+    for name, curvature in {"kl": 1, "squared_hellinger": 0.5, "reverse_kl": 1, "cressie_read_3": 1}.items():
+        limit = (np.sqrt(2 / curvature) - 1) * np.sqrt(epsilon)
+        assert far.loc[name, "limit"] == pytest.approx(limit)
+        assert far.loc[name, "printed"] == pytest.approx(limit, rel=0.05)
+        falling = rows.loc[rows["divergence"] == name, "rescaled"].to_numpy()
+        assert falling[-1] < 0.2 * falling[2]
+    assert far.loc["chi2", ["printed", "rescaled", "limit"]].max() < 1e-9
+
+
+def test_lemma_3_breaks_where_a_weight_touches_0(skewed):
+    found, z = table("lemma3", {"left": skewed}), sample(skewed, SAMPLE)
+    assert found["breaking"].iloc[0] == pytest.approx(z.var() / (z.mean() - z.min()) ** 2)
+    before = found["radius"] < found["breaking"]
+    gap = found["penalised"] - found["ball"]
+    assert 10 < before.sum() < 110
+    assert gap[before].abs().max() < 1e-12
+    assert (gap[~before] > 1e-9).all()
+    assert (found.loc[before, "least_weight"] > 0).all()
+    assert (found.loc[~before, "least_weight"] == 0).all()
+    least = 1 - np.sqrt(found["radius"] / z.var()) * (z.mean() - z.min())
+    np.testing.assert_allclose(found.loc[before, "least_weight"], least[before], atol=1e-9)
+
+
+def test_lemma_3_is_compared_with_what_knows_no_variance(skewed, coin):
+    """Before the break the penalty is between the primal and the dual; at each radius the library's ball is."""
+    for population in (skewed, coin):
+        found = table("lemma3", {"left": population})
+        before = found["radius"] < found["breaking"]
+        gap = found["penalised"] - found["primal"]
+        assert gap[before].abs().max() < 1e-12
+        assert (gap[~before] > 1e-9).all()
+        assert (found["dual"] - found["primal"]).between(-1e-12, 1e-12).all()
+        np.testing.assert_allclose(found["ball"], found["primal"], atol=1e-12)
+    z = sample(skewed, 8)
+    for radius in (0.01, 0.3, 2.0, 10.0):
+        inside = {"type": "ineq", "fun": lambda t, e=radius: e - ((t - 1) ** 2).mean()}
+        sums = {"type": "eq", "fun": lambda t: t.mean() - 1}
+        options = {"bounds": [(0, None)] * 8, "constraints": [inside, sums], "options": {"ftol": 1e-14, "maxiter": 500}}
+        best = minimize(lambda t: -(t * z).mean(), np.ones(8) + 1e-3 * z, method="SLSQP", **options)
+        assert _chi2_bracket(z, radius) == pytest.approx((-best.fun, -best.fun), abs=1e-6)
+
+
+def test_lemma_4_has_no_gap(skewed):
+    found, z = table("lemma4", {"left": skewed}), sample(skewed, SAMPLE)
+    at = np.isclose(found["temperature"], 1)
+    assert found["divergence"].max() < 1 + 1e-9
+    assert (found["dual"] >= found["primal"] - 1e-12).all()
+    np.testing.assert_allclose(found.loc[at, ["dual", "boltzmann"]].T, [found.loc[at, "primal"]] * 2, atol=1e-10)
+    cold = found["temperature"] < 0.99
+    assert (found.loc[cold, "boltzmann"] > found.loc[cold, "primal"]).all()
+    assert (found.loc[~cold & ~at, "boltzmann"] < found.loc[~cold & ~at, "primal"]).all()
+    for row in found[at].iloc[::3].itertuples():
+        dual = lambda t, e=row.radius: np.exp(t) * (e + np.log(np.exp(z / np.exp(t)).mean()))  # noqa: E731
+        least = minimize_scalar(dual, bounds=(-3, 7), method="bounded", options={"xatol": 1e-10}).fun
+        assert row.primal == pytest.approx((least - z.mean()) / z.std(), abs=1e-8)
+
+
+def test_lemma_5_is_exact_as_the_radius_vanishes(skewed):
+    found, z = table("lemma5", {"left": skewed}), sample(skewed, SAMPLE)
+    first = found.iloc[0]
+    assert first[["ratio", "premium", "reached"]].to_numpy(dtype=float) == pytest.approx(1, abs=0.01)
+    assert first["premium_sum"] == pytest.approx(1 / np.sqrt(SAMPLE), rel=0.01)
+    for row in found.iloc[20:90:20].itertuples():
+        dual = lambda t, e=row.radius: np.exp(t) * (e + np.log(np.exp(z / np.exp(t)).mean()))  # noqa: E731
+        best = minimize_scalar(dual, bounds=(-3, 7), method="bounded", options={"xatol": 1e-10})
+        gamma = np.sqrt(z.var() / (2 * row.radius))
+        s = np.exp(z / gamma) / np.exp(z / gamma).sum()
+        assert row.ratio == pytest.approx(gamma / np.exp(best.x), rel=1e-4)
+        assert row.premium == pytest.approx((s @ z - z.mean()) / (best.fun - z.mean()), rel=1e-6)
+        assert row.reached == pytest.approx(s @ np.log(len(s) * s) / row.radius, rel=1e-9)
+
+
+def test_balls_of_one_value_weigh_differently(skewed):
+    found, z = table("weights", {"left": skewed}), np.sort(sample(skewed, FEW))
+    target = z.mean() + stats.norm.ppf(0.95) * z.std() / np.sqrt(FEW)
+    by = {name: each["weight"].to_numpy() for name, each in found.groupby("divergence")}
+    assert set(by) == {*SMOOTH, "total_variation", "cvar", "kl_crm"}
+    for name, weights in by.items():
+        assert weights.mean() == pytest.approx(1)
+        assert (np.diff(weights) >= -1e-9).all()
+        if name != "kl_crm":
+            assert weights.min() >= 0
+            assert weights @ z / FEW == pytest.approx(target, abs=1e-9)
+    np.testing.assert_allclose(by["chi2"], np.polyval(np.polyfit(z, by["chi2"], 1), z), atol=1e-9)
+    np.testing.assert_allclose(np.log(by["kl"]), np.polyval(np.polyfit(z, np.log(by["kl"]), 1), z), atol=1e-9)
+
+
+def test_the_gradient_of_kl_crm_is_below_0_far_from_its_value(skewed):
+    z = np.sort(sample(skewed, FEW))
+    target = z.mean() + stats.norm.ppf(0.95) * z.std() / np.sqrt(FEW)
+    weights = table("weights", {"left": skewed}).query("divergence == 'kl_crm'")["weight"].to_numpy()
+    value = lambda gamma: np.exp(z / gamma) @ z / np.exp(z / gamma).sum()  # noqa: E731
+    gammas = np.geomspace(0.1, 100, 100_001)
+    gamma = gammas[np.argmin([abs(value(each) - target) for each in gammas])]
+    edge = target - gamma
+    assert (weights[z < edge - 0.01] < 0).all()
+    assert (weights[z > edge + 0.01] > 0).all()
+    assert (z < edge - 0.01).any()
+
+
+@pytest.mark.parametrize("lemma", ["lemma3", "lemma4", "lemma5", "weights"])
+def test_losses_that_are_all_equal_show_nothing(lemma):
+    with pytest.raises(InputError, match="losses with left tails are all -2: nothing to show"):
+        table(lemma, {"left": Population(np.array([-2.0]), np.array([1.0]))})

@@ -1,0 +1,156 @@
+"""The two kinds of truth: what is logged of each, and what a policy loses, against sampling and each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from drcrm import ExponentialPolicy, SoftmaxPolicy
+from drcrm.errors import InputError
+from drcrm.experiments.simulation.climbing import climbed
+from drcrm.experiments.simulation.crf import fit_crf
+from drcrm.experiments.simulation.losses import hamming_cost, hamming_losses
+from drcrm.experiments.simulation.replay import replay
+from drcrm.experiments.simulation.softmax import fit_softmax
+from drcrm.experiments.simulation.truth import ClassTruth, LabelTruth, as_truth
+
+
+@pytest.fixture
+def classes():
+    """200 contexts, the last feature constant, of three classes that follow them and noise, and a policy at random."""
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.normal(size=(200, 3)), np.ones(200)])
+    right = (X @ rng.normal(size=(4, 3)) + rng.gumbel(size=(200, 3))).argmax(axis=1)
+    return X, ClassTruth(right, 3), SoftmaxPolicy(rng.normal(size=(4, 3)))
+
+
+class TestClasses:
+    def test_losses_are_those_of_drawn_actions_and_of_the_most_probable(self, classes):
+        X, truth, policy = classes
+        many = np.tile(np.arange(200), 500)
+        drawn = policy.sample(X[many], 0)
+        losses = truth.losses(policy, X)
+        assert losses["expected_loss"] == pytest.approx((drawn != truth.labels[many]).mean(), abs=0.006)
+        assert losses["greedy_loss"] == (policy.marginals(X).argmax(axis=1) != truth.labels).mean()
+        assert truth.losses_of_probabilities(policy.marginals(X)) == losses
+
+    @pytest.mark.parametrize("clicks", [(1, 0), (0.7, 0.2)])
+    def test_expected_cost_is_the_translated_loss(self, classes, clicks):
+        """E c = −(right (1 − L) + wrong L), whose inverse is ``loss``; by sampling."""
+        X, truth, policy = classes
+        log = replay(policy, X, truth, 500, np.random.default_rng(2), clicks, np.random.default_rng(3))
+        assert set(log.cost) == {-1.0, 0.0}
+        expected = truth.losses(policy, X)["expected_loss"]
+        assert truth.loss(log.cost.mean(), clicks) == pytest.approx(expected, abs=0.012)
+        right = truth.labels[log.context] == log.Y
+        assert (-log.cost[right].mean(), -log.cost[~right].mean()) == pytest.approx(clicks, abs=0.01)
+
+    def test_certain_clicks_draw_nothing_and_others_leave_the_actions(self, classes):
+        X, truth, policy = classes
+
+        def logged(passes, *clicks):
+            return replay(policy, X, truth, passes, np.random.default_rng(2), *clicks)
+
+        certain, clicked = logged(2), logged(2, (0.7, 0.2), np.random.default_rng(3))
+        assert np.array_equal(certain.cost, -(truth.labels[certain.context] == certain.Y).astype(float))
+        assert np.array_equal(certain.Y, clicked.Y)
+        longer = logged(5, (0.7, 0.2), np.random.default_rng(3))
+        assert np.array_equal(longer.Y[:400], clicked.Y)
+        assert np.array_equal(longer.cost[:400], clicked.cost)
+        assert np.log(certain.propensity) == pytest.approx(policy.log_prob(X, certain.Y, certain.context))
+        assert certain.actions.shape == (3,)
+
+    @pytest.mark.parametrize("sharpness", [0.25, 1, 4])
+    def test_sharpness_multiplies_the_scores(self, classes, sharpness):
+        X, truth, _ = classes
+        policy = truth.logging_policy(X, 1.0, sharpness)
+        plain = fit_softmax(X, truth.labels, 3, 1.0)
+        assert policy.decision_function(X) == pytest.approx(sharpness * plain.decision_function(X))
+
+    def test_skyline_is_the_best_regression_of_the_grid(self, classes):
+        X, truth, _ = classes
+        grid = [0.001, 0.1, 10.0]
+        policy, C = truth[:100].skyline(X[:100], X[100:], truth[100:], grid)
+        fits = {each: fit_softmax(X[:100], truth.labels[:100], 3, each) for each in grid}
+        losses = {each: truth[100:].losses(fit, X[100:])["greedy_loss"] for each, fit in fits.items()}
+        assert losses[C] == min(losses.values())
+        assert np.array_equal(policy.coef, fits[C].coef)
+
+    def test_what_is_absent(self):
+        assert ClassTruth([0, 2, 2], 4).absent().tolist() == [False, True, False, True]
+
+    @pytest.mark.parametrize(
+        ("call", "said"),
+        [
+            (lambda t: ClassTruth([0, 3], 3), "labels is 3 in row 1, expected 0 to 2"),
+            (
+                lambda t: t.losses(SoftmaxPolicy(np.zeros((1, 2))), np.ones((2, 1))),
+                "one of 2 actions, expected one of 3",
+            ),
+            (lambda t: t.losses(ExponentialPolicy(np.zeros((1, 3))), np.ones((2, 1))), "3 labels, expected one of 3"),
+            (
+                lambda t: t.losses(SoftmaxPolicy(np.zeros((1, 3))), np.ones((2, 1)), np.ones(3)),
+                "under label vectors alone",
+            ),
+            (lambda t: t.losses_of_probabilities(np.ones((2, 4))), r"shape \(2, 4\), expected \(2, 3\)"),
+            (
+                lambda t: t.cost(t.labels, np.arange(2), (0.2, 0.7)),
+                "click rates are 0.2 and 0.7, expected 1 ≥ right > wr",
+            ),
+            (lambda t: t.vectors, "one action of K, expected label vectors"),
+            (
+                lambda t: replay(SoftmaxPolicy(np.zeros((1, 3))), np.ones((3, 1)), t, 1, None),
+                "labels has 2 rows, expected 3",
+            ),
+        ],
+    )
+    def test_what_cannot_be_used(self, call, said):
+        with pytest.raises(InputError, match=said):
+            call(ClassTruth([0, 1], 3))
+
+
+class TestLabels:
+    def test_is_hammings_loss_and_the_crf(self, labelled, random_policy):
+        (X, labels), policy = labelled(n=120, features=5, labels=3), random_policy(0, 5, 3)
+        truth = as_truth(labels)
+        assert as_truth(truth) is truth
+        assert truth.losses(policy, X) == hamming_losses(policy, X, labels)
+        assert np.array_equal(truth.cost(1 - labels, np.arange(120)), hamming_cost(1 - labels, labels))
+        assert truth.loss(-1.25) == 1.75
+        assert np.array_equal(truth.logging_policy(X, 0.1, 4).coef, 4 * fit_crf(X, labels, 0.1).coef)
+        assert np.array_equal(truth.vectors, labels)
+        assert truth[:7].labels.shape == (7, 3)
+
+    @pytest.mark.parametrize(
+        ("call", "said"),
+        [
+            (lambda t: t.cost(t.labels, np.arange(2), (0.7, 0.2)), "click rates are of one action of K"),
+            (lambda t: t.loss(-1, (0.7, 0.2)), "click rates are of one action of K"),
+            (lambda t: t.losses_of_probabilities(np.ones((2, 2))), "expected a policy of label vectors"),
+        ],
+    )
+    def test_what_cannot_be_used(self, call, said):
+        with pytest.raises(InputError, match=said):
+            call(LabelTruth(np.eye(2)))
+
+
+def test_classes_are_told_from_labels_by_their_shape():
+    assert isinstance(as_truth(np.eye(3)), LabelTruth)
+    assert as_truth([0, 2, 1]).actions.shape == (3,)
+    assert as_truth([0, 2, 1], 5).actions.shape == (5,)
+
+
+def test_the_climb_ends_where_the_loss_rises():
+    """Errors 3, 1, 1, 2, 0: the last value is not tried, and of the equal ones the first is taken."""
+    errors, tried = {0.01: 3, 0.1: 1, 1.0: 1, 10.0: 2, 100.0: 0}, []
+
+    class Planted:
+        def __init__(self, C):
+            tried.append(C)
+            self.C = C
+
+        def greedy(self, X):
+            return (np.arange(4) < errors[self.C]).astype(int)
+
+    best, C = climbed(Planted, list(errors), np.ones((4, 1)), np.zeros(4, dtype=int))
+    assert (tried, C, best.C) == ([0.01, 0.1, 1.0, 10.0], 0.1, 0.1)

@@ -1,0 +1,200 @@
+"""Dates and times: hours and weekdays as features, and the order of the rows."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import drcrm
+from drcrm.diagnostics.diagnosis import diagnose
+from drcrm.errors import InputError
+from drcrm.logs.bandit_log import log_of
+from drcrm.logs.encoding.encodings import encoding_of
+from drcrm.logs.encoding.timestamps import order_of, times_of
+from drcrm.logs.readers.files import read_contexts, read_records
+from drcrm.logs.readers.table_records import records_of_frame
+from drcrm.logs.split import held_out
+
+ZONE = timezone(timedelta(hours=5, minutes=30))
+TIMES = [datetime(2024, 2, 27) + timedelta(hours=7 * each, minutes=each) for each in range(40)]
+DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+
+
+def timed(mapping: dict) -> dict:
+    return {**mapping, "features": {**mapping["features"], "time": ["ts"]}}
+
+
+def features_of(times) -> np.ndarray:
+    """By another route: the standard library alone."""
+    hours, days = sorted({each.hour for each in times}), sorted({DAYS[each.weekday()] for each in times})
+    return np.array(
+        [[each.hour == hour for hour in hours] + [DAYS[each.weekday()] == day for day in days] for each in times], float
+    )
+
+
+def as_written(kind: str) -> list:
+    if kind == "text":
+        return [each.isoformat() for each in TIMES]
+    if kind == "text with space and zone":
+        return [f"{each}{zone}" for each, zone in zip(TIMES, ["Z", "+02:00", "-0330", ""] * 10, strict=True)]
+    if kind == "zoned":
+        return [each.replace(tzinfo=ZONE) for each in TIMES]
+    return TIMES
+
+
+@pytest.mark.parametrize("kind", ["text", "text with space and zone", "times", "zoned"])
+@pytest.mark.parametrize("form", ["frame", "csv", "parquet"])
+def test_hours_and_weekdays_are_as_written(frame, mapping, tmp_path, kind, form):
+    frame["ts"] = as_written(kind)
+    path = tmp_path / f"log.{form}"
+    if form == "frame":
+        log = drcrm.BanditLog.from_frame(frame, timed(mapping))
+    else:
+        frame.to_csv(path, index=False) if form == "csv" else frame.to_parquet(path)
+        log = drcrm.read_log(path, timed(mapping))
+        assert np.array_equal(read_contexts(path, log.encoding)[0], log.X)
+    assert np.array_equal(log.X[:, 5:-1], features_of(TIMES))
+    assert encoding_of(json.loads(json.dumps(log.encoding.as_dict()))) == log.encoding
+
+
+@pytest.mark.parametrize("form", ["frame", "csv", "parquet"])
+def test_a_date_has_no_hour(frame, mapping, tmp_path, form):
+    frame["ts"] = [each.date() for each in TIMES]
+    if form != "frame":
+        path = tmp_path / f"log.{form}"
+        frame.to_csv(path, index=False) if form == "csv" else frame.to_parquet(path)
+    log = drcrm.BanditLog.from_frame(frame, timed(mapping)) if form == "frame" else drcrm.read_log(path, timed(mapping))
+    assert "ts: hour" not in log.encoding.known
+    assert log.X.shape[1] == 2 + 3 + 7 + 1
+    assert log.encoding.unseen(frame) == {}
+
+
+def test_missing_times_are_a_category_and_counted(frame, mapping):
+    frame["ts"] = TIMES
+    frame.loc[[3, 4], "ts"] = pd.NaT
+    records = records_of_frame(frame, timed(mapping))
+    assert records.missing == {"ts": 2}
+    log = log_of(records)
+    assert log.encoding.known["ts: hour"][0] == log.encoding.known["ts: weekday"][0] == ""
+    assert log.X[3, 5] == log.X[3, 5 + len(log.encoding.known["ts: hour"])] == 1
+    assert records.fit(np.arange(5, 40)).unseen(frame)["new value of 'ts: weekday'"] == 2
+    with pytest.raises(InputError, match="ts is missing in all training rows"):
+        records.fit(np.array([3, 4]))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("2024-13-01", "ts is '2024-13-01' in row 7, expected a date, or date and time, in ISO 8601"),
+        ("01/02/2024", "in row 7, expected a date, or date and time, in ISO 8601 such as 2024-05-01T13:45+02:00"),
+        ("2024-01-01T25:00", "in row 7"),
+        ("noon", "in row 7"),
+        (1700000000, "ts is 1700000000 in row 7"),
+        ([1], "in row 7"),
+    ],
+)
+def test_what_is_no_time(frame, mapping, value, message):
+    frame["ts"] = as_written("text")
+    frame["ts"] = frame["ts"].astype(object)
+    frame.at[7, "ts"] = value
+    with pytest.raises(InputError) as error:
+        drcrm.BanditLog.from_frame(frame, timed(mapping))
+    assert message in str(error.value)
+
+
+def test_numbers_are_no_times(frame, mapping):
+    frame["ts"] = 1.7e9
+    with pytest.raises(InputError, match="ts is a column of float64, expected a date"):
+        drcrm.BanditLog.from_frame(frame, timed(mapping))
+
+
+def test_a_column_with_the_name_of_a_part(frame, mapping):
+    frame["ts"], frame["ts: hour"] = TIMES, "a"
+    mapping["features"]["categorical"] = ["ts: hour"]
+    with pytest.raises(InputError, match="'ts: hour' is a column and a part of 'ts', expected another column's name"):
+        drcrm.BanditLog.from_frame(frame, timed(mapping))
+
+
+@pytest.mark.parametrize("kind", ["numbers", "texts", "times", "zones"])
+@pytest.mark.parametrize("form", ["frame", "csv"])
+def test_the_last_by_time_are_held_out(frame, mapping, tmp_path, kind, form):
+    order = np.random.default_rng(3).permutation(40)
+    start = datetime(2024, 3, 30, tzinfo=UTC)
+    instants = [start + timedelta(hours=int(each)) for each in order]
+    frame["ts"] = {
+        "numbers": [f"{each}.5" for each in order],
+        "texts": [each.isoformat()[:19] for each in instants],
+        "times": pd.DatetimeIndex(instants).tz_localize(None),
+        "zones": [each.astimezone(timezone(timedelta(hours=i % 5))).isoformat() for i, each in enumerate(instants)],
+    }[kind]
+    mapping = {**mapping, "time": "ts", "split": "last 20 %"}
+    if form == "csv":
+        frame.to_csv(tmp_path / "log.csv", index=False)
+        records = read_records(tmp_path / "log.csv", mapping)
+    else:
+        records = records_of_frame(frame, mapping)
+    assert np.flatnonzero(held_out(records)).tolist() == np.flatnonzero(order >= 32).tolist()
+    assert records.rows.tolist() == [*range(40)]
+
+
+def test_ties_of_time_are_in_file_order_and_groups_begin_with_their_first_row(frame, mapping):
+    mapping = {**mapping, "time": "ts", "split": "last 50 %"}
+    frame["ts"] = [1, 0] * 20
+    assert np.flatnonzero(held_out(records_of_frame(frame, mapping))).tolist() == [*range(0, 40, 2)]
+    frame["ts"] = 1
+    assert np.flatnonzero(held_out(records_of_frame(frame, mapping))).tolist() == [*range(20, 40)]
+    frame["ts"], frame["user"] = np.arange(40)[::-1], np.arange(40) // 10
+    held = held_out(records_of_frame(frame, {**mapping, "group": "user"}))
+    assert np.flatnonzero(held).tolist() == [*range(20)]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["2024-01-01", "2024-01-02Z"], "time 'ts' is '2024-01-01' in row 0, expected a time zone, as other rows"),
+        (["2024-01-01", None], "time 'ts' is missing in row 1, expected a number, or a date"),
+        (["5", "2024-01-02"], "time 'ts' is '2024-01-02' in row 1, expected a finite number"),
+        (["2024-01-02", "5"], "time 'ts' is '5' in row 1, expected a date"),
+    ],
+)
+def test_times_that_cannot_be_ordered(values, message):
+    with pytest.raises(InputError) as error:
+        order_of(pd.Series(values, dtype=object), "ts", np.arange(2))
+    assert message in str(error.value)
+
+
+def test_files_of_other_kinds_of_time(frame, mapping, tmp_path):
+    (tmp_path / "log").mkdir()
+    frame.assign(ts=as_written("text")).to_csv(tmp_path / "log" / "a.csv", index=False)
+    frame.assign(ts=range(40)).to_csv(tmp_path / "log" / "b.csv", index=False)
+    with pytest.raises(InputError, match=r"b.csv: 'ts' has numbers, the rows before have times"):
+        read_records(tmp_path / "log", {**mapping, "time": "ts"})
+
+
+def test_drift_is_between_the_halves_by_time(frame, mapping):
+    n = 4000
+    rng = np.random.default_rng(0)
+    time = rng.permutation(n)
+    frame = pd.DataFrame({"item": rng.integers(0, 2, n), "p": 0.5, "x": rng.normal(size=n), "ts": time})
+    frame["click"] = (rng.random(n) < np.where(time < n // 2, 0.2, 0.5)).astype(int)
+    mapping = {**mapping, "features": {"numeric": ["x"]}, "time": "ts"}
+    levels = []
+    for records in (records_of_frame(frame, mapping), records_of_frame(frame, {**mapping, "time": None})):
+        found = diagnose(log_of(records), time=records.time).diagnostics
+        levels.append({each.name: each.level for each in found}["drift of costs"])
+    assert levels == ["caution", "good"]
+    same = diagnose(log_of(records_of_frame(frame.sort_values("ts"), mapping))).diagnostics
+    assert {each.name: each.level for each in same}["drift of costs"] == "caution"
+
+
+def test_objects_of_the_standard_library():
+    column = pd.Series([date(2024, 5, 1), datetime(2024, 5, 1, 13), None, "2024-05-01T14:30:01.5Z"], dtype=object)
+    wall, has_hour, offset = times_of(column, "ts", np.arange(4))
+    assert has_hour.tolist() == [False, True, False, True]
+    assert np.isnat(wall).tolist() == [False, False, True, False]
+    assert np.isnat(offset).tolist() == [True, True, True, False]
+    assert wall[3] == np.datetime64("2024-05-01T14:30:01.5")

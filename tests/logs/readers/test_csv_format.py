@@ -1,0 +1,139 @@
+"""CSV with other delimiters and decimal commas: read as the same log, or refused."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import re
+
+import numpy as np
+import pytest
+
+import drcrm
+from drcrm.errors import InputError
+from drcrm.logs.readers.csv_format import CsvFormat
+from drcrm.logs.readers.files import context_batches, read_contexts
+
+HEAD = "item;p;click;age;price;city\n"
+
+
+def same(one, other) -> None:
+    for name in ("X", "Y", "propensity", "cost"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+
+
+@pytest.mark.parametrize("pack", ["", ".gz", ".bz2"])
+@pytest.mark.parametrize(
+    ("suffix", "delimiter", "decimal"), [("tsv", "\t", "."), ("tsv", "\t", ","), ("csv", ";", ","), ("csv", ";", ".")]
+)
+def test_a_file_is_as_its_frame(frame, mapping, tmp_path, suffix, delimiter, decimal, pack):
+    path = tmp_path / f"log.{suffix}{pack}"
+    text = frame.to_csv(sep=delimiter, decimal=decimal, index=False).encode()
+    path.write_bytes({"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}[pack](text))
+    log = drcrm.read_log(path, mapping)
+    same(log, drcrm.BanditLog.from_frame(frame, mapping))
+    assert np.array_equal(read_contexts(path, log.encoding)[0], log.X)
+    assert sum(len(X) for X, _, _ in context_batches(path, log.encoding, 7)) == 40
+    same(drcrm.read_log(path, {**mapping, "delimiter": delimiter, "decimal": decimal}), log)
+
+
+def test_missing_numbers_with_decimal_commas(frame, mapping, tmp_path):
+    frame.loc[3, "age"] = np.nan
+    for name, text in (("a.csv", ""), ("b.csv", "NA")):
+        frame.to_csv(tmp_path / name, sep=";", decimal=",", na_rep=text, index=False)
+        same(drcrm.read_log(tmp_path / name, mapping), drcrm.BanditLog.from_frame(frame, mapping))
+
+
+def test_a_folder_of_files_with_other_delimiters(frame, mapping, tmp_path):
+    folder = tmp_path / "log"
+    folder.mkdir()
+    frame[:20].to_csv(folder / "a.tsv", sep="\t", index=False)
+    frame[20:].to_csv(folder / "b.tsv.gz", sep="\t", index=False)
+    same(drcrm.read_log(folder, mapping), drcrm.BanditLog.from_frame(frame, mapping))
+    frame[20:].to_csv(folder / "c.tsv", sep="\t", decimal=",", index=False)
+    with pytest.raises(InputError, match=r"c.tsv: .* with a decimal point; for decimal commas between other"):
+        drcrm.read_log(folder, mapping)
+    (folder / "0.tsv").write_text(frame[:20].to_csv(sep="\t", decimal=",", index=False))
+    with pytest.raises(InputError, match=r"a.tsv: .* expected a number with a decimal comma, as in other rows"):
+        drcrm.read_log(folder, mapping)
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter", "names"),
+    [
+        ("a,b\n1,2\n", ",", ["a", "b"]),
+        ("a;b\n1,5;2,5\n", ";", ["a", "b"]),
+        ("a\tb\n1,5\t2\n", "\t", ["a", "b"]),
+        ('"a;x","b"\n1,2\n', ",", ["a;x", "b"]),
+        ('"a,x";"b"\n1;2\n', ";", ["a,x", "b"]),
+        ("a;x,b\n1,2\n", ",", ["a;x", "b"]),
+        ("a,x;b\n1;2\n", ";", ["a,x", "b"]),
+        ("a,x\tb;c\n1\t2\n", "\t", ["a,x", "b;c"]),
+        ('a;b\n"x;y";2\n', ";", ["a", "b"]),
+        ("a\n1\n", ",", ["a"]),
+        ("a\n1;2\n", ",", ["a"]),
+        ('"a;b"\n1\n', ",", ["a;b"]),
+        ("\n\na;b\n", ";", ["a", "b"]),
+        ('a;"b\nc"\n1;2', ";", ["a", "b\nc"]),
+        (",".join(f"column {at}" for at in range(20_000)) + "\n", ",", None),
+    ],
+)
+def test_the_delimiter_is_that_of_the_header(text, delimiter, names):
+    found, detected = CsvFormat().header_of(text)
+    assert detected == delimiter
+    assert found == names or (names is None and len(found) == 20_000)
+
+
+@pytest.mark.parametrize("text", ["a;b,c;d\n1,5;2;d\n", "a;x,b\n", "a;x,b\n1\n", "a\tb,c\n1\t2,3\n"])
+def test_a_header_that_can_mean_two_things(text):
+    with pytest.raises(InputError, match=r"may have .* or .* between its columns; set delimiter in the mapping"):
+        CsvFormat().header_of(text)
+    assert CsvFormat(delimiter=",").header_of(text)[1] == ","
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("a;0,5;1;1.5;2;x\n", "must have one decimal sign: age is '1.5' in row 0, p is '0,5' in row 0; remove"),
+        ("a;0,5;1;1.234,5;2;x\n", "age is '1.234,5' in row 0, expected a number with a decimal comma"),
+        ("a;0,5;1;1,234,567;2;x\n", "age is '1,234,567' in row 0, expected a number with a decimal comma"),
+        ("a;0.5;1;1,234.5;2;x\n", "age is '1,234.5' in row 0, expected a finite number without thousands separators"),
+        ("a;0.5;1;1 234;2;x\n", "age is '1 234' in row 0, expected a finite number without thousands separators"),
+        ("a;1;1;1,234;2;x\n", "age is '1,234' in row 0: its comma may be a decimal sign or a thousands separator"),
+        ("a;0.5;1;1,234;2;x\n", "must have one decimal sign"),
+    ],
+)
+def test_numbers_that_can_mean_two_things(mapping, tmp_path, rows, message):
+    path = tmp_path / "a.csv"
+    path.write_text(HEAD + rows)
+    with pytest.raises(InputError, match=re.escape(f"{path}: {message}")) as error:
+        drcrm.read_log(path, mapping)
+    assert "\n" not in str(error.value)
+
+
+def test_what_the_mapping_says_settles_it(mapping, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(HEAD + "a;1;1;1,234;2;x\nb;1;1;2;2;y\n")
+    log = drcrm.read_log(path, {**mapping, "decimal": ","})
+    assert log.encoding.scales["age"][0] == pytest.approx((1.234 + 2) / 2)
+    with pytest.raises(InputError, match="age is '1,234' in row 0"):
+        drcrm.read_log(path, {**mapping, "decimal": "."})
+    path.write_text((HEAD + "a;1;1;1.234;2;x\n").replace(";", ","))
+    with pytest.raises(InputError, match=r"has commas between its columns, so decimal must be '.'"):
+        drcrm.read_log(path, {**mapping, "decimal": ","})
+
+
+def test_a_late_decimal_point_or_comma_is_no_other_number(mapping, tmp_path):
+    path = tmp_path / "a.csv"
+    row = "a;0{0}5;1;1{0}5;2;x\n"
+    for sign, other in ((",", "."), (".", ",")):
+        path.write_text(HEAD + row.format(sign) * 80_000 + row.format(other))
+        with pytest.raises(InputError, match="in row 80000, expected"):
+            drcrm.read_log(path, mapping)
+
+
+def test_categories_keep_their_commas(mapping, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(HEAD + "a,b;0,5;1;1,5;2;x,y\nc;0,5;1;1,5;2;1.5\n")
+    log = drcrm.read_log(path, mapping)
+    assert (log.encoding.names, log.encoding.known["city"]) == (["a,b", "c"], ["1.5", "x,y"])

@@ -1,0 +1,89 @@
+"""Keys that occur twice in YAML and JSON, in every place where a user may write them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drcrm.__main__ import main
+from drcrm.errors import InputError
+from drcrm.logs.mapping import as_mapping
+from drcrm.logs.unique_keys import parse_json, parse_yaml, repeated_keys
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text('{}":\\ \nab'),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('{}":\\ \nab'), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(VALUES, st.sampled_from([None, 1]))
+def test_json_without_repeated_keys_is_what_json_reads(value, indent):
+    assert parse_json(json.dumps(value, indent=indent)) == value
+
+
+@given(st.dictionaries(st.text('{}":\\ \nab', min_size=1), VALUES, min_size=1), st.data())
+def test_json_with_a_repeated_key_names_it(value, data):
+    """At any depth, of any content: each member is in a line of its own."""
+    key = data.draw(st.sampled_from(sorted(value)))
+    members = [f"{json.dumps(name)}: {json.dumps(content)}" for name, content in [*value.items(), (key, value[key])]]
+    text = '{"outer": [{\n' + ",\n".join(members) + "\n}]}"
+    with pytest.raises(InputError) as error:
+        parse_json(text)
+    assert error.value.args == (f"{key} is there twice in one map",)
+
+
+def test_yaml_has_the_path_and_both_lines():
+    text = "a: 1\nb:\n  - {c: 1, d: 2,\n     c: 3}\na: 2\n"
+    assert repeated_keys(text) == [
+        "line 4: b.0.c is there twice, first in line 3",
+        "line 5: a is there twice, first in line 1",
+    ]
+    with pytest.raises(InputError) as error:
+        parse_yaml(text)
+    assert error.value.args[1] == "line 5: a is there twice, first in line 1"
+
+
+def test_yaml_without_repeated_keys_is_what_yaml_reads():
+    text = "a: &x {k: 1}\nb: *x\nc: {<<: *x, m: 2}\n"
+    assert parse_yaml(text) == yaml.safe_load(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "m.yaml",
+            "action: a\nreward: r\npropensity: p\nreward: s\n",
+            "line 4: reward is there twice, first in line 2",
+        ),
+        ("m.yaml", "features:\n  numeric: [a]\n  numeric: [b]\n", "line 3: features.numeric is there twice"),
+        ("m.json", '{"action": "a",\n "reward": "r",\n "action": "b"}', "action is there twice in one map"),
+    ],
+)
+def test_a_mapping_with_a_repeated_key_is_an_error(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError) as error:
+        as_mapping(tmp_path / name)
+    assert str(error.value).startswith(f"{tmp_path / name}: {message}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["diagnose", "log.csv", "--config", '{"reward": "r", "reward": "s"}'], "--config"),
+        (
+            ["fit", "--estimator", "CIPS", "--log", "a", "--output", "b", "--options", '{"reward": 1, "reward": 2}'],
+            "--options",
+        ),
+    ],
+)
+def test_json_of_the_command_line_with_a_repeated_key_is_an_error(capsys, arguments, option):
+    with pytest.raises(SystemExit):
+        main(arguments)
+    said = capsys.readouterr().err
+    assert said == f"drcrm {arguments[0]}: argument {option}: reward is there twice in one map\n"
