@@ -55,7 +55,7 @@ from scipy.special import expit, softmax
 
 from drcrm.files import atomic
 from drcrm.logs.policy_file import read_policy
-from drcrm.logs.readers.files import read_contexts
+from drcrm.logs.readers.log_files import read_contexts
 
 FEATURES, ACTIONS, LABELS = 20, 5, 5
 COLUMNS = [f"f{each}" for each in range(FEATURES)]

@@ -36,7 +36,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.propensity_audit import cross_fitted
 from drcrm.diagnostics.verdict import compared, estimates, verdict
-from drcrm.logs.encoding.encodings import Encoding
+from drcrm.logs.encoding.registry import Encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.opened_log import OpenedLog, open_log, split_log
 from drcrm.policies.exponential import policy_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drcrm.logs import opened_log, records
-from drcrm.logs.readers import files as readers
+from drcrm.logs.readers import log_files as readers
 
 
 def close(one, other) -> None:

@@ -19,8 +19,8 @@ from text_logs import vw_single
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.listeners import Listener, advance, listening, passed
-from drcrm.logs.readers import tables as table_reader
-from drcrm.logs.readers.files import read_records
+from drcrm.logs.readers import table_files as table_reader
+from drcrm.logs.readers.log_files import read_records
 from drcrm.progress import working
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn

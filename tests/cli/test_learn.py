@@ -20,7 +20,7 @@ from drcrm.certificates import policy_certificate
 from drcrm.cli.learning import DEFAULT, MOST_MAPPED, WITH_MAP, entries_of
 from drcrm.errors import InputError
 from drcrm.logs.policy_file import read_policy
-from drcrm.logs.readers.files import read_records
+from drcrm.logs.readers.log_files import read_records
 from drcrm.logs.split import held_out
 
 

@@ -15,7 +15,7 @@ from shop import MAPPING, NAMES, decisions
 from drcrm.logs import opened_log
 from drcrm.logs.encoding.columns import escape_formula, unescape_formula
 from drcrm.logs.policy_file import read_policy, write_policy
-from drcrm.logs.readers.files import read_records
+from drcrm.logs.readers.log_files import read_records
 
 ODD = ["=cmd|' /C calc'!A0", "-1", "'@home"]
 

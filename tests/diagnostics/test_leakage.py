@@ -12,7 +12,7 @@ from drcrm.arrays.mapped_arrays import ArrayWriter
 from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.leakage import ADVICE, NAME, leakage
 from drcrm.diagnostics.verdict import compared, verdict
-from drcrm.logs.bandit_log import BanditLog as FileLog
+from drcrm.logs.encoded_log import BanditLog as FileLog
 
 K = 3
 

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 import drcrm
-from drcrm.logs.encoding.encodings import encoding_of
-from drcrm.logs.readers.files import read_contexts
+from drcrm.logs.encoding.registry import encoding_of
+from drcrm.logs.readers.log_files import read_contexts
 
 from .harness import Kind, expect, in_one_line
 from .mutations import NUMBERS, WORDS, mutated

@@ -15,10 +15,10 @@ from sklearn.preprocessing import StandardScaler
 import drcrm
 from drcrm.diagnostics.repeated_rows.row_hashes import hashed_numbers, marks
 from drcrm.errors import InputError
-from drcrm.logs.bandit_log import log_of
+from drcrm.logs.encoded_log import log_of
 from drcrm.logs.encoding.columns import MISSING_TEXTS
-from drcrm.logs.encoding.encodings import encoding_of
-from drcrm.logs.readers.files import context_batches, read_records
+from drcrm.logs.encoding.registry import encoding_of
+from drcrm.logs.readers.log_files import context_batches, read_records
 from drcrm.logs.readers.table_records import records_of_frame
 
 NUMBERS = ["age", "price"]

@@ -19,7 +19,7 @@ from text_logs import dsjson, vw_lists, vw_single
 
 from drcrm.logs import opened_log, propensities
 from drcrm.logs.policy_file import read_policy
-from drcrm.logs.readers import files as readers
+from drcrm.logs.readers import log_files as readers
 
 
 def labelled(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict]:

@@ -8,7 +8,7 @@ import pytest
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.bandit_log import log_of
+from drcrm.logs.encoded_log import log_of
 from drcrm.logs.propensities import imitated
 from drcrm.logs.readers.table_records import records_of_frame
 

@@ -17,7 +17,7 @@ from drcrm.files import atomic, is_stream
 from drcrm.logs.encoding.columns import escape_formula
 from drcrm.logs.mapping import as_mapping, import_extra
 from drcrm.logs.policy_file import StoredPolicy, read_policy
-from drcrm.logs.readers import files as readers
+from drcrm.logs.readers import log_files as readers
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.progress import working
 from drcrm.reports.log_report.formatting import imputed_in

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from functools import cached_property
+from importlib import import_module
+from types import MappingProxyType
 
 import numpy as np
 
@@ -47,7 +50,55 @@ class BanditLog:
     ------
     InputError
         A shape that does not fit, a value out of range (with its row), or no row that occurs at all.
+
+    Attributes
+    ----------
+    encoding : Encoding or None
+        Encoding that made X from the columns of a file or frame.
+    skipped : mapping of int
+        Number of rows that the reader of a file skipped, by reason.
+    imitated_propensities : bool
+        Whether the propensities are estimated, not logged.
     """
+
+    encoding = None
+    skipped: Mapping[str, int] = MappingProxyType({})
+    imitated_propensities = False
+
+    @classmethod
+    def from_frame(cls, frame, mapping) -> BanditLog:
+        """Return the log of a table's rows.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+        mapping : dict, path of YAML or JSON, or LogMapping
+            Meaning of the columns: ``{"action": "item", "propensity": "p", "reward": "click", "features": {"numeric":
+            ["age"], "categorical": ["city"]}}``. The cost is the negated reward.
+
+        Raises
+        ------
+        InputError
+            A missing column, or an invalid value, with its row, from 0.
+        """
+        return import_module("drcrm.logs.encoded_log").log_of_frame(frame, mapping)
+
+    @classmethod
+    def from_obp(cls, feedback) -> BanditLog:
+        """Return the log of the Open Bandit Pipeline's dictionary of logged feedback.
+
+        Parameters
+        ----------
+        feedback : mapping
+            ``action`` (n,), ``reward`` (n,), ``pscore`` (n,) and ``context`` (n, d), to which a constant 1 is appended;
+            optionally ``position``, ``n_actions`` and ``n_rounds``.
+
+        Raises
+        ------
+        InputError
+            A missing key, or an invalid array, with its row.
+        """
+        return import_module("drcrm.logs.encoded_log").log_of_feedback(feedback)
 
     def __init__(self, X, Y, propensity, cost, context=None, count=None, n_actions=None, eligible=None):
         self.X, self.actions, self.Y = actions_of(X, Y, n_actions, eligible)

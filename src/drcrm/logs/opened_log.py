@@ -21,12 +21,12 @@ from drcrm.arrays.mapped_arrays import PREFIX, folder_prefix, scratch_folder, sc
 from drcrm.diagnostics.repeated_rows.recognition import LearnedRows, Recognised
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, checked
 from drcrm.errors import InputError, located
-from drcrm.logs.bandit_log import BanditLog, encoded
-from drcrm.logs.encoding.encodings import Encoding
+from drcrm.logs.encoded_log import BanditLog, encoded
+from drcrm.logs.encoding.registry import Encoding
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.policy_file import digest
 from drcrm.logs.propensities import imitated
-from drcrm.logs.readers.files import read_records
+from drcrm.logs.readers.log_files import read_records
 from drcrm.logs.records import Records
 from drcrm.logs.split import held_out
 

@@ -20,8 +20,8 @@ from drcrm.cost_models.support import SupportedModel
 from drcrm.diagnostics.repeated_rows.recognition import LearnedRows
 from drcrm.errors import InputError, located
 from drcrm.files import read_npz, write_npz
-from drcrm.logs.encoding.encodings import Encoding, encoding_of
-from drcrm.logs.readers.files import files_of
+from drcrm.logs.encoding.registry import Encoding, encoding_of
+from drcrm.logs.readers.log_files import files_of
 from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy
 
 FORMAT = 1

@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from drcrm.arrays.validation import constant_features
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.logs.encoding.encodings import Encoding
+from drcrm.logs.encoding.registry import Encoding
 from drcrm.logs.records import Records
 from drcrm.optimization.lbfgs import minimize_objectives
 from drcrm.optimization.objective import Objective

@@ -18,8 +18,8 @@ from drcrm.diagnostics.repeated_rows.recognition import LearnedRows
 from drcrm.diagnostics.repeated_rows.row_hashes import marks
 from drcrm.logs import opened_log
 from drcrm.logs.policy_file import read_policy, write_policy
-from drcrm.logs.readers import files as readers
-from drcrm.logs.readers.files import read_records
+from drcrm.logs.readers import log_files as readers
+from drcrm.logs.readers.log_files import read_records
 from drcrm.logs.readers.table_records import records_of_frame
 
 N, HELD = 3000, 750

@@ -12,11 +12,11 @@ from sklearn.feature_extraction import FeatureHasher
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.bandit_log import log_of
-from drcrm.logs.encoding.encodings import encoding_of
+from drcrm.logs.encoded_log import log_of
 from drcrm.logs.encoding.named_features import PARTED
+from drcrm.logs.encoding.registry import encoding_of
 from drcrm.logs.readers.dsjson import features
-from drcrm.logs.readers.files import read_contexts, read_records
+from drcrm.logs.readers.log_files import read_contexts, read_records
 
 
 def decision(**changes) -> dict:

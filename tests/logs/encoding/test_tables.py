@@ -15,9 +15,9 @@ from scipy import sparse
 import drcrm
 from drcrm.data.bandit_log import BanditLog as CoreLog
 from drcrm.errors import InputError
-from drcrm.logs.bandit_log import log_of
-from drcrm.logs.encoding.encodings import encoding_of
-from drcrm.logs.readers.files import read_contexts
+from drcrm.logs.encoded_log import log_of
+from drcrm.logs.encoding.registry import encoding_of
+from drcrm.logs.readers.log_files import read_contexts
 from drcrm.logs.readers.table_records import records_of_frame
 from drcrm.logs.split import held_out
 

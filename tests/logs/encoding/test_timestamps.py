@@ -12,10 +12,10 @@ import pytest
 import drcrm
 from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.errors import InputError
-from drcrm.logs.bandit_log import log_of
-from drcrm.logs.encoding.encodings import encoding_of
+from drcrm.logs.encoded_log import log_of
+from drcrm.logs.encoding.registry import encoding_of
 from drcrm.logs.encoding.timestamps import order_of, times_of
-from drcrm.logs.readers.files import read_contexts, read_records
+from drcrm.logs.readers.log_files import read_contexts, read_records
 from drcrm.logs.readers.table_records import records_of_frame
 from drcrm.logs.split import held_out
 

@@ -12,7 +12,7 @@ import pytest
 import drcrm
 from drcrm.errors import InputError
 from drcrm.logs.readers.csv_format import CsvFormat
-from drcrm.logs.readers.files import context_batches, read_contexts
+from drcrm.logs.readers.log_files import context_batches, read_contexts
 
 HEAD = "item;p;click;age;price;city\n"
 

@@ -10,7 +10,7 @@ import pytest
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.readers.files import read_contexts, read_records
+from drcrm.logs.readers.log_files import read_contexts, read_records
 
 OPEN_BANDIT = Path(__file__).resolve().parents[4] / "shared/data/obd"
 

@@ -19,13 +19,13 @@ from drcrm.diagnostics.repeated_rows.row_hashes import marks, marks_of_log
 from drcrm.errors import InputError
 from drcrm.logs import opened_log
 from drcrm.logs import records as records_module
-from drcrm.logs.bandit_log import BanditLog, log_of
+from drcrm.logs.encoded_log import BanditLog, log_of
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.opened_log import OpenedLog, log_folder, open_log, split_log
-from drcrm.logs.readers import files as readers
-from drcrm.logs.readers.files import context_batches, read_contexts, read_records, record_batches
+from drcrm.logs.readers import log_files as readers
+from drcrm.logs.readers.log_files import context_batches, read_contexts, read_records, record_batches
+from drcrm.logs.record_collector import collect
 from drcrm.logs.records import Records
-from drcrm.logs.sink import collect
 
 IMITATED = {"propensity": None, "propensity_model": "softmax"}
 MAKERS = {"dsjson": dsjson, "lists.vw": vw_lists, "single.vw": vw_single}

@@ -15,10 +15,10 @@ from drcrm.diagnostics.repeated_rows.recognition import LearnedRows
 from drcrm.diagnostics.repeated_rows.row_hashes import RowMarks, marks
 from drcrm.errors import InputError
 from drcrm.logs.encoding.tables import Table
-from drcrm.logs.readers.files import TABLES, files_of
-from drcrm.logs.readers.tables import Columns, table_frames
+from drcrm.logs.readers.log_files import TABLES, files_of
+from drcrm.logs.readers.table_files import Columns, table_frames
+from drcrm.logs.record_collector import as_mapped
 from drcrm.logs.records import Records
-from drcrm.logs.sink import as_mapped
 
 FIRST = 50_000  # rows read of columns outside of the mapping
 

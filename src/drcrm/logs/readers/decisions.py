@@ -66,7 +66,7 @@ def data_of(found: list[Decision]) -> Named | Lists:
 
 
 def records_of(found: list[Decision], form: str, mapping: LogMapping, skipped: Counter) -> Records:
-    """Return decisions as a part of a log, as :func:`drcrm.logs.sink.collect` takes them.
+    """Return decisions as a part of a log, as :func:`drcrm.logs.record_collector.collect` takes them.
 
     Single actions are those that occur, and counts the weights, where there are some.
     """

@@ -12,8 +12,8 @@ from drcrm.logs.encoding.tables import Table, require_columns
 from drcrm.logs.encoding.timestamps import order_of
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.readers.obp import dataset_mapping
+from drcrm.logs.record_collector import collect
 from drcrm.logs.records import Records
-from drcrm.logs.sink import collect
 
 
 def records_of_frame(frame: pd.DataFrame, mapping, form: str = "frame") -> Records:

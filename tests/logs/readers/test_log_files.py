@@ -19,9 +19,9 @@ from drcrm.logs.encoding.tables import Table
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.opened_log import log_folder, split_log
 from drcrm.logs.policy_file import digest
-from drcrm.logs.readers import files as readers
-from drcrm.logs.readers.files import context_batches, read_contexts, read_records, record_batches
-from drcrm.logs.sink import collect
+from drcrm.logs.readers import log_files as readers
+from drcrm.logs.readers.log_files import context_batches, read_contexts, read_records, record_batches
+from drcrm.logs.record_collector import collect
 from drcrm.logs.split import held_out
 
 MAPPING = {

@@ -16,18 +16,18 @@ import numpy as np
 from drcrm.data.listeners import advance
 from drcrm.errors import InputError, located
 from drcrm.logs.encoding.arrays import ArrayEncoding, Arrays
-from drcrm.logs.encoding.encodings import Encoding
 from drcrm.logs.encoding.named_features import Lists, Named
+from drcrm.logs.encoding.registry import Encoding
 from drcrm.logs.encoding.tables import Table, TableEncoding
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.readers import dsjson, vw_text
 from drcrm.logs.readers.csv_format import CsvFormat
 from drcrm.logs.readers.decisions import batches, data_of, records_of
 from drcrm.logs.readers.obp import dataset_mapping, lists_or_contexts, records_of_arrays
+from drcrm.logs.readers.table_files import Columns, lines_of, table_frames
 from drcrm.logs.readers.table_records import part_of_frame
-from drcrm.logs.readers.tables import Columns, lines_of, table_frames
+from drcrm.logs.record_collector import DataSink, RecordSink
 from drcrm.logs.records import KINDS, Data, Records
-from drcrm.logs.sink import DataSink, RecordSink
 
 ROWS = 2**17  # of a batch
 TABLES = "csv", "parquet"
@@ -134,7 +134,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def record_batches(path: Path, mapping: LogMapping, rows: int | None = None) -> Iterator[Records]:
-    """Yield the rows of a log as :func:`drcrm.logs.sink.collect` takes them.
+    """Yield the rows of a log as :func:`drcrm.logs.record_collector.collect` takes them.
 
     Parameters
     ----------

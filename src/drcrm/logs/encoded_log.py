@@ -2,77 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 
 from drcrm.actions.base import ListedActions
 from drcrm.arrays.array_collector import ArrayCollector
-from drcrm.data import bandit_log as core
+from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import run_in_order
 from drcrm.data.listeners import advance
-from drcrm.logs.encoding.encodings import Encoding
+from drcrm.logs.encoding.registry import Encoding
 from drcrm.logs.propensities import imitated
-from drcrm.logs.readers.files import read_records
+from drcrm.logs.readers.log_files import read_records
 from drcrm.logs.readers.obp import records_of_feedback
 from drcrm.logs.readers.table_records import records_of_frame
 from drcrm.logs.records import Records
 
 
-class BanditLog(core.BanditLog):
-    __doc__ = f"""{core.BanditLog.__doc__}
-    Attributes
-    ----------
-    encoding : Encoding or None
-        What made X of a file's columns.
-    skipped : mapping of int
-        How many rows of a file were not read, by reason.
-    imitated_propensities : bool
-        Whether p are of an imitation of π0, not logged.
-    """
+def log_of_frame(frame, mapping) -> BanditLog:
+    """Return the log of a table's rows; see :meth:`BanditLog.from_frame`."""
+    return log_of(records_of_frame(frame, mapping))
 
-    encoding: Encoding | None = None
-    skipped: Mapping[str, int] = MappingProxyType({})
-    imitated_propensities: bool = False
 
-    @classmethod
-    def from_frame(cls, frame, mapping) -> BanditLog:
-        """Return the log of a table's rows.
-
-        Parameters
-        ----------
-        frame : pandas.DataFrame
-        mapping : dict, path of YAML or JSON, or LogMapping
-            What the columns are: ``{"action": "item", "propensity": "p", "reward": "click", "features": {"numeric":
-            ["age"], "categorical": ["city"]}}``; a reward is negated.
-
-        Raises
-        ------
-        InputError
-            A column that is missing, or a value that is none of what it should be, with its row, from 0.
-        """
-        return log_of(records_of_frame(frame, mapping))
-
-    @classmethod
-    def from_obp(cls, feedback) -> BanditLog:
-        """Return the log of the Open Bandit Pipeline's dictionary of logged feedback.
-
-        Parameters
-        ----------
-        feedback : mapping
-            ``action`` (n,), ``reward`` (n,), ``pscore`` (n,), ``context`` (n, d), to which a constant 1 is appended,
-            and where they are known ``n_actions`` and ``n_rounds``.
-
-        Raises
-        ------
-        InputError
-            A key that is missing, or an array that is not as OBP has it, with its row.
-        """
-        return log_of(records_of_feedback(feedback))
+def log_of_feedback(feedback) -> BanditLog:
+    """Return the log of OBP's dictionary; see :meth:`BanditLog.from_obp`."""
+    return log_of(records_of_feedback(feedback))
 
 
 def log_of(records: Records, encoding: Encoding | None = None, propensity: np.ndarray | None = None) -> BanditLog:
