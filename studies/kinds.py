@@ -25,7 +25,9 @@ import pandas as pd
 from scipy.special import expit
 
 from drcrm.actions.base import ActionLists
-from drcrm.estimators.base import CIPS, CounterfactualEstimator, DoublyRobustDRO
+from drcrm.estimators.base import CounterfactualEstimator
+from drcrm.estimators.doubly_robust import DoublyRobustDRO
+from drcrm.estimators.paper import CIPS
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
 from drcrm.reports.tables.comparisons import interval
 

@@ -21,7 +21,7 @@ import pandas as pd
 from drcrm.certificates.policy_certificate import policy_certificate
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
-from drcrm.estimators.base import DoublyRobustDRO
+from drcrm.estimators.doubly_robust import DoublyRobustDRO
 from drcrm.experiments.datasets.source_formats import load_digits
 from drcrm.experiments.simulation.losses import expected_hamming
 from drcrm.experiments.simulation.population import draw_policies

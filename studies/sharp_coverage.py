@@ -28,7 +28,8 @@ from drcrm.certificates.policy_certificate import policy_certificate
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimators.base import CIPS, DoublyRobustDRO
+from drcrm.estimators.doubly_robust import DoublyRobustDRO
+from drcrm.estimators.paper import CIPS
 
 CONTEXTS, MOST_LEARNED, LOGS = 4000, 3000, 10
 SIZES = (300, 1000, 3000, 30_000)

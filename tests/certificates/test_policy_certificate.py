@@ -14,7 +14,7 @@ import drcrm
 from drcrm import BanditLog, CostModel, certificates
 from drcrm.certificates import upper_bound
 from drcrm.certificates.bounds import as_bound
-from drcrm.certificates.missing_mass import is_missing
+from drcrm.certificates.missing_mass import has_missing_mass
 from drcrm.certificates.policy_certificate import _ratio
 from drcrm.cost_models.support import SupportedModel
 from drcrm.divergences import CressieRead, CVaR, SquaredHellinger
@@ -474,7 +474,7 @@ def coins():
 @pytest.mark.parametrize("by", ["row", "context"])
 @pytest.mark.parametrize("baseline", [None, "logging", drcrm.ExponentialPolicy(np.full((1, 6), 1.0))])
 @pytest.mark.parametrize("estimate", ["ips", "snips", "dr"])
-def test_where_pi0_is_known_to_have_support_nothing_is_missing(coins, estimate, baseline, by):
+def test_where_pi0_is_known_to_have_support_nothing_has_missing_mass(coins, estimate, baseline, by):
     """Weights that rest on few rows are then no sign of it; without π0 they are."""
     policy, log, model, logging = coins
 
@@ -615,15 +615,15 @@ def test_a_mean_weight_that_rests_on_few_rows_is_no_evidence():
     few, many = (np.r_[np.full(1000 - k, 0.1), np.full(k, -0.1 * (1000 - k) / k)] for k in (10, 100))
     ones = np.ones(1000)
     assert few.mean() == pytest.approx(0, abs=1e-12)
-    assert is_missing(few, ones)
-    assert not is_missing(many, ones)
-    assert not is_missing(-few, ones)
-    assert is_missing(np.array([-9.9, 0.1])[::-1], np.array([990, 10]))
-    assert not is_missing(np.array([-0.9, 0.1]), np.array([100, 900]))
-    assert not is_missing(np.zeros(7), np.ones(7))
+    assert has_missing_mass(few, ones)
+    assert not has_missing_mass(many, ones)
+    assert not has_missing_mass(-few, ones)
+    assert has_missing_mass(np.array([-9.9, 0.1])[::-1], np.array([990, 10]))
+    assert not has_missing_mass(np.array([-0.9, 0.1]), np.array([100, 900]))
+    assert not has_missing_mass(np.zeros(7), np.ones(7))
     for scale in (1e-300, 1e300):
-        assert is_missing(scale * few, ones)
-        assert not is_missing(scale * many, ones)
+        assert has_missing_mass(scale * few, ones)
+        assert not has_missing_mass(scale * many, ones)
 
 
 def test_where_nothing_is_missing_it_is_rarely_said(logged, random_policy):
@@ -632,7 +632,7 @@ def test_where_nothing_is_missing_it_is_rarely_said(logged, random_policy):
     rng = np.random.default_rng(5)
     for _ in range(200):
         rows = rng.choice(len(weight), 400)
-        said += is_missing(1 - weight[rows] / weight.mean(), np.ones(400))
+        said += has_missing_mass(1 - weight[rows] / weight.mean(), np.ones(400))
     assert said < 60
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from drcrm.arrays.validation import above_half, above_zero, check_integers, number, reject
+from drcrm.certificates.independent_units import group_means, mean_and_deviation
 from drcrm.divergences.families import NAMED, Divergence, as_divergence
 from drcrm.errors import InputError
 from drcrm.risks.balls.phi import PhiBall
@@ -121,7 +122,7 @@ def as_bound(confidence, method, low=None, high=None, smoothing=None) -> Bound:
 
 
 def _student(z, weights, n, confidence: float) -> float:
-    mean, deviation = moments(z, weights, n)
+    mean, deviation = mean_and_deviation(z, weights, n)
     return mean + stdtrit(n - 1, confidence) * (deviation / np.sqrt(n))
 
 
@@ -134,7 +135,7 @@ def _log_smoothing(z, weights, n, delta: float, smoothing) -> float:
 
 def _empirical_bernstein(z, weights, n, delta: float, low, high) -> float:
     low, high = _checked_range(z, low, high, "empirical_bernstein")
-    mean, deviation = moments(z, weights, n)
+    mean, deviation = mean_and_deviation(z, weights, n)
     log_term = np.log(2 / delta)
     return mean + deviation * np.sqrt(2 * log_term / n) + 7 * (high - low) * log_term / (3 * (n - 1))
 
@@ -195,41 +196,3 @@ def _bets(x: np.ndarray, delta: float) -> np.ndarray:
     variance = (0.25 + np.cumsum((x - mean) ** 2)) / seen
     before = np.r_[0.25, variance[:-1]]
     return np.sqrt(2 * np.log(1 / delta) / (len(x) * before))
-
-
-def moments(z, weights, n) -> tuple[float, float]:
-    """The mean, and the standard deviation with n − 1, whatever the units of z."""
-    mean = weights @ z / n
-    centred = z - mean
-    unit = abs(centred).max()
-    return mean, unit * np.sqrt(weights @ (centred / unit) ** 2 / (n - 1)) if unit > 0 else 0.0
-
-
-def group_means(groups, weights, *values) -> tuple[np.ndarray, ...]:
-    """Return the mean of each vector in each group, by weights, and how often each mean occurs, which is once."""
-    index = group_numbers(groups, len(weights))[weights > 0]
-    weights, values = weights[weights > 0], [each[weights > 0] for each in values]
-    _, index = np.unique(index, return_inverse=True)
-    total = np.bincount(index, weights)
-    return *(np.bincount(index, weights * each) / total for each in values), np.ones(len(total))
-
-
-def group_numbers(groups, rows: int) -> np.ndarray:
-    """Return groups of rows, ids of any kind, as numbers in the order of the ids; InputError where one is missing."""
-    groups = np.asarray(groups)
-    if groups.shape != (rows,):
-        raise InputError(f"groups has shape {groups.shape}, expected {(rows,)}")
-    if groups.dtype.kind in "fcOmM":
-        reject(np.array([_is_missing(each) for each in groups], dtype=bool), groups, "groups", "an id for each row")
-    if groups.dtype.kind == "O":
-        places = {}
-        groups = np.array([places.setdefault(each, len(places)) for each in groups])
-    return np.unique(groups, return_inverse=True)[1]
-
-
-def _is_missing(value) -> bool:
-    """Whether a value is None, or like NaN does not equal itself, or like pandas' NA does not say."""
-    try:
-        return value is None or bool(value != value)
-    except TypeError:
-        return True

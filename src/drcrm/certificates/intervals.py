@@ -1,103 +1,88 @@
-"""Standard errors and intervals of means over a log's rows, some of which belong together."""
+"""Confidence intervals of a policy's estimated cost, from independent rows, contexts or groups."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.special import stdtrit
 
-from drcrm.certificates.bounds import group_numbers, moments
+from drcrm.certificates.independent_units import independent_units, mean_and_deviation, unit_values
 from drcrm.data.bandit_log import BanditLog
 
 
 class PolicyValue(float):
-    """An estimate of a policy's cost, as a number, and how far it can be trusted.
+    """An estimate of a policy's cost: a float with its standard error, interval and overlap diagnostics.
 
     Attributes
     ----------
     standard_error : float
-        Of the mean of z, the estimate's terms (of "snips" those of the ratio, v̂ + w (c − v̂)/w̄), over independent units;
-        NaN of one unit, of a risk that is no mean, or where the estimate is NaN. That of "dm" is of the contexts alone:
-        no interval covers the error of a model.
+        Standard error of the mean of the estimate's terms z over independent units. For "snips" the terms are the
+        linear part of the ratio, v̂ + w (c − v̂)/w̄. It is NaN for a single unit, for a risk other than the mean, and if
+        the estimate is NaN. For "dm" it covers only the sampling of contexts, not the error of the cost model.
     low, high : float
-        value ∓ t · standard_error, t the two-sided quantile with n − 1 degrees of freedom. As n → ∞; where weights are
-        clipped, of the expectation of the clipped estimate.
+        value ∓ t · standard_error, with the two-sided quantile t of Student's distribution with n − 1 degrees of
+        freedom. The interval is asymptotic. With clipped weights it covers the expectation of the clipped estimate.
     confidence : float
-    n, by : int, str
-        How many units there are: "row"s, "context"s where these have several rows, or "group"s.
-    effective_size, mean_weight : float
-        Of π/p, not clipped: (Σ w)²/Σ w² in rows, and w̄, whose expectation is 1.
+    n : int
+        Number of independent units.
+    by : str
+        Kind of unit: "row", "context" or "group".
+    effective_size : float
+        Kish's effective sample size (Σ w)²/Σ w² of the unclipped weights w = π/p, in rows.
+    mean_weight : float
+        Mean of the unclipped weights. Its expectation is 1.
     support : float or None
-        The policy's probability of what π0 hardly takes; None where π0, or all of the policy, is not known.
+        Probability that the policy takes an unsupported action. None if the logging policy, or the policy's
+        probabilities of all actions, are unknown.
     """
 
     def __new__(cls, value: float, **attributes) -> PolicyValue:
-        made = super().__new__(cls, value)
-        made.__dict__.update(attributes)
-        return made
+        estimate = super().__new__(cls, value)
+        estimate.__dict__.update(attributes)
+        return estimate
 
     def __reduce__(self):
-        return _restored, (float(self), self.__dict__)
+        return _restore, (float(self), self.__dict__)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """(low, high)."""
+        """Both ends of the confidence interval."""
         return self.low, self.high
 
     def as_dict(self) -> dict[str, float | None]:
-        """Return value, standard_error, low and high; None for what is not finite."""
-        found = float(self), self.standard_error, self.low, self.high
-        names = "value", "standard_error", "low", "high"
-        return {name: float(each) if np.isfinite(each) else None for name, each in zip(names, found, strict=True)}
+        """Return value, standard_error, low and high, with None for numbers that are not finite."""
+        numbers = {"value": self, "standard_error": self.standard_error, "low": self.low, "high": self.high}
+        return {name: float(number) if np.isfinite(number) else None for name, number in numbers.items()}
 
 
-def _restored(value: float, attributes: dict) -> PolicyValue:
+def _restore(value: float, attributes: dict) -> PolicyValue:
     return PolicyValue(value, **attributes)
 
 
-def units_of(log: BanditLog, groups=None) -> tuple[np.ndarray | None, str]:
-    """Return which unit each row of a log belongs to, (n,), and what units are; None where each row is its own.
-
-    Groups that are given; else contexts, where some have several rows. Rows of a log's only context are units: it says
-    nothing of other contexts.
-    """
-    if groups is not None:
-        return group_numbers(groups, len(log.Y)), "group"
-    if 1 < log.n_contexts < log.size:
-        return log.context, "context"
-    return None, "row"
-
-
-def unit_values(z: np.ndarray, count: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """Return z̄ + (Σ_{i∈g} z_i − n_g z̄) G/n of each of G units, (G,): their mean is that of the rows, z̄.
-
-    Their standard error is that of a mean of rows by clusters. Source: Liang & Zeger 1986.
-    """
-    _, index = np.unique(units, return_inverse=True)
-    n = count.sum()
-    mean = count @ z / n
-    total = np.bincount(index, count * (z - mean))
-    return mean + total * (len(total) / n)
-
-
 @np.errstate(over="ignore", invalid="ignore")
-def measured(value: float, z: np.ndarray | None, log: BanditLog, groups, confidence: float) -> dict[str, object]:
-    """Return the standard error of a mean of z over rows, and its interval, as :class:`PolicyValue` has them.
+def compute_interval(value: float, z: np.ndarray | None, log: BanditLog, groups, confidence: float) -> dict:
+    """Return the interval attributes of a :class:`PolicyValue`: standard_error, low, high, confidence, n and by.
 
-    NaN without z, of one unit, or of what is not finite.
+    Parameters
+    ----------
+    value : float
+        The estimate, at the centre of the interval.
+    z : array (n,) or None
+        Terms of the estimate, one for each row. Without them, or if one is not finite, the interval is NaN.
+    log : BanditLog
+    groups : array (n,) or None
+        Ids of independent groups: see :func:`drcrm.certificates.independent_units.independent_units`.
+    confidence : float
+        Two-sided confidence level.
     """
-    units, by = units_of(log, groups)
+    units, by = independent_units(log, groups)
     values, count = (np.full(len(log.Y), np.nan) if z is None else z), log.count.astype(float)
     if units is not None:
         values = unit_values(values, count, units)
         count = np.ones(len(values))
-    n, error = count.sum(), np.nan
-    if n > 1 and np.isfinite(values).all():
-        error = float(moments(values, count, n)[1] / np.sqrt(n))
-    width = stdtrit(n - 1, (1 + confidence) / 2) * error if n > 1 else np.nan
+    n, error, width = count.sum(), np.nan, np.nan
+    if n > 1:
+        if np.isfinite(values).all():
+            error = float(mean_and_deviation(values, count, n)[1] / np.sqrt(n))
+        width = stdtrit(n - 1, (1 + confidence) / 2) * error
     ends = {"low": float(value - width), "high": float(value + width)}
     return {"standard_error": error, **ends, "confidence": confidence, "n": int(n), "by": by}
-
-
-def groups_that_occur(groups, log: BanditLog) -> np.ndarray | None:
-    """Return the groups of the rows of a log that occur; InputError for other than one for each row."""
-    return None if groups is None else group_numbers(groups, len(log.Y))[log.count > 0]

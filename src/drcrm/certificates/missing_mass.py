@@ -12,7 +12,7 @@ a − v̂ for snips, and nothing where ĉ is a on all actions that are missing. 
 
 import numpy as np
 
-from drcrm.certificates.bounds import moments
+from drcrm.certificates.independent_units import mean_and_deviation
 from drcrm.data.bandit_log import BanditLog
 
 FEW = 10  # units that a mean may rest on, and at most one of SHARE
@@ -22,12 +22,12 @@ ROUNDING = 1e-9  # of the unit of the costs
 LOW_WEIGHT, LOW_BY = 0.1, 5  # a mean weight, and standard errors from 1
 
 
-def gap(z: np.ndarray, weight: np.ndarray, cost: np.ndarray, at: float) -> np.ndarray:
+def worst_case_gaps(z: np.ndarray, weight: np.ndarray, cost: np.ndarray, at: float) -> np.ndarray:
     """Return a + w (c − a) − z of each row, (n,): what counting the missing mass at a cost a adds to z."""
     return at + weight * (cost - at) - z
 
 
-def is_missing(gaps: np.ndarray, count: np.ndarray, unit: float = 0.0) -> bool:
+def has_missing_mass(gaps: np.ndarray, count: np.ndarray, unit: float = 0.0) -> bool:
     """Whether the mean gap is 2 standard errors above 0, its least ten no lower than the eleventh.
 
     These are of the largest weights. A mean of weights that is 1 by ten rows alone is no evidence: another ten, or
@@ -37,11 +37,11 @@ def is_missing(gaps: np.ndarray, count: np.ndarray, unit: float = 0.0) -> bool:
     n, order = count.sum(), np.argsort(gaps)
     eleventh = np.searchsorted(np.cumsum(count[order]), min(FEW, n // SHARE), side="right")
     raised = np.maximum(gaps, gaps[order[eleventh]])
-    mean, deviation = moments(raised, count, n)
+    mean, deviation = mean_and_deviation(raised, count, n)
     return bool(mean > SURE * deviation / np.sqrt(n) + ROUNDING * unit)
 
 
-def low_weights(weight: np.ndarray, log: BanditLog) -> str:
+def low_weight_warning(weight: np.ndarray, log: BanditLog) -> str:
     """Say where the mean weight is less than a tenth, and by 5 standard errors less than 1; nothing elsewhere.
 
     The expectation of π/p is 1 where the log could show every action of the policy.

@@ -3,8 +3,9 @@
 import numpy as np
 
 from drcrm.arrays.validation import inside_zero_to_one, zero_to_one
-from drcrm.certificates.intervals import PolicyValue, groups_that_occur, measured
-from drcrm.certificates.missing_mass import low_weights
+from drcrm.certificates.independent_units import check_groups
+from drcrm.certificates.intervals import PolicyValue, compute_interval
+from drcrm.certificates.missing_mass import low_weight_warning
 from drcrm.certificates.policy_certificate import LOGGING
 from drcrm.cost_models.ridge_model import CostModel, action_effects
 from drcrm.cost_models.support import SUPPORT, SupportedModel, without_support
@@ -91,7 +92,7 @@ def off_policy_value(
     policy, risk, clip = as_judged(policy, log), risk or MeanRisk(), as_clip(clip, log)
     confidence, is_mean = inside_zero_to_one(confidence, "confidence"), isinstance(risk, MeanRisk)
     baseline = _as_baseline(baseline, log, is_mean)
-    groups = groups_that_occur(groups, log)
+    groups = check_groups(groups, log)
     if kind.uses_model and cost_model is None:
         cost_model = CostModel().fit_log(log, action_intercepts=_has_intercept(policy, log))
     if zero_to_one(support, "support") and cost_model is not None:
@@ -114,7 +115,7 @@ def off_policy_value(
         value, z = value - other, z - terms
     return PolicyValue(
         value,
-        **measured(value, z, rows, groups, confidence),
+        **compute_interval(value, z, rows, groups, confidence),
         **_weighed(importance_weights(log_prob, rows), rows),
         support=_mass(policy, log.recount(log.count), cost_model, logging_policy, support),
     )
@@ -161,7 +162,7 @@ def _warn(value: float, risk: Risk, estimate: str, kind, log: BanditLog, log_pro
     room = ROUNDING * max(abs(low), abs(high))
     outside = risk.monotone and not low - room <= value <= high + room
     warn_of(
-        low_weights(importance_weights(log_prob, log), log) if kind.uses_weights else "",
+        low_weight_warning(importance_weights(log_prob, log), log) if kind.uses_weights else "",
         f"the estimate by {estimate!r} is {value:.6g}, which is not among the logged costs, {low:.6g} to {high:.6g}"
         if outside
         else "",

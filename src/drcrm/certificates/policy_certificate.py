@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from drcrm.arrays.validation import above_half, number, one_of
-from drcrm.certificates.bounds import Bound, as_bound, group_means
-from drcrm.certificates.intervals import groups_that_occur, unit_values
-from drcrm.certificates.missing_mass import gap, is_missing, low_weights
+from drcrm.certificates.bounds import Bound, as_bound
+from drcrm.certificates.independent_units import check_groups, group_means, unit_values
+from drcrm.certificates.missing_mass import has_missing_mass, low_weight_warning, worst_case_gaps
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, tail_residual, upper_skewness
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SUPPORT, SupportedModel, without_support
@@ -197,9 +197,9 @@ def policy_certificate(
     else:
         value, upper = np.average(z, weights=count), bound(z, count)
     if judge.support is None:
-        are_missing = [is_missing(each, count, max(map(abs, costs))) for each in gaps]
+        are_missing = [has_missing_mass(each, count, max(map(abs, costs))) for each in gaps]
     else:  # what has none is counted, for every n; a sample may lack vectors all of whose labels have support
-        are_missing = [bound.asymptotic and bool(low_weights(each.counted, log)) for each in sides]
+        are_missing = [bound.asymptotic and bool(low_weight_warning(each.counted, log)) for each in sides]
     lacking = [each for each, is_lacking in zip(gaps, are_missing, strict=True) if is_lacking]
     if lacking:
         if not bound.asymptotic:
@@ -292,7 +292,7 @@ class _Judge:
             total = log.count @ counted
             mean = log.count @ (counted * cost) / total if self.estimate == "snips" and total > 0 else 0.0
             residual = cost - mean
-        return _Side(weight, counted, cost, residual, z, sign * gap(z, counted, cost, extreme), unsupported)
+        return _Side(weight, counted, cost, residual, z, sign * worst_case_gaps(z, counted, cost, extreme), unsupported)
 
     def _effects(self, extreme: float, sign: int) -> np.ndarray | None:
         if self.model is None:
@@ -309,7 +309,7 @@ def _occurring(policy, baseline, groups, log: BanditLog):
         one_of((LOGGING,), baseline, "baseline")
     elif baseline is not None:
         baseline = as_judged(baseline, log, "baseline")
-    return policy, baseline, groups_that_occur(groups, log), log.recount(log.count)
+    return policy, baseline, check_groups(groups, log), log.recount(log.count)
 
 
 def _in_units(rows: tuple[np.ndarray, ...], log: BanditLog, by: str, groups) -> tuple[np.ndarray, ...]:
@@ -371,7 +371,7 @@ def _warn(side: _Side, log: BanditLog, estimate: str, bound: Bound) -> None:
         f"the effective size is {rows:.3g} rows: below {FEW[estimate]} an asymptotic bound by {estimate!r} can be "
         "too low, and hold less often than it says"
     )
-    warn_of(few if bound.asymptotic and rows < FEW[estimate] else "", low_weights(side.weight, log))
+    warn_of(few if bound.asymptotic and rows < FEW[estimate] else "", low_weight_warning(side.weight, log))
 
 
 def _usable(weight: np.ndarray, log: BanditLog, estimate: str, clip, name: str) -> np.ndarray:

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 from scipy.special import chdtrc, ndtr
 
-from drcrm.certificates.intervals import measured
+from drcrm.certificates.intervals import compute_interval
 from drcrm.cost_models.ridge_model import CostModel, action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
@@ -93,7 +93,7 @@ def _moved(values: np.ndarray, log: BanditLog, last: np.ndarray, units) -> tuple
     first, then = log.count @ (values * ~last) / first_n, log.count @ (values * last) / last_n
     terms = np.where(last, (values - then) * log.size / last_n, -(values - first) * log.size / first_n)
     moved = float(then - first)
-    interval = measured(moved, terms, log, units, 1 - LEVEL)
+    interval = compute_interval(moved, terms, log, units, 1 - LEVEL)
     low, high = interval["low"], interval["high"]
     return moved, (low, high), low > 0 or high < 0, (first, then)
 

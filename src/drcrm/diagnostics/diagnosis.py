@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from drcrm.arrays.validation import as_float
-from drcrm.certificates.intervals import groups_that_occur
+from drcrm.certificates.independent_units import check_groups
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.skewness import tail_residual
 from drcrm.cost_models.ridge_model import action_effects
@@ -121,7 +121,7 @@ def diagnose(
     )
     _check_names(names, log)
     modelled = None if modelled is None else _aligned(modelled, log)
-    groups, log = groups_that_occur(groups, log), log.recount(log.count)
+    groups, log = check_groups(groups, log), log.recount(log.count)
     last = None if time is None else ranks(time) >= len(time) // 2
     units = groups
     if checks is None:

@@ -30,8 +30,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from drcrm.certificates.bounds import group_means
-from drcrm.certificates.intervals import groups_that_occur, measured
+from drcrm.certificates.independent_units import check_groups, group_means
+from drcrm.certificates.intervals import compute_interval
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
 from drcrm.diagnostics.diagnostic import Diagnostic, level_of
@@ -75,7 +75,7 @@ def cross_fitted(log: BanditLog, groups=None, folds: int = FOLDS) -> np.ndarray:
     """
     unit = np.arange(log.n_contexts)
     if groups is not None:
-        unit[log.context[::-1]] = groups_that_occur(groups, log.derived(count=np.ones_like(log.count)))[::-1]
+        unit[log.context[::-1]] = check_groups(groups, log.derived(count=np.ones_like(log.count)))[::-1]
     _, unit = np.unique(unit, return_inverse=True)
     rng = np.random.default_rng(0)
     fold = rng.permutation(unit.max() + 1)[unit] % min(folds, unit.max() + 1)
@@ -269,7 +269,7 @@ def _uniform(log: BanditLog) -> np.ndarray:
 @np.errstate(over="ignore", invalid="ignore")
 def _tested(z, log, units, of: str) -> Tested:
     mean = float(log.count @ z / log.size)
-    error = measured(mean, z, log, units, 0.95)["standard_error"]
+    error = compute_interval(mean, z, log, units, 0.95)["standard_error"]
     return Tested(mean, error if np.isfinite(error) else np.inf, of)
 
 

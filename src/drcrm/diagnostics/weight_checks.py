@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from drcrm.certificates.intervals import measured
+from drcrm.certificates.intervals import compute_interval
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog, clipping_constant
@@ -195,7 +195,7 @@ def _skewness(each: Weighed, units) -> Diagnostic | None:
 
 def _mean_weight(log, weight, units) -> Diagnostic:
     mean = float(log.count @ weight / log.size)
-    found = measured(mean, weight, log, units, 0.95)
+    found = compute_interval(mean, weight, log, units, 0.95)
     error, n = found["standard_error"], found["n"]
     wide = stdtrit(n - 1, 0.995) * error if n > 1 else np.inf
     low, high = MEAN_BETWEEN
@@ -247,7 +247,7 @@ def _clip(log, weight, units) -> Diagnostic:
     clipped = np.minimum(weight, clip)
     value, moved = (float(log.count @ (w * log.cost) / (log.count @ w)) for w in (weight, clipped))
     mean = log.count @ weight / log.size
-    error = measured(value, weight * (log.cost - value) / mean, log, units, 0.95)["standard_error"]
+    error = compute_interval(value, weight * (log.cost - value) / mean, log, units, 0.95)["standard_error"]
     moved -= value
     ratio = abs(moved) / error if error > 0 else 0.0 if not moved else np.inf
     sentence = f"clipping weights at {clip:.3g} moves the estimate by {moved:.3g}, {ratio:.2g} standard errors"

@@ -1,6 +1,5 @@
 """The algorithms as scikit-learn estimators."""
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
@@ -13,13 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from drcrm.arrays.validation import above_zero, inside_zero_to_one, one_of, truth_value, whole_number, zero_to_one
+from drcrm.arrays.validation import above_zero, one_of, truth_value, whole_number, zero_to_one
 from drcrm.cost_models.context_effects import as_context_effects
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import as_jobs, using_threads
 from drcrm.data.scaling import beyond_reason, far_from_zero, has_constant
-from drcrm.divergences.families import Divergence
 from drcrm.errors import InputError, warn
 from drcrm.estimators.scoring import require_routing
 from drcrm.optimization.lbfgs import why_flat
@@ -27,21 +25,10 @@ from drcrm.policies.exponential import LinearPolicy, as_policy, policy_of
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
 from drcrm.progress import working
 from drcrm.selection.algorithms import ESTIMATORS, Algorithm
-from drcrm.selection.grid_search import IMPROVEMENT, Learned, learn
+from drcrm.selection.grid_search import Learned, learn
 from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.selection.score_names import MODELLED, SCORES
 from drcrm.weights import CLIPPED, Weight, as_weight
-
-LEAST_CONTEXTS, LEAST_ROWS = 10, 30  # held out: with fewer, noise passed for an improvement more often than 0.05
-
-
-def as_generator(random_state, name: str) -> np.random.Generator:
-    """Return the generator of a seed; InputError for what is none."""
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError, OverflowError):
-        expected = "a whole number ≥ 0, a numpy Generator or None"
-        raise InputError(f"{name} is {random_state!r}, expected {expected}") from None
 
 
 @dataclass(eq=False, repr=False)
@@ -142,6 +129,7 @@ class CounterfactualEstimator(BaseEstimator):
     n_jobs: int | None = None
     verbose: bool = False
 
+    _is_likelihood: ClassVar = False
     _CHECKS: ClassVar = {
         "n_jobs": as_jobs,
         "verbose": truth_value,
@@ -386,274 +374,8 @@ class CounterfactualEstimator(BaseEstimator):
             warn("X has no constant column, and the policy no intercept: set fit_intercept=True, or append a constant")
         if columns := far_from_zero(log.X, getattr(self, "feature_names_in_", None)):
             warn(f"{columns}: standardise X, all but a constant")
-        is_likelihood = isinstance(self, WeightedLikelihood)
-        if self.estimate == "ips" and not is_likelihood and log.cost.min() >= 0 < log.cost.max():
+        if self.estimate == "ips" and not self._is_likelihood and log.cost.min() >= 0 < log.cost.max():
             warn(
                 f"no cost is below 0, the least is {log.cost.min():.6g}: under 'ips' the policy that flees all logged "
                 "actions has the least risk; subtract the largest cost from all, or take estimate='snips' or 'dr'"
             )
-
-
-@dataclass(eq=False, repr=False)
-class CIPS(CounterfactualEstimator):
-    """Minimises the clipped IPS risk (1/n) Σ c_i min(M, π(y_i|x_i)/p_i). Source: eq. 3 of the paper."""
-
-
-@dataclass(eq=False, repr=False)
-class POEM(CounterfactualEstimator):
-    """Minimises mean + λ √(V_n/n). Source: Swaminathan & Joachims 2015; eq. 6 of the paper.
-
-    Parameters
-    ----------
-    variance_penalty : float ≥ 0
-        λ itself; see :func:`drcrm.selection.grid_search.calibrated_penalty` for its natural unit.
-    """
-
-    variance_penalty: float = 1.0
-
-
-@dataclass(eq=False, repr=False)
-class KLCRM(CounterfactualEstimator):
-    """Minimises the Boltzmann-weighted cost at a fixed temperature γ. Source: eq. 13 of the paper.
-
-    Parameters
-    ----------
-    temperature : float > 0
-        γ, in the units of the cost.
-    """
-
-    temperature: float = 1.0
-
-
-@dataclass(eq=False, repr=False)
-class AdaptiveKLCRM(CounterfactualEstimator):
-    """Minimises the Boltzmann-weighted cost at the temperature √(V/(2ε)). Source: Algorithm 1 of the paper.
-
-    Parameters
-    ----------
-    radius : float ≥ 0
-        ε.
-    variance : "mean" or "sum"
-        V: the mean of squares (Lemma 5) or their sum (the printed Algorithm 1).
-    """
-
-    radius: float = 0.01
-    variance: str = "mean"
-
-
-@dataclass(eq=False, repr=False)
-class KLDRO(CounterfactualEstimator):
-    """Minimises the worst case over {KL(Q‖P_n) ≤ ε}. Source: Lemma 4 of the paper.
-
-    Parameters
-    ----------
-    radius : float ≥ 0 or "auto"
-        ε, in nats. "auto", here and in the other balls, sets it by n, the number of rows: the risk of a fixed policy,
-        not of the one learned, is then an upper bound of its cost with probability ``confidence``, as n → ∞.
-    confidence : float in (½, 1)
-        At which "auto" is calibrated: see :class:`drcrm.risks.base.Ball`.
-    """
-
-    radius: float | str = 0.01
-    confidence: float = 0.95
-
-
-@dataclass(eq=False, repr=False)
-class DoublyRobustDRO(KLDRO):
-    """The recommended start for a log of one's own: KLDRO on doubly robust costs, from π0 tilted by the cost model.
-
-    ``DoublyRobustDRO().fit(X, Y, propensity=p, cost=c, logging_policy=π0)``; without ``logging_policy`` an imitation of
-    the log is tilted. X should have a constant feature, and features of like scale.
-
-    It is safe by default: a share of the contexts is held out. The candidates are the fit to the rest, fits with a
-    ridge towards π0 unless the log has 2¹⁶ contexts or more, steps of a part of the way from π0 to the fit, and π0
-    itself, the given one or an imitation of the log. That one is kept whose cost less that of π0 has the least upper
-    bound by the rows held out, the score "improvement_bound", of those that are shown to be better, tested in a fixed
-    sequence: see :func:`drcrm.selection.heldout_scores.shown_better`; π0, with a warning, where none is. Nothing is
-    fitted again to
-    all rows: what is returned is what was tested. The tests hold as the rows held out grow in number, for the contexts
-    that were logged, and if a ``cost_model`` that is given was made from other rows. Where hardly any row held out has
-    a weight they are the cost model's word. Without ``logging_policy`` candidates are compared with the logged costs,
-    and what the rows show to be missing counts at the largest; but the π0 that is kept where none is better is the
-    imitation.
-
-    It is not to be trusted where overlap is poor (a propensity near 0 for actions that matter: look at the effective
-    sample size of the learned policy on rows held out), and gains little where the cost is far from what its model
-    presumes, additive over labels, or linear in x for each action: compare it there with ``KLDRO(estimate="ips")`` by a
-    held-out score.
-
-    Parameters
-    ----------
-    safe : bool
-        Whether contexts are held out to choose by; without, the plain fit to all rows is returned, be it better or not.
-    validation_fraction : float in (0, 1)
-        Share of the contexts that are held out, each with all of its rows; rounded up. Where that is fewer than 10, or
-        fewer than 30 rows, which could show nothing, none are held out and π0 is kept.
-    random_state : int, Generator or None
-        Which contexts are held out: by default the same in every fit to the same log; None draws anew each time.
-
-    Attributes
-    ----------
-    improvement_bound_ : float or None
-        Upper bound of the cost of what was kept less that of π0, one-sided at 0.95 for one policy. That what was kept
-        is better errs in at most one log of twenty; by how much is optimistic, as the least of several bounds: take a
-        certificate with ``choices=n_candidates_``. 0 where that is π0, None without ``safe``.
-    step_ : float
-        How far what was kept is on the way from π0 to a fit: 1 for a fit, 0 for π0. Below 1 ``n_iter_`` and
-        ``converged_`` are those of the plain fit.
-    ridge_ : float
-        The ridge of the fit that was kept, in units of the costs' deviation, or 0; it is in ``objective_``.
-    n_candidates_ : int
-        How many there were, π0 among them; 1 where nothing was held out. A certificate by the rows held out has so many
-        ``choices``.
-    heldout_ : integer array
-        Which rows of the given log were held out: a ``BanditLog`` with ``count`` 0 elsewhere is of them.
-    """
-
-    _: KW_ONLY
-    estimate: str = "dr"
-    start: str = "model"
-    tilt: float | str = "auto"
-    safe: bool = True
-    validation_fraction: float = 0.25
-    random_state: object = 0
-
-    _CHECKS: ClassVar = {
-        **KLDRO._CHECKS,
-        "safe": truth_value,
-        "validation_fraction": inside_zero_to_one,
-        "random_state": as_generator,
-    }
-
-    def _algorithm(self) -> Algorithm:
-        algorithm = super()._algorithm()
-        return replace(algorithm, options={**algorithm.options, "safe": bool(self.safe)})
-
-    def _held_out(self, log: BanditLog) -> np.ndarray:
-        held = np.zeros(log.n_contexts, dtype=bool)
-        if self.safe:
-            contexts = np.flatnonzero(np.bincount(log.context, log.count))
-            shuffled = as_generator(self.random_state, "random_state").permutation(contexts)
-            n = min(math.ceil(self.validation_fraction * len(shuffled) - 1e-9), len(shuffled) - 1)
-            held[shuffled[:n]] = True
-        rows = held[log.context]
-        return rows & (held.sum() >= LEAST_CONTEXTS) & (log.count[rows].sum() >= LEAST_ROWS)
-
-    def _chosen(self, learned: Learned) -> int:
-        """The candidate that is shown to be better, if one is; else π0."""
-        return int(learned.fits.chosen[IMPROVEMENT]) if self.safe else 0
-
-    def _keep(self, log: BanditLog, learned: Learned, features: FeatureMap | None, held: np.ndarray) -> None:
-        super()._keep(log, learned, features, held)
-        fits, chosen = learned.fits, self._chosen(learned)
-        self.step_, self.ridge_ = float(fits.step[chosen]), float(fits.ridge[chosen])
-        self.n_candidates_, self.heldout_ = len(fits.step) if held.any() else 1, np.flatnonzero(held)
-        self.improvement_bound_ = None
-        if self.safe:
-            self.improvement_bound_ = float(fits.scores[chosen, IMPROVEMENT]) if self.step_ else 0.0
-
-    def _warn_of_how_it_ended(self, log: BanditLog, heldout: BanditLog | None, learned: Learned) -> None:
-        super()._warn_of_how_it_ended(log, heldout, learned)
-        if not self.safe or self.step_:
-            return
-        if heldout is None:
-            shown = (
-                f"nothing is shown to be better by fewer than {LEAST_CONTEXTS} contexts or {LEAST_ROWS} rows held out"
-            )
-        else:
-            shown = f"nothing is shown to be better by {heldout.size} rows held out"
-        warn(f"{type(self).__name__} keeps π0: {shown}; give more rows, or take the fit as it is with safe=False")
-
-
-@dataclass(eq=False, repr=False)
-class Chi2DRO(CounterfactualEstimator):
-    """Minimises the worst case over {(1/n) Σ (n q_i − 1)² ≤ ε}. Source: Lemma 3 of the paper.
-
-    Parameters
-    ----------
-    radius : float ≥ 0 or "auto"
-        ε.
-    confidence : float in (½, 1)
-        At which "auto" is calibrated.
-    """
-
-    radius: float | str = 0.01
-    confidence: float = 0.95
-
-
-@dataclass(eq=False, repr=False)
-class PhiDRO(CounterfactualEstimator):
-    """Minimises the worst case over {D_φ(Q‖P_n) ≤ ε}. Source: section 3.2 of the paper.
-
-    Parameters
-    ----------
-    divergence : Divergence, str or dict
-        One of :mod:`drcrm.divergences`, or its name: "squared_hellinger", {"cressie_read": 3}.
-    radius : float ≥ 0 or "auto"
-        ε; total variation has no "auto".
-    confidence : float in (½, 1)
-        At which "auto" is calibrated.
-    """
-
-    divergence: str | dict | Divergence = "kl"
-    radius: float | str | None = 0.01
-    confidence: float = 0.95
-
-
-@dataclass(eq=False, repr=False)
-class CVaRDRO(CounterfactualEstimator):
-    """Minimises the mean cost of the worst rows, a share α of them. Source: Rockafellar & Uryasev 2000.
-
-    It has a kink wherever costs tie at the edge of that share, where L-BFGS can be stuck: least so under "dr".
-
-    Parameters
-    ----------
-    alpha : float in (0, 1]
-        α.
-    """
-
-    alpha: float = 0.9
-
-
-@dataclass(eq=False, repr=False)
-class LogSmoothing(CounterfactualEstimator):
-    """Minimises −(1/λ) mean log(1 − λz). Source: Sakhi et al. 2024.
-
-    It is of costs below 1/λ, and so not under the estimates "snips" and "dr". Its authors' code starts at the logging
-    policy (``start="logging"`` here) and also penalises the KL divergence from it (which is not here).
-
-    Parameters
-    ----------
-    smoothing : float > 0
-        λ.
-    """
-
-    smoothing: float = 0.1
-
-
-@dataclass(eq=False, repr=False)
-class LogSumExp(CounterfactualEstimator):
-    """Minimises γ log mean e^{z/γ}, the KL ball at a fixed multiplier. Source: Behnamnia et al. 2025.
-
-    Parameters
-    ----------
-    temperature : float > 0
-        γ, in the units of the cost.
-    """
-
-    temperature: float = 1.0
-
-
-@dataclass(eq=False, repr=False)
-class WeightedLikelihood(CounterfactualEstimator):
-    """Minimises the mean of −e^{−βc} log π, which is convex in Θ. Source: Aouali & Sakhi 2025.
-
-    It uses no propensities, and has neither an estimate nor a weight.
-
-    Parameters
-    ----------
-    sharpness : float ≥ 0
-        β.
-    """
-
-    sharpness: float = 1.0

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from drcrm.certificates.bounds import moments, upper_bound
-from drcrm.certificates.missing_mass import gap, is_missing
+from drcrm.certificates.bounds import upper_bound
+from drcrm.certificates.independent_units import mean_and_deviation
+from drcrm.certificates.missing_mass import has_missing_mass, worst_case_gaps
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates.base import DoublyRobust
@@ -143,15 +144,15 @@ class HeldoutScores:
         difference = z - self._baseline
         if self._is_imitated:
             most = max(log.cost.max(), 0.0)
-            gaps = gap(z, importance_weights(log_prob, log), log.cost, most)
-            if np.isfinite(gaps).all() and is_missing(gaps, log.count, np.abs(log.cost).max()):
+            gaps = worst_case_gaps(z, importance_weights(log_prob, log), log.cost, most)
+            if np.isfinite(gaps).all() and has_missing_mass(gaps, log.count, np.abs(log.cost).max()):
                 difference = difference + gaps
         return self._ball.evaluate(difference, log.count / log.size, log.size)[0]
 
     def noise(self, coef: np.ndarray) -> float:
         """Return the standard deviation over rows of z(π) − z(π0), the differences of improvement_bound, at Θ."""
         log = self._bounded.log
-        return moments(self._z(*self._bounded.forward(coef)) - self._baseline, log.count, log.size)[1]
+        return mean_and_deviation(self._z(*self._bounded.forward(coef)) - self._baseline, log.count, log.size)[1]
 
     def _log_smoothing(self, weight: np.ndarray) -> float:
         """The bound by logarithmic smoothing; NaN for costs above 0, or beyond the range of numbers."""
