@@ -53,7 +53,7 @@ from sklearn.dummy import DummyRegressor
 
 from drcrm import BanditLog
 from drcrm.diagnostics.diagnosis import diagnose
-from drcrm.diagnostics.verdict import compared, verdict
+from drcrm.diagnostics.verdict import compare_with_logging, reach_verdict
 from drcrm.policies.exponential import SoftmaxPolicy
 from studies.verdicts import ACTIONS, CLICKS, DRIFT, FAULTS, FEATURES, MORE, World
 
@@ -134,10 +134,10 @@ def by_drcrm(frame: pd.DataFrame, means: dict[str, np.ndarray], imitates: bool) 
     found = {}
     for name, mean in means.items():
         diagnosis = diagnose(log, mean, imitated=imitates)
-        comparison = compared(mean, log, groups=diagnosis.units)
+        comparison = compare_with_logging(mean, log, groups=diagnosis.units)
         gain = -comparison.difference
         found[name] = {
-            "verdict": verdict(comparison, diagnosis, reward=True).verdict,
+            "verdict": reach_verdict(comparison, diagnosis, reward=True).verdict,
             "gain": float(gain),
             "interval": (-comparison.difference.high, -comparison.difference.low),
             "raised": "; ".join(each.name for each in diagnosis.diagnostics if each.level != "good"),

@@ -23,7 +23,7 @@ import pandas as pd
 from verdicts import ACTIONS, World
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.propensity_audit import audit, cross_fitted
+from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities
 
 ROWS = 100, 200, 400, 1000, 2000, 5000
 POLICIES = "soft", "sharp"
@@ -48,9 +48,9 @@ def wrong(propensity: np.ndarray, action: np.ndarray) -> dict[str, np.ndarray]:
 def audited(world: World, policy: str, rows: int, seed: int) -> list[dict[str, object]]:
     """Return what the audit says of one log with each fault."""
     log = world.log(policy, np.random.default_rng(seed), rows)
-    modelled, results = cross_fitted(log), []
+    modelled, results = cross_fit_propensities(log), []
     for fault, propensity in wrong(log.propensity, log.Y).items():
-        tests, _ = audit(BanditLog(log.X, log.Y, propensity, log.cost, n_actions=ACTIONS), modelled)
+        tests, _ = audit_propensities(BanditLog(log.X, log.Y, propensity, log.cost, n_actions=ACTIONS), modelled)
         levels = {test.name: test.level for test in tests}
         fails = "fail" in levels.values()
         is_untested = not fails and "propensity audit" in levels

@@ -31,11 +31,11 @@ import numpy as np
 import pandas as pd
 
 from drcrm.certificates.off_policy_value import off_policy_value
-from drcrm.cli.learning import Candidate, candidates, entries_of
+from drcrm.cli.candidates import AlgorithmResult, algorithm_entries, fit_candidates
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import diagnose
-from drcrm.diagnostics.propensity_audit import cross_fitted
-from drcrm.diagnostics.verdict import compared, estimates, verdict
+from drcrm.diagnostics.propensity_audit import cross_fit_propensities
+from drcrm.diagnostics.verdict import compare_with_logging, estimate_values, reach_verdict
 from drcrm.logs.encoding.registry import Encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.opened_log import OpenedLog, open_log, split_log
@@ -58,14 +58,14 @@ class Judge:
 
     @cached_property
     def modelled(self) -> np.ndarray:
-        return cross_fitted(self.part.log)
+        return cross_fit_propensities(self.part.log)
 
     def says(self, policy, model) -> dict[str, object]:
         """Click rates of a policy, what they rest on, and the verdict beside the policy that logged."""
         log = self.part.log
         diagnosis = diagnose(log, policy, cost_model=model, modelled=self.modelled, slices=self.part.records.row_slices)
-        comparison = compared(policy, log, cost_model=model, choices=self.choices, groups=diagnosis.units)
-        found = estimates(policy, log, cost_model=model, groups=diagnosis.units)
+        comparison = compare_with_logging(policy, log, cost_model=model, choices=self.choices, groups=diagnosis.units)
+        found = estimate_values(policy, log, cost_model=model, groups=diagnosis.units)
         more = comparison.difference
         return {
             **{key: value for name in SHOWN for key, value in rates(name, found[name]).items()},
@@ -74,7 +74,7 @@ class Judge:
             "effective_size": more.effective_size,
             "mean_weight": more.mean_weight,
             "failed": "; ".join(diagnosis.failed),
-            "verdict": verdict(comparison, diagnosis, reward=True).verdict,
+            "verdict": reach_verdict(comparison, diagnosis, reward=True).verdict,
         }
 
 
@@ -124,12 +124,12 @@ def path_of(resources: Path, policy: str, of: str) -> Path:
     return resources / f"{policy}_{of}.csv.bz2"
 
 
-def learned(resources: Path, policy: str, of: str, algorithms: Mapping) -> tuple[OpenedLog, list[Candidate]]:
+def learned(resources: Path, policy: str, of: str, algorithms: Mapping) -> tuple[OpenedLog, list[AlgorithmResult]]:
     """The log that is learned from, and what each algorithm makes of it, as by ``drcrm learn``."""
     path = path_of(resources, policy, of)
     log = split_log(path, as_mapping(None), 0, lambda _: None)
-    entries = entries_of([{**entry, "name": name} for name, entry in algorithms.items()], log.train.n_contexts)
-    return read(path, log.train.encoding), candidates(log.train, log.heldout.log, entries, lambda _: None)
+    entries = algorithm_entries([{**entry, "name": name} for name, entry in algorithms.items()], log.train.n_contexts)
+    return read(path, log.train.encoding), fit_candidates(log.train, log.heldout.log, entries, lambda _: None)
 
 
 def rows(resources: Path, of: str, source: str, other: str, algorithms: Mapping) -> Iterator[dict[str, object]]:

@@ -30,8 +30,8 @@ import pandas as pd
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import check_rows, diagnose
-from drcrm.diagnostics.propensity_audit import cross_fitted
-from drcrm.diagnostics.verdict import VERDICTS, compared, verdict
+from drcrm.diagnostics.propensity_audit import cross_fit_propensities
+from drcrm.diagnostics.verdict import VERDICTS, compare_with_logging, reach_verdict
 from drcrm.policies.exponential import SoftmaxPolicy
 
 ROWS = 2000
@@ -120,11 +120,11 @@ def judged(world: World, kind: str, truth: dict[str, float], seed: int) -> list[
     """The verdicts on each policy by one log, a row each."""
     rng = np.random.default_rng(seed)
     log, model = world.log(kind, rng), CostModel().fit_log(world.log(kind, rng))
-    modelled, found = cross_fitted(log, check_rows(log)[1]), []
+    modelled, found = cross_fit_propensities(log, check_rows(log)[1]), []
     for name, policy in world.policies.items():
         diagnosis = diagnose(log, policy, cost_model=model, modelled=modelled)
-        comparison = compared(policy, log, cost_model=model, groups=diagnosis.units)
-        given, difference = verdict(comparison, diagnosis).verdict, comparison.difference
+        comparison = compare_with_logging(policy, log, cost_model=model, groups=diagnosis.units)
+        given, difference = reach_verdict(comparison, diagnosis).verdict, comparison.difference
         raised = [each.name for each in diagnosis.diagnostics if each.level != "good"]
         accused = {*diagnosis.failed} & {*AUDIT} | {*raised} & {*CAUTIONS}
         is_hidden = kind == "missing" and name == "bad"

@@ -10,11 +10,17 @@ import numpy as np
 import pytest
 
 from drcrm import ActionLists, BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
-from drcrm.diagnostics.cost_checks import drifts, explored, gain_drift
 from drcrm.diagnostics.diagnosis import check_rows, diagnose
-from drcrm.diagnostics.propensity_audit import BETS, audit, cross_fitted, evidence, rows_needed
-from drcrm.diagnostics.verdict import VERDICTS, compared, estimates, verdict
-from drcrm.diagnostics.weight_checks import pareto_shape
+from drcrm.diagnostics.log_checks import check_drift, check_exploration, check_gain_drift
+from drcrm.diagnostics.propensity_audit import (
+    BETS,
+    audit_propensities,
+    cross_fit_propensities,
+    log_evidence,
+    required_rows,
+)
+from drcrm.diagnostics.verdict import VERDICTS, compare_with_logging, estimate_values, reach_verdict
+from drcrm.diagnostics.weight_checks import fit_pareto_shape
 from drcrm.errors import InputError
 
 K = 4
@@ -48,8 +54,8 @@ def raised(diagnosis) -> dict[str, str]:
 
 def judged(policy, log=LOG, **options):
     diagnosis = diagnose(log, policy, cost_model=MODEL, **options)
-    comparison = compared(policy, log, cost_model=MODEL, groups=diagnosis.units)
-    return verdict(comparison, diagnosis), diagnosis, comparison
+    comparison = compare_with_logging(policy, log, cost_model=MODEL, groups=diagnosis.units)
+    return reach_verdict(comparison, diagnosis), diagnosis, comparison
 
 
 def changed(log: BanditLog, rows=None, **arrays) -> BanditLog:
@@ -160,7 +166,7 @@ def test_rows_that_are_told_again_count_once():
     found, diagnosis, comparison = judged(BEST, changed(LOG, rows))
     assert raised(diagnosis)["duplicated rows"] == "caution"
     assert "1200 of 1800 rows, 66.7%, repeat another row" in " ".join(found.cautions)
-    alone = compared(BEST, once, cost_model=MODEL)
+    alone = compare_with_logging(BEST, once, cost_model=MODEL)
     assert comparison.difference.interval == pytest.approx(alone.difference.interval)
     assert comparison.certificate.bound == pytest.approx(alone.certificate.bound)
 
@@ -174,8 +180,8 @@ def test_copies_do_not_vouch_for_each_other_in_the_audit():
         log = changed(once, rng.permutation(np.repeat(np.arange(300), 4)))
         assert diagnose(log).failed == ()
         _, copies = check_rows(log)
-        alone = evidence(log, cross_fitted(log), log.log_propensity, copies)
-        assert evidence(log, cross_fitted(log, copies), log.log_propensity, copies) < alone
+        alone = log_evidence(log, cross_fit_propensities(log), log.log_propensity, copies)
+        assert log_evidence(log, cross_fit_propensities(log, copies), log.log_propensity, copies) < alone
 
 
 def test_equal_contexts_are_no_repeated_rows_where_actions_are_drawn_anew():
@@ -215,10 +221,10 @@ def test_rows_needed_are_those_after_which_it_is_shown():
 
 
 def test_of_several_choices_each_has_its_level():
-    one, many = (compared(BEST, LOG, cost_model=MODEL, choices=each) for each in (1, 10))
+    one, many = (compare_with_logging(BEST, LOG, cost_model=MODEL, choices=each) for each in (1, 10))
     assert many.certificate.bound > one.certificate.bound
     assert many.least < one.least
-    said = verdict(many, diagnose(LOG, BEST, cost_model=MODEL), label="kl_dro", reward=True)
+    said = reach_verdict(many, diagnose(LOG, BEST, cost_model=MODEL), label="kl_dro", reward=True)
     assert "its reward is" in said.sentence
     assert "more with 95% confidence, 10 choices counted." in said.sentence
 
@@ -236,9 +242,9 @@ def test_a_policy_by_its_probabilities_of_the_logged_actions():
     assert comparison.certificate.estimate == "snips"
     assert "mass without support" not in [each.name for each in diagnosis.diagnostics]
     assert [each["policy"] for each in diagnosis.actions] == [None] * 4
-    values = estimates(policy, LOG, cost_model=MODEL)
+    values = estimate_values(policy, LOG, cost_model=MODEL)
     assert values["dr"] is None is values["dm"]
-    whole = estimates(BEST, LOG, cost_model=MODEL)
+    whole = estimate_values(BEST, LOG, cost_model=MODEL)
     assert whole["snips"] == pytest.approx(values["snips"])
     assert None not in whole.values()
 
@@ -320,9 +326,9 @@ def test_costs_that_are_all_equal_and_actions_that_are_all_the_same():
     assert "R² of the cost model" not in [each.name for each in diagnosis.diagnostics]
     never = diagnose(log, np.tile([0.0, 1], (3000, 1)))
     assert "effective sample size" in never.failed
-    comparison = compared(np.tile([0.0, 1], (3000, 1)), log)
+    comparison = compare_with_logging(np.tile([0.0, 1], (3000, 1)), log)
     assert "no row of the log has a weight" in comparison.refused
-    assert verdict(comparison, never).verdict == "the log cannot say"
+    assert reach_verdict(comparison, never).verdict == "the log cannot say"
     assert comparison.as_dict()["certificate"] == {"refused": comparison.refused}
 
 
@@ -333,7 +339,7 @@ def test_the_model_of_logged_actions_is_of_other_folds_and_groups_stay_whole():
     Y = np.repeat(rng.integers(0, 2, 40), 5)
     log = BanditLog(X, Y, np.full(200, 0.5), np.zeros(200), n_actions=2)
     own = np.arange(200), Y
-    grouped, alone = cross_fitted(log, np.repeat(np.arange(40), 5)), cross_fitted(log)
+    grouped, alone = cross_fit_propensities(log, np.repeat(np.arange(40), 5)), cross_fit_propensities(log)
     assert grouped[own].max() < 0.7 < np.median(alone[own])
     np.testing.assert_allclose(grouped.sum(axis=1), 1)
 
@@ -344,7 +350,7 @@ def test_true_propensities_fail_their_audit_seldom():
         for seed in range(100):
             log = drawn(400, sharp, seed)
             modelled = SoftmaxPolicy(of_model * sharp * np.roll(THETA, 1, axis=1)).marginals(log.X)
-            found, _ = audit(log, modelled)
+            found, _ = audit_propensities(log, modelled)
             assert [each.name for each in found if each.level == "fail"] == []
 
 
@@ -369,7 +375,7 @@ def test_every_kind_of_wrong_propensities_fails_the_audit_of_1000_rows():
 def test_the_evidence_against_right_propensities_exceeds_its_bound_seldom():
     """By Ville's inequality 10 with probability 1/10 at most: of 300 logs in 45 with probability 10⁻⁴."""
     logs = [drawn(100, 0.7, seed) for seed in range(300)]
-    against = [evidence(log, cross_fitted(log), log.log_propensity, None) for log in logs]
+    against = [log_evidence(log, cross_fit_propensities(log), log.log_propensity, None) for log in logs]
     assert np.sum(np.array(against) > np.log(10)) < 45
 
 
@@ -380,12 +386,12 @@ def test_the_evidence_is_a_product_of_bets():
     sharper = modelled**3 / (modelled**3).sum(axis=1, keepdims=True)
     ratios = [each[np.arange(60), log.Y] / log.propensity for each in (modelled, sharper)]
     capital = [np.prod(1 - bet + bet * ratio) for ratio in ratios for bet in BETS]
-    assert evidence(log, modelled, log.log_propensity, None) == pytest.approx(np.log(np.mean(capital)))
+    assert log_evidence(log, modelled, log.log_propensity, None) == pytest.approx(np.log(np.mean(capital)))
     pairs = [np.bincount(np.arange(60) // 2, ratio) / 2 for ratio in ratios]
     capital = [np.prod(1 - bet + bet * ratio) for ratio in pairs for bet in BETS]
-    found = evidence(log, modelled, log.log_propensity, np.arange(60) // 2)
+    found = log_evidence(log, modelled, log.log_propensity, np.arange(60) // 2)
     assert found == pytest.approx(np.log(np.mean(capital)))
-    assert evidence(log, modelled, np.full(60, -1e6), None) == np.inf
+    assert log_evidence(log, modelled, np.full(60, -1e6), None) == np.inf
 
 
 def test_small_logs_and_logs_without_power_say_that_propensities_could_not_be_tested():
@@ -396,7 +402,7 @@ def test_small_logs_and_logs_without_power_say_that_propensities_could_not_be_te
     assert untested.level == "caution"
     assert untested.sentence.startswith("the propensities could not be tested: 75 rows are too few, about")
     assert found.verdict != "better" or found.sentence.endswith("which could not be tested.")
-    needed = rows_needed(log)
+    needed = required_rows(log)
     assert untested.sentence.endswith(f"about {needed} would do")
     rng = np.random.default_rng(0)
     X, Y = contexts(rng, needed), rng.integers(0, K, needed)
@@ -425,9 +431,9 @@ def test_the_shape_of_a_pareto_tail():
     u = (np.arange(2000) + 0.5) / 2000
     for k in (0.2, 0.7, 1.2):
         values = (u**-k - 1) / k
-        assert pareto_shape(values) == pytest.approx((2000 * k + 5) / 2010, abs=0.03)
-        assert pareto_shape(1e6 * values) == pytest.approx(pareto_shape(values), abs=1e-9)
-    assert np.isnan(pareto_shape(np.ones(100)))
+        assert fit_pareto_shape(values) == pytest.approx((2000 * k + 5) / 2010, abs=0.03)
+        assert fit_pareto_shape(1e6 * values) == pytest.approx(fit_pareto_shape(values), abs=1e-9)
+    assert np.isnan(fit_pareto_shape(np.ones(100)))
 
 
 @pytest.mark.parametrize(
@@ -483,7 +489,7 @@ def test_a_log_without_exploration_is_named(certain, level):
 )
 def test_estimated_propensities_near_one_are_of_a_rule(propensity, level):
     log = BanditLog(np.ones((200, 1)), np.zeros(200, int), propensity, -np.ones(200), n_actions=2)
-    assert (explored(log, imitated=True).level, explored(log).level) == (level, "good")
+    assert (check_exploration(log, imitated=True).level, check_exploration(log).level) == (level, "good")
 
 
 def test_a_cause_is_blamed_before_its_effects():
@@ -507,13 +513,13 @@ def test_a_drift_is_a_caution_if_its_interval_excludes_zero():
     is_best, is_last = (LOG.X @ THETA).argmax(axis=1) == LOG.Y, np.arange(3000) >= 1500
     for shift in np.linspace(0, 0.8, 21):
         log = changed(LOG, cost=LOG.cost - shift * is_last * is_best)
-        of_costs = drifts(log)[0]
-        for found in (of_costs, gain_drift(log, np.exp(BEST.log_prob(LOG.X, LOG.Y)) / LOG.propensity)):
+        of_costs = check_drift(log)[0]
+        for found in (of_costs, check_gain_drift(log, np.exp(BEST.log_prob(LOG.X, LOG.Y)) / LOG.propensity)):
             assert (found.level == "good") == (found.low <= 0 <= found.high)
             assert "99.99% interval" in found.threshold
             levels.add((found.name, found.level == "good"))
     assert len(levels) == 4
-    assert drifts(LOG, units=np.zeros(3000, int))[0].level == "good"
+    assert check_drift(LOG, units=np.zeros(3000, int))[0].level == "good"
 
 
 def odd_policies(X: np.ndarray, rng) -> dict[str, np.ndarray]:
@@ -576,10 +582,10 @@ def test_the_drift_of_the_gain_is_the_difference_of_the_halves():
 
 def test_a_claim_by_imitated_propensities_carries_its_condition():
     diagnosis = diagnose(LOG, BEST, cost_model=MODEL, imitated=True)
-    comparison = compared(BEST, LOG, cost_model=MODEL)
-    said = verdict(comparison, diagnosis)
+    comparison = compare_with_logging(BEST, LOG, cost_model=MODEL)
+    said = reach_verdict(comparison, diagnosis)
     assert (said.verdict, said.sentence.endswith("which could not be tested.")) == ("better", True)
-    assert "could not be tested" not in verdict(comparison, diagnose(LOG, BEST, cost_model=MODEL)).sentence
+    assert "could not be tested" not in reach_verdict(comparison, diagnose(LOG, BEST, cost_model=MODEL)).sentence
 
 
 def tails(cost: np.ndarray, seed: int = 0):

@@ -10,8 +10,8 @@ from scipy import sparse
 from drcrm import ActionLists, BanditLog
 from drcrm.arrays.mapped_arrays import ArrayWriter
 from drcrm.diagnostics.diagnosis import diagnose
-from drcrm.diagnostics.leakage import ADVICE, NAME, leakage
-from drcrm.diagnostics.verdict import compared, verdict
+from drcrm.diagnostics.leakage import ADVICE, NAME, check_leakage
+from drcrm.diagnostics.verdict import compare_with_logging, reach_verdict
 from drcrm.logs.encoded_log import BanditLog as FileLog
 
 K = 3
@@ -29,7 +29,7 @@ def of_feature(extra, n: int = 400, seed: int = 0, clicks: bool = False):
     """The diagnostic of a log with one more feature, a function of the reward, the action and a generator."""
     X, action, p, reward = drawn(n, seed, clicks)
     values = extra(reward, action, np.random.default_rng(seed + 1))
-    return leakage(BanditLog(np.column_stack([X, values]), action, p, -reward, n_actions=K))
+    return check_leakage(BanditLog(np.column_stack([X, values]), action, p, -reward, n_actions=K))
 
 
 COPIES = {
@@ -61,9 +61,9 @@ def test_the_share_is_that_of_the_law():
     rng = np.random.default_rng(0)
     x, action = np.sqrt(3) * rng.normal(size=20_000), rng.integers(0, 2, 20_000)
     log = BanditLog(x[:, None], action, np.full(20_000, 0.5), x + rng.normal(size=20_000))
-    assert leakage(log).value == pytest.approx(0.75, abs=0.02)
-    assert leakage(log.with_contexts(np.abs(x)[:, None])).value < 0.02
-    assert leakage(log.with_cost(np.abs(x))).value > 0.94
+    assert check_leakage(log).value == pytest.approx(0.75, abs=0.02)
+    assert check_leakage(log.with_contexts(np.abs(x)[:, None])).value < 0.02
+    assert check_leakage(log.with_cost(np.abs(x))).value > 0.94
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_actions_propensities_and_rewards_of_other_rows_do_not_leak(extra, by_ac
     reward = reward + by_action * (action == 1)
     values = extra(reward, action, np.random.default_rng(1))
     log = BanditLog(np.column_stack([X, values]), action, p, -reward, n_actions=K)
-    assert leakage(log).level == "good"
+    assert check_leakage(log).level == "good"
     copied = BanditLog(np.column_stack([X, reward]), action, p, -reward, n_actions=K)
-    assert leakage(copied).level == "fail"
+    assert check_leakage(copied).level == "fail"
 
 
 @pytest.mark.parametrize("n", [50, 200, 1000])
@@ -95,7 +95,7 @@ def test_noise_never_fails(n):
         X, action = rng.normal(size=(n, 20)), rng.integers(0, K, n)
         X[:, 10:] = X[:, 10:] > 1.5
         for cost in (rng.normal(size=n), rng.random(n) < 0.1, rng.lognormal(0, 2, n)):
-            found = leakage(BanditLog(X, action, np.full(n, 1 / K), cost.astype(float), n_actions=K))
+            found = check_leakage(BanditLog(X, action, np.full(n, 1 / K), cost.astype(float), n_actions=K))
             assert found is None or found.level == "good"
 
 
@@ -114,29 +114,29 @@ def test_a_category_is_one_feature_of_the_file():
     assert NAME in found.failed
     assert any("feature 'status' alone explains" in each.sentence for each in found.diagnostics)
     policy = np.full((400, K), 1 / K)
-    found = verdict(compared(policy, log), diagnose(log, policy, columns=log.encoding.columns))
+    found = reach_verdict(compare_with_logging(policy, log), diagnose(log, policy, columns=log.encoding.columns))
     assert (found.verdict, found.changes) == ("the log cannot say", [f"{ADVICE}."])
     many = frame.assign(status=[f"{name} {at % 70}" for at, name in enumerate(frame["status"])])
     log = FileLog.from_frame(pd.concat([many] * 5), mapping)
     assert sparse.issparse(log.X)
-    assert leakage(log, log.encoding.columns).level == "fail"
+    assert check_leakage(log, log.encoding.columns).level == "fail"
 
 
 def test_labels_lists_and_sparse_features_are_tested_too():
     X, action, p, reward = drawn()
     copied = np.column_stack([X, reward])
     labels = BanditLog(copied, np.column_stack([action == 1, action == 2]).astype(int), p, -reward)
-    assert leakage(labels).sentence.startswith("feature 4 alone")
+    assert check_leakage(labels).sentence.startswith("feature 4 alone")
     candidates = np.random.default_rng(0).normal(size=(3 * 400, 2))
-    assert leakage(BanditLog(ActionLists(candidates, np.arange(0, 1201, 3)), action, p, -reward)).level == "good"
+    assert check_leakage(BanditLog(ActionLists(candidates, np.arange(0, 1201, 3)), action, p, -reward)).level == "good"
     candidates[np.arange(400) * 3 + action, 1] = reward
-    assert leakage(BanditLog(ActionLists(candidates, np.arange(0, 1201, 3)), action, p, -reward)).level == "fail"
+    assert check_leakage(BanditLog(ActionLists(candidates, np.arange(0, 1201, 3)), action, p, -reward)).level == "fail"
     wide = sparse.random_array((400, 3000), density=0.01, random_state=0, format="csr")
     log = BanditLog(sparse.csr_array(sparse.hstack([wide, reward[:, None]])), action, p, -reward, n_actions=K)
-    assert leakage(log).sentence.startswith("feature 3000 alone")
-    assert leakage(log.derived(X=wide)).level == "good"
+    assert check_leakage(log).sentence.startswith("feature 3000 alone")
+    assert check_leakage(log.derived(X=wide)).level == "good"
     dense = np.column_stack([np.random.default_rng(0).normal(size=(400, 300)), np.full(400, 0.1), reward])
-    assert leakage(log.derived(X=dense)).sentence.startswith("feature 301 alone")
+    assert check_leakage(log.derived(X=dense)).sentence.startswith("feature 301 alone")
 
 
 def test_counts_are_rows_and_units_stay_whole():
@@ -145,18 +145,18 @@ def test_counts_are_rows_and_units_stay_whole():
     taste = np.random.default_rng(0).normal(size=20)[users]
     log = BanditLog(np.eye(20)[users], action, p, -taste - 0.1 * reward, n_actions=K)
     user = {"user": slice(0, 20)}
-    assert leakage(log, user).level == "fail"
-    assert leakage(log, user, users).level == "good"
-    one = leakage(BanditLog(np.column_stack([X, reward]), action, p, -reward, count=np.full(200, 3), n_actions=K))
-    two = leakage(BanditLog(np.column_stack([X, reward]), action, p, -reward, n_actions=K))
+    assert check_leakage(log, user).level == "fail"
+    assert check_leakage(log, user, users).level == "good"
+    one = check_leakage(BanditLog(np.column_stack([X, reward]), action, p, -reward, count=np.full(200, 3), n_actions=K))
+    two = check_leakage(BanditLog(np.column_stack([X, reward]), action, p, -reward, n_actions=K))
     assert one.value == pytest.approx(two.value)
 
 
 def test_costs_that_hardly_vary_say_nothing():
     X, action, p, reward = drawn()
     for cost in (np.zeros(400), np.full(400, 0.1), (np.arange(400) < 2).astype(float)):
-        assert leakage(BanditLog(np.column_stack([X, cost]), action, p, cost, n_actions=K)) is None
-    assert leakage(BanditLog(X[:30], action[:30], p[:30], -reward[:30], n_actions=K)) is None
+        assert check_leakage(BanditLog(np.column_stack([X, cost]), action, p, cost, n_actions=K)) is None
+    assert check_leakage(BanditLog(X[:30], action[:30], p[:30], -reward[:30], n_actions=K)) is None
 
 
 def test_rows_on_disk_say_the_same(tmp_path):
@@ -164,4 +164,4 @@ def test_rows_on_disk_say_the_same(tmp_path):
     log = BanditLog(np.column_stack([X, reward]), action, p, -reward, n_actions=K)
     writer = ArrayWriter(tmp_path / "X")
     writer.append(log.X)
-    assert leakage(log.derived(X=writer.finish())) == leakage(log)
+    assert check_leakage(log.derived(X=writer.finish())) == check_leakage(log)

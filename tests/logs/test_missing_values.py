@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import drcrm
-from drcrm.diagnostics.repeated_rows.row_hashes import hashed_numbers, marks
+from drcrm.diagnostics.repeated_rows.row_hashes import hash_numbers, hash_records
 from drcrm.errors import InputError
 from drcrm.logs.encoded_log import log_of
 from drcrm.logs.encoding.columns import MISSING_TEXTS
@@ -104,9 +104,9 @@ def test_a_column_without_a_number_in_training(holes, mapping):
 
 def test_rows_with_missing_numbers_can_be_copies(holes, mapping):
     odd = np.array([0xFFF8000000000001, 0x7FF8000000000000], dtype=np.uint64).view(float)
-    assert len(set(hashed_numbers(odd))) == 1
+    assert len(set(hash_numbers(odd))) == 1
     holes.loc[5] = holes.loc[2]
-    found = marks(records_of_frame(holes, mapping))
+    found = hash_records(records_of_frame(holes, mapping))
     assert all(values[5] == values[2] for values in found)
     assert len(set(found.rows)) == 39
 

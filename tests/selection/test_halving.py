@@ -9,8 +9,8 @@ import pytest
 from scipy.special import softmax
 
 from drcrm import BanditLog
-from drcrm.cli import learning
-from drcrm.cli.learning import candidates, entries_of
+from drcrm.cli import candidates
+from drcrm.cli.candidates import algorithm_entries, fit_candidates
 from drcrm.selection import halving
 from drcrm.selection.grid_search import learn
 from drcrm.selection.halving import halved, is_expensive
@@ -52,8 +52,8 @@ def test_only_logs_with_many_actions_and_many_scores_are_halved():
 
 def test_a_small_log_is_learned_from_as_without_halving():
     train, heldout = halves(log_of(900))
-    [entry] = entries_of("kl_dro_dr", 0)
-    [found] = candidates(train, heldout, [entry], lambda doing: None)
+    [entry] = algorithm_entries("kl_dro_dr", 0)
+    [found] = fit_candidates(train, heldout, [entry], lambda doing: None)
     fits = learn(train, entry.algorithm, heldout).fits
     assert found.tried == len(fits.grid) == 16
     assert any(np.array_equal(found.policy.coef, coef) for coef in fits.coef)
@@ -63,7 +63,7 @@ def test_a_small_log_is_learned_from_as_without_halving():
 def test_heldout_rows_take_no_part_and_test_few_candidates(monkeypatch):
     """With other held-out costs the same fit to the same rows is tested: it, two steps and the logging policy."""
     train, heldout = halves(log_of(3000))
-    entries, fitted, tested = entries_of([*ENTRIES], 0), [], []
+    entries, fitted, tested = algorithm_entries([*ENTRIES], 0), [], []
 
     def recorded(part, scored, entry, **limits):
         if part is train:
@@ -73,9 +73,9 @@ def test_heldout_rows_take_no_part_and_test_few_candidates(monkeypatch):
             assert scored is not heldout
         return halving.fitted(part, scored, entry, **limits)
 
-    monkeypatch.setattr(learning, "fitted", recorded)
+    monkeypatch.setattr(candidates, "fitted", recorded)
     for part in (heldout, heldout.derived(cost=np.random.default_rng(0).normal(size=len(heldout.Y)))):
-        [found] = candidates(train, part, entries, lambda doing: None)
+        [found] = fit_candidates(train, part, entries, lambda doing: None)
         assert found.tried == 4 + len(fitted[-1][2])
     assert fitted[0] == fitted[1]
     assert len(fitted[0][1]) == 1
@@ -94,7 +94,7 @@ def test_rows_of_a_unit_are_never_both_fitted_to_and_scored(monkeypatch):
     monkeypatch.setattr(halving, "fitted", recorded)
     monkeypatch.setattr(train, "X", train.X)
     rows_of = {value: unit for value, unit in zip(train.propensity, units, strict=True)}
-    halved(train, entries_of("kl_dro_dr", 0), units, lambda doing: None)
+    halved(train, algorithm_entries("kl_dro_dr", 0), units, lambda doing: None)
     assert len(seen) == len(halving.STAGES)
     for part, scored in seen:
         fitted_units, scored_units = ({rows_of[value] for value in values} for values in (part, scored))
@@ -104,12 +104,12 @@ def test_rows_of_a_unit_are_never_both_fitted_to_and_scored(monkeypatch):
 
 
 def test_few_units_are_not_halved():
-    train, entries = log_of(3000), entries_of("kl_dro_dr", 0)
+    train, entries = log_of(3000), algorithm_entries("kl_dro_dr", 0)
     assert halved(train, entries, np.arange(3000) % 500, lambda doing: None) == entries
 
 
 def test_an_entry_of_which_only_a_ridge_goes_on_keeps_its_best_value():
-    [entry] = entries_of("kl_dro_dr", 0)
+    [entry] = algorithm_entries("kl_dro_dr", 0)
     worse = replace(entry, name="worse")
     trials = [
         halving.Trial(entry, 0.01, None, -0.1, -0.5),
@@ -127,6 +127,6 @@ def test_rewards_that_depend_on_nothing_are_not_improved():
     shown = 0
     for seed in range(12):
         train, heldout = halves(log_of(2000, seed, gain=0.0))
-        [found] = candidates(train, heldout, entries_of("kl_dro_dr", 0), lambda doing: None)
+        [found] = fit_candidates(train, heldout, algorithm_entries("kl_dro_dr", 0), lambda doing: None)
         shown += found.is_shown
     assert shown <= 3

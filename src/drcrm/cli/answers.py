@@ -13,7 +13,7 @@ import numpy as np
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.cli.outputs import WRITTEN
 from drcrm.diagnostics.diagnosis import Diagnosis, diagnose
-from drcrm.diagnostics.verdict import Comparison, compared, estimates
+from drcrm.diagnostics.verdict import Comparison, compare_with_logging, estimate_values
 from drcrm.files import standard_stream, write_json, write_text
 from drcrm.logs.opened_log import OpenedLog
 from drcrm.reports.log_report.page import page, text
@@ -21,7 +21,7 @@ from drcrm.version import __version__
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedPolicy:
     """A policy, what it is called, and what it may be judged by."""
 
     name: str
@@ -34,7 +34,7 @@ class Judged:
     def compared(self, part: OpenedLog, estimate: str, choices: int, confidence: float, units) -> Comparison:
         """Compare the policy with the logging policy on held-out rows."""
         with warnings.catch_warnings(action="ignore"):  # diagnostics report the same
-            return compared(
+            return compare_with_logging(
                 self.policy,
                 part.log,
                 estimate,
@@ -48,20 +48,20 @@ class Judged:
     def as_dict(self, part: OpenedLog, comparison: Comparison, confidence: float, units) -> dict:
         """Return the policy's part of the answer."""
         with warnings.catch_warnings(action="ignore"):
-            found = estimates(
+            found = estimate_values(
                 self.policy, part.log, cost_model=self.model, clip=self.clip, groups=units, confidence=confidence
             )
         known = {"name": self.name, "label": self.label, "estimates": found, **comparison.as_dict()}
         return known | {"parameter": None, "value": None, "ridge": 0.0, "step": 1.0, **(self.chosen or {})}
 
 
-def logging_dict(part: OpenedLog, confidence: float, units) -> dict:
+def logging_estimate(part: OpenedLog, confidence: float, units) -> dict:
     """Return what π0 cost, as it logged."""
     logged = off_policy_value(part.log.propensity, part.log, groups=units, confidence=confidence, clip=None)
     return logged.as_dict()
 
 
-def diagnosed(part: OpenedLog, judged: Judged | None = None) -> Diagnosis:
+def diagnose_log(part: OpenedLog, judged: JudgedPolicy | None = None) -> Diagnosis:
     """Return the diagnostics of a policy on a log, or of the log only."""
     known = {} if judged is None else {"policy": judged.policy, "cost_model": judged.model}
     return diagnose(
@@ -78,13 +78,13 @@ def diagnosed(part: OpenedLog, judged: Judged | None = None) -> Diagnosis:
     )
 
 
-def answer(command: str, part: OpenedLog, **parts) -> dict:
+def build_answer(command: str, part: OpenedLog, **parts) -> dict:
     """Return the answer of a command."""
     said = {"command": command, "version": __version__, "unit": "cost", "log": part.as_dict()}
     return said | {"reward": part.records.reward, **parts}
 
 
-def give(found: dict, options: argparse.Namespace) -> None:
+def write_answer(found: dict, options: argparse.Namespace) -> None:
     """Write the answer as JSON and as a page if the options name files, and print its short form.
 
     The short form goes to standard error if an output of the command goes to standard output.

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import argparse
 
-from drcrm.cli.answers import give
-from drcrm.cli.judging import case, judged_answer
+from drcrm.cli.answers import write_answer
+from drcrm.cli.evaluation import evaluation_answer, open_evaluation
 from drcrm.cli.outputs import require_apart
 from drcrm.diagnostics.diagnosis import Diagnosis
-from drcrm.diagnostics.verdict import REFUSED, Comparison, Verdict, percent, untested
+from drcrm.diagnostics.verdict import WITHOUT_CERTIFICATE, Comparison, Verdict, percent, untested
 from drcrm.errors import InputError
 from drcrm.progress import working
 
 
 def run(options: argparse.Namespace) -> None:
     require_apart(options)
-    with working(options.verbose, options.jobs) as tell, case(options, tell) as found:
+    with working(options.verbose, options.jobs) as tell, open_evaluation(options, tell) as found:
         tell("certifying")
         if options.estimate == "dr" and found.judged.model is None:
             raise InputError(f"{options.policy} has no cost model, which dr needs; expected snips or ips")
-        said = judged_answer("certify", found, options.confidence, options.estimate, _certified)
-    give(said, options)
+        said = evaluation_answer("certify", found, options.confidence, options.estimate, _certified)
+    write_answer(said, options)
 
 
 def _certified(concluded: Verdict, comparison: Comparison, diagnosis: Diagnosis, reward: bool) -> Verdict:
     """The certificates in place of a verdict, where there are some."""
-    if concluded.verdict in REFUSED:
+    if concluded.verdict in WITHOUT_CERTIFICATE:
         return concluded
     return Verdict("certified", _said(comparison, reward) + untested(diagnosis), [], concluded.cautions)
 

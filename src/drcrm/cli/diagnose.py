@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from drcrm.cli.answers import answer, diagnosed, give, logging_dict
+from drcrm.cli.answers import build_answer, diagnose_log, logging_estimate, write_answer
 from drcrm.cli.outputs import require_apart
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.opened_log import log_folder, open_log
@@ -17,7 +17,7 @@ def run(options: argparse.Namespace) -> None:
     with working(options.verbose, options.jobs) as tell, log_folder(options.log) as folder:
         part = open_log(options.log, mapping, tell, folder)
         tell("diagnosing")
-        diagnosis = diagnosed(part)
-        logging = logging_dict(part, options.confidence, diagnosis.units)
-        said = answer("diagnose", part, confidence=options.confidence, logging=logging, **diagnosis.as_dict())
-    give(said, options)
+        diagnosis = diagnose_log(part)
+        logging = logging_estimate(part, options.confidence, diagnosis.units)
+        said = build_answer("diagnose", part, confidence=options.confidence, logging=logging, **diagnosis.as_dict())
+    write_answer(said, options)

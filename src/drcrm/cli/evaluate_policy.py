@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from drcrm.cli.answers import give
-from drcrm.cli.judging import case, judged_answer
+from drcrm.cli.answers import write_answer
+from drcrm.cli.evaluation import evaluation_answer, open_evaluation
 from drcrm.cli.outputs import require_apart
 from drcrm.progress import working
 
 
 def run(options: argparse.Namespace) -> None:
     require_apart(options)
-    with working(options.verbose, options.jobs) as tell, case(options, tell) as found:
+    with working(options.verbose, options.jobs) as tell, open_evaluation(options, tell) as found:
         tell("judging")
-        said = judged_answer("evaluate_policy", found, options.confidence)
-    give(said, options)
+        said = evaluation_answer("evaluate_policy", found, options.confidence)
+    write_answer(said, options)

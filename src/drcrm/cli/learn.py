@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from drcrm.cli.answers import Judged, answer, diagnosed, give, logging_dict
-from drcrm.cli.learning import Candidate, best_of, candidates, entries_of
+from drcrm.cli.answers import JudgedPolicy, build_answer, diagnose_log, logging_estimate, write_answer
+from drcrm.cli.candidates import AlgorithmResult, algorithm_entries, best_candidate, fit_candidates
 from drcrm.cli.outputs import require_apart
 from drcrm.cli.workers import workers_of
 from drcrm.diagnostics.diagnosis import Diagnosis
-from drcrm.diagnostics.verdict import Comparison, Verdict, verdict
+from drcrm.diagnostics.verdict import Comparison, Verdict, reach_verdict
 from drcrm.errors import InputError
 from drcrm.files import is_stream, is_terminal
 from drcrm.logs.mapping import as_mapping
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> None:
     if is_terminal(options.output):
         raise InputError(f"--output {options.output} is a terminal, expected a file or a pipe: a policy is binary")
     mapping = as_mapping(options.config)
-    entries_of(mapping.algorithm, 0)  # what is wrong with it is said before the log is read
+    algorithm_entries(mapping.algorithm, 0)  # what is wrong with it is said before the log is read
     with (
         working(options.verbose, options.jobs) as tell,
         threadpool_limits(1, "blas"),
@@ -42,15 +42,15 @@ def run(options: argparse.Namespace) -> None:
         most = None if options.cluster is None else 0  # workers read files
         log = split_log(options.log, mapping, options.seed, tell, folder, most)
         _require_a_choice(log.heldout)
-        entries = entries_of(mapping.algorithm, log.train.n_contexts, has_maps=not is_expensive(log.train))
+        entries = algorithm_entries(mapping.algorithm, log.train.n_contexts, has_maps=not is_expensive(log.train))
         groups = log.heldout.checks.groups
         units = None if groups is None else groups[~log.is_heldout]
-        found = candidates(log.train, log.heldout.log, entries, tell, units)
+        found = fit_candidates(log.train, log.heldout.log, entries, tell, units)
         tell("judging")
         judged = _judged(log, found, options.confidence)
         said = _answer(judged, options)
         write_policy(options.output, _stored(judged, options))
-    give(said, options)
+    write_answer(said, options)
 
 
 def _require_a_choice(heldout: OpenedLog) -> None:
@@ -65,8 +65,8 @@ class Found:
     """What was learned: a log and its parts, what each algorithm chose, the best of them, and the verdict on it."""
 
     log: SplitLog
-    candidates: list[Candidate]
-    best: Candidate
+    candidates: list[AlgorithmResult]
+    best: AlgorithmResult
     compared: list[Comparison]
     diagnosis: Diagnosis
     verdict: Verdict
@@ -84,12 +84,12 @@ class Found:
         return self.best.entry.name if self.is_better else "logging"
 
 
-def _judged(log: SplitLog, found: list[Candidate], confidence: float) -> Found:
+def _judged(log: SplitLog, found: list[AlgorithmResult], confidence: float) -> Found:
     heldout = log.heldout
-    best, choices = best_of(found), sum(each.tried for each in found)
-    diagnosis = diagnosed(heldout, _as_judged(best))
+    best, choices = best_candidate(found), sum(each.tried for each in found)
+    diagnosis = diagnose_log(heldout, _as_judged(best))
     compared = [_as_judged(each).compared(heldout, "dr", choices, confidence, diagnosis.units) for each in found]
-    said = verdict(compared[found.index(best)], diagnosis, label=best.entry.label, reward=heldout.records.reward)
+    said = reach_verdict(compared[found.index(best)], diagnosis, label=best.entry.label, reward=heldout.records.reward)
     return Found(log, found, best, compared, diagnosis, said)
 
 
@@ -97,13 +97,13 @@ def _answer(found: Found, options: argparse.Namespace) -> dict:
     """The answer; where the old policy stays, it is the one that was chosen."""
     part = found.log.heldout
     mapping, units, confidence = part.records.mapping, found.diagnosis.units, options.confidence
-    logging = logging_dict(part, confidence, units)
+    logging = logging_estimate(part, confidence, units)
     shown = [
         _as_judged(each).as_dict(part, compared, confidence, units) | {"chosen": found.is_better and each is found.best}
         for each, compared in zip(found.candidates, found.compared, strict=True)
     ]
     stays = {"name": "logging", "label": "The old policy", "estimates": {"ips": logging}, "is_logging": True}
-    said = answer(
+    said = build_answer(
         "learn",
         part,
         confidence=confidence,
@@ -139,8 +139,8 @@ def _stored(found: Found, options: argparse.Namespace) -> StoredPolicy:
     return StoredPolicy(policy, heldout.log.encoding, best.model, header, found.log.learned_rows)
 
 
-def _as_judged(each: Candidate) -> Judged:
+def _as_judged(each: AlgorithmResult) -> JudgedPolicy:
     """A candidate as it is judged; a fit without hyper-parameter has none to tell."""
     value = {} if np.isnan(each.value) else {"parameter": each.entry.algorithm.parameter, "value": each.value}
     known = {**value, "ridge": each.ridge, "step": each.step}
-    return Judged(each.entry.name, each.entry.label, each.policy, each.model, each.clip, known)
+    return JudgedPolicy(each.entry.name, each.entry.label, each.policy, each.model, each.clip, known)

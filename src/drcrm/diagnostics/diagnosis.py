@@ -13,14 +13,14 @@ from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.skewness import tail_residual
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog, as_log
-from drcrm.diagnostics.cost_checks import costs_explained, drifts, explored, gain_drift
-from drcrm.diagnostics.diagnostic import Diagnostic, plain
-from drcrm.diagnostics.leakage import leakage
-from drcrm.diagnostics.propensity_audit import audit, cross_fitted
-from drcrm.diagnostics.repeated_rows.dependence import dependence, draws_of_log
-from drcrm.diagnostics.repeated_rows.duplicates import duplicates
-from drcrm.diagnostics.repeated_rows.row_hashes import marks_of_log
-from drcrm.diagnostics.weight_checks import Weighed, tables, weighed
+from drcrm.diagnostics.diagnostic import Diagnostic, to_json_number
+from drcrm.diagnostics.leakage import check_leakage
+from drcrm.diagnostics.log_checks import check_cost_model, check_drift, check_exploration, check_gain_drift
+from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities
+from drcrm.diagnostics.repeated_rows.dependence import check_independence, tested_rows_of_log
+from drcrm.diagnostics.repeated_rows.duplicates import check_copies
+from drcrm.diagnostics.repeated_rows.row_hashes import hash_log
+from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights, weight_tables
 from drcrm.errors import InputError
 from drcrm.logs.split import ranks
 from drcrm.policies.linear_predictor import importance_weights, judged, modelled_cost
@@ -93,7 +93,7 @@ def diagnose(
         π0; by default the model of the logged actions takes its place.
     modelled : array in the shape of scores, optional
         The probabilities of all actions by a model of the logged actions that was fitted to other rows; by default
-        ``drcrm.diagnostics.propensity_audit.cross_fitted``.
+        ``drcrm.diagnostics.propensity_audit.cross_fit_propensities``.
     slices, groups : array (n,), optional
         Values by which rows are told apart, and ids of rows that belong together.
     imitated : bool
@@ -126,36 +126,41 @@ def diagnose(
     units = groups
     if checks is None:
         checks, units = check_rows(log, groups, imitated)
-    modelled = cross_fitted(log, units) if modelled is None else modelled  # a row and its copy are in one fold
-    audited, calibration = audit(log, modelled, units, imitated, names)
+    modelled = cross_fit_propensities(log, units) if modelled is None else modelled
+    audited, calibration = audit_propensities(log, modelled, units, imitated, names)
     found = [
-        explored(log, imitated),
+        check_exploration(log, imitated),
         *audited,
         *checks,
-        *drifts(log, names, units, last),
-        costs_explained(log, cost_model),
-        leakage(log, columns, units),
+        *check_drift(log, names, units, last),
+        check_cost_model(log, cost_model),
+        check_leakage(log, columns, units),
     ]
     if policy is None:
         return Diagnosis(tuple(each for each in found if each), units, log.size, calibration=calibration)
     with warnings.catch_warnings(action="ignore"):  # the diagnostics report the same
         each = _weighed(log, policy, cost_model, logging_policy, modelled)
-        of_policy, by_slice = weighed(each, units), _by_slice(each, slices, units)
-        found.append(gain_drift(log, each.weight, units, last))
+        of_policy, by_slice = check_weights(each, units), _by_slice(each, slices, units)
+        found.append(check_gain_drift(log, each.weight, units, last))
     if by_slice:
         of_policy.append(_overlap_by_slice(by_slice))
     found = (found[0], *of_policy, *(each for each in found[1:] if each))
     return Diagnosis(
-        found, units, log.size, calibration=calibration, slices=by_slice[:MOST_SLICES], **tables(each, names, rows)
+        found,
+        units,
+        log.size,
+        calibration=calibration,
+        slices=by_slice[:MOST_SLICES],
+        **weight_tables(each, names, rows),
     )
 
 
 def check_rows(log: BanditLog, groups=None, imitated: bool = False) -> tuple[tuple[Diagnostic, ...], np.ndarray | None]:
     """Return the checks for copies and for dependent rows, and which rows belong together: groups, or copies."""
-    marks = marks_of_log(log, imitated)
-    repeats, copies = duplicates(*marks, log.propensity)
+    marks = hash_log(log, imitated)
+    repeats, copies = check_copies(*marks, log.propensity)
     units = copies if groups is None else groups
-    return (repeats, dependence(draws_of_log(log, marks.features), units, imitated=imitated)), units
+    return (repeats, check_independence(tested_rows_of_log(log, marks.features), units, imitated=imitated)), units
 
 
 def _of_rows(values, log: BanditLog, name: str) -> np.ndarray | None:
@@ -181,7 +186,7 @@ def _aligned(modelled, log: BanditLog) -> np.ndarray:
     return GivenPolicy.aligned(np.zeros(len(log.Y)), modelled, log).mean
 
 
-def _weighed(log: BanditLog, policy, cost_model, logging_policy, modelled: np.ndarray) -> Weighed:
+def _weighed(log: BanditLog, policy, cost_model, logging_policy, modelled: np.ndarray) -> PolicyWeights:
     has_model = cost_model is not None and getattr(policy, "mean", policy) is not None
     design, log_prob, _ = judged(policy, log)
     weight = importance_weights(log_prob, log)
@@ -195,7 +200,7 @@ def _weighed(log: BanditLog, policy, cost_model, logging_policy, modelled: np.nd
         policy.mean if isinstance(policy, GivenPolicy) else policy.marginals(log.actions.unbind(log.X), *_eligible(log))
     )
     known = modelled if logging_policy is None else logging_policy.marginals(log.actions.unbind(log.X), *_eligible(log))
-    return Weighed(log, np.exp(np.minimum(log_prob, 0)), weight, mean, known, residual)
+    return PolicyWeights(log, np.exp(np.minimum(log_prob, 0)), weight, mean, known, residual)
 
 
 def _eligible(log: BanditLog) -> tuple:
@@ -204,7 +209,7 @@ def _eligible(log: BanditLog) -> tuple:
     return () if eligible is None else (eligible,)
 
 
-def _by_slice(each: Weighed, slices, units) -> list[dict]:
+def _by_slice(each: PolicyWeights, slices, units) -> list[dict]:
     """Estimate a policy in each slice by SNIPS without clipping; the slice with the most rows comes first."""
     if slices is None:
         return []
@@ -220,7 +225,7 @@ def _by_slice(each: Weighed, slices, units) -> list[dict]:
             {
                 "slice": str(values[place]),
                 "rows": part.size,
-                "effective_size": plain(value.effective_size),
+                "effective_size": to_json_number(value.effective_size),
                 "logging": float(part.count @ part.cost / part.size),
                 "policy": said["value"],
                 "low": said["low"],

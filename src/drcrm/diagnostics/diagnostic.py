@@ -37,22 +37,22 @@ class Diagnostic:
 
     def as_dict(self) -> dict[str, object]:
         """Return what goes into JSON: None for what is not finite, and a whole sentence."""
-        found = {key: plain(value) for key, value in asdict(self).items()}
-        return found | {"sentence": f"{capital(self.sentence)}."}
+        found = {key: to_json_number(value) for key, value in asdict(self).items()}
+        return found | {"sentence": f"{capitalize(self.sentence)}."}
 
 
-def capital(text: str) -> str:
+def capitalize(text: str) -> str:
     """Return a text that begins with a capital."""
     return text[:1].upper() + text[1:]
 
 
-def plain(value):
+def to_json_number(value):
     """Return a Python number for JSON, None if it is not finite, and any other value unchanged."""
     if isinstance(value, float | np.floating):
         return float(value) if np.isfinite(value) else None
     return int(value) if isinstance(value, np.integer) else value
 
 
-def level_of(fails: bool, cautions: bool) -> str:
+def worst_level(fails: bool, cautions: bool) -> str:
     """Return the worse of the levels that hold."""
     return "fail" if fails else "caution" if cautions else "good"

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from drcrm.actions.base import ListedActions
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.diagnostic import Diagnostic, level_of
+from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
 from drcrm.logs.split import halves
 
 NAME = "leakage of the reward"
@@ -28,7 +28,7 @@ MOST_FEATURES = 200  # of more, those that are most correlated with the costs ar
 ROUNDING = 1e-9  # of the largest cost
 
 
-def leakage(log: BanditLog, columns: Mapping[str, slice] | None = None, units=None) -> Diagnostic | None:
+def check_leakage(log: BanditLog, columns: Mapping[str, slice] | None = None, units=None) -> Diagnostic | None:
     """Return the largest share of the variance of costs that one feature explains, on rows it was not fitted to.
 
     A feature predicts costs by a line, by means in at most 20 quantile bins, or by means of its categories, fitted to
@@ -64,7 +64,7 @@ def leakage(log: BanditLog, columns: Mapping[str, slice] | None = None, units=No
         return None
     name = max(shares, key=shares.get)
     share = shares[name]
-    level = level_of(share > FAILS, share > CAUTIONS)
+    level = worst_level(share > FAILS, share > CAUTIONS)
     sentence = f"feature {name} alone explains {share:.0%} of the variance of costs on rows that it was not fitted to"
     if level == "good":
         sentence = f"no single feature explains more than {max(share, 0):.0%} of the variance of costs"

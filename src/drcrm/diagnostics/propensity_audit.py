@@ -34,7 +34,7 @@ from drcrm.certificates.independent_units import check_groups, group_means
 from drcrm.certificates.intervals import compute_interval
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
-from drcrm.diagnostics.diagnostic import Diagnostic, level_of
+from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
 from drcrm.optimization.starts import imitated as imitation_of
 from drcrm.policies.linear_predictor import judged_mean
 
@@ -67,7 +67,7 @@ class Tested(NamedTuple):
     of: str
 
 
-def cross_fitted(log: BanditLog, groups=None, folds: int = FOLDS) -> np.ndarray:
+def cross_fit_propensities(log: BanditLog, groups=None, folds: int = FOLDS) -> np.ndarray:
     """Return μ of a model of the logged actions, in the shape of scores, each context's by a model of other folds.
 
     Contexts stay whole, and so do the groups of rows, (n,), that are given. The model is a softmax, or of label vectors
@@ -91,7 +91,7 @@ def cross_fitted(log: BanditLog, groups=None, folds: int = FOLDS) -> np.ndarray:
     return probability
 
 
-def audit(
+def audit_propensities(
     log: BanditLog, modelled: np.ndarray, units=None, imitated: bool = False, names=None
 ) -> tuple[list[Diagnostic], list[dict[str, float]]]:
     """Return the diagnostics of a log's propensities, and the calibration by tenths of the rows.
@@ -114,7 +114,7 @@ def audit(
     tenths = calibration(log, model)
     if imitated:
         return [_untested("they are estimated from the log itself")], tenths
-    enough = rows_needed(log)
+    enough = required_rows(log)
     n, what = (log.size, "rows") if units is None else (len(np.unique(units)), "groups of rows")
     too_few = f"{n} {what} are too few, about {enough} would do"
     if log.size < LEAST_LOG:
@@ -125,7 +125,7 @@ def audit(
         _likelihood_ratio(log, modelled, units),
         _calibrated(tenths),
     ]
-    is_blind = n < enough and evidence(log, modelled, _uniform(log), units) <= -np.log(LEVEL)
+    is_blind = n < enough and log_evidence(log, modelled, _uniform(log), units) <= -np.log(LEVEL)
     if is_blind and all(test.level != "fail" for test in tests):
         tests.insert(0, _untested(too_few))
     return tests, tenths
@@ -136,7 +136,7 @@ def _untested(why: str) -> Diagnostic:
     return Diagnostic("propensity audit", None, None, None, "logged propensities", "caution", sentence, SOURCE)
 
 
-def rows_needed(log: BanditLog) -> int:
+def required_rows(log: BanditLog) -> int:
     """Return how many rows detect a likelihood ratio of e^GROSS a row, by a model of all features."""
     coefficients = log.X.shape[1] * max(sum(log.actions.shape) - (log.Y.ndim == 1), 1)
     needed = np.log(len(BETS) * len(SHARPER) / LEVEL) + REGRET * coefficients
@@ -175,7 +175,7 @@ def _sizes(log: BanditLog) -> np.ndarray:
 
 
 def _likelihood_ratio(log, modelled, units) -> Diagnostic:
-    value = evidence(log, modelled, log.log_propensity, units) / np.log(10)
+    value = log_evidence(log, modelled, log.log_propensity, units) / np.log(10)
     fails = bool(value > -np.log10(LEVEL))
     sentence = "a model that was fitted to other rows does not predict the logged actions better than the propensities"
     if fails:
@@ -189,13 +189,13 @@ def _likelihood_ratio(log, modelled, units) -> Diagnostic:
         None,
         None,
         f"at most {-np.log10(LEVEL):g}, the logarithm to base 10",
-        level_of(fails, False),
+        worst_level(fails, False),
         sentence,
         "Wasserman, Ramdas & Balakrishnan 2020",
     )
 
 
-def evidence(log: BanditLog, modelled: np.ndarray, log_propensity: np.ndarray, units) -> float:
+def log_evidence(log: BanditLog, modelled: np.ndarray, log_propensity: np.ndarray, units) -> float:
     """Return the logarithm of what bets on f/p > 1 make of 1, averaged over bets and f; a unit bets once, on its mean.
 
     Source: Ville's inequality.
@@ -241,7 +241,7 @@ def _calibrated(tenths: list[dict[str, float]]) -> Diagnostic:
     sentence += ": the propensities are off, or the model cannot follow the logging policy" if is_off else ""
     threshold = f"within a factor of {OFF}"
     return Diagnostic(
-        "calibration", ratio, None, None, threshold, level_of(False, is_off), sentence, "calibration by decile"
+        "calibration", ratio, None, None, threshold, worst_level(False, is_off), sentence, "calibration by decile"
     )
 
 
@@ -293,7 +293,7 @@ def _of_means(name: str, tested: list[Tested], below: list[bool], usual: list[Te
     sure = ndtri(1 - LEVEL / (2 * len(tested)))
     fails = [mean for mean, counts in zip(tested, below, strict=True) if _is_off(mean, sure, MATERIAL, counts)]
     odd = [mean for mean in tested if _is_off(mean, sure, ODD, True)]
-    worst, level = _worst(fails or odd or usual), level_of(bool(fails), bool(odd))
+    worst, level = _worst(fails or odd or usual), worst_level(bool(fails), bool(odd))
     sentence = f"{what} {worst.of}, is {worst.mean:.3g}, and is 1 of the propensities that drew the actions"
     if level != "good":
         direction = "too small" if worst.mean > 1 else "too large"

@@ -14,14 +14,14 @@ from drcrm.certificates.policy_certificate import LOGGING, Certificate, policy_c
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import Diagnosis
-from drcrm.diagnostics.diagnostic import capital, plain
+from drcrm.diagnostics.diagnostic import capitalize, to_json_number
 from drcrm.diagnostics.leakage import ADVICE
 from drcrm.diagnostics.leakage import NAME as LEAKAGE
 from drcrm.errors import InputError
 from drcrm.policies.tabular import as_judged
 
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
-REFUSED = VERDICTS[3:]
+WITHOUT_CERTIFICATE = VERDICTS[3:]
 AUDIT = "propensit"  # start of the names of the audit's diagnostics
 MOST_ROWS = 1e12  # that are worth naming
 NAMED = 3  # actions to explore, at most
@@ -62,15 +62,15 @@ class Comparison:
 
     def as_dict(self) -> dict[str, object]:
         """Return difference, certificate, effective size, mean weight and unsupported, as they go into JSON."""
-        bound = None if self.certificate is None else plain(self.certificate.bound)
+        bound = None if self.certificate is None else to_json_number(self.certificate.bound)
         own = {"refused": self.refused} if self.own is None else _said(self.own)
         found = self.difference
         return {
             "difference": found.as_dict() | {"bound": bound},
             "certificate": own,
-            "effective_size": plain(found.effective_size),
-            "mean_weight": plain(found.mean_weight),
-            "unsupported": plain(found.support),
+            "effective_size": to_json_number(found.effective_size),
+            "mean_weight": to_json_number(found.mean_weight),
+            "unsupported": to_json_number(found.support),
         }
 
 
@@ -87,7 +87,7 @@ class Verdict:
         return asdict(self)
 
 
-def estimates(
+def estimate_values(
     policy, log: BanditLog, *, cost_model=None, clip="auto", groups=None, confidence=0.95
 ) -> dict[str, object]:
     """Return what each estimate makes of a policy, as it goes into JSON; None for one that lacks what it needs.
@@ -107,7 +107,7 @@ def estimates(
 ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
 
 
-def compared(
+def compare_with_logging(
     policy,
     log: BanditLog,
     estimate: str = "dr",
@@ -172,7 +172,7 @@ def untested(diagnosis: Diagnosis) -> str:
     return UNTESTED if any(each.name == "propensity audit" for each in diagnosis.diagnostics) else ""
 
 
-def verdict(
+def reach_verdict(
     comparison: Comparison, diagnosis: Diagnosis, *, label: str = "the policy", reward: bool = False
 ) -> Verdict:
     """Return the verdict on a policy.
@@ -186,7 +186,7 @@ def verdict(
     wrong = [each for each in failed if each.name.startswith(AUDIT)]
     said, cautions = _Words(comparison, label, reward), _cautions(diagnosis)
     if wrong:
-        return Verdict("the log is wrong", f"{capital(wrong[0].sentence)}.", REPAIRS, cautions)
+        return Verdict("the log is wrong", f"{capitalize(wrong[0].sentence)}.", REPAIRS, cautions)
     if failed or None in (comparison.certificate, comparison.own):
         why = failed[0].sentence if failed else comparison.refused
         return Verdict("the log cannot say", f"What {label} is worth is open: {why}.", _to_open(diagnosis), cautions)
@@ -307,4 +307,4 @@ def _said(certificate: Certificate) -> dict[str, object]:
         "effective_size",
         "mean_weight",
     )
-    return {key: plain(getattr(certificate, key)) for key in keys}
+    return {key: to_json_number(getattr(certificate, key)) for key in keys}

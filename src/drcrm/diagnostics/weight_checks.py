@@ -21,7 +21,7 @@ from drcrm.certificates.intervals import compute_interval
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog, clipping_constant
-from drcrm.diagnostics.diagnostic import Diagnostic, level_of, plain
+from drcrm.diagnostics.diagnostic import Diagnostic, to_json_number, worst_level
 from drcrm.optimization.starts import effective_size
 
 FEW_ROWS, FEW, VERY_FEW = 10, 0.1, 0.05  # effective rows, and shares of all rows
@@ -40,7 +40,7 @@ LEAST_SHOWN = 1e-4  # of the largest weight
 BINS = 20
 
 
-class Weighed(NamedTuple):
+class PolicyWeights(NamedTuple):
     """A policy on a log in which every row occurs.
 
     ``probability``, ``weight`` and ``residual`` are π, w and c − ĉ of the rows, all (n,). With a cost model and known
@@ -56,7 +56,7 @@ class Weighed(NamedTuple):
     residual: np.ndarray
 
 
-def weighed(each: Weighed, units=None) -> list[Diagnostic]:
+def check_weights(each: PolicyWeights, units=None) -> list[Diagnostic]:
     """Return the diagnostics of a policy's weights, causes before effects: a verdict names the first that fails."""
     log, weight = each.log, each.weight
     total = log.count @ weight
@@ -91,12 +91,12 @@ _SIZE = "at least 10 % of the rows; fails below 5 %, if that is less than 400, a
 def _effective(log, weight) -> Diagnostic:
     size = effective_size(weight / weight.max(), log.count)
     share = size / log.size
-    level = level_of((share < VERY_FEW and size < MANY_ROWS) or size < FEW_ROWS, share < FEW)
+    level = worst_level((share < VERY_FEW and size < MANY_ROWS) or size < FEW_ROWS, share < FEW)
     sentence = f"the estimate rests on as much as {size:.3g} rows of {log.size}, {share:.1%}"
     return Diagnostic("effective sample size", share, None, None, _SIZE, level, sentence, "Kish 1965")
 
 
-def pareto_shape(values: np.ndarray) -> float:
+def fit_pareto_shape(values: np.ndarray) -> float:
     """Return k̂ of the generalised Pareto law of values above 0, (r,). Source: Zhang & Stephens 2009, with PSIS's prior.
 
     NaN of fewer than 5, or where all are equal.
@@ -128,7 +128,7 @@ def _tail_shape(values: np.ndarray, count: np.ndarray, least: float = 0.0) -> fl
     size = int(min(0.2 * n, 3 * np.sqrt(n), (values > threshold).sum()))
     if size < LEAST_TAIL or size >= n:
         return np.nan
-    return pareto_shape((values[-size:] - values[-size - 1]) / largest)
+    return fit_pareto_shape((values[-size:] - values[-size - 1]) / largest)
 
 
 def _pareto(log, weight) -> Diagnostic | None:
@@ -141,7 +141,7 @@ def _pareto(log, weight) -> Diagnostic | None:
         sentence += ": their mean does not exist, and no estimate by them converges"
     elif k > most:
         sentence += ": their mean converges too slowly for this many rows"
-    level, threshold = level_of(k >= 1, k > most), f"at most {most:.2f}; fails from 1"
+    level, threshold = worst_level(k >= 1, k > most), f"at most {most:.2f}; fails from 1"
     return Diagnostic("Pareto k̂", k, None, None, threshold, level, sentence, "Vehtari et al. 2024")
 
 
@@ -154,7 +154,7 @@ def _weighted_pareto(magnitudes: dict[str, np.ndarray], count: np.ndarray) -> Di
         return None
     sentence = f"the tail of {name} has the shape {k:.2f}"
     sentence += ": rare, large costs dominate, and standard errors are unreliable" if k > HEAVY_SHAPE else ""
-    threshold, level = f"at most {HEAVY_SHAPE:g}", level_of(False, k > HEAVY_SHAPE)
+    threshold, level = f"at most {HEAVY_SHAPE:g}", worst_level(False, k > HEAVY_SHAPE)
     return Diagnostic("Pareto k̂ of weighted costs", k, None, None, threshold, level, sentence, "Vehtari et al. 2024")
 
 
@@ -165,7 +165,7 @@ def _largest(title: str, magnitudes: dict[str, np.ndarray], count: np.ndarray) -
     if not shares:
         return None
     name = max(shares, key=shares.get)
-    level = level_of(shares[name] > MOST_SHARE, shares[name] > CAUTION_SHARE)
+    level = worst_level(shares[name] > MOST_SHARE, shares[name] > CAUTION_SHARE)
     sentence, threshold = (
         f"one row has {shares[name]:.1%} of {name}",
         f"at most {CAUTION_SHARE:.0%}; fails above {MOST_SHARE:.0%}",
@@ -173,7 +173,7 @@ def _largest(title: str, magnitudes: dict[str, np.ndarray], count: np.ndarray) -
     return Diagnostic(title, shares[name], None, None, threshold, level, sentence, "this project")
 
 
-def _skewness(each: Weighed, units) -> Diagnostic | None:
+def _skewness(each: PolicyWeights, units) -> Diagnostic | None:
     """Return the larger skewness of both tails of the estimate: large costs, or large rewards."""
     log = each.log
     if not np.isfinite(log.count @ each.weight * (1 + np.abs(each.residual).max())):
@@ -189,7 +189,7 @@ def _skewness(each: Weighed, units) -> Diagnostic | None:
             if costs >= rewards
             else ": rare, large rewards carry it, and its interval covers the true value less often than it says"
         )
-    threshold, level = f"at most {LARGEST_SKEWNESS:g}", level_of(False, is_skewed)
+    threshold, level = f"at most {LARGEST_SKEWNESS:g}", worst_level(False, is_skewed)
     return Diagnostic("skewness of the estimate", skewness, None, None, threshold, level, sentence, "Hall 1992")
 
 
@@ -211,20 +211,20 @@ def _mean_weight(log, weight, units) -> Diagnostic:
         found["low"],
         found["high"],
         "1 in its 99 % interval",
-        level_of(fails, odd),
+        worst_level(fails, odd),
         sentence,
         "E π/p = 1",
     )
 
 
-def _support(each: Weighed) -> Diagnostic | None:
+def _support(each: PolicyWeights) -> Diagnostic | None:
     if each.mean is None:
         return None
     log = each.log
     mass, _ = log.actions.without_support(log.row_map, each.mean, each.logging_mean, SUPPORT)
     share = float(log.count @ mass[log.context] / log.size)
     sentence = f"{share:.1%} of the policy's choices are of actions that the logging policy hardly takes"
-    level = level_of(share > MOST_MASS, share > CAUTION_MASS)
+    level = worst_level(share > MOST_MASS, share > CAUTION_MASS)
     threshold = f"at most {CAUTION_MASS:.0%}; fails above {MOST_MASS:.0%}"
     return Diagnostic(
         "mass without support", share, None, None, threshold, level, sentence, "Sachdeva, Su & Joachims 2020"
@@ -237,7 +237,7 @@ def _quantile(log, weight) -> Diagnostic:
     sentence = f"one row in a hundred has more than {high:.3g} times the mean weight"
     threshold = f"at most {LARGE:g} times the mean"
     return Diagnostic(
-        "weight quantile 0.99", high, None, None, threshold, level_of(False, high > LARGE), sentence, "this project"
+        "weight quantile 0.99", high, None, None, threshold, worst_level(False, high > LARGE), sentence, "this project"
     )
 
 
@@ -251,11 +251,11 @@ def _clip(log, weight, units) -> Diagnostic:
     moved -= value
     ratio = abs(moved) / error if error > 0 else 0.0 if not moved else np.inf
     sentence = f"clipping weights at {clip:.3g} moves the estimate by {moved:.3g}, {ratio:.2g} standard errors"
-    level, threshold = level_of(False, ratio > MOST_MOVED), f"at most {MOST_MOVED} standard errors"
+    level, threshold = worst_level(False, ratio > MOST_MOVED), f"at most {MOST_MOVED} standard errors"
     return Diagnostic("sensitivity to the clip", ratio, None, None, threshold, level, sentence, "Ionides 2008")
 
 
-def tables(each: Weighed, names=None, rows=None) -> dict[str, object]:
+def weight_tables(each: PolicyWeights, names=None, rows=None) -> dict[str, object]:
     """Return weights, overlap, actions and largest rows as they go into JSON."""
     log, weight = each.log, each.weight
     if not 0 < log.count @ weight < np.inf:
@@ -278,7 +278,7 @@ def _histogram(weight: np.ndarray) -> dict[str, list[float]]:
     return {"edges": edges.tolist(), "rows": np.histogram(logs, edges)[0].tolist(), "share": of_weight.tolist()}
 
 
-def _overlap(each: Weighed) -> dict[str, list[float]]:
+def _overlap(each: PolicyWeights) -> dict[str, list[float]]:
     edges = np.linspace(0, 1, BINS + 1)
     count = each.log.count
     logged, policy = (
@@ -287,7 +287,7 @@ def _overlap(each: Weighed) -> dict[str, list[float]]:
     return {"edges": edges.tolist(), "logged": logged, "policy": policy}
 
 
-def _actions(each: Weighed, names) -> list[dict[str, object]]:
+def _actions(each: PolicyWeights, names) -> list[dict[str, object]]:
     """How often each action, or label, was logged, and is by the policy; of lists nothing."""
     log = each.log
     if not log.actions.shape:
@@ -307,7 +307,7 @@ def _actions(each: Weighed, names) -> list[dict[str, object]]:
             "logging": float(rows[a] / log.size),
             "policy": None if policy is None else float(policy[a]),
             "unsupported": None if missing is None else float(missing[a]),
-            "cost": plain(costs[a] / rows[a]) if rows[a] else None,
+            "cost": to_json_number(costs[a] / rows[a]) if rows[a] else None,
         }
         for a in range(*log.actions.shape)
     ]

@@ -18,8 +18,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from drcrm.arrays.mapped_arrays import PREFIX, folder_prefix, scratch_folder, scratch_path
-from drcrm.diagnostics.repeated_rows.recognition import LearnedRows, Recognised
-from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, checked
+from drcrm.diagnostics.repeated_rows.recognition import LearnedRows, RecognisedRows
+from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, check_records
 from drcrm.errors import InputError, located
 from drcrm.logs.encoded_log import BanditLog, encoded
 from drcrm.logs.encoding.registry import Encoding
@@ -34,7 +34,7 @@ LARGE = 2**27  # bytes of a log's numbers above which they are in files; by meas
 Tell = Callable[[str], None]
 Folder = Callable[[], Path]
 # The checks of all rows, the file's digest, a function from a seed to held-out rows ↦ the rows a policy learned from.
-Select = Callable[[RowChecks, str, Callable[[int], np.ndarray]], Recognised | None]
+Select = Callable[[RowChecks, str, Callable[[int], np.ndarray]], RecognisedRows | None]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class OpenedLog:
     log: BanditLog
     checks: RowChecks
     unseen: Mapping[str, int] = field(default_factory=dict)
-    recognised: Recognised | None = None
+    recognised: RecognisedRows | None = None
 
     @property
     def units(self) -> np.ndarray | None:
@@ -213,7 +213,7 @@ def _checked_records(
             tell("imitating the logging policy")
             records = replace(records, propensity=imitated(records))
         tell("encoding")
-        checks = checked(path, records)
+        checks = check_records(path, records)
     return replace(records, groups=checks.groups), checks
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import check_rows
-from drcrm.diagnostics.repeated_rows.agreement import log_capital, pairs_within
+from drcrm.diagnostics.repeated_rows.agreement import log_capital, pair_equal_values
 
 ACTIONS = 3
 N = 1000
@@ -101,5 +101,5 @@ def test_the_capital_is_that_of_bets():
 
 
 def test_pairs_are_disjoint_and_in_order():
-    first, second = pairs_within(np.array([3, 1, 3, 1, 3, 3, 2, 1]))
+    first, second = pair_equal_values(np.array([3, 1, 3, 1, 3, 3, 2, 1]))
     assert [first.tolist(), second.tolist()] == [[0, 1, 4], [2, 3, 5]]

@@ -13,9 +13,9 @@ from dependent_logs import jittered, users
 from shop import MAPPING, decisions
 from shop_fixtures import answer_of
 
-from drcrm.cli.judging import HELDOUT, NOT_COMPARED, OTHER
+from drcrm.cli.evaluation import ALL_ROWS, HELDOUT_ROWS, UNCOMPARED_ROWS
 from drcrm.diagnostics.repeated_rows.recognition import LearnedRows
-from drcrm.diagnostics.repeated_rows.row_hashes import marks
+from drcrm.diagnostics.repeated_rows.row_hashes import hash_records
 from drcrm.logs import opened_log
 from drcrm.logs.policy_file import read_policy, write_policy
 from drcrm.logs.readers import log_files as readers
@@ -55,7 +55,7 @@ def test_copies_of_the_log_are_judged_by_the_rows_held_out(name, is_stored, shop
         answer_of(shop / "answer.json"),
     )
     assert found["recognised"] == {"training": N - HELD, "heldout": HELD, "new": 0}
-    assert (found["log"]["rows"], found["choices"], found["judged_by"]) == (HELD, learned["choices"], HELDOUT)
+    assert (found["log"]["rows"], found["choices"], found["judged_by"]) == (HELD, learned["choices"], HELDOUT_ROWS)
     ours, theirs = found["candidates"][0], learned["candidates"][0]
     assert ours["difference"]["bound"] == pytest.approx(theirs["difference"]["bound"])
 
@@ -98,9 +98,9 @@ def test_some_of_the_rows(shop, tmp_path, run):
 def test_a_policy_file_without_hashes_knows_its_log_by_the_digest(shop, tmp_path, run):
     write_policy(tmp_path / "old.npz", read_policy(shop / "policy.npz"))
     found = certified(run, tmp_path / "old.npz", written(decisions(N), tmp_path / "log.csv"))
-    assert (found["log"]["rows"], found["judged_by"], found["recognised"]) == (HELD, HELDOUT, None)
+    assert (found["log"]["rows"], found["judged_by"], found["recognised"]) == (HELD, HELDOUT_ROWS, None)
     found = certified(run, tmp_path / "old.npz", written(decisions(100, seed=5), tmp_path / "new.csv"))
-    assert (found["choices"], found["judged_by"]) == (1, NOT_COMPARED)
+    assert (found["choices"], found["judged_by"]) == (1, UNCOMPARED_ROWS)
 
 
 def test_estimated_propensities_are_no_part_of_a_row(tmp_path, run):
@@ -140,15 +140,15 @@ def test_rows_of_a_fresh_log_that_are_equal_by_chance_are_new(kind):
     for seed in range(200):
         rng = np.random.default_rng(seed)
         old, new = (records_of_frame(KINDS[kind](rng, 1000), DISCRETE) for _ in range(2))
-        learned = LearnedRows.of(marks(old), rng.random(1000) < 0.25, False)
-        known += learned.recognise(marks(new), new.propensity) is not None
+        learned = LearnedRows.of(hash_records(old), rng.random(1000) < 0.25, False)
+        known += learned.recognise(hash_records(new), new.propensity) is not None
     assert known <= 2
 
 
 def test_a_fresh_log_is_one_choice(shop, tmp_path, run):
     found = certified(run, shop / "policy.npz", written(decisions(N, seed=5), tmp_path / "log.csv"))
     assert found["recognised"] == {"training": 0, "heldout": 0, "new": N}
-    assert (found["choices"], found["judged_by"]) == (1, OTHER)
+    assert (found["choices"], found["judged_by"]) == (1, ALL_ROWS)
 
 
 def test_hashes_do_not_depend_on_how_a_file_holds_its_numbers(tmp_path):
@@ -157,7 +157,7 @@ def test_hashes_do_not_depend_on_how_a_file_holds_its_numbers(tmp_path):
     hashes = []
     for table, name in ((frame, "a.csv"), (frame, "b.parquet"), (texts, "c.parquet"), (frame, "d.csv.gz")):
         records = read_records(written(table, tmp_path / name), MAPPING)
-        hashes.append(marks(records).rows)
+        hashes.append(hash_records(records).rows)
     assert all(np.array_equal(hashes[0], each) for each in hashes[1:])
 
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from text_logs import LOGS, dsjson, vw_lists, vw_single
 
-from drcrm.diagnostics.repeated_rows.duplicates import duplicates
-from drcrm.diagnostics.repeated_rows.recognition import Recognised
-from drcrm.diagnostics.repeated_rows.row_hashes import marks, marks_of_log
+from drcrm.diagnostics.repeated_rows.duplicates import check_copies
+from drcrm.diagnostics.repeated_rows.recognition import RecognisedRows
+from drcrm.diagnostics.repeated_rows.row_hashes import hash_log, hash_records
 from drcrm.errors import InputError
 from drcrm.logs import opened_log
 from drcrm.logs import records as records_module
@@ -72,9 +72,9 @@ def same_parts(ours: OpenedLog, theirs: OpenedLog) -> None:
     assert dict(ours.unseen) == dict(theirs.unseen)
 
 
-def select(checks, digest, held_out) -> Recognised:
+def select(checks, digest, held_out) -> RecognisedRows:
     """Recognise the rows that seed 3 does not hold out as those that a policy was learned from."""
-    return Recognised(~held_out(3), held_out(3))
+    return RecognisedRows(~held_out(3), held_out(3))
 
 
 @pytest.mark.parametrize("mapping", [{}, {"split": "last 20 %"}, IMITATED], ids=["random", "last", "imitated"])
@@ -170,8 +170,8 @@ def test_half_a_sign_is_hashed_as_others(tmp_path):
 def test_rows_that_are_told_again_are_those_of_the_encoded_log(name, tmp_path):
     """Records and the log that they become have the same copies."""
     records, copies = read_records(written(tmp_path, name)), []
-    for of_rows in (marks(records), marks_of_log(log_of(records))):
-        copies.append(duplicates(*of_rows, records.propensity)[1])
+    for of_rows in (hash_records(records), hash_log(log_of(records))):
+        copies.append(check_copies(*of_rows, records.propensity)[1])
     assert np.array_equal(*copies)
     assert (copies[0] is not None) == (name in ("log.dsjson", "copies.dsjson"))
 
@@ -179,7 +179,7 @@ def test_rows_that_are_told_again_are_those_of_the_encoded_log(name, tmp_path):
 def test_lists_of_another_order_are_others(tmp_path):
     first, other = "shared |u a:2\n0:1:0.5 |a {}\n|a z\n\n", "shared |u a:2\n0:1:0.5 |a z\n|a x y:2\n\n"
     text = first.format("x y:2") + other + first.format("y:2 x")
-    same = marks(read_records(written(tmp_path, "log.vw", text))).features
+    same = hash_records(read_records(written(tmp_path, "log.vw", text))).features
     assert same[0] == same[2] != same[1]
 
 

@@ -31,7 +31,7 @@ def log_capital(agrees: np.ndarray, chance: np.ndarray) -> tuple[float, int]:
     return float(capital[best] - np.log(len(BETS))), best + 1
 
 
-def pairs_within(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def pair_equal_values(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return disjoint pairs of rows with equal values: the first and the second, the third and the fourth, …
 
     The later row of a pair is the second one.
@@ -44,6 +44,6 @@ def pairs_within(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return order[later - 1], order[later]
 
 
-def earlier_equals(values: np.ndarray) -> np.ndarray:
+def count_earlier_equals(values: np.ndarray) -> np.ndarray:
     """Return how many equal values precede each value, (n,)."""
     return pd.Series(values).groupby(values, sort=False).cumcount().to_numpy()

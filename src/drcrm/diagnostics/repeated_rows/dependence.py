@@ -16,9 +16,9 @@ from scipy.spatial import cKDTree
 
 from drcrm.actions.base import ActionLists
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.diagnostic import Diagnostic, level_of
-from drcrm.diagnostics.repeated_rows.agreement import log_capital, pairs_within
-from drcrm.diagnostics.repeated_rows.row_hashes import marks_of_actions, marks_of_choices
+from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
+from drcrm.diagnostics.repeated_rows.agreement import log_capital, pair_equal_values
+from drcrm.diagnostics.repeated_rows.row_hashes import hash_actions, hash_choices
 from drcrm.logs.encoding.arrays import Arrays
 from drcrm.logs.encoding.tables import Table
 from drcrm.logs.records import Records
@@ -32,7 +32,7 @@ CLOSE = 0.9  # share of the evidence by near rows that names a column
 NAME = "independence of rows"
 
 
-class Draws(NamedTuple):
+class TestedRows(NamedTuple):
     """Rows as the test sees them.
 
     Attributes
@@ -60,7 +60,9 @@ class _Agreement(NamedTuple):
     expected: float
 
 
-def dependence(draws: Draws, units=None, columns: Mapping[str, np.ndarray] | None = None, imitated: bool = False):
+def check_independence(
+    draws: TestedRows, units=None, columns: Mapping[str, np.ndarray] | None = None, imitated: bool = False
+):
     """Return the diagnostic of whether rows are independent.
 
     Parameters
@@ -76,7 +78,7 @@ def dependence(draws: Draws, units=None, columns: Mapping[str, np.ndarray] | Non
     columns = columns or {}
     if units is not None:
         rows = np.sort(np.unique(units[: len(draws.action)], return_index=True)[1])
-        draws = Draws(*(values[rows] for values in draws))
+        draws = TestedRows(*(values[rows] for values in draws))
         columns = {name: codes[rows[rows < len(codes)]] for name, codes in columns.items()}
     candidates = {
         name: _agreement(draws, *_pairs_of(codes))
@@ -96,12 +98,12 @@ def dependence(draws: Draws, units=None, columns: Mapping[str, np.ndarray] | Non
             f"{what} have the same action in {shown.share:.0%} of {shown.pairs} pairs, {shown.expected:.0%} expected "
             f"at most: {advice} if they depend on each other; otherwise the propensities are too small"
         )
-    level = level_of(is_dependent and not imitated, is_dependent)
+    level = worst_level(is_dependent and not imitated, is_dependent)
     excess = shown.share - shown.expected
     return Diagnostic(NAME, excess, None, None, "agreement by chance", level, sentence, "Ville 1939")
 
 
-def _agreement(draws: Draws, first: np.ndarray, second: np.ndarray) -> _Agreement:
+def _agreement(draws: TestedRows, first: np.ndarray, second: np.ndarray) -> _Agreement:
     agrees = draws.action[first] == draws.action[second]
     chance = draws.propensity[np.maximum(first, second)]
     capital, pairs = log_capital(agrees, chance)
@@ -110,9 +112,9 @@ def _agreement(draws: Draws, first: np.ndarray, second: np.ndarray) -> _Agreemen
     return _Agreement(capital, pairs, float(agrees[:pairs].mean()), float(chance[:pairs].mean()))
 
 
-def near_pairs(draws: Draws) -> tuple[np.ndarray, np.ndarray]:
+def near_pairs(draws: TestedRows) -> tuple[np.ndarray, np.ndarray]:
     """Return disjoint pairs of rows: those with equal features first, then nearest neighbours by their distance."""
-    first, second = pairs_within(draws.features)
+    first, second = pair_equal_values(draws.features)
     singles = np.setdiff1d(np.arange(len(draws.features)), np.append(first, second))
     if len(singles) < 2 or not draws.projected.shape[1]:
         return first, second
@@ -133,7 +135,7 @@ def near_pairs(draws: Draws) -> tuple[np.ndarray, np.ndarray]:
 
 def _pairs_of(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     rows = np.flatnonzero(codes >= 0)
-    first, second = pairs_within(codes[rows])
+    first, second = pair_equal_values(codes[rows])
     return rows[first], rows[second]
 
 
@@ -155,7 +157,7 @@ def identifier_codes(column: pd.Series) -> np.ndarray | None:
     return None if (numbers % 1 > 0).any() else codes
 
 
-def draws_of_records(records: Records, features: np.ndarray) -> Draws:
+def tested_rows_of_records(records: Records, features: np.ndarray) -> TestedRows:
     """Return the first rows of records as draws, by the marks of their features."""
     n = min(MOST_ROWS, records.size)
     records = records.take(slice(0, n)) if n < records.size else records
@@ -165,15 +167,15 @@ def draws_of_records(records: Records, features: np.ndarray) -> Draws:
     elif isinstance(data, Arrays) and not isinstance(data.X, ActionLists):
         projected = _project_matrix(data.X)
     projected = projected if records.context is None else projected[records.context]
-    return Draws(features[:n], marks_of_actions(records), records.propensity, projected)
+    return TestedRows(features[:n], hash_actions(records), records.propensity, projected)
 
 
-def draws_of_log(log: BanditLog, features: np.ndarray) -> Draws:
+def tested_rows_of_log(log: BanditLog, features: np.ndarray) -> TestedRows:
     """Return the first rows of a log as draws, by the marks of their features."""
     n = min(MOST_ROWS, len(log.Y))
     contexts, context = np.unique(log.context[:n], return_inverse=True)
     projected = _project_matrix(log.X[contexts])[context] if log.actions.shape else np.empty((n, 0))
-    return Draws(features[:n], marks_of_choices(log.Y[:n]), log.propensity[:n], projected)
+    return TestedRows(features[:n], hash_choices(log.Y[:n]), log.propensity[:n], projected)
 
 
 def _project_matrix(X) -> np.ndarray:

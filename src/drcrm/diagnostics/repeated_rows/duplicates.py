@@ -15,15 +15,17 @@ import numpy as np
 import pandas as pd
 from scipy.special import bdtrc, pdtr
 
-from drcrm.diagnostics.diagnostic import Diagnostic, level_of
-from drcrm.diagnostics.repeated_rows.agreement import log_capital, pairs_within
+from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
+from drcrm.diagnostics.repeated_rows.agreement import log_capital, pair_equal_values
 
 LEVEL = 1e-4  # of all tests together
 DIVISORS = 2, 3, 5, 7
 POINTS = 16  # parts of the file, between which copies may have been appended
 
 
-def duplicates(features: np.ndarray, rows: np.ndarray, propensity: np.ndarray) -> tuple[Diagnostic, np.ndarray | None]:
+def check_copies(
+    features: np.ndarray, rows: np.ndarray, propensity: np.ndarray
+) -> tuple[Diagnostic, np.ndarray | None]:
     """Return whether a log has copies of rows, and which rows are copies of one, (n,); None if it has none.
 
     Parameters
@@ -43,7 +45,7 @@ def duplicates(features: np.ndarray, rows: np.ndarray, propensity: np.ndarray) -
     share = repeats / n
     sentence = f"{repeats} of {n} rows, {share:.1%}, repeat another row in features, action, propensity and cost"
     sentence += ", more often than by chance: intervals count each distinct row once" if has_copies else ""
-    level = level_of(False, has_copies)
+    level = worst_level(False, has_copies)
     check = Diagnostic("duplicated rows", share, None, None, "no more than by chance", level, sentence, "this project")
     return check, row if has_copies else None
 
@@ -54,7 +56,7 @@ def _has_copies(features: np.ndarray, row: np.ndarray, propensity: np.ndarray) -
     The tests share these arrays: how often each distinct row occurs, the number of its features (``group``), and
     how many rows have these (``sizes``).
     """
-    first, second = pairs_within(features)
+    first, second = pair_equal_values(features)
     if log_capital(row[first] == row[second], propensity[second])[0] > np.log(4 / LEVEL):
         return True
     del first, second

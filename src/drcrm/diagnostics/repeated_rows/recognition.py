@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import pdtri
 
-from drcrm.diagnostics.repeated_rows.agreement import earlier_equals, log_capital
-from drcrm.diagnostics.repeated_rows.row_hashes import RowMarks
+from drcrm.diagnostics.repeated_rows.agreement import count_earlier_equals, log_capital
+from drcrm.diagnostics.repeated_rows.row_hashes import RowHashes
 
 LEVEL = 1e-6  # probability that new rows are recognised
 SURE = 1e-5  # of the expected number of rows that occur twice
@@ -18,7 +18,7 @@ LEAST_DISTINCT = 10  # fewer equal rows may be chance
 
 
 @dataclass(frozen=True)
-class Recognised:
+class RecognisedRows:
     """The rows of a log that a policy was learned from, and those that were held out; masks (m,)."""
 
     training: np.ndarray
@@ -52,7 +52,7 @@ class LearnedRows:
     has_copies: bool
 
     @classmethod
-    def of(cls, marks: RowMarks, heldout: np.ndarray, has_copies: bool) -> LearnedRows:
+    def of(cls, marks: RowHashes, heldout: np.ndarray, has_copies: bool) -> LearnedRows:
         """Return the hashes of rows from their marks."""
         return cls(_of_features(marks), marks.rows, heldout, has_copies)
 
@@ -67,7 +67,7 @@ class LearnedRows:
         heldout = np.unpackbits(arrays["heldout"], count=len(rows)).astype(bool)
         return cls(arrays["features"], rows, heldout, bool(arrays["has_copies"]))
 
-    def recognise(self, marks: RowMarks, propensity: np.ndarray) -> Recognised | None:
+    def recognise(self, marks: RowHashes, propensity: np.ndarray) -> RecognisedRows | None:
         """Return which rows of another log are these; None if no more of them are equal than fresh rows would be.
 
         A log that begins with these rows, or with the held-out or the training rows among them, is known by position.
@@ -86,13 +86,13 @@ class LearnedRows:
             if is_long and len(expected) <= len(rows) and np.array_equal(rows[: len(expected)], expected):
                 training, heldout = np.zeros((2, len(rows)), dtype=bool)
                 training[: len(expected)], heldout[: len(expected)] = ~self.heldout[part], self.heldout[part]
-                return Recognised(training, heldout)
+                return RecognisedRows(training, heldout)
         if not (self._has_same_rows(rows) or self._reappears(_of_features(marks), rows, propensity)):
             return None
         training = _is_among(rows, self.rows[~self.heldout])
         heldout = np.zeros(len(rows), dtype=bool)
         heldout[~training] = _is_among(rows[~training], self.rows[self.heldout])
-        return Recognised(training, heldout)
+        return RecognisedRows(training, heldout)
 
     def _has_same_rows(self, rows: np.ndarray) -> bool:
         """Return whether a log has these rows in another order."""
@@ -115,18 +115,18 @@ class LearnedRows:
         many = max(sizes[sizes > 1].sum(), 1)
         at_least = 2 * (size[twice] / (size[twice] - 1)).sum() / max(twice.sum(), 1) if twice.any() else 4.0
         by_chance = min(at_least * pdtri(twice.sum(), SURE) / many, 1.0)
-        hits = np.isin(rows, distinct[times == 1]) & (earlier_equals(rows) == 0)
+        hits = np.isin(rows, distinct[times == 1]) & (count_earlier_equals(rows) == 0)
         places = pd.Index(known).get_indexer(features)
         chance = np.where(sizes[places] == 1, propensity, by_chance)
         is_known = places >= 0
         return log_capital(hits[is_known], chance[is_known])[0] > -np.log(LEVEL)
 
 
-def _of_features(marks: RowMarks) -> np.ndarray:
+def _of_features(marks: RowHashes) -> np.ndarray:
     return (marks.features >> np.uint64(32)).astype(np.uint32)
 
 
 def _is_among(values: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return which values, (m,), are among others, each at most as often as it is there."""
     times = pd.Series(others).value_counts().reindex(values, fill_value=0).to_numpy()
-    return earlier_equals(values) < times
+    return count_earlier_equals(values) < times

@@ -9,10 +9,15 @@ import numpy as np
 import pandas as pd
 
 from drcrm.diagnostics.diagnostic import Diagnostic
-from drcrm.diagnostics.repeated_rows.dependence import MOST_ROWS, dependence, draws_of_records, identifier_codes
-from drcrm.diagnostics.repeated_rows.duplicates import duplicates
+from drcrm.diagnostics.repeated_rows.dependence import (
+    MOST_ROWS,
+    check_independence,
+    identifier_codes,
+    tested_rows_of_records,
+)
+from drcrm.diagnostics.repeated_rows.duplicates import check_copies
 from drcrm.diagnostics.repeated_rows.recognition import LearnedRows
-from drcrm.diagnostics.repeated_rows.row_hashes import RowMarks, marks
+from drcrm.diagnostics.repeated_rows.row_hashes import RowHashes, hash_records
 from drcrm.errors import InputError
 from drcrm.logs.encoding.tables import Table
 from drcrm.logs.readers.log_files import TABLES, files_of
@@ -29,7 +34,7 @@ class RowChecks:
 
     Attributes
     ----------
-    marks : RowMarks
+    hashes : RowHashes
     propensity : array (n,)
         Logged or estimated.
     copies : array (n,) or None
@@ -39,7 +44,7 @@ class RowChecks:
     diagnostics : tuple of Diagnostic
     """
 
-    marks: RowMarks
+    hashes: RowHashes
     propensity: np.ndarray
     copies: np.ndarray | None
     groups: np.ndarray | None
@@ -47,18 +52,18 @@ class RowChecks:
 
     def learned(self, heldout: np.ndarray) -> LearnedRows:
         """Return the hashes of the rows, and which rows a policy does not see."""
-        return LearnedRows.of(self.marks, heldout, self.copies is not None)
+        return LearnedRows.of(self.hashes, heldout, self.copies is not None)
 
 
-def checked(path: Path, records: Records) -> RowChecks:
+def check_records(path: Path, records: Records) -> RowChecks:
     """Return the checks of a log whose propensities were logged or estimated."""
-    of_rows, propensity = marks(records), records.propensity
-    repeats, copies = duplicates(*of_rows, propensity)
+    of_rows, propensity = hash_records(records), records.propensity
+    repeats, copies = check_copies(*of_rows, propensity)
     copies = as_mapped(copies, records.cost)
     groups = copies if records.groups is None else records.groups
     first = records.take(slice(0, MOST_ROWS)) if records.context is None else records
-    draws = draws_of_records(first, of_rows.features)
-    independence = dependence(draws, groups, _columns(path, first), imitated=records.is_imitated)
+    draws = tested_rows_of_records(first, of_rows.features)
+    independence = check_independence(draws, groups, _columns(path, first), imitated=records.is_imitated)
     return RowChecks(of_rows, propensity, copies, groups, (repeats, independence))
 
 

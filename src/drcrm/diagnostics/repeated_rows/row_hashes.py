@@ -22,7 +22,7 @@ from drcrm.logs.records import Records
 FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd: multiplication by it loses nothing
 
 
-class RowMarks(NamedTuple):
+class RowHashes(NamedTuple):
     """Marks of n rows.
 
     Attributes
@@ -37,50 +37,50 @@ class RowMarks(NamedTuple):
     rows: np.ndarray
 
 
-def marks(records: Records) -> RowMarks:
+def hash_records(records: Records) -> RowHashes:
     """Return the marks of rows, computed block by block."""
-    return RowMarks(**records.map(lambda _, block: _of_block(block)._asdict()))
+    return RowHashes(**records.map(lambda _, block: _of_block(block)._asdict()))
 
 
-def _of_block(records: Records) -> RowMarks:
+def _of_block(records: Records) -> RowHashes:
     features = _of_features(records.data)
     features = features if records.context is None else features[records.context]
     propensity = None if records.is_imitated else records.propensity
-    return _of_whole_rows(features, marks_of_actions(records), records.cost, propensity)
+    return _of_whole_rows(features, hash_actions(records), records.cost, propensity)
 
 
-def marks_of_log(log: BanditLog, is_imitated: bool = False) -> RowMarks:
+def hash_log(log: BanditLog, is_imitated: bool = False) -> RowHashes:
     """Return the same of a log, whose features are encoded and whose actions are numbers."""
     contexts = map_rows(log.X, _of_rows)
     if isinstance(log.actions, ListedActions):
         contexts = _of_lists(contexts, log.actions.starts)
     propensity = None if is_imitated else log.propensity
-    return _of_whole_rows(contexts[log.context], marks_of_choices(log.Y), log.cost, propensity)
+    return _of_whole_rows(contexts[log.context], hash_choices(log.Y), log.cost, propensity)
 
 
-def _of_whole_rows(features: np.ndarray, actions: np.ndarray, cost: np.ndarray, propensity) -> RowMarks:
+def _of_whole_rows(features: np.ndarray, actions: np.ndarray, cost: np.ndarray, propensity) -> RowHashes:
     """The marks of rows from those of their features and actions; propensities count if they were logged."""
-    rows = _mixed([features, actions, hashed_numbers(cost)])
-    return RowMarks(features, rows if propensity is None else _mixed([rows, hashed_numbers(propensity)]))
+    rows = _mixed([features, actions, hash_numbers(cost)])
+    return RowHashes(features, rows if propensity is None else _mixed([rows, hash_numbers(propensity)]))
 
 
-def marks_of_actions(records: Records) -> np.ndarray:
+def hash_actions(records: Records) -> np.ndarray:
     """Return a mark of each row's action, (n,): of its name, or its place in a list."""
     if records.kind == "single":
-        return hashed_texts([str(name) for name in records.names])[records.action]
-    return marks_of_choices(records.action)
+        return hash_texts([str(name) for name in records.names])[records.action]
+    return hash_choices(records.action)
 
 
-def marks_of_choices(choices: np.ndarray) -> np.ndarray:
+def hash_choices(choices: np.ndarray) -> np.ndarray:
     """Return a mark of each row of an array (n,) or (n, q)."""
-    return _mixed(hashed_numbers(column) for column in np.atleast_2d(choices.T))
+    return _mixed(hash_numbers(column) for column in np.atleast_2d(choices.T))
 
 
 @singledispatch
 def _of_features(table: Table) -> np.ndarray:
     if not table.numbers and not table.codes:
         return np.zeros(len(table), dtype=np.uint64)
-    numbers = (hashed_numbers(values) for values in table.numbers.values())
+    numbers = (hash_numbers(values) for values in table.numbers.values())
     return _mixed(chain(numbers, (_hashed_codes(codes, table.values[name]) for name, codes in table.codes.items())))
 
 
@@ -104,19 +104,19 @@ def _(arrays: Arrays) -> np.ndarray:
 def _of_rows(X) -> np.ndarray:
     """Of what is not 0 in each row, (n,): in which order the columns are stored does not count."""
     if not sparse.issparse(X):
-        return _mixed(hashed_numbers(column) for column in X.T)
+        return _mixed(hash_numbers(column) for column in X.T)
     X = X.tocsr()
-    entries = _mixed([hashed_numbers(X.indices), hashed_numbers(X.data)])
+    entries = _mixed([hash_numbers(X.indices), hash_numbers(X.data)])
     return _sums(np.where(X.data == 0, np.uint64(0), entries), X.indptr)
 
 
 def _of_lists(candidates: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Of the candidates of each list, (m,), in their order."""
     place = np.arange(len(candidates)) - np.repeat(starts[:-1], np.diff(starts))
-    return _sums(_mixed([candidates, hashed_numbers(place)]), starts)
+    return _sums(_mixed([candidates, hash_numbers(place)]), starts)
 
 
-def hashed_numbers(values: np.ndarray) -> np.ndarray:
+def hash_numbers(values: np.ndarray) -> np.ndarray:
     """Return a mark of each number, (n,)."""
     values = np.asarray(values, dtype=float) + 0.0  # −0 is 0
     return pd.util.hash_array(np.where(np.isnan(values), np.nan, values))
@@ -125,12 +125,12 @@ def hashed_numbers(values: np.ndarray) -> np.ndarray:
 def _hashed_codes(codes: np.ndarray, values: list[str]) -> np.ndarray:
     """The mark of each coded value, (n,); values that do not occur in a large column are not hashed."""
     if len(values) <= len(codes):
-        return hashed_texts(values)[codes]
+        return hash_texts(values)[codes]
     occurring, places = np.unique(codes, return_inverse=True)
-    return hashed_texts([values[code] for code in occurring])[places]
+    return hash_texts([values[code] for code in occurring])[places]
 
 
-def hashed_texts(values: list[str]) -> np.ndarray:
+def hash_texts(values: list[str]) -> np.ndarray:
     """Return a mark of each text, (n,)."""
     return pd.util.hash_array(np.array(values, dtype=object), categorize=False)
 

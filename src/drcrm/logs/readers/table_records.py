@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from drcrm.diagnostics.repeated_rows.row_hashes import hashed_texts
+from drcrm.diagnostics.repeated_rows.row_hashes import hash_texts
 from drcrm.errors import InputError
 from drcrm.logs.encoding.columns import MISSING, as_names, categories, numbers, reject_rows, unescape_formula
 from drcrm.logs.encoding.tables import Table, require_columns
@@ -67,7 +67,7 @@ def part_of_frame(frame: pd.DataFrame, mapping, form: str, first: int = 0) -> Re
 def _groups(column: pd.Series, name: str) -> np.ndarray:
     """Marks of the groups; of a row without one, −1."""
     codes, values = categories(column, name)
-    marks = (hashed_texts(values) >> np.uint64(1)).astype(np.int64)
+    marks = (hash_texts(values) >> np.uint64(1)).astype(np.int64)
     return np.where([value == MISSING for value in values], -1, marks)[codes]
 
 

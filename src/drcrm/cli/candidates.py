@@ -21,7 +21,7 @@ MOST_MAPPED = 20_000  # contexts up to which a feature map competes unasked: the
 
 
 @dataclass(frozen=True)
-class Candidate:
+class AlgorithmResult:
     """What an algorithm chose among its own fits, steps and π0, and by what it may be judged.
 
     ``bound`` is that of its held-out difference to π0, at 0.95, which chose it; ``tried`` is how many it had to choose
@@ -40,7 +40,7 @@ class Candidate:
     is_shown: bool
 
 
-def entries_of(asked: object, n_contexts: int, name: str = "algorithm", has_maps: bool = True) -> list[Entry]:
+def algorithm_entries(asked: object, n_contexts: int, name: str = "algorithm", has_maps: bool = True) -> list[Entry]:
     """Return the algorithms that a mapping asks for: names, or entries as those of a configuration; one, or a list.
 
     By default KL-DRO with DR; up to 20 000 contexts, if ``has_maps``, the same with a feature map too. InputError for
@@ -54,13 +54,13 @@ def entries_of(asked: object, n_contexts: int, name: str = "algorithm", has_maps
     return [entry_of(each, name) for each in many]
 
 
-def candidates(
+def fit_candidates(
     train: BanditLog,
     heldout: BanditLog,
     entries: Iterable[Entry],
     tell: Callable[[str], None],
     units: np.ndarray | None = None,
-) -> list[Candidate]:
+) -> list[AlgorithmResult]:
     """Return of each algorithm what it chose by the held-out part; ``tell`` hears which is at work.
 
     If evaluations are expensive, the algorithms first compete on samples of the training rows; ``units`` (n,) says
@@ -76,14 +76,14 @@ def candidates(
     return found
 
 
-def _candidate(train: BanditLog, heldout: BanditLog, entry: Entry, limits: dict) -> Candidate:
+def _candidate(train: BanditLog, heldout: BanditLog, entry: Entry, limits: dict) -> AlgorithmResult:
     learned, features = fitted(train, heldout, entry, **limits)
     fits, bounds = learned.fits, learned.fits.scores[:, IMPROVEMENT]
     chosen = int(fits.chosen[IMPROVEMENT])
     is_shown = bool(chosen >= 0 and fits.step[chosen] > 0 and bounds[chosen] < 0)
     if not is_shown:  # what came nearest is judged, and π0 kept
         chosen = int(np.argmin(np.where((fits.step > 0) & np.isfinite(bounds), bounds, np.inf)))
-    return Candidate(
+    return AlgorithmResult(
         entry=entry,
         policy=policy_of(train.actions, fits.coef[chosen], features=features),
         model=replace(learned.cost_model, features=features),
@@ -97,6 +97,6 @@ def _candidate(train: BanditLog, heldout: BanditLog, entry: Entry, limits: dict)
     )
 
 
-def best_of(found: list[Candidate]) -> Candidate:
+def best_candidate(found: list[AlgorithmResult]) -> AlgorithmResult:
     """Return the candidate of the least bound of the difference to π0: of those that are shown to be better, if any."""
     return min(found, key=lambda each: (not each.is_shown, each.bound if np.isfinite(each.bound) else np.inf))

@@ -11,7 +11,7 @@ import pytest
 from shop import MAPPING, decisions
 from shop_fixtures import answer_of
 
-from drcrm.cli.judging import OTHER
+from drcrm.cli.evaluation import ALL_ROWS
 from drcrm.logs.policy_file import read_policy
 
 
@@ -39,8 +39,8 @@ def test_a_log_that_is_not_there(shop, tmp_path, run):
 def test_on_another_log_all_rows_do_and_it_is_one_choice(shop, tmp_path, run):
     _, said, _ = run("certify", shop / "policy.npz", shop / "later.parquet", "--json", tmp_path / "a.json")
     found = answer_of(tmp_path / "a.json")
-    assert (found["choices"], found["log"]["rows"], found["judged_by"]) == (1, 2000, OTHER)
-    assert (found["verdict"]["changes"], found["verdict"]["cautions"][-1]) == ([], f"Judged by {OTHER}.")
+    assert (found["choices"], found["log"]["rows"], found["judged_by"]) == (1, 2000, ALL_ROWS)
+    assert (found["verdict"]["changes"], found["verdict"]["cautions"][-1]) == ([], f"Judged by {ALL_ROWS}.")
     bound = -found["candidates"][0]["certificate"]["bound"]
     assert f"With 95% confidence each, its reward is at least {bound:.4g} a row" in " ".join(said.split())
     run("certify", shop / "policy.npz", shop / "later.parquet", "--confidence", "0.8", "--json", tmp_path / "a.json")

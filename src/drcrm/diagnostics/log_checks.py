@@ -11,7 +11,7 @@ from drcrm.certificates.intervals import compute_interval
 from drcrm.cost_models.ridge_model import CostModel, action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
-from drcrm.diagnostics.diagnostic import Diagnostic, level_of
+from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
 from drcrm.logs.split import halves
 from drcrm.policies.linear_predictor import modelled_cost
 
@@ -27,7 +27,7 @@ LEAST_EXPLAINED = -0.02
 LEAST_SHARE = 5  # expected rows of an action in each half
 
 
-def explored(log: BanditLog, imitated: bool = False) -> Diagnostic:
+def check_exploration(log: BanditLog, imitated: bool = False) -> Diagnostic:
     """Return whether the logging policy varies its action for similar contexts.
 
     A model of a deterministic rule is unsure near the rule's boundaries. So of estimated propensities most must be near
@@ -40,7 +40,7 @@ def explored(log: BanditLog, imitated: bool = False) -> Diagnostic:
         what = f"an estimated propensity of at least {NEARLY_CERTAIN:g}"
         threshold = f"at most half of the rows; fails from {NEARLY_ALL:.0%}, if the mean is at least {LEAST_MEAN:g}"
         fails = certain >= NEARLY_ALL and log.count @ log.propensity / log.size >= LEAST_MEAN
-    level = level_of(bool(fails), certain > HARDLY)
+    level = worst_level(bool(fails), certain > HARDLY)
     sentence = f"{certain:.1%} of the rows have {what}"
     if level != "good":
         sentence += ": there the logging policy hardly ever varies its action for similar contexts"
@@ -48,7 +48,7 @@ def explored(log: BanditLog, imitated: bool = False) -> Diagnostic:
     return Diagnostic("exploration", certain, None, None, threshold, level, sentence, "this project")
 
 
-def drifts(log: BanditLog, names=None, units=None, last=None) -> list[Diagnostic]:
+def check_drift(log: BanditLog, names=None, units=None, last=None) -> list[Diagnostic]:
     """Return whether costs, and actions, differ between the first and the last half of the rows.
 
     ``last`` is the mask of the last half, by default in the order of the rows.
@@ -63,10 +63,10 @@ def _cost_drift(log, last, units) -> Diagnostic:
     moved, ends, is_moved, (first, then) = _moved(log.cost, log, last, units)
     sentence = f"the mean cost is {first:.4g} in the first half of the rows and {then:.4g} in the last"
     sentence += ": it drifts, and the estimate is of the rows logged, not of those to come" if is_moved else ""
-    return Diagnostic("drift of costs", moved, *ends, NO_DRIFT, level_of(False, is_moved), sentence, "Welch 1947")
+    return Diagnostic("drift of costs", moved, *ends, NO_DRIFT, worst_level(False, is_moved), sentence, "Welch 1947")
 
 
-def gain_drift(log: BanditLog, weight: np.ndarray, units=None, last=None) -> Diagnostic | None:
+def check_gain_drift(log: BanditLog, weight: np.ndarray, units=None, last=None) -> Diagnostic | None:
     """Return whether what a policy gains, self-normalised, differs between the first and the last half of the rows.
 
     It fails where the policy gains nothing in the last half.
@@ -82,7 +82,7 @@ def gain_drift(log: BanditLog, weight: np.ndarray, units=None, last=None) -> Dia
         f"the policy costs {first:+.4g} beside what logged in the first half of the rows, {then:+.4g} in the last"
     )
     sentence += ": what it gains drifts" if is_moved else ""
-    level = level_of(is_moved and then >= 0 > first, is_moved)
+    level = worst_level(is_moved and then >= 0 > first, is_moved)
     threshold = f"{NO_DRIFT}; fails if nothing is gained in the last half"
     return Diagnostic("drift of the gain", moved, *ends, threshold, level, sentence, "Welch 1947")
 
@@ -123,11 +123,11 @@ def _action_drift(log, last, names) -> Diagnostic | None:
         f"{shares[0][worst]:.1%} of the first half of the rows and {shares[1][worst]:.1%} of the last (p = {p:.2g})"
     )
     sentence += ": what was logged drifts" if p < LEVEL else ""
-    level, threshold = level_of(False, p < LEVEL), f"p at least {LEVEL:g} if the logging policy does not drift"
+    level, threshold = worst_level(False, p < LEVEL), f"p at least {LEVEL:g} if the logging policy does not drift"
     return Diagnostic("drift of actions", change, None, None, threshold, level, sentence, "Pearson 1900")
 
 
-def costs_explained(log: BanditLog, cost_model=None) -> Diagnostic | None:
+def check_cost_model(log: BanditLog, cost_model=None) -> Diagnostic | None:
     """Return R² of a cost model on rows that it was not fitted to; by default of one for each half of the contexts."""
     total = log.count @ (log.cost - log.count @ log.cost / log.size) ** 2
     rounding = log.size * (ROUNDING * np.abs(log.cost).max()) ** 2
@@ -138,7 +138,7 @@ def costs_explained(log: BanditLog, cost_model=None) -> Diagnostic | None:
     sentence = f"a model explains {explained:.1%} of the variance of costs on rows that it was not fitted to"
     is_worse = explained < LEAST_EXPLAINED
     sentence += ": it is worse than their mean, and a doubly robust estimate is no surer by it" if is_worse else ""
-    level, threshold = level_of(False, is_worse), f"at least {LEAST_EXPLAINED:g}, noise about 0"
+    level, threshold = worst_level(False, is_worse), f"at least {LEAST_EXPLAINED:g}, noise about 0"
     return Diagnostic("R² of the cost model", explained, None, None, threshold, level, sentence, "out of fold")
 
 

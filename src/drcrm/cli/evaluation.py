@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from drcrm.cli.answers import Judged, answer, diagnosed, logging_dict
-from drcrm.diagnostics.repeated_rows.recognition import Recognised
+from drcrm.cli.answers import JudgedPolicy, build_answer, diagnose_log, logging_estimate
+from drcrm.diagnostics.repeated_rows.recognition import RecognisedRows
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
-from drcrm.diagnostics.verdict import verdict
+from drcrm.diagnostics.verdict import reach_verdict
 from drcrm.errors import InputError
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.opened_log import OpenedLog, log_folder, open_log
@@ -22,20 +22,22 @@ from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.progress import Progress
 
 COLUMN = "column:"
-COLUMN_SAID = "all rows: the policy must not have been made from any of them"
-HELDOUT = "the rows held out from learning"
-OTHER = "all rows: none was recognised as one that the policy was learned from"
-NOT_COMPARED = "all rows, which could not be compared with those learned from: the policy's file is of an older version"
+COLUMN_ROWS = "all rows: the policy must not have been made from any of them"
+HELDOUT_ROWS = "the rows held out from learning"
+ALL_ROWS = "all rows: none was recognised as one that the policy was learned from"
+UNCOMPARED_ROWS = (
+    "all rows, which could not be compared with those learned from: the policy's file is of an older version"
+)
 
 
 @dataclass(frozen=True)
-class Case:
+class Evaluation:
     """What is judged, on which rows, and of how many choices it was one that were made on the same rows.
 
     ``rows`` counts training, held-out and new rows of the log; None if they could not be compared.
     """
 
-    judged: Judged
+    judged: JudgedPolicy
     part: OpenedLog
     choices: int
     said: str
@@ -43,7 +45,7 @@ class Case:
 
 
 @contextmanager
-def case(options: argparse.Namespace, tell: Progress) -> Iterator[Case]:
+def open_evaluation(options: argparse.Namespace, tell: Progress) -> Iterator[Evaluation]:
     """Give what POLICY is on LOG.
 
     Rows that it was learned from do not judge it. If the log has such rows, or held-out ones, the choices made on these
@@ -54,7 +56,7 @@ def case(options: argparse.Namespace, tell: Progress) -> Iterator[Case]:
         name, mapping = _column(options)
         with log_folder(options.log) as folder:
             part = open_log(options.log, mapping, tell, folder)
-            yield Case(Judged(name, name, part.records.candidate), part, 1, COLUMN_SAID)
+            yield Evaluation(JudgedPolicy(name, name, part.records.candidate), part, 1, COLUMN_ROWS)
         return
     tell("reading the policy")
     stored = read_policy(Path(options.policy), with_rows=True)
@@ -64,10 +66,10 @@ def case(options: argparse.Namespace, tell: Progress) -> Iterator[Case]:
         part = open_log(options.log, mapping, tell, folder, stored.encoding, select)
         known, n = part.recognised, len(part.checks.propensity)
         counts = known.counts if known else {"training": 0, "heldout": 0, "new": n}
-        said = _words(counts, mapping) if known else OTHER if stored.rows else NOT_COMPARED
+        said = _words(counts, mapping) if known else ALL_ROWS if stored.rows else UNCOMPARED_ROWS
         said = "; ".join([said, *(f"{what} in {rows} rows" for what, rows in part.unseen.items())])
         choices = stored.header["choices"] if known else 1
-        yield Case(_as_judged(stored), part, choices, said, counts if stored.rows else None)
+        yield Evaluation(_as_judged(stored), part, choices, said, counts if stored.rows else None)
 
 
 def _learned(
@@ -77,17 +79,17 @@ def _learned(
     checks: RowChecks,
     digest: str,
     held_out: Callable[[int], np.ndarray],
-) -> Recognised | None:
+) -> RecognisedRows | None:
     """Return the rows of a log that a policy was learned from, if any are recognised; InputError if all of them were.
 
     Files of older versions have no hashes of rows: they recognise only the whole log, by its digest.
     """
     n, learned, known = len(checks.propensity), stored.rows, None
     if learned is not None:
-        known = learned.recognise(checks.marks, checks.propensity)
+        known = learned.recognise(checks.hashes, checks.propensity)
     if known is None and digest == stored.header.get("digest") and (learned is None or n == len(learned.rows)):
         heldout = held_out(stored.header["seed"]) if learned is None else learned.heldout
-        known = Recognised(~heldout, heldout)
+        known = RecognisedRows(~heldout, heldout)
     if known is None:
         return None
     _require_same_split(mapping, stored)
@@ -100,29 +102,29 @@ def _words(counts: dict[str, int], mapping: LogMapping) -> str:
     """Which rows judge, in words."""
     training, heldout, new = counts["training"], counts["heldout"], counts["new"]
     if not new:
-        return HELDOUT
+        return HELDOUT_ROWS
     judges = " and ".join([f"{heldout} rows held out from learning"] * bool(heldout) + [f"{new} new rows"])
     said = f"{judges}, without {training} rows that the policy was learned from"
     return said + (f", but new rows may share a {mapping.group!r} with those" if mapping.group and training else "")
 
 
-def judged_answer(
-    command: str, found: Case, confidence: float, estimate: str | None = None, conclude: Callable | None = None
+def evaluation_answer(
+    command: str, found: Evaluation, confidence: float, estimate: str | None = None, conclude: Callable | None = None
 ) -> dict:
     """Return the answer on a policy, by dr where it has a cost model; ``conclude`` may put another verdict in place."""
     part = found.part
     estimate = estimate or ("snips" if found.judged.model is None else "dr")
-    diagnosis = diagnosed(part, found.judged)
+    diagnosis = diagnose_log(part, found.judged)
     comparison = found.judged.compared(part, estimate, found.choices, confidence, diagnosis.units)
-    concluded = verdict(comparison, diagnosis, label=found.judged.label, reward=part.records.reward)
+    concluded = reach_verdict(comparison, diagnosis, label=found.judged.label, reward=part.records.reward)
     if conclude:
         concluded = conclude(concluded, comparison, diagnosis, part.records.reward)
-    return answer(
+    return build_answer(
         command,
         part,
         confidence=confidence,
         choices=found.choices,
-        logging=logging_dict(part, confidence, diagnosis.units),
+        logging=logging_estimate(part, confidence, diagnosis.units),
         candidates=[found.judged.as_dict(part, comparison, confidence, diagnosis.units) | {"chosen": True}],
         **diagnosis.as_dict(),
         verdict=concluded.as_dict() | {"cautions": [*concluded.cautions, f"Judged by {found.said}."]},
@@ -140,11 +142,11 @@ def _require_same_split(mapping: LogMapping, stored: StoredPolicy) -> None:
             raise InputError(f"{key} is {value!r}, the policy was learned from this log with {expected!r}")
 
 
-def _as_judged(stored: StoredPolicy) -> Judged:
+def _as_judged(stored: StoredPolicy) -> JudgedPolicy:
     name = str(stored.header.get("kept", "policy"))
     chosen = dict(stored.header.get("algorithm", {})) if name != "logging" else {}
     label = "The imitation of the logging policy" if name == "logging" else chosen.pop("label", name)
-    return Judged(name, label, stored.policy, stored.model, chosen={**chosen, "name": name})
+    return JudgedPolicy(name, label, stored.policy, stored.model, chosen={**chosen, "name": name})
 
 
 def _column(options: argparse.Namespace) -> tuple[str, LogMapping]:
