@@ -25,11 +25,12 @@ from kinds import LabelVectors, SingleChoice
 
 from drcrm.certificates.bounds import upper_bound
 from drcrm.certificates.policy_certificate import policy_certificate
-from drcrm.cost_models.support import SUPPORT, SupportedModel
+from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimators.doubly_robust import DoublyRobustDRO
 from drcrm.estimators.paper import CIPS
+from drcrm.optimization.behaviour_cloning import restrict_to_support
 
 CONTEXTS, MOST_LEARNED, LOGS = 4000, 3000, 10
 SIZES = (300, 1000, 3000, 30_000)
@@ -83,7 +84,7 @@ class World:
         rows = {"propensity": log.propensity, "cost": log.cost, **log.actions.options}
         learned = DoublyRobustDRO(**AS_FITTED).fit(log.X, log.Y, **rows, logging_policy=logging)
         plain = learned.cost_model_.model
-        imitation = SupportedModel.of(plain, log, None, SUPPORT)
+        imitation = restrict_to_support(plain, log, None, SUPPORT)
         self.models = {"support": learned.cost_model_, "imitation": imitation, "plain": plain}
         unsafe = DoublyRobustDRO(support=0, **AS_FITTED).fit(log.X, log.Y, **rows, logging_policy=logging)
         self.policies = {

@@ -19,7 +19,7 @@ import yaml
 import drcrm
 from drcrm import CIPS
 from drcrm.__main__ import STEPS
-from drcrm.estimates.base import ESTIMATES
+from drcrm.estimates import ESTIMATES
 from drcrm.experiments.classifiers import CLASSIFIERS
 from drcrm.experiments.classifiers import WEIGHTS as CLASSIFIER_WEIGHTS
 from drcrm.experiments.config import complete, shipped_config

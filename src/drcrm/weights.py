@@ -1,8 +1,9 @@
-"""Importance weights: functions (log π, log p) → value and slope in log π, for each logged row.
+"""Importance weights as functions of log π and log p, and the effective sample size.
 
-``Clipped`` is the paper's; the others bound the weights smoothly, and are not clipped. They are the weights alone:
-public code that learns with the implicit and the smoothed ones (of Sakhi et al. 2024) starts at the logging policy and
-penalises the KL divergence from it.
+A weight maps (log π, log p) of each logged row to its value and to its slope in log π. ``Clipped`` is the paper's; the
+other weights are smooth and bounded without clipping. Published algorithms with implicit exploration or exponential
+smoothing (Sakhi et al. 2024) also start at the logging policy and penalise the KL divergence from it; the weights here
+do neither.
 """
 
 from abc import ABC, abstractmethod
@@ -13,13 +14,18 @@ from drcrm.arrays.numerics import constructor_repr, exp
 from drcrm.arrays.validation import above_zero, one_of
 from drcrm.errors import InputError
 
-Weighted = tuple[np.ndarray, np.ndarray]
+ValueAndSlope = tuple[np.ndarray, np.ndarray]
 
 
 class Weight(ABC):
-    """What all weights share: ``weight(log_prob, log_propensity) → (value, slope)``, each (n,).
+    """Interface of the weights.
 
-    ``robust_end`` says which end of a grid of its ``parameter`` is more robust.
+    Attributes
+    ----------
+    robust_end : "high" or "low"
+        Which end of a grid of ``parameter`` is more robust.
+    parameter : str
+        Name of the constructor's argument.
     """
 
     robust_end = "high"
@@ -27,12 +33,12 @@ class Weight(ABC):
     __repr__ = constructor_repr
 
     @abstractmethod
-    def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> Weighted:
-        """Return w and ∂w/∂log π from log π(y|x) and log p, each (n,)."""
+    def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> ValueAndSlope:
+        """Return w and ∂w/∂log π, both (n,), from log π(y|x) and log p, both (n,)."""
 
 
 class Clipped(Weight):
-    """min(M, π/p); a clipped weight has slope 0. Source: eq. 3 of the paper.
+    """min(M, π/p), with slope 0 where the weight is clipped. Source: eq. 3 of the paper.
 
     Parameters
     ----------
@@ -41,6 +47,7 @@ class Clipped(Weight):
     """
 
     robust_end = "low"
+    parameter = "clip"
 
     def __init__(self, clip: float | None = None):
         self.clip = clip
@@ -100,7 +107,7 @@ class Smoothed(Weight):
 
 
 class Shrunk(Weight):
-    """τw/(w² + τ), w = π/p, optimistic shrinkage: its slope in log π is τw(τ − w²)/(w² + τ)². Source: Su et al. 2020.
+    """τw/(w² + τ) with w = π/p, optimistic shrinkage; its slope is τw(τ − w²)/(w² + τ)². Source: Su et al. 2020.
 
     Parameters
     ----------
@@ -116,7 +123,7 @@ class Shrunk(Weight):
 
     def __call__(self, log_prob, log_propensity):
         weight = log_prob - log_propensity
-        # By w/τ where w² is beyond τ, so that w² need not be formed: value = w / (w²/τ + 1).
+        # The form w / (w²/τ + 1) does not overflow for large w.
         exp(np.minimum(weight, 300, out=weight), out=weight)
         ratio = weight * (weight / self.shrinkage)
         value = weight / (ratio + 1)
@@ -124,29 +131,42 @@ class Shrunk(Weight):
 
 
 class Likelihood(Weight):
-    """log π, with slope 1: no weight proper, but what makes the mean of z a log-likelihood of the logged actions."""
+    """log π with slope 1: not a weight, but it turns the mean of z into a log-likelihood of the logged actions."""
 
     def __call__(self, log_prob, log_propensity):
         return log_prob, np.ones(len(log_prob))
 
 
-CLIPPED = "clipped"  # min(M, w), of which an estimator knows M
+CLIPPED = "clipped"  # name of Clipped in configurations, where M comes from the log
 WEIGHTS = {"implicit": Implicit, "smoothed": Smoothed, "shrunk": Shrunk}
 
 
-def as_weight(weight, name: str = "weight", values: dict[str, object] | None = None) -> Weight | None:
-    """Return a weight, None for "clipped"; of the name of a kind that with ``weight.PARAMETER``, taken out of values.
+def as_weight(weight: object, name: str = "weight", values: dict[str, object] | None = None) -> Weight | None:
+    """Return a weight, or None for "clipped".
 
-    InputError for anything else, or a value that is missing.
+    With ``values``, ``weight`` may also be a name in ``WEIGHTS``. Its parameter is then removed from ``values``,
+    where its key is ``NAME.PARAMETER``. Raise InputError if the weight or its parameter is unknown or missing.
     """
     if isinstance(weight, Weight):
         return weight
     if values is None and not (isinstance(weight, str) and weight == CLIPPED):
         raise InputError(f"{name} is {weight!r}, expected 'clipped' or a weight such as Implicit(0.1)")
-    kind = WEIGHTS.get(one_of([CLIPPED, *WEIGHTS], weight, name))
-    if kind is None:
+    weight_class = WEIGHTS.get(one_of([CLIPPED, *WEIGHTS], weight, name))
+    if weight_class is None:
         return None
-    key = f"{name}.{kind.parameter}"
+    key = f"{name}.{weight_class.parameter}"
     if key not in values:
         raise InputError(f"the weight {weight!r} needs {key}")
-    return kind(values.pop(key))
+    return weight_class(values.pop(key))
+
+
+def effective_sample_size(weight: np.ndarray, count: np.ndarray) -> float:
+    """Return (Σ w)² / Σ w², in rows, of weights (n,) with multiplicities (n,), whatever their scale.
+
+    If some weights are infinite, return how many rows have one. Source: Kish 1965.
+    """
+    largest = weight.max()
+    if not 0 < largest < np.inf:
+        return float(count @ (weight == np.inf))
+    scaled = weight / largest
+    return float((count @ scaled) ** 2 / (count @ scaled**2))

@@ -19,8 +19,8 @@ from drcrm.certificates.policy_certificate import _ratio
 from drcrm.cost_models.support import SupportedModel
 from drcrm.divergences import CressieRead, CVaR, SquaredHellinger
 from drcrm.errors import InputError
-from drcrm.optimization.starts import effective_size
 from drcrm.risks.balls.phi import PhiBall
+from drcrm.weights import effective_sample_size
 
 policy_certificate = partial(certificates.policy_certificate, check_tails=False)  # the bounds of the methods themselves
 FINITE = ("empirical_bernstein", "log_smoothing", "betting")
@@ -502,7 +502,7 @@ def test_where_pi0_is_known_to_have_support_nothing_has_missing_mass(coins, esti
     if estimate == "dr":
         of_fits = SupportedModel.of(model, log, logging, 0.05)
         assert policy_certificate(policy, log, "dr", **given | {"cost_model": of_fits}) == known
-        believed = of_fits.at(0)
+        believed = of_fits.with_support(0)
         assert policy_certificate(policy, log, "dr", **given | {"cost_model": believed}) == unknown
 
 
@@ -788,7 +788,7 @@ def test_weights_beyond_all_numbers_and_a_single_unit_are_refused(by, estimate):
 @pytest.mark.parametrize("scale", [1e-250, 1e250])
 def test_the_effective_size_does_not_depend_on_the_scale_of_weights(scale):
     held = scale * np.array([1.0, 2, 1])
-    assert effective_size(held / held.max(), np.array([1, 1, 2])) == pytest.approx(25 / 7)
+    assert effective_sample_size(held, np.array([1, 1, 2])) == pytest.approx(25 / 7)
 
 
 def test_the_public_names():

@@ -6,11 +6,19 @@ from scipy import sparse
 from softmax_logs import Choices, cost_model
 
 import drcrm
-from drcrm import BanditLog, CostModel, DoublyRobustDRO, ExponentialPolicy, SoftmaxPolicy, off_policy_value
+from drcrm import (
+    BanditLog,
+    CostModel,
+    DoublyRobustDRO,
+    ExponentialPolicy,
+    SoftmaxPolicy,
+    off_policy_value,
+    policy_support,
+)
 from drcrm.cost_models.ridge_model import action_effects
-from drcrm.cost_models.support import SUPPORT, SupportedModel, policy_support, without_support
+from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.errors import InputError
-from drcrm.optimization.starts import imitated
+from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn
 from drcrm.selection.heldout_scores import SCORES
@@ -85,13 +93,13 @@ def test_the_rule_for_one_action_of_many(form):
         assert np.asarray(effects)[... if coef.ndim == 1 else given.eligible] == pytest.approx(
             expected[given.eligible], rel=1e-12
         )
-        assert np.array_equal(made.at(0).action_effects(log.X, log.actions), log.X @ coef)
+        assert np.array_equal(made.with_support(0).action_effects(log.X, log.actions), log.X @ coef)
 
 
 def test_the_mass_of_label_vectors_without_support_and_their_rows(logged, random_policy):
     """Σ π(y) over the vectors with any label that π0 hardly gives."""
     log, policy, logging, support = logged(5), random_policy(6, scale=2.0), random_policy(4, scale=3.0), 0.5
-    mass, rows = without_support(policy, log, logging, support)
+    mass, rows = find_unsupported(policy, log, logging, support)
     known = logging.marginals(log.X)
 
     def is_odd(Y, mu):
@@ -114,7 +122,7 @@ def test_the_mass_of_choices_without_support_and_their_rows():
         (given.single(), logging, policy),
         (given.listed(), logging.ravel(), policy.ravel()),
     ):
-        mass, rows = without_support(SoftmaxPolicy(coef), log, SoftmaxPolicy(theta), 0.5)
+        mass, rows = find_unsupported(SoftmaxPolicy(coef), log, SoftmaxPolicy(theta), 0.5)
         assert mass == pytest.approx(expected, abs=1e-12)
         assert np.array_equal(rows, rare[given.context, given.A])
         made = SupportedModel.of(cost_model(B if coef.ndim == 2 else B.ravel()), log, SoftmaxPolicy(theta), 0.5)
@@ -122,19 +130,22 @@ def test_the_mass_of_choices_without_support_and_their_rows():
         believed = made.action_effects(log.X, log.actions)
         places = given.eligible if coef.ndim == 2 else ...
         for extreme, sign in ((most, 1), (least, -1)):
-            counted = np.asarray(made.counted(log.X, log.actions, extreme, sign))[places]
+            counted = np.asarray(made.effects_at_extreme(log.X, log.actions, extreme, sign))[places]
             wanted = np.where(rare[given.eligible], extreme, np.asarray(believed)[places])
             assert np.array_equal(counted, wanted)
-        assert np.array_equal(made.counted(log.X, log.actions, given.cost.max() - 9, 1), believed)
+        assert np.array_equal(made.effects_at_extreme(log.X, log.actions, given.cost.max() - 9, 1), believed)
 
 
 def test_labels_that_are_counted_at_the_least_cost_mirror_the_largest(logged, random_policy):
     log, policy = logged(3), random_policy(4, scale=3.0)
     model, mirrored = CostModel(0.01).fit_log(log), CostModel(0.01).fit_log(log.with_cost(-log.cost))
     made, other = (SupportedModel.of(each, log, policy, 0.5) for each in (model, mirrored))
-    dear, cheap = made.counted(log.X, log.actions, 0.0, 1), made.counted(log.X, log.actions, -3.0, -1)
+    dear, cheap = (
+        made.effects_at_extreme(log.X, log.actions, 0.0, 1),
+        made.effects_at_extreme(log.X, log.actions, -3.0, -1),
+    )
     assert np.array_equal(dear, made.action_effects(log.X, log.actions))
-    assert cheap == pytest.approx(-other.counted(log.X, log.actions, 3.0, 1), abs=1e-9)
+    assert cheap == pytest.approx(-other.effects_at_extreme(log.X, log.actions, 3.0, 1), abs=1e-9)
     costs = [log.actions.expected(policy.marginals(log.X), each) for each in (cheap, model.effects(log.X), dear)]
     assert (costs[0] <= costs[1] + 1e-12).all()
     assert (costs[1] <= costs[2] + 1e-12).all()
@@ -180,7 +191,7 @@ def test_an_imitation_is_in_the_place_of_a_policy_that_is_not_known():
     rows = log.X, log.Y, log.propensity, log.cost, log.context
     found = DoublyRobustDRO(safe=False).fit(*rows)
     known = found.cost_model_.logging_policy
-    assert known.coef == pytest.approx(imitated(log).coef, abs=1e-6)
+    assert known.coef == pytest.approx(clone_behaviour(log).coef, abs=1e-6)
     again = DoublyRobustDRO(safe=False).fit(*rows, cost_model=found.cost_model_)
     assert again.cost_model_.logging_policy is known
     assert again.objective_ == pytest.approx(found.objective_, rel=1e-5)
@@ -197,9 +208,9 @@ def test_the_value_with_support_is_that_of_the_model_with_support(logged, random
         arguments = policy, log, estimate
         with_support = off_policy_value(*arguments, cost_model=model, support=0.3, logging_policy=logging)
         assert with_support == off_policy_value(*arguments, cost_model=made)
-        assert with_support == off_policy_value(*arguments, cost_model=made.at(0.1), support=0.3)
+        assert with_support == off_policy_value(*arguments, cost_model=made.with_support(0.1), support=0.3)
         assert with_support > off_policy_value(*arguments, cost_model=model)
-    fitted = {"cost_model": CostModel().fit_log(log), "logging_policy": imitated(log)}
+    fitted = {"cost_model": CostModel().fit_log(log), "logging_policy": clone_behaviour(log)}
     assert off_policy_value(*arguments, support=0.3) == off_policy_value(*arguments, support=0.3, **fitted)
 
 
@@ -215,7 +226,7 @@ def test_what_a_policy_has_without_support(logged, random_policy):
     assert found.mean_weight_by_action == pytest.approx(ratio, rel=1e-12)
     weight = np.exp(policy.log_prob(log.X, log.Y, log.context)) / log.propensity
     assert found.mean_weight == pytest.approx(weight.mean(), rel=1e-12)
-    assert policy_support(policy, log).mass == policy_support(policy, log, imitated(log)).mass
+    assert policy_support(policy, log).mass == policy_support(policy, log, clone_behaviour(log)).mass
 
 
 def test_what_a_policy_over_actions_has_without_support():

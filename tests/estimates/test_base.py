@@ -15,7 +15,7 @@ from drcrm import CostModel, ExponentialPolicy, off_policy_value
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog, clipping_constant
 from drcrm.errors import InputError
-from drcrm.estimates.base import ESTIMATES, estimate_class
+from drcrm.estimates import ESTIMATES, find_estimate
 from drcrm.optimization.objective import Objective
 from drcrm.policies.linear_predictor import Design
 from drcrm.risks.base import (
@@ -337,7 +337,7 @@ def test_errors_say_what_is_wrong(make, message):
 def test_a_weight_beyond_numbers_has_no_ratio():
     """Nor has the search for the worst one an end."""
     cost, count = np.array([-1.0, 0.0, -0.5]), np.ones(3)
-    estimate = estimate_class("snips")(cost, count)
+    estimate = find_estimate("snips")(cost, count)
     value, slope, _, _ = estimate.evaluate(KLBall(0.1), np.array([np.inf, 1.0, 1.0]), np.ones(3), None, None)
     assert np.isnan(value)
     assert not slope.any()

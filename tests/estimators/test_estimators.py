@@ -38,8 +38,9 @@ from drcrm import (
 )
 from drcrm.data.bandit_log import clipping_constant
 from drcrm.errors import InputError
-from drcrm.estimates.base import ESTIMATES
-from drcrm.optimization.starts import STARTS, imitation, start_coef
+from drcrm.estimates import ESTIMATES
+from drcrm.optimization.behaviour_cloning import cloned_coefficients
+from drcrm.optimization.starts import STARTS, start_coef
 from drcrm.policies.linear_predictor import Design
 from drcrm.selection.algorithms import ESTIMATORS
 from drcrm.selection.grid_search import calibrated_penalty
@@ -146,9 +147,11 @@ def test_the_limit_of_the_hyper_parameter_is_cips(name, log):
 
 def test_the_limit_of_weighted_likelihood_is_an_imitation(log):
     blunt = fit(WeightedLikelihood(sharpness=0.0), log)
-    likelihood = -ExponentialPolicy(imitation(Design(log, trains=True))).log_prob(log.X[log.context], log.Y).mean()
+    likelihood = (
+        -ExponentialPolicy(cloned_coefficients(Design(log, trains=True))).log_prob(log.X[log.context], log.Y).mean()
+    )
     assert blunt.objective_ == pytest.approx(likelihood, rel=1e-4)
-    assert blunt.coef_ == pytest.approx(imitation(Design(log, trains=True)), abs=0.02)
+    assert blunt.coef_ == pytest.approx(cloned_coefficients(Design(log, trains=True)), abs=0.02)
 
 
 def test_a_likelihood_that_is_sharp_is_that_of_the_best_rows(log):
@@ -550,7 +553,7 @@ def test_an_intercept_is_a_constant_column(name, form, log, random_policy):
 
 def test_an_intercept_of_the_logging_policy_is_not_dropped(log):
     policy = ExponentialPolicy(np.zeros((4, 2)), [1.0, -1.0])
-    with pytest.raises(InputError, match="the logging policy has an intercept, which a fit has with fit_int"):
+    with pytest.raises(InputError, match="the logging policy has an intercept; set fit_intercept=True"):
         fit(CIPS(start="logging"), log, logging_policy=policy)
 
 

@@ -20,7 +20,7 @@ from softmax_logs import Choices
 from drcrm import KLDRO, BanditLog, CostModel, DoublyRobustDRO, ExponentialPolicy, HeldoutScorer, SoftmaxPolicy
 from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
-from drcrm.optimization.starts import imitated
+from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.feature_maps import FeatureMap
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import RIDGES, STEPS, learn
@@ -110,7 +110,7 @@ def test_rows_held_out_are_neither_fitted_nor_imitated_nor_mapped(kind, logs):
         mapped = FeatureMap(features, train.X)
         assert found.features_.scale == mapped.scale
         train, heldout = (each.derived(X=mapped(each.X)) for each in (train, heldout))
-    assert np.array_equal(found.cost_model_.logging_policy.coef, imitated(train).coef)
+    assert np.array_equal(found.cost_model_.logging_policy.coef, clone_behaviour(train).coef)
     fits = learn(train, Algorithm("KLDRO", options={**OPTIONS, "safe": True}), heldout).fits
     assert np.array_equal(found.coef_, fits.coef[fits.chosen[IMPROVEMENT]])
 
@@ -410,7 +410,7 @@ def test_an_imitation_of_the_logging_policy_vouches_for_nothing():
     for seed in range(20):
         given, costs = silent(seed)
         greedy = DoublyRobustDRO(safe=False).fit(**given)
-        assert greedy.cost_model_.is_imitated
+        assert greedy.cost_model_.is_cloned
         other, _ = silent(seed + 100)
         log = BanditLog(other["X"], other["Y"], other["propensity"], other["cost"], n_actions=3)
         truth = (greedy.predict_proba(given["X"]) * costs).sum(axis=1).mean()
@@ -429,4 +429,4 @@ def test_a_certificate_takes_the_logging_policy_that_it_is_given(logs):
     certificate = policy_certificate(fitted, log, "dr", cost_model=fitted.cost_model_, logging_policy=known)
     assert (imitated.unsupported, certificate.unsupported is None) == (None, False)
     given = DoublyRobustDRO(safe=False, features=SQUARES).fit(X, A, **rows, logging_policy=known)
-    assert not given.cost_model_.is_imitated
+    assert not given.cost_model_.is_cloned

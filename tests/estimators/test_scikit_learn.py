@@ -22,7 +22,7 @@ import drcrm
 from drcrm import CIPS, KLDRO, BanditLog, CostModel, DoublyRobustDRO, ExponentialPolicy, HeldoutScorer, Shrunk
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.errors import InputError
-from drcrm.estimates.base import DoublyRobust
+from drcrm.estimates import DoublyRobust
 from drcrm.estimators.base import CounterfactualEstimator
 from drcrm.selection.heldout_scores import SCORES, HeldoutScores
 from drcrm.selection.score_names import MODELLED
@@ -61,7 +61,7 @@ def by_hand(name: str, estimator, log: BanditLog) -> float:
     """A held-out score of a fitted estimator, from the core."""
     model = estimator.cost_model_ if name in MODELLED else None
     effects = action_effects(model, log.X, log.actions) if model else None
-    known = {"logging_policy": model.logging_policy, "is_imitated": model.is_imitated} if model else {}
+    known = {"logging_policy": model.logging_policy, "is_cloned": model.is_cloned} if model else {}
     return HeldoutScores(log, estimator.clip_, effects, **known)(estimator.coef_)[name]
 
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import drcrm
-from drcrm.estimates.base import ESTIMATES
+from drcrm.estimates import ESTIMATES
 from drcrm.optimization.starts import STARTS
 from drcrm.selection.algorithms import ESTIMATORS
 

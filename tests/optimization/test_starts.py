@@ -13,10 +13,12 @@ from sklearn.linear_model import LogisticRegression
 from drcrm import BanditLog, CostModel, ExponentialPolicy
 from drcrm.data.scaling import feature_scales, spread
 from drcrm.errors import InputError
-from drcrm.optimization.starts import LARGEST, RIDGE, TILTS, automatic_tilt, effective_size, imitation, start_coef
+from drcrm.optimization.behaviour_cloning import RIDGE, cloned_coefficients
+from drcrm.optimization.starts import MAX_COEFFICIENT, TILT_RANGE, automatic_tilt, start_coef
 from drcrm.policies.linear_predictor import Design
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import Learned, learn
+from drcrm.weights import effective_sample_size
 
 FEATURES, LABELS = 4, 2
 
@@ -80,7 +82,7 @@ def test_a_tilted_policy_is_the_best_trade_of_modelled_cost_and_kl(labelled, log
 def test_an_imitation_is_logistic_regression_of_the_logged_labels(counted, dense, seed):
     log = counted(seed)
     given = log if dense else log.with_contexts(sparse.csr_array(log.X))
-    found, n = imitation(Design(given, trains=True)), log.count.sum()
+    found, n = cloned_coefficients(Design(given, trains=True)), log.count.sum()
     unit = feature_scales(log.X)
     X = log.X[log.context] / unit
     found = found * unit[:, None]
@@ -95,14 +97,14 @@ def test_an_imitation_is_logistic_regression_of_the_logged_labels(counted, dense
 def test_an_imitation_uses_neither_costs_nor_propensities(counted):
     log = counted(7)
     other = BanditLog(log.X, log.Y, np.sqrt(log.propensity), -3 * log.cost + 1, log.context, log.count)
-    assert np.array_equal(*(imitation(Design(each, trains=True)) for each in (other, log)))
+    assert np.array_equal(*(cloned_coefficients(Design(each, trains=True)) for each in (other, log)))
 
 
 def test_an_imitation_of_separable_actions_is_finite(logged):
     """The ridge sees to that: every row has the first label, and none the second."""
     log = logged(8)
     log = BanditLog(log.X, np.tile([1, 0], (len(log.Y), 1)), log.propensity, log.cost, log.context)
-    marginals = ExponentialPolicy(imitation(Design(log, trains=True))).marginals(log.X)
+    marginals = ExponentialPolicy(cloned_coefficients(Design(log, trains=True))).marginals(log.X)
     assert marginals[:, 0].min() > 0.95
     assert marginals[:, 1].max() < 0.05
 
@@ -112,8 +114,8 @@ def test_effective_size_is_of_counted_rows(counted, random_policy):
     weight = np.exp(policy.log_prob(log.X[log.context], log.Y)) / log.propensity
     weight = np.repeat(weight, log.count)
     rows = np.exp(policy.log_prob(log.X, log.Y, log.context)) / log.propensity
-    assert effective_size(rows, log.count) == pytest.approx(weight.sum() ** 2 / (weight**2).sum(), rel=1e-12)
-    assert effective_size(np.full(7, 0.25), np.ones(7)) == pytest.approx(7)
+    assert effective_sample_size(rows, log.count) == pytest.approx(weight.sum() ** 2 / (weight**2).sum(), rel=1e-12)
+    assert effective_sample_size(np.full(7, 0.25), np.ones(7)) == pytest.approx(7)
 
 
 def test_rows_that_do_not_occur_have_no_part_in_an_effective_size(counted, random_policy):
@@ -135,9 +137,9 @@ def test_an_automatic_tilt_keeps_a_third_of_the_rows(counted, random_policy, see
     log, model = counted(seed, passes=20, **MANY), random_model(seed, **MANY)
     base = random_policy(seed, scale=0.25, **MANY).coef
     tilt = automatic_tilt(log, base, model.coef_)
-    assert TILTS[0] < tilt < TILTS[1]
+    assert TILT_RANGE[0] < tilt < TILT_RANGE[1]
     policy = ExponentialPolicy(tilted(log, ExponentialPolicy(base), model, tilt))
-    size = effective_size(np.exp(policy.log_prob(log.X, log.Y, log.context)) / log.propensity, log.count)
+    size = effective_sample_size(np.exp(policy.log_prob(log.X, log.Y, log.context)) / log.propensity, log.count)
     assert size == pytest.approx(log.size / 3, rel=5e-3)
     # In another unit costs are tilted as much: κ is in the inverse unit.
     assert automatic_tilt(log, base, 10 * model.coef_) == pytest.approx(tilt / 10, rel=1e-9)
@@ -154,7 +156,7 @@ def test_an_automatic_tilt_has_ends(counted, random_policy):
 
 def test_every_start(counted, random_policy):
     log, policy, model = counted(14), random_policy(15, scale=40), random_model()
-    assert np.abs(policy.coef).max() > LARGEST
+    assert np.abs(policy.coef).max() > MAX_COEFFICIENT
     unit = feature_scales(log.X)[:, None]
     clipped = np.clip(policy.coef * unit, -30, 30) / unit
     design = Design(log, trains=True)
@@ -164,11 +166,11 @@ def test_every_start(counted, random_policy):
     assert with_policy["logging"][0] == pytest.approx(clipped, rel=1e-12)
     assert with_policy["model"][0] == pytest.approx(clipped - 2 * model.coef_[:, :-1], rel=1e-12)
     assert [tilt for _, tilt in with_policy.values()] == [None, None, 2.0]
-    imitated = imitation(design)
-    assert np.array_equal(start_coef("imitation", design, policy, None, 1.0)[0], imitated)
+    cloned = cloned_coefficients(design)
+    assert np.array_equal(start_coef("imitation", design, policy, None, 1.0)[0], cloned)
     without, tilt = start_coef("model", design, None, model.coef_.tolist(), "auto")
-    assert tilt == automatic_tilt(log, imitated, model.coef_)
-    assert without == pytest.approx(imitated - tilt * model.coef_[:, :-1], rel=1e-12)
+    assert tilt == automatic_tilt(log, cloned, model.coef_)
+    assert without == pytest.approx(cloned - tilt * model.coef_[:, :-1], rel=1e-12)
 
 
 def test_a_cost_model_is_fitted_where_one_is_needed(counted, random_policy):

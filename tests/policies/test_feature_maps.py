@@ -13,9 +13,17 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, StandardScaler
 
 import drcrm
-from drcrm import KLDRO, ActionLists, BanditLog, CostModel, DoublyRobustDRO, SoftmaxPolicy, off_policy_value
+from drcrm import (
+    KLDRO,
+    ActionLists,
+    BanditLog,
+    CostModel,
+    DoublyRobustDRO,
+    SoftmaxPolicy,
+    off_policy_value,
+    policy_support,
+)
 from drcrm.certificates import policy_certificate
-from drcrm.cost_models.support import policy_support
 from drcrm.errors import InputError
 from drcrm.policies.feature_maps import FeatureMap, MedianNystroem, RandomTrees, as_transformer
 from drcrm.selection.heldout_scores import SCORES

@@ -17,9 +17,10 @@ from drcrm import ActionLists, BanditLog, CostModel, SoftmaxPolicy, off_policy_v
 from drcrm.certificates import policy_certificate, upper_bound
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel
-from drcrm.estimates.base import ESTIMATES
+from drcrm.estimates import ESTIMATES
+from drcrm.optimization.behaviour_cloning import cloned_coefficients
 from drcrm.optimization.objective import Objective
-from drcrm.optimization.starts import imitation, start_coef
+from drcrm.optimization.starts import start_coef
 from drcrm.policies.linear_predictor import Design
 from drcrm.risks.base import Chi2Ball, KLBall, MeanRisk
 from drcrm.selection.heldout_scores import HeldoutScores
@@ -270,9 +271,9 @@ def test_an_imitation_is_multinomial_logistic_regression(form):
     other = LogisticRegression(C=1 / (n * 1e-4), fit_intercept=False, tol=1e-10, max_iter=10_000)
     other.fit((choices.X / scales)[rows], choices.A, sample_weight=choices.count)
     expected = choices.probabilities(other.coef_.T / scales[:, None])
-    single = imitation(Design(choices.single(form), trains=True))
+    single = cloned_coefficients(Design(choices.single(form), trains=True))
     assert choices.probabilities(single) == pytest.approx(expected, abs=2e-3)
-    listed = imitation(Design(choices.listed(form), trains=True))
+    listed = cloned_coefficients(Design(choices.listed(form), trains=True))
     assert choices.probabilities(listed.reshape(4, 3)) == pytest.approx(expected, abs=2e-3)
 
 

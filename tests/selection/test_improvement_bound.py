@@ -10,7 +10,7 @@ from drcrm.errors import InputError
 from drcrm.policies.linear_predictor import judged
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import RIDGES, STEPS, learn
-from drcrm.selection.heldout_scores import SCORES, HeldoutScores, shown_better
+from drcrm.selection.heldout_scores import SCORES, HeldoutScores, select_improvement
 
 IMPROVEMENT = list(SCORES).index("improvement_bound")
 OPTIONS = {"estimate": "dr", "start": "model", "tilt": "auto"}
@@ -133,11 +133,11 @@ def test_context_effects_are_yes_no_or_auto(logged, policy):
 def test_tests_in_a_fixed_sequence():
     """From the least noise on until the first that is not shown; of those before, the least."""
     bounds = np.array([-3.0, -1.0, -2.0, 0.5, -9.0])
-    assert shown_better(bounds, [3, 1, 2, 4, 5]) == 0
-    assert shown_better(bounds, [5, 1, 2, 3, 4]) == 2
-    assert shown_better(bounds, [2, 3, 4, 1, 5]) is None
-    assert shown_better([-1.0, np.nan, -2.0], [1, 2, 3]) == 0
-    assert shown_better([0.0], [1]) is None
+    assert select_improvement(bounds, [3, 1, 2, 4, 5]) == 0
+    assert select_improvement(bounds, [5, 1, 2, 3, 4]) == 2
+    assert select_improvement(bounds, [2, 3, 4, 1, 5]) is None
+    assert select_improvement([-1.0, np.nan, -2.0], [1, 2, 3]) == 0
+    assert select_improvement([0.0], [1]) is None
 
 
 def test_what_is_shown_in_sequence_is_wrong_no_more_often_than_one_test():
@@ -145,7 +145,7 @@ def test_what_is_shown_in_sequence_is_wrong_no_more_often_than_one_test():
     rng, repetitions = np.random.default_rng(0), 4000
     shared, own = rng.normal(size=(repetitions, 1)), rng.normal(size=(repetitions, 20))
     bounds = (shared + own) / np.sqrt(2) + 1.6449
-    wrong = np.mean([shown_better(each, np.arange(20)) is not None for each in bounds])
+    wrong = np.mean([select_improvement(each, np.arange(20)) is not None for each in bounds])
     assert wrong <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / repetitions)
     assert np.mean((bounds < 0).any(axis=1)) > 0.2
 
@@ -164,5 +164,5 @@ def test_the_order_is_that_of_the_noise_on_the_rows_trained_on(learned, policy):
         difference = z(ExponentialPolicy(coef)) - z(policy)
         noise.append(np.sqrt(np.cov(difference, fweights=train.count)))
         assert scorer.noise(coef) == pytest.approx(noise[-1], rel=1e-9, abs=1e-12)
-    chosen = shown_better(found.fits.scores[:-1, IMPROVEMENT], noise[:-1])
+    chosen = select_improvement(found.fits.scores[:-1, IMPROVEMENT], noise[:-1])
     assert found.fits.chosen[IMPROVEMENT] == (len(noise) - 1 if chosen is None else chosen)

@@ -8,17 +8,17 @@ from drcrm.certificates.intervals import PolicyValue, compute_interval
 from drcrm.certificates.missing_mass import low_weight_warning
 from drcrm.certificates.policy_certificate import LOGGING
 from drcrm.cost_models.ridge_model import CostModel, action_effects
-from drcrm.cost_models.support import SUPPORT, SupportedModel, without_support
+from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog, as_clip, as_log
 from drcrm.data.scaling import has_constant
 from drcrm.errors import InputError, warn_of
-from drcrm.estimates.base import SelfNormalised, estimate_class
+from drcrm.estimates import SelfNormalised, find_estimate
+from drcrm.optimization.behaviour_cloning import restrict_to_support
 from drcrm.optimization.objective import Objective
-from drcrm.optimization.starts import effective_size
 from drcrm.policies.linear_predictor import importance_weights, judged
 from drcrm.policies.tabular import GivenPolicy, Judged, as_judged
 from drcrm.risks.base import MeanRisk, Risk
-from drcrm.weights import Clipped, Weight, as_weight
+from drcrm.weights import Clipped, Weight, as_weight, effective_sample_size
 
 ROUNDING = 1e-9  # of the largest cost, by which an estimate may miss the range of costs
 
@@ -86,7 +86,7 @@ def off_policy_value(
         If a monotone risk is NaN or outside the range of the logged costs, or the mean weight is far below 1: less than
         a tenth, and by 5 standard errors less than 1.
     """
-    log, kind = as_log(log), estimate_class(estimate)
+    log, kind = as_log(log), find_estimate(estimate)
     if not isinstance(risk, Risk | None):
         raise InputError(f"risk is {risk!r}, expected a risk such as KLBall(0.1), or None")
     policy, risk, clip = as_judged(policy, log), risk or MeanRisk(), as_clip(clip, log)
@@ -96,7 +96,7 @@ def off_policy_value(
     if kind.uses_model and cost_model is None:
         cost_model = CostModel().fit_log(log, action_intercepts=_has_intercept(policy, log))
     if zero_to_one(support, "support") and cost_model is not None:
-        cost_model = SupportedModel.of(cost_model, log, logging_policy, support)
+        cost_model = restrict_to_support(cost_model, log, logging_policy, support)
     effects = None if cost_model is None else action_effects(cost_model, log.X, log.actions)
     weight = as_weight(weight) or Clipped(clip)
 
@@ -172,8 +172,7 @@ def _warn(value: float, risk: Risk, estimate: str, kind, log: BanditLog, log_pro
 @np.errstate(over="ignore", invalid="ignore")
 def _weighed(weight: np.ndarray, log: BanditLog) -> dict[str, float]:
     """Kish's effective sample size in rows, whatever the weights' size, and the mean weight."""
-    most = weight.max()
-    size = effective_size(weight / most, log.count) if 0 < most < np.inf else float(log.count @ (weight == np.inf))
+    size = effective_sample_size(weight, log.count)
     return {"effective_size": size, "mean_weight": float(log.count @ weight / log.size)}
 
 
@@ -187,5 +186,5 @@ def _mass(policy: Judged, log: BanditLog, cost_model, logging_policy, support: f
         known = cost_model.logging_policy, cost_model.support, cost_model.features
     else:
         return None
-    mass, _ = without_support(policy, log, *known)
+    mass, _ = find_unsupported(policy, log, *known)
     return float(log.count @ mass[log.context] / log.size)

@@ -21,14 +21,14 @@ from drcrm.certificates.independent_units import check_groups, group_means, unit
 from drcrm.certificates.missing_mass import has_missing_mass, low_weight_warning, worst_case_gaps
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, tail_residual, upper_skewness
 from drcrm.cost_models.ridge_model import action_effects
-from drcrm.cost_models.support import SUPPORT, SupportedModel, without_support
+from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.errors import InputError, warn_of
-from drcrm.estimates.base import SelfNormalised, estimate_class
-from drcrm.optimization.starts import effective_size
+from drcrm.estimates import SelfNormalised, find_estimate
 from drcrm.policies.exponential import LinearPolicy, as_policy
 from drcrm.policies.linear_predictor import importance_weights, judged
 from drcrm.policies.tabular import as_judged
+from drcrm.weights import effective_sample_size
 
 UNITS = ("row", "context")
 LOGGING = "logging"
@@ -250,8 +250,7 @@ class _Side(NamedTuple):
     unsupported: float | None
 
     def effective_size(self, log: BanditLog) -> float:
-        most = self.weight.max()
-        return effective_size(self.weight / most, log.count) if most else 0.0
+        return effective_sample_size(self.weight, log.count)
 
 
 class _Judge:
@@ -266,7 +265,7 @@ class _Judge:
             if logging_policy is not None:
                 support = model.support if isinstance(model, SupportedModel) else 0
                 model = SupportedModel.of(model, log, logging_policy, support or SUPPORT)
-            if isinstance(model, SupportedModel) and model.support and not model.is_imitated:
+            if isinstance(model, SupportedModel) and model.support and not model.is_cloned:
                 self.support = model.logging_policy, model.support, model.features
             self.model = model
         elif logging_policy is not None:
@@ -279,16 +278,16 @@ class _Judge:
         weight = _usable(importance_weights(log_prob, log), log, self.estimate, clip, name)
         seen, counted, cost, unsupported = weight, weight, log.cost, None
         if self.support is not None:
-            mass, is_rare = without_support(policy, log, *self.support)
+            mass, is_rare = find_unsupported(policy, log, *self.support)
             mass, seen = mass[log.context], weight * ~is_rare
             counted, unsupported = seen + mass, float(log.count @ mass / log.size)
             share = np.divide(mass, counted, out=np.zeros_like(mass), where=counted > 0)
             cost = cost + share * (extreme - cost)
         if self.estimate == "dr":
-            z = estimate_class("dr")(log.cost, log.count, design.modelled, log.context).z(weight, expected)
+            z = find_estimate("dr")(log.cost, log.count, design.modelled, log.context).z(weight, expected)
             residual = log.cost - design.modelled
         else:
-            z, weight = estimate_class(self.estimate)(cost, log.count).z(counted, None), seen
+            z, weight = find_estimate(self.estimate)(cost, log.count).z(counted, None), seen
             total = log.count @ counted
             mean = log.count @ (counted * cost) / total if self.estimate == "snips" and total > 0 else 0.0
             residual = cost - mean
@@ -298,7 +297,7 @@ class _Judge:
         if self.model is None:
             return None
         if self.support is not None:
-            return self.model.counted(self.log.X, self.log.actions, extreme, sign)
+            return self.model.effects_at_extreme(self.log.X, self.log.actions, extreme, sign)
         return action_effects(self.model, self.log.X, self.log.actions)
 
 

@@ -35,7 +35,7 @@ from drcrm.certificates.intervals import compute_interval
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
 from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
-from drcrm.optimization.starts import imitated as imitation_of
+from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.linear_predictor import judged_mean
 
 FOLDS = 5
@@ -71,7 +71,7 @@ def cross_fit_propensities(log: BanditLog, groups=None, folds: int = FOLDS) -> n
     """Return μ of a model of the logged actions, in the shape of scores, each context's by a model of other folds.
 
     Contexts stay whole, and so do the groups of rows, (n,), that are given. The model is a softmax, or of label vectors
-    a logistic regression of each, as ``drcrm.optimization.starts.imitated`` has it.
+    a logistic regression of each, as ``drcrm.optimization.behaviour_cloning.clone_behaviour`` has it.
     """
     unit = np.arange(log.n_contexts)
     if groups is not None:
@@ -86,7 +86,7 @@ def cross_fit_propensities(log: BanditLog, groups=None, folds: int = FOLDS) -> n
         kept = np.zeros(log.n_contexts, dtype=bool)
         kept[others[:MOST_CONTEXTS]] = True
         rest = log.recount(log.count * kept[log.context]) if (log.count * kept[log.context]).any() else log
-        mean = judged_mean(imitation_of(rest, intercept), log, "the audit")
+        mean = judged_mean(clone_behaviour(rest, intercept), log, "the audit")
         probability = mean if probability is None else np.where(log.actions.spread(fold == number), mean, probability)
     return probability
 

@@ -22,7 +22,7 @@ from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog, clipping_constant
 from drcrm.diagnostics.diagnostic import Diagnostic, to_json_number, worst_level
-from drcrm.optimization.starts import effective_size
+from drcrm.weights import effective_sample_size
 
 FEW_ROWS, FEW, VERY_FEW = 10, 0.1, 0.05  # effective rows, and shares of all rows
 MANY_ROWS = 400  # effective ones, of which no share is too small: a policy of one of 50 actions has 2 % of any log
@@ -89,7 +89,7 @@ _SIZE = "at least 10 % of the rows; fails below 5 %, if that is less than 400, a
 
 
 def _effective(log, weight) -> Diagnostic:
-    size = effective_size(weight / weight.max(), log.count)
+    size = effective_sample_size(weight, log.count)
     share = size / log.size
     level = worst_level((share < VERY_FEW and size < MANY_ROWS) or size < FEW_ROWS, share < FEW)
     sentence = f"the estimate rests on as much as {size:.3g} rows of {log.size}, {share:.1%}"

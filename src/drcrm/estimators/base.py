@@ -20,7 +20,7 @@ from drcrm.data.executors import as_jobs, using_threads
 from drcrm.data.scaling import beyond_reason, far_from_zero, has_constant
 from drcrm.errors import InputError, warn
 from drcrm.estimators.scoring import require_routing
-from drcrm.optimization.lbfgs import why_flat
+from drcrm.optimization.lbfgs import explain_flat_start
 from drcrm.policies.exponential import LinearPolicy, as_policy, policy_of
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
 from drcrm.progress import working
@@ -254,7 +254,7 @@ class CounterfactualEstimator(BaseEstimator):
         log = log.derived(X=self.policy_.mapped(log.X))
         scored = replace(self.cost_model_, support=self.support or SUPPORT, features=None) if modelled else None
         effects = scored.action_effects(log.X, log.actions) if modelled else None
-        policy = (scored.logging_policy, scored.is_imitated) if modelled else ()
+        policy = (scored.logging_policy, scored.is_cloned) if modelled else ()
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             scores = HeldoutScores(log, self.clip_, effects, True, *policy)(self.policy_.stacked)
         return -scores[by]
@@ -365,7 +365,7 @@ class CounterfactualEstimator(BaseEstimator):
             hint = "" if self.n_iter_ else f" ({beyond_reason(log)})"
             warn(f"{name} did not converge in {self.n_iter_} iterations; see converged_{hint}", ConvergenceWarning)
         elif not self.n_iter_:
-            reason = why_flat(learned.objectives[0], learned.start)
+            reason = explain_flat_start(learned.objectives[0], learned.start)
             warn(f"{name} ends where it began: {reason}", ConvergenceWarning)
 
     def _warn_of_what_it_saw(self, log: BanditLog) -> None:

@@ -37,7 +37,8 @@ class DoublyRobustDRO(KLDRO):
     ridge towards π0 unless the log has 2¹⁶ contexts or more, steps of a part of the way from π0 to the fit, and π0
     itself, the given one or an imitation of the log. That one is kept whose cost less that of π0 has the least upper
     bound by the rows held out, the score "improvement_bound", of those that are shown to be better, tested in a fixed
-    sequence: see :func:`drcrm.selection.heldout_scores.shown_better`; π0, with a warning, where none is. Nothing is
+    sequence: see :func:`drcrm.selection.heldout_scores.select_improvement`; π0, with a warning, where none
+    is. Nothing is
     fitted again to
     all rows: what is returned is what was tested. The tests hold as the rows held out grow in number, for the contexts
     that were logged, and if a ``cost_model`` that is given was made from other rows. Where hardly any row held out has

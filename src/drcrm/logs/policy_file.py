@@ -82,7 +82,7 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
     if stored.rows is not None:
         arrays |= {f"{ROWS}{name}": array for name, array in stored.rows.arrays().items()}
     if (model := stored.model) is not None:
-        header["model"] = {"support": model.support, "limits": list(model.limits), "is_imitated": model.is_imitated}
+        header["model"] = {"support": model.support, "limits": list(model.limits), "is_imitated": model.is_cloned}
         arrays |= {"cost.coef": model.model.coef_, "cost.intercept": np.asarray(model.model.intercept_)}
         arrays |= {"logging.coef": model.logging_policy.coef, "logging.intercept": model.logging_policy.intercept}
     write_npz(path, header=np.array(json.dumps(header, ensure_ascii=False, allow_nan=False)), **arrays)

@@ -12,13 +12,8 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.logs.encoding.registry import Encoding
 from drcrm.logs.records import Records
-from drcrm.optimization.lbfgs import minimize_objectives
-from drcrm.optimization.objective import Objective
-from drcrm.optimization.starts import RIDGE
+from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy, policy_of
-from drcrm.policies.linear_predictor import Design
-from drcrm.risks.base import MeanRisk
-from drcrm.weights import Likelihood
 
 FOLDS = 5
 MOST = 2**19  # rows to which an imitation is fitted
@@ -115,7 +110,7 @@ def imitation(records: Records, folds: int = FOLDS, encoding=None, seed: int = 0
     fits = []
     for each in range(fold.max() + 1):
         left_out = np.flatnonzero(fold == each)
-        fits.append((left_out, _fitted(_log(records, fold != each, encoding)), _log(records, left_out, encoding)))
+        fits.append((left_out, _cloned(_log(records, fold != each, encoding)), _log(records, left_out, encoding)))
 
     def log_prob(factor: float) -> np.ndarray:
         found = np.empty(records.size)
@@ -146,11 +141,7 @@ def _log(records: Records, rows: np.ndarray, encoding) -> BanditLog:
     return BanditLog(**replace(part, propensity=np.ones(part.size)).arrays(encoding))
 
 
-def _fitted(log: BanditLog) -> LinearPolicy:
-    """The imitation of :func:`drcrm.optimization.starts.imitation`, to fewer digits: its temperature is fitted
-    again."""
+def _cloned(log: BanditLog) -> LinearPolicy:
+    """Return the policy cloned from a log; few digits are enough, as its temperature is fitted again."""
     intercept = log.actions.has_intercept and not constant_features(log.X).any()
-    design = Design(log, intercept=intercept, trains=True)
-    objective = Objective(design, MeanRisk(), Likelihood(), cost=np.full(len(log.Y), -1.0))
-    [fit] = minimize_objectives([objective], np.zeros(design.shape), ridges=[RIDGE], tol=TOLERANCE)
-    return policy_of(log.actions, *((fit.coef[:-1], fit.coef[-1]) if intercept else (fit.coef,)))
+    return clone_behaviour(log, intercept, TOLERANCE)

@@ -223,7 +223,7 @@ def _root(inverse: LbfgsInvHessProduct, last: np.ndarray | None) -> np.ndarray |
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def why_flat(objective: Objective, start: np.ndarray) -> str:
+def explain_flat_start(objective: Objective, start: np.ndarray) -> str:
     """Say why L-BFGS has not moved from where it started, (d, …)."""
     log, risk, cost = objective.design.log, objective.risk, objective.estimate.cost
     largest = cost.max()
@@ -239,7 +239,7 @@ def why_flat(objective: Objective, start: np.ndarray) -> str:
     weight, slope = objective.weight(objective.design.forward(start)[0], log.log_propensity)
     if not slope.any():
         return "no row's weight changes there: all are clipped, or vanish"
-    _, worst = risk(weight * (cost - value * objective.estimate.moves_with_costs), log.count)
+    _, worst = risk(weight * (cost - value * objective.estimate.is_translation_equivariant), log.count)
     if worst[cost < largest].any():
         return "its gradient there is 0"
     share = log.count @ (cost == largest) / log.size

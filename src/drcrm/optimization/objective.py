@@ -15,7 +15,7 @@ from drcrm.data.chunked_log import Block
 from drcrm.data.executors import Chunks
 from drcrm.data.listeners import passed
 from drcrm.errors import InputError
-from drcrm.estimates.base import Estimate, estimate_class
+from drcrm.estimates import Estimate, find_estimate
 from drcrm.policies.linear_predictor import Design, ScoreMap
 from drcrm.risks.base import Evaluation, Risk
 from drcrm.weights import Clipped, Likelihood, Weight
@@ -56,7 +56,7 @@ class Objective:
         estimate: str = "ips",
         cost: np.ndarray | None = None,
     ):
-        kind = estimate_class(estimate)
+        kind = find_estimate(estimate)
         if kind.uses_model and design.effects is None:
             raise InputError(f"the estimate {estimate!r} needs a cost model")
         self.design, self.risk, self.weight = design, risk, weight or Clipped(None)
@@ -95,7 +95,7 @@ class Objective:
         design, coef = self.design, coef.reshape(self.design.shape)
         blocks = self._blocks()
         passed(len(design.log.Y))
-        if self.estimate.is_of_rows:
+        if self.estimate.is_rowwise:
             costs = ChunkedCosts(blocks, coef)
             value, worst, guess = self.risk.evaluate_chunks(costs, self.estimate.size, guess)
             return value, costs.gradient(worst).ravel(), guess
@@ -142,7 +142,7 @@ class ObjectiveBlock:
 
     def __init__(self, block: Block, scores: ScoreMap, weight: Weight, estimate: Estimate, keeps: bool):
         self._block, self._scores, self._weight, self._keeps = block, scores, weight, keeps
-        self._estimate = estimate.part(block.rows, block.context) if estimate.is_of_rows else None
+        self._estimate = estimate.restrict_to_rows(block.rows, block.context) if estimate.is_rowwise else None
         self._coef, self._z, self._kept, self._mean = None, None, None, None
 
     def forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -173,7 +173,7 @@ class ObjectiveBlock:
         z = self.costs(coef)
         worst = worst(z, self._estimate.share) if callable(worst) else worst
         slope, expected, mean = self._kept or self._estimated(coef)[1:]
-        return self._backward(*self._estimate.slopes(worst, slope, expected), expected, mean)
+        return self._backward(*self._estimate.gradients(worst, slope, expected), expected, mean)
 
     def _estimated(self, coef: np.ndarray) -> tuple:
         """Return z, ∂w/∂log π, the expected modelled costs, and μ."""

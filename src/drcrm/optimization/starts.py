@@ -1,4 +1,6 @@
-"""Where a fit starts: Θ = 0, the logging policy, that policy tilted by a cost model, or an imitation of the log."""
+"""Starting points of a fit: Θ = 0, the logging policy, that policy tilted by a cost model, or behaviour cloning."""
+
+from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import brentq
@@ -7,24 +9,21 @@ from drcrm.arrays.validation import number, one_of
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import spread
 from drcrm.errors import InputError
-from drcrm.optimization.lbfgs import minimize_objectives
-from drcrm.optimization.objective import Objective
-from drcrm.policies.exponential import LinearPolicy, policy_of, require_same
+from drcrm.optimization.behaviour_cloning import cloned_coefficients
+from drcrm.policies.exponential import LinearPolicy, require_same
 from drcrm.policies.linear_predictor import Design
-from drcrm.risks.base import MeanRisk
-from drcrm.weights import Likelihood
+from drcrm.weights import effective_sample_size
 
 STARTS = {
     "zero": "Θ = 0",
     "logging": "the logging policy",
     "model": "the logging policy tilted by the cost model",
-    "imitation": "an imitation of the log",
+    "imitation": "the policy cloned from the logged actions",
 }
-LARGEST = 30.0  # a coefficient of the logging policy times its feature's scale, from which certainty is left
-RIDGE = 1e-4  # of the imitation
-EFFECTIVE = 1 / 3  # share of the rows that the effective sample size keeps under an automatic tilt
-TILTS = 1e-3, 1e3  # between which an automatic tilt is searched for, over the deviation of the logged costs
-MOST_TILT = 10.0  # of an automatic one, over the same: from policies far nearer to certain no fit moves
+MAX_COEFFICIENT = 30.0  # of the logging policy, times its feature's scale: no action becomes certain
+KEPT_SHARE = 1 / 3  # effective sample size at the automatic tilt, as a share of the rows
+TILT_RANGE = 1e-3, 1e3  # searched for the automatic tilt, over the standard deviation of the costs
+MAX_TILT = 10.0  # of the automatic tilt, in the same unit: fits do not move away from nearly certain policies
 
 
 def start_coef(
@@ -34,24 +33,25 @@ def start_coef(
     model: np.ndarray | None = None,
     tilt: float | str = 1.0,
 ) -> tuple[np.ndarray, float | None]:
-    """Return Θ at which a fit starts, (d, …), and the tilt κ that was used, if any.
+    """Return the Θ at which a fit starts, (d, …), and the tilt κ if there is one.
 
     Parameters
     ----------
     start : str
-        One of ``STARTS``.
+        A key of ``STARTS``.
     design : Design
-        The log; where it has an intercept, that is the last row of Θ.
+        The log. If it has an intercept, that is the last row of Θ.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        π0. "model" tilts an imitation where it is not given; "logging" needs it.
+        π0. "logging" requires it; "model" tilts the cloned policy without it.
     model : array (d, …), optional
-        Coefficients of the cost model, for "model"; with their intercepts as the last row where Θ has one.
+        Coefficients of the cost model, for "model"; their last row is the intercept if Θ has one.
     tilt : float ≥ 0 or "auto"
+        κ; see ``automatic_tilt``.
 
     Raises
     ------
     InputError
-        An unknown start, one whose policy or model is not given or has another shape, or a tilt that is no number.
+        If the start is unknown, its policy or model is missing or has another shape, or the tilt is not a number.
     """
     one_of(STARTS, start, "start")
     tilt = as_tilt(tilt)
@@ -61,8 +61,8 @@ def start_coef(
         raise InputError(
             "start 'logging' needs the logging policy's coefficients; 'imitation' learns some from the log"
         )
-    known = None if logging_policy is None else _uncertain(policy_coef(logging_policy, design), design)
-    base = imitation(design) if start == "imitation" or known is None else known
+    known = None if logging_policy is None else _keep_uncertain(policy_coef(logging_policy, design), design)
+    base = cloned_coefficients(design) if start == "imitation" or known is None else known
     if start != "model":
         return base, None
     if model is None:
@@ -74,53 +74,32 @@ def start_coef(
     return base - tilt * design.log.actions.moving(model), tilt
 
 
-def imitation(design: Design) -> np.ndarray:
-    """Return Θ of the largest mean log π_Θ(y_i|x_i) − (λ/2) ‖Θ‖², λ = 10⁻⁴, shape (d, …); Θ in units of the features.
-
-    A coefficient counts times the scale of its feature, so that the policy does not depend on units.
-    """
-    objective = Objective(design, MeanRisk(), Likelihood(), cost=np.full(len(design.log.Y), -1.0))
-    [fit] = minimize_objectives([objective], np.zeros(design.shape), ridges=[RIDGE])
-    return fit.coef
-
-
-def imitated(log: BanditLog, intercept: bool = False) -> LinearPolicy:
-    """Return the imitation of a log, as a policy."""
-    coef = imitation(Design(log, intercept=intercept, trains=True))
-    return policy_of(log.actions, coef[:-1], coef[-1]) if intercept else policy_of(log.actions, coef)
-
-
-def effective_size(weight: np.ndarray, count: np.ndarray) -> float:
-    """Return Kish's effective sample size (Σ w)² / Σ w², of weights (n,) that occur so often."""
-    return float((count @ weight) ** 2 / (count @ weight**2))
-
-
 def automatic_tilt(log: BanditLog, base: np.ndarray, model: np.ndarray) -> float:
     """Return the tilt κ at which the effective sample size of the tilted policy is a third of the rows.
 
-    It is at most 10 over the deviation of the logged costs: where π0 mostly chooses well, a policy that is as good as
-    certain has more effective rows than a third, and its objective no slope. A large log's is that of some contexts.
+    κ is at most 10 over the standard deviation of the costs. If π0 already chooses well, even a nearly certain policy
+    keeps a third of the rows, and the objective is flat there. A large log is represented by a sample of its contexts.
     """
     design = Design(log, intercept=len(base) > log.X.shape[1]).sample
     log, slope = design.log, design.log.actions.moving(model)
 
-    def above(log_tilt: float) -> float:
+    def excess_size(log_tilt: float) -> float:
         log_prob, _ = design.forward(base - np.exp(log_tilt) * slope)
         log_weight = np.minimum(log_prob, 0) - design.log.log_propensity
         weight = np.exp(log_weight - log_weight.max())
-        return effective_size(weight, design.log.count) - EFFECTIVE * log.size
+        return effective_sample_size(weight, design.log.count) - KEPT_SHARE * log.size
 
     unit = spread(log.cost, log.count)
-    low, high = np.log(TILTS) - np.log(unit)
-    if above(low) <= 0:
+    low, high = np.log(TILT_RANGE) - np.log(unit)
+    if excess_size(low) <= 0:
         return float(np.exp(low))
-    if above(high) >= 0:
-        return MOST_TILT / unit
-    return min(float(np.exp(brentq(above, low, high, xtol=1e-12))), MOST_TILT / unit)
+    if excess_size(high) >= 0:
+        return MAX_TILT / unit
+    return min(float(np.exp(brentq(excess_size, low, high, xtol=1e-12))), MAX_TILT / unit)
 
 
 def as_tilt(tilt: object, name: str = "tilt") -> float | str:
-    """Return a tilt κ, or "auto"; InputError for anything else."""
+    """Return a tilt κ, or "auto"; raise InputError for anything else."""
     if isinstance(tilt, str) and tilt == "auto":
         return tilt
     if not 0 <= number(tilt) < np.inf:
@@ -129,16 +108,16 @@ def as_tilt(tilt: object, name: str = "tilt") -> float | str:
 
 
 def policy_coef(logging_policy: LinearPolicy, design: Design) -> np.ndarray:
-    """Return Θ of π0 as a design has it, (d, …); InputError where it is a policy over others."""
+    """Return Θ of π0 in the shape of a design, (d, …); raise InputError if its features or actions differ."""
     require_same(logging_policy, design.shape[0] - design.intercept, design.log.actions, "the logging policy")
     if logging_policy.features:
-        raise InputError("the logging policy has features of its own, from which no fit can start; leave it out")
+        raise InputError("a fit cannot start at a logging policy with its own feature map; omit the policy")
     if logging_policy.intercept.any() and not design.intercept:
-        raise InputError("the logging policy has an intercept, which a fit has with fit_intercept=True alone")
+        raise InputError("the logging policy has an intercept; set fit_intercept=True to start there")
     return logging_policy.stacked if design.intercept else logging_policy.coef
 
 
-def _uncertain(coef: np.ndarray, design: Design) -> np.ndarray:
-    """Θ (d, …), centred, and clipped to ±30 in units of the features, so that no action is certain."""
-    largest = LARGEST / design.scales
+def _keep_uncertain(coef: np.ndarray, design: Design) -> np.ndarray:
+    """Return Θ, (d, …), centred and clipped to ±30 in units of the features, so that no action is certain."""
+    largest = MAX_COEFFICIENT / design.scales
     return np.clip(design.log.actions.centred(coef), -largest, largest)

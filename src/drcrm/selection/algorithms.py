@@ -16,7 +16,7 @@ from importlib import import_module
 from drcrm.arrays.validation import at_least_zero, one_of, truth_value, whole_number, zero_to_one
 from drcrm.cost_models.context_effects import as_context_effects
 from drcrm.errors import InputError
-from drcrm.estimates.base import ESTIMATES
+from drcrm.estimates import ESTIMATES
 from drcrm.optimization.objective import Criterion
 from drcrm.optimization.starts import STARTS, as_tilt
 from drcrm.risks.balls.phi import CVaRRisk, PhiBall

@@ -15,15 +15,16 @@ from drcrm.data.chunked_log import Block
 from drcrm.data.listeners import advance
 from drcrm.data.scaling import spread
 from drcrm.errors import InputError
-from drcrm.estimates.base import estimate_class
+from drcrm.estimates import find_estimate
+from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.optimization.lbfgs import MEMORY, Fit, minimize_objectives
 from drcrm.optimization.objective import Objective
-from drcrm.optimization.starts import imitated, policy_coef, start_coef
+from drcrm.optimization.starts import policy_coef, start_coef
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import Design
 from drcrm.risks.base import MeanRisk, VariancePenalizedRisk
 from drcrm.selection.algorithms import RIDGES, Algorithm
-from drcrm.selection.heldout_scores import HeldoutScores, choose, shown_better
+from drcrm.selection.heldout_scores import HeldoutScores, choose, select_improvement
 from drcrm.selection.score_names import SCORES, UNMODELLED
 
 IMPROVEMENT = list(SCORES).index("improvement_bound")
@@ -43,7 +44,7 @@ class GridFit:
     ``ridge`` is λ, in units of the deviation of the costs. Of a safe algorithm, more candidates follow those of the
     grid: with a ridge, fits that began at π0; ``step`` says how far of the way from π0 to a fit a candidate is: 1 for
     fits, 0 for π0 itself. Of those improvement_bound chooses the least that is shown to be better than π0, tested in a
-    fixed sequence: see ``shown_better``.
+    fixed sequence: see ``select_improvement``.
     """
 
     grid: np.ndarray  # (k,)
@@ -141,8 +142,8 @@ def learn(
     options |= algorithm.options
     unit = spread(log.cost, log.count)  # here, where the fewest arrays of the rows are in memory
     criteria = algorithm.criteria(calibrated_penalty(log) if calibrated else 1)
-    kind, start = estimate_class(criteria[0].estimate), options["start"]
-    shift = log.cost.min() if stopping == "scaled" and kind.moves_with_costs else 0.0
+    kind, start = find_estimate(criteria[0].estimate), options["start"]
+    shift = log.cost.min() if stopping == "scaled" and kind.is_translation_equivariant else 0.0
     support, effects, model = options["support"], None, None
     if cost_model is not None or kind.uses_model or start == "model" or options["safe"]:
         asked = options["context_effects"]
@@ -154,7 +155,7 @@ def learn(
     origin, tilt = start_coef(start, design, logging_policy, model, options.get("tilt", 1.0))
     risks = [each.risk.of_fewer_rows(fewer_rows) for each in criteria]
     objectives = [replace(each, risk=risk).objective(design, clip) for each, risk in zip(criteria, risks, strict=True)]
-    scored = cost_model and cost_model.at(support or SUPPORT)
+    scored = cost_model and cost_model.with_support(support or SUPPORT)
     scorer = None if heldout is None else _scorer(heldout, clip, intercept, scored)
     limits = {"max_iter": max_iter, "tol": tol, "stopping": stopping, "pairs": pairs}
     grid = np.array(algorithm.grid if algorithm.parameter else [np.nan], dtype=float)
@@ -181,7 +182,7 @@ def _scorer(part: BanditLog, clip: float | None, intercept: bool, model: Support
     if model is None:
         return HeldoutScores(part, clip, intercept=intercept)
     effects = model.action_effects(part.X, part.actions)
-    return HeldoutScores(part, clip, effects, intercept, model.logging_policy, model.is_imitated)
+    return HeldoutScores(part, clip, effects, intercept, model.logging_policy, model.is_cloned)
 
 
 def _safest(fits: GridFit, noise: Callable[[np.ndarray], float], unit: float) -> int:
@@ -192,7 +193,7 @@ def _safest(fits: GridFit, noise: Callable[[np.ndarray], float], unit: float) ->
     """
     noises = np.array([noise(coef) for coef in fits.coef[:-1]])
     tested = np.flatnonzero(noises > ROUNDING * unit)
-    found = shown_better(fits.scores[tested, IMPROVEMENT], noises[tested])
+    found = select_improvement(fits.scores[tested, IMPROVEMENT], noises[tested])
     return len(fits.coef) - 1 if found is None else int(tested[found])
 
 
@@ -229,7 +230,7 @@ def _cost_model(
 
     ``with_rows`` says whether these have what the rows of each context say of it: see ``context_effects``.
     """
-    known = logging_policy is not None or (isinstance(given, SupportedModel) and not given.is_imitated)
+    known = logging_policy is not None or (isinstance(given, SupportedModel) and not given.is_cloned)
     if isinstance(given, SupportedModel):
         given, logging_policy = given.model, logging_policy or given.logging_policy
     design, own = Design(log.derived(cost=log.cost - shift)), given is None
@@ -245,8 +246,8 @@ def _cost_model(
         effects = context_effects(sample, of_sample)
         variances = effects.covariance, effects.noise
     limits = [log.actions.cost_limits(each.cost, of_sample) for each in (log, shifted)]
-    logging_policy = logging_policy or imitated(log, intercept)
-    with_support = SupportedModel(model, logging_policy, support, limits[0], is_imitated=not known)
+    logging_policy = logging_policy or clone_behaviour(log, intercept)
+    with_support = SupportedModel(model, logging_policy, support, limits[0], is_cloned=not known)
     of_costs = replace(with_support, limits=limits[1])
     believed = partial(_believed_effects, modelled=modelled, model=of_costs, with_rows=with_rows, variances=variances)
     if design.samples:
@@ -270,7 +271,7 @@ def _believed_effects(
     effects = modelled(log.X, log.actions)
     if with_rows:
         effects = effects + context_effects(log, effects, variances).delta
-    return model.believed(effects, log.X, log.actions)
+    return model.apply_support(effects, log.X, log.actions)
 
 
 def _of_block(block: Block, function: Callable[[BanditLog], np.ndarray]) -> np.ndarray:

@@ -9,7 +9,7 @@ from drcrm.certificates.independent_units import mean_and_deviation
 from drcrm.certificates.missing_mass import has_missing_mass, worst_case_gaps
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates.base import DoublyRobust
+from drcrm.estimates import DoublyRobust
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import Design, importance_weights
@@ -77,7 +77,7 @@ class HeldoutScores:
         Whether the last row of Θ is an intercept.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         π0, or an imitation of it; without it, improvement_bound is NaN.
-    is_imitated : bool
+    is_cloned : bool
         Whether it is an imitation. Improvement_bound is then of the differences to the logged costs, which are those of
         π0 itself, and what rows show that the log lacks counts at the largest cost: see
         :mod:`drcrm.certificates.missing_mass`.
@@ -95,9 +95,9 @@ class HeldoutScores:
         effects: np.ndarray | None = None,
         intercept: bool = False,
         logging_policy: LinearPolicy | None = None,
-        is_imitated: bool = False,
+        is_cloned: bool = False,
     ):
-        self._clip, self._is_imitated = np.inf if clip is None else clip, is_imitated
+        self._clip, self._is_imitated = np.inf if clip is None else clip, is_cloned
         self.logged = log.count @ log.cost / log.size
         # Two passes forward, whose last digits differ: published scores are of both.
         self._weighed = Design(log, intercept=intercept)
@@ -111,7 +111,7 @@ class HeldoutScores:
         if effects is not None and logging_policy is not None:
             bounded = self._bounded.log
             self._doubly_robust = DoublyRobust(bounded.cost, bounded.count, self._bounded.modelled, bounded.context)
-            passed = None if is_imitated else Design(log, effects, intercept=True).forward(logging_policy.stacked)
+            passed = None if is_cloned else Design(log, effects, intercept=True).forward(logging_policy.stacked)
             self._baseline = bounded.cost if passed is None else self._z(*passed)
 
     def unmodelled(self, coef: np.ndarray) -> list[float]:
@@ -164,7 +164,7 @@ class HeldoutScores:
             return np.nan
 
 
-def shown_better(bounds: Sequence[float], noise: Sequence[float]) -> int | None:
+def select_improvement(bounds: Sequence[float], noise: Sequence[float]) -> int | None:
     """Return the index of the least of the bounds that are shown to be below 0; None where none is.
 
     Of bounds that differ by rounding alone that with the least noise.

@@ -1,0 +1,30 @@
+"""Doubly robust estimate: a cost model corrected by the weighted residuals of the log."""
+
+import numpy as np
+
+from drcrm.estimates.base import RowwiseEstimate
+
+
+class DoublyRobust(RowwiseEstimate):
+    """R(z) with z_i = m(x_i) + w_i (c_i − ĉ(x_i, y_i)). Source: Dudík, Langford & Li 2011."""
+
+    uses_model = is_translation_equivariant = True
+
+    def __init__(self, cost, count, modelled=None, context=None):
+        super().__init__(cost, count)
+        self.residual = cost - modelled
+        self.context = context
+
+    def restrict_to_rows(self, rows, context):
+        part = super().restrict_to_rows(rows, context)
+        part.residual, part.context = self.residual[rows], context
+        return part
+
+    def z(self, weight, expected):
+        z = weight * self.residual
+        z += expected if self.context is None else expected[self.context]
+        return z
+
+    def gradients(self, in_z, slope, expected):
+        by_context = in_z if self.context is None else np.bincount(self.context, in_z, len(expected))
+        return in_z * (self.residual * slope), by_context

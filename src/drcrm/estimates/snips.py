@@ -1,0 +1,87 @@
+"""Self-normalised inverse propensity scoring, and its exact worst case under a monotone risk.
+
+monotone risks   the smallest v with R(w (c − v)) ≤ 0: the worst case of the ratio E[wc]/E[w]
+other risks      R(z) with z_i = v̂ + w_i (c_i − v̂)/w̄,  v̂ = Σ w c / Σ w,  w̄ the mean weight
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from drcrm.estimates.base import Estimate, Evaluation
+from drcrm.risks.base import Risk
+
+BALANCE = 1e-3  # the root is accepted only if R is at most this share of Σ s |w (c − v)|
+MAX_NEWTON_STEPS = 50  # then the search bisects
+TOLERANCE = 1e-11  # of the root, relative to the range of costs
+
+
+class SelfNormalised(Estimate):
+    """Self-normalised estimate; its value is NaN, with gradient 0, unless the mean weight is positive and finite.
+
+    Source: Swaminathan & Joachims 2015.
+    """
+
+    is_translation_equivariant = True
+
+    def __init__(self, cost, count, modelled=None, context=None):
+        super().__init__(cost, count)
+        self.bounds = cost.min(), cost.max()
+
+    def evaluate(self, risk, weight, slope, expected, guess):
+        mean = self.share @ weight
+        if not 0 < mean < np.inf:
+            return np.nan, np.zeros(len(weight)), None, None
+        if not risk.monotone:
+            return self._linearised(risk, weight, slope, mean)
+        value, in_z, total, guess = self._find_root(risk, weight, mean, guess)
+        in_log_prob = in_z * (self.cost - value)
+        in_log_prob *= slope
+        return value, in_log_prob / total if total > 0 else np.zeros(len(weight)), None, guess
+
+    def z(self, weight: np.ndarray, expected: np.ndarray | None) -> np.ndarray:
+        """Return v̂ + w (c − v̂) of each row, (n,): the doubly robust z with the constant model v̂."""
+        ratio = self.share @ (weight * self.cost) / (self.share @ weight)
+        return ratio + weight * (self.cost - ratio)
+
+    def _find_root(
+        self, risk: Risk, weight: np.ndarray, mean: float, guess: object
+    ) -> tuple[float, np.ndarray, float, object]:
+        """Return the root v of R(w (c − v)), s = ∂R/∂z at the root, Σ s w, and a guess for the next search.
+
+        v ↦ R(w (c − v)) is convex and decreasing with slope −Σ s w, so Newton's steps from below never pass the root,
+        and a step from above ends below it. Steps stay inside a bracket, which starts as the range of costs. The last
+        step is smaller than ``TOLERANCE``. One exception: if a few rows have nearly all the weight, the slope is steep
+        until v passes their costs, where it drops. A small step is therefore accepted only if costs above and below v
+        balance.
+        """
+        low, high = self.bounds
+        tolerance = TOLERANCE * max(high - low, abs(high), abs(low))
+        value, inner_guess = (self.share @ (weight * self.cost) / mean, None) if guess is None else guess
+        value, steps = min(max(value, low), high), 0
+        while True:
+            steps += 1
+            z = self.cost - value
+            z *= weight
+            excess, in_z, inner_guess = risk.evaluate(z, self.share, self.size, inner_guess)
+            total = in_z @ weight
+            low, high = (value, high) if excess > 0 else (low, value)
+            following = value + excess / total if total > 0 else low
+            if steps > MAX_NEWTON_STEPS or not low <= following <= high:
+                following = (low + high) / 2
+            if abs(following - value) <= tolerance:
+                is_balanced = excess <= BALANCE * (in_z @ np.abs(z))
+                if is_balanced or following + tolerance >= high:
+                    return following, in_z, total, None if inner_guess is None else (following, inner_guess)
+                following += tolerance  # past the kink
+            value = following
+
+    def _linearised(self, risk: Risk, weight: np.ndarray, slope: np.ndarray, mean: float) -> Evaluation:
+        """Return the evaluation of R(v̂ + w (c − v̂)/w̄)."""
+        ratio = self.share @ (weight * self.cost) / mean
+        centred = self.cost - ratio
+        value, in_z, _ = risk.evaluate(ratio + weight * centred / mean, self.share, self.size)
+        through_ratio = in_z.sum() - in_z @ weight / mean
+        through_mean = in_z @ (weight * centred) / mean
+        in_weight = (in_z * centred + self.share * (centred * through_ratio - through_mean)) / mean
+        return value, in_weight * slope, None, None

@@ -1,0 +1,49 @@
+"""Behaviour cloning: the logging policy, estimated from the logged actions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from drcrm.cost_models.support import SupportedModel
+from drcrm.data.bandit_log import BanditLog
+from drcrm.optimization.lbfgs import minimize_objectives
+from drcrm.optimization.objective import Objective
+from drcrm.policies.exponential import LinearPolicy, policy_of
+from drcrm.policies.linear_predictor import Design
+from drcrm.risks.base import MeanRisk
+from drcrm.weights import Likelihood
+
+RIDGE = 1e-4  # λ
+
+
+def cloned_coefficients(design: Design, tol: float = 1e-6) -> np.ndarray:
+    """Return Θ, (d, …), of the largest mean log π_Θ(y_i|x_i) − (λ/2) ‖Θ‖² with λ = 10⁻⁴.
+
+    The penalty multiplies each coefficient by the scale of its feature, so the policy does not depend on units. Costs
+    and propensities of the log are not used. ``tol`` is the tolerance of L-BFGS.
+    """
+    objective = Objective(design, MeanRisk(), Likelihood(), cost=np.full(len(design.log.Y), -1.0))
+    [fit] = minimize_objectives([objective], np.zeros(design.shape), ridges=[RIDGE], tol=tol)
+    return fit.coef
+
+
+def clone_behaviour(log: BanditLog, intercept: bool = False, tol: float = 1e-6) -> LinearPolicy:
+    """Return the policy of ``cloned_coefficients``; with ``intercept`` it fits one."""
+    coef = cloned_coefficients(Design(log, intercept=intercept, trains=True), tol)
+    return policy_of(log.actions, coef[:-1], coef[-1]) if intercept else policy_of(log.actions, coef)
+
+
+def restrict_to_support(
+    model: object, log: BanditLog, logging_policy: LinearPolicy | None, support: float
+) -> SupportedModel:
+    """Return a cost model that is trusted where the logging policy has support.
+
+    Without a ``logging_policy``, the model's own is used, or else the policy cloned from the log.
+    """
+    if logging_policy is not None:
+        return SupportedModel.of(model, log, logging_policy, support)
+    if isinstance(model, SupportedModel):
+        return model.with_support(support)
+    return replace(SupportedModel.of(model, log, clone_behaviour(log), support), is_cloned=True)
