@@ -39,7 +39,7 @@ from drcrm.optimization.lbfgs import Fit, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
 from drcrm.policies.linear_predictor import Design
-from drcrm.risks.base import BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk
+from drcrm.risks import BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk
 from drcrm.weights import Clipped
 
 LOGS = Path("results/bench/runs")
@@ -275,7 +275,7 @@ from drcrm.data.bandit_log import clipping_constant
 from drcrm.policies.linear_predictor import Design
 from drcrm.optimization.objective import Objective
 from drcrm.optimization.lbfgs import minimize_objectives
-from drcrm.risks.base import KLBall
+from drcrm.risks import KLBall
 from drcrm.weights import Clipped
 from drcrm.experiments.datasets.array_files import read_log
 log, _ = read_log(sys.argv[1])

@@ -36,7 +36,7 @@ from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import SoftmaxPolicy, policy_of
 from drcrm.policies.linear_predictor import Design
 from drcrm.reports.tables.comparisons import interval
-from drcrm.risks.base import MeanRisk
+from drcrm.risks import MeanRisk
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn
 from drcrm.selection.heldout_scores import HeldoutScores

@@ -1,4 +1,4 @@
-"""φ-divergences with their formulas written out, and φ''(1), None where there is none."""
+"""φ-divergences with independent formulas and φ''(1), or None if φ has no second derivative at 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every risk of the registry, for the tests that all of them must pass: those that take a ``risk``."""
+"""Fixture ``risk``: every registered risk with several values of its parameters."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from drcrm.risks.base import BoltzmannRisk, LogSmoothingRisk, LogSumExpRisk, Risk
+from drcrm.risks import BoltzmannRisk, LogSmoothingRisk, LogSumExpRisk, Risk
 from drcrm.selection.algorithms import ESTIMATORS
 
-# A risk whose parameters are all here is tested once it is in the registry; a new name of one needs some values here.
-SAMPLES = {
+# A registered risk is tested if all of its parameters are listed here.
+PARAMETER_VALUES = {
     "variance_penalty": [0.0, 0.7],
     "temperature": [0.2, 2.0],
     "radius": [0.0, 1e-5, 0.3, 1.5],
@@ -28,11 +28,10 @@ RISKS = {
         **dict(zip(estimator.parameters, values, strict=True))
     ).risk
     for name, estimator in ESTIMATORS.items()
-    for values in product(*(SAMPLES[parameter] for parameter in estimator.parameters))
+    for values in product(*(PARAMETER_VALUES[parameter] for parameter in estimator.parameters))
 }
-# What most risks have, and these have not; tests see that they have not.
-CURVED = (LogSmoothingRisk,)  # not risk(z + a) = risk(z) + a
-OWN_UNIT = (LogSmoothingRisk, BoltzmannRisk, LogSumExpRisk)  # not risk(s z) = s risk(z)
+NOT_TRANSLATION_EQUIVARIANT = (LogSmoothingRisk,)
+NOT_HOMOGENEOUS = (LogSmoothingRisk, BoltzmannRisk, LogSumExpRisk)
 
 
 @pytest.fixture(params=RISKS.values(), ids=RISKS)
@@ -41,20 +40,20 @@ def risk(request) -> Risk:
 
 
 @pytest.fixture
-def moves_with_costs(risk) -> bool:
-    """Whether a constant added to all costs is added to the risk."""
-    return not isinstance(risk, CURVED)
+def is_translation_equivariant(risk) -> bool:
+    """Whether risk(z + a) = risk(z) + a."""
+    return not isinstance(risk, NOT_TRANSLATION_EQUIVARIANT)
 
 
 @pytest.fixture
-def grows_with_costs(risk) -> bool:
-    """Whether costs in another unit give the risk in that unit."""
-    return not isinstance(risk, OWN_UNIT)
+def is_homogeneous(risk) -> bool:
+    """Whether risk(s z) = s risk(z) for s > 0."""
+    return not isinstance(risk, NOT_HOMOGENEOUS)
 
 
 @pytest.fixture
-def of_constant(risk, moves_with_costs) -> Callable[[float], tuple[float, float]]:
-    """The risk of costs that are all equal, and what its gradient then adds up to."""
-    if moves_with_costs:
+def risk_of_constant(risk, is_translation_equivariant) -> Callable[[float], tuple[float, float]]:
+    """Return the risk of equal costs and the sum of its gradient."""
+    if is_translation_equivariant:
         return lambda cost: (cost, 1.0)
     return lambda cost: (-np.log1p(-risk.smoothing * cost) / risk.smoothing, 1 / (1 - risk.smoothing * cost))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from drcrm import ActionLists, BanditLog, CostModel
-from drcrm.risks.base import (
+from drcrm.risks import (
     AdaptiveBoltzmannRisk,
     BoltzmannRisk,
     Chi2Ball,

@@ -19,7 +19,7 @@ from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.policies.linear_predictor import Design
-from drcrm.risks.base import KLBall
+from drcrm.risks import KLBall
 
 ROOT = Path(__file__).parents[1]
 

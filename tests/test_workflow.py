@@ -120,7 +120,7 @@ rule summary:
 
 OWN_RISK = """
 import numpy as np
-from drcrm.risks.base import Risk
+from drcrm.risks import Risk
 
 
 class UpperMean(Risk):

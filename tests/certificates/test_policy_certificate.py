@@ -19,7 +19,7 @@ from drcrm.certificates.policy_certificate import _ratio
 from drcrm.cost_models.support import SupportedModel
 from drcrm.divergences import CressieRead, CVaR, SquaredHellinger
 from drcrm.errors import InputError
-from drcrm.risks.balls.phi import PhiBall
+from drcrm.risks import PhiBall
 from drcrm.weights import effective_sample_size
 
 policy_certificate = partial(certificates.policy_certificate, check_tails=False)  # the bounds of the methods themselves

@@ -19,7 +19,7 @@ from drcrm.optimization.lbfgs import minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies import linear_predictor as design
 from drcrm.policies.linear_predictor import Design, modelled_cost
-from drcrm.risks.base import Chi2Ball, KLBall, MeanRisk
+from drcrm.risks import Chi2Ball, KLBall, MeanRisk
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn
 
@@ -193,7 +193,7 @@ def test_an_objective_on_a_sample_is_as_robust_as_its_rows_ask_for(radius, monke
     known = [each.risk.radius_at(each.estimate.size) * each.estimate.size for each in (objective, some)]
     assert known[0] == pytest.approx(known[1], rel=1e-12)
     assert some.estimate.size == some.design.log.size
-    assert type(MeanRisk().of_fewer_rows(8)) is MeanRisk
+    assert type(MeanRisk().for_fewer_rows(8)) is MeanRisk
 
 
 @pytest.mark.parametrize("kind", ["labels", "single", "lists"])

@@ -25,7 +25,7 @@ from drcrm.optimization.lbfgs import minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies import linear_predictor as design
 from drcrm.policies.linear_predictor import Design
-from drcrm.risks.base import Chi2Ball, KLBall, MeanRisk
+from drcrm.risks import Chi2Ball, KLBall, MeanRisk
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn
 

@@ -1,4 +1,4 @@
-"""φ-divergences against their formulas written out, their conjugates against the supremum, and what is refused."""
+"""φ-divergences against their formulas, conjugates against the supremum, and checks of user-defined divergences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from drcrm.divergences import (
     TotalVariation,
 )
 from drcrm.errors import InputError
-from drcrm.risks.balls.phi import PhiBall
+from drcrm.risks import PhiBall
 
 
 @pytest.mark.parametrize("name", FORMULAS)
@@ -49,30 +49,30 @@ def test_slopes_are_finite_differences(name):
     assert divergence.slope(density[density > 0]) == pytest.approx(s[density > 0], abs=1e-12)
     for top in (1.0, 1.3, 1e6):
         plain = SmoothDivergence.density(divergence, top, s - 0.45)
-        for found, expected in zip(divergence.density(top, s - 0.45), plain, strict=True):
-            assert found == pytest.approx(expected, rel=1e-3 if top > 2 else 1e-12)
+        for derivative, expected in zip(divergence.density(top, s - 0.45), plain, strict=True):
+            assert derivative == pytest.approx(expected, rel=1e-3 if top > 2 else 1e-12)
 
 
-def test_conjugates_are_infinite_where_no_t_is_largest():
+def test_conjugates_are_infinite_beyond_their_pole():
     for divergence, pole in ((SquaredHellinger(), 1), (ReverseKL(), 1), (CressieRead(0.5), 2), (TotalVariation(), 1)):
         assert np.isfinite(divergence.conjugate(pole - 1e-9))
         assert divergence.conjugate(pole + 1e-9) == np.inf
 
 
 @pytest.mark.parametrize(
-    ("k", "same", "factor"), [(1, KL(), 1), (0, ReverseKL(), 1), (2, Chi2(), 0.5), (0.5, SquaredHellinger(), 2)]
+    ("k", "equivalent", "factor"), [(1, KL(), 1), (0, ReverseKL(), 1), (2, Chi2(), 0.5), (0.5, SquaredHellinger(), 2)]
 )
-def test_the_family_of_cressie_and_read(k, same, factor):
+def test_special_cases_of_cressie_and_read(k, equivalent, factor):
     t, s = np.geomspace(1e-3, 1e3, 50), np.linspace(-3, 0.9, 40)
-    assert CressieRead(k).phi(t) == pytest.approx(factor * same.phi(t), rel=1e-9, abs=1e-12)
-    assert CressieRead(k).conjugate(s) == pytest.approx(factor * same.conjugate(s / factor), rel=1e-9, abs=1e-12)
-    assert CressieRead(k).slope(t) == pytest.approx(factor * same.slope(t), rel=1e-9, abs=1e-12)
+    assert CressieRead(k).phi(t) == pytest.approx(factor * equivalent.phi(t), rel=1e-9, abs=1e-12)
+    assert CressieRead(k).conjugate(s) == pytest.approx(factor * equivalent.conjugate(s / factor), rel=1e-9, abs=1e-12)
+    assert CressieRead(k).slope(t) == pytest.approx(factor * equivalent.slope(t), rel=1e-9, abs=1e-12)
     z = np.random.default_rng(0).normal(size=20)
-    assert PhiBall(CressieRead(k), 0.1 * factor)(z)[0] == pytest.approx(PhiBall(same, 0.1)(z)[0], rel=1e-10)
+    assert PhiBall(CressieRead(k), 0.1 * factor)(z)[0] == pytest.approx(PhiBall(equivalent, 0.1)(z)[0], rel=1e-10)
 
 
-class Own(SmoothDivergence):
-    """cosh(t − 1) − 1, which is none of ours."""
+class Cosh(SmoothDivergence):
+    """φ(t) = cosh(t − 1) − 1, a user-defined divergence."""
 
     curvature = 1.0
 
@@ -91,16 +91,16 @@ class Own(SmoothDivergence):
         return t, np.where(t > 0, 1 / np.cosh(t - 1), 0)
 
 
-def test_ones_own_is_a_ball_like_any_other():
-    z, ball = np.random.default_rng(1).normal(size=30), PhiBall(Own(), 0.2)
-    found = ball.worst_case(z)
-    assert Own().phi(30 * found.weights).mean() == pytest.approx(0.2, rel=1e-10)
-    dual = found.gamma * 0.2 + found.c + found.gamma * Own().conjugate((z - found.c) / found.gamma).mean()
-    assert dual == pytest.approx(found.value, abs=1e-12)
+def test_a_user_defined_divergence_has_balls():
+    z, ball = np.random.default_rng(1).normal(size=30), PhiBall(Cosh(), 0.2)
+    worst = ball.worst_case(z)
+    assert Cosh().phi(30 * worst.weights).mean() == pytest.approx(0.2, rel=1e-10)
+    dual = worst.gamma * 0.2 + worst.c + worst.gamma * Cosh().conjugate((z - worst.c) / worst.gamma).mean()
+    assert dual == pytest.approx(worst.value, abs=1e-12)
 
 
 class Neyman(SmoothDivergence):
-    """5 (t − 1)²/t, whose φ*' has no value beyond 5, and whose repr has text."""
+    """φ(t) = 5 (t − 1)²/t. φ*' is undefined beyond 5, and the parameter is a text."""
 
     curvature = 10.0
 
@@ -121,52 +121,69 @@ class Neyman(SmoothDivergence):
 
 
 @pytest.mark.parametrize("n", [3, 200])
-def test_a_search_ends_where_derivatives_have_no_value(n):
-    """The worst case of two costs is that of one unknown; and it is a bound's, by its name."""
+def test_the_search_avoids_arguments_without_derivatives(n):
     z = np.tile([0.0, -1], n)[:n]
-    found = PhiBall(Neyman(), 0.1).worst_case(z)
-    assert Neyman().phi(n * found.weights).mean() == pytest.approx(0.1, rel=1e-9)
+    worst = PhiBall(Neyman(), 0.1).worst_case(z)
+    assert Neyman().phi(n * worst.weights).mean() == pytest.approx(0.1, rel=1e-9)
     assert repr(Neyman()) == 'Neyman("Neyman\'s")'
     assert np.isfinite(upper_bound(z, method=Neyman()))
 
 
-def changed(**methods):
-    return type("Own", (Own,), methods)()
+def make_incoherent(**methods):
+    return type("Cosh", (Cosh,), methods)()
 
 
 @pytest.mark.parametrize(
     ("divergence", "reason"),
     [
-        (changed(phi=lambda self, t: np.cosh(t - 1)), r"Own: φ\(1\) is 1, expected 0"),
-        (changed(phi=lambda self, t: np.sin(t - 1) ** 2), "Own: φ is not convex near t = "),
+        (make_incoherent(phi=lambda self, t: np.cosh(t - 1)), r"Cosh: φ\(1\) must be 0, got 1"),
+        (make_incoherent(phi=lambda self, t: np.sin(t - 1) ** 2), "Cosh: φ must be convex, but it is not near t = "),
         (
-            changed(phi=lambda self, t: np.cosh(t - 1) - t),
-            r"Own: φ is .*; φ'\(1\)\(t − 1\) can",
+            make_incoherent(phi=lambda self, t: np.cosh(t - 1) - t),
+            r"Cosh: φ must be 0 or more, got .*. Subtract φ'\(1\)\(t − 1\)",
         ),
-        (changed(curvature=0.0), r"Own: φ''\(1\) is 0.0, expected a finite number > 0"),
-        (changed(curvature=-1), r"Own: φ''\(1\) is -1, expected"),
-        (changed(curvature="x"), r"Own: φ''\(1\) is 'x', expected"),
-        (changed(curvature=2.0), r"Own: curvature is 2, but φ''\(1\) is about 1"),
-        (changed(phi=lambda self, t: (t - 1) ** 4), r"Own: curvature is 1, but φ''\(1\) is about 2e-06"),
-        (changed(conjugate=lambda self, s: np.expm1(s)), "Own: conjugate and derivatives are not those of phi at s = "),
-        (changed(derivatives=lambda self, s: (np.exp(s), np.exp(s))), "Own: conjugate and derivatives are not"),
+        (make_incoherent(curvature=0.0), "Cosh: curvature must be .* got 0.0"),
+        (make_incoherent(curvature=-1), "Cosh: curvature must be .* got -1"),
+        (make_incoherent(curvature="x"), "Cosh: curvature must be .* got 'x'"),
+        (make_incoherent(curvature=2.0), "Cosh: curvature must be .* about 1, got 2"),
+        (make_incoherent(phi=lambda self, t: (t - 1) ** 4), "Cosh: curvature must be .* about 2e-06, got 1"),
         (
-            changed(derivatives=lambda self, s: (Own().derivatives(s)[0], 2 * Own().derivatives(s)[1])),
-            r"Own: φ\*''\(0\) is 2, expected 1/φ''\(1\), 1",
+            make_incoherent(conjugate=lambda self, s: np.expm1(s)),
+            "Cosh: conjugate and derivatives must belong to phi, but at s = ",
         ),
-        (changed(slope=lambda self, t: t - 1), "Own: slope is not that of phi at t = "),
         (
-            changed(phi=lambda self, t: np.full(np.shape(t), np.nan)),
-            "Own.phi of 0.001 to 1000 is not one number",
+            make_incoherent(derivatives=lambda self, s: (np.exp(s), np.exp(s))),
+            "Cosh: conjugate and derivatives must belong",
         ),
-        (changed(phi=lambda self, t: np.where(t > 3, np.inf, np.cosh(t - 1) - 1)), "Own: φ is infinite at t = 3.01995"),
-        (changed(phi=lambda self, t: math.cosh(t - 1) - 1), "Own: its methods are to take and return arrays, .* Type"),
-        (changed(derivatives=lambda self, s: (s, s, s)), "Own: its methods are to .* derivatives and density two of"),
-        (changed(conjugate=lambda self, s: "none"), "Own: its methods are to take and return arrays, .* ValueError"),
-        (changed(density=lambda self, top, drop: (1.0, 1.0)), "Own.density of -1 to -1 is not one number for each"),
+        (
+            make_incoherent(derivatives=lambda self, s: (Cosh().derivatives(s)[0], 2 * Cosh().derivatives(s)[1])),
+            r"Cosh: φ\*''\(0\) must be 1/φ''\(1\) = 1, got 2",
+        ),
+        (make_incoherent(slope=lambda self, t: t - 1), "Cosh: slope must be the derivative of phi"),
+        (
+            make_incoherent(phi=lambda self, t: np.full(np.shape(t), np.nan)),
+            "Cosh.phi must return one number for every argument from 0.001 to 1000",
+        ),
+        (
+            make_incoherent(phi=lambda self, t: np.where(t > 3, np.inf, np.cosh(t - 1) - 1)),
+            r"Cosh: φ\(t\) must be finite .* got infinity at 3.01995",
+        ),
+        (
+            make_incoherent(phi=lambda self, t: math.cosh(t - 1) - 1),
+            "Cosh: methods must take and return arrays, .* raised Type",
+        ),
+        (
+            make_incoherent(derivatives=lambda self, s: (s, s, s)),
+            "Cosh: methods must .* derivatives and density must return two",
+        ),
+        (make_incoherent(conjugate=lambda self, s: "text"), "Cosh: methods must .* raised ValueError"),
+        (
+            make_incoherent(density=lambda self, top, drop: (1.0, 1.0)),
+            "Cosh.density must return one number for every argument from -1 to -1",
+        ),
     ],
 )
-def test_what_is_no_coherent_divergence_is_refused_with_the_reason(divergence, reason):
+def test_an_incoherent_divergence_is_an_error_with_the_reason(divergence, reason):
     with pytest.raises(InputError, match=reason):
         PhiBall(divergence, 0.1)
 
@@ -174,23 +191,26 @@ def test_what_is_no_coherent_divergence_is_refused_with_the_reason(divergence, r
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: CressieRead("x"), "k is 'x', expected a number from −10 to 10"),
-        (lambda: CressieRead(11), "k is 11, expected a number from −10 to 10"),
+        (lambda: CressieRead("x"), "k must be a number from −10 to 10, .* got 'x'"),
+        (lambda: CressieRead(11), "k must be a number from −10 to 10, .* got 11"),
         (lambda: CressieRead(1 + 1e-9), "not within 0.0001 of 0 or 1"),
-        (lambda: CVaR(0), "alpha is 0, expected a finite number > 0"),
-        (lambda: CVaR(1.5), "alpha is 1.5, expected at most 1"),
-        (lambda: PhiBall(CVaR(0.5), 0.1), r"radius is 0.1, but CVaR\(0.5\) has none"),
-        (lambda: PhiBall("kl"), "radius is None, expected a finite number ≥ 0"),
-        (lambda: PhiBall("kl", -1), "radius is -1, expected a finite number ≥ 0"),
-        (lambda: PhiBall("kl", "auto", 0.5), "confidence is 0.5, expected a number above ½ and below 1"),
-        (lambda: PhiBall("total_variation", "auto"), r"radius is 'auto', but TotalVariation\(\) has no φ''\(1\) > 0"),
-        (lambda: PhiBall("kullback", 1), "divergence is 'kullback', expected one of kl, chi2, squared_hellinger, rev"),
-        (lambda: PhiBall("cressie_read", 1), "divergence is 'cressie_read', expected one of .* with a parameter"),
-        (lambda: PhiBall({"kl": 1}, 1), "divergence is {'kl': 1}, expected one of"),
-        (lambda: PhiBall({"kl": 1, "chi2": 2}, 1), "divergence is {'kl'"),
-        (lambda: PhiBall(None, 1), "divergence is None"),
+        (lambda: CVaR(0), "alpha.* 0"),
+        (lambda: CVaR(1.5), "alpha must be at most 1, got 1.5"),
+        (lambda: PhiBall(CVaR(0.5), 0.1), r"radius must be None for CVaR\(0.5\), which has no radius, got 0.1"),
+        (lambda: PhiBall("kl"), "radius.* None"),
+        (lambda: PhiBall("kl", -1), "radius.* -1"),
+        (lambda: PhiBall("kl", "auto", 0.5), "confidence.* 0.5"),
+        (lambda: PhiBall("total_variation", "auto"), r"radius 'auto' needs .* which TotalVariation\(\) lacks"),
+        (lambda: PhiBall("kullback", 1), "divergence must be one of kl, chi2, squared_hellinger, rev.* got 'kullback'"),
+        (
+            lambda: PhiBall("cressie_read", 1),
+            "divergence must be one of .* got 'cressie_read'. cressie_read and cvar take a parameter",
+        ),
+        (lambda: PhiBall({"kl": 1}, 1), "got {'kl': 1}"),
+        (lambda: PhiBall({"kl": 1, "chi2": 2}, 1), "got {'kl'"),
+        (lambda: PhiBall(None, 1), "got None"),
     ],
 )
-def test_wrong_parameters(make, reason):
+def test_invalid_parameters(make, reason):
     with pytest.raises(InputError, match=reason):
         make()

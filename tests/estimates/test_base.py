@@ -18,7 +18,7 @@ from drcrm.errors import InputError
 from drcrm.estimates import ESTIMATES, find_estimate
 from drcrm.optimization.objective import Objective
 from drcrm.policies.linear_predictor import Design
-from drcrm.risks.base import (
+from drcrm.risks import (
     AdaptiveBoltzmannRisk,
     BoltzmannRisk,
     Chi2Ball,

@@ -629,7 +629,7 @@ def test_public_names():
     others = {"ExponentialPolicy", "BanditLog", "CostModel", "off_policy_value", "Implicit", "Smoothed", "Shrunk"}
     assert set(drcrm.__all__) >= {*estimators, *others, "DoublyRobustDRO"}
     assert estimators <= set(ESTIMATORS)
-    assert drcrm.risks.base.KLBall(0.1)([1.0])[0] == 1.0
+    assert drcrm.risks.KLBall(0.1)([1.0])[0] == 1.0
     with pytest.raises(AttributeError, match="no attribute 'KLDR'"):
         drcrm.KLDR  # noqa: B018
 

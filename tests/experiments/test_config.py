@@ -13,7 +13,7 @@ import yaml
 from scipy.stats import norm
 from snakemake.utils import update_config
 
-from drcrm.divergences.families import NAMED
+from drcrm.divergences import DIVERGENCES
 from drcrm.errors import InputError
 from drcrm.experiments import lookups
 from drcrm.experiments.config import complete, left_out, project_config, shipped_config
@@ -172,7 +172,7 @@ class TestShipped:
         radii = np.array(algorithms["kl_dro_dr"]["grid"])
         for name in ("kl", "chi2", "squared_hellinger", "reverse_kl"):
             (of,) = [each for each in algorithms.values() if each["options"].get("divergence") == name]
-            assert of["grid"] == pytest.approx(NAMED[name]().curvature * radii, rel=1e-2)
+            assert of["grid"] == pytest.approx(DIVERGENCES[name]().curvature * radii, rel=1e-2)
         shares = np.array(algorithms["dr_cvar"]["grid"])
         assert norm.pdf(norm.ppf(shares)) / shares == pytest.approx(np.sqrt(2 * radii), rel=2e-2)
 

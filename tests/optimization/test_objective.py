@@ -15,8 +15,7 @@ from drcrm.data.bandit_log import BanditLog, clipping_constant
 from drcrm.optimization.lbfgs import Fit, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies.linear_predictor import Design
-from drcrm.risks.balls.phi import CVaRRisk
-from drcrm.risks.base import BoltzmannRisk, KLBall, MeanRisk, VariancePenalizedRisk
+from drcrm.risks import BoltzmannRisk, CVaRRisk, KLBall, MeanRisk, VariancePenalizedRisk
 from drcrm.weights import Clipped
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data/objective_values.json").read_text())

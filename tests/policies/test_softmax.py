@@ -22,7 +22,7 @@ from drcrm.optimization.behaviour_cloning import cloned_coefficients
 from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import start_coef
 from drcrm.policies.linear_predictor import Design
-from drcrm.risks.base import Chi2Ball, KLBall, MeanRisk
+from drcrm.risks import Chi2Ball, KLBall, MeanRisk
 from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.weights import Clipped
 

@@ -14,7 +14,7 @@ from drcrm import ActionLists, BanditLog, CostModel, ExponentialPolicy, PolicyVa
 from drcrm import policy_support as support_of
 from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
-from drcrm.risks.base import KLBall
+from drcrm.risks import KLBall
 
 OBP = json.loads((Path(__file__).parents[1] / "data" / "obp_estimates.json").read_text())
 KINDS = ("single", "labels", "lists")

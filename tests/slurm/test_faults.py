@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from drcrm.risks.base import MeanRisk
+from drcrm.risks import MeanRisk
 
 ON_SLURM = "SLURM_JOB_ID" in os.environ
 

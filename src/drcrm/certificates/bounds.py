@@ -12,10 +12,10 @@ from scipy.special import stdtrit
 
 from drcrm.arrays.validation import above_half, above_zero, check_integers, number, reject
 from drcrm.certificates.independent_units import group_means, mean_and_deviation
-from drcrm.divergences.families import NAMED, Divergence, as_divergence
+from drcrm.divergences import DIVERGENCES, Divergence, as_divergence
 from drcrm.errors import InputError
-from drcrm.risks.balls.phi import PhiBall
-from drcrm.risks.base import checked_costs
+from drcrm.risks import PhiBall
+from drcrm.risks.base import check_costs
 
 LARGEST_BET = 0.5  # of what a bet could lose at most
 HALVINGS = 45
@@ -68,7 +68,7 @@ def upper_bound(
     InputError
         Also where z is not what a method presumes.
     """
-    z, weights = checked_costs(z, weights)
+    z, weights = check_costs(z, weights)
     if groups is not None:
         z, weights = group_means(groups, weights, z)
     return as_bound(confidence, method, low, high, smoothing)(z, weights)
@@ -180,8 +180,8 @@ def _checked_range(z: np.ndarray, low, high, name: str) -> tuple[float, float]:
 
 
 def _calibrated_ball(method, confidence: float) -> PhiBall:
-    if not isinstance(method, str | Mapping | Divergence) or (isinstance(method, str) and method not in NAMED):
-        smooth = [name for name, kind in NAMED.items() if kind.curvature]
+    if not isinstance(method, str | Mapping | Divergence) or (isinstance(method, str) and method not in DIVERGENCES):
+        smooth = [name for name, kind in DIVERGENCES.items() if kind.curvature]
         raise InputError(f"method is {method!r}, expected one of {', '.join([*METHODS, *smooth])}, or a divergence")
     divergence = as_divergence(method)
     if divergence.curvature is None:

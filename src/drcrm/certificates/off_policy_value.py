@@ -17,7 +17,7 @@ from drcrm.optimization.behaviour_cloning import restrict_to_support
 from drcrm.optimization.objective import Objective
 from drcrm.policies.linear_predictor import importance_weights, judged
 from drcrm.policies.tabular import GivenPolicy, Judged, as_judged
-from drcrm.risks.base import MeanRisk, Risk
+from drcrm.risks import MeanRisk, Risk
 from drcrm.weights import Clipped, Weight, as_weight, effective_sample_size
 
 ROUNDING = 1e-9  # of the largest cost, by which an estimate may miss the range of costs

@@ -1,18 +1,20 @@
-"""φ-divergences: φ, φ*, φ''(1); see :mod:`drcrm.divergences.families`."""
+"""φ-divergences and the worst case within a radius of each."""
 
+from drcrm.divergences.base import Divergence, SmoothDivergence
 from drcrm.divergences.families import (
+    DIVERGENCES,
     KL,
     Chi2,
     CressieRead,
     CVaR,
-    Divergence,
     ReverseKL,
-    SmoothDivergence,
     SquaredHellinger,
     TotalVariation,
+    as_divergence,
 )
 
 __all__ = [
+    "DIVERGENCES",
     "KL",
     "CVaR",
     "Chi2",
@@ -22,4 +24,5 @@ __all__ = [
     "SmoothDivergence",
     "SquaredHellinger",
     "TotalVariation",
+    "as_divergence",
 ]

@@ -11,7 +11,7 @@ from copy import copy
 
 import numpy as np
 
-from drcrm.risks.base import Risk
+from drcrm.risks import Risk
 
 Gradient = np.ndarray | None
 Evaluation = tuple[float, Gradient, Gradient, object]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from drcrm.estimates.base import Estimate, Evaluation
-from drcrm.risks.base import Risk
+from drcrm.risks import Risk
 
 BALANCE = 1e-3  # the root is accepted only if R is at most this share of Σ s |w (c − v)|
 MAX_NEWTON_STEPS = 50  # then the search bisects

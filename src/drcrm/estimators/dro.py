@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from drcrm.divergences.families import Divergence
+from drcrm.divergences import Divergence
 from drcrm.estimators.base import CounterfactualEstimator
 
 
@@ -17,7 +17,7 @@ class KLDRO(CounterfactualEstimator):
         ε, in nats. "auto", here and in the other balls, sets it by n, the number of rows: the risk of a fixed policy,
         not of the one learned, is then an upper bound of its cost with probability ``confidence``, as n → ∞.
     confidence : float in (½, 1)
-        At which "auto" is calibrated: see :class:`drcrm.risks.base.Ball`.
+        At which "auto" is calibrated: see :class:`drcrm.risks.balls.base.Ball`.
     """
 
     radius: float | str = 0.01

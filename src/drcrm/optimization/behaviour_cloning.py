@@ -12,7 +12,7 @@ from drcrm.optimization.lbfgs import minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import LinearPolicy, policy_of
 from drcrm.policies.linear_predictor import Design
-from drcrm.risks.base import MeanRisk
+from drcrm.risks import MeanRisk
 from drcrm.weights import Likelihood
 
 RIDGE = 1e-4  # λ

@@ -16,7 +16,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import beyond_reason, largest_entries, spread
 from drcrm.errors import InputError
 from drcrm.optimization.objective import Objective
-from drcrm.risks.base import KLBall
+from drcrm.risks import KLBall
 from drcrm.weights import Likelihood
 
 PATIENCE = 200  # iterations after which a fit may be given up

@@ -17,7 +17,8 @@ from drcrm.data.listeners import passed
 from drcrm.errors import InputError
 from drcrm.estimates import Estimate, find_estimate
 from drcrm.policies.linear_predictor import Design, ScoreMap
-from drcrm.risks.base import Evaluation, Risk
+from drcrm.risks import Risk
+from drcrm.risks.base import Evaluation
 from drcrm.weights import Clipped, Likelihood, Weight
 
 MOST_KEPT = 2**25  # scores of a log whose probabilities are kept between the two halves of a pass: 256 MB
@@ -71,14 +72,14 @@ class Objective:
     def samples(self) -> Iterator[Objective]:
         """Give the same objective on more and more contexts of a large log: see ``Design.samples``.
 
-        Each is as robust as the noise of so few rows asks for: see ``Risk.of_fewer_rows``.
+        Each is as robust as the noise of so few rows asks for: see ``Risk.for_fewer_rows``.
         """
         for design, rows in self.design.samples:
             other = copy(self)
             other.design = design
             is_own = self.estimate.cost is self.design.log.cost
             other.estimate = design.estimate(type(self.estimate), None if is_own else self.estimate.cost[rows])
-            other.risk = self.risk.of_fewer_rows(self.estimate.size / other.estimate.size)
+            other.risk = self.risk.for_fewer_rows(self.estimate.size / other.estimate.size)
             yield other
         del self.design.samples[1:]  # only the first is used again
 

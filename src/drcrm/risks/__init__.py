@@ -1,15 +1,14 @@
-"""Risk functionals: a vector of counterfactual costs → a value and its gradient; see :mod:`drcrm.risks.base`."""
+"""Risk functionals: each maps a vector of counterfactual costs to a value and its gradient."""
 
+from drcrm.risks.balls.chi2 import Chi2Ball
+from drcrm.risks.balls.kl import KLBall
 from drcrm.risks.balls.phi import CVaRRisk, PhiBall, WorstCase
-from drcrm.risks.base import (
-    AdaptiveBoltzmannRisk,
-    BoltzmannRisk,
-    Chi2Ball,
-    KLBall,
-    MeanRisk,
-    Risk,
-    VariancePenalizedRisk,
-)
+from drcrm.risks.base import Risk
+from drcrm.risks.boltzmann import AdaptiveBoltzmannRisk, BoltzmannRisk
+from drcrm.risks.log_smoothing import LogSmoothingRisk
+from drcrm.risks.log_sum_exp import LogSumExpRisk
+from drcrm.risks.mean import MeanRisk
+from drcrm.risks.variance_penalty import VariancePenalizedRisk
 
 __all__ = [
     "AdaptiveBoltzmannRisk",
@@ -17,6 +16,8 @@ __all__ = [
     "CVaRRisk",
     "Chi2Ball",
     "KLBall",
+    "LogSmoothingRisk",
+    "LogSumExpRisk",
     "MeanRisk",
     "PhiBall",
     "Risk",

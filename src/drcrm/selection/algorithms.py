@@ -19,15 +19,16 @@ from drcrm.errors import InputError
 from drcrm.estimates import ESTIMATES
 from drcrm.optimization.objective import Criterion
 from drcrm.optimization.starts import STARTS, as_tilt
-from drcrm.risks.balls.phi import CVaRRisk, PhiBall
-from drcrm.risks.base import (
+from drcrm.risks import (
     AdaptiveBoltzmannRisk,
     BoltzmannRisk,
     Chi2Ball,
+    CVaRRisk,
     KLBall,
     LogSmoothingRisk,
     LogSumExpRisk,
     MeanRisk,
+    PhiBall,
     Risk,
     VariancePenalizedRisk,
 )
@@ -42,7 +43,7 @@ class Estimator:
     ----------
     name : str
     risk : type
-        A subclass of ``drcrm.risks.base.Risk``.
+        A subclass of ``drcrm.risks.Risk``.
     parameters : tuple of str, optional
         Its names of the risk's arguments in their order; by default those of its constructor.
     hyper_parameter : str, optional
@@ -238,5 +239,5 @@ def _own_risk(path: str) -> type[Risk]:
     except Exception as error:  # whatever the module of a user does
         raise InputError(f"estimator {path}: {' '.join(str(error).split()) or type(error).__name__}") from None
     if not (isinstance(risk, type) and hasattr(risk, "robust_end")):
-        raise InputError(f"estimator {path}: {name} is no subclass of drcrm.risks.base.Risk")
+        raise InputError(f"estimator {path}: {name} is no subclass of drcrm.risks.Risk")
     return risk

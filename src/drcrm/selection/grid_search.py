@@ -22,7 +22,7 @@ from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import policy_coef, start_coef
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import Design
-from drcrm.risks.base import MeanRisk, VariancePenalizedRisk
+from drcrm.risks import MeanRisk, VariancePenalizedRisk
 from drcrm.selection.algorithms import RIDGES, Algorithm
 from drcrm.selection.heldout_scores import HeldoutScores, choose, select_improvement
 from drcrm.selection.score_names import SCORES, UNMODELLED
@@ -130,7 +130,7 @@ def learn(
     pairs : int
         Of vectors that L-BFGS keeps.
     fewer_rows : float
-        If the log is a sample, how many times fewer rows it has: see ``Risk.of_fewer_rows``.
+        If the log is a sample, how many times fewer rows it has: see ``Risk.for_fewer_rows``.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def learn(
         logging_policy, model = cost_model.logging_policy, tilt_coefficients(cost_model.model, intercept)
     design = Design(log.derived(cost=log.cost - shift), effects if kind.uses_model else None, intercept, trains=True)
     origin, tilt = start_coef(start, design, logging_policy, model, options.get("tilt", 1.0))
-    risks = [each.risk.of_fewer_rows(fewer_rows) for each in criteria]
+    risks = [each.risk.for_fewer_rows(fewer_rows) for each in criteria]
     objectives = [replace(each, risk=risk).objective(design, clip) for each, risk in zip(criteria, risks, strict=True)]
     scored = cost_model and cost_model.with_support(support or SUPPORT)
     scorer = None if heldout is None else _scorer(heldout, clip, intercept, scored)

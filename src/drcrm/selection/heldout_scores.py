@@ -13,7 +13,7 @@ from drcrm.estimates import DoublyRobust
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import Design, importance_weights
-from drcrm.risks.base import KLBall, MeanRisk
+from drcrm.risks import KLBall, MeanRisk
 from drcrm.selection.score_names import SCORES
 from drcrm.weights import Clipped
 

@@ -14,7 +14,7 @@ from drcrm.errors import InputError
 from drcrm.experiments.columns import LEMMA_COLUMNS
 from drcrm.experiments.simulation.population import Population
 from drcrm.experiments.simulation.theory import FEW, SAMPLE, TABLES, _chi2_bracket, expansion
-from drcrm.risks.balls.phi import PhiBall
+from drcrm.risks import PhiBall
 
 REPETITIONS = 100
 SMOOTH = ("kl", "chi2", "squared_hellinger", "reverse_kl", "cressie_read_3")

@@ -1,4 +1,4 @@
-"""The ball of any divergence: its primal by a generic solver, its dual by the formula, its limits, its worst cases."""
+"""Balls of any φ-divergence against duality, generic solvers, closed forms and limits."""
 
 from __future__ import annotations
 
@@ -11,64 +11,63 @@ from scipy.optimize import linprog, minimize
 
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.divergences import KL, Chi2, CressieRead, CVaR, ReverseKL, SquaredHellinger, TotalVariation
-from drcrm.risks.balls.phi import CVaRRisk, PhiBall
-from drcrm.risks.base import Chi2Ball, KLBall
+from drcrm.risks import Chi2Ball, CVaRRisk, KLBall, PhiBall
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn
 
 every_smooth = pytest.mark.parametrize("name", SMOOTH)
-everyone = pytest.mark.parametrize("name", FORMULAS)
+every_divergence = pytest.mark.parametrize("name", FORMULAS)
 
 
 @st.composite
-def occurrences(draw, most: int = 12):
-    """Costs, often tied, of any size and shift, and how often each occurs."""
-    n = draw(st.integers(2, most))
+def weighted_costs(draw, max_size: int = 12):
+    """Generate costs of any scale and shift, often tied, with integer weights."""
+    n = draw(st.integers(2, max_size))
     z = np.array(draw(st.lists(st.one_of(st.integers(-3, 3), st.floats(-3, 3)), min_size=n, max_size=n)), dtype=float)
     weights = np.array(draw(st.lists(st.integers(1, 9), min_size=n, max_size=n)), dtype=float)
     assume(np.ptp(z) > 1e-3)
     return draw(st.sampled_from([1e-3, 1.0, 1e4])) * (z + draw(st.sampled_from([0.0, -5.0, 40.0]))), weights
 
 
-def make(name: str, radius: float) -> PhiBall:
+def make_ball(name: str, radius: float) -> PhiBall:
     return PhiBall(CVaR(min(1 / (1 + radius), 1))) if name == "CVaR" else PhiBall(FORMULAS[name][0], radius)
 
 
 radii = st.floats(-5, 0.7).map(lambda exponent: 10**exponent)
 
 
-@everyone
+@every_divergence
 @settings(max_examples=150)
-@given(occurrences(), radii)
+@given(weighted_costs(), radii)
 def test_primal_and_dual_agree(name, costs, radius):
-    """The weights are in the ball, and γ*, c* give no more than they do: by weak duality both are best."""
+    """Q is in the ball, and the dual at γ*, c* has the same value. By weak duality both are optimal."""
     z, weights = costs
-    ball = make(name, radius)
-    phi, found, unit, share = ball.divergence.phi, ball.worst_case(z, weights), np.ptp(z), weights / weights.sum()
-    assert found.weights.min() >= 0
-    assert abs(found.weights.sum() - 1) < 1e-12
-    assert abs(found.weights @ z - found.value) <= 1e-12 * abs(z).max()
+    ball = make_ball(name, radius)
+    phi, worst, unit, share = ball.divergence.phi, ball.worst_case(z, weights), np.ptp(z), weights / weights.sum()
+    assert worst.weights.min() >= 0
+    assert abs(worst.weights.sum() - 1) < 1e-12
+    assert abs(worst.weights @ z - worst.value) <= 1e-12 * abs(z).max()
     radius = ball.radius or 0
     with np.errstate(divide="ignore"):
-        assert share @ phi(found.weights / share) <= radius + 1e-10 * (1 + radius)
-    if found.gamma > 0:
+        assert share @ phi(worst.weights / share) <= radius + 1e-10 * (1 + radius)
+    if worst.gamma > 0:
         with np.errstate(over="ignore"):
-            level = (z - found.c) / found.gamma
-            if np.isinf(ball.divergence.conjugate(level.max())):  # the last digit of a pole
-                level -= 1e-12 * max(1, abs(level.max())) + 4e-16 * abs(z).max() / found.gamma
-        dual = found.gamma * radius + found.c + found.gamma * (share @ ball.divergence.conjugate(level))
+            level = (z - worst.c) / worst.gamma
+            if np.isinf(ball.divergence.conjugate(level.max())):  # rounding at the pole of the conjugate
+                level -= 1e-12 * max(1, abs(level.max())) + 4e-16 * abs(z).max() / worst.gamma
+        dual = worst.gamma * radius + worst.c + worst.gamma * (share @ ball.divergence.conjugate(level))
     elif name == "CVaR":
-        dual = found.c + share @ np.maximum(z - found.c, 0) / ball.divergence.alpha
+        dual = worst.c + share @ np.maximum(z - worst.c, 0) / ball.divergence.alpha
     else:
-        dual = found.c
-        assert found.value == z.max()
-    assert abs(dual - found.value) <= 1e-8 * unit
+        dual = worst.c
+        assert worst.value == z.max()
+    assert abs(dual - worst.value) <= 1e-8 * unit
 
 
 def by_solver(name: str, z: np.ndarray, share: np.ndarray, radius: float, target: float) -> float:
-    """The primal from the definition, by sequential quadratic programming; from other starts while it is stuck.
+    """Solve the primal by sequential quadratic programming, in t and log t in turns and from several starts.
 
-    It is solved in t, and in log t in turns. What is found is feasible, and so never more than the truth.
+    Every solution is feasible, so the value never exceeds the truth.
     """
     divergence, phi, _ = FORMULAS[name]
     density, rise = [lambda x: x, np.exp], [np.ones_like, np.exp]
@@ -81,23 +80,23 @@ def by_solver(name: str, z: np.ndarray, share: np.ndarray, radius: float, target
             "fun": lambda x, t=t: radius - share @ phi(t(x)),
             "jac": lambda x, t=t, dt=dt: -share * divergence.slope(t(x)) * dt(x),
         }
-        whole = {
+        normalised = {
             "type": "eq",
             "fun": lambda x, t=t: share @ t(x) - 1,
             "jac": lambda x, dt=dt: share * dt(x),
         }
-        found = minimize(
+        solution = minimize(
             lambda x, t=t: -(share * z) @ t(x),
             np.log(start) if attempt % 2 else start,
             jac=lambda x, dt=dt: -share * z * dt(x),
             bounds=[(-30 if attempt % 2 else 1e-13, None)] * len(z),
-            constraints=[inside, whole],
+            constraints=[inside, normalised],
             method="SLSQP",
             options={"ftol": 1e-15, "maxiter": 1000},
         )
-        x = t(found.x)
+        x = t(solution.x)
         if share @ phi(x) < radius + 1e-9 and abs(share @ x - 1) < 1e-9:
-            best = max(best, -found.fun)
+            best = max(best, -solution.fun)
         if abs(best - target) < 1e-8:
             break
     return best
@@ -105,71 +104,71 @@ def by_solver(name: str, z: np.ndarray, share: np.ndarray, radius: float, target
 
 @every_smooth
 @settings(max_examples=50)
-@given(occurrences(7), radii)
+@given(weighted_costs(7), radii)
 @pytest.mark.filterwarnings("ignore")
-def test_a_generic_solver_finds_the_same(name, costs, radius):
+def test_a_generic_solver_agrees(name, costs, radius):
     z, share = costs[0], costs[1] / costs[1].sum()
     z = (z - z.max()) / np.ptp(z)
-    value = make(name, radius)(*costs)[0]
+    value = make_ball(name, radius)(*costs)[0]
     value = (value - costs[0].max()) / np.ptp(costs[0])
     assert by_solver(name, z, share, radius, value) == pytest.approx(value, abs=1e-8)
 
 
-@given(occurrences(), radii)
+@given(weighted_costs(), radii)
 def test_total_variation_and_cvar_are_linear_programs(costs, radius):
     z, share = costs[0], costs[1] / costs[1].sum()
-    z, one = (z - z.max()) / np.ptp(z), np.ones(len(z))
+    z, ones = (z - z.max()) / np.ptp(z), np.ones(len(z))
     exact = dict.fromkeys(("primal_feasibility_tolerance", "dual_feasibility_tolerance"), 1e-10)
     for ball in (PhiBall(TotalVariation(), radius), CVaRRisk(min(1, 1 / (10 * radius)))):
         if isinstance(ball, CVaRRisk):
-            limits = {"bounds": [(0, each / ball.divergence.alpha) for each in share], "A_eq": [one], "b_eq": [1]}
-            found = linprog(-z, **limits, options=exact)
+            limits = {"bounds": [(0, p / ball.divergence.alpha) for p in share], "A_eq": [ones], "b_eq": [1]}
+            solution = linprog(-z, **limits, options=exact)
         else:  # q = share + up − down, Σ up + Σ down ≤ radius
-            found = linprog(
+            solution = linprog(
                 np.r_[-z, z],
-                A_ub=[np.r_[one, one]],
+                A_ub=[np.r_[ones, ones]],
                 b_ub=[radius],
-                A_eq=[np.r_[one, -one]],
+                A_eq=[np.r_[ones, -ones]],
                 b_eq=[0],
-                bounds=[*((0, None) for _ in z), *((0, each) for each in share)],
+                bounds=[*((0, None) for _ in z), *((0, p) for p in share)],
                 options=exact,
             )
-            found.fun -= share @ z
-        assert ball(z, share)[0] == pytest.approx(-found.fun, abs=1e-8)
+            solution.fun -= share @ z
+        assert ball(z, share)[0] == pytest.approx(-solution.fun, abs=1e-8)
 
 
 @settings(max_examples=150)
-@given(occurrences(40), radii)
-def test_balls_that_have_a_search_of_their_own_agree(costs, radius):
+@given(weighted_costs(40), radii)
+def test_specialised_balls_agree_with_the_general_one(costs, radius):
     z, weights = costs
     for divergence, ball in ((KL(), KLBall), (Chi2(), Chi2Ball)):
         value, worst = ball(radius)(z, weights)
-        found, weights_found = PhiBall(divergence, radius)(z, weights)
-        assert abs(found - value) <= 1e-9 * np.ptp(z)
-        if np.diff(np.unique(z)).min() > 1e-6 * np.ptp(z):  # which of two that almost tie is taken shows in no value
-            assert weights_found == pytest.approx(worst, abs=1e-8)
+        general_value, general_worst = PhiBall(divergence, radius)(z, weights)
+        assert abs(general_value - value) <= 1e-9 * np.ptp(z)
+        if np.diff(np.unique(z)).min() > 1e-6 * np.ptp(z):  # otherwise the value does not determine Q
+            assert general_worst == pytest.approx(worst, abs=1e-8)
 
 
-@everyone
+@every_divergence
 @settings(max_examples=50)
-@given(occurrences(), radii, radii)
-def test_a_value_never_falls_as_the_radius_grows(name, costs, first, second):
+@given(weighted_costs(), radii, radii)
+def test_the_value_grows_with_the_radius(name, costs, first, second):
     small, large = sorted([first, second])
-    less, more = (make(name, radius)(*costs)[0] for radius in (small, large))
+    less, more = (make_ball(name, radius)(*costs)[0] for radius in (small, large))
     rounding = 1e-13 * abs(costs[0]).max()
     assert np.average(costs[0], weights=costs[1]) - rounding <= less <= more + rounding
     assert more <= costs[0].max() + rounding
 
 
-@everyone
-def test_a_radius_of_0_is_the_mean_and_one_that_is_large_the_largest(name):
+@every_divergence
+def test_radius_0_gives_the_mean_and_a_large_radius_the_largest_cost(name):
     z, weights = np.array([-3.0, -1.0, -1.0, -2.0]), np.array([3, 1, 2, 4])
-    mean = PhiBall(CVaR(1.0)) if name == "CVaR" else make(name, 0.0)
+    mean = PhiBall(CVaR(1.0)) if name == "CVaR" else make_ball(name, 0.0)
     assert mean(z, weights) == (pytest.approx(-2.0), pytest.approx(weights / 10))
-    value, worst = make(name, 1e9)(z, weights)
+    value, worst = make_ball(name, 1e9)(z, weights)
     assert value == pytest.approx(-1, abs=1e-6)
     assert worst == pytest.approx([0, 1 / 3, 2 / 3, 0], abs=1e-6)
-    assert make(name, 0.3)(np.full(4, -2.5), weights) == (pytest.approx(-2.5), pytest.approx(weights / 10))
+    assert make_ball(name, 0.3)(np.full(4, -2.5), weights) == (pytest.approx(-2.5), pytest.approx(weights / 10))
 
 
 @pytest.mark.parametrize(
@@ -181,56 +180,56 @@ def test_a_radius_of_0_is_the_mean_and_one_that_is_large_the_largest(name):
         (TotalVariation(), 2 * 37 / 40),
     ],
 )
-def test_saturates_where_all_mass_is_on_the_largest(divergence, at):
+def test_a_ball_saturates_when_all_mass_is_on_the_largest_cost(divergence, at):
     z = np.concatenate([-np.random.default_rng(0).exponential(4, 37) - 1, [-0.5] * 3])
     for radius in (at * (1 + 1e-12), at * 1.01, 1e6):
-        found = PhiBall(divergence, radius).worst_case(z)
-        assert found.value == found.c == -0.5
-        assert found.weights == pytest.approx(np.where(z == -0.5, 1 / 3, 0))
-        assert found.gamma == 0
+        worst = PhiBall(divergence, radius).worst_case(z)
+        assert worst.value == worst.c == -0.5
+        assert worst.weights == pytest.approx(np.where(z == -0.5, 1 / 3, 0))
+        assert worst.gamma == 0
     assert z.mean() < PhiBall(divergence, at * 0.99)(z)[0] < -0.5
-    assert PhiBall(ReverseKL(), 20)(z)[0] < -0.5  # which never does
+    assert PhiBall(ReverseKL(), 20)(z)[0] < -0.5  # never saturates
 
 
-@everyone
+@every_divergence
 @pytest.mark.parametrize(("unit", "shift"), [(1e-300, 0), (1e-150, 0), (1.0, 1e7), (1e150, 0), (1e300, 0)])
-def test_costs_of_any_size_and_shift(name, unit, shift):
+def test_costs_of_any_scale_and_shift(name, unit, shift):
     z = -np.random.default_rng(2).integers(1, 2**20, 30) / 2.0**16
-    value, worst = make(name, 0.3)(z)
-    found, weights = make(name, 0.3)(unit * z + shift)
-    assert found == pytest.approx(unit * value + shift, rel=1e-12)
+    value, worst = make_ball(name, 0.3)(z)
+    moved_value, weights = make_ball(name, 0.3)(unit * z + shift)
+    assert moved_value == pytest.approx(unit * value + shift, rel=1e-12)
     assert weights == pytest.approx(worst, rel=1e-6, abs=1e-12)
 
 
 @pytest.mark.parametrize("k", [-10, 3, 5, 10])
-@pytest.mark.parametrize("least", [1e-9, 1e-6, 1e-3, 0.03, 0.3])
-def test_two_costs_by_their_closed_form(k, least):
-    """Just short of saturation too, where φ* bends so much that no float in its argument gives the smaller density."""
+@pytest.mark.parametrize("smaller", [1e-9, 1e-6, 1e-3, 0.03, 0.3])
+def test_two_costs_have_a_closed_form(k, smaller):
+    """Also just below saturation, where φ* bends so much that no float in its argument gives the smaller density."""
     divergence, share = CressieRead(k), np.array([0.4, 0.6])
-    density = np.array([(1 - 0.6 * least) / 0.4, least])
+    density = np.array([(1 - 0.6 * smaller) / 0.4, smaller])
     value, worst = PhiBall(divergence, share @ divergence.phi(density))([0.0, -1.0], share)
-    assert value == pytest.approx(-0.6 * least, abs=1e-12)
+    assert value == pytest.approx(-0.6 * smaller, abs=1e-12)
     assert worst == pytest.approx(share * density, abs=1e-12)
 
 
 @every_smooth
 def test_costs_in_clusters_that_almost_tie(name):
-    """The divergence is then a staircase in 1/γ, over twenty decades of it."""
+    """The divergence is then a staircase in 1/γ, over twenty orders of magnitude."""
     rng = np.random.default_rng(15)
     z = np.concatenate([0.0359 - 1e-9 * rng.random(1000), [-19.76, -10.0, -3.0]])
-    divergence, last = FORMULAS[name][0], z.mean()
+    divergence, previous = FORMULAS[name][0], z.mean()
     for radius in np.geomspace(1e-8, 6, 30):
         value, worst = PhiBall(divergence, radius)(z)
         with np.errstate(divide="ignore"):
-            found = divergence.phi(len(z) * worst).mean()
-        assert found == pytest.approx(radius, rel=1e-5) or value == z.max()
-        assert last - 1e-14 <= value <= z.max()
-        last = value
+            distance = divergence.phi(len(z) * worst).mean()
+        assert distance == pytest.approx(radius, rel=1e-5) or value == z.max()
+        assert previous - 1e-14 <= value <= z.max()
+        previous = value
 
 
 @every_smooth
-def test_a_small_radius_is_its_expansion(name):
-    """mean + √(2εV/φ''(1)): the error is of order ε, at radii down to where rounding takes over."""
+def test_a_small_radius_gives_the_expansion(name):
+    """The value is mean + √(2εV/φ''(1)) with an error of order ε, until rounding dominates."""
     divergence, _, curvature = FORMULAS[name]
     z = -np.random.default_rng(13).exponential(4, 25)
     for radius in (1e-4, 1e-6, 1e-8, 1e-10):
@@ -239,20 +238,20 @@ def test_a_small_radius_is_its_expansion(name):
 
 
 @every_smooth
-def test_where_the_search_starts_does_not_show(name):
-    start = None
+def test_the_start_of_the_search_does_not_change_the_result(name):
+    guess = None
     for seed in range(40):
         rng = np.random.default_rng(seed)
         z, weights = 10.0 ** rng.integers(-6, 6) * rng.normal(size=30) ** rng.integers(1, 6), rng.integers(1, 9, 30)
-        ball = make(name, 10.0 ** rng.uniform(-6, 0))
+        ball = make_ball(name, 10.0 ** rng.uniform(-6, 0))
         value, worst = ball(z, weights)
         with np.errstate(all="ignore"):
-            again, worst_again, start = ball.evaluate(z, weights / weights.sum(), weights.sum(), start)
+            again, worst_again, guess = ball.evaluate(z, weights / weights.sum(), weights.sum(), guess)
         assert again == pytest.approx(value, rel=1e-10, abs=1e-10 * np.ptp(z))
         assert worst_again == pytest.approx(worst, abs=1e-8)
 
 
-def test_equal_costs_have_equal_parts_where_not_all_are_taken():
+def test_ties_at_the_edge_have_equal_weights():
     z = np.array([0.0, -1, -1, -1, -2, -2])
     assert PhiBall(TotalVariation(), 2 / 6)(z)[1] == pytest.approx([2 / 6, *[1 / 6] * 3, *[0.5 / 6] * 2])
     assert CVaRRisk(0.5)(z)[1] == pytest.approx([1 / 3, *[2 / 9] * 3, 0, 0])
@@ -260,10 +259,11 @@ def test_equal_costs_have_equal_parts_where_not_all_are_taken():
 
 
 @pytest.mark.parametrize(
-    ("risk", "curvature"), [(KLBall, 1), (Chi2Ball, 2), (lambda *given: PhiBall("squared_hellinger", *given), 0.5)]
+    ("risk", "curvature"),
+    [(KLBall, 1), (Chi2Ball, 2), (lambda *parameters: PhiBall("squared_hellinger", *parameters), 0.5)],
 )
 def test_the_calibrated_radius(risk, curvature):
-    """φ''(1) z²/(2n), z the normal quantile; n counts repetitions."""
+    """It is φ''(1) q²/(2n) with the normal quantile q, and n counts repetitions."""
     z, weights = np.random.default_rng(3).normal(size=20), np.arange(20)
     for confidence, quantile in ((0.95, 1.6448536269514722), (0.8, 0.8416212335729143)):
         radius = curvature * quantile**2 / (2 * 190)
@@ -282,36 +282,36 @@ def test_the_calibrated_radius(risk, curvature):
     ],
 )
 @pytest.mark.parametrize("estimate", ["ips", "snips", "dr", "dm"])
-def test_an_entry_of_the_config_learns(estimator, parameter, grid, options, estimate, logged, parts):
+def test_a_configuration_entry_learns(estimator, parameter, grid, options, estimate, logged, parts):
     train, heldout = parts(logged())
     algorithm = Algorithm(estimator, parameter, grid, {**options, "estimate": estimate})
     learned = learn(train, algorithm, heldout, cost_model=CostModel(0.01).fit_log(train))
     fits = learned.fits
     assert np.isfinite(fits.objective).all()
-    start = [objective(learned.start)[0] for objective in learned.objectives]
-    assert (fits.objective <= start).all()
+    initial = [objective(learned.start)[0] for objective in learned.objectives]
+    assert (fits.objective <= initial).all()
     assert not parameter or algorithm.robust_end == ("low" if parameter == "alpha" else "high")
-    assert not parameter or fits.objective[0] <= fits.objective[1] + 1e-9  # towards the more robust end
+    assert not parameter or fits.objective[0] <= fits.objective[1] + 1e-9  # smaller towards the more robust end
 
 
-class Counted(ReverseKL):
-    """Reverse KL that counts how often it is asked for the density of all costs."""
+class CountingReverseKL(ReverseKL):
+    """Reverse KL that counts how often the search computes the density of all costs."""
 
     def __init__(self):
-        self.asked = 0
+        self.evaluations = 0
 
     def density(self, top, drop):
-        self.asked += np.size(drop) > 1
+        self.evaluations += np.size(drop) > 1
         return super().density(top, drop)
 
 
 @pytest.mark.parametrize("radius", [1.0, 9.0])
-def test_a_search_among_many_costs_ends_where_rounding_does(radius):
-    """The sum of a million t is never 1 to the last digits; half the costs are the largest."""
+def test_the_search_stops_at_the_rounding_error_of_a_long_sum(radius):
+    """The sum of a million densities is never exactly 1. Half the costs are the largest."""
     z = np.minimum(0, 3 * np.random.default_rng(1).normal(size=10**6))
-    divergence = Counted()
+    divergence = CountingReverseKL()
     value, worst = PhiBall(divergence, radius)(z)
-    assert divergence.asked <= 40
+    assert divergence.evaluations <= 40
     assert worst.sum() == pytest.approx(1, abs=1e-12)
     assert -np.log(worst * len(z)).mean() == pytest.approx(radius, rel=1e-9)
     assert value == pytest.approx(worst @ z, rel=1e-9)
@@ -319,8 +319,8 @@ def test_a_search_among_many_costs_ends_where_rounding_does(radius):
 
 @pytest.mark.parametrize("part", [0.9, 0.999999, 1 - 1e-12, 1.0])
 @pytest.mark.parametrize("mass", [1e-6, 1e-12])
-def test_a_radius_at_which_nearly_all_weight_goes_to_a_rare_largest_cost(mass, part):
-    """That of χ², whose divergence has a kink where the others have none left."""
+def test_a_rare_largest_cost_takes_nearly_all_weight(mass, part):
+    """The χ² divergence has a kink at the radius where the other costs lose all weight."""
     z, weights = np.array([0.0, -1.0, -2.5]), [mass, 0.5, 0.5]
     ball = Chi2Ball(part / mass)
     expected, _ = ball(z, weights)

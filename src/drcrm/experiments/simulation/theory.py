@@ -13,11 +13,11 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import binomtest
 
 from drcrm.certificates.bounds import upper_bound
-from drcrm.divergences.families import KL, Chi2, CressieRead, ReverseKL, SquaredHellinger, TotalVariation
+from drcrm.divergences import KL, Chi2, CressieRead, ReverseKL, SquaredHellinger, TotalVariation
 from drcrm.errors import InputError
 from drcrm.experiments.simulation.population import Population
-from drcrm.risks.balls.phi import CVaRRisk, PhiBall
-from drcrm.risks.base import AdaptiveBoltzmannRisk, BoltzmannRisk, Chi2Ball, KLBall, Risk, calibrated_radius
+from drcrm.risks import AdaptiveBoltzmannRisk, BoltzmannRisk, Chi2Ball, CVaRRisk, KLBall, PhiBall, Risk
+from drcrm.risks.balls.base import calibrated_radius
 
 SMOOTH = {
     "kl": KL(),

@@ -1,1 +1,1 @@
-"""Ambiguity sets: balls of KL, χ² and other φ-divergences, and their inner problems."""
+"""Worst-case mean costs over balls of distributions Q around the empirical distribution."""

@@ -1,120 +1,128 @@
-"""Exponential tilts of a distribution, and the one at a given divergence from it: the inner problem of the KL ball."""
+"""Search for the exponential tilt Q_β ∝ P_n e^{βz} whose divergence KL(Q_β‖P_n) equals the radius of a KL ball.
+
+With Φ(β) = log Σ share e^{βz}, the divergence is KL(Q_β‖share) = β Φ'(β) − Φ(β), and its derivative is β Φ''(β). For
+small β, log KL is nearly linear in t = log β. So the search takes Newton steps for log KL in t and corrects them by
+KL's Taylor polynomial, which the second to fourth cumulants κ₂, κ₃, κ₄ of z under Q_β determine.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
 from drcrm.arrays.numerics import exp
+from drcrm.risks.base import ChunkedCosts
+from drcrm.risks.moments import RARE, exponential_weights
 
-RARE = 1e-70  # a mass beside which what is below e^-200 may count
-PATIENCE = 60  # rounds of the search after which the bracket is halved
-FOUND, STUCK, LOST = "found", "stuck", "lost"  # how a search ends
-NEAR = 1e-3  # a change of β so small, times the range of z, that KL's Taylor polynomial gives KL to a relative 1e-11
-
-
-class Costs(Protocol):
-    """Costs z of all rows, and the share of each row, in chunks: ``drcrm.optimization.objective.ChunkedCosts``."""
-
-    def __len__(self) -> int: ...
-
-    def range(self) -> tuple[float, float]: ...
-
-    def sum(self, function: Callable[..., np.ndarray], *arguments) -> np.ndarray: ...
-
-    def gather(self) -> tuple[np.ndarray, np.ndarray]: ...
+NEWTON_ROUNDS = 60  # after so many rounds, the search halves its bracket
+LAST_STEP = 1e-3  # after a change of β this small, the Taylor polynomial gives KL to a relative 1e-11
 
 
-def exponential_weights(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[np.ndarray, float]:
-    """Return Q ∝ share · e^{βz} and the logarithm of its sum before it is normalised, for z ≤ 0 with largest 0."""
-    tilted = beta * z
-    exp(tilted, out=tilted)
-    tilted *= share
-    mass = tilted.sum()
-    if mass < RARE:
-        tilted = beta * z + np.log(share)
-        largest = tilted.max()
-        mass = exp(tilted - largest, out=tilted).sum()
-        tilted /= mass
-        return tilted, largest + np.log(mass)
-    tilted /= mass
-    return tilted, np.log(mass)
+class Outcome(Enum):
+    """How a search ended."""
+
+    CONVERGED = "converged"
+    EMPTY_BRACKET = "rounding leaves no number between the ends of the bracket"
+    DEGENERATE = "all weight is on costs so close to the largest that rounding hides their differences"
 
 
-def tilt_to(radius: float, z: np.ndarray, share: np.ndarray, guess: float | None = None) -> tuple[np.ndarray, float]:
-    """Return Q_β ∝ share · e^{βz} with KL(Q_β‖share) = radius, and where a search with similar z may start.
+class TiltState(NamedTuple):
+    """KL(Q_β‖P_n), its derivative in t = log β, and the second to fourth cumulant of z under Q_β."""
 
-    Where rounding leaves nothing to search between, the nearest Q is returned. Where all weight has gone to z so near
-    the largest that their squares vanish next to the others', the search goes on among them.
+    divergence: float
+    slope: float
+    cumulants: tuple[float, float, float]
+
+
+def tilt_to_radius(
+    radius: float, z: np.ndarray, share: np.ndarray, guess: float | None = None
+) -> tuple[np.ndarray, float]:
+    """Return Q_β ∝ share · e^{βz} with KL(Q_β‖share) = radius, and the guess for a search with similar z.
+
+    If rounding leaves no number to try, the function returns the closest Q. If all weight is on costs very close to
+    the largest, whose squared distances vanish next to the others', the search continues among them.
 
     Parameters
     ----------
-    radius : float > 0
-        In nats, less than −log share(z = 0).
-    z : array (n,)
-        Between −1 and 0; both occur.
-    share : array (n,)
+    radius : float
+        In nats, above 0 and below −log share(z = 0).
+    z : array of shape (n,)
+        Costs with minimum −1 and maximum 0.
+    share : array of shape (n,)
         Positive, with sum 1.
     guess : float, optional
-        log(β · deviation of z), as another search returned it; by default what is right for small radii.
+        log(β · standard deviation of z) from a previous search. The default suits small radii.
     """
     centred = z - share @ z
     unit = -0.5 * np.log((share * centred) @ centred)
     tilted = share
 
-    def evaluate(beta: float) -> tuple:
+    def evaluate(beta: float) -> TiltState:
         nonlocal tilted
-        tilted, divergence, cumulants = _tilt_and_divergence(beta, z, centred, share)
-        return divergence, beta * cumulants[0] * beta, cumulants
+        tilted, divergence, cumulants = _tilt(beta, z, centred, share)
+        return TiltState(divergence, beta * cumulants[0] * beta, cumulants)
 
-    t, end = _search(radius, unit, guess, evaluate)
-    if end == LOST:
-        tilted = _among_the_nearest(radius, z, share, tilted)
-    elif end == FOUND:
+    t, outcome = _search(radius, unit, guess, evaluate)
+    if outcome is Outcome.DEGENERATE:
+        tilted = _tilt_among_closest(radius, z, share, tilted)
+    elif outcome is Outcome.CONVERGED:
         tilted, _ = exponential_weights(z, share, np.exp(t))
     return tilted, t - unit
 
 
-def _search(radius: float, unit: float, guess: float | None, evaluate: Callable[[float], tuple | None]):
-    """Return t = log β where KL(Q_β‖share) is the radius, and how the search ended.
+def _tilt(
+    beta: float, z: np.ndarray, centred: np.ndarray, share: np.ndarray
+) -> tuple[np.ndarray, float, tuple[float, float, float]]:
+    """Return Q_β, KL(Q_β‖share), and the second to fourth cumulant of z under Q_β."""
+    if beta < 1:
+        # Φ is small. Computed as an excess over 1 of centred z, it has no first-order term and keeps its digits.
+        values = centred
+        tilted = beta * values
+        np.expm1(tilted, out=tilted)
+        excess = share @ tilted
+        tilted += 1
+        tilted *= share
+        tilted /= 1 + excess
+        log_mass = np.log1p(excess)
+    else:
+        values = z
+        tilted, log_mass = exponential_weights(values, share, beta)
+    mean = tilted @ values
+    return tilted, beta * mean - log_mass, _cumulants(tilted, values - mean)
 
-    KL(Q_β‖share) = β Φ'(β) − Φ(β), Φ(β) = log Σ share e^{βz}, has the derivative β Φ''(β). log KL is nearly linear in
-    log β where β is small; near the root, the cumulants of z under Q_β give KL's Taylor polynomial. The steps stay
-    inside a bracket, which is halved after 60 of them; after the last, small one KL is not computed again.
 
-    ``evaluate`` returns KL, its derivative in t, and the second to fourth cumulant of z under Q_β; None if all weight
-    is lost to rounding. The end is FOUND, STUCK where the bracket is empty at t, or LOST.
+def _cumulants(tilted: np.ndarray, centred: np.ndarray) -> tuple[float, float, float]:
+    """Return the second to fourth cumulant of centred values under weights."""
+    power = tilted * centred
+    second = power @ centred
+    power *= centred
+    third = power @ centred
+    power *= centred
+    return second, third, power @ centred - 3 * second**2
+
+
+def _tilt_among_closest(radius: float, z: np.ndarray, share: np.ndarray, tilted: np.ndarray) -> np.ndarray:
+    """Return Q if ``tilted`` has weight only on costs close to 0.
+
+    On these costs, KL(Q‖share) is the divergence from ``share`` restricted to them, minus the log of their mass.
     """
-    t, low, high, rounds = unit + (0.5 * np.log(2 * radius) if guess is None else guess), -np.inf, np.inf, 0
-    while True:
-        rounds += 1
-        beta = np.exp(t)
-        evaluated = evaluate(beta)
-        if evaluated is None:
-            return t, LOST
-        divergence, slope, cumulants = evaluated
-        if divergence > radius:
-            high = t
-        elif slope > 0 or beta < 1:
-            low = t
-        else:
-            return t, LOST
-        step, is_last = _step(t, radius, beta, divergence, slope, cumulants)
-        if is_last:
-            return t + step, FOUND
-        # z in clusters make KL a staircase in log β; a Newton step from a tread may go anywhere.
-        following = t + np.clip(step, -4, 4)
-        if not low < following < high or rounds > PATIENCE:
-            following = _between(low, high)
-        if following in (low, high):
-            return t, STUCK
-        t = following
+    has_weight = tilted > 0
+    if not has_weight.any():
+        return share  # rounding swallows the radius
+    span, mass = -z[has_weight].min(), share[has_weight].sum()
+    remaining_radius = radius + np.log(mass)
+    if span == 0 or has_weight.all() or remaining_radius <= 0:
+        return tilted  # all weight is on the largest z: only rounding can have let the radius reach this point
+    tilted = np.zeros(len(z))
+    tilted[has_weight], _ = tilt_to_radius(remaining_radius, z[has_weight] / span, share[has_weight] / mass)
+    return tilted
 
 
 @dataclass(frozen=True)
 class Tilt:
-    """Q = share · e^{βd}/mass, d = (z − largest)/span − shift, as a function of (z, share) of some rows."""
+    """Worst-case weights share · e^{βd}/mass with d = (z − largest)/span − shift, as a function of (z, share)."""
 
     largest: float
     span: float
@@ -131,15 +139,15 @@ class Tilt:
 
     def distance(self, z: np.ndarray) -> np.ndarray:
         """Return d."""
-        found = z - self.largest
-        found /= self.span
-        found -= self.shift
-        return found
+        distance = z - self.largest
+        distance /= self.span
+        distance -= self.shift
+        return distance
 
 
 @dataclass(frozen=True)
 class OnLargest:
-    """Q on the largest z alone, which have this share, as a function of (z, share) of some rows."""
+    """Worst-case weights on the largest z, which have the given share, as a function of (z, share)."""
 
     largest: float
     share: float
@@ -148,26 +156,26 @@ class OnLargest:
         return share * (z == self.largest) / self.share
 
 
-def tilt_chunks_to(
-    radius: float, costs: Costs, largest: float, span: float, guess: float | None = None
-) -> tuple[float, Tilt | OnLargest, float] | None:
-    """Return the worst case of ``tilt_to`` by sums over chunks: its value, Q, and a guess for the next search.
+def tilt_chunks_to_radius(
+    radius: float, costs: ChunkedCosts, largest: float, span: float, guess: float | None = None
+) -> tuple[float, Tilt | OnLargest, float | None] | None:
+    """Return the value of the ball, Q, and the guess for the next search, computed from sums over chunks.
 
-    None if sums have too few digits to find it.
+    The function returns None if sums have too few digits to find Q.
     """
-    mean, square, top = costs.sum(_spread, largest, span)
-    if radius >= -np.log(top):
-        return largest, OnLargest(largest, float(top)), guess
+    mean, square, largest_share = costs.sum(_sum_first_moments, largest, span)
+    if radius >= -np.log(largest_share):
+        return largest, OnLargest(largest, float(largest_share)), guess
     if not square > mean**2:
         return None
     unit, centre = -0.5 * np.log(square - mean**2), mean
     tilt = Tilt(largest, span, 0.0, mean)
 
-    def evaluate(beta: float) -> tuple | None:
+    def evaluate(beta: float) -> TiltState | None:
         nonlocal tilt, centre
         beta = float(beta)
         tilt = Tilt(largest, span, beta, mean if beta < 1 else 0.0)
-        excess, mass, *moments = costs.sum(_moments, tilt, centre)
+        excess, mass, *moments = costs.sum(_sum_tilted_moments, tilt, centre)
         if not mass > RARE:
             return None
         first, second, third, fourth = (moment / mass for moment in moments)
@@ -176,28 +184,28 @@ def tilt_chunks_to(
         k3 = third - 3 * first * second + 2 * first**3
         k4 = fourth - 4 * first * third + 6 * first**2 * second - 3 * first**4 - 3 * k2**2
         log_mass = np.log1p(excess) if beta < 1 else np.log(mass)
-        return beta * (centre - tilt.shift) - log_mass, beta**2 * k2, (k2, k3, k4)
+        return TiltState(beta * (centre - tilt.shift) - log_mass, beta**2 * k2, (k2, k3, k4))
 
-    t, end = _search(radius, unit, guess, evaluate)
-    if end != FOUND:
+    t, outcome = _search(radius, unit, guess, evaluate)
+    if outcome is not Outcome.CONVERGED:
         return None
     tilt = replace(tilt, beta=float(np.exp(t)))
-    _, mass, first, *_ = costs.sum(_moments, tilt, centre)
+    _, mass, first, *_ = costs.sum(_sum_tilted_moments, tilt, centre)
     value = largest + span * (centre + first / mass)
     return float(value), replace(tilt, mass=float(mass)), t - unit
 
 
-def _spread(z: np.ndarray, share: np.ndarray, largest: float, span: float) -> np.ndarray:
-    """Σ share d, Σ share d², d = (z − largest)/span, and the share of the largest z."""
+def _sum_first_moments(z: np.ndarray, share: np.ndarray, largest: float, span: float) -> np.ndarray:
+    """Return Σ share d and Σ share d² with d = (z − largest)/span, and the share of the largest z."""
     below = z - largest
-    top = share @ (below == 0)
+    largest_share = share @ (below == 0)
     below /= span
-    weighed = share * below
-    return np.array([weighed.sum(), weighed @ below, top])
+    weighted = share * below
+    return np.array([weighted.sum(), weighted @ below, largest_share])
 
 
-def _moments(z: np.ndarray, share: np.ndarray, tilt: Tilt, centre: float) -> np.ndarray:
-    """Σ share (w − 1), and Σ share w (d − centre)ᵏ, k = 0 … 4, w = e^{βd}, d as of the largest z."""
+def _sum_tilted_moments(z: np.ndarray, share: np.ndarray, tilt: Tilt, centre: float) -> np.ndarray:
+    """Return Σ share (w − 1) and Σ share w (d' − centre)ᵏ, k = 0 … 4, with w = e^{βd} and d' = (z − largest)/span."""
     distance = tilt.distance(z)
     weight = tilt.beta * distance
     excess = np.nan
@@ -208,94 +216,82 @@ def _moments(z: np.ndarray, share: np.ndarray, tilt: Tilt, centre: float) -> np.
     else:
         exp(weight, out=weight)
     weight *= share
-    found = [excess, weight.sum()]
+    sums = [excess, weight.sum()]
     distance += tilt.shift - centre
     for _ in range(4):
         weight *= distance
-        found.append(weight.sum())
-    return np.array(found)
+        sums.append(weight.sum())
+    return np.array(sums)
 
 
-def _tilt_and_divergence(
-    beta: float, z: np.ndarray, centred: np.ndarray, share: np.ndarray
-) -> tuple[np.ndarray, float, tuple[float, float, float]]:
-    """Return Q_β, KL(Q_β‖share), and the second to fourth cumulant of z under Q_β."""
-    if beta < 1:
-        # Φ is small: its terms are taken as differences from 1, of which centred z has none to first order.
-        values = centred
-        tilted = beta * values
-        np.expm1(tilted, out=tilted)
-        excess = share @ tilted
-        tilted += 1
-        tilted *= share
-        tilted /= 1 + excess
-        log_mass = np.log1p(excess)
-    else:
-        values = z
-        tilted, log_mass = exponential_weights(values, share, beta)
-    mean = tilted @ values
-    return tilted, beta * mean - log_mass, _cumulants(tilted, values - mean)
+def _search(
+    radius: float, unit: float, guess: float | None, evaluate: Callable[[float], TiltState | None]
+) -> tuple[float, Outcome]:
+    """Return t = log β with KL(Q_β‖share) = radius, and how the search ended.
+
+    Newton steps stay inside a bracket. After 60 rounds the search halves the bracket instead. After a small last step
+    it does not compute KL again. ``evaluate`` maps β to the state of the tilt, or to None if rounding loses all weight.
+    """
+    t, low, high, rounds = unit + (0.5 * np.log(2 * radius) if guess is None else guess), -np.inf, np.inf, 0
+    while True:
+        rounds += 1
+        beta = np.exp(t)
+        state = evaluate(beta)
+        if state is None:
+            return t, Outcome.DEGENERATE
+        if state.divergence > radius:
+            high = t
+        elif state.slope > 0 or beta < 1:
+            low = t
+        else:
+            return t, Outcome.DEGENERATE
+        step, is_last = _step(t, radius, beta, state)
+        if is_last:
+            return t + step, Outcome.CONVERGED
+        # For clustered z, KL is a staircase in log β. A Newton step from a flat part may go anywhere, so it is limited.
+        next_t = t + np.clip(step, -4, 4)
+        if not low < next_t < high or rounds > NEWTON_ROUNDS:
+            next_t = _between(low, high)
+        if next_t in (low, high):
+            return t, Outcome.EMPTY_BRACKET
+        t = next_t
 
 
-def _step(
-    t: float, radius: float, beta: float, divergence: float, slope: float, cumulants: tuple[float, float, float]
-) -> tuple[float, bool]:
-    """Return the step in t = log β by Newton in log KL, corrected by KL's Taylor polynomial, and if it is the last."""
+def _step(t: float, radius: float, beta: float, state: TiltState) -> tuple[float, bool]:
+    """Return a corrected Newton step in t, and whether it is small enough to be the last."""
+    divergence, slope, cumulants = state
     step = np.log(radius / divergence) * divergence / slope if divergence > 0 and slope > 0 else np.inf
     correction = _taylor_step(t + step, radius, beta, divergence, *cumulants) if abs(step) < 0.5 else None
     if correction is None:
         return step, False
     step += correction
-    return step, abs(beta * step) < NEAR
-
-
-def _among_the_nearest(radius: float, z: np.ndarray, share: np.ndarray, tilted: np.ndarray) -> np.ndarray:
-    """Return Q where ``tilted`` has lost all z but the nearest to 0: KL(Q‖share) = KL(Q‖share there) − log mass."""
-    left = tilted > 0
-    if not left.any():
-        return share  # a radius that rounding swallows
-    span, mass = -z[left].min(), share[left].sum()
-    beyond = radius + np.log(mass)
-    if span == 0 or left.all() or beyond <= 0:
-        return tilted  # all weight is on the largest z: only rounding can have let the radius reach it
-    tilted = np.zeros(len(z))
-    tilted[left], _ = tilt_to(beyond, z[left] / span, share[left] / mass)
-    return tilted
-
-
-def _cumulants(tilted: np.ndarray, centred: np.ndarray) -> tuple[float, float, float]:
-    """Return the second to fourth cumulant of z under weights, from z − mean."""
-    power = tilted * centred
-    second = power @ centred
-    power *= centred
-    third = power @ centred
-    power *= centred
-    return second, third, power @ centred - 3 * second**2
+    return step, abs(beta * step) < LAST_STEP
 
 
 def _taylor_step(
     t: float, radius: float, beta: float, divergence: float, k2: float, k3: float, k4: float
 ) -> float | None:
-    """Return the change of t = log β' by which KL's Taylor polynomial around β becomes the radius; None without root.
+    """Return the change of t = log β' that solves KL(β') = radius for the Taylor polynomial of KL at β.
 
-    KL(β + s) = KL(β) + ∫₀ˢ (β + x)(κ₂ + κ₃ x + κ₄ x²/2) dx, solved by Newton in log KL and log β'.
+    The polynomial is KL(β + s) = KL(β) + ∫₀ˢ (β + x)(κ₂ + κ₃ x + κ₄ x²/2) dx. Newton's method solves it in log KL and
+    log β'. The function returns None if it finds no root nearby.
     """
-    moved = 0.0
+    change = 0.0
     for _ in range(20):
-        s = np.exp(t + moved) - beta
+        s = np.exp(t + change) - beta
         value = divergence + s * (beta * k2 + s * ((k2 + beta * k3) / 2 + s * ((k3 + beta * k4 / 2) / 3 + s * k4 / 8)))
         slope = (beta + s) * (k2 + s * (k3 + s * k4 / 2)) * (beta + s)
         if not (value > 0 and slope > 0):
             return None
         step = np.log(radius / value) * value / slope
-        moved += step
+        change += step
         if abs(step) < 1e-14:
             break
-    return moved if abs(moved) < 0.5 else None
+    return change if abs(change) < 0.5 else None
 
 
 def _between(low: float, high: float) -> float:
-    """A point inside a bracket of which one end may be infinite."""
+    """Return a point inside a bracket; one end may be infinite."""
     if np.isinf(low):
         return high - 1
     if np.isinf(high):

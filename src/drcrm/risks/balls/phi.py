@@ -1,20 +1,30 @@
-"""The ball of any φ-divergence as a risk: max {E_Q z : D_φ(Q‖P_n) ≤ ε}."""
+"""Balls of any φ-divergence, with CVaR as a special case."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from drcrm.arrays.validation import above_half
-from drcrm.divergences.families import CVaR, as_divergence
+from drcrm.divergences import CVaR, as_divergence
 from drcrm.errors import InputError
-from drcrm.risks.base import Ball, checked_costs, homogeneous
+from drcrm.risks.balls.base import Ball
+from drcrm.risks.base import check_costs, rescale_extremes
 
 
 @dataclass(frozen=True)
 class WorstCase:
-    """The worst case in a ball: its value, Q, and the γ* ≥ 0 and c* of the dual, which are in the units of z.
+    """Worst case in a ball, with the optimum of the dual.
 
-    γ* is infinite in a ball of radius 0, where Q = P_n, and 0 where the ball's radius does not bind.
+    Attributes
+    ----------
+    value : float
+        E_Q z.
+    weights : array of shape (n,)
+        Q.
+    gamma : float
+        γ* ≥ 0 in the unit of z. It is infinite at radius 0, where Q = P_n, and 0 if the radius does not bind.
+    c : float
+        c* in the unit of z.
     """
 
     value: float
@@ -24,24 +34,24 @@ class WorstCase:
 
 
 class PhiBall(Ball):
-    """inf_{γ ≥ 0, c} γε + c + γ mean φ*((z − c)/γ) = max {E_Q z : D_φ(Q‖P_n) ≤ ε}. Source: section 3.2 of the paper.
+    """max {E_Q z : D_φ(Q‖P_n) ≤ ε} = inf_{γ ≥ 0, c} γε + c + γ mean φ*((z − c)/γ). Source: section 3.2 of the paper.
 
-    The gradient is the worst-case Q; where the ball is so large that all its mass is on the largest z, it is uniform
-    there. ``KLBall`` and ``Chi2Ball`` are the same for KL and Chi2, by searches of their own.
+    The gradient is the worst-case Q. If the ball is large enough to put all mass on the largest z, Q is uniform there.
+    `KLBall` and `Chi2Ball` compute the same risk for KL and χ² by faster searches.
 
     Parameters
     ----------
-    divergence : Divergence, str or map
-        One of :mod:`drcrm.divergences`, or its name there: "squared_hellinger", {"cressie_read": 3}.
-    radius : float ≥ 0 or "auto"
-        ε, in the units of φ; None for CVaR, which has no radius. "auto" is for divergences with φ''(1) > 0.
-    confidence : float in (½, 1)
-        At which "auto" is calibrated.
+    divergence : Divergence, str or dict
+        An object of :mod:`drcrm.divergences` or its name, such as "squared_hellinger" or {"cressie_read": 3}.
+    radius : float or "auto"
+        ε, as in `Ball`; None for CVaR, which has no radius. "auto" needs φ''(1) > 0.
+    confidence : float
+        As in `Ball`.
 
     Raises
     ------
     InputError
-        A radius that does not fit, or a φ that is not convex, not 0 at 1, negative, or without φ''(1) > 0.
+        If the radius does not fit the divergence, or if φ is not a coherent divergence.
     """
 
     def __init__(self, divergence, radius: float | str | None = None, confidence: float = 0.95):
@@ -50,28 +60,30 @@ class PhiBall(Ball):
         if self.divergence.takes_radius:
             super().__init__(radius, confidence)
         elif radius is not None:
-            raise InputError(f"radius is {radius!r}, but {self.divergence!r} has none")
+            raise InputError(f"radius must be None for {self.divergence!r}, which has no radius, got {radius!r}")
         else:
             self.radius, self.confidence = None, above_half(confidence, "confidence")
         if self.radius == "auto" and self.curvature is None:
-            raise InputError(f"radius is 'auto', but {self.divergence!r} has no φ''(1) > 0 to calibrate it by")
+            raise InputError(
+                f"radius 'auto' needs a divergence with φ''(1) > 0, which {self.divergence!r} lacks. Set a number."
+            )
 
     @property
     def curvature(self) -> float | None:
-        """φ''(1); None where φ has none that is above 0."""
+        """φ''(1) of the divergence; None if it is not a positive number."""
         return self.divergence.curvature
 
-    @homogeneous
+    @rescale_extremes
     def evaluate(self, z, share, n, guess=None):
-        worst, guess = self._worst_case(z, share, self.radius_at(n), guess)
-        return worst.value, worst.weights, guess
+        worst, next_guess = self._worst_case(z, share, self.radius_at(n), guess)
+        return worst.value, worst.weights, next_guess
 
     def worst_case(self, z, weights=None) -> WorstCase:
-        """Return the worst case of costs z, (n,), that occur ``weights`` times; arguments and errors as of a call."""
-        z, weights = checked_costs(z, weights)
+        """Return the worst case with the optimum of the dual. Arguments and errors are those of a call of the risk."""
+        z, weights = check_costs(z, weights)
         value, worst = self(z, weights)
-        on = weights > 0
-        dual, _ = self._worst_case(z[on], weights[on] / weights.sum(), self.radius_at(weights.sum()))
+        occurs = weights > 0
+        dual, _ = self._worst_case(z[occurs], weights[occurs] / weights.sum(), self.radius_at(weights.sum()))
         return WorstCase(value, worst, dual.gamma, dual.c)
 
     def _worst_case(self, z, share, radius, guess=None) -> tuple[WorstCase, object]:
@@ -79,19 +91,19 @@ class PhiBall(Ball):
         below = z - largest
         if radius == 0 or not below.any():
             return WorstCase(share @ z, share, np.inf if below.any() else 0.0, largest + share @ below), guess
-        scaled = self.divergence.worst(below, share, radius, guess)
-        worst = share * scaled.density
-        value = largest + worst @ below
-        return WorstCase(value, worst, float(scaled.gamma), float(largest + scaled.c)), scaled.guess
+        worst = self.divergence.worst_case(below, share, radius, guess)
+        weights = share * worst.density
+        value = largest + weights @ below
+        return WorstCase(value, weights, float(worst.gamma), float(largest + worst.c)), worst.guess
 
 
 class CVaRRisk(PhiBall):
-    """The mean of the largest z that make up a share α: the ball of ``CVaR``. Source: Rockafellar & Uryasev 2000.
+    """Mean of the largest costs that make up a share α: the ball of `CVaR`. Source: Rockafellar & Uryasev 2000.
 
     Parameters
     ----------
-    alpha : float in (0, 1]
-        α; 1 is the mean.
+    alpha : float
+        α in (0, 1]; 1 gives the mean.
     """
 
     robust_end = "low"

@@ -1,0 +1,100 @@
+"""Interface of φ-divergences D(Q‖P) = E_P φ(dQ/dP).
+
+φ is convex on t ≥ 0, with φ(1) = 0 ≤ φ(t). Its conjugate is φ*(s) = sup_{t ≥ 0} st − φ(t). No class adds a factor ½
+that its formula does not show.
+"""
+
+from abc import ABC, abstractmethod
+from numbers import Real
+from typing import NamedTuple
+
+import numpy as np
+
+from drcrm.divergences.coherence import check_coherence
+from drcrm.divergences.dual_search import find_density_at_radius
+
+
+class WorstDensity(NamedTuple):
+    """Worst case for costs z ≤ 0 with maximum 0.
+
+    ``density`` is dQ/dP of each z. ``gamma`` and ``c`` are the optimum γ*, c* of the dual, in the unit of z. ``guess``
+    starts the search for similar costs; it is None if the divergence needs no search.
+    """
+
+    density: np.ndarray
+    gamma: float
+    c: float
+    guess: tuple[float, float] | None = None
+
+
+class Divergence(ABC):
+    """Base class of φ-divergences.
+
+    Attributes
+    ----------
+    curvature : float or None
+        φ''(1); None if φ has no positive second derivative at 1.
+    takes_radius : bool
+        Whether balls of the divergence have a radius.
+    """
+
+    curvature: float | None = None
+    takes_radius = True
+
+    @abstractmethod
+    def phi(self, t) -> np.ndarray:
+        """Return φ(t) for t ≥ 0. An infinite value excludes t. A user's smooth φ may be infinite only at t = 0."""
+
+    @abstractmethod
+    def conjugate(self, s) -> np.ndarray:
+        """Return φ*(s), which may be infinite."""
+
+    @abstractmethod
+    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess=None) -> WorstDensity:
+        """Return the worst case over D(Q‖share) ≤ radius, for z ≤ 0 with maximum 0 that are not all equal."""
+
+    def check(self) -> None:  # noqa: B027, the divergences of this package need no check
+        """Raise InputError if φ is not a coherent divergence."""
+
+    def __repr__(self) -> str:
+        values = (f"{value:g}" if isinstance(value, Real) else repr(value) for value in vars(self).values())
+        return f"{type(self).__name__}({', '.join(values)})"
+
+
+class SmoothDivergence(Divergence):
+    """Base class of divergences with φ'(1) = 0 and φ''(1) > 0.
+
+    To define a divergence, subclass this class: set ``curvature`` and implement ``phi``, ``conjugate``, ``slope`` and
+    ``derivatives``. `PhiBall` checks that they belong to one coherent φ. The worst case has the density
+    φ*'((z − c)/γ); :mod:`drcrm.divergences.dual_search` finds it.
+    """
+
+    curvature: float
+
+    @abstractmethod
+    def slope(self, t) -> np.ndarray:
+        """Return φ'(t) for t > 0."""
+
+    @abstractmethod
+    def derivatives(self, s) -> tuple[np.ndarray, np.ndarray]:
+        """Return φ*'(s), which is the t ≥ 0 that maximises st − φ(t), and φ*''(s). Both are infinite where φ* is."""
+
+    def density(self, top: float, drop) -> tuple[np.ndarray, np.ndarray]:
+        """Return φ*' and φ*'' at φ'(top) + drop, for top ≥ 1.
+
+        Override this method if φ' is bounded, because the sum then loses digits.
+        """
+        return self.derivatives(self.slope(top) + drop)
+
+    def worst_case(self, z, share, radius, guess=None):
+        is_largest = z == 0
+        mass = share[is_largest].sum()
+        with np.errstate(all="ignore"):
+            if radius >= mass * self.phi(1 / mass) + (1 - mass) * self.phi(np.float64(0)):
+                return WorstDensity(is_largest / mass, 0.0, 0.0, guess)
+            span = -z.min()
+            density, a, b, guess = find_density_at_radius(self, radius, z / span, share, guess)
+            return WorstDensity(density, span / b, -a * (span / b), guess)
+
+    def check(self):
+        check_coherence(self)

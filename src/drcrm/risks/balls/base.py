@@ -1,0 +1,83 @@
+"""Interface of risks max {E_Q z : D(Q‖P_n) ≤ ε}, the worst case over a ball around the empirical distribution P_n."""
+
+from abc import abstractmethod
+from copy import copy
+
+import numpy as np
+from scipy.special import ndtri
+
+from drcrm.arrays.validation import above_half, at_least_zero
+from drcrm.risks.base import Evaluation, Risk, rescale_extremes
+
+LARGEST_SAMPLE_RADIUS = 0.1  # policies learned in larger balls are too pessimistic to tell candidates apart
+
+
+class Ball(Risk):
+    """Base class of balls. The gradient of the risk is the worst-case distribution Q.
+
+    Parameters
+    ----------
+    radius : float or "auto"
+        ε, at least 0. With "auto", ε = φ''(1) q²/(2n), where q is the one-sided normal quantile of ``confidence``. The
+        risk is then an upper confidence bound on the mean as n → ∞. The bound holds for z fixed beforehand, so for one
+        policy that was not learned from the same rows. Source: Lemma 1 of the paper, with the correction explained in
+        `calibrated_radius`.
+    confidence : float
+        Level of the bound for "auto", above ½ and below 1.
+
+    Attributes
+    ----------
+    curvature : float or None
+        φ''(1) of the divergence; None if it is not a positive number.
+    """
+
+    monotone = True
+    curvature: float | None
+
+    def __init__(self, radius: float | str, confidence: float = 0.95):
+        self.radius = radius if isinstance(radius, str) and radius == "auto" else at_least_zero(radius, "radius")
+        self.confidence = above_half(confidence, "confidence")
+
+    def for_fewer_rows(self, factor):
+        """Return the ball with the radius times ``factor``, as a calibrated radius would be, but at most 0.1."""
+        ball = copy(self)
+        if isinstance(self.radius, float):
+            ball.radius = max(self.radius, min(factor * self.radius, LARGEST_SAMPLE_RADIUS))
+        return ball
+
+    def radius_at(self, n: float) -> float:
+        """Return ε for n costs."""
+        return calibrated_radius(self.curvature, self.confidence, n) if self.radius == "auto" else self.radius
+
+
+def calibrated_radius(curvature: float, confidence: float, n: float) -> float:
+    """Return φ''(1) q²/(2n), where q is the one-sided normal quantile.
+
+    Lemma 1 of the paper prints the two-sided quantile and φ''(1) = 2 for every φ. That radius is too small for
+    divergences with φ''(1) > 2.
+    """
+    return curvature * ndtri(confidence) ** 2 / (2 * n)
+
+
+class SpecializedBall(Ball):
+    """Base class of balls whose worst case has a specialised search."""
+
+    @rescale_extremes
+    def evaluate(self, z, share, n, guess=None):
+        radius, largest = self.radius_at(n), z.max()
+        below = z - largest
+        is_largest = below == 0
+        if is_largest.all() or radius >= self.saturation_radius(share[is_largest].sum()):
+            worst = share * is_largest
+            return largest, worst / worst.sum(), guess
+        if radius == 0:
+            return share @ z, share, guess
+        return self.search(radius, largest, below, share, guess)
+
+    @abstractmethod
+    def saturation_radius(self, mass: float) -> float:
+        """Return the divergence of the distribution on the largest costs, which have this mass under P_n."""
+
+    @abstractmethod
+    def search(self, radius: float, largest: float, below: np.ndarray, share: np.ndarray, guess) -> Evaluation:
+        """Evaluate costs ``largest + below`` for a radius above 0 and below the saturation radius."""

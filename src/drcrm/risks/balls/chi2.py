@@ -1,0 +1,82 @@
+"""The exact χ² ball, the objective of chi2-DRO."""
+
+import numpy as np
+
+from drcrm.risks.balls.base import SpecializedBall
+from drcrm.risks.base import SMALLEST_SAFE
+
+SUM_TOLERANCE = 5e-13  # error of the sum of the worst-case weights that is not corrected
+LARGE_RADIUS = 1e3  # from here on, the weights of costs below the largest lose digits
+TINY_RADIUS = 1e-8  # up to here, the rounding error of Σ share matters
+
+
+class Chi2Ball(SpecializedBall):
+    """max {E_Q z : (1/n) Σ (n q_i − 1)² ≤ ε, q ≥ 0}. Source: Lemma 3 of the paper, without its condition on weights.
+
+    The risk equals mean + √(εV) as long as all weights stay non-negative. The gradient is the worst-case
+    Q ∝ w (z − η)₊. If ε ≥ n/#argmax − 1, Q is uniform on the largest z. The divergence has no factor ½:
+    φ(t) = (t − 1)², and φ''(1) = 2.
+
+    The parameters are those of `Ball`.
+    """
+
+    curvature = 2.0
+
+    def saturation_radius(self, mass):
+        return 1 / mass - 1
+
+    def search(self, radius, largest, below, share, guess):
+        # The threshold η of a superset of the support never exceeds the true one. So dropping the costs below η, again
+        # and again, reaches the true support after a few rounds.
+        support, size, unit = share, len(share), 1.0
+        while True:
+            mass = 1.0 if size == len(share) and radius < TINY_RADIUS else support.sum()
+            mean = support @ below / mass
+            centred = self._centre(below, mean, support, mass, radius)
+            weighted = support * centred
+            deviation = np.sqrt(weighted @ centred / mass)
+            allowed = np.sqrt(max(radius + (mass - 1) * (1 + radius), 0))  # standard deviations that the ball allows
+            if (
+                allowed > 0
+                and deviation < SMALLEST_SAFE
+                and 0 < (span := -below[support > 0].min()) < 1e10 * SMALLEST_SAFE
+            ):
+                below = np.where(
+                    support > 0, below / span, 0
+                )  # continue in units of the range, whose squares do not vanish
+                unit *= span
+                continue
+            if deviation == 0 or allowed == 0:
+                return largest + unit * mean, support / mass, None
+            is_kept = centred > -deviation / allowed
+            if size < len(share):
+                is_kept &= support > 0
+            remaining = np.count_nonzero(is_kept)
+            if remaining == size:
+                worst = weighted * (allowed / deviation)
+                worst += support
+                worst /= mass
+                value = largest + unit * mean + unit * (deviation * allowed)
+                return min(value, largest), _correct_rounding(worst, support, mass), None
+            support, size = share * is_kept, remaining
+
+    @staticmethod
+    def _centre(below: np.ndarray, mean: float, support: np.ndarray, mass: float, radius: float) -> np.ndarray:
+        """Return z minus its mean on the support."""
+        centred = below - mean
+        if radius > LARGE_RADIUS:
+            # One cost may have nearly all mass and differ from the mean only in its last digits. Centre there first.
+            centred = below - below[np.argmin(np.where(support > 0, abs(centred), np.inf))]
+            centred -= support @ centred / mass
+        return centred
+
+
+def _correct_rounding(worst: np.ndarray, support: np.ndarray, mass: float) -> np.ndarray:
+    """Make worst-case weights non-negative with sum 1, in place."""
+    np.maximum(worst, 0, out=worst)
+    excess = worst.sum() - 1
+    if abs(excess) > SUM_TOLERANCE:  # a large factor has multiplied the rounding error of Σ share · centred
+        worst -= support * (excess / mass)
+        np.maximum(worst, 0, out=worst)
+        worst /= worst.sum()
+    return worst

@@ -1,0 +1,70 @@
+"""Boltzmann means: exponentially weighted mean costs, the objectives of KL-CRM and aKL-CRM."""
+
+import numpy as np
+
+from drcrm.arrays.validation import above_zero, at_least_zero
+from drcrm.errors import InputError
+from drcrm.risks.base import Risk, rescale_extremes
+from drcrm.risks.moments import boltzmann_mean, centred_moments
+
+OUTLIER_RATIO = 1e6  # if the mean is so much farther from the largest z than the value is, digits are lost
+
+
+class BoltzmannRisk(Risk):
+    """Boltzmann mean Σ s z with s = w e^{z/γ} / Σ w e^{z/γ}, the KL-CRM objective.
+
+    Its gradient is s_i (1 + (z_i − value)/γ). Source: eq. 13 of the paper.
+
+    Parameters
+    ----------
+    temperature : float
+        γ > 0, in the unit of z. γ → ∞ gives the mean, γ → 0 the largest z.
+    """
+
+    robust_end = "low"
+
+    def __init__(self, temperature: float):
+        self.temperature = above_zero(temperature, "temperature")
+
+    def evaluate(self, z, share, n, guess=None):
+        value, gradient, _ = boltzmann_mean(z, share, 1 / self.temperature)
+        return value, gradient, None
+
+
+class AdaptiveBoltzmannRisk(Risk):
+    """Boltzmann mean at the temperature γ(z) = √(V/(2ε)), the aKL-CRM objective.
+
+    The gradient includes the change of γ with z:
+
+        s_i (1 + (z_i − value)/γ) − (Var_s(z)/γ²) ∂γ/∂z_i,   ∂γ/∂z_i = γ w_i (z_i − z̄) / Σ w (z − z̄)².
+
+    Source: Lemma 5 and Algorithm 1 of the paper.
+
+    Parameters
+    ----------
+    radius : float
+        ε, at least 0; 0 gives the mean.
+    variance : {"mean", "sum"}
+        "mean" takes V = (1/n) Σ w (z − z̄)², as in Lemma 5. "sum" omits 1/n, as the printed Algorithm 1 does.
+    """
+
+    def __init__(self, radius: float, variance: str = "mean"):
+        if not (isinstance(variance, str) and variance in ("mean", "sum")):
+            raise InputError(f"variance must be 'mean' or 'sum', got {variance!r}")
+        self.radius = at_least_zero(radius, "radius")
+        self.variance = variance
+
+    @rescale_extremes
+    def evaluate(self, z, share, n, guess=None):
+        mean, centred, weighted, variance = centred_moments(z, share)
+        if variance == 0 or self.radius == 0:
+            return mean, share, None
+        gamma = np.sqrt((n * variance if self.variance == "sum" else variance) / (2 * self.radius))
+        value, gradient, tilted_variance = boltzmann_mean(centred, share, 1 / gamma)
+        weighted *= tilted_variance * gamma / variance
+        gradient -= weighted
+        largest = z.max()
+        if largest - mean > OUTLIER_RATIO * (largest - mean - value):
+            # An outlier moves the mean so far that z − z̄ has lost the digits of the other costs.
+            return largest + boltzmann_mean(z - largest, share, 1 / gamma)[0], gradient, None
+        return mean + value, gradient, None

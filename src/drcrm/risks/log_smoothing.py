@@ -1,0 +1,37 @@
+"""Logarithmic smoothing of costs."""
+
+import numpy as np
+
+from drcrm.arrays.validation import above_zero
+from drcrm.errors import InputError
+from drcrm.risks.base import Risk
+
+
+class LogSmoothingRisk(Risk):
+    """Logarithmic smoothing −(1/λ) mean log(1 − λz), for z < 1/λ. Source: Sakhi, Aouali, Alquier & Chopin 2024.
+
+    The authors' code also starts at the logging policy and penalises the KL divergence from it. This class is only the
+    risk.
+
+    Parameters
+    ----------
+    smoothing : float
+        λ > 0; λ → 0 gives the mean.
+
+    Raises
+    ------
+    InputError
+        When evaluated at a cost of 1/λ or more.
+    """
+
+    def __init__(self, smoothing: float):
+        self.smoothing = above_zero(smoothing, "smoothing")
+
+    def evaluate(self, z, share, n, guess=None):
+        smoothed = self.smoothing * z
+        if smoothed.max() >= 1:
+            raise InputError(
+                f"logarithmic smoothing with λ = {self.smoothing:.6g} needs every weighted cost below 1/λ = "
+                f"{1 / self.smoothing:.6g}, got {z.max():.6g}. Shift the costs to at most 0 or choose a smaller λ."
+            )
+        return share @ np.log1p(-smoothed) / -self.smoothing, share / (1 - smoothed), None

@@ -1,0 +1,37 @@
+"""The log-sum-exp of costs."""
+
+import numpy as np
+
+from drcrm.arrays.validation import above_zero
+from drcrm.risks.base import LARGEST_SAFE, Risk
+from drcrm.risks.moments import exponential_weights
+
+SMALL_RANGE = 1e-4  # range of z/γ below which log mean e^{z/γ} loses digits
+
+
+class LogSumExpRisk(Risk):
+    """Log-sum-exp γ log mean e^{z/γ}: the dual of the KL ball at a fixed multiplier γ. Source: Behnamnia et al. 2025.
+
+    Parameters
+    ----------
+    temperature : float
+        γ > 0, in the unit of z. γ → ∞ gives the mean, γ → 0 the largest z.
+    """
+
+    robust_end = "low"
+
+    def __init__(self, temperature: float):
+        self.temperature = above_zero(temperature, "temperature")
+
+    def evaluate(self, z, share, n, guess=None):
+        largest = z.max()
+        below = z - largest
+        if -below.min() < SMALL_RANGE * self.temperature:
+            # e^{z/γ} is close to 1. For centred z, the excess over 1 has no first-order term.
+            mean = share @ below
+            excess = np.expm1((below - mean) / self.temperature)
+            log_mass = np.log1p(share @ excess)
+            return largest + mean + self.temperature * log_mass, share * (1 + excess) / np.exp(log_mass), None
+        np.maximum(below, -LARGEST_SAFE * self.temperature, out=below)
+        tilted, log_mass = exponential_weights(below, share, 1 / self.temperature)
+        return largest + self.temperature * log_mass, tilted, None

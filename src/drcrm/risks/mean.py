@@ -1,0 +1,27 @@
+"""The mean cost, the objective of CIPS."""
+
+import numpy as np
+
+from drcrm.risks.base import Risk
+
+
+def mean_cost(z: np.ndarray, share: np.ndarray) -> float:
+    """Return Σ share z."""
+    return share @ z
+
+
+def mean_gradient(z: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Return the gradient of the mean in z, which is ``share``."""
+    return share
+
+
+class MeanRisk(Risk):
+    """Mean (1/n) Σ w z, the CIPS objective. Source: eq. 3 of the paper."""
+
+    monotone = True
+
+    def evaluate(self, z, share, n, guess=None):
+        return mean_cost(z, share), share, None
+
+    def evaluate_sums(self, costs, n, guess=None):
+        return float(costs.sum(mean_cost)), mean_gradient, None

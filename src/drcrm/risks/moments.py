@@ -1,0 +1,58 @@
+"""Means, variances and exponential weights of costs, computed from z − max z to keep their digits."""
+
+import numpy as np
+
+from drcrm.arrays.numerics import exp
+from drcrm.risks.base import LARGEST_SAFE
+
+RARE = 1e-70  # at a smaller total mass, terms below e^-200 may matter
+LARGE_EXPONENT = 1e3  # β |max z| from which z minus its tilted mean begins to lose digits
+
+
+def centred_moments(z: np.ndarray, share: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, float]:
+    """Return the mean z̄, z − z̄, share · (z − z̄) and the variance Σ share (z − z̄)².
+
+    The variance of equal costs is exactly 0.
+    """
+    largest = z.max()
+    below = z - largest
+    mean = share @ below
+    centred = below - mean
+    weighted = share * centred
+    return largest + mean, centred, weighted, weighted @ centred
+
+
+def exponential_weights(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[np.ndarray, float]:
+    """Return Q = share · e^{βz} / Σ share e^{βz} and log Σ share e^{βz}, for z ≤ 0 with maximum 0."""
+    tilted = beta * z
+    exp(tilted, out=tilted)
+    tilted *= share
+    mass = tilted.sum()
+    if mass < RARE:
+        tilted = beta * z + np.log(share)
+        largest = tilted.max()
+        mass = exp(tilted - largest, out=tilted).sum()
+        tilted /= mass
+        return tilted, largest + np.log(mass)
+    tilted /= mass
+    return tilted, np.log(mass)
+
+
+def boltzmann_mean(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[float, np.ndarray, float]:
+    """Return the mean m of z under s ∝ share · e^{βz}, its gradient at fixed β and β² times its variance.
+
+    The gradient is s (1 + β (z − m)).
+    """
+    largest = z.max()
+    below, origin = z - largest, 0.0
+    if abs(largest) * beta > LARGE_EXPONENT or below.min() * beta < -LARGEST_SAFE:
+        z = below = np.maximum(below, -LARGEST_SAFE / beta)
+        origin = largest
+    tilted, _ = exponential_weights(below, share, beta)
+    mean = tilted @ z
+    scaled = z - mean
+    scaled *= beta
+    weighted = tilted * scaled
+    variance = weighted @ scaled
+    tilted += weighted
+    return origin + mean, tilted, variance

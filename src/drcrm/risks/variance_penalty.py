@@ -1,0 +1,32 @@
+"""The mean plus a multiple of its standard error, the objective of POEM."""
+
+import numpy as np
+
+from drcrm.arrays.validation import at_least_zero
+from drcrm.risks.base import Risk, rescale_extremes
+from drcrm.risks.moments import centred_moments
+
+
+class VariancePenalizedRisk(Risk):
+    """Mean + λ √(V/n), with the sample variance V = Σ w (z − z̄)² / (n − 1).
+
+    Source: eq. 6 of the paper; Swaminathan & Joachims 2015 (POEM).
+
+    Parameters
+    ----------
+    penalty : float
+        λ, at least 0.
+    """
+
+    def __init__(self, penalty: float):
+        self.penalty = at_least_zero(penalty, "penalty")
+
+    @rescale_extremes
+    def evaluate(self, z, share, n, guess=None):
+        mean, _, gradient, variance = centred_moments(z, share)
+        if variance == 0 or n <= 1:
+            return mean, share, None
+        standard_error = np.sqrt(variance / (n - 1))
+        gradient *= self.penalty * standard_error / variance
+        gradient += share
+        return mean + self.penalty * standard_error, gradient, None

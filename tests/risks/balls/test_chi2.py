@@ -1,0 +1,114 @@
+"""The exact χ² ball: optimality conditions, 60-digit solutions, thresholds and extreme radii."""
+
+from __future__ import annotations
+
+from decimal import Decimal, localcontext
+from itertools import product
+
+import numpy as np
+import pytest
+
+from drcrm.risks import Chi2Ball, VariancePenalizedRisk
+
+
+def assert_optimal(z: np.ndarray, weights: np.ndarray, radius: float) -> None:
+    """Assert that the worst case meets the conditions of optimality: density (slope z + level)₊ at distance ε."""
+    share = weights / weights.sum()
+    value, worst = Chi2Ball(radius)(z, weights)
+    assert worst.min() >= 0
+    assert abs(worst.sum() - 1) < 1e-12
+    assert abs(value - worst @ z) < 1e-12
+    density, is_positive = worst / share, worst > 1e-12
+    if np.ptp(z[is_positive]) == 0:
+        assert value == pytest.approx(z.max(), abs=1e-12)
+        assert radius >= 1 / share[is_positive].sum() - 1 - 1e-9
+        return
+    slope, level = np.polyfit(z[is_positive], density[is_positive], 1)
+    assert slope > 0
+    assert density == pytest.approx(np.maximum(slope * z + level, 0), abs=1e-9)
+    assert share @ (density - 1) ** 2 == pytest.approx(radius, rel=1e-9)
+
+
+@pytest.mark.parametrize("largest_count", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_every_small_log_of_integer_costs(largest_count):
+    """Costs are then often equal to the threshold, where rounding once let a row in and out forever."""
+    for counts in product(range(largest_count + 1), repeat=6):
+        weights = np.array(counts, dtype=float)
+        if np.count_nonzero(weights) > 1:
+            for radius in (0.25, 0.5, 1.0, 2.0):
+                assert_optimal(-np.arange(6.0)[weights > 0], weights[weights > 0], radius)
+
+
+def test_a_cost_on_the_threshold():
+    assert Chi2Ball(0.25)([0, -1, -2], [1, 6, 1])[0] == pytest.approx(-0.75, rel=1e-14)
+    assert_optimal(np.array([0.0, -1, -2, -3]), np.array([4.0, 10, 12, 18]), 1.0)
+
+
+def test_chi2_ball_is_the_variance_penalty_while_weights_are_positive():
+    z, penalty = -np.random.default_rng(12).exponential(4, 25), 0.3
+    radius = penalty**2 / (len(z) - 1)
+    penalised, exact = VariancePenalizedRisk(penalty)(z), Chi2Ball(radius)(z)
+    assert exact[1].min() > 0
+    assert exact[0] == pytest.approx(penalised[0], rel=1e-12)
+    assert exact[1] == pytest.approx(penalised[1], abs=1e-12)
+    assert exact[0] == pytest.approx(z.mean() + np.sqrt(radius * z.var()), rel=1e-12)
+
+
+@pytest.mark.parametrize("radius", [1e-15, 1e-14, 1e-12, 1e-9, 1e-7])
+def test_a_tiny_radius_gives_the_expansion(radius):
+    """For this n, the rounding error of Σ share is 1 % of a radius of 1e-14."""
+    z = np.array([-3.0, -1, -2, -7, -0.5, -2.2, -9.1])
+    value, worst = Chi2Ball(radius)(z)
+    assert value - z.mean() == pytest.approx(np.sqrt(radius * z.var()), rel=1e-6, abs=4e-15)
+    assert ((7 * worst - 1) ** 2).mean() == pytest.approx(radius, rel=1e-6)
+
+
+@pytest.mark.parametrize("outlier", [-1e156, -1e158, -1e160, -3e161, -1e162, -1e200])
+def test_an_outlier_whose_square_almost_overflows(outlier):
+    assert Chi2Ball(1.5)([0, -1, -2, outlier])[0] == pytest.approx(-0.25, rel=1e-12)
+    value, worst = Chi2Ball(0.5)([0, -1, -2, outlier])
+    assert value == pytest.approx(-0.711324865405187, rel=1e-12)
+    assert worst @ [0, -1, -2, 0] == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize("radius", [1e-3, 1.0, 1e5])
+@pytest.mark.parametrize("n", [10**4, 10**6])
+def test_weights_sum_to_one_next_to_a_single_large_cost(radius, n):
+    value, worst = Chi2Ball(radius)(np.r_[0, -np.ones(n)])
+    assert abs(worst.sum() - 1) < 1e-12
+    assert worst[1:].sum() == pytest.approx(-value, rel=1e-9)
+
+
+def solve_exactly(z: np.ndarray, weights: np.ndarray, radius: float) -> tuple[Decimal, list[Decimal]]:
+    """Return the value and the worst case in 60 digits, by trying every support of the largest costs."""
+    with localcontext() as context:
+        context.prec = 60
+        z, weights, radius = ([Decimal(float(x)) for x in values] for values in (z, weights, [radius]))
+        share = [weight / sum(weights) for weight in weights]
+        for smallest in sorted(set(z)):
+            support = [i for i in range(len(z)) if z[i] >= smallest]
+            mass = sum(share[i] for i in support)
+            mean = sum(share[i] * z[i] for i in support) / mass
+            variance = sum(share[i] * (z[i] - mean) ** 2 for i in support) / mass
+            excess = (1 + radius[0]) * mass - 1
+            if variance > 0 and excess < 0:
+                continue
+            slope = (excess / variance).sqrt() if variance > 0 else Decimal(0)
+            density = [(1 + slope * (z[i] - mean)) / mass if i in support else Decimal(0) for i in range(len(z))]
+            if min(density) >= 0:
+                worst = [p * t for p, t in zip(share, density, strict=True)]
+                return sum(q * cost for q, cost in zip(worst, z, strict=True)), worst
+    raise AssertionError
+
+
+@pytest.mark.parametrize("mass", [1e-3, 1e-6, 1e-9, 1e-12, 1e-15])
+@pytest.mark.parametrize("part", [1e-9, 1e-3, 0.5, 0.99, 0.999999, 1.01])
+@pytest.mark.parametrize("shift", [0.0, 1000.0])
+def test_a_rare_largest_cost_and_a_large_radius(mass, part, shift):
+    """The radius is a fraction of the saturation radius, up to 10¹⁵."""
+    z = shift - np.r_[0.0, np.random.default_rng(7).exponential(size=6)]
+    weights, radius = np.r_[mass / (1 - mass), np.full(6, 1 / 6)], part / mass
+    expected, worst = solve_exactly(z, weights, radius)
+    value, gradient = Chi2Ball(radius)(z, weights)
+    assert value == pytest.approx(float(expected), rel=0, abs=1e-9)
+    assert gradient == pytest.approx(np.array([float(q) for q in worst]), rel=0, abs=1e-9)

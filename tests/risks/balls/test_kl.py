@@ -1,0 +1,104 @@
+"""The exact KL ball and its search: clustered, extreme and weighted costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from drcrm.risks import Chi2Ball, KLBall
+from drcrm.risks.balls.kl_search import tilt_to_radius
+
+RADII = [1e-8, 1e-5, 1e-2, 0.3, 1.5]
+
+
+def make_distribution(kind: str, n: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """Return costs with range [−1, 0] and their shares: smooth, clustered, or almost all at one end."""
+    rng = np.random.default_rng(0)
+    z = {
+        "smooth": -rng.random(n),
+        "clusters": -rng.choice([0.0, 1e-6, 0.4, 1.0], n) - 1e-9 * rng.random(n),
+        "tail": -(rng.random(n) ** 20),
+    }[kind]
+    z -= z.max()
+    share = rng.integers(1, 5, n).astype(float)
+    return z / -z.min(), share / share.sum()
+
+
+@pytest.mark.parametrize("kind", ["smooth", "clusters", "tail"])
+@pytest.mark.parametrize("radius", RADII)
+def test_the_tilt_has_the_requested_divergence_from_any_start(kind, radius):
+    z, share = make_distribution(kind)
+    expected, found_at = tilt_to_radius(radius, z, share)
+    for guess in (found_at, found_at + 0.01, found_at - 3, found_at + 3, -40.0, -400.0, 20.0):
+        tilted, next_guess = tilt_to_radius(radius, z, share, guess)
+        assert tilted.sum() == pytest.approx(1, abs=1e-12)
+        log_ratio = np.log(np.maximum(tilted / share, 1e-300))
+        assert tilted @ log_ratio == pytest.approx(radius, rel=1e-9, abs=1e-15)
+        assert next_guess == pytest.approx(found_at, abs=1e-7)
+        assert tilted == pytest.approx(expected, rel=1e-6, abs=1e-15)
+    assert (np.diff((expected / share)[np.argsort(z)]) >= -1e-14 * (expected / share).max()).all()
+
+
+@pytest.mark.parametrize("radius", [1e-8, 1e-3, 0.1, 2.0])
+def test_the_start_of_the_search_does_not_change_the_result(radius):
+    guess = None
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        z, weights = 10.0 ** rng.integers(-6, 6) * rng.normal(size=30) ** rng.integers(1, 6), rng.integers(1, 9, 30)
+        value, worst = KLBall(radius)(z, weights)
+        again, worst_again, guess = KLBall(radius).evaluate(z, weights / weights.sum(), weights.sum(), guess)
+        assert again == pytest.approx(value, rel=1e-12, abs=1e-12 * np.ptp(z))
+        assert worst_again == pytest.approx(worst, rel=1e-9, abs=1e-12)
+        kl = worst[worst > 0] @ np.log(worst[worst > 0] * weights.sum() / weights[worst > 0])
+        assert kl == pytest.approx(radius, rel=1e-7)
+
+
+def test_costs_in_clusters_that_almost_tie():
+    """KL is then a staircase in the temperature, over twenty orders of magnitude."""
+    rng = np.random.default_rng(15)
+    z = np.concatenate([0.0359 - 1e-9 * rng.random(1000), [-19.76, -10.0, -3.0]])
+    for radius in np.geomspace(1e-8, 6, 40):
+        value, worst = KLBall(radius)(z)
+        positive = worst[worst > 0]
+        assert (positive * np.log(len(z) * positive)).sum() == pytest.approx(radius, rel=1e-6)
+        assert z.mean() < value <= z.max()
+
+
+def test_costs_that_differ_by_rounding_just_below_saturation():
+    z = np.array([1.0000000000000004, 1.0000000000000009, 1.0000000000000009])
+    weights = np.array([0.05159500919678698, 11.348769438586894, 0.0805721762708456])
+    value, gradient = KLBall(0.00450410037661114)(z, weights)
+    assert value == pytest.approx(1)
+    assert gradient.sum() == pytest.approx(1)
+    assert KLBall(0.1)(np.array([-3.0, -2.0, -1.0, 0.0]) * 1e-155)[0] <= 0
+
+
+@pytest.mark.parametrize("ball", [KLBall(0.5), Chi2Ball(0.5), Chi2Ball(1.0)])
+@pytest.mark.parametrize("outlier", [-1e3, -1e20, -1e155, -1e200, -1.7e308])
+def test_a_ball_that_can_drop_an_outlier_takes_the_worst_of_the_rest(ball, outlier):
+    value, worst = ball([0, -1, -2, outlier])
+    expected_value, expected_worst = ball([0, -1, -2, -300])
+    assert value == pytest.approx(expected_value, rel=1e-9)
+    assert worst == pytest.approx(expected_worst, rel=1e-9)
+
+
+def test_costs_on_several_scales():
+    _, worst = KLBall(0.5)([-1, -2, -3, -1e160, -2e160, -1e200])
+    assert worst[:3] == pytest.approx(worst[0])
+    assert worst[0] > worst[3] > worst[4] > worst[5] == 0
+    assert worst @ np.log(6 * np.where(worst > 0, worst, 1)) == pytest.approx(0.5, rel=1e-9)
+
+
+def test_weights_may_differ_by_100_orders_of_magnitude():
+    """KL of (q, 1 − q) to (1e-100, 1) is 100 at q = 0.43727."""
+    value, worst = KLBall(100.0)([1, 0], [1, 1e100])
+    assert value == pytest.approx(0.4372705127517663, rel=1e-12)
+    assert worst @ np.log(worst) + worst[0] * np.log(1e100) == pytest.approx(100, rel=1e-12)
+
+
+def test_a_radius_below_rounding_gives_the_mean():
+    for ball in (KLBall(1e-17), Chi2Ball(1e-17)):
+        value, worst = ball(np.full(100, -3.0))
+        assert value == pytest.approx(-3, rel=1e-14)
+        assert worst == pytest.approx(np.full(100, 0.01))
+    assert KLBall(1e-17)([-1, 0], [1, 1e-300])[0] == pytest.approx(-1)
