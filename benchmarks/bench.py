@@ -38,7 +38,7 @@ from drcrm.files import atomic
 from drcrm.optimization.lbfgs import Fit, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
-from drcrm.policies.linear_predictor import Design
+from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk
 from drcrm.weights import Clipped
 
@@ -113,14 +113,14 @@ def floor(log: BanditLog, lower: bool = False) -> Callable[[], None]:
 
 
 def evaluation(log: BanditLog) -> Callable[[], object]:
-    objective = Objective(Design(log, trains=True), MeanRisk(), Clipped(clipping_constant(log)))
+    objective = Objective(LinearPredictor(log, trains=True), MeanRisk(), Clipped(clipping_constant(log)))
     coef = coefficients(log)
     return lambda: objective(coef)
 
 
 def fit(log: BanditLog, risk: Risk, max_iter: int) -> Fit:
     """A fit of ips from Θ = 0."""
-    objective = Objective(Design(log, trains=True), risk, Clipped(clipping_constant(log)))
+    objective = Objective(LinearPredictor(log, trains=True), risk, Clipped(clipping_constant(log)))
     [found] = minimize_objectives([objective], np.zeros(objective.design.shape), max_iter=max_iter)
     return found
 
@@ -163,7 +163,7 @@ def estimates(report: Report, data: str, log: BanditLog) -> None:
     """What the other estimates cost beside ips: KL ball, along the same Θs, those of a fit's first 30 iterations."""
     effects = action_effects(CostModel().fit_log(log), log.X, log.actions)
     weight = Clipped(clipping_constant(log))
-    ips = Objective(Design(log, trains=True), KLBall(0.01), weight)
+    ips = Objective(LinearPredictor(log, trains=True), KLBall(0.01), weight)
     path = [fit(log, KLBall(0.01), iterations).coef for iterations in range(1, 31)]
 
     def follow(objective: Objective) -> None:
@@ -171,7 +171,7 @@ def estimates(report: Report, data: str, log: BanditLog) -> None:
         for coef in path:
             *_, guess = objective.evaluate(coef, guess)
 
-    design = Design(log, effects, trains=True)
+    design = LinearPredictor(log, effects, trains=True)
     others = {name: Objective(design, KLBall(0.01), weight, name) for name in ("snips", "dr")}
     least, *times = in_turns(*(lambda each=each: follow(each) for each in (ips, *others.values())), seconds=6)
     for name, ours in zip(others, times, strict=True):
@@ -253,7 +253,7 @@ def synthetic(contexts: int, features: int, labels: int, row: int) -> BanditLog:
     X = sparse.csr_array(sparse.hstack([X, np.ones((contexts, 1))], format="csr"))
     policy = ExponentialPolicy(rng.normal(scale=0.3, size=(features, labels)) - 0.1)
     truth = (rng.random((contexts, labels)) < 0.2).astype(np.uint8)
-    return replay(policy, X, truth, 4, rng).merged()[0]
+    return replay(policy, X, truth, 4, rng).merge_duplicates()[0]
 
 
 def made_choices(contexts: int, features: int, actions: int) -> BanditLog:
@@ -264,7 +264,7 @@ def made_choices(contexts: int, features: int, actions: int) -> BanditLog:
     A, context = np.concatenate([policy.sample(X, rng) for _ in range(4)]), np.tile(np.arange(contexts), 4)
     propensity = np.exp(policy.log_prob(X, A, context))
     log = BanditLog(X, A, propensity, -1.0 * (right[context] == A), context, n_actions=actions)
-    return log.merged()[0]
+    return log.merge_duplicates()[0]
 
 
 def memory(report: Report, data: str, path: str | Path, reach: float) -> None:
@@ -272,14 +272,14 @@ def memory(report: Report, data: str, path: str | Path, reach: float) -> None:
     code = """
 import numpy as np
 from drcrm.data.bandit_log import clipping_constant
-from drcrm.policies.linear_predictor import Design
+from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.optimization.objective import Objective
 from drcrm.optimization.lbfgs import minimize_objectives
 from drcrm.risks import KLBall
 from drcrm.weights import Clipped
 from drcrm.experiments.datasets.array_files import read_log
 log, _ = read_log(sys.argv[1])
-objective = Objective(Design(log, trains=True), KLBall(0.01), Clipped(clipping_constant(log)))
+objective = Objective(LinearPredictor(log, trains=True), KLBall(0.01), Clipped(clipping_constant(log)))
 list(minimize_objectives([objective], np.zeros(objective.design.shape), max_iter=40))
 """
     peak(report, data, code, path, reach=reach)

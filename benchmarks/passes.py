@@ -21,7 +21,7 @@ import pandas as pd
 from scipy.special import expit, softmax
 
 from drcrm import DoublyRobustDRO
-from drcrm.data.listeners import Listener, listening
+from drcrm.data.listeners import Listener, use_listener
 from drcrm.policies import linear_predictor as design
 
 FEATURES, ACTIONS, FRESH = 20, 5, 100_000
@@ -91,7 +91,7 @@ class Listening(DoublyRobustDRO):
     def _working(self):
         listener = Listener()
         listener.passed = self.rows.append
-        return listening(listener)
+        return use_listener(listener)
 
 
 def main() -> None:

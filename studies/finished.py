@@ -14,7 +14,7 @@ from drcrm.experiments.simulation.replay import replay
 from drcrm.experiments.simulation.split import heldout_rows
 from drcrm.experiments.simulation.truth import CERTAIN, Rates
 from drcrm.experiments.steps import generator
-from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy, policy_of
+from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy, make_policy
 
 HELD_OUT = 0.25  # of the rows of a run that is logged again
 
@@ -37,7 +37,7 @@ class Run:
         are clicks.
         """
         X, truth = read_truth(self.resources / "train.npz")
-        policy = policy_of(truth.actions, sharpness * self.logging.coef)
+        policy = make_policy(truth.actions, sharpness * self.logging.coef)
         if contexts is not None:
             drawn = np.sort(generator(self.dataset, self.seed, "small logs").permutation(X.shape[0])[:contexts])
             X, truth = X[drawn], truth[drawn]

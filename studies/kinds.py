@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from drcrm.actions.base import ActionLists
+from drcrm.actions.action_lists import ActionLists
 from drcrm.estimators.base import CounterfactualEstimator
 from drcrm.estimators.doubly_robust import DoublyRobustDRO
 from drcrm.estimators.paper import CIPS

@@ -39,8 +39,8 @@ from drcrm.diagnostics.verdict import compare_with_logging, estimate_values, rea
 from drcrm.logs.encoding.registry import Encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.opened_log import OpenedLog, open_log, split_log
-from drcrm.policies.exponential import policy_of
-from drcrm.policies.linear_predictor import importance_weights, judged
+from drcrm.policies.exponential import make_policy
+from drcrm.policies.linear_predictor import forward_policy, importance_weights
 
 SETS = "men", "women"
 BTS, RANDOM = "bts", "random"
@@ -86,7 +86,7 @@ def rates(name: str, found: Mapping | None) -> dict[str, float]:
 
 def clicks_of_equal_weight(policy, log) -> float:
     """(Σ w)²/Σ w² of the rows that were clicked; 0 where none has a weight."""
-    _, log_prob, _ = judged(policy, log)
+    _, log_prob, _ = forward_policy(policy, log)
     weight = importance_weights(log_prob, log)[log.cost < 0]
     return float(weight.sum() ** 2 / (weight**2).sum()) if weight.any() else 0.0
 
@@ -141,7 +141,7 @@ def rows(resources: Path, of: str, source: str, other: str, algorithms: Mapping)
     keys = {"set": of, "learned": source, "judged": other}
     for name in (BTS, RANDOM):
         yield {**keys, "policy": name, **own[name]}
-    imitation = policy_of(whole.log.actions, model.logging_policy.coef)
+    imitation = make_policy(whole.log.actions, model.logging_policy.coef)
     given = {"imitation": imitation, "best item": always(best_items(whole.log, whole.records.row_slices), part)}
     policies = {name: (policy, model, {}) for name, policy in given.items()}
     for each in found:

@@ -18,7 +18,7 @@ from finished import Run
 
 from drcrm.experiments.datasets.truths import read_truth
 from drcrm.experiments.simulation.truth import Truth
-from drcrm.policies.exponential import policy_of
+from drcrm.policies.exponential import make_policy
 from drcrm.reports.tables.comparisons import interval, larger_p_value
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn
@@ -46,7 +46,7 @@ def rows(
             logging = loss(truth, policy, X)
             for name, entry in algorithms.items():
                 fits = learn(train, Algorithm(**entry), heldout, policy, stopping="public_code").fits
-                losses = [loss(truth, policy_of(truth.actions, coef), X) for coef in fits.coef]
+                losses = [loss(truth, make_policy(truth.actions, coef), X) for coef in fits.coef]
                 for by in BY:
                     chosen = fits.chosen[list(SCORES).index(by)] if len(losses) > 1 else 0
                     found = {"expected_loss": losses[chosen], "step": fits.step[chosen], "ridge": fits.ridge[chosen]}

@@ -29,12 +29,12 @@ from scipy import linalg, sparse
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.scaling import spread
+from drcrm.data.scaling import cost_deviation
 from drcrm.experiments.datasets.truths import read_truth
 from drcrm.optimization.lbfgs import minimize_objectives
 from drcrm.optimization.objective import Objective
-from drcrm.policies.exponential import SoftmaxPolicy, policy_of
-from drcrm.policies.linear_predictor import Design
+from drcrm.policies.exponential import SoftmaxPolicy, make_policy
+from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.reports.tables.comparisons import interval
 from drcrm.risks import MeanRisk
 from drcrm.selection.algorithms import Algorithm
@@ -116,7 +116,7 @@ class Normalised:
 
     def __init__(self, objective: Objective, factor: float):
         self._objective, self._factor, design = objective, factor, objective.design
-        design = Design(design.log, intercept=design.intercept, trains=design.trains)
+        design = LinearPredictor(design.log, intercept=design.intercept, trains=design.trains)
         self._mean_weight = Objective(design, MeanRisk(), Bounded(), cost=np.ones(len(design.log.Y)))
 
     def __getattr__(self, name: str):
@@ -168,7 +168,7 @@ def learned(method: str, value: float, algorithm: Mapping, log: tuple, model: Co
     found = learn(train, entry, heldout, policy, model, stopping="public_code")
     if method != "normalised":
         return Learned(found.fits.coef, int(found.fits.chosen[HEADLINE]))
-    unit = spread(train.cost, train.count)
+    unit = cost_deviation(train.cost, train.count)
     objectives = [Normalised(each, value * unit) for each in found.objectives]
     coef = [fit.coef for fit in minimize_objectives(objectives, found.start, stopping="public_code")]
     believed = found.cost_model.at(SUPPORT)
@@ -208,7 +208,7 @@ def rows(run: Run, algorithms: Mapping, sharpness: Sequence[float], replays: int
         offered = supported(log[2], X) if single else None
 
         def loss(coef: np.ndarray, offered: np.ndarray | None) -> float:
-            policy = policy_of(truth.actions, coef)
+            policy = make_policy(truth.actions, coef)
             if offered is None:
                 return truth.losses(policy, X)["expected_loss"]
             return truth.losses_of_probabilities(policy.marginals(X, offered))["expected_loss"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from drcrm.divergences import KL, Chi2, CressieRead, CVaR, ReverseKL, SquaredHellinger, TotalVariation
-from drcrm.policies.linear_predictor import Design
+from drcrm.policies.linear_predictor import LinearPredictor
 
 FORMULAS = {
     "KL": (KL(), lambda t: t * np.log(t) - t + 1, 1),
@@ -21,7 +21,7 @@ FORMULAS = {
 SMOOTH = [name for name, (_, _, curvature) in FORMULAS.items() if curvature]
 
 
-def backward(design: Design, coef: np.ndarray, by_row, by_context) -> np.ndarray:
+def backward(design: LinearPredictor, coef: np.ndarray, by_row, by_context) -> np.ndarray:
     """The adjoint of a design in one block, at Θ."""
     [block] = design.chunked.blocks
     _, expected, mean = design.scores.forward(block, coef)

@@ -16,7 +16,7 @@ from shop import MAPPING, decisions
 from drcrm import __version__
 from drcrm.__main__ import COMMANDS as LOGS
 from drcrm.__main__ import main
-from drcrm.errors import InputError, located, printable
+from drcrm.errors import InputError, escape_unprintable, prefix_errors
 from drcrm.experiments.columns import COLUMNS
 from drcrm.files import write_npz
 
@@ -35,8 +35,8 @@ def said(capsys, *arguments: str) -> str:
 
 
 def test_what_cannot_be_printed_is_escaped(capsys):
-    assert printable("ε\n\x1b[0m\udcff") == r"ε\n\x1b[0m\udcff"
-    with pytest.raises(InputError, match=r"^a\\nb: c$"), located("a\nb"):
+    assert escape_unprintable("ε\n\x1b[0m\udcff") == r"ε\n\x1b[0m\udcff"
+    with pytest.raises(InputError, match=r"^a\\nb: c$"), prefix_errors("a\nb"):
         raise InputError("c")
     assert said(capsys, "fit", "a\nb", "--estimator", "CIPS", "--log", "a", "--output", "b").endswith(
         r"arguments: a\nb"

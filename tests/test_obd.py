@@ -110,7 +110,7 @@ def test_items_that_are_hardly_shown_are_not_the_best(obd, files):
     one = np.flatnonzero((frame["position"] == 1) & (frame["item_id"] == 2) & (frame["click"] == 1))[:1]
     assert len(one)
     rows = np.sort(np.append(rows, one))
-    log = whole.log.derived(Y=whole.log.Y[rows], cost=whole.log.cost[rows])
+    log = whole.log.replace(Y=whole.log.Y[rows], cost=whole.log.cost[rows])
     assert obd.best_items(log, whole.records.row_slices[rows]) == {"1": 0, "2": 1, "3": 2}
 
 

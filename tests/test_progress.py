@@ -18,10 +18,10 @@ from shop import MAPPING, decisions
 from text_logs import vw_single
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.listeners import Listener, advance, listening, passed
+from drcrm.data.listeners import Listener, report_pass, report_progress, use_listener
 from drcrm.logs.readers import table_files as table_reader
 from drcrm.logs.readers.log_files import read_records
-from drcrm.progress import working
+from drcrm.progress import show_progress
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn
 
@@ -61,17 +61,17 @@ class Recorder(Listener):
 
 def test_a_terminal_shows_what_is_done_and_how_much_is_left(shown):
     terminal = shown()
-    with working() as tell:
+    with show_progress() as tell:
         tell("reading")
         assert terminal.getvalue() == "\rreading …"
         tell("learning")
-        passed(2_000_000)
+        report_pass(2_000_000)
         time.sleep(REFRESHED)
-        passed(2_000_000)
+        report_pass(2_000_000)
         assert re.search(r"\rlearning …, [\d.e+]+ million rows a second *$", terminal.getvalue())
-        advance(0, "fits", 4)
+        report_progress(0, "fits", 4)
         time.sleep(REFRESHED)
-        advance(1, "fits")
+        report_progress(1, "fits")
         assert re.search(
             r"\rlearning:  25%\|.*\| 1 of 4 fits, 00:00 left, .* million rows a second$", terminal.getvalue()
         )
@@ -80,15 +80,15 @@ def test_a_terminal_shows_what_is_done_and_how_much_is_left(shown):
 
 
 def test_a_file_has_nothing_unless_it_is_asked_for(capsys):
-    with working() as tell:
+    with show_progress() as tell:
         tell("learning")
-        passed(10)
+        report_pass(10)
     assert capsys.readouterr() == ("", "")
-    with working(verbose=True) as tell:
+    with show_progress(verbose=True) as tell:
         tell("reading")
         tell("learning")
-        passed(10)
-        advance(1, "fits", 2)
+        report_pass(10)
+        report_progress(1, "fits", 2)
     assert re.fullmatch(
         r"reading: \d+\.\d s\nlearning: \d+\.\d s, 1 passes, [\d.e+-]+ million rows a second\n", capsys.readouterr().err
     )
@@ -97,25 +97,25 @@ def test_a_file_has_nothing_unless_it_is_asked_for(capsys):
 def test_without_tqdm_only_the_lines_are_left(shown, monkeypatch):
     terminal = shown()
     monkeypatch.setitem(sys.modules, "tqdm", None)
-    with working(verbose=True) as tell:
+    with show_progress(verbose=True) as tell:
         tell("reading")
-        advance(1, "bytes", 2)
+        report_progress(1, "bytes", 2)
     assert re.fullmatch(r"reading: \d+\.\d s\n", terminal.getvalue())
 
 
 def test_a_closed_standard_error_is_none_to_write_to(monkeypatch):
     monkeypatch.setattr("sys.stderr", None)
-    with working(verbose=True) as tell:
+    with show_progress(verbose=True) as tell:
         tell("reading")
 
 
 def test_nobody_hears_of_passes_outside(shown):
     terminal = shown()
-    with working() as tell:
+    with show_progress() as tell:
         tell("learning")
     before = terminal.getvalue()
-    passed(10)
-    advance(1, "fits", 2)
+    report_pass(10)
+    report_progress(1, "fits", 2)
     assert terminal.getvalue() == before
 
 
@@ -136,7 +136,7 @@ def test_reading_reports_all_bytes(tmp_path, monkeypatch, name):
         frame.to_csv(path, index=False)
     size = sum(each.stat().st_size for each in ([path] if path.is_file() else path.iterdir()))
     recorder = Recorder()
-    with listening(recorder):
+    with use_listener(recorder):
         read_records(path, mapping)
     assert recorder.total == {"bytes": size}
     assert 0.98 * size < recorder.done["bytes"] <= size
@@ -149,7 +149,7 @@ def test_learning_reports_all_fits_and_candidates(safe, fits, candidates):
     train, heldout = (
         BanditLog(rng.normal(size=(60, 2)), Y, propensity=np.full(60, 0.5), cost=-rng.random(60)) for _ in "ab"
     )
-    with listening(recorder):
+    with use_listener(recorder):
         learn(train, Algorithm("KLDRO", "radius", (0.01, 0.1), {"estimate": "dr", "safe": safe}), heldout)
     assert recorder.total == recorder.done == {"fits": fits, "candidates": candidates}
 

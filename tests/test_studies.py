@@ -18,7 +18,7 @@ from drcrm import BanditLog, CostModel
 from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import SoftmaxPolicy
-from drcrm.policies.linear_predictor import Design
+from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import KLBall
 
 ROOT = Path(__file__).parents[1]
@@ -195,7 +195,7 @@ def test_other_ways_to_distrust_a_model(imported, choices):
     value, slope = support.Switch(3.0)(np.log([0.2, 0.9]), np.log([0.1, 0.1]))
     assert value == pytest.approx([2, 0])
     assert slope == pytest.approx([2, 0])
-    design = Design(log, CostModel(0.01).fit_log(log).effects(log.X), trains=True)
+    design = LinearPredictor(log, CostModel(0.01).fit_log(log).effects(log.X), trains=True)
     objective = support.Normalised(Objective(design, KLBall(0.01), None, "dr"), 5.0)
     coef, step = np.random.default_rng(0).normal(size=(2, 9))
     _, gradient = objective(coef)

@@ -7,7 +7,7 @@ from drcrm.version import __version__ as __version__
 _HOMES = {
     "ExponentialPolicy": "policies.exponential",
     "SoftmaxPolicy": "policies.exponential",
-    "ActionLists": "actions.base",
+    "ActionLists": "actions.action_lists",
     "BanditLog": "data.bandit_log",
     "read_log": "logs.encoded_log",
     "CIPS": "estimators.paper",

@@ -12,10 +12,10 @@ from inspect import cleandoc
 from typing import NoReturn
 
 from drcrm import __version__
-from drcrm.errors import InputError, printable
+from drcrm.errors import InputError, escape_unprintable
 from drcrm.experiments.locks import hold
 from drcrm.kernels import choose_kernels
-from drcrm.progress import working
+from drcrm.progress import show_progress
 
 PROGRESS = "If standard error is a terminal, the command shows there what it is doing and how much is left."
 COMMANDS = {
@@ -51,14 +51,14 @@ class Parser(argparse.ArgumentParser):
     """Says in one line what is wrong with the arguments."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {printable(message)}\n")
+        self.exit(2, f"{self.prog}: {escape_unprintable(message)}\n")
 
 
 def home(name: str):
     """Return the module of a command or a step, whose ``run`` does the work; importing it takes a command a second."""
     if name in STEPS:
         return import_module(f"drcrm.experiments.steps.{name}")
-    with working() as tell:
+    with show_progress() as tell:
         tell(f"loading {name}")
         return import_module(f"drcrm.cli.{name}")
 
@@ -107,7 +107,7 @@ def main(arguments: list[str]) -> int:
         chooser.error(f"{step} needs {error.name}: pip install 'drcrm[{'logs' if step in COMMANDS else 'pipeline'}]'")
     except (InputError, OSError, MemoryError) as error:
         for each in error.args if isinstance(error, InputError) else [error]:
-            print(f"drcrm {step}: {printable(each) or 'out of memory'}", file=sys.stderr)
+            print(f"drcrm {step}: {escape_unprintable(each) or 'out of memory'}", file=sys.stderr)
         return 1
     return 0
 

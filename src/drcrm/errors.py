@@ -26,21 +26,21 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def warn_of(*reasons: str) -> None:
+def warn_all(*reasons: str) -> None:
     """Warn once of all reasons that are not empty, if any."""
     if any(reasons):
         warn("; ".join(filter(None, reasons)))
 
 
-def printable(message: object) -> str:
+def escape_unprintable(message: object) -> str:
     """Return a message in one line: what cannot be printed, as it is escaped in Python."""
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(message))
 
 
 @contextmanager
-def located(place: object) -> Iterator[None]:
+def prefix_errors(place: object) -> Iterator[None]:
     """Put ``place`` (a file, a config key) in front of the message of any InputError raised inside."""
     try:
         yield
     except InputError as error:
-        raise InputError(*(printable(f"{place}: {each}") for each in error.args)) from error
+        raise InputError(*(escape_unprintable(f"{place}: {each}") for each in error.args)) from error

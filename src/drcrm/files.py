@@ -73,7 +73,7 @@ def _replaced(path: Path) -> Iterator[Path]:
 @contextmanager
 def _streamed(path: Path) -> Iterator[Path]:
     """Yield a path in a temporary folder, whose bytes go to a stream in the end: npz and Parquet need to seek."""
-    descriptor = standard_stream(path)
+    descriptor = standard_descriptor(path)
     if descriptor == 1 and sys.stdout is None:
         raise InputError(f"{path} is standard output, which is closed")
     with tempfile.TemporaryDirectory(prefix="drcrm-") as folder:
@@ -87,7 +87,7 @@ def _streamed(path: Path) -> Iterator[Path]:
 
 def is_stream(path: str | Path) -> bool:
     """Return whether a path is written straight to: standard output or error, a pipe, a device or a socket."""
-    if standard_stream(path):
+    if standard_descriptor(path):
         return True
     try:
         mode = os.stat(path).st_mode
@@ -98,7 +98,7 @@ def is_stream(path: str | Path) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def standard_stream(path: str | Path) -> int | None:
+def standard_descriptor(path: str | Path) -> int | None:
     """Return 1 for a path that is ``-`` or leads to where standard output goes, 2 for standard error, else None.
 
     /dev/null is neither, although both may go there.
@@ -108,18 +108,18 @@ def standard_stream(path: str | Path) -> int | None:
     for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
         with suppress(OSError):
             # A stream that is None is closed: its number may be that of any file.
-            if stream and os.path.samestat(os.stat(path), os.fstat(descriptor)) and not is_null(path):
+            if stream and os.path.samestat(os.stat(path), os.fstat(descriptor)) and not is_null_device(path):
                 return descriptor
     return None
 
 
 def is_terminal(path: str | Path) -> bool:
     """Return whether a path leads to standard output or error, and that to a terminal."""
-    descriptor = standard_stream(path)
+    descriptor = standard_descriptor(path)
     return descriptor is not None and os.isatty(descriptor)
 
 
-def is_null(path: str | Path) -> bool:
+def is_null_device(path: str | Path) -> bool:
     """Return whether a path leads to the device that forgets what is written to it."""
     return os.path.exists(path) and os.path.samefile(path, os.devnull)
 

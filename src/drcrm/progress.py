@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from shutil import get_terminal_size
 
-from drcrm.data.executors import using_threads
-from drcrm.data.listeners import Listener, listening
+from drcrm.data.executors import use_threads
+from drcrm.data.listeners import Listener, use_listener
 
 ENDLESS = "{desc} …{postfix}"  # the bar while it is unknown how much is left
 COUNTED = "{l_bar}{bar}| {n_fmt} of {total_fmt} {unit}, {remaining} left{postfix}"
@@ -76,11 +76,11 @@ class Progress(Listener):
 
 
 @contextmanager
-def working(verbose: bool = False, n_jobs: int | None = None) -> Iterator[Progress]:
+def show_progress(verbose: bool = False, n_jobs: int | None = None) -> Iterator[Progress]:
     """Yield a ``Progress`` that receives all reports; ``n_jobs`` threads make the passes over a log."""
     tell = Progress(verbose)
     try:
-        with using_threads(n_jobs), listening(tell):
+        with use_threads(n_jobs), use_listener(tell):
             yield tell
     finally:
         tell.done()

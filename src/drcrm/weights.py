@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from drcrm.arrays.numerics import constructor_repr, exp
-from drcrm.arrays.validation import above_zero, one_of
+from drcrm.arrays.validation import check_choice, check_positive
 from drcrm.errors import InputError
 
 ValueAndSlope = tuple[np.ndarray, np.ndarray]
@@ -75,7 +75,7 @@ class Implicit(Weight):
     parameter = "exploration"
 
     def __init__(self, exploration: float):
-        self.exploration = above_zero(exploration, "exploration")
+        self.exploration = check_positive(exploration, "exploration")
 
     def __call__(self, log_prob, log_propensity):
         value = log_prob - np.logaddexp(log_propensity, np.log(self.exploration))
@@ -96,7 +96,7 @@ class Smoothed(Weight):
     parameter = "exponent"
 
     def __init__(self, exponent: float):
-        self.exponent = above_zero(exponent, "exponent")
+        self.exponent = check_positive(exponent, "exponent")
         if exponent > 1:
             raise InputError(f"exponent is {exponent!r}, expected at most 1")
 
@@ -119,7 +119,7 @@ class Shrunk(Weight):
     parameter = "shrinkage"
 
     def __init__(self, shrinkage: float):
-        self.shrinkage = above_zero(shrinkage, "shrinkage")
+        self.shrinkage = check_positive(shrinkage, "shrinkage")
 
     def __call__(self, log_prob, log_propensity):
         weight = log_prob - log_propensity
@@ -151,7 +151,7 @@ def as_weight(weight: object, name: str = "weight", values: dict[str, object] | 
         return weight
     if values is None and not (isinstance(weight, str) and weight == CLIPPED):
         raise InputError(f"{name} is {weight!r}, expected 'clipped' or a weight such as Implicit(0.1)")
-    weight_class = WEIGHTS.get(one_of([CLIPPED, *WEIGHTS], weight, name))
+    weight_class = WEIGHTS.get(check_choice([CLIPPED, *WEIGHTS], weight, name))
     if weight_class is None:
         return None
     key = f"{name}.{weight_class.parameter}"

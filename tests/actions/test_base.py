@@ -11,8 +11,8 @@ from softmax_logs import Choices, cost_model, softmax
 from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.errors import InputError
-from drcrm.policies.exponential import as_policy, policy_of
-from drcrm.policies.linear_predictor import Design, importance_weights, judged
+from drcrm.policies.exponential import as_policy, make_policy
+from drcrm.policies.linear_predictor import LinearPredictor, forward_policy, importance_weights
 
 FORMS = [np.asarray, sparse.csr_array]
 every_form = pytest.mark.parametrize("form", FORMS, ids=["dense", "csr"])
@@ -168,7 +168,7 @@ def test_backward_is_the_transpose_of_the_derivative_of_forward(kind, restricted
     choices, rng = Choices.drawn(8, rows=rows, restricted=restricted), np.random.default_rng(9)
     log = getattr(choices, kind)(form)
     effects = rng.normal(size=choices.eligible.shape)
-    design = Design(log, effects if kind == "single" else effects[choices.eligible], intercept, trains)
+    design = LinearPredictor(log, effects if kind == "single" else effects[choices.eligible], intercept, trains)
     theta, direction = rng.normal(size=(2, *design.shape))
     step = 1e-6
     ahead, behind = (design.forward(theta + side * step * direction) for side in (1, -1))
@@ -194,11 +194,11 @@ def test_a_pass_is_what_the_policy_says_of_the_rows_that_occur(form, restricted)
         (choices.single(form), SoftmaxPolicy(theta), cost_model(B)),
         (choices.listed(form), SoftmaxPolicy(theta.ravel()), cost_model(B.ravel())),
     ):
-        design, log_prob, expected = judged(policy, log, action_effects(model, log.X, log.actions))
+        design, log_prob, expected = forward_policy(policy, log, action_effects(model, log.X, log.actions))
         weight = (choices.of_rows(pi) / choices.propensity)[present]
         assert importance_weights(log_prob, design.log) == pytest.approx(weight, rel=1e-11)
         assert expected == pytest.approx(np.where(choices.eligible, pi * modelled, 0).sum(axis=1)[used], rel=1e-11)
-        assert design.modelled == pytest.approx(choices.of_rows(modelled)[present], rel=1e-12)
+        assert design.modelled_cost == pytest.approx(choices.of_rows(modelled)[present], rel=1e-12)
 
 
 @kinds
@@ -208,7 +208,7 @@ def test_equal_rows_are_merged(kind):
     choices.propensity, choices.cost = np.round(choices.propensity), -np.floor(-choices.cost)
     choices.propensity = 0.25 + choices.propensity / 2
     log = getattr(choices, kind)()
-    merged, group = log.merged()
+    merged, group = log.merge_duplicates()
     keys = list(zip(choices.context, choices.A, choices.propensity, choices.cost, strict=True))
     assert len(merged.Y) == len(set(keys)) < 40
     assert np.array_equal(merged.count, np.bincount(group, choices.count))
@@ -225,7 +225,7 @@ def test_recounting_leaves_out_what_does_not_occur(kind, restricted):
     theta = coef(7)
     policy = SoftmaxPolicy(theta if kind == "single" else theta.ravel())
     part = log.recount(count)
-    _, log_prob, _ = judged(policy, part)
+    _, log_prob, _ = forward_policy(policy, part)
     expected = np.log(choices.of_rows(choices.probabilities(theta)))[count > 0]
     assert log_prob == pytest.approx(expected, rel=1e-11, abs=1e-13)
     assert part.size == count.sum()
@@ -273,10 +273,10 @@ GOOD = {"X": np.ones((3, 2)), "Y": [0, 2, 1], "propensity": np.full(3, 0.5), "co
         ({"X": LISTS, "Y": [0, 1, 0]}, "Y is 1 in row 1, expected a place in its list of 1, from 0"),
         ({"X": LISTS, "Y": [0, 0, -1]}, "Y is -1 in row 2"),
         ({"X": LISTS, "Y": np.zeros((3, 2))}, r"Y has shape \(3, 2\), expected"),
-        ({"X": LISTS, "Y": [0, 0, 0], "n_actions": 3}, "n_actions is for one action of K"),
-        ({"X": LISTS, "Y": [0, 0, 0], "eligible": np.ones((3, 3), dtype=bool)}, "eligible is for one action of K"),
+        ({"X": LISTS, "Y": [0, 0, 0], "n_actions": 3}, "n_actions needs"),
+        ({"X": LISTS, "Y": [0, 0, 0], "eligible": np.ones((3, 3), dtype=bool)}, "eligible needs"),
         ({"Y": [[0, 1], [1, 0], [1, 1]], "n_actions": 2}, r"Y has shape \(3, 2\), expected \(rows,\)"),
-        ({"Y": [[0, 1], [1, 0], [1, 1]], "eligible": np.ones((3, 2), dtype=bool)}, "eligible is for one action of K"),
+        ({"Y": [[0, 1], [1, 0], [1, 1]], "eligible": np.ones((3, 2), dtype=bool)}, "eligible needs"),
         ({"context": [0, 1, 3]}, "context is 3 in row 2"),
     ],
 )
@@ -327,7 +327,7 @@ def test_features_that_are_wrong_say_how(features, message):
     ("call", "message"),
     [
         (lambda policy: policy.marginals(np.ones((2, 3))), "X has 3 features, the policy has 2"),
-        (lambda policy: policy.marginals(LISTS), "lists"),
+        (lambda policy: policy.marginals(LISTS), "ActionLists"),
         (lambda policy: policy.log_prob(np.ones((2, 2)), [0, 3]), "Y is 3 in row 1"),
         (lambda policy: policy.log_prob(np.ones((2, 2)), [0, -1]), "Y is -1 in row 1"),
         (lambda policy: policy.log_prob(np.ones((2, 2)), [0]), "Y has 1 rows, expected 2"),
@@ -347,7 +347,7 @@ def test_features_that_are_wrong_say_how(features, message):
         (lambda policy: SoftmaxPolicy(1.0), "coef"),
         (lambda policy: SoftmaxPolicy([[np.inf]]), "coef has a NaN or infinite entry"),
         (lambda policy: SoftmaxPolicy(np.ones((2, 3)), [1.0, 2.0]), "intercept"),
-        (lambda policy: ExponentialPolicy(np.ones((2, 3))).marginals(LISTS), "lists"),
+        (lambda policy: ExponentialPolicy(np.ones((2, 3))).marginals(LISTS), "ActionLists"),
         (
             lambda policy: ExponentialPolicy(np.ones((2, 3))).marginals(np.ones((1, 2)), eligible=[[True] * 3]),
             "eligible",
@@ -374,7 +374,7 @@ def test_a_policy_of_another_kind_is_refused():
         (SoftmaxPolicy(np.zeros(3)), of_lists),
     ):
         with pytest.raises(InputError, match=r"expected|the policy is of .*, the log of") as error:
-            judged(policy, log)
+            forward_policy(policy, log)
         assert "\n" not in str(error.value)
 
 
@@ -388,8 +388,8 @@ def test_a_kind_has_its_policy():
             ExponentialPolicy,
         ),
     ):
-        policy = policy_of(log.actions, coef)
+        policy = make_policy(log.actions, coef)
         assert type(policy) is kind
         assert as_policy(policy) is policy
-        judged(policy, log)
+        forward_policy(policy, log)
     assert repr(SoftmaxPolicy(np.zeros((2, 3)))) == "SoftmaxPolicy(2 features, one of 3 actions)"

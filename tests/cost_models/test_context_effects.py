@@ -146,7 +146,7 @@ def test_costs_in_another_unit_have_effects_in_that_unit(kind, scale):
     log, effects, _ = made(kind, counts=True, most=8)
     plain, constant = context_effects(log, effects), 5.0
     moved = scale * effects
-    log.actions.add_to_all(moved, scale * constant)
+    log.actions.effect_space.add_constant(moved, scale * constant)
     fitted = context_effects(log.with_cost(scale * (log.cost + constant)), moved)
     assert fitted.rounds == plain.rounds
     assert fitted.delta / scale == pytest.approx(plain.delta, rel=1e-10, abs=1e-12)
@@ -173,7 +173,7 @@ def test_the_order_of_rows_and_of_contexts_does_not_matter(kind):
     rows, contexts = rng.permutation(len(log.Y)), rng.permutation(log.n_contexts)
     given = (each[rows] for each in (log.Y, log.propensity, log.cost))
     place = np.argsort(contexts)
-    other = BanditLog(log.X[contexts], *given, place[log.context[rows]], log.count[rows], **log.actions.options)
+    other = BanditLog(log.X[contexts], *given, place[log.context[rows]], log.count[rows], **log.actions.log_options)
     plain, fitted = context_effects(log, effects), context_effects(other, effects[contexts])
     assert_same(ContextEffects(plain.delta[contexts], *list(vars(plain).values())[1:]), fitted, rel=1e-9)
 
@@ -183,9 +183,9 @@ def test_a_count_is_as_many_equal_rows(kind):
     log, effects, _ = made(kind, most=5, counts=True)
     rows = np.repeat(np.arange(len(log.Y)), log.count)
     given = (each[rows] for each in (log.Y, log.propensity, log.cost, log.context))
-    repeated = BanditLog(log.X, *given, **log.actions.options)
+    repeated = BanditLog(log.X, *given, **log.actions.log_options)
     assert_same(context_effects(log, effects), context_effects(repeated, effects), rel=1e-9)
-    assert_same(context_effects(repeated.merged()[0], effects), context_effects(log, effects), rel=1e-9)
+    assert_same(context_effects(repeated.merge_duplicates()[0], effects), context_effects(log, effects), rel=1e-9)
 
 
 @pytest.mark.parametrize("most", [6, 20])
@@ -197,10 +197,10 @@ def test_rows_that_occur_a_billion_times(kind, most, monkeypatch):
     values = []
     for rounds in (5, 20, 50, 150):
         monkeypatch.setattr(module, "ROUNDS", rounds)
-        fitted = context_effects(log.derived(count=np.where(often, 10**9, 1)), effects)
+        fitted = context_effects(log.replace(count=np.where(often, 10**9, 1)), effects)
         values.append(fitted.log_likelihood)
     assert all(after >= before - 1e-9 * abs(before) for before, after in pairwise(values))
-    assert_same(fitted, context_effects(log.derived(count=np.where(often, 10**4, 1)), effects), rel=1e-12)
+    assert_same(fitted, context_effects(log.replace(count=np.where(often, 10**4, 1)), effects), rel=1e-12)
     predicted = (dense_loadings(log.Y, effects.shape[1]) * (effects + fitted.delta)[log.context]).sum(axis=1)
     assert predicted[often] == pytest.approx(log.cost[often], abs=1e-3)
 
@@ -239,7 +239,7 @@ def test_a_label_never_logged_has_no_effect_and_one_always_logged_that_of_the_co
     log, effects, _ = made("labels", most=6)
     zeros = np.zeros((len(log.Y), 1), dtype=int)
     plain = context_effects(log, effects)
-    never = log.derived(**vars(BanditLog(log.X, np.hstack([zeros, log.Y]), log.propensity, log.cost, log.context)))
+    never = log.replace(**vars(BanditLog(log.X, np.hstack([zeros, log.Y]), log.propensity, log.cost, log.context)))
     fitted = context_effects(never, np.column_stack([effects[:, 0], effects]))
     assert not fitted.delta[:, 0].any()
     assert fitted.delta[:, 1:] == pytest.approx(plain.delta, rel=1e-10, abs=1e-12)
@@ -295,7 +295,7 @@ def test_products_of_rows_are_a_map_and_its_transpose(pairs, kind):
     p, m = 3, 7
     log, effects, _ = made(kind, m=1, most=1)
     Y = rng.integers(0, 2, (p * m, 3)) if kind == "labels" else rng.integers(0, 3, p * m)
-    loadings = log.actions.loadings(log.actions.check(Y))
+    loadings = log.actions.effect_space.loadings(log.actions.check(Y))
     A = dense_loadings(Y, effects.shape[1])
     assert loadings.toarray() == pytest.approx(A, abs=0)
     each = A.reshape(p, m, -1)

@@ -75,7 +75,7 @@ def test_the_preconditioner_is_exact_where_a_row_has_one_action(kind, form, pena
     """But for the mean z̄ z̄ᵀ."""
     log = make_log(kind, form)
     Z = joint(log, kind)
-    coef = np.random.default_rng(1).normal(size=(log.X.shape[1], *log.actions.effect_shape))
+    coef = np.random.default_rng(1).normal(size=(log.X.shape[1], *log.actions.effect_space.shape))
     image = (Z.T * log.count / log.size) @ (Z @ stacked(coef)) + penalty * stacked(coef)
     residual = image.reshape(coef.shape[::-1]).T
     assert preconditioner(log)(residual, penalty) == pytest.approx(coef, rel=1e-8, abs=1e-8)
@@ -100,7 +100,7 @@ def test_squared_errors_on_folds_miss_by_less_than_the_tolerance(monkeypatch, ki
     """Those that may be near the least; of noise small penalties have several times as much, and miss by more."""
     monkeypatch.setattr("drcrm.cost_models.normal_equations.AFFORDABLE", affordable)
     log = make_log(kind, seed=seed, features=30, rows=600)
-    log = log.derived(X=log.X / abs(log.X).max(axis=0))
+    log = log.replace(X=log.X / abs(log.X).max(axis=0))
     precondition, fold = preconditioner(log), cost_model._folds(log)[log.context]
     exact, without = cost_model._errors_on_folds(log, fold, PENALTIES, precondition, 1e-10)
     for tolerance in FOLD_TOLERANCES:

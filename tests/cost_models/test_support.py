@@ -146,7 +146,10 @@ def test_labels_that_are_counted_at_the_least_cost_mirror_the_largest(logged, ra
     )
     assert np.array_equal(dear, made.action_effects(log.X, log.actions))
     assert cheap == pytest.approx(-other.effects_at_extreme(log.X, log.actions, 3.0, 1), abs=1e-9)
-    costs = [log.actions.expected(policy.marginals(log.X), each) for each in (cheap, model.effects(log.X), dear)]
+    costs = [
+        log.actions.effect_space.expected_cost(policy.marginals(log.X), each)
+        for each in (cheap, model.effects(log.X), dear)
+    ]
     assert (costs[0] <= costs[1] + 1e-12).all()
     assert (costs[1] <= costs[2] + 1e-12).all()
     assert (costs[0] < costs[2] - 1e-3).any()

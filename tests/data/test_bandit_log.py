@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from drcrm import BanditLog, CostModel
-from drcrm.actions.base import LabelVectors
+from drcrm.actions.label_vectors import LabelVectors
 from drcrm.data.bandit_log import clipping_constant
 from drcrm.errors import InputError
 
@@ -37,11 +37,11 @@ def test_one_hot_actions_are_a_single_choice():
     rng = np.random.default_rng(0)
     Y = np.eye(4, dtype=np.uint8)[rng.integers(0, 4, 30)]
     with pytest.raises(InputError, match="every row of Y has exactly one 1: that is a single choice among 4 actions"):
-        LabelVectors(4).check_varied(Y)
-    with pytest.raises(InputError, match="single choice among 4 actions; give it as a vector of whole numbers"):
+        LabelVectors(4).check_not_one_hot(Y)
+    with pytest.raises(InputError, match=r"single choice among 4 actions\. Pass a vector of whole numbers"):
         CostModel().fit(np.ones((30, 1)), Y, cost=np.arange(30))
     for labels in (Y[:9], np.vstack([Y, np.ones((1, 4))]), Y[:1].repeat(30, axis=0), np.eye(2)[Y[:, 0]]):
-        LabelVectors(labels.shape[1]).check_varied(labels)  # few, not all, all the same, two labels
+        LabelVectors(labels.shape[1]).check_not_one_hot(labels)  # few, not all, all the same, two labels
 
 
 def test_clipping_constant_beyond_the_range_of_numbers():
@@ -60,7 +60,7 @@ def test_clipping_constant_is_never_below_e():
 
 def test_merging_keeps_every_row_and_its_count(logged):
     log = logged(3, n=10, features=2, labels=9, passes=60, scale=3)
-    merged, group = log.merged()
+    merged, group = log.merge_duplicates()
     assert merged.size == log.size
     assert len(merged.Y) < len(log.Y)
     assert (np.diff(merged.context) >= 0).all()
@@ -68,12 +68,12 @@ def test_merging_keeps_every_row_and_its_count(logged):
         assert np.array_equal(getattr(merged, name)[group], getattr(log, name))
     distinct = {(c, *y) for c, y in zip(log.context.tolist(), log.Y.tolist(), strict=True)}
     assert len(merged.Y) == len(distinct)
-    assert len(merged.merged()[0].Y) == len(merged.Y)
+    assert len(merged.merge_duplicates()[0].Y) == len(merged.Y)
 
 
 def test_rows_that_differ_in_anything_stay_apart():
     rows = {"Y": [[1], [1], [1], [0], [1]], "propensity": [0.5, 0.5, 0.4, 0.5, 0.5], "cost": [-1, -1, -1, -1, 0.0]}
-    merged, group = BanditLog([[1.0], [2.0]], **rows, context=[0, 0, 0, 0, 0]).merged()
+    merged, group = BanditLog([[1.0], [2.0]], **rows, context=[0, 0, 0, 0, 0]).merge_duplicates()
     assert sorted(merged.count) == [1, 1, 1, 2]
     assert group[0] == group[1]
 

@@ -11,14 +11,14 @@ from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.second_moments import moments_by_fold
 from drcrm.data import chunked_log
 from drcrm.data.chunked_log import ChunkedLog
-from drcrm.data.executors import PREFETCH, Chunks, as_jobs, using_threads
-from drcrm.data.scaling import far_from_zero
+from drcrm.data.executors import PREFETCH, Chunks, count_threads, use_threads
+from drcrm.data.scaling import describe_offset_features
 from drcrm.errors import InputError
 from drcrm.optimization import lbfgs as optimiser
 from drcrm.optimization.lbfgs import minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies import linear_predictor as design
-from drcrm.policies.linear_predictor import Design, modelled_cost
+from drcrm.policies.linear_predictor import LinearPredictor, modelled_cost
 from drcrm.risks import Chi2Ball, KLBall, MeanRisk
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn
@@ -64,7 +64,7 @@ def small_blocks(monkeypatch):
 
 
 def passed_over(log: BanditLog, coef: np.ndarray, effects: np.ndarray) -> list:
-    objective = Objective(Design(log, effects, trains=True), KLBall(0.1), None, "dr")
+    objective = Objective(LinearPredictor(log, effects, trains=True), KLBall(0.1), None, "dr")
     return [*objective.design.forward(coef), *objective(coef), modelled_cost(log, effects)]
 
 
@@ -72,7 +72,7 @@ def passed_over(log: BanditLog, coef: np.ndarray, effects: np.ndarray) -> list:
 def test_blocks_are_the_log(kind, small_blocks):
     log, rng = logged(kind), np.random.default_rng(1)
     coef = rng.normal(size=(log.X.shape[1], *log.actions.shape))
-    effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_shape))
+    effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_space.shape))
     whole = passed_over(log, coef, effects)
     for size in (1, 7, 59, 60):
         small_blocks(size)
@@ -108,27 +108,27 @@ def test_blocks_depend_on_the_shape_of_the_log(m, K, size, blocks):
 def test_threads_change_no_digit(kind, small_blocks):
     log, rng = logged(kind, 300), np.random.default_rng(2)
     coef = rng.normal(size=(log.X.shape[1], *log.actions.shape))
-    effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_shape))
+    effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_space.shape))
     small_blocks()
     alone = passed_over(log, coef, effects)
     for jobs in (2, 3):
-        with using_threads(jobs):
+        with use_threads(jobs):
             assert all(np.array_equal(*pair) for pair in zip(passed_over(log, coef, effects), alone, strict=True))
 
 
 def test_scores_beyond_numbers_are_as_in_one_block(small_blocks):
     log = logged("own")
     coef = np.full((4, 3), 1e200)
-    whole = Design(log, trains=True).forward(coef)[0]
+    whole = LinearPredictor(log, trains=True).forward(coef)[0]
     small_blocks()
-    assert np.array_equal(Design(log, trains=True).forward(coef)[0], whole, equal_nan=True)
+    assert np.array_equal(LinearPredictor(log, trains=True).forward(coef)[0], whole, equal_nan=True)
 
 
 @pytest.mark.parametrize("kind", ["labels", "labels, shuffled", "own", "single"])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_the_cost_model_by_moments_is_that_by_conjugate_gradients(kind, intercept, small_blocks):
     log = logged(kind, 200)
-    log = log.derived(X=log.X * [1e3, 1, 1e-3, 1][: log.X.shape[1]])
+    log = log.replace(X=log.X * [1e3, 1, 1e-3, 1][: log.X.shape[1]])
     slow = CostModel().fit_log(log, intercept)
     small_blocks()
     assert moments_by_fold(log, np.ones(4), np.arange(len(log.Y)) % 4) is not None
@@ -173,7 +173,7 @@ def test_samples_grow_and_are_of_the_log(kind, monkeypatch):
     log = logged(kind, 200)
     monkeypatch.setattr(design, "SAMPLE", 5)
     monkeypatch.setattr(design, "GROWTH", 3)
-    whole = Design(log, np.zeros((log.X.shape[0], *log.actions.effect_shape)), trains=True)
+    whole = LinearPredictor(log, np.zeros((log.X.shape[0], *log.actions.effect_space.shape)), trains=True)
     sizes, last = [], set()
     for some, rows in whole.samples:
         sizes.append(some.log.n_contexts)
@@ -181,14 +181,14 @@ def test_samples_grow_and_are_of_the_log(kind, monkeypatch):
         assert last <= {*rows}, "each has the one before"
         last = {*rows}
     assert sizes == [5, 15, 45]
-    assert not Design(logged(kind, 19)).samples
+    assert not LinearPredictor(logged(kind, 19)).samples
 
 
 @pytest.mark.parametrize("radius", [0.01, "auto"])
 def test_an_objective_on_a_sample_is_as_robust_as_its_rows_ask_for(radius, monkeypatch):
     monkeypatch.setattr(design, "SAMPLE", 10)
     log = logged("labels", 80)
-    objective = Objective(Design(log, trains=True), KLBall(radius))
+    objective = Objective(LinearPredictor(log, trains=True), KLBall(radius))
     some = next(objective.samples())
     known = [each.risk.radius_at(each.estimate.size) * each.estimate.size for each in (objective, some)]
     assert known[0] == pytest.approx(known[1], rel=1e-12)
@@ -205,11 +205,11 @@ def test_an_objective_on_a_sample_is_as_robust_as_its_rows_ask_for(radius, monke
 )
 def test_sums_over_blocks_give_what_all_rows_at_once_do(kind, estimate, risk, small_blocks):
     log, rng = logged(kind, 90), np.random.default_rng(1)
-    effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_shape))
-    whole = Objective(Design(log, effects, trains=True), risk, estimate=estimate)
+    effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_space.shape))
+    whole = Objective(LinearPredictor(log, effects, trains=True), risk, estimate=estimate)
     assert len(whole.design.chunked.blocks) == 1
     small_blocks()
-    objective = Objective(Design(log, effects, trains=True), risk, estimate=estimate)
+    objective = Objective(LinearPredictor(log, effects, trains=True), risk, estimate=estimate)
     assert len(objective.design.chunked.blocks) > 4
     guess = None
     for _ in range(3):
@@ -223,11 +223,11 @@ def test_sums_over_blocks_give_what_all_rows_at_once_do(kind, estimate, risk, sm
 @pytest.mark.parametrize("cost", [0.0, 1e-200, 1e200, 1e-8], ids=str)
 def test_sums_over_blocks_of_costs_of_any_size(cost, small_blocks):
     log = logged("single", 90)
-    log = log.derived(cost=cost * np.arange(len(log.Y)))
+    log = log.replace(cost=cost * np.arange(len(log.Y)))
     coef = np.random.default_rng(2).normal(size=(log.X.shape[1], *log.actions.shape))
-    expected, slope = Objective(Design(log, trains=True), KLBall(0.1))(coef)
+    expected, slope = Objective(LinearPredictor(log, trains=True), KLBall(0.1))(coef)
     small_blocks()
-    value, gradient = Objective(Design(log, trains=True), KLBall(0.1))(coef)
+    value, gradient = Objective(LinearPredictor(log, trains=True), KLBall(0.1))(coef)
     assert value == pytest.approx(expected, rel=1e-9)
     assert gradient == pytest.approx(slope, rel=1e-8, abs=0)
 
@@ -238,7 +238,7 @@ def test_a_fit_by_stages_ends_where_one_in_one_go_does(estimate, monkeypatch, sm
     effects = CostModel().fit_log(log).effects(log.X)
 
     def fitted() -> list:
-        built = Design(log, None if estimate in ("ips", "snips") else effects, trains=True)
+        built = LinearPredictor(log, None if estimate in ("ips", "snips") else effects, trains=True)
         objectives = [Objective(built, risk, estimate=estimate) for risk in (MeanRisk(), KLBall(0.01))]
         return list(minimize_objectives(objectives, np.zeros(built.shape), tol=1e-9, ridges=[0.05, 0.05]))
 
@@ -279,18 +279,18 @@ def test_a_large_log_is_learned_from_by_any_number_of_threads(capsys):
 @pytest.mark.parametrize("jobs", [0, 1.5, True, "2"])
 def test_jobs_are_a_number(jobs):
     with pytest.raises(InputError, match="n_jobs is"):
-        as_jobs(jobs)
+        count_threads(jobs)
 
 
 def test_jobs_are_as_scikit_learn_has_them():
-    assert as_jobs(None) == 1
-    assert as_jobs(3) == 3
-    assert as_jobs(-1) >= 1
-    assert as_jobs(-1000) == 1
+    assert count_threads(None) == 1
+    assert count_threads(3) == 3
+    assert count_threads(-1) >= 1
+    assert count_threads(-1000) == 1
 
 
 def test_more_jobs_than_chunks_work():
-    with using_threads(2**62):
+    with use_threads(2**62):
         assert [*Chunks([1, 2, 3]).map(float)] == [1, 2, 3]
 
 
@@ -298,7 +298,7 @@ def test_far_features_are_seen_in_blocks(monkeypatch):
     rng = np.random.default_rng(5)
     X = np.column_stack([rng.normal(size=100), 2000 + rng.normal(size=100)])
     monkeypatch.setattr("drcrm.data.scaling.BLOCK", 7)
-    assert far_from_zero(X, ["a", "year"]).startswith("column 'year' lies")
+    assert describe_offset_features(X, ["a", "year"]).startswith("column 'year' lies")
 
 
 def test_variances_of_a_large_log_are_those_of_some_contexts(monkeypatch):
@@ -319,7 +319,7 @@ def test_a_fit_by_stages_asks_of_its_coefficients_whether_it_is_hopeless(monkeyp
     for name, value in {"LARGE": 1, "SAMPLE": 20, "GROWTH": 4}.items():
         monkeypatch.setattr(design, name, value)
     monkeypatch.setattr(optimiser, "PATIENCE", 3)
-    built = Design(log, trains=True)
+    built = LinearPredictor(log, trains=True)
     objectives = [Objective(built, risk, estimate="snips") for risk in (MeanRisk(), KLBall(0.01))]
 
     def hopeless(coef: np.ndarray) -> bool:
@@ -337,7 +337,7 @@ def test_a_fit_by_stages_asks_of_its_coefficients_whether_it_is_hopeless(monkeyp
 def test_threads_do_not_run_far_ahead_of_what_is_taken():
     """Results that come faster than they are written to disk would fill the memory."""
     begun, most_waiting = [], 0
-    with using_threads(2):
+    with use_threads(2):
         for taken, result in enumerate(Chunks(range(200)).map(lambda item: begun.append(item) or item)):
             assert result == taken
             most_waiting = max(most_waiting, len(begun) - taken)

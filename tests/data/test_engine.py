@@ -15,16 +15,16 @@ from scipy import sparse
 
 from drcrm import ActionLists, BanditLog
 from drcrm.arrays import mapped_arrays
-from drcrm.arrays.mapped_arrays import ArrayWriter, MappedPickler, map_rows, rows_between, scratch_folder, take_rows
+from drcrm.arrays.mapped_arrays import ArrayWriter, MappedPickler, map_rows, scratch_folder, slice_rows, take_rows
 from drcrm.data import chunked_log, dask_executor, executors
-from drcrm.data.dask_executor import using_cluster
-from drcrm.data.executors import using_threads
+from drcrm.data.dask_executor import use_cluster
+from drcrm.data.executors import use_threads
 from drcrm.errors import InputError
 from drcrm.optimization import objective
 from drcrm.optimization.lbfgs import minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies import linear_predictor as design
-from drcrm.policies.linear_predictor import Design
+from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import Chi2Ball, KLBall, MeanRisk
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn
@@ -72,7 +72,7 @@ def mapped(array, path):
 def mapped_log(log: BanditLog, folder) -> BanditLog:
     folder.mkdir(exist_ok=True)
     vectors = {name: mapped(getattr(log, name), folder / name) for name in ("Y", "propensity", "cost", "context")}
-    return log.derived(X=mapped(log.X, folder / "X"), **vectors)
+    return log.replace(X=mapped(log.X, folder / "X"), **vectors)
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def client():
 
 
 def evaluated(log: BanditLog, coef: np.ndarray, effects: np.ndarray) -> list:
-    built = Design(log, effects, trains=True)
+    built = LinearPredictor(log, effects, trains=True)
     values = [built.forward(coef)[0]]
     for estimate in ("ips", "snips", "dr", "dm"):
         for risk in (MeanRisk(), KLBall(0.1), Chi2Ball(0.1)):
@@ -110,7 +110,7 @@ def evaluated(log: BanditLog, coef: np.ndarray, effects: np.ndarray) -> list:
 def test_what_is_not_kept_is_computed_again(kind, small_chunks, monkeypatch):
     log, rng = logged(kind), np.random.default_rng(1)
     coef = rng.normal(size=(log.X.shape[1], *log.actions.shape))
-    effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_shape))
+    effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_space.shape))
     expected = evaluated(log, coef, effects)
     monkeypatch.setattr(objective, "MOST_KEPT", 0)
     for value, known in zip(evaluated(log, coef, effects), expected, strict=True):
@@ -121,15 +121,15 @@ def test_what_is_not_kept_is_computed_again(kind, small_chunks, monkeypatch):
 def test_values_and_gradients_do_not_depend_on_storage_chunks_or_workers(kind, client, tmp_path, small_chunks):
     log, rng = logged(kind), np.random.default_rng(1)
     coef = rng.normal(size=(log.X.shape[1], *log.actions.shape))
-    effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_shape))
+    effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_space.shape))
     with pytest.MonkeyPatch.context() as whole:
         whole.setattr(chunked_log, "LARGE", 10**6)
         whole.setattr(chunked_log, "MANY_SCORES", 10**9)
-        assert len(Design(log).chunked.blocks) == 1
+        assert len(LinearPredictor(log).chunked.blocks) == 1
         expected = evaluated(log, coef, effects)
     on_disk, effects_on_disk = mapped_log(log, tmp_path), mapped(effects, tmp_path / "effects")
-    assert len(Design(on_disk).chunked.blocks) > 8
-    for contexts in (nullcontext(), using_threads(2), using_cluster(client, tmp_path)):
+    assert len(LinearPredictor(on_disk).chunked.blocks) > 8
+    for contexts in (nullcontext(), use_threads(2), use_cluster(client, tmp_path)):
         with contexts:
             for stored, of_stored in ((log, effects), (on_disk, effects_on_disk)):
                 for value, known in zip(evaluated(stored, coef, of_stored), expected, strict=True):
@@ -144,7 +144,7 @@ def test_the_same_policy_is_learned(kind, sample, client, tmp_path, small_chunks
     train, heldout = logged(kind), logged(kind, 200, seed=1)
     alone = learn(train, ALGORITHM, heldout)
     on_disk, held_on_disk = mapped_log(train, tmp_path / "train"), mapped_log(heldout, tmp_path / "heldout")
-    for executor in (nullcontext(), using_threads(2), using_cluster(client, tmp_path)):
+    for executor in (nullcontext(), use_threads(2), use_cluster(client, tmp_path)):
         with executor, scratch_folder(tmp_path):
             together = learn(on_disk, ALGORITHM, held_on_disk)
         assert np.array_equal(together.fits.chosen, alone.fits.chosen)
@@ -156,14 +156,14 @@ def test_workers_do_all_passes_over_the_training_rows(client, tmp_path, small_ch
     """The cost model, its effects, samples and the fit: nothing maps over their chunks in this process."""
     monkeypatch.setattr(design, "SAMPLE", 100)
     train, heldout = logged("single"), logged("single", 200, seed=1)
-    with using_cluster(client, tmp_path):
+    with use_cluster(client, tmp_path):
         monkeypatch.setattr(executors, "deque", None)  # ChunkExecutor.run fails here
         assert learn(train, ALGORITHM, heldout).fits.chosen.size
 
 
 def test_a_worker_that_dies_is_survived(client, tmp_path, small_chunks):
     log = logged("single")
-    minimised = Objective(Design(log, trains=True), KLBall(0.1))
+    minimised = Objective(LinearPredictor(log, trains=True), KLBall(0.1))
     [alone] = minimize_objectives([minimised], np.zeros(minimised.design.shape))
     workers, calls = client.run(os.getpid), count()
 
@@ -174,7 +174,7 @@ def test_a_worker_that_dies_is_survived(client, tmp_path, small_chunks):
             return super().evaluate_sums(*arguments)
 
     minimised.risk = Dying(0.1)
-    with using_cluster(client, tmp_path):
+    with use_cluster(client, tmp_path):
         [found] = minimize_objectives([minimised], np.zeros(minimised.design.shape))
     assert next(calls) > 6
     assert found.coef == pytest.approx(alone.coef, rel=1e-8, abs=1e-8)
@@ -185,8 +185,8 @@ def test_a_cluster_without_workers_is_refused(tmp_path, small_chunks):
         def nthreads(self) -> dict:
             return {}
 
-    minimised = Objective(Design(logged("single"), trains=True), KLBall(0.1))
-    with using_cluster(Empty(), tmp_path), pytest.raises(InputError, match="no workers"):
+    minimised = Objective(LinearPredictor(logged("single"), trains=True), KLBall(0.1))
+    with use_cluster(Empty(), tmp_path), pytest.raises(InputError, match="no workers"):
         minimised(np.zeros(minimised.design.shape))
 
 
@@ -204,11 +204,11 @@ def test_mapped_arrays_are_what_was_written(form, tmp_path, monkeypatch):
 
     assert type(stored) is type(X)
     assert same(stored, dense)
-    assert same(rows_between(stored, slice(5, 70)), dense[5:70])
+    assert same(slice_rows(stored, slice(5, 70)), dense[5:70])
     rows = np.array([3, 1, 99, 3])
     assert same(take_rows(stored, rows), dense[rows])
     assert same(map_rows(stored, lambda block: 2 * block), 2 * dense)
-    for part in (stored, rows_between(stored, slice(50, 101))):
+    for part in (stored, slice_rows(stored, slice(50, 101))):
         file = io.BytesIO()
         MappedPickler(file, 5).dump(part)
         assert same(pickle.loads(file.getvalue()), part.toarray() if form == "sparse" else part)

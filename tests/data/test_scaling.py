@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from drcrm import BanditLog
-from drcrm.data.scaling import beyond_reason, largest_entries, unlike_scales
+from drcrm.data.scaling import describe_extreme_values, describe_unequal_scales, largest_entries
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
@@ -26,12 +26,14 @@ def test_a_scale_is_the_largest_entry(form):
     ],
 )
 def test_the_fewer_columns_of_another_scale_are_named(scales, said):
-    assert unlike_scales(np.array(scales, float)) == f"the scales of features differ by more than 1000: {said}"
+    assert (
+        describe_unequal_scales(np.array(scales, float)) == f"the scales of features differ by more than 1000: {said}"
+    )
 
 
 @pytest.mark.parametrize("scales", [[1, 1000], [0, 0], [0, 3e-5], [1e300, 1e299], [1e-5, 1e-8]])
 def test_scales_that_are_alike_are_not_spoken_of(scales):
-    assert unlike_scales(np.array(scales, float)) == ""
+    assert describe_unequal_scales(np.array(scales, float)) == ""
 
 
 def test_rare_words_are_of_like_scale():
@@ -42,7 +44,7 @@ def test_rare_words_are_of_like_scale():
     X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
     mean = abs(X).mean(axis=0)
     assert mean.max() > 1000 * mean[mean > 0].min()
-    assert unlike_scales(largest_entries(sparse.csr_array(X))) == ""
+    assert describe_unequal_scales(largest_entries(sparse.csr_array(X))) == ""
 
 
 @pytest.mark.parametrize(
@@ -55,4 +57,4 @@ def test_rare_words_are_of_like_scale():
     ],
 )
 def test_what_is_largest_is_blamed(features, cost, propensity, said):
-    assert beyond_reason(BanditLog([[features]], [[1]], [propensity], [cost])) == said
+    assert describe_extreme_values(BanditLog([[features]], [[1]], [propensity], [cost])) == said

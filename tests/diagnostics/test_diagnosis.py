@@ -289,7 +289,7 @@ def test_everything_goes_into_json_and_slices_are_told_apart():
 def test_counts_are_rows():
     few = changed(LOG, slice(0, 400))
     count = np.random.default_rng(0).integers(0, 3, 400)
-    counted = few.derived(count=count)
+    counted = few.replace(count=count)
     spelt = changed(few, np.repeat(np.arange(400), count))
     modelled = BEST.marginals(few.X)
     for policy in (None, BEST):
@@ -474,7 +474,7 @@ def test_nothing_changes_a_verdict_that_is_shown():
 def test_a_log_without_exploration_is_named(certain, level):
     log = drawn(400)
     propensity = np.where(np.arange(400) < 400 * certain, 1.0, log.propensity)
-    [found] = [each for each in diagnose(log.derived(propensity=propensity)).diagnostics if each.name == "exploration"]
+    [found] = [each for each in diagnose(log.replace(propensity=propensity)).diagnostics if each.name == "exploration"]
     assert (found.value, found.level) == (pytest.approx(certain), level)
 
 

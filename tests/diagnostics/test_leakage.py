@@ -134,9 +134,9 @@ def test_labels_lists_and_sparse_features_are_tested_too():
     wide = sparse.random_array((400, 3000), density=0.01, random_state=0, format="csr")
     log = BanditLog(sparse.csr_array(sparse.hstack([wide, reward[:, None]])), action, p, -reward, n_actions=K)
     assert check_leakage(log).sentence.startswith("feature 3000 alone")
-    assert check_leakage(log.derived(X=wide)).level == "good"
+    assert check_leakage(log.replace(X=wide)).level == "good"
     dense = np.column_stack([np.random.default_rng(0).normal(size=(400, 300)), np.full(400, 0.1), reward])
-    assert check_leakage(log.derived(X=dense)).sentence.startswith("feature 301 alone")
+    assert check_leakage(log.replace(X=dense)).sentence.startswith("feature 301 alone")
 
 
 def test_counts_are_rows_and_units_stay_whole():
@@ -164,4 +164,4 @@ def test_rows_on_disk_say_the_same(tmp_path):
     log = BanditLog(np.column_stack([X, reward]), action, p, -reward, n_actions=K)
     writer = ArrayWriter(tmp_path / "X")
     writer.append(log.X)
-    assert check_leakage(log.derived(X=writer.finish())) == check_leakage(log)
+    assert check_leakage(log.replace(X=writer.finish())) == check_leakage(log)

@@ -17,7 +17,7 @@ from drcrm.data.bandit_log import BanditLog, clipping_constant
 from drcrm.errors import InputError
 from drcrm.estimates import ESTIMATES, find_estimate
 from drcrm.optimization.objective import Objective
-from drcrm.policies.linear_predictor import Design
+from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import (
     AdaptiveBoltzmannRisk,
     BoltzmannRisk,
@@ -73,7 +73,7 @@ def make_model(seed: int = 1, d: int = 5, q: int = 3) -> CostModel:
 
 def objective(log: BanditLog, risk, weight, estimate: str) -> Objective:
     effects = action_effects(make_model(), log.X, log.actions)
-    return Objective(Design(log, effects, trains=True), risk, weight, estimate)
+    return Objective(LinearPredictor(log, effects, trains=True), risk, weight, estimate)
 
 
 def weights_of(log: BanditLog, coef: np.ndarray, weight) -> np.ndarray:
@@ -91,9 +91,9 @@ def test_agrees_with_50_digits(entry, make):
     effects = action_effects(model, log.X, log.actions)
     for found in at["found"]:
         risk = KINDS[found["risk"]](found["radius"])
-        value, gradient = Objective(Design(log, effects, trains=True), risk, Clipped(found["clip"]), found["estimate"])(
-            coef
-        )
+        value, gradient = Objective(
+            LinearPredictor(log, effects, trains=True), risk, Clipped(found["clip"]), found["estimate"]
+        )(coef)
         assert value == pytest.approx(found["value"], rel=1e-9, abs=1e-9)
         assert gradient == pytest.approx(np.array(found["gradient"]), rel=1e-9, abs=1e-9)
         arguments = found["estimate"], risk, "clipped", found["clip"], model
@@ -257,7 +257,7 @@ def test_snips_where_the_worst_rows_have_no_weight(ball):
     """The value is the largest cost of a row with a weight, or where the ball ends before."""
     Y, count = [[1], [1], [0]], [2, 1, 4]
     log = BanditLog(np.ones((3, 1)), Y, np.full(3, 0.5), [-3.0, -1.0, 5.0], count=count)
-    value, gradient = Objective(Design(log, trains=True), ball, Clipped(None), "snips")(np.array([[1000.0]]))
+    value, gradient = Objective(LinearPredictor(log, trains=True), ball, Clipped(None), "snips")(np.array([[1000.0]]))
     assert -3 <= value <= -1
     assert np.isfinite(gradient).all()
 
@@ -323,7 +323,7 @@ def test_limits_of_the_weights_are_plain_importance_weights():
         (lambda: off_policy_value(policy_of(), make_log(), risk="kl"), "risk is 'kl', expected a risk such as KLBall"),
         (lambda: off_policy_value(policy_of(), (1, 2)), "log is of type tuple, expected a BanditLog"),
         (
-            lambda: Objective(Design(make_log()), MeanRisk(), None, "dr"),
+            lambda: Objective(LinearPredictor(make_log()), MeanRisk(), None, "dr"),
             "the estimate 'dr' needs a cost model",
         ),
         (lambda: LogSmoothingRisk(0.5)([1.0, 3.0]), "is of costs below 1/λ; the largest is 3"),

@@ -41,7 +41,7 @@ from drcrm.errors import InputError
 from drcrm.estimates import ESTIMATES
 from drcrm.optimization.behaviour_cloning import cloned_coefficients
 from drcrm.optimization.starts import STARTS, start_coef
-from drcrm.policies.linear_predictor import Design
+from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.selection.algorithms import ESTIMATORS
 from drcrm.selection.grid_search import calibrated_penalty
 
@@ -148,10 +148,12 @@ def test_the_limit_of_the_hyper_parameter_is_cips(name, log):
 def test_the_limit_of_weighted_likelihood_is_an_imitation(log):
     blunt = fit(WeightedLikelihood(sharpness=0.0), log)
     likelihood = (
-        -ExponentialPolicy(cloned_coefficients(Design(log, trains=True))).log_prob(log.X[log.context], log.Y).mean()
+        -ExponentialPolicy(cloned_coefficients(LinearPredictor(log, trains=True)))
+        .log_prob(log.X[log.context], log.Y)
+        .mean()
     )
     assert blunt.objective_ == pytest.approx(likelihood, rel=1e-4)
-    assert blunt.coef_ == pytest.approx(cloned_coefficients(Design(log, trains=True)), abs=0.02)
+    assert blunt.coef_ == pytest.approx(cloned_coefficients(LinearPredictor(log, trains=True)), abs=0.02)
 
 
 def test_a_likelihood_that_is_sharp_is_that_of_the_best_rows(log):
@@ -173,7 +175,7 @@ def test_every_estimate_is_lowered_from_every_start(name, estimate, start, count
     model = CostModel(0.01).fit_log(log)
     estimator = getattr(drcrm, name)(estimate=estimate, start=start, tilt="auto", clip=4.0, context_effects=False)
     fit(estimator, log, logging_policy=logging_policy, cost_model=model)
-    design = Design(log, trains=True)
+    design = LinearPredictor(log, trains=True)
     begun, tilt = start_coef(start, design, logging_policy, model.coef_, "auto")
     assert estimator.tilt_ == pytest.approx(tilt)
     if ESTIMATORS[name].likelihood:
@@ -243,7 +245,7 @@ def test_other_peoples_objectives_are_their_formulas(name, counted):
 
 def test_weighted_likelihood_is_convex_and_without_propensities(counted):
     criterion = ESTIMATORS["WeightedLikelihood"].criterion(sharpness=1.5)
-    objective, rng = criterion.objective(Design(counted, trains=True), 3.0), np.random.default_rng(6)
+    objective, rng = criterion.objective(LinearPredictor(counted, trains=True), 3.0), np.random.default_rng(6)
     for _ in range(100):
         here, there = 3 * rng.normal(size=(2, 8))
         assert objective((here + there) / 2)[0] <= (objective(here)[0] + objective(there)[0]) / 2

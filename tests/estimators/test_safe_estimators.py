@@ -68,7 +68,7 @@ def parts(X, Y, rows: dict, heldout: np.ndarray) -> list[BanditLog]:
     held = np.isin(np.arange(len(Y)), heldout)
     counted = (rows | {"count": rows["count"] * of} for of in (~held, held))
     made = [BanditLog(X, Y, **each) for each in counted]
-    return [each.recount(each.count).merged()[0] for each in made]
+    return [each.recount(each.count).merge_duplicates()[0] for each in made]
 
 
 @kinds
@@ -109,7 +109,7 @@ def test_rows_held_out_are_neither_fitted_nor_imitated_nor_mapped(kind, logs):
     if features:
         mapped = FeatureMap(features, train.X)
         assert found.features_.scale == mapped.scale
-        train, heldout = (each.derived(X=mapped(each.X)) for each in (train, heldout))
+        train, heldout = (each.replace(X=mapped(each.X)) for each in (train, heldout))
     assert np.array_equal(found.cost_model_.logging_policy.coef, clone_behaviour(train).coef)
     fits = learn(train, Algorithm("KLDRO", options={**OPTIONS, "safe": True}), heldout).fits
     assert np.array_equal(found.coef_, fits.coef[fits.chosen[IMPROVEMENT]])
@@ -191,7 +191,7 @@ def test_on_pure_noise_the_logging_policy_is_kept_and_it_is_said(log, policy):
     assert np.array_equal(found.coef_, policy.coef)
     assert (found.step_, found.ridge_, found.improvement_bound_) == (0, 0, 0)
     assert np.array_equal(found.predict_proba(log.X), policy.marginals(log.X))
-    train = BanditLog(log.X, log.Y, log.propensity, noise(log, 0)["cost"], log.context).derived()
+    train = BanditLog(log.X, log.Y, log.propensity, noise(log, 0)["cost"], log.context).replace()
     assert found.score(train.X, train.Y, **noise(log, 0), by="improvement_bound") == pytest.approx(0, abs=1e-12)
     with pytest.warns(UserWarning, match=KEEPS):
         imitating = DoublyRobustDRO().fit(log.X, log.Y, **noise(log, 0))

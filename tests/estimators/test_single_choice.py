@@ -37,7 +37,7 @@ from drcrm import (
 from drcrm.data.bandit_log import clipping_constant
 from drcrm.errors import InputError
 from drcrm.optimization.starts import STARTS, start_coef
-from drcrm.policies.linear_predictor import Design
+from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.selection.algorithms import ESTIMATORS
 from drcrm.selection.heldout_scores import SCORES
 
@@ -522,7 +522,7 @@ def test_a_start_does_not_depend_on_how_the_logging_policy_is_written():
     """What is common to all actions changes no policy, and no start."""
     X = np.column_stack([np.random.default_rng(1).normal(size=(50, 3)), np.ones(50)])
     logger = SoftmaxPolicy(np.random.default_rng(2).normal(size=(4, 5)))
-    design = Design(BanditLog(X, logger.sample(X, 0), np.ones(50), np.zeros(50), n_actions=5))
+    design = LinearPredictor(BanditLog(X, logger.sample(X, 0), np.ones(50), np.zeros(50), n_actions=5))
     for constant in (0, 100):
         start, _ = start_coef("logging", design, SoftmaxPolicy(logger.coef + constant))
         assert SoftmaxPolicy(start).marginals(X) == pytest.approx(logger.marginals(X), rel=1e-12)
@@ -532,5 +532,5 @@ def test_lists_of_other_sizes_are_not_those_of_a_log():
     lists, other = (ActionLists(np.ones((6, 2)), starts) for starts in ([0, 2, 5, 6], [0, 1, 2, 6]))
     log = BanditLog(lists, [0, 1, 0], [0.5] * 3, [0.0] * 3)
     assert log.with_contexts(lists).X.shape == (6, 2)
-    with pytest.raises(InputError, match="the lists begin elsewhere than those of the log"):
+    with pytest.raises(InputError, match="must have the same starts"):
         log.with_contexts(other)

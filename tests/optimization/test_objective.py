@@ -14,7 +14,7 @@ from drcrm.actions.row_maps import SparseRows, TabledRows
 from drcrm.data.bandit_log import BanditLog, clipping_constant
 from drcrm.optimization.lbfgs import Fit, minimize_objectives
 from drcrm.optimization.objective import Objective
-from drcrm.policies.linear_predictor import Design
+from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import BoltzmannRisk, CVaRRisk, KLBall, MeanRisk, VariancePenalizedRisk
 from drcrm.weights import Clipped
 
@@ -35,7 +35,7 @@ def make_log(seed: int = 0, dense: bool = True, repeated: bool = True) -> Bandit
 
 def objective_on(log: BanditLog, *options) -> Objective:
     """As a fit has it."""
-    return Objective(Design(log, trains=True), *options)
+    return Objective(LinearPredictor(log, trains=True), *options)
 
 
 def fit(log: BanditLog, risk, clip: float | None = None, **options) -> Fit:
@@ -77,7 +77,9 @@ def test_gradient_is_the_finite_difference(risk, clip, dense, repeated):
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
 def test_repeated_contexts_equal_the_log_row_by_row(risk, dense):
     log = make_log(3, dense)
-    short, long, merged = (objective_on(each, risk, Clipped(3.0)) for each in (log, written_out(log), log.merged()[0]))
+    short, long, merged = (
+        objective_on(each, risk, Clipped(3.0)) for each in (log, written_out(log), log.merge_duplicates()[0])
+    )
     for seed in range(5):
         coef = np.random.default_rng(seed).normal(size=(5, 3))
         value, gradient = short(coef)

@@ -11,11 +11,11 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy
-from drcrm.data.scaling import feature_scales, spread
+from drcrm.data.scaling import cost_deviation, feature_scales
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import RIDGE, cloned_coefficients
 from drcrm.optimization.starts import MAX_COEFFICIENT, TILT_RANGE, automatic_tilt, start_coef
-from drcrm.policies.linear_predictor import Design
+from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import Learned, learn
 from drcrm.weights import effective_sample_size
@@ -42,7 +42,7 @@ def random_model(seed: int = 1, labels: int = LABELS) -> CostModel:
 
 
 def tilted(log: BanditLog, base: ExponentialPolicy, model: CostModel, tilt: float) -> np.ndarray:
-    return start_coef("model", Design(log), base, model.coef_, tilt)[0]
+    return start_coef("model", LinearPredictor(log), base, model.coef_, tilt)[0]
 
 
 @pytest.mark.parametrize("tilt", [0.0, 0.5, 1.0, 7.0])
@@ -82,7 +82,7 @@ def test_a_tilted_policy_is_the_best_trade_of_modelled_cost_and_kl(labelled, log
 def test_an_imitation_is_logistic_regression_of_the_logged_labels(counted, dense, seed):
     log = counted(seed)
     given = log if dense else log.with_contexts(sparse.csr_array(log.X))
-    found, n = cloned_coefficients(Design(given, trains=True)), log.count.sum()
+    found, n = cloned_coefficients(LinearPredictor(given, trains=True)), log.count.sum()
     unit = feature_scales(log.X)
     X = log.X[log.context] / unit
     found = found * unit[:, None]
@@ -97,14 +97,14 @@ def test_an_imitation_is_logistic_regression_of_the_logged_labels(counted, dense
 def test_an_imitation_uses_neither_costs_nor_propensities(counted):
     log = counted(7)
     other = BanditLog(log.X, log.Y, np.sqrt(log.propensity), -3 * log.cost + 1, log.context, log.count)
-    assert np.array_equal(*(cloned_coefficients(Design(each, trains=True)) for each in (other, log)))
+    assert np.array_equal(*(cloned_coefficients(LinearPredictor(each, trains=True)) for each in (other, log)))
 
 
 def test_an_imitation_of_separable_actions_is_finite(logged):
     """The ridge sees to that: every row has the first label, and none the second."""
     log = logged(8)
     log = BanditLog(log.X, np.tile([1, 0], (len(log.Y), 1)), log.propensity, log.cost, log.context)
-    marginals = ExponentialPolicy(cloned_coefficients(Design(log, trains=True))).marginals(log.X)
+    marginals = ExponentialPolicy(cloned_coefficients(LinearPredictor(log, trains=True))).marginals(log.X)
     assert marginals[:, 0].min() > 0.95
     assert marginals[:, 1].max() < 0.05
 
@@ -150,8 +150,8 @@ def test_an_automatic_tilt_has_ends(counted, random_policy):
     """Where even the base has fewer effective rows, and where no tilt has as few."""
     log, model = counted(11, passes=20, **MANY), random_model(11, **MANY).coef_
     far, near = (random_policy(12, scale=scale, **MANY).coef for scale in (9.0, 0.1))
-    assert automatic_tilt(log, far, model) == pytest.approx(1e-3 / spread(log.cost, log.count))
-    assert automatic_tilt(log, near, np.zeros_like(model)) == pytest.approx(10 / spread(log.cost, log.count))
+    assert automatic_tilt(log, far, model) == pytest.approx(1e-3 / cost_deviation(log.cost, log.count))
+    assert automatic_tilt(log, near, np.zeros_like(model)) == pytest.approx(10 / cost_deviation(log.cost, log.count))
 
 
 def test_every_start(counted, random_policy):
@@ -159,7 +159,7 @@ def test_every_start(counted, random_policy):
     assert np.abs(policy.coef).max() > MAX_COEFFICIENT
     unit = feature_scales(log.X)[:, None]
     clipped = np.clip(policy.coef * unit, -30, 30) / unit
-    design = Design(log, trains=True)
+    design = LinearPredictor(log, trains=True)
     starts = ("zero", "logging", "model")
     with_policy = {start: start_coef(start, design, policy, model.coef_, 2.0) for start in starts}
     assert not with_policy["zero"][0].any()

@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.special import expit, log_expit
 
 from drcrm import ExponentialPolicy
-from drcrm.actions.base import LabelVectors
+from drcrm.actions.label_vectors import LabelVectors
 from drcrm.arrays.numerics import exp
 from drcrm.errors import InputError
 from drcrm.policies.exponential import as_policy

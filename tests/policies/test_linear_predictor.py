@@ -9,7 +9,7 @@ from scipy import sparse
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.policies.exponential import ExponentialPolicy
-from drcrm.policies.linear_predictor import Design, importance_weights, judged
+from drcrm.policies.linear_predictor import LinearPredictor, forward_policy, importance_weights
 
 
 def make_log(dense: bool, rows: int) -> BanditLog:
@@ -26,7 +26,7 @@ def make_log(dense: bool, rows: int) -> BanditLog:
 @pytest.mark.parametrize("rows", [30, 400], ids=["sparse rows", "tabled rows"])
 def test_backward_is_the_transpose_of_the_derivative_of_forward(trains, intercept, dense, rows):
     log, rng = make_log(dense, rows), np.random.default_rng(1)
-    design = Design(log, rng.normal(size=(12, 4)), intercept, trains)
+    design = LinearPredictor(log, rng.normal(size=(12, 4)), intercept, trains)
     coef, direction = rng.normal(size=(2, *design.shape))
     step = 1e-6
     ahead, behind = (design.forward(coef + side * step * direction) for side in (1, -1))
@@ -40,7 +40,7 @@ def test_backward_is_the_transpose_of_the_derivative_of_forward(trains, intercep
 def test_a_pass_is_what_the_policy_says_of_the_rows_that_occur(dense):
     log, rng = make_log(dense, 60), np.random.default_rng(2)
     policy, effects = ExponentialPolicy(rng.normal(size=(4, 3)), rng.normal(size=3)), rng.normal(size=(12, 4))
-    design, log_prob, expected = judged(policy, log, effects)
+    design, log_prob, expected = forward_policy(policy, log, effects)
     present = log.count > 0
     plain = np.exp(policy.log_prob(log.X, log.Y, log.context)) / log.propensity
     assert importance_weights(log_prob, design.log) == pytest.approx(plain[present], rel=1e-12)
@@ -48,4 +48,4 @@ def test_a_pass_is_what_the_policy_says_of_the_rows_that_occur(dense):
     modelled = (policy.marginals(log.X) * effects[:, :-1]).sum(axis=1) + effects[:, -1]
     assert expected == pytest.approx(modelled[used], rel=1e-12)
     by_hand = (log.Y * effects[log.context, :-1]).sum(axis=1) + effects[log.context, -1]
-    assert design.modelled == pytest.approx(by_hand[present], rel=1e-12)
+    assert design.modelled_cost == pytest.approx(by_hand[present], rel=1e-12)

@@ -21,7 +21,7 @@ from drcrm.estimates import ESTIMATES
 from drcrm.optimization.behaviour_cloning import cloned_coefficients
 from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import start_coef
-from drcrm.policies.linear_predictor import Design
+from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import Chi2Ball, KLBall, MeanRisk
 from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.weights import Clipped
@@ -45,7 +45,7 @@ def objective(log: BanditLog, risk, weight, estimate: str, B, intercept: bool = 
     """With the coefficients of a cost model, or a model."""
     model = cost_model(B) if isinstance(B, np.ndarray) else B
     effects = action_effects(model, log.X, log.actions)
-    return Objective(Design(log, effects, intercept, trains=True), risk, weight, estimate)
+    return Objective(LinearPredictor(log, effects, intercept, trains=True), risk, weight, estimate)
 
 
 def agree(one, other, tolerance: float = 1e-12) -> None:
@@ -254,7 +254,9 @@ def test_a_tilt_leaves_a_third_of_the_rows(kind, form):
     choices.propensity = choices.of_rows(choices.probabilities(base))
     log = getattr(choices, kind)(form)
     shape = (4, 8) if kind == "single" else (32,)
-    start, tilt = start_coef("model", Design(log), SoftmaxPolicy(base.reshape(shape)), B.reshape(shape), "auto")
+    start, tilt = start_coef(
+        "model", LinearPredictor(log), SoftmaxPolicy(base.reshape(shape)), B.reshape(shape), "auto"
+    )
     origin = base - base.mean(axis=1, keepdims=True) if kind == "single" else base  # what is common changes no policy
     assert start == pytest.approx((origin - tilt * B).reshape(shape), rel=1e-12, abs=1e-14)
     weight = choices.of_rows(choices.probabilities(base - tilt * B)) / choices.propensity
@@ -271,9 +273,9 @@ def test_an_imitation_is_multinomial_logistic_regression(form):
     other = LogisticRegression(C=1 / (n * 1e-4), fit_intercept=False, tol=1e-10, max_iter=10_000)
     other.fit((choices.X / scales)[rows], choices.A, sample_weight=choices.count)
     expected = choices.probabilities(other.coef_.T / scales[:, None])
-    single = cloned_coefficients(Design(choices.single(form), trains=True))
+    single = cloned_coefficients(LinearPredictor(choices.single(form), trains=True))
     assert choices.probabilities(single) == pytest.approx(expected, abs=2e-3)
-    listed = cloned_coefficients(Design(choices.listed(form), trains=True))
+    listed = cloned_coefficients(LinearPredictor(choices.listed(form), trains=True))
     assert choices.probabilities(listed.reshape(4, 3)) == pytest.approx(expected, abs=2e-3)
 
 
@@ -347,7 +349,7 @@ def test_more_of_every_cost_is_more_of_every_estimate():
             log = BanditLog(lists, *given, cost + constant, context)
             model = CostModel(0.1).fit_log(log)
             effects = action_effects(model, log.X, log.actions)
-            value = Objective(Design(log, effects, trains=True), KLBall(0.1), Clipped(2.0), estimate)
+            value = Objective(LinearPredictor(log, effects, trains=True), KLBall(0.1), Clipped(2.0), estimate)
             values.append(value(drawn(32, 3)))
         assert values[1][0] == pytest.approx(values[0][0] - 10, rel=1e-8)
         assert values[1][1] == pytest.approx(values[0][1], rel=1e-6, abs=1e-8)

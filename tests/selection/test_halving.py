@@ -74,7 +74,7 @@ def test_heldout_rows_take_no_part_and_test_few_candidates(monkeypatch):
         return halving.fitted(part, scored, entry, **limits)
 
     monkeypatch.setattr(candidates, "fitted", recorded)
-    for part in (heldout, heldout.derived(cost=np.random.default_rng(0).normal(size=len(heldout.Y)))):
+    for part in (heldout, heldout.replace(cost=np.random.default_rng(0).normal(size=len(heldout.Y)))):
         [found] = fit_candidates(train, part, entries, lambda doing: None)
         assert found.tried == 4 + len(fitted[-1][2])
     assert fitted[0] == fitted[1]
@@ -84,7 +84,7 @@ def test_heldout_rows_take_no_part_and_test_few_candidates(monkeypatch):
 def test_rows_of_a_unit_are_never_both_fitted_to_and_scored(monkeypatch):
     train = log_of(6000)
     units, seen = np.arange(6000) // 3, []
-    train = train.derived(propensity=train.propensity * (1 - 1e-9 * units))  # which tells units apart
+    train = train.replace(propensity=train.propensity * (1 - 1e-9 * units))  # which tells units apart
 
     def recorded(part, scored, entry, **limits):
         seen.append([set(np.unique(each.propensity)) for each in (part, scored)])

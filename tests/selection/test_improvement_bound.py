@@ -7,7 +7,7 @@ from drcrm import CostModel, ExponentialPolicy, off_policy_value
 from drcrm.certificates import upper_bound
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.errors import InputError
-from drcrm.policies.linear_predictor import judged
+from drcrm.policies.linear_predictor import forward_policy
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import RIDGES, STEPS, learn
 from drcrm.selection.heldout_scores import SCORES, HeldoutScores, select_improvement
@@ -58,9 +58,9 @@ def test_the_bound_is_that_of_paired_differences(learned, policy):
     model = SupportedModel.of(found.cost_model.model, train, policy, SUPPORT)
 
     def z(of):
-        design, log_prob, expected = judged(of, heldout, model.action_effects(heldout.X, heldout.actions))
+        design, log_prob, expected = forward_policy(of, heldout, model.action_effects(heldout.X, heldout.actions))
         weight = np.exp(log_prob) / heldout.propensity
-        return expected[heldout.context] + weight * (heldout.cost - design.modelled)
+        return expected[heldout.context] + weight * (heldout.cost - design.modelled_cost)
 
     for coef, scores in zip(found.fits.coef, found.fits.scores, strict=True):
         difference = z(ExponentialPolicy(coef)) - z(policy)
@@ -156,8 +156,8 @@ def test_the_order_is_that_of_the_noise_on_the_rows_trained_on(learned, policy):
     scorer = HeldoutScores(train, found.clip, model.action_effects(train.X, train.actions), False, policy)
 
     def z(of):
-        design, log_prob, expected = judged(of, train, model.action_effects(train.X, train.actions))
-        return expected[train.context] + np.exp(log_prob) / train.propensity * (train.cost - design.modelled)
+        design, log_prob, expected = forward_policy(of, train, model.action_effects(train.X, train.actions))
+        return expected[train.context] + np.exp(log_prob) / train.propensity * (train.cost - design.modelled_cost)
 
     noise = []
     for coef in found.fits.coef:

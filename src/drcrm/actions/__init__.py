@@ -1,1 +1,1 @@
-"""Action spaces: label vectors, single choices and lists of actions."""
+"""Action spaces: label vectors, one of K actions, and lists of actions that differ between contexts."""

@@ -56,7 +56,7 @@ class ChosenRows:
         return np.bincount(self._position, values, self._size)
 
 
-class OwnChosenRows:
+class OneChosenRow:
     """The same where each context has one row, in their order: the same numbers, without arrays of its own.
 
     Parameters
@@ -89,7 +89,7 @@ class OwnChosenRows:
         return placed.reshape(self._shape).T, values
 
 
-class OwnRows:
+class DenseRows:
     """Label vectors of which each context has one: the same numbers as ``SparseRows``, without a matrix to be made.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from drcrm.arrays.mapped_arrays import ArrayWriter, Features, bytes_of, write_blocks
+from drcrm.arrays.mapped_arrays import ArrayWriter, Features, count_bytes, write_blocks
 
 
 class ArrayCollector:
@@ -30,7 +30,7 @@ class ArrayCollector:
         for name, values in batch.items():
             if values is None:
                 continue
-            self.nbytes += bytes_of(values)
+            self.nbytes += count_bytes(values)
             if self._path is None:
                 self._batches.setdefault(name, []).append(values)
             else:

@@ -155,7 +155,7 @@ def map_rows(X: Features, function: Callable[[Features], Features]) -> Features:
     path = scratch_path(X)
     if path is None:
         return function(X)
-    return write_blocks(path, (function(rows_between(X, rows)) for rows in _blocks_of(X)))
+    return write_blocks(path, (function(slice_rows(X, rows)) for rows in _blocks_of(X)))
 
 
 def take_rows(X: Features, rows: np.ndarray) -> Features:
@@ -164,16 +164,16 @@ def take_rows(X: Features, rows: np.ndarray) -> Features:
     if path is None:
         return X[rows]
     rows = np.arange(X.shape[0])[rows]
-    step = max(BLOCK_BYTES * X.shape[0] // max(bytes_of(X), 1), 1)
+    step = max(BLOCK_BYTES * X.shape[0] // max(count_bytes(X), 1), 1)
     return write_blocks(path, (X[rows[start : start + step]] for start in range(0, max(len(rows), 1), step)))
 
 
-def in_order(array: np.ndarray, order: str) -> np.ndarray:
+def as_memory_order(array: np.ndarray, order: str) -> np.ndarray:
     """Return an array in this order of memory, "C" or "F"; a mapped array stays as it is in its file."""
     return array if _backing(array) is not None else np.asarray(array, order=order)
 
 
-def rows_between(X: Features, rows: slice) -> Features:
+def slice_rows(X: Features, rows: slice) -> Features:
     """Return consecutive rows as a view, of CSR too."""
     if not sparse.issparse(X):
         return X[rows]
@@ -184,11 +184,11 @@ def rows_between(X: Features, rows: slice) -> Features:
 
 
 def _blocks_of(X: Features) -> Iterator[slice]:
-    step = max(BLOCK_BYTES * X.shape[0] // max(bytes_of(X), 1), 1)
+    step = max(BLOCK_BYTES * X.shape[0] // max(count_bytes(X), 1), 1)
     return (slice(start, start + step) for start in range(0, X.shape[0], step))
 
 
-def bytes_of(X: Features) -> int:
+def count_bytes(X: Features) -> int:
     """Return the size of the values, of CSR with their columns."""
     return X.data.nbytes + X.indices.nbytes if sparse.issparse(X) else X.nbytes
 

@@ -22,7 +22,7 @@ def exp(x: np.ndarray, out: np.ndarray) -> np.ndarray:
     return out
 
 
-def crossed(left: np.ndarray, X) -> np.ndarray:
+def transposed_product(left: np.ndarray, X) -> np.ndarray:
     """Return leftᵀ X of many rows, X dense or CSR; unlike @, numpy's dot lets other threads go on meanwhile."""
     return left.T @ X if sparse.issparse(X) else np.dot(left.T, X)
 

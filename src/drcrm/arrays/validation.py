@@ -24,7 +24,7 @@ def check_features(X, name: str = "X") -> Features:
         X = X.astype(float, copy=False)
         values = X.data
     else:
-        X = values = np.ascontiguousarray(as_float(X, name))
+        X = values = np.ascontiguousarray(as_float_array(X, name))
     if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
         raise InputError(f"{name} has shape {X.shape}, expected (rows, features) with at least one of each")
     at = _first_not_finite(values)
@@ -47,13 +47,13 @@ def _first_not_finite(values: np.ndarray) -> int | None:
     return None
 
 
-def with_constant(X: Features) -> Features:
+def append_constant(X: Features) -> Features:
     """Return X with a last column of ones."""
     ones = np.ones((X.shape[0], 1))
     return sparse.hstack([X, ones], format="csr") if sparse.issparse(X) else np.hstack([X, ones])
 
 
-def constant_features(X: Features, feature_range: tuple | None = None) -> np.ndarray:
+def find_constant_features(X: Features, feature_range: tuple | None = None) -> np.ndarray:
     """Return which features are the same in all contexts, and not 0, a mask (d,)."""
     least, most = feature_range or column_range(X)
     return (least == most) & (least != 0)
@@ -67,7 +67,7 @@ def column_range(X: Features) -> tuple[np.ndarray, np.ndarray]:
 
 def check_coefficients(coef) -> np.ndarray:
     """Return ``coef`` as a finite array (features, columns), with at least one of each; it is dense."""
-    return check_features(as_float(coef, "coef"), "coef")
+    return check_features(as_float_array(coef, "coef"), "coef")
 
 
 def check_actions(Y, rows: int | None = None, name: str = "Y", columns: str = "label") -> np.ndarray:
@@ -88,10 +88,10 @@ def check_actions(Y, rows: int | None = None, name: str = "Y", columns: str = "l
 
 def check_vector(values, rows: int, name: str) -> np.ndarray:
     """Return ``values`` as a finite float vector of ``rows`` entries; InputError says what else it was."""
-    values = np.asarray(as_float(values, name), order="C")
+    values = np.asarray(as_float_array(values, name), order="C")
     if values.shape != (rows,):
         raise InputError(f"{name} has shape {values.shape}, expected ({rows},)")
-    reject(~np.isfinite(values), values, name, "a finite number")
+    reject_rows(~np.isfinite(values), values, name, "a finite number")
     return values
 
 
@@ -100,88 +100,94 @@ def check_costs(cost, rows: int) -> np.ndarray:
     checked, given = check_vector(cost, rows, "cost"), np.asarray(cost).dtype
     if given.kind == "u":
         wrapped = f"less in the unsigned type {given.name}, in which −1 is {np.iinfo(given).max}; give a signed type"
-        reject(checked > np.iinfo(given).max // 2, checked, "cost", wrapped)
+        reject_rows(checked > np.iinfo(given).max // 2, checked, "cost", wrapped)
     return checked
 
 
 def check_integers(values, rows: int, name: str) -> np.ndarray:
     """Return ``values`` as a vector of ``rows`` whole numbers, which floats tell apart; integers are not copied."""
     if type(values) is np.ndarray and values.dtype.kind == "i" and values.shape == (rows,):
-        reject(abs(values) >= WHOLE, values, name, "a whole number of less than 16 digits")
+        reject_rows(abs(values) >= WHOLE, values, name, "a whole number of less than 16 digits")
         return values.astype(np.intp, copy=False)
     values = check_vector(values, rows, name)
-    reject(values != np.round(values), values, name, "a whole number")
-    reject(abs(values) >= WHOLE, values, name, "a whole number of less than 16 digits")
+    reject_rows(values != np.round(values), values, name, "a whole number")
+    reject_rows(abs(values) >= WHOLE, values, name, "a whole number of less than 16 digits")
     return values.astype(np.intp)
+
+
+def as_integer_vector(values, name: str) -> np.ndarray:
+    """Return ``values`` as a vector of whole numbers of any length; InputError for anything else."""
+    values = values if isinstance(values, np.ndarray) and values.dtype.kind == "i" else as_float_array(values, name)
+    return check_integers(values, values.shape[0] if values.ndim else 1, name)
 
 
 def check_context(context, rows: int, n_contexts: int) -> np.ndarray:
     """Return ``context`` as a vector of ``rows`` row numbers of X."""
     context = check_integers(context, rows, "context")
-    reject((context < 0) | (context >= n_contexts), context, "context", f"a row of X, 0 to {n_contexts - 1}")
+    reject_rows((context < 0) | (context >= n_contexts), context, "context", f"a row of X, 0 to {n_contexts - 1}")
     return context
 
 
-def reject(bad: np.ndarray, values: np.ndarray, name: str, expected: str) -> None:
+def reject_rows(bad: np.ndarray, values: np.ndarray, name: str, expected: str) -> None:
     """Raise InputError for the first row where ``bad`` is true."""
     if bad.any():
         row = int(np.argmax(bad))
         raise InputError(f"{name} is {values[row]} in row {row}, expected {expected}")
 
 
-def one_of(allowed: Iterable[str], value: object, name: str) -> str:
+def check_choice(allowed: Iterable[str], value: object, name: str) -> str:
     """Return ``value``; InputError unless it is one of the names allowed."""
     if not (isinstance(value, str) and value in allowed):
         raise InputError(f"{name} is {value!r}, expected one of {', '.join(map(repr, allowed))}")
     return value
 
 
-def at_least_zero(value: object, name: str) -> float:
+def check_nonnegative(value: object, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is finite and 0 or more."""
-    return _real(value, name, 0 <= number(value) < np.inf, "a finite number ≥ 0")
+    return _real(value, name, 0 <= to_float(value) < np.inf, "a finite number ≥ 0")
 
 
-def above_zero(value: object, name: str) -> float:
+def check_positive(value: object, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is finite and above 0."""
-    return _real(value, name, 0 < number(value) < np.inf, "a finite number > 0")
+    return _real(value, name, 0 < to_float(value) < np.inf, "a finite number > 0")
 
 
-def zero_to_one(value: object, name: str) -> float:
+def check_fraction(value: object, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is from 0 to 1."""
-    return _real(value, name, 0 <= number(value) <= 1, "a number from 0 to 1")
+    return _real(value, name, 0 <= to_float(value) <= 1, "a number from 0 to 1")
 
 
-def inside_zero_to_one(value: object, name: str) -> float:
+def check_open_fraction(value: object, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is above 0 and below 1."""
-    return _real(value, name, 0 < number(value) < 1, "a number above 0 and below 1")
+    return _real(value, name, 0 < to_float(value) < 1, "a number above 0 and below 1")
 
 
-def above_half(value: object, name: str) -> float:
+def check_confidence(value: object, name: str) -> float:
     """Return ``value`` as a float; InputError unless it is a probability above one half and below 1."""
-    return _real(value, name, 0.5 < number(value) < 1, "a number above ½ and below 1")
+    return _real(value, name, 0.5 < to_float(value) < 1, "a number above ½ and below 1")
 
 
 def _real(value: object, name: str, fits: bool, expected: str) -> float:
     if not fits:
         raise InputError(f"{name} is {value!r}, expected {expected}")
-    return number(value)
+    return to_float(value)
 
 
-def whole_number(value: object, name: str) -> int:
+def check_positive_integer(value: object, name: str) -> int:
     """Return ``value``; InputError unless it is a whole number of at least 1."""
-    if isinstance(value, bool) or not (isinstance(value, Integral) and 1 <= number(value) < np.inf):
+    if isinstance(value, bool) or not (isinstance(value, Integral) and 1 <= to_float(value) < np.inf):
         raise InputError(f"{name} is {value!r}, expected a whole number of at least 1")
     return value
 
 
-def truth_value(value: object, name: str) -> bool:
+def check_bool(value: object, name: str) -> bool:
     """Return ``value``; InputError unless it is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{name} is {value!r}, expected True or False")
     return value
 
 
-def number(value: object) -> float:
+def to_float(value: object) -> float:
     """A real number as a float; NaN for what is none, or is beyond the range of floats."""
     try:
         return float(value) if isinstance(value, Real) else np.nan
@@ -189,7 +195,7 @@ def number(value: object) -> float:
         return np.nan
 
 
-def as_float(values, name: str) -> np.ndarray:
+def as_float_array(values, name: str) -> np.ndarray:
     """Return ``values`` as an array of floats; InputError where they are no numbers."""
     values = _as_numbers(values, name)
     try:

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 from scipy.special import stdtrit
 
-from drcrm.arrays.validation import above_half, above_zero, check_integers, number, reject
+from drcrm.arrays.validation import check_confidence, check_integers, check_positive, reject_rows, to_float
 from drcrm.certificates.independent_units import group_means, mean_and_deviation
 from drcrm.divergences import DIVERGENCES, Divergence, as_divergence
 from drcrm.errors import InputError
@@ -105,7 +105,7 @@ class Bound:
 
 def as_bound(confidence, method, low=None, high=None, smoothing=None) -> Bound:
     """Return the bound of a method; InputError for settings that are not the method's."""
-    confidence = above_half(confidence, "confidence")
+    confidence = check_confidence(confidence, "confidence")
     delta, name = 1 - confidence, method if isinstance(method, str) else repr(method)
     own = method if isinstance(method, str) and method in METHODS else None
     ball = None if own else _calibrated_ball(method, confidence)
@@ -127,8 +127,8 @@ def _student(z, weights, n, confidence: float) -> float:
 
 
 def _log_smoothing(z, weights, n, delta: float, smoothing) -> float:
-    reject(z > 0, z, "z", "at most 0, which log_smoothing presumes")
-    smoothing = 1 / np.sqrt(n) if smoothing is None else above_zero(smoothing, "smoothing")
+    reject_rows(z > 0, z, "z", "at most 0, which log_smoothing presumes")
+    smoothing = 1 / np.sqrt(n) if smoothing is None else check_positive(smoothing, "smoothing")
     exponent = (weights @ np.log1p(-smoothing * z) + np.log(delta)) / n  # −λx
     return -np.expm1(exponent) / smoothing
 
@@ -170,12 +170,12 @@ METHODS = ("student", *FINITE_SAMPLE)
 
 def _checked_range(z: np.ndarray, low, high, name: str) -> tuple[float, float]:
     """The stated range of z. InputError where it is missing, or z is not in it."""
-    least, most = number(low), number(high)
+    least, most = to_float(low), to_float(high)
     if not -np.inf < least < most < np.inf:
         raise InputError(
             f"low is {low!r}, high is {high!r}: {name} presumes costs in a range that is known, low < high"
         )
-    reject((z < least) | (z > most), z, "z", f"{least:.6g} to {most:.6g}, the range that {name} presumes")
+    reject_rows((z < least) | (z > most), z, "z", f"{least:.6g} to {most:.6g}, the range that {name} presumes")
     return least, most
 
 

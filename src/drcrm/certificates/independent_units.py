@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from drcrm.arrays.validation import reject
+from drcrm.arrays.validation import reject_rows
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 
@@ -32,7 +32,7 @@ def number_groups(groups, rows: int) -> np.ndarray:
         raise InputError(f"groups has shape {groups.shape}, expected {(rows,)}: one id for each row")
     if groups.dtype.kind in "fcOmM":
         missing = np.array([_is_missing(value) for value in groups], dtype=bool)
-        reject(missing, groups, "groups", "an id for each row")
+        reject_rows(missing, groups, "groups", "an id for each row")
     if groups.dtype.kind == "O":  # ids of several types have no order
         numbers = {}
         groups = np.array([numbers.setdefault(value, len(numbers)) for value in groups])

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from drcrm.arrays.validation import inside_zero_to_one, zero_to_one
+from drcrm.arrays.validation import check_fraction, check_open_fraction
 from drcrm.certificates.independent_units import check_groups
 from drcrm.certificates.intervals import PolicyValue, compute_interval
 from drcrm.certificates.missing_mass import low_weight_warning
@@ -11,12 +11,12 @@ from drcrm.cost_models.ridge_model import CostModel, action_effects
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog, as_clip, as_log
 from drcrm.data.scaling import has_constant
-from drcrm.errors import InputError, warn_of
+from drcrm.errors import InputError, warn_all
 from drcrm.estimates import SelfNormalised, find_estimate
 from drcrm.optimization.behaviour_cloning import restrict_to_support
 from drcrm.optimization.objective import Objective
-from drcrm.policies.linear_predictor import importance_weights, judged
-from drcrm.policies.tabular import GivenPolicy, Judged, as_judged
+from drcrm.policies.linear_predictor import forward_policy, importance_weights
+from drcrm.policies.tabular import AnyPolicy, TabularPolicy, policy_for_log
 from drcrm.risks import MeanRisk, Risk
 from drcrm.weights import Clipped, Weight, as_weight, effective_sample_size
 
@@ -89,19 +89,19 @@ def off_policy_value(
     log, kind = as_log(log), find_estimate(estimate)
     if not isinstance(risk, Risk | None):
         raise InputError(f"risk is {risk!r}, expected a risk such as KLBall(0.1), or None")
-    policy, risk, clip = as_judged(policy, log), risk or MeanRisk(), as_clip(clip, log)
-    confidence, is_mean = inside_zero_to_one(confidence, "confidence"), isinstance(risk, MeanRisk)
+    policy, risk, clip = policy_for_log(policy, log), risk or MeanRisk(), as_clip(clip, log)
+    confidence, is_mean = check_open_fraction(confidence, "confidence"), isinstance(risk, MeanRisk)
     baseline = _as_baseline(baseline, log, is_mean)
     groups = check_groups(groups, log)
     if kind.uses_model and cost_model is None:
         cost_model = CostModel().fit_log(log, action_intercepts=_has_intercept(policy, log))
-    if zero_to_one(support, "support") and cost_model is not None:
+    if check_fraction(support, "support") and cost_model is not None:
         cost_model = restrict_to_support(cost_model, log, logging_policy, support)
     effects = None if cost_model is None else action_effects(cost_model, log.X, log.actions)
     weight = as_weight(weight) or Clipped(clip)
 
-    def judge(each: Judged, name: str):
-        design, log_prob, expected = judged(each, log, effects if kind.uses_model else None, name)
+    def judge(each: AnyPolicy, name: str):
+        design, log_prob, expected = forward_policy(each, log, effects if kind.uses_model else None, name)
         objective = Objective(design, risk, weight, estimate)
         value = float(objective.estimated(log_prob, expected)[0])
         _warn(value, risk, estimate, kind, design.log, log_prob)
@@ -131,12 +131,12 @@ def _as_baseline(baseline, log: BanditLog, is_mean: bool):
         if baseline != LOGGING:
             raise InputError(f"baseline is {baseline!r}, expected a policy, or 'logging'")
         return baseline
-    return as_judged(baseline, log, "baseline")
+    return policy_for_log(baseline, log, "baseline")
 
 
-def _has_intercept(policy: Judged, log: BanditLog) -> bool:
+def _has_intercept(policy: AnyPolicy, log: BanditLog) -> bool:
     """Whether the default cost model has intercepts: as the policy has, or where X has no constant."""
-    if isinstance(policy, GivenPolicy):
+    if isinstance(policy, TabularPolicy):
         return log.actions.has_intercept and not has_constant(log.X)
     return policy.intercept.any()
 
@@ -161,7 +161,7 @@ def _warn(value: float, risk: Risk, estimate: str, kind, log: BanditLog, log_pro
     low, high = log.cost.min(), log.cost.max()
     room = ROUNDING * max(abs(low), abs(high))
     outside = risk.monotone and not low - room <= value <= high + room
-    warn_of(
+    warn_all(
         low_weight_warning(importance_weights(log_prob, log), log) if kind.uses_weights else "",
         f"the estimate by {estimate!r} is {value:.6g}, which is not among the logged costs, {low:.6g} to {high:.6g}"
         if outside
@@ -176,9 +176,9 @@ def _weighed(weight: np.ndarray, log: BanditLog) -> dict[str, float]:
     return {"effective_size": size, "mean_weight": float(log.count @ weight / log.size)}
 
 
-def _mass(policy: Judged, log: BanditLog, cost_model, logging_policy, support: float) -> float | None:
+def _mass(policy: AnyPolicy, log: BanditLog, cost_model, logging_policy, support: float) -> float | None:
     """The probability of what π0 hardly takes; None where π0, or all of the policy, is not known."""
-    if isinstance(policy, GivenPolicy) and policy.mean is None:
+    if isinstance(policy, TabularPolicy) and policy.mean is None:
         return None
     if logging_policy is not None:
         known = logging_policy, support or SUPPORT, None

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drcrm.arrays.validation import above_half, number, one_of
+from drcrm.arrays.validation import check_choice, check_confidence, to_float
 from drcrm.certificates.bounds import Bound, as_bound
 from drcrm.certificates.independent_units import check_groups, group_means, unit_values
 from drcrm.certificates.missing_mass import has_missing_mass, low_weight_warning, worst_case_gaps
@@ -23,11 +23,11 @@ from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, tail_
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog, as_log
-from drcrm.errors import InputError, warn_of
+from drcrm.errors import InputError, warn_all
 from drcrm.estimates import SelfNormalised, find_estimate
 from drcrm.policies.exponential import LinearPolicy, as_policy
-from drcrm.policies.linear_predictor import importance_weights, judged
-from drcrm.policies.tabular import as_judged
+from drcrm.policies.linear_predictor import forward_policy, importance_weights
+from drcrm.policies.tabular import policy_for_log
 from drcrm.weights import effective_sample_size
 
 UNITS = ("row", "context")
@@ -165,12 +165,12 @@ def policy_certificate(
     """
     if isinstance(estimate, str) and estimate == "dm":
         raise InputError("estimate is 'dm', which has no certificate: none covers the error of a cost model")
-    one_of(FEW, estimate, "estimate")
-    one_of(UNITS, by, "by")
-    if not (1 <= number(choices) <= MOST_CHOICES and choices == int(choices)):
+    check_choice(FEW, estimate, "estimate")
+    check_choice(UNITS, by, "by")
+    if not (1 <= to_float(choices) <= MOST_CHOICES and choices == int(choices)):
         raise InputError(f"choices is {choices!r}, expected a whole number from 1 to {MOST_CHOICES}")
     policy, baseline, groups, log = _occurring(policy, baseline, groups, as_log(log))
-    each = 1 - (1 - above_half(confidence, "confidence")) / choices
+    each = 1 - (1 - check_confidence(confidence, "confidence")) / choices
     bound = as_bound(each, method, low, high, smoothing)
     if groups is not None and not bound.asymptotic:
         raise InputError(f"groups are for asymptotic methods, not for {bound.name}")
@@ -191,7 +191,7 @@ def policy_certificate(
     rows = z, *gaps
     z, *gaps, count = _in_units(rows, log, by, groups)
     if estimate == "snips" and baseline is None:
-        value, upper = _ratio(bound, side.counted, log.derived(cost=side.cost), by, groups)
+        value, upper = _ratio(bound, side.counted, log.replace(cost=side.cost), by, groups)
     elif estimate == "snips" and not bound.asymptotic:
         raise InputError(f"the certificate of a difference by 'snips' is by an asymptotic method, not by {bound.name}")
     else:
@@ -274,7 +274,7 @@ class _Judge:
     def __call__(self, policy, name: str, extreme: float, sign: int, clip: float | None = None) -> _Side:
         """The side of a policy: what is missing counts at an extreme cost, the largest (sign 1) or the least (−1)."""
         log = self.log
-        design, log_prob, expected = judged(policy, log, self._effects(extreme, sign), name)
+        design, log_prob, expected = forward_policy(policy, log, self._effects(extreme, sign), name)
         weight = _usable(importance_weights(log_prob, log), log, self.estimate, clip, name)
         seen, counted, cost, unsupported = weight, weight, log.cost, None
         if self.support is not None:
@@ -284,8 +284,8 @@ class _Judge:
             share = np.divide(mass, counted, out=np.zeros_like(mass), where=counted > 0)
             cost = cost + share * (extreme - cost)
         if self.estimate == "dr":
-            z = find_estimate("dr")(log.cost, log.count, design.modelled, log.context).z(weight, expected)
-            residual = log.cost - design.modelled
+            z = find_estimate("dr")(log.cost, log.count, design.modelled_cost, log.context).z(weight, expected)
+            residual = log.cost - design.modelled_cost
         else:
             z, weight = find_estimate(self.estimate)(cost, log.count).z(counted, None), seen
             total = log.count @ counted
@@ -303,11 +303,11 @@ class _Judge:
 
 def _occurring(policy, baseline, groups, log: BanditLog):
     """Policies, baseline and groups of what occurs in a log, and the log of that."""
-    policy = as_judged(policy, log)
+    policy = policy_for_log(policy, log)
     if isinstance(baseline, str):
-        one_of((LOGGING,), baseline, "baseline")
+        check_choice((LOGGING,), baseline, "baseline")
     elif baseline is not None:
-        baseline = as_judged(baseline, log, "baseline")
+        baseline = policy_for_log(baseline, log, "baseline")
     return policy, baseline, check_groups(groups, log), log.recount(log.count)
 
 
@@ -325,7 +325,7 @@ def _known_range(given, cost: np.ndarray) -> tuple[float, float]:
     logged = float(cost.min()), float(cost.max())
     if given is None:
         return min(logged[0], 0.0), max(logged[1], 0.0)
-    stated = tuple(map(number, given)) if isinstance(given, list | tuple) and len(given) == 2 else (np.nan, np.nan)
+    stated = tuple(map(to_float, given)) if isinstance(given, list | tuple) and len(given) == 2 else (np.nan, np.nan)
     if not -np.inf < stated[0] <= logged[0] <= logged[1] <= stated[1] < np.inf:
         raise InputError(
             f"cost_range is {given!r}, expected (least, largest) with all logged costs, {logged[0]:.6g} to "
@@ -370,13 +370,13 @@ def _warn(side: _Side, log: BanditLog, estimate: str, bound: Bound) -> None:
         f"the effective size is {rows:.3g} rows: below {FEW[estimate]} an asymptotic bound by {estimate!r} can be "
         "too low, and hold less often than it says"
     )
-    warn_of(few if bound.asymptotic and rows < FEW[estimate] else "", low_weight_warning(side.weight, log))
+    warn_all(few if bound.asymptotic and rows < FEW[estimate] else "", low_weight_warning(side.weight, log))
 
 
 def _usable(weight: np.ndarray, log: BanditLog, estimate: str, clip, name: str) -> np.ndarray:
     """The weights, clipped if so; InputError where there are none, or they are beyond the range of numbers."""
     if clip is not None:
-        if not 1 <= number(clip) < np.inf:
+        if not 1 <= to_float(clip) < np.inf:
             raise InputError(f"clip is {clip!r}, expected a number ≥ 1, or None")
         if estimate != "ips" or (log.cost > 0).any():
             raise InputError("clip is for 'ips' and costs of at most 0: elsewhere clipped weights can hide costs")

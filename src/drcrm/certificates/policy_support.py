@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drcrm.arrays.validation import zero_to_one
+from drcrm.arrays.validation import check_fraction
 from drcrm.cost_models.support import SUPPORT, logging_mean
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.policies.linear_predictor import importance_weights, judged, judged_mean
-from drcrm.policies.tabular import as_judged
+from drcrm.policies.linear_predictor import forward_policy, importance_weights, policy_marginals
+from drcrm.policies.tabular import policy_for_log
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ def policy_support(
     InputError
         If the policy has other actions or features than the log, or τ is outside [0, 1].
     """
-    log, support = as_log(log), zero_to_one(support, "support")
-    policy, log = as_judged(policy, log), log.recount(log.count)
-    actions, (_, log_prob, _) = log.actions, judged(policy, log)
+    log, support = as_log(log), check_fraction(support, "support")
+    policy, log = policy_for_log(policy, log), log.recount(log.count)
+    actions, (_, log_prob, _) = log.actions, forward_policy(policy, log)
     known = logging_mean(logging_policy or clone_behaviour(log), log.X, actions)
-    mean = judged_mean(policy, log, "the support of a policy")
+    mean = policy_marginals(policy, log, "the support of a policy")
     share, weight = log.count / log.size, importance_weights(log_prob, log)
-    of_context = actions.spread(np.bincount(log.context, share))
-    missing = (of_context * actions.unsupported(mean, known, support)).sum(axis=0)
-    by_action = actions.mean_weights(log.Y, log.context, share, weight, mean, known)
+    of_context = actions.broadcast(np.bincount(log.context, share))
+    missing = (of_context * actions.support_rule.unsupported_mass(mean, known, support)).sum(axis=0)
+    by_action = actions.support_rule.mean_weights(log.Y, log.context, share, weight, mean, known)
     return PolicySupport(float(missing.sum()), missing, float(share @ weight), by_action)

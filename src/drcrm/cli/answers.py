@@ -14,7 +14,7 @@ from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.cli.outputs import WRITTEN
 from drcrm.diagnostics.diagnosis import Diagnosis, diagnose
 from drcrm.diagnostics.verdict import Comparison, compare_with_logging, estimate_values
-from drcrm.files import standard_stream, write_json, write_text
+from drcrm.files import standard_descriptor, write_json, write_text
 from drcrm.logs.opened_log import OpenedLog
 from drcrm.reports.log_report.page import page, text
 from drcrm.version import __version__
@@ -91,7 +91,7 @@ def write_answer(found: dict, options: argparse.Namespace) -> None:
     """
     found = _plain(found)
     outputs = [getattr(options, name, None) for name in WRITTEN]
-    is_taken = any(path is not None and standard_stream(path) == 1 for path in outputs)
+    is_taken = any(path is not None and standard_descriptor(path) == 1 for path in outputs)
     if options.json:
         write_json(options.json, found)
     if options.report:

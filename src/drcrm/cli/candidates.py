@@ -10,7 +10,7 @@ import numpy as np
 from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.policies.exponential import LinearPolicy, policy_of
+from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.selection.grid_search import IMPROVEMENT
 from drcrm.selection.halving import ROUGH, THOROUGH, fitted, halved, is_expensive
 from drcrm.selection.shipped_algorithms import Entry, entry_of
@@ -85,7 +85,7 @@ def _candidate(train: BanditLog, heldout: BanditLog, entry: Entry, limits: dict)
         chosen = int(np.argmin(np.where((fits.step > 0) & np.isfinite(bounds), bounds, np.inf)))
     return AlgorithmResult(
         entry=entry,
-        policy=policy_of(train.actions, fits.coef[chosen], features=features),
+        policy=make_policy(train.actions, fits.coef[chosen], features=features),
         model=replace(learned.cost_model, features=features),
         clip=learned.clip,
         value=float(fits.grid[chosen]),

@@ -10,12 +10,12 @@ from drcrm.cli.outputs import require_apart
 from drcrm.diagnostics.diagnosis import Diagnosis
 from drcrm.diagnostics.verdict import WITHOUT_CERTIFICATE, Comparison, Verdict, percent, untested
 from drcrm.errors import InputError
-from drcrm.progress import working
+from drcrm.progress import show_progress
 
 
 def run(options: argparse.Namespace) -> None:
     require_apart(options)
-    with working(options.verbose, options.jobs) as tell, open_evaluation(options, tell) as found:
+    with show_progress(options.verbose, options.jobs) as tell, open_evaluation(options, tell) as found:
         tell("certifying")
         if options.estimate == "dr" and found.judged.model is None:
             raise InputError(f"{options.policy} has no cost model, which dr needs; expected snips or ips")

@@ -8,13 +8,13 @@ from drcrm.cli.answers import build_answer, diagnose_log, logging_estimate, writ
 from drcrm.cli.outputs import require_apart
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.opened_log import log_folder, open_log
-from drcrm.progress import working
+from drcrm.progress import show_progress
 
 
 def run(options: argparse.Namespace) -> None:
     require_apart(options)
     mapping = as_mapping(options.config)
-    with working(options.verbose, options.jobs) as tell, log_folder(options.log) as folder:
+    with show_progress(options.verbose, options.jobs) as tell, log_folder(options.log) as folder:
         part = open_log(options.log, mapping, tell, folder)
         tell("diagnosing")
         diagnosis = diagnose_log(part)

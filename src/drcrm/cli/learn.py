@@ -19,8 +19,8 @@ from drcrm.files import is_stream, is_terminal
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.opened_log import OpenedLog, SplitLog, log_folder, split_log
 from drcrm.logs.policy_file import StoredPolicy, write_policy
-from drcrm.policies.exponential import policy_of
-from drcrm.progress import working
+from drcrm.policies.exponential import make_policy
+from drcrm.progress import show_progress
 from drcrm.selection.halving import is_expensive
 from drcrm.version import __version__
 
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> None:
     mapping = as_mapping(options.config)
     algorithm_entries(mapping.algorithm, 0)  # what is wrong with it is said before the log is read
     with (
-        working(options.verbose, options.jobs) as tell,
+        show_progress(options.verbose, options.jobs) as tell,
         threadpool_limits(1, "blas"),
         workers_of(options, tell),
         log_folder(options.log if is_stream(options.output) else options.output) as folder,
@@ -124,7 +124,7 @@ def _stored(found: Found, options: argparse.Namespace) -> StoredPolicy:
     """The best candidate where it is better, else the imitation of π0 that it began from."""
     heldout, best, policy = found.log.heldout, found.best, found.best.policy
     if not found.is_better:
-        policy = policy_of(found.log.train.actions, best.model.logging_policy.coef, features=policy.features)
+        policy = make_policy(found.log.train.actions, best.model.logging_policy.coef, features=policy.features)
     header = {
         "version": __version__,
         "mapping": heldout.records.mapping.as_dict(),

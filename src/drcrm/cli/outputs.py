@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from drcrm.errors import InputError
-from drcrm.files import is_null, standard_stream
+from drcrm.files import is_null_device, standard_descriptor
 
 WRITTEN = "output", "json", "report"
 
@@ -30,9 +30,9 @@ def require_apart(options: argparse.Namespace) -> None:
 
 def _are_same(output: Path, path: Path) -> bool:
     """Return whether two paths lead to the same file, pipe or stream."""
-    if is_null(output):
+    if is_null_device(output):
         return False
-    if (stream := standard_stream(output)) and stream == standard_stream(path):
+    if (stream := standard_descriptor(output)) and stream == standard_descriptor(path):
         return True
     exist = output.exists() and path.exists()
     return os.path.samefile(output, path) if exist else os.path.realpath(output) == os.path.realpath(path)

@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 
 from drcrm.cli.outputs import require_apart
-from drcrm.errors import InputError, located
+from drcrm.errors import InputError, prefix_errors
 from drcrm.files import atomic, is_stream
 from drcrm.logs.encoding.columns import escape_formula
 from drcrm.logs.mapping import as_mapping, import_extra
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.logs.readers import log_files as readers
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.progress import working
+from drcrm.progress import show_progress
 from drcrm.reports.log_report.formatting import imputed_in
 
 FORMATS = ".csv", ".parquet"
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> None:
     if PROPENSITY in _names(stored):
         raise InputError(f"{options.policy}: its actions would be in the column of the propensities, {PROPENSITY!r}")
     unseen, missing, uncertain = Counter(), Counter(), Counter()
-    with _written(options) as write, working() as tell:
+    with _written(options) as write, show_progress() as tell:
         tell(f"choosing actions for {options.contexts.name}")
         for decisions in _decisions(stored, options, unseen, missing, uncertain):
             write(decisions)
@@ -73,7 +73,7 @@ def _decisions(
     ``unseen`` counts rows with values that are new to the policy, ``missing`` imputed values, and with --greedy
     ``uncertain`` counts contexts by whether the policy was uncertain of its action.
     """
-    with located(options.policy):
+    with prefix_errors(options.policy):
         csv_format = as_mapping(stored.header.get("mapping")).csv_format
     rng = np.random.default_rng(options.seed)
     streams = rng, *rng.spawn(2)

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from drcrm.data.dask_executor import using_cluster
+from drcrm.data.dask_executor import use_cluster
 from drcrm.errors import InputError
 from drcrm.logs.mapping import import_extra
 
@@ -25,5 +25,5 @@ def workers_of(options: argparse.Namespace, tell: Callable[[str], None]) -> Iter
         client = distributed.Client(options.cluster, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(f"--cluster {options.cluster} does not answer: {' '.join(str(error).split())}") from None
-    with client, using_cluster(client, options.output.parent):
+    with client, use_cluster(client, options.output.parent):
         yield

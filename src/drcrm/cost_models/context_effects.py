@@ -24,10 +24,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from drcrm.arrays.validation import as_float, number
+from drcrm.arrays.validation import as_float_array, to_float
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.policies.linear_predictor import Design, modelled_cost
+from drcrm.policies.linear_predictor import LinearPredictor, modelled_cost
 
 LOG_2PI = np.log(2 * np.pi)
 
@@ -49,7 +49,10 @@ def as_context_effects(given: object, name: str = "context_effects") -> bool | s
 
 def check_variances(covariance: object, noise: object, size: int) -> tuple[np.ndarray, float]:
     """Return Σ, (size, size), and σ²; InputError unless Σ is symmetric with no negative variance, and σ² above 0."""
-    covariance, noise = as_float(covariance, "covariance"), number(np.reshape(noise, -1)[0] if noise is not None else 0)
+    covariance, noise = (
+        as_float_array(covariance, "covariance"),
+        to_float(np.reshape(noise, -1)[0] if noise is not None else 0),
+    )
     if covariance.shape != (size, size) or not np.allclose(covariance, covariance.T):
         raise InputError(f"covariance has shape {covariance.shape}, expected a symmetric one of {(size, size)}")
     if not (np.isfinite(covariance).all() and (np.diag(covariance) >= 0).all() and 0 < noise < np.inf):
@@ -95,9 +98,9 @@ def context_effects(
     InputError
         More than 5000 actions, or residuals beyond the range of numbers.
     """
-    if (size := int(np.prod(log.actions.effect_shape))) > MOST_LOADINGS:
+    if (size := int(np.prod(log.actions.effect_space.shape))) > MOST_LOADINGS:
         raise InputError(f"context effects are of at most {MOST_LOADINGS} actions or labels, the log has {size}")
-    design = Design(log, effects)
+    design = LinearPredictor(log, effects)
     if variances is None and design.samples:
         sample = design.sample
         found = context_effects(sample.log, sample.effects)
@@ -109,7 +112,7 @@ def context_effects(
     unit = _root_mean_square(residual, count)
     if not np.isfinite(unit):
         raise InputError("the modelled costs, or the costs, are beyond the range of numbers")
-    loadings, delta = log.actions.loadings(log.Y[rows]), np.zeros(np.shape(effects))
+    loadings, delta = log.actions.effect_space.loadings(log.Y[rows]), np.zeros(np.shape(effects))
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         square, in_units = np.square(unit), -logged * np.log(unit)
     if loadings is None or unit == 0:

@@ -94,12 +94,12 @@ class NormalEquations:
 
 def _sums(block: Block, values: np.ndarray) -> np.ndarray:
     log = block.log
-    return (log.actions.joined(*log.row_map.to_contexts(values)).T @ log.X).T
+    return (log.actions.effect_space.sum_rows(*log.row_map.to_contexts(values)).T @ log.X).T
 
 
 def _modelled(block: Block, coef: np.ndarray) -> np.ndarray:
     log = block.log
-    return log.actions.modelled(log.row_map, (coef.T @ log.X.T).T)
+    return log.actions.effect_space.costs_of_rows(log.row_map, (coef.T @ log.X.T).T)
 
 
 def preconditioner(log: BanditLog) -> Preconditioner:
@@ -109,7 +109,7 @@ def preconditioner(log: BanditLog) -> Preconditioner:
     own W, and P lacks −z̄ z̄ᵀ alone. Their eigenvectors serve all penalties. Where features are too many for them, or
     for so few contexts, P is √λ, between the least and the largest of a spectrum from λ to some 1.
     """
-    moments, weights = log.actions.separated(log.Y, log.count / log.size, log.row_map)
+    moments, weights = log.actions.effect_space.block_moments(log.Y, log.count / log.size, log.row_map)
     (groups, columns, _), d = moments.shape, log.X.shape[1]
     work = (np.count_nonzero(weights) + FACTORS * groups * d) * d**2
     if work > AFFORDABLE or d**2 > PASSES * log.X.size:

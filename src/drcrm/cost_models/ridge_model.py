@@ -14,23 +14,24 @@ from operator import add
 
 import numpy as np
 
-from drcrm.actions.base import Actions, actions_of, features_of, kind_of
+from drcrm.actions.base import Actions
+from drcrm.actions.inference import check_context_features, infer_actions, infer_kind
 from drcrm.arrays.numerics import constructor_repr
 from drcrm.arrays.validation import (
-    above_zero,
+    append_constant,
     check_coefficients,
+    check_positive,
     check_vector,
-    constant_features,
-    with_constant,
+    find_constant_features,
 )
 from drcrm.cost_models.normal_equations import NormalEquations, Preconditioner, preconditioner
 from drcrm.cost_models.second_moments import Moments, moments_by_fold
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
-from drcrm.data.scaling import column, feature_scales, has_constant, in_units, spread
+from drcrm.data.scaling import as_column, cost_deviation, divide_columns, feature_scales, has_constant
 from drcrm.errors import InputError, warn
-from drcrm.policies.exponential import LinearPolicy, as_policy, require_same, with_row
-from drcrm.policies.linear_predictor import Design
+from drcrm.policies.exponential import LinearPolicy, append_row, as_policy, check_compatible
+from drcrm.policies.linear_predictor import LinearPredictor
 
 PENALTIES = tuple(10 ** (-k / 2) for k in range(2, 9))
 FOLDS = 4
@@ -85,9 +86,9 @@ class CostModel:
         """
         if cost is None:
             raise InputError("CostModel.fit needs cost=, one for each logged row")
-        features, actions, Y = actions_of(X, Y, n_actions)
-        log = BanditLog(actions.unbind(features), Y, np.ones(len(Y)), cost, context, count, **actions.options)
-        log.actions.check_varied(log.Y)
+        features, actions, Y = infer_actions(X, Y, n_actions)
+        log = BanditLog(actions.unbind(features), Y, np.ones(len(Y)), cost, context, count, **actions.log_options)
+        log.actions.check_not_one_hot(log.Y)
         return self.fit_log(log, log.actions.has_intercept and not has_constant(log.X))
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -100,34 +101,39 @@ class CostModel:
         """
         log, self.variances_ = log.recount(log.count), None
         if action_intercepts:
-            self.fit_log(log.derived(X=with_constant(log.X)))
+            self.fit_log(log.replace(X=append_constant(log.X)))
             self.coef_, self.intercept_ = self.coef_[:-1], self.intercept_ + self.coef_[-1]
             return self
         scales, mean, unit = (
             feature_scales(log.X, log.feature_range),
             _finite(log.count @ log.cost / log.size),
-            _finite(spread(log.cost, log.count)),
+            _finite(cost_deviation(log.cost, log.count)),
         )
         is_auto = isinstance(self.penalty, str) and self.penalty == "auto"
-        regressed, fold = log.actions.regressed(log.derived(cost=(log.cost - mean) / unit)), _folds(log)[log.context]
+        regressed, fold = (
+            log.actions.effect_space.regression_log(log.replace(cost=(log.cost - mean) / unit)),
+            _folds(log)[log.context],
+        )
         moments = moments_by_fold(regressed, scales, fold)
         if moments is not None:
             whole = reduce(add, moments)
-            self.penalty_ = above_zero(_choose_by(moments, whole) if is_auto else self.penalty, "penalty")
+            self.penalty_ = check_positive(_choose_by(moments, whole) if is_auto else self.penalty, "penalty")
             [coef] = whole.solutions([self.penalty_])
             lacking = whole.mean_cost - np.vdot(whole.mean, coef)
         else:
-            scaled = regressed.derived(X=in_units(regressed.X, scales))
-            samples = Design(scaled).samples
-            some, rows = (samples[0][0].log, samples[0][1]) if samples else (scaled.derived(X=scaled.X[:]), slice(None))
+            scaled = regressed.replace(X=divide_columns(regressed.X, scales))
+            samples = LinearPredictor(scaled).samples
+            some, rows = (samples[0][0].log, samples[0][1]) if samples else (scaled.replace(X=scaled.X[:]), slice(None))
             precondition = preconditioner(some)
-            self.penalty_ = above_zero(_choose(some, fold[rows], precondition) if is_auto else self.penalty, "penalty")
+            self.penalty_ = check_positive(
+                _choose(some, fold[rows], precondition) if is_auto else self.penalty, "penalty"
+            )
             coef = _solution(scaled, self.penalty_, precondition, LARGE_TOLERANCE if samples else TOLERANCE)
             lacking = log.count @ (scaled.cost - _modelled(scaled, coef)) / log.size
-        self.coef_ = coef.reshape(len(coef), *log.actions.effect_shape)
-        self.intercept_ = np.zeros(log.actions.effect_shape)
+        self.coef_ = coef.reshape(len(coef), *log.actions.effect_space.shape)
+        self.intercept_ = np.zeros(log.actions.effect_space.shape)
         self.add(mean / unit + lacking, log, scales)
-        self.coef_ = _finite(unit * self.coef_ / column(scales, log.actions.effect_shape))
+        self.coef_ = _finite(unit * self.coef_ / as_column(scales, log.actions.effect_space.shape))
         self.intercept_ = _finite(np.asarray(unit * self.intercept_))
         return self
 
@@ -136,35 +142,35 @@ class CostModel:
 
         The coefficients are of features over ``scales``, (d,), where these are given.
         """
-        features = np.flatnonzero(constant_features(log.X, log.feature_range))
+        features = np.flatnonzero(find_constant_features(log.X, log.feature_range))
         if features.size:
             last = features[-1]
             value = log.X[0, last] if scales is None else log.X[0, last] / scales[last]
-            log.actions.add_to_all(self.coef_[last : last + 1], constant / value)
+            log.actions.effect_space.add_constant(self.coef_[last : last + 1], constant / value)
         else:
-            log.actions.add_to_all(self.intercept_, constant)
+            log.actions.effect_space.add_constant(self.intercept_, constant)
 
     def predict(self, X, Y) -> np.ndarray:
         """Return ĉ(x_i, y_i), shape (n,), from X (n, d) and actions Y (n, q) or (n,)."""
         effects = self.effects(X)
-        _, actions = kind_of(X, Y).of_effects(np.shape(self.coef_)[1:]).bind(X)
+        _, actions = infer_kind(X, Y).from_effect_shape(np.shape(self.coef_)[1:]).bind(X)
         m = actions.n_contexts(effects)
         Y = actions.check(Y, rows=m, owner="the cost model")
-        actions.check_offered(Y, np.arange(m))
-        return actions.modelled(actions.row_map(Y, np.arange(m), m), effects)
+        actions.check_available(Y, np.arange(m))
+        return actions.effect_space.costs_of_rows(actions.row_map(Y, np.arange(m), m), effects)
 
     def expectation(self, X, policy: LinearPolicy, eligible=None) -> np.ndarray:
         """Return E_{y∼π} ĉ(x, y), shape (n,), of a policy or a fitted estimator."""
         effects, policy = self.effects(X), as_policy(policy)
-        kind = type(policy.actions).of_effects(np.shape(self.coef_)[1:])
-        require_same(policy, len(self.coef_), kind, owner="the cost model")
+        kind = type(policy.actions).from_effect_shape(np.shape(self.coef_)[1:])
+        check_compatible(policy, len(self.coef_), kind, owner="the cost model")
         _, actions = kind.bind(X, eligible)
-        return actions.expected(policy.marginals(X, eligible), effects)
+        return actions.effect_space.expected_cost(policy.marginals(X, eligible), effects)
 
     def effects(self, X) -> np.ndarray:
         """Return X B and the intercepts, (n, …): of label vectors e_1 … e_q, e_0, else the cost of each action."""
         _require_coefficients(self)
-        X = features_of(X)
+        X = check_context_features(X)
         if X.shape[1] != len(self.coef_):
             raise InputError(f"X has {X.shape[1]} features, the cost model has {len(self.coef_)}")
         return X @ self.coef_ + self.intercept_
@@ -172,7 +178,7 @@ class CostModel:
     def action_effects(self, X, actions: Actions) -> np.ndarray:
         """Return the effects of a log's X; InputError where the coefficients are of other features or actions."""
         _require_coefficients(self)
-        shape, expected = np.shape(self.coef_), (X.shape[1], *actions.effect_shape)
+        shape, expected = np.shape(self.coef_), (X.shape[1], *actions.effect_space.shape)
         if shape != expected:
             raise InputError(f"the cost model's coef_ has shape {shape}, expected {expected}")
         check_coefficients(np.reshape(self.coef_, (len(self.coef_), -1)))
@@ -184,7 +190,7 @@ def tilt_coefficients(model, intercept: bool) -> np.ndarray | None:
     coef = getattr(model, "coef_", None)
     if not intercept or np.ndim(coef) != 2:
         return coef
-    return with_row(coef, np.broadcast_to(getattr(model, "intercept_", 0.0), np.shape(coef)[1:]))
+    return append_row(coef, np.broadcast_to(getattr(model, "intercept_", 0.0), np.shape(coef)[1:]))
 
 
 def action_effects(model, X, actions: Actions) -> np.ndarray:
@@ -202,7 +208,7 @@ def action_effects(model, X, actions: Actions) -> np.ndarray:
     def predicted(chosen: np.ndarray) -> np.ndarray:
         return check_vector(model.predict(contexts, chosen), m, "the prediction of the cost model")
 
-    return actions.asked(predicted, m)
+    return actions.effect_space.query_model(predicted, m)
 
 
 def _require_coefficients(model: CostModel) -> None:
@@ -219,7 +225,7 @@ def _modelled(log: BanditLog, coef: np.ndarray) -> np.ndarray:
 
 
 def _modelled_rows(block: Block, coef: np.ndarray) -> np.ndarray:
-    return block.log.actions.modelled(block.log.row_map, block.log.X @ coef)
+    return block.log.actions.effect_space.costs_of_rows(block.log.row_map, block.log.X @ coef)
 
 
 def _choose(log: BanditLog, fold: np.ndarray, precondition: Preconditioner) -> float:

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
-from drcrm.arrays.numerics import crossed
+from drcrm.arrays.numerics import transposed_product
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
 
@@ -104,12 +104,12 @@ def moments_by_fold(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> lis
         Of each row, from 0.
     """
     chunked = ChunkedLog(log)
-    loadings = log.actions.loadings(log.Y[:0])
+    loadings = log.actions.effect_space.loadings(log.Y[:0])
     if len(chunked.blocks) == 1:
         return None
     r, d, folds = loadings.shape[1], log.X.shape[1], int(fold.max()) + 1
     distinct, action = _distinct(log)
-    one_hot = log.actions.effect_shape == log.actions.shape
+    one_hot = log.actions.effect_space.shape == log.actions.shape
     if len(distinct) > MOST_ACTIONS or (d if one_hot else r * d) > MOST_COLUMNS:
         return None
     if folds * len(distinct) * (d + 2) ** 2 > MOST_ENTRIES:
@@ -118,7 +118,7 @@ def moments_by_fold(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> lis
     groups = chunked.split_rows(fold.astype(np.int16) * np.int16(len(distinct)) + action.astype(np.int16))
     for of_block in chunked.blocks.map(_block_moments, len(sums), scales, by_chunk=groups):
         sums += of_block
-    known = log.actions.loadings(distinct).toarray()
+    known = log.actions.effect_space.loadings(distinct).toarray()
     return [Moments(known, of_fold) for of_fold in sums.reshape(folds, len(distinct), d + 2, d + 2)]
 
 
@@ -134,7 +134,7 @@ def _block_moments(block: Block, group: np.ndarray, n_groups: int, scales: np.nd
     moments = np.zeros((n_groups, rows.shape[1], rows.shape[1]))
     for number, (start, stop) in enumerate(pairwise(ends)):
         if start < stop:
-            moments[number] = crossed(rows[start:stop], counted[start:stop])
+            moments[number] = transposed_product(rows[start:stop], counted[start:stop])
     return moments
 
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from drcrm.actions.base import actions_of
+from drcrm.actions.inference import infer_actions
 from drcrm.arrays.validation import (
     WHOLE,
     check_context,
@@ -18,8 +18,8 @@ from drcrm.arrays.validation import (
     check_integers,
     check_vector,
     column_range,
-    number,
-    reject,
+    reject_rows,
+    to_float,
 )
 from drcrm.errors import InputError
 
@@ -101,15 +101,15 @@ class BanditLog:
         return import_module("drcrm.logs.encoded_log").log_of_feedback(feedback)
 
     def __init__(self, X, Y, propensity, cost, context=None, count=None, n_actions=None, eligible=None):
-        self.X, self.actions, self.Y = actions_of(X, Y, n_actions, eligible)
+        self.X, self.actions, self.Y = infer_actions(X, Y, n_actions, eligible)
         m, n = self.n_contexts, len(self.Y)
         if context is None and n != m:
             raise InputError(f"Y has {n} rows, expected {m}")
         self.propensity = check_vector(propensity, n, "propensity")
-        reject((self.propensity <= 0) | (self.propensity > 1), self.propensity, "propensity", "a value in (0, 1]")
+        reject_rows((self.propensity <= 0) | (self.propensity > 1), self.propensity, "propensity", "a value in (0, 1]")
         self.cost = check_costs(cost, n)
         self.context = np.arange(n) if context is None else check_context(context, n, m)
-        self.actions.check_offered(self.Y, self.context)
+        self.actions.check_available(self.Y, self.context)
         self.count = _check_count(np.broadcast_to(np.intp(1), n) if count is None else count, n)
 
     def __repr__(self) -> str:
@@ -143,26 +143,26 @@ class BanditLog:
         """Return the log with other multiplicities, without the rows that never occur and contexts without rows."""
         count = _check_count(count, len(self.Y))
         if count.all() and np.bincount(self.context, minlength=self.n_contexts).all():
-            return self.derived(count=count)
+            return self.replace(count=count)
         keep = count != 0
         used, context = np.unique(self.context[keep], return_inverse=True)
         X, actions = self.X, self.actions
         if len(used) < self.n_contexts:
             actions, X = actions.select(used, X)
-        return self.derived(count=count).some(keep, context, X, actions)
+        return self.replace(count=count).subset(keep, context, X, actions)
 
     def with_contexts(self, X) -> BanditLog:
         """Return the log with other features of the same contexts."""
         X, _ = self.actions.bind(X)
         if X.shape[0] != self.X.shape[0]:
             raise InputError(f"X has {X.shape[0]} rows, expected {self.X.shape[0]}")
-        return self.derived(X=X)
+        return self.replace(X=X)
 
     def with_cost(self, cost) -> BanditLog:
         """Return the log with other costs of the same rows, (n,)."""
-        return self.derived(cost=check_costs(cost, len(self.Y)))
+        return self.replace(cost=check_costs(cost, len(self.Y)))
 
-    def derived(self, **changes) -> BanditLog:
+    def replace(self, **changes) -> BanditLog:
         """Return the log with other arrays in place of some, made of its own, which were checked: these are not."""
         other = copy(self)
         if changes.keys() & {"Y", "context"}:
@@ -174,15 +174,15 @@ class BanditLog:
         other.__dict__.update(changes)
         return other
 
-    def some(self, rows, context: np.ndarray, X, actions) -> BanditLog:
+    def subset(self, rows, context: np.ndarray, X, actions) -> BanditLog:
         """Return the log of some rows, and of contexts, their features and actions, to which ``context`` leads."""
         of_rows = {name: getattr(self, name)[rows] for name in ("Y", "propensity", "cost", "count")}
-        part = self.derived(X=X, actions=actions, **of_rows, context=context)
+        part = self.replace(X=X, actions=actions, **of_rows, context=context)
         if "log_propensity" in self.__dict__:
             part.__dict__["log_propensity"] = self.log_propensity[rows]
         return part
 
-    def merged(self) -> tuple[BanditLog, np.ndarray]:
+    def merge_duplicates(self) -> tuple[BanditLog, np.ndarray]:
         """Return the log with rows equal in context, action, propensity and cost stored once, their counts added up.
 
         The new rows are ordered by context; the second result says which of them each old row went to.
@@ -200,13 +200,13 @@ class BanditLog:
         first = order[new]
         count = np.bincount(group, self.count).astype(np.intp)
         rows = {name: getattr(self, name)[first] for name in ("Y", "propensity", "cost", "context")}
-        return self.derived(**rows, count=count), group
+        return self.replace(**rows, count=count), group
 
 
 def _check_count(count, rows: int) -> np.ndarray:
     """How often each row occurs; InputError where none does, or where they are more than floats tell apart."""
     count = check_integers(count, rows, "count")
-    reject(count < 0, count, "count", "0 or more")
+    reject_rows(count < 0, count, "count", "0 or more")
     if not count.any():
         raise InputError(f"the log is empty: {rows} rows, none of which occurs")
     if count.sum(dtype=float) >= WHOLE:
@@ -242,6 +242,6 @@ def as_clip(clip, log: BanditLog) -> float | None:
     if isinstance(clip, str):
         if clip == "auto":
             return clipping_constant(log)
-    elif number(clip) >= 1:
+    elif to_float(clip) >= 1:
         return float(clip)
     raise InputError(f"clip is {clip!r}, expected 'auto', a number ≥ 1, or None")

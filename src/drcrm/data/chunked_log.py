@@ -88,12 +88,12 @@ class ChunkedLog:
 
     def _block(self, contexts: slice, rows: slice | np.ndarray, has_own_rows: bool) -> Block:
         log = self._log
-        actions, X, *arrays = log.actions.part(contexts, log.X, *self._context_arrays)
+        actions, X, *arrays = log.actions.select(contexts, log.X, *self._context_arrays)
         if not has_own_rows:
-            part = log.some(rows, log.context[rows] - contexts.start, X, actions)
+            part = log.subset(rows, log.context[rows] - contexts.start, X, actions)
             return Block(part, tuple(arrays), rows, contexts, part.context)
-        part = log.some(rows, self._own_contexts[: contexts.stop - contexts.start], X, actions)
-        part = part.derived(row_map=actions.own_rows(part.Y))
+        part = log.subset(rows, self._own_contexts[: contexts.stop - contexts.start], X, actions)
+        part = part.replace(row_map=actions.one_row_map(part.Y))
         return Block(part, tuple(arrays), rows, contexts, None)
 
     def map_rows(self, function: Callable[..., np.ndarray], *arguments) -> np.ndarray:

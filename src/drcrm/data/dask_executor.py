@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary, finalize
 import numpy as np
 
 from drcrm.arrays.mapped_arrays import MappedPickler, folder_prefix
-from drcrm.data.executors import ChunkExecutor, Chunks, ThreadExecutor, current_executor, map_groups_of, using
+from drcrm.data.executors import ChunkExecutor, Chunks, ThreadExecutor, current_executor, map_item_groups, use_executor
 from drcrm.errors import InputError
 
 FEW = 16  # up to this many chunks (at most half a million contexts), this machine is faster than the cluster
@@ -32,7 +32,7 @@ PATIENCE = 60  # seconds, for a worker that starts again
 
 
 @contextmanager
-def using_cluster(client: Any, folder: str | Path | None = None) -> Iterator[None]:
+def use_cluster(client: Any, folder: str | Path | None = None) -> Iterator[None]:
     """Map functions over chunks by the workers of a Dask cluster inside the ``with`` block.
 
     Parameters
@@ -48,12 +48,12 @@ def using_cluster(client: Any, folder: str | Path | None = None) -> Iterator[Non
     InputError
         A cluster without workers.
     """
-    with TemporaryDirectory(prefix=folder_prefix(), dir=folder) as name, using(DaskExecutor(client, name)):
+    with TemporaryDirectory(prefix=folder_prefix(), dir=folder) as name, use_executor(DaskExecutor(client, name)):
         yield
 
 
 class DaskExecutor(ChunkExecutor):
-    """Executor whose workers hold shares of the chunks as actors; see ``using_cluster``.
+    """Executor whose workers hold shares of the chunks as actors; see ``use_cluster``.
 
     A direct call to an actor takes 2 ms; a task that goes through the scheduler takes 20 ms. Work that is too small to
     send is done on this machine, by the executor that was in use before this one.
@@ -147,7 +147,7 @@ class _Share:
             return error
 
     def _by_threads(self, mapped: Callable, function: Callable, arguments: tuple, values, threads: int) -> list:
-        group = arguments[0] if mapped is map_groups_of else 1
+        group = arguments[0] if mapped is map_item_groups else 1
         chunks = Chunks(self._chunks, group)
         with ThreadExecutor(threads) as executor:
             return [*executor.map_chunks(chunks, mapped, function, arguments, values)]

@@ -46,19 +46,19 @@ class Chunks(Sequence):
         With ``by_chunk``, a sequence of one value for each chunk, yield ``function(chunk, value, *arguments)``.
         """
         values = [()] * len(self) if by_chunk is None else [(value,) for value in by_chunk]
-        return _EXECUTOR.get().map_chunks(self, map_each, function, arguments, values)
+        return _EXECUTOR.get().map_chunks(self, map_items, function, arguments, values)
 
     def map_groups(self, function: Callable, *arguments) -> Iterator:
         """Yield ``function(chunks, *arguments)`` of each group, a list of chunks, in order."""
-        return _EXECUTOR.get().map_chunks(self, map_groups_of, function, (self.group, *arguments), None)
+        return _EXECUTOR.get().map_chunks(self, map_item_groups, function, (self.group, *arguments), None)
 
 
-def map_each(chunks: list, function: Callable, arguments: tuple, values: list[tuple]) -> list:
+def map_items(chunks: list, function: Callable, arguments: tuple, values: list[tuple]) -> list:
     """Return ``function(chunk, *value, *arguments)`` of each chunk and its value."""
     return [function(chunk, *value, *arguments) for chunk, value in zip(chunks, values, strict=True)]
 
 
-def map_groups_of(chunks: list, function: Callable, arguments: tuple, values: None) -> list:
+def map_item_groups(chunks: list, function: Callable, arguments: tuple, values: None) -> list:
     """Return ``function(group, *others)`` of each group of consecutive chunks.
 
     ``arguments`` are the number of chunks in a group, then the others.
@@ -84,7 +84,7 @@ class ChunkExecutor(Executor):
         self, chunks: Chunks, mapped: Callable, function: Callable, arguments: tuple, values: list[tuple] | None
     ) -> Iterator:
         """Yield the results of ``mapped(part, function, arguments, values)`` for parts of chunks; see ``Chunks``."""
-        step = chunks.group if mapped is map_groups_of else max(len(chunks) // (TASKS * self.threads), 1)
+        step = chunks.group if mapped is map_item_groups else max(len(chunks) // (TASKS * self.threads), 1)
         parts = (slice(start, start + step) for start in range(0, len(chunks), step))
         calls = (partial(mapped, chunks[part], function, arguments, values and values[part]) for part in parts)
         for results in self.run(calls):
@@ -128,7 +128,7 @@ def run_in_order(calls: Iterable[Callable[[], object]]) -> Iterator:
 
 
 @contextmanager
-def using(executor: ChunkExecutor) -> Iterator[None]:
+def use_executor(executor: ChunkExecutor) -> Iterator[None]:
     """Map functions over chunks by this executor inside the ``with`` block."""
     token = _EXECUTOR.set(executor)
     try:
@@ -139,17 +139,17 @@ def using(executor: ChunkExecutor) -> Iterator[None]:
 
 
 @contextmanager
-def using_threads(n_jobs: int | None = None) -> Iterator[None]:
+def use_threads(n_jobs: int | None = None) -> Iterator[None]:
     """Map functions over chunks by ``n_jobs`` threads; with one thread, by the executor in use before."""
-    threads = as_jobs(n_jobs)
+    threads = count_threads(n_jobs)
     if threads == 1:
         yield
         return
-    with using(ThreadExecutor(threads)):
+    with use_executor(ThreadExecutor(threads)):
         yield
 
 
-def as_jobs(n_jobs: object, name: str = "n_jobs") -> int:
+def count_threads(n_jobs: object, name: str = "n_jobs") -> int:
     """Return the number of threads, like scikit-learn: None is 1, −1 all cores, −2 all but one.
 
     Raises InputError unless ``n_jobs`` is None or a whole number other than 0.

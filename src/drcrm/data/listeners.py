@@ -21,7 +21,7 @@ _LISTENER: ContextVar[Listener] = ContextVar("listener", default=Listener())  # 
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
+def use_listener(listener: Listener) -> Iterator[None]:
     """Send all reports to ``listener`` inside the ``with`` block."""
     token = _LISTENER.set(listener)
     try:
@@ -30,11 +30,11 @@ def listening(listener: Listener) -> Iterator[None]:
         _LISTENER.reset(token)
 
 
-def passed(rows: int) -> None:
+def report_pass(rows: int) -> None:
     """Report a pass over a log and its number of rows."""
     _LISTENER.get().passed(rows)
 
 
-def advance(amount: float, unit: str, total: float | None = None) -> None:
+def report_progress(amount: float, unit: str, total: float | None = None) -> None:
     """Report an amount of finished work, in a unit such as "rows", and the total if it is known."""
     _LISTENER.get().advance(amount, unit, total)

@@ -7,7 +7,7 @@ from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
 from drcrm.arrays.mapped_arrays import map_rows
-from drcrm.arrays.validation import Features, column_range, constant_features
+from drcrm.arrays.validation import Features, column_range, find_constant_features
 from drcrm.data.bandit_log import BanditLog
 
 LIKE = 1e3  # times that one feature's scale may be another's
@@ -36,17 +36,17 @@ def feature_scales(X: Features, feature_range: tuple | None = None) -> np.ndarra
     return np.where(largest > 0, largest, 1)
 
 
-def in_units(X: Features, scales: np.ndarray) -> Features:
+def divide_columns(X: Features, scales: np.ndarray) -> Features:
     """Return features over their scales, (d,)."""
     return map_rows(X, lambda rows: (rows / scales).tocsr() if sparse.issparse(rows) else rows / scales)
 
 
-def column(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def as_column(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Return values of the features, (d,), as they multiply coefficients (d, …) whose rows have this shape."""
     return values.reshape(len(values), *(1 for _ in shape))
 
 
-def spread(cost: np.ndarray, count: np.ndarray) -> float:
+def cost_deviation(cost: np.ndarray, count: np.ndarray) -> float:
     """Return the deviation of costs that occur ``count`` times, an objective's unit; of equal ones their size, or 1."""
     least, most = cost.min(), cost.max()
     if least == most:
@@ -59,7 +59,7 @@ def spread(cost: np.ndarray, count: np.ndarray) -> float:
 
 def has_constant(X: Features) -> bool:
     """Whether a column of X is constant, or some add up to a constant, as one-hot columns do."""
-    if constant_features(X).any():
+    if find_constant_features(X).any():
         return True
     some = X[:: -(-X.shape[0] // SPAN)]
     some = some / feature_scales(some)
@@ -67,21 +67,21 @@ def has_constant(X: Features) -> bool:
     return bool(np.abs(sums - 1).max() < 1e-6)
 
 
-def far_from_zero(X: Features, names: Sequence[int | str] | None = None) -> str:
+def describe_offset_features(X: Features, names: Sequence[int | str] | None = None) -> str:
     """Say which features vary little beside their distance from 0, as years do; nothing where there are none."""
     scales, sums = feature_scales(X), np.zeros((2, X.shape[1]))
     for start in range(0, X.shape[0], BLOCK):
         scaled = X[start : start + BLOCK] / scales
         sums += [np.asarray(each.sum(axis=0)).ravel() for each in (scaled, scaled**2)]
     mean, square = sums / X.shape[0]
-    odd = np.flatnonzero((abs(mean) > FAR * np.sqrt(np.maximum(square - mean**2, 0))) & ~constant_features(X))
+    odd = np.flatnonzero((abs(mean) > FAR * np.sqrt(np.maximum(square - mean**2, 0))) & ~find_constant_features(X))
     if not odd.size:
         return ""
     verb = "column {} lies" if len(odd) == 1 else "columns {} lie"
     return f"{verb.format(_listed(odd, names))} more than {FAR} times as far from 0 as deviations are large"
 
 
-def unlike_scales(scales: np.ndarray, names: Sequence[int | str] | None = None) -> str:
+def describe_unequal_scales(scales: np.ndarray, names: Sequence[int | str] | None = None) -> str:
     """Say which features have another scale than the rest, of scales (d,), some 0; nothing where all are alike.
 
     ``names`` are those of the columns, by default their numbers from 0.
@@ -104,7 +104,7 @@ def _listed(columns: np.ndarray, names: Sequence[int | str] | None) -> str:
     return ", ".join([*first, "…"] if len(columns) > SHOWN else first)
 
 
-def beyond_reason(log: BanditLog) -> str:
+def describe_extreme_values(log: BanditLog) -> str:
     """Say which of a log's numbers is the largest beyond reason, and what is to be done about it."""
     features, cost, propensity = largest_entries(log.X).max(), abs(log.cost).max(), log.propensity.min()
     with np.errstate(over="ignore"):

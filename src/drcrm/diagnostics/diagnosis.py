@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from drcrm.arrays.validation import as_float
+from drcrm.arrays.validation import as_float_array
 from drcrm.certificates.independent_units import check_groups
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.skewness import tail_residual
@@ -23,8 +23,8 @@ from drcrm.diagnostics.repeated_rows.row_hashes import hash_log
 from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights, weight_tables
 from drcrm.errors import InputError
 from drcrm.logs.split import ranks
-from drcrm.policies.linear_predictor import importance_weights, judged, modelled_cost
-from drcrm.policies.tabular import GivenPolicy, as_judged
+from drcrm.policies.linear_predictor import forward_policy, importance_weights, modelled_cost
+from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
 MOST_SLICES = 50  # in a table: those with the most rows
 
@@ -115,7 +115,7 @@ def diagnose(
         A policy or arrays that are none of the log's.
     """
     log = as_log(log)
-    policy = None if policy is None else as_judged(policy, log)
+    policy = None if policy is None else policy_for_log(policy, log)
     slices, rows, time = (
         _of_rows(each, log, name) for each, name in ((slices, "slices"), (rows, "rows"), (time, "time"))
     )
@@ -180,15 +180,15 @@ def _check_names(names, log: BanditLog) -> None:
 
 def _aligned(modelled, log: BanditLog) -> np.ndarray:
     """μ of the contexts that occur."""
-    modelled, expected = as_float(modelled, "modelled"), (log.X.shape[0], *log.actions.shape)
+    modelled, expected = as_float_array(modelled, "modelled"), (log.X.shape[0], *log.actions.shape)
     if modelled.shape != expected:
         raise InputError(f"modelled has shape {modelled.shape}, expected {expected}")
-    return GivenPolicy.aligned(np.zeros(len(log.Y)), modelled, log).mean
+    return TabularPolicy.for_log(np.zeros(len(log.Y)), modelled, log).mean
 
 
 def _weighed(log: BanditLog, policy, cost_model, logging_policy, modelled: np.ndarray) -> PolicyWeights:
     has_model = cost_model is not None and getattr(policy, "mean", policy) is not None
-    design, log_prob, _ = judged(policy, log)
+    design, log_prob, _ = forward_policy(policy, log)
     weight = importance_weights(log_prob, log)
     if has_model:
         modelled_costs = modelled_cost(design.log, action_effects(cost_model, log.X, log.actions))
@@ -197,7 +197,9 @@ def _weighed(log: BanditLog, policy, cost_model, logging_policy, modelled: np.nd
         total = log.count @ weight
         residual = log.cost - (log.count @ (weight * log.cost) / total if total > 0 else 0.0)
     mean = (
-        policy.mean if isinstance(policy, GivenPolicy) else policy.marginals(log.actions.unbind(log.X), *_eligible(log))
+        policy.mean
+        if isinstance(policy, TabularPolicy)
+        else policy.marginals(log.actions.unbind(log.X), *_eligible(log))
     )
     known = modelled if logging_policy is None else logging_policy.marginals(log.actions.unbind(log.X), *_eligible(log))
     return PolicyWeights(log, np.exp(np.minimum(log_prob, 0)), weight, mean, known, residual)
@@ -214,7 +216,7 @@ def _by_slice(each: PolicyWeights, slices, units) -> list[dict]:
     if slices is None:
         return []
     values, index = np.unique(slices.astype(str), return_inverse=True)
-    log, found = each.log.derived(X=np.zeros((each.log.X.shape[0], 1))), []  # probabilities are known without X
+    log, found = each.log.replace(X=np.zeros((each.log.X.shape[0], 1))), []  # probabilities are known without X
     for place in np.argsort(-np.bincount(index, log.count), kind="stable"):
         inside = index == place
         part = log.recount(log.count * inside)

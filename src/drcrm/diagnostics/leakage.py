@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from drcrm.actions.base import ListedActions
+from drcrm.actions.listed_actions import ListedActions
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
 from drcrm.logs.split import halves

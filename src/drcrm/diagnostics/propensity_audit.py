@@ -36,7 +36,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
 from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
 from drcrm.optimization.behaviour_cloning import clone_behaviour
-from drcrm.policies.linear_predictor import judged_mean
+from drcrm.policies.linear_predictor import policy_marginals
 
 FOLDS = 5
 MOST_CONTEXTS = 20_000  # of a fold, from which the model is fitted
@@ -75,7 +75,7 @@ def cross_fit_propensities(log: BanditLog, groups=None, folds: int = FOLDS) -> n
     """
     unit = np.arange(log.n_contexts)
     if groups is not None:
-        unit[log.context[::-1]] = check_groups(groups, log.derived(count=np.ones_like(log.count)))[::-1]
+        unit[log.context[::-1]] = check_groups(groups, log.replace(count=np.ones_like(log.count)))[::-1]
     _, unit = np.unique(unit, return_inverse=True)
     rng = np.random.default_rng(0)
     fold = rng.permutation(unit.max() + 1)[unit] % min(folds, unit.max() + 1)
@@ -86,8 +86,10 @@ def cross_fit_propensities(log: BanditLog, groups=None, folds: int = FOLDS) -> n
         kept = np.zeros(log.n_contexts, dtype=bool)
         kept[others[:MOST_CONTEXTS]] = True
         rest = log.recount(log.count * kept[log.context]) if (log.count * kept[log.context]).any() else log
-        mean = judged_mean(clone_behaviour(rest, intercept), log, "the audit")
-        probability = mean if probability is None else np.where(log.actions.spread(fold == number), mean, probability)
+        mean = policy_marginals(clone_behaviour(rest, intercept), log, "the audit")
+        probability = (
+            mean if probability is None else np.where(log.actions.broadcast(fold == number), mean, probability)
+        )
     return probability
 
 
@@ -109,7 +111,7 @@ def audit_propensities(
     names : list, optional
         Of the actions.
     """
-    model = np.exp(log.actions.log_prob_of(modelled, log.Y, log.context))
+    model = np.exp(log.actions.log_prob(modelled, log.Y, log.context))
     model = np.maximum(model, np.finfo(float).tiny)
     tenths = calibration(log, model)
     if imitated:
@@ -171,7 +173,7 @@ def _harmonic(log, units, names) -> Diagnostic:
 
 def _sizes(log: BanditLog) -> np.ndarray:
     """How many actions the context of each row has, (n,)."""
-    return np.broadcast_to(log.actions.sizes(), log.n_contexts)[log.context]
+    return np.broadcast_to(log.actions.count_choices(), log.n_contexts)[log.context]
 
 
 def _likelihood_ratio(log, modelled, units) -> Diagnostic:
@@ -202,7 +204,7 @@ def log_evidence(log: BanditLog, modelled: np.ndarray, log_propensity: np.ndarra
     """
     groups, gains = np.arange(len(log.Y)) if units is None else units, []
     for power in SHARPER:
-        log_prob = log.actions.log_prob_of(_sharpened(log, modelled, power), log.Y, log.context)
+        log_prob = log.actions.log_prob(_sharpened(log, modelled, power), log.Y, log.context)
         with np.errstate(over="ignore"):
             [ratio, _] = group_means(groups, log.count.astype(float), np.exp(log_prob - log_propensity))
             gains += [np.log1p(bet * (ratio - 1)).sum() for bet in BETS]
@@ -307,7 +309,7 @@ def _of_means(name: str, tested: list[Tested], below: list[bool], usual: list[Te
 
 def _explains(log: BanditLog, model: np.ndarray, rows: np.ndarray) -> bool:
     """Return whether log q explains log p of some rows, up to a line: never where the policy is mostly certain."""
-    part = log.derived(count=log.count * rows)
+    part = log.replace(count=log.count * rows)
     if part.size < LEAST_EXPLAINED or np.median(log.propensity[rows]) > CERTAIN:
         return False
     known, logged = (values - part.count @ values / part.size for values in (np.log(model), log.log_propensity))

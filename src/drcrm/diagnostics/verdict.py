@@ -18,7 +18,7 @@ from drcrm.diagnostics.diagnostic import capitalize, to_json_number
 from drcrm.diagnostics.leakage import ADVICE
 from drcrm.diagnostics.leakage import NAME as LEAKAGE
 from drcrm.errors import InputError
-from drcrm.policies.tabular import as_judged
+from drcrm.policies.tabular import policy_for_log
 
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
 WITHOUT_CERTIFICATE = VERDICTS[3:]
@@ -94,7 +94,7 @@ def estimate_values(
 
     ips, snips and dr are not clipped; clipped_ips is, at M. Arguments are those of :func:`drcrm.off_policy_value`.
     """
-    policy, found = as_judged(policy, log), {}
+    policy, found = policy_for_log(policy, log), {}
     kinds = {name: (name.removeprefix("clipped_"), clip if name == "clipped_ips" else None) for name in ESTIMATES}
     with warnings.catch_warnings(action="ignore"):  # diagnostics report the same
         for name, (estimate, at) in kinds.items():
@@ -124,7 +124,7 @@ def compare_with_logging(
     Arguments are those of :func:`drcrm.certificates.policy_certificate`; ``logging_policy`` is π0 where it is known,
     not where it is imitated. Without a cost model, or the policy's probabilities of all actions, "dr" is by "snips".
     """
-    policy = as_judged(policy, log)
+    policy = policy_for_log(policy, log)
     if estimate == "dr" and (cost_model is None or getattr(policy, "mean", policy) is None):
         estimate = "snips"
     known = None if getattr(policy, "mean", policy) is None else logging_policy

@@ -221,7 +221,7 @@ def _support(each: PolicyWeights) -> Diagnostic | None:
     if each.mean is None:
         return None
     log = each.log
-    mass, _ = log.actions.without_support(log.row_map, each.mean, each.logging_mean, SUPPORT)
+    mass, _ = log.actions.support_rule.find_unsupported(log.row_map, each.mean, each.logging_mean, SUPPORT)
     share = float(log.count @ mass[log.context] / log.size)
     sentence = f"{share:.1%} of the policy's choices are of actions that the logging policy hardly takes"
     level = worst_level(share > MOST_MASS, share > CAUTION_MASS)
@@ -297,7 +297,7 @@ def _actions(each: PolicyWeights, names) -> list[dict[str, object]]:
     policy = missing = None
     if each.mean is not None:
         policy = of_context @ each.mean
-        missing = of_context @ log.actions.unsupported(each.mean, each.logging_mean, SUPPORT)
+        missing = of_context @ log.actions.support_rule.unsupported_mass(each.mean, each.logging_mean, SUPPORT)
     rows = log.count @ chosen
     costs = (log.count * log.cost) @ chosen
     return [

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from drcrm.arrays.validation import number
+from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError
 
 FINITE_UP_TO = 100  # φ must be finite up to this t and may overflow beyond
@@ -23,7 +23,7 @@ def check_coherence(divergence) -> None:
 
 def _check_phi(divergence) -> None:
     """Check that φ is convex and finite, has its minimum 0 at 1, and has the stated slope and curvature."""
-    name, curvature = type(divergence).__name__, number(divergence.curvature)
+    name, curvature = type(divergence).__name__, to_float(divergence.curvature)
     if not 0 < curvature < np.inf:
         raise InputError(f"{name}: curvature must be φ''(1), a finite number above 0, got {divergence.curvature!r}")
     grid = np.sort(np.r_[np.geomspace(1e-3, 1e3, 301), 1 + np.linspace(-0.1, 0.1, 41)])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from drcrm.arrays.validation import above_zero, number
+from drcrm.arrays.validation import check_positive, to_float
 from drcrm.divergences.base import Divergence, SmoothDivergence, WorstDensity
 from drcrm.errors import InputError
 
@@ -109,7 +109,7 @@ class CressieRead(SmoothDivergence):
     curvature = 1.0
 
     def __init__(self, k: float):
-        self.k = number(k)
+        self.k = to_float(k)
         if not abs(self.k) <= 10 or (self.k not in (0, 1) and min(abs(self.k), abs(self.k - 1)) < K_MARGIN):
             raise InputError(
                 f"k must be a number from −10 to 10, not within {K_MARGIN:g} of 0 or 1 unless equal, got {k!r}"
@@ -180,7 +180,7 @@ class CVaR(Divergence):
     takes_radius = False
 
     def __init__(self, alpha: float):
-        self.alpha = above_zero(alpha, "alpha")
+        self.alpha = check_positive(alpha, "alpha")
         if self.alpha > 1:
             raise InputError(f"alpha must be at most 1, got {alpha!r}")
 

@@ -1,6 +1,6 @@
 """Estimates of a policy's risk from a log: inverse propensity, self-normalised, doubly robust and direct."""
 
-from drcrm.arrays.validation import one_of
+from drcrm.arrays.validation import check_choice
 from drcrm.estimates.base import Estimate
 from drcrm.estimates.direct_method import DirectMethod
 from drcrm.estimates.doubly_robust import DoublyRobust
@@ -17,4 +17,4 @@ ESTIMATES: dict[str, type[Estimate]] = {
 
 def find_estimate(name: str) -> type[Estimate]:
     """Return the class of an estimate by its name; raise InputError if there is no such name."""
-    return ESTIMATES[one_of(ESTIMATES, name, "estimate")]
+    return ESTIMATES[check_choice(ESTIMATES, name, "estimate")]

@@ -12,18 +12,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from drcrm.arrays.validation import above_zero, one_of, truth_value, whole_number, zero_to_one
+from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_positive, check_positive_integer
 from drcrm.cost_models.context_effects import as_context_effects
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.executors import as_jobs, using_threads
-from drcrm.data.scaling import beyond_reason, far_from_zero, has_constant
+from drcrm.data.executors import count_threads, use_threads
+from drcrm.data.scaling import describe_extreme_values, describe_offset_features, has_constant
 from drcrm.errors import InputError, warn
 from drcrm.estimators.scoring import require_routing
 from drcrm.optimization.lbfgs import explain_flat_start
-from drcrm.policies.exponential import LinearPolicy, as_policy, policy_of
+from drcrm.policies.exponential import LinearPolicy, as_policy, make_policy
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
-from drcrm.progress import working
+from drcrm.progress import show_progress
 from drcrm.selection.algorithms import ESTIMATORS, Algorithm
 from drcrm.selection.grid_search import Learned, learn
 from drcrm.selection.heldout_scores import HeldoutScores
@@ -131,13 +131,13 @@ class CounterfactualEstimator(BaseEstimator):
 
     _is_likelihood: ClassVar = False
     _CHECKS: ClassVar = {
-        "n_jobs": as_jobs,
-        "verbose": truth_value,
-        "support": zero_to_one,
+        "n_jobs": count_threads,
+        "verbose": check_bool,
+        "support": check_fraction,
         "context_effects": as_context_effects,
-        "fit_intercept": truth_value,
-        "max_iter": whole_number,
-        "tol": above_zero,
+        "fit_intercept": check_bool,
+        "max_iter": check_positive_integer,
+        "tol": check_positive,
     }
 
     def __init_subclass__(cls, **options):
@@ -201,16 +201,16 @@ class CounterfactualEstimator(BaseEstimator):
         logging_policy = None if logging_policy is None else as_policy(logging_policy, "logging_policy")
         given = BanditLog(X, Y, propensity, cost, context, count, n_actions, eligible)
         seen = given.recount(given.count)
-        seen.actions.check_varied(seen.Y)
+        seen.actions.check_not_one_hot(seen.Y)
         if self.fit_intercept and not seen.actions.has_intercept:
             raise InputError(f"fit_intercept is True, expected False for {seen.actions}: it would change nothing")
         held = self._held_out(given)
         parts = [given.recount(given.count * part) for part in (~held, held)] if held.any() else [seen]
-        log, heldout = ([part.merged()[0] for part in parts] + [None])[:2]
+        log, heldout = ([part.merge_duplicates()[0] for part in parts] + [None])[:2]
         features = None
         if self.features is not None:
             features = FeatureMap(as_transformer(self.features), log.X)
-            log, heldout = (part and part.derived(X=features(part.X)) for part in (log, heldout))
+            log, heldout = (part and part.replace(X=features(part.X)) for part in (log, heldout))
             logging_policy, cost_model = features.padded(logging_policy), features.widened(cost_model)
         limits = {"clip": self.clip, "max_iter": self.max_iter, "tol": self.tol}
         with self._working(), threadpool_limits(1, "blas"):  # with more threads small products take many times as long
@@ -244,26 +244,26 @@ class CounterfactualEstimator(BaseEstimator):
         float, in the units of the cost; NaN where no row has a weight.
         """
         self._check_columns(X)
-        one_of(SCORES, by, "by")
+        check_choice(SCORES, by, "by")
         self._require("score", propensity=propensity, cost=cost)
-        log = BanditLog(X, Y, propensity, cost, context, count, **self._actions.options, eligible=eligible)
+        log = BanditLog(X, Y, propensity, cost, context, count, **self._actions.log_options, eligible=eligible)
         self._actions.check(log.Y)
         modelled = by in MODELLED
         if modelled and self.cost_model_ is None:
             raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")
-        log = log.derived(X=self.policy_.mapped(log.X))
+        log = log.replace(X=self.policy_.map_features(log.X))
         scored = replace(self.cost_model_, support=self.support or SUPPORT, features=None) if modelled else None
         effects = scored.action_effects(log.X, log.actions) if modelled else None
         policy = (scored.logging_policy, scored.is_cloned) if modelled else ()
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            scores = HeldoutScores(log, self.clip_, effects, True, *policy)(self.policy_.stacked)
+            scores = HeldoutScores(log, self.clip_, effects, True, *policy)(self.policy_.coef_with_intercept)
         return -scores[by]
 
     @property
     def policy_(self) -> LinearPolicy:
         """The learned policy."""
         check_is_fitted(self)
-        return policy_of(self._actions, self.coef_, self.intercept_, self.features_)
+        return make_policy(self._actions, self.coef_, self.intercept_, self.features_)
 
     def predict_proba(self, X, eligible=None) -> np.ndarray:
         """Return P(y_l = 1 | x) of each label, shape (n, q), or P(a | x) of each action, shape (n, K) or (N,)."""
@@ -327,10 +327,10 @@ class CounterfactualEstimator(BaseEstimator):
     def _working(self) -> Iterator[None]:
         """Within, passes are made as ``n_jobs`` and ``verbose`` say."""
         if not self.verbose:
-            with using_threads(self.n_jobs):
+            with use_threads(self.n_jobs):
                 yield
             return
-        with working(True, self.n_jobs) as tell:
+        with show_progress(True, self.n_jobs) as tell:
             tell(type(self).__name__)
             yield
 
@@ -345,7 +345,7 @@ class CounterfactualEstimator(BaseEstimator):
     def _keep(self, log: BanditLog, learned: Learned, features: FeatureMap | None, held: np.ndarray) -> None:
         """Set the fitted attributes."""
         self.features_ = features
-        fits, self._actions = learned.fits, log.actions.of_effects(log.actions.effect_shape)
+        fits, self._actions = learned.fits, log.actions.from_effect_shape(log.actions.effect_space.shape)
         chosen = self._chosen(learned)
         fitted = chosen if fits.step[chosen] == 1 else 0
         self.coef_, self.intercept_ = fits.coef[chosen], np.zeros(fits.coef.shape[2:])
@@ -362,7 +362,7 @@ class CounterfactualEstimator(BaseEstimator):
         """Warn of a fit that did not converge, or did not move."""
         name = type(self).__name__
         if not self.converged_:
-            hint = "" if self.n_iter_ else f" ({beyond_reason(log)})"
+            hint = "" if self.n_iter_ else f" ({describe_extreme_values(log)})"
             warn(f"{name} did not converge in {self.n_iter_} iterations; see converged_{hint}", ConvergenceWarning)
         elif not self.n_iter_:
             reason = explain_flat_start(learned.objectives[0], learned.start)
@@ -372,7 +372,7 @@ class CounterfactualEstimator(BaseEstimator):
         """Warn of what lets a fit go wrong without a sign of it."""
         if log.actions.has_intercept and not self.fit_intercept and not has_constant(log.X):
             warn("X has no constant column, and the policy no intercept: set fit_intercept=True, or append a constant")
-        if columns := far_from_zero(log.X, getattr(self, "feature_names_in_", None)):
+        if columns := describe_offset_features(log.X, getattr(self, "feature_names_in_", None)):
             warn(f"{columns}: standardise X, all but a constant")
         if self.estimate == "ips" and not self._is_likelihood and log.cost.min() >= 0 < log.cost.max():
             warn(

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from drcrm.arrays.validation import inside_zero_to_one, truth_value
+from drcrm.arrays.validation import check_bool, check_open_fraction
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn
 from drcrm.estimators.dro import KLDRO
@@ -89,8 +89,8 @@ class DoublyRobustDRO(KLDRO):
 
     _CHECKS: ClassVar = {
         **KLDRO._CHECKS,
-        "safe": truth_value,
-        "validation_fraction": inside_zero_to_one,
+        "safe": check_bool,
+        "validation_fraction": check_open_fraction,
         "random_state": as_generator,
     }
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from snakemake.utils import update_config
 
-from drcrm.errors import InputError, printable
+from drcrm.errors import InputError, escape_unprintable
 from drcrm.experiments.config_checks import CHECKS, KINDS, Fault, instead_of, lines_of, odd_keys, refused, usable
 from drcrm.experiments.lookups import all_starts
 from drcrm.logs.unique_keys import load_yaml, repeated_keys
@@ -32,7 +32,7 @@ def project_config(project: Path, given: Mapping, files: Sequence[str | Path]) -
     """
     schema = read_config(project / "workflow/schemas/config.schema.yaml")
     faults = [
-        printable(f"{path}, {repeated}")
+        escape_unprintable(f"{path}, {repeated}")
         for path in (project / "config.yaml", *files)
         for repeated in _parsed(path, repeated_keys)
     ]
@@ -72,7 +72,7 @@ def read_config(path: str | Path) -> dict:
     config = _parsed(path, load_yaml)
     if not isinstance(config, dict):
         what = "nothing" if config is None else "no keys"
-        raise InputError(printable(f"{path}: {what} in it, expected those of a configuration"))
+        raise InputError(escape_unprintable(f"{path}: {what} in it, expected those of a configuration"))
     return config
 
 
@@ -81,12 +81,12 @@ def _parsed(path: str | Path, parse: Callable[[str], T]) -> T:
     try:
         return parse(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(printable(f"{path}: {(error.strerror or str(error)).lower()}")) from None
+        raise InputError(escape_unprintable(f"{path}: {(error.strerror or str(error)).lower()}")) from None
     except UnicodeDecodeError as error:
-        raise InputError(printable(f"{path}: not YAML: {error}")) from None
+        raise InputError(escape_unprintable(f"{path}: not YAML: {error}")) from None
     except InputError as error:
         mark = ", " if str(error).startswith("line ") else ": "
-        raise InputError(printable(f"{path}{mark}{error}")) from None
+        raise InputError(escape_unprintable(f"{path}{mark}{error}")) from None
 
 
 def complete(config: Mapping, schema: Mapping) -> dict:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import jsonschema
 
-from drcrm.errors import InputError, printable
+from drcrm.errors import InputError, escape_unprintable
 from drcrm.experiments.lookups import is_classifier, is_single
 from drcrm.files import check_file_name
 from drcrm.logs.mapping import as_mapping
@@ -54,7 +54,7 @@ class Fault(NamedTuple):
 def lines_of(faults: Iterable[Fault], given: Mapping) -> list[str]:
     """A line for each fault, in the order of the configuration."""
     ordered = sorted(faults, key=lambda fault: _position(fault.path, given))
-    return list(dict.fromkeys(printable(f"{_in_print(fault.path)}: {fault.message}") for fault in ordered))
+    return list(dict.fromkeys(escape_unprintable(f"{_in_print(fault.path)}: {fault.message}") for fault in ordered))
 
 
 def usable(value: object, faults: Iterable[Fault]) -> object:
@@ -74,7 +74,7 @@ def usable(value: object, faults: Iterable[Fault]) -> object:
 def odd_keys(value: object, *path: object) -> Iterator[Fault]:
     """Keys that are no text, as YAML can have them; InputError for maps and lists without end."""
     if len(path) > DEEPEST:
-        raise InputError(printable(f"{_in_print(path[:4])}: more than {DEEPEST} keys deep"))
+        raise InputError(escape_unprintable(f"{_in_print(path[:4])}: more than {DEEPEST} keys deep"))
     for key, each in _items(value).items():
         if isinstance(value, Mapping) and not isinstance(key, str):
             yield Fault((*path, key), f"the key {key!r} is not text", usable=False)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from drcrm.actions.base import ListedActions
+from drcrm.actions.listed_actions import ListedActions
 from drcrm.arrays.array_collector import ArrayCollector
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import run_in_order
-from drcrm.data.listeners import advance
+from drcrm.data.listeners import report_progress
 from drcrm.logs.encoding.registry import Encoding
 from drcrm.logs.propensities import imitated
 from drcrm.logs.readers.log_files import read_records
@@ -46,7 +46,7 @@ def log_of(records: Records, encoding: Encoding | None = None, propensity: np.nd
         propensity = imitated(records)
     encoding = records.fit() if encoding is None else encoding
     log = encoded(records if propensity is None else replace(records, propensity=propensity), encoding)
-    return log.derived(imitated_propensities=propensity is not None)
+    return log.replace(imitated_propensities=propensity is not None)
 
 
 def encoded(
@@ -68,15 +68,15 @@ def encoded(
         for log in run_in_order(partial(_block_log, block, encoding) for block in records.blocks_of(rows)):
             arrays = {name: getattr(log, name) for name in ("X", "Y", "propensity", "cost", "count")}
             collector.append(arrays | {"context": log.context + n})
-            sizes += [log.actions.sizes()] if isinstance(log.actions, ListedActions) else []
+            sizes += [log.actions.count_choices()] if isinstance(log.actions, ListedActions) else []
             n += log.n_contexts
-            advance(len(log.Y), "rows", records.size)
+            report_progress(len(log.Y), "rows", records.size)
         changes = collector.finish()
     finally:
         collector.close()
     if sizes:
         changes["actions"] = ListedActions(np.append(0, np.cumsum(np.concatenate(sizes))))
-    return log.derived(encoding=encoding, skipped=records.skipped, imitated_propensities=records.is_imitated, **changes)
+    return log.replace(encoding=encoding, skipped=records.skipped, imitated_propensities=records.is_imitated, **changes)
 
 
 def _block_log(records: Records, encoding: Encoding) -> BanditLog:

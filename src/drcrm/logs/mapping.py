@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from drcrm.arrays.validation import number, one_of
-from drcrm.errors import InputError, located
+from drcrm.arrays.validation import check_choice, to_float
+from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.readers.csv_format import DELIMITERS, CsvFormat
 from drcrm.logs.unique_keys import parse_json, parse_yaml
 
@@ -152,7 +152,7 @@ def as_mapping(given, name: str = "mapping") -> LogMapping:
     if isinstance(given, LogMapping):
         return given
     if isinstance(given, str | Path):
-        with located(given):
+        with prefix_errors(given):
             return as_mapping(_load(Path(given)))
     if given is None:
         return LogMapping()
@@ -168,7 +168,7 @@ def as_mapping(given, name: str = "mapping") -> LogMapping:
     values |= {"labels": _names(given.get("labels"), "labels"), "propensity_model": _model(model, values, has_null)}
     values |= _features(given.get("features"), "features" in given)
     values |= {"algorithm": _algorithm(given.get("algorithm")), "cost_range": _range(given.get("cost_range"))}
-    values |= {key: None if given.get(key) is None else one_of(SIGNS[key], given[key], key) for key in CSV}
+    values |= {key: None if given.get(key) is None else check_choice(SIGNS[key], given[key], key) for key in CSV}
     values["split"] = _split(given.get("split"), values["group"])
     _reject_conflicts(values)
     return LogMapping(**values)
@@ -228,7 +228,7 @@ def _model(model: object, values: dict, has_null: bool) -> str | None:
         return None
     if values["propensity"] is not None:
         raise InputError(f"propensity_model is {model!r}, but propensity is a column; expected one of them")
-    return one_of(MODELS, model, "propensity_model")
+    return check_choice(MODELS, model, "propensity_model")
 
 
 def _features(value: object, is_given: bool) -> dict[str, tuple[str, ...] | None]:
@@ -270,7 +270,7 @@ def _split(value: object, group: str | None) -> str:
 def _range(value: object) -> tuple[float, float] | None:
     if value is None:
         return None
-    ends = tuple(map(number, value)) if isinstance(value, list | tuple) else ()
+    ends = tuple(map(to_float, value)) if isinstance(value, list | tuple) else ()
     if len(ends) != 2 or not -float("inf") < ends[0] < ends[1] < float("inf"):
         raise InputError(f"cost_range is {value!r}, expected [least, largest]")
     return ends

@@ -20,7 +20,7 @@ import numpy as np
 from drcrm.arrays.mapped_arrays import PREFIX, folder_prefix, scratch_folder, scratch_path
 from drcrm.diagnostics.repeated_rows.recognition import LearnedRows, RecognisedRows
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, check_records
-from drcrm.errors import InputError, located
+from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.encoded_log import BanditLog, encoded
 from drcrm.logs.encoding.registry import Encoding
 from drcrm.logs.mapping import LogMapping
@@ -158,7 +158,7 @@ def split_log(
         What is wrong with the file, in one line that begins with its path.
     """
     records, checks = _checked_records(path, mapping, tell, folder, LARGE if most is None else most)
-    with located(path):
+    with prefix_errors(path):
         is_heldout = held_out(records, seed)
         encoding = records.fit(~is_heldout)
         train = encoded(records, encoding, ~is_heldout, scratch_path(records.cost))
@@ -190,7 +190,7 @@ def open_log(
     known_digest = digest(path)
     recognised = None if select is None else select(checks, known_digest, partial(held_out, records))
     rows = ~recognised.training if recognised and recognised.training.any() else None
-    with located(path):
+    with prefix_errors(path):
         unseen = Counter()
         for block in () if encoding is None else records.blocks_of(rows):
             unseen.update(encoding.unseen(block.data))
@@ -208,7 +208,7 @@ def _checked_records(
     tell(f"reading {path.name}")
     records = read_records(path, mapping, folder, most)
     _require_range(path, records)
-    with located(path):
+    with prefix_errors(path):
         if records.propensity is None:
             tell("imitating the logging policy")
             records = replace(records, propensity=imitated(records))

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from drcrm.arrays.validation import as_float, check_coefficients
+from drcrm.arrays.validation import as_float_array, check_coefficients
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
 from drcrm.diagnostics.repeated_rows.recognition import LearnedRows
-from drcrm.errors import InputError, located
+from drcrm.errors import InputError, prefix_errors
 from drcrm.files import read_npz, write_npz
 from drcrm.logs.encoding.registry import Encoding, encoding_of
 from drcrm.logs.readers.log_files import files_of
@@ -94,7 +94,7 @@ def read_policy(path: str | Path, with_rows: bool = False) -> StoredPolicy:
     InputError for one that is cut off, of another version, or none.
     """
     header, arrays = _read(path, with_rows)
-    with located(path):
+    with prefix_errors(path):
         encoding = encoding_of(header.get("encoding"))
         policy = _policy(encoding.kind, arrays)
         model = _model(encoding.kind, arrays, header.get("model"), policy.features)
@@ -115,7 +115,7 @@ def _rows(arrays: Mapping[str, np.ndarray]) -> LearnedRows | None:
 def _read(path: str | Path, with_rows: bool) -> tuple[dict, dict[str, np.ndarray]]:
     """The header and the arrays of a policy's file."""
     text = read_npz(path, ["header"])["header"]
-    with located(path):
+    with prefix_errors(path):
         try:
             header = json.loads(str(text))
         except json.JSONDecodeError:
@@ -144,7 +144,7 @@ def _policy(kind: str, arrays: Mapping[str, np.ndarray]) -> LinearPolicy:
 
 def _linear(kind: str, coef: np.ndarray, intercept: np.ndarray | None = None, features=None) -> LinearPolicy:
     """A policy of coefficients in a file."""
-    (made, dimensions), coef = KINDS[kind], as_float(coef, "coef")
+    (made, dimensions), coef = KINDS[kind], as_float_array(coef, "coef")
     if coef.ndim != dimensions:
         raise InputError(f"coef has shape {coef.shape}, expected {dimensions} dimensions")
     return made(coef, intercept, features)
@@ -158,7 +158,7 @@ def _model(kind: str, arrays: Mapping[str, np.ndarray], said: object, features) 
         low, high = map(float, said["limits"])
         support, is_imitated = float(said["support"]), bool(said["is_imitated"])
         model = CostModel()
-        model.coef_, model.intercept_ = as_float(arrays["cost.coef"], "cost.coef"), arrays["cost.intercept"]
+        model.coef_, model.intercept_ = as_float_array(arrays["cost.coef"], "cost.coef"), arrays["cost.intercept"]
         logging = _linear(kind, arrays["logging.coef"], arrays["logging.intercept"])
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"the cost model is cut off, or from another version: {error}") from None

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from drcrm.arrays.validation import constant_features
+from drcrm.arrays.validation import find_constant_features
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.logs.encoding.registry import Encoding
 from drcrm.logs.records import Records
 from drcrm.optimization.behaviour_cloning import clone_behaviour
-from drcrm.policies.exponential import LinearPolicy, policy_of
+from drcrm.policies.exponential import LinearPolicy, make_policy
 
 FOLDS = 5
 MOST = 2**19  # rows to which an imitation is fitted
@@ -115,7 +115,7 @@ def imitation(records: Records, folds: int = FOLDS, encoding=None, seed: int = 0
     def log_prob(factor: float) -> np.ndarray:
         found = np.empty(records.size)
         for left_out, policy, log in fits:
-            scaled = policy_of(log.actions, factor * policy.coef, factor * policy.intercept)
+            scaled = make_policy(log.actions, factor * policy.coef, factor * policy.intercept)
             found[left_out] = scaled.log_prob(log.actions.unbind(log.X), log.Y, log.context)
         return found
 
@@ -123,7 +123,7 @@ def imitation(records: Records, folds: int = FOLDS, encoding=None, seed: int = 0
     best = minimize_scalar(lambda at: -count @ log_prob(np.exp(at)), bounds=(-LARGEST, LARGEST), method="bounded").x
     labels = records.action.shape[1] if records.kind == "labels" else 1
     least, factor = max(float(records.size) ** -labels, LEAST), np.exp(best)
-    policies = (policy_of(log.actions, factor * each.coef, factor * each.intercept) for _, each, log in fits)
+    policies = (make_policy(log.actions, factor * each.coef, factor * each.intercept) for _, each, log in fits)
     return Imitation(np.clip(np.exp(log_prob(factor)), least, 1), tuple(policies), encoding, least)
 
 
@@ -143,5 +143,5 @@ def _log(records: Records, rows: np.ndarray, encoding) -> BanditLog:
 
 def _cloned(log: BanditLog) -> LinearPolicy:
     """Return the policy cloned from a log; few digits are enough, as its temperature is fitted again."""
-    intercept = log.actions.has_intercept and not constant_features(log.X).any()
+    intercept = log.actions.has_intercept and not find_constant_features(log.X).any()
     return clone_behaviour(log, intercept, TOLERANCE)

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from drcrm.arrays.array_collector import ArrayCollector
-from drcrm.arrays.mapped_arrays import bytes_of, scratch_path, take_rows
+from drcrm.arrays.mapped_arrays import count_bytes, scratch_path, take_rows
 from drcrm.arrays.validation import Features
 from drcrm.data.executors import run_in_order
 from drcrm.errors import InputError
@@ -53,7 +53,7 @@ class Data(ABC):
 
     @property
     def nbytes(self) -> int:
-        return sum(map(bytes_of, [*self.arrays().values(), *(codes for codes, _ in self.coded().values())]))
+        return sum(map(count_bytes, [*self.arrays().values(), *(codes for codes, _ in self.coded().values())]))
 
 
 LEAST = 1e-100  # of a propensity: weights by a smaller one are beyond numbers, and no policy draws such an action

@@ -10,15 +10,15 @@ from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.optimization.lbfgs import minimize_objectives
 from drcrm.optimization.objective import Objective
-from drcrm.policies.exponential import LinearPolicy, policy_of
-from drcrm.policies.linear_predictor import Design
+from drcrm.policies.exponential import LinearPolicy, make_policy
+from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import MeanRisk
 from drcrm.weights import Likelihood
 
 RIDGE = 1e-4  # λ
 
 
-def cloned_coefficients(design: Design, tol: float = 1e-6) -> np.ndarray:
+def cloned_coefficients(design: LinearPredictor, tol: float = 1e-6) -> np.ndarray:
     """Return Θ, (d, …), of the largest mean log π_Θ(y_i|x_i) − (λ/2) ‖Θ‖² with λ = 10⁻⁴.
 
     The penalty multiplies each coefficient by the scale of its feature, so the policy does not depend on units. Costs
@@ -31,8 +31,8 @@ def cloned_coefficients(design: Design, tol: float = 1e-6) -> np.ndarray:
 
 def clone_behaviour(log: BanditLog, intercept: bool = False, tol: float = 1e-6) -> LinearPolicy:
     """Return the policy of ``cloned_coefficients``; with ``intercept`` it fits one."""
-    coef = cloned_coefficients(Design(log, intercept=intercept, trains=True), tol)
-    return policy_of(log.actions, coef[:-1], coef[-1]) if intercept else policy_of(log.actions, coef)
+    coef = cloned_coefficients(LinearPredictor(log, intercept=intercept, trains=True), tol)
+    return make_policy(log.actions, coef[:-1], coef[-1]) if intercept else make_policy(log.actions, coef)
 
 
 def restrict_to_support(

@@ -11,9 +11,9 @@ from itertools import chain, count, repeat
 import numpy as np
 from scipy.optimize import LbfgsInvHessProduct, OptimizeResult, minimize
 
-from drcrm.arrays.validation import one_of
+from drcrm.arrays.validation import check_choice
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.scaling import beyond_reason, largest_entries, spread
+from drcrm.data.scaling import cost_deviation, describe_extreme_values, largest_entries
 from drcrm.errors import InputError
 from drcrm.optimization.objective import Objective
 from drcrm.risks import KLBall
@@ -52,9 +52,9 @@ class Units:
     @classmethod
     def of(cls, objective: Objective, stopping: str) -> Units:
         """Those of a log: the scale of each feature, and the deviation of the costs; or all 1."""
-        if one_of(STOPPING, stopping, "stopping") == "public_code":
+        if check_choice(STOPPING, stopping, "stopping") == "public_code":
             return cls(np.ones_like(objective.design.scales), 1.0, centred=False)
-        return cls(objective.design.scales, spread(objective.estimate.cost, objective.design.log.count))
+        return cls(objective.design.scales, cost_deviation(objective.estimate.cost, objective.design.log.count))
 
 
 def minimize_objectives(
@@ -76,7 +76,7 @@ def minimize_objectives(
     its coefficients stay, and are not carried along. With λ, an objective's own of ``ridges``, (λ/2) ‖Θ − start‖² is
     added, Θ in these units.
 
-    On a large log ``tol`` is at least 2 · 10⁻⁴ for the decrease. Where samples of it are drawn, see ``Design.samples``,
+    On a large log ``tol`` is at least 2 · 10⁻⁴ for the decrease. If samples are drawn (``LinearPredictor.samples``),
     L-BFGS begins with some contexts, goes on with more, and begins the next objective where the last one ended, or at
     the start where that is better.
     """
@@ -292,7 +292,7 @@ def _defined(objective: Objective, value: float, gradient: np.ndarray) -> float:
 def _require_finite(log: BanditLog, value: float, array: np.ndarray, where: str) -> None:
     """Raise InputError unless the objective, and its gradient or the coefficients, are finite."""
     if not (np.isfinite(value) and np.isfinite(array).all()):
-        raise InputError(f"the risk is not finite {where}: {beyond_reason(log)}")
+        raise InputError(f"the risk is not finite {where}: {describe_extreme_values(log)}")
 
 
 def _giving_up(hopeless: Callable[[np.ndarray], bool] | None, widened: Callable) -> Callable[[np.ndarray], None] | None:

@@ -13,10 +13,10 @@ import numpy as np
 from drcrm.arrays.numerics import compensated_sum
 from drcrm.data.chunked_log import Block
 from drcrm.data.executors import Chunks
-from drcrm.data.listeners import passed
+from drcrm.data.listeners import report_pass
 from drcrm.errors import InputError
 from drcrm.estimates import Estimate, find_estimate
-from drcrm.policies.linear_predictor import Design, ScoreMap
+from drcrm.policies.linear_predictor import LinearPredictor, ScoreMap
 from drcrm.risks import Risk
 from drcrm.risks.base import Evaluation
 from drcrm.weights import Clipped, Likelihood, Weight
@@ -34,7 +34,7 @@ class Objective:
 
     Parameters
     ----------
-    design : Design
+    design : LinearPredictor
         The log; with the effects of a cost model for "dr" and "dm".
     risk : Risk
     weight : Weight, optional
@@ -51,7 +51,7 @@ class Objective:
 
     def __init__(
         self,
-        design: Design,
+        design: LinearPredictor,
         risk: Risk,
         weight: Weight | None = None,
         estimate: str = "ips",
@@ -70,7 +70,7 @@ class Objective:
         return other
 
     def samples(self) -> Iterator[Objective]:
-        """Give the same objective on more and more contexts of a large log: see ``Design.samples``.
+        """Give the same objective on more and more contexts of a large log: see ``LinearPredictor.samples``.
 
         Each is as robust as the noise of so few rows asks for: see ``Risk.for_fewer_rows``.
         """
@@ -95,12 +95,12 @@ class Objective:
         """As a call, with where searches inside begin, and a guess for those at the next Θ: see ``Risk``."""
         design, coef = self.design, coef.reshape(self.design.shape)
         blocks = self._blocks()
-        passed(len(design.log.Y))
+        report_pass(len(design.log.Y))
         if self.estimate.is_rowwise:
             costs = ChunkedCosts(blocks, coef)
             value, worst, guess = self.risk.evaluate_chunks(costs, self.estimate.size, guess)
             return value, costs.gradient(worst).ravel(), guess
-        log_prob, expected = design.gathered(blocks.map(ObjectiveBlock.forward, coef))
+        log_prob, expected = design.gather(blocks.map(ObjectiveBlock.forward, coef))
         value, by_row, by_context, guess = self.estimated(log_prob, expected, guess)
         slopes = [
             (None if by_row is None else by_row[block.rows], None if by_context is None else by_context[block.contexts])
@@ -286,7 +286,7 @@ class Criterion:
     estimate: str = "ips"
     sharpness: float | None = None
 
-    def objective(self, design: Design, clip: float | None, cost: np.ndarray | None = None) -> Objective:
+    def objective(self, design: LinearPredictor, clip: float | None, cost: np.ndarray | None = None) -> Objective:
         """Return the objective on a log, clipped at M; with costs (n,) in place of the log's."""
         if self.sharpness is None:
             return Objective(design, self.risk, self.weight or Clipped(clip), self.estimate, cost)

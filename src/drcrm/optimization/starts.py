@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import brentq
 
-from drcrm.arrays.validation import number, one_of
+from drcrm.arrays.validation import check_choice, to_float
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.scaling import spread
+from drcrm.data.scaling import cost_deviation
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import cloned_coefficients
-from drcrm.policies.exponential import LinearPolicy, require_same
-from drcrm.policies.linear_predictor import Design
+from drcrm.policies.exponential import LinearPolicy, check_compatible
+from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.weights import effective_sample_size
 
 STARTS = {
@@ -28,7 +28,7 @@ MAX_TILT = 10.0  # of the automatic tilt, in the same unit: fits do not move awa
 
 def start_coef(
     start: str,
-    design: Design,
+    design: LinearPredictor,
     logging_policy: LinearPolicy | None = None,
     model: np.ndarray | None = None,
     tilt: float | str = 1.0,
@@ -39,7 +39,7 @@ def start_coef(
     ----------
     start : str
         A key of ``STARTS``.
-    design : Design
+    design : LinearPredictor
         The log. If it has an intercept, that is the last row of Θ.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         π0. "logging" requires it; "model" tilts the cloned policy without it.
@@ -53,7 +53,7 @@ def start_coef(
     InputError
         If the start is unknown, its policy or model is missing or has another shape, or the tilt is not a number.
     """
-    one_of(STARTS, start, "start")
+    check_choice(STARTS, start, "start")
     tilt = as_tilt(tilt)
     if start == "zero":
         return np.zeros(design.shape), None
@@ -67,11 +67,11 @@ def start_coef(
         return base, None
     if model is None:
         raise InputError("start 'model' needs the coefficients of a cost model")
-    model, expected = np.asarray(model, dtype=float), (design.shape[0], *design.log.actions.effect_shape)
+    model, expected = np.asarray(model, dtype=float), (design.shape[0], *design.log.actions.effect_space.shape)
     if model.shape != expected:
         raise InputError(f"the cost model's coef_ has shape {model.shape}, expected {expected}")
     tilt = automatic_tilt(design.log, base, model) if tilt == "auto" else tilt
-    return base - tilt * design.log.actions.moving(model), tilt
+    return base - tilt * design.log.actions.effect_space.score_part(model), tilt
 
 
 def automatic_tilt(log: BanditLog, base: np.ndarray, model: np.ndarray) -> float:
@@ -80,8 +80,8 @@ def automatic_tilt(log: BanditLog, base: np.ndarray, model: np.ndarray) -> float
     κ is at most 10 over the standard deviation of the costs. If π0 already chooses well, even a nearly certain policy
     keeps a third of the rows, and the objective is flat there. A large log is represented by a sample of its contexts.
     """
-    design = Design(log, intercept=len(base) > log.X.shape[1]).sample
-    log, slope = design.log, design.log.actions.moving(model)
+    design = LinearPredictor(log, intercept=len(base) > log.X.shape[1]).sample
+    log, slope = design.log, design.log.actions.effect_space.score_part(model)
 
     def excess_size(log_tilt: float) -> float:
         log_prob, _ = design.forward(base - np.exp(log_tilt) * slope)
@@ -89,7 +89,7 @@ def automatic_tilt(log: BanditLog, base: np.ndarray, model: np.ndarray) -> float
         weight = np.exp(log_weight - log_weight.max())
         return effective_sample_size(weight, design.log.count) - KEPT_SHARE * log.size
 
-    unit = spread(log.cost, log.count)
+    unit = cost_deviation(log.cost, log.count)
     low, high = np.log(TILT_RANGE) - np.log(unit)
     if excess_size(low) <= 0:
         return float(np.exp(low))
@@ -102,22 +102,22 @@ def as_tilt(tilt: object, name: str = "tilt") -> float | str:
     """Return a tilt κ, or "auto"; raise InputError for anything else."""
     if isinstance(tilt, str) and tilt == "auto":
         return tilt
-    if not 0 <= number(tilt) < np.inf:
+    if not 0 <= to_float(tilt) < np.inf:
         raise InputError(f"{name} is {tilt!r}, expected 'auto' or a finite number ≥ 0")
-    return number(tilt)
+    return to_float(tilt)
 
 
-def policy_coef(logging_policy: LinearPolicy, design: Design) -> np.ndarray:
+def policy_coef(logging_policy: LinearPolicy, design: LinearPredictor) -> np.ndarray:
     """Return Θ of π0 in the shape of a design, (d, …); raise InputError if its features or actions differ."""
-    require_same(logging_policy, design.shape[0] - design.intercept, design.log.actions, "the logging policy")
+    check_compatible(logging_policy, design.shape[0] - design.intercept, design.log.actions, "the logging policy")
     if logging_policy.features:
         raise InputError("a fit cannot start at a logging policy with its own feature map; omit the policy")
     if logging_policy.intercept.any() and not design.intercept:
         raise InputError("the logging policy has an intercept; set fit_intercept=True to start there")
-    return logging_policy.stacked if design.intercept else logging_policy.coef
+    return logging_policy.coef_with_intercept if design.intercept else logging_policy.coef
 
 
-def _keep_uncertain(coef: np.ndarray, design: Design) -> np.ndarray:
+def _keep_uncertain(coef: np.ndarray, design: LinearPredictor) -> np.ndarray:
     """Return Θ, (d, …), centred and clipped to ±30 in units of the features, so that no action is certain."""
     largest = MAX_COEFFICIENT / design.scales
-    return np.clip(design.log.actions.centred(coef), -largest, largest)
+    return np.clip(design.log.actions.centre(coef), -largest, largest)

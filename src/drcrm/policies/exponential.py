@@ -7,8 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from drcrm.actions.base import Actions, LabelVectors, ListedActions, SingleChoice
-from drcrm.arrays.validation import Features, as_float, check_context, check_vector
+from drcrm.actions.base import Actions
+from drcrm.actions.label_vectors import LabelVectors
+from drcrm.actions.listed_actions import ListedActions
+from drcrm.actions.single_choice import SingleChoice
+from drcrm.arrays.validation import Features, as_float_array, check_context, check_vector
 from drcrm.errors import InputError
 
 
@@ -26,14 +29,14 @@ class LinearPolicy(ABC):
     """
 
     def __init__(self, coef: np.ndarray, intercept: np.ndarray | None = None, features: Callable | None = None):
-        coef = as_float(coef, "coef")
+        coef = as_float_array(coef, "coef")
         self.actions = self._actions_of(coef.shape)
         if not np.isfinite(coef).all():
             raise InputError("coef has a NaN or infinite entry, expected finite coefficients")
         self.coef, self.features = coef, features
         self.intercept = np.zeros(coef.shape[1:])
         if intercept is not None:
-            given = as_float(intercept, "intercept").ravel()
+            given = as_float_array(intercept, "intercept").ravel()
             self.intercept = check_vector(given, self.intercept.size, "intercept").reshape(coef.shape[1:])
 
     def __repr__(self) -> str:
@@ -49,14 +52,14 @@ class LinearPolicy(ABC):
         """How many features a context has."""
         return self.features.n_features if self.features else len(self.coef)
 
-    def mapped(self, X: Features) -> Features:
+    def map_features(self, X: Features) -> Features:
         """Return what the scores are linear in, of the features of contexts."""
         return self.features(X) if self.features else X
 
     @property
-    def stacked(self) -> np.ndarray:
+    def coef_with_intercept(self) -> np.ndarray:
         """Θ of contexts with a constant 1 appended, shape (d + 1, …): the intercept is its last row."""
-        return with_row(self.coef, self.intercept)
+        return append_row(self.coef, self.intercept)
 
     def decision_function(self, X, eligible=None) -> np.ndarray:
         """Return the scores u = XΘ, and the intercept, shape (n, …)."""
@@ -78,7 +81,7 @@ class LinearPolicy(ABC):
         m = actions.n_contexts(scores)
         Y = actions.check(Y, rows=m if context is None else None)
         context = np.arange(m) if context is None else check_context(context, len(Y), m)
-        actions.check_offered(Y, context)
+        actions.check_available(Y, context)
         log_partition, _ = actions.log_partition(scores)
         log_prob = actions.row_map(Y, context, m).to_rows(scores, log_partition)
         return np.minimum(log_prob, 0, out=log_prob)  # rounding may leave it above
@@ -86,14 +89,14 @@ class LinearPolicy(ABC):
     def sample(self, X, random_state=None, eligible=None) -> np.ndarray:
         """Draw one action for each context, shape (n, q) or (n,); ``random_state`` is a seed or a numpy Generator."""
         scores, actions = self._scores(X, eligible)
-        return actions.draw(actions.log_partition(scores)[1], np.random.default_rng(random_state))
+        return actions.sample(actions.log_partition(scores)[1], np.random.default_rng(random_state))
 
     def _scores(self, X, eligible) -> tuple[np.ndarray, Actions]:
         """The scores of contexts, and the actions that they have."""
         X, actions = self.actions.bind(X, eligible)
         if X.shape[1] != self.n_features:
             raise InputError(f"X has {X.shape[1]} features, the policy has {self.n_features}")
-        return linear_scores(self.mapped(X), self.coef, self.intercept), actions
+        return linear_scores(self.map_features(X), self.coef, self.intercept), actions
 
 
 class ExponentialPolicy(LinearPolicy):
@@ -138,14 +141,14 @@ class SoftmaxPolicy(LinearPolicy):
 POLICIES = {LabelVectors: ExponentialPolicy, SingleChoice: SoftmaxPolicy, ListedActions: SoftmaxPolicy}
 
 
-def policy_of(
+def make_policy(
     actions: Actions, coef: np.ndarray, intercept: np.ndarray | None = None, features: Callable | None = None
 ) -> LinearPolicy:
     """Return the policy over a kind of action."""
     return POLICIES[type(actions)](coef, intercept, features)
 
 
-def require_same(
+def check_compatible(
     policy: LinearPolicy, n_features: int, actions: Actions, name: str = "the policy", owner: str = "the log"
 ) -> None:
     """Raise InputError for a policy over other actions, or of other features, than its owner has."""
@@ -156,7 +159,7 @@ def require_same(
         raise InputError(f"{name}'s coef has shape {found}, expected {expected}, as {owner} has")
 
 
-def with_row(coef: np.ndarray, row: np.ndarray) -> np.ndarray:
+def append_row(coef: np.ndarray, row: np.ndarray) -> np.ndarray:
     """Return coefficients (d, …) with one more row."""
     return np.concatenate([coef, np.asarray(row)[None]])
 

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from drcrm.actions.base import Actions
 from drcrm.arrays.mapped_arrays import map_rows
-from drcrm.arrays.validation import Features, check_features, one_of
+from drcrm.arrays.validation import Features, check_choice, check_features
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.errors import InputError
 from drcrm.policies.exponential import LinearPolicy
@@ -93,7 +93,7 @@ class FeatureMap:
     @classmethod
     def restored(cls, arrays: Mapping[str, np.ndarray]) -> FeatureMap:
         """Return the map that was stored as arrays."""
-        made, kind = cls.__new__(cls), MAPS[one_of(MAPS, str(arrays["kind"]), "the feature map")]
+        made, kind = cls.__new__(cls), MAPS[check_choice(MAPS, str(arrays["kind"]), "the feature map")]
         made.n_features, made.scale = int(arrays["n_features"]), float(arrays["scale"])
         made.transformer = kind.restored(arrays)
         made.n_mapped = made._mapped(np.zeros((1, made.n_features))).shape[1]

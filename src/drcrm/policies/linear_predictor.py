@@ -14,15 +14,15 @@ from functools import cached_property
 
 import numpy as np
 
-from drcrm.arrays.mapped_arrays import in_order, map_rows
-from drcrm.arrays.numerics import crossed
+from drcrm.arrays.mapped_arrays import as_memory_order, map_rows
+from drcrm.arrays.numerics import transposed_product
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import LARGE, Block, ChunkedLog
-from drcrm.data.listeners import passed
-from drcrm.data.scaling import column, feature_scales
+from drcrm.data.listeners import report_pass
+from drcrm.data.scaling import as_column, feature_scales
 from drcrm.estimates.base import Estimate
-from drcrm.policies.exponential import linear_scores, require_same, with_row
-from drcrm.policies.tabular import GivenPolicy, as_judged
+from drcrm.policies.exponential import append_row, check_compatible, linear_scores
+from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
 SAMPLE, GROWTH = 2**17, 8  # contexts of the first sample of a large log, and the ratio of each size to the one before
 
@@ -62,7 +62,7 @@ class ScoreMap:
         else:
             scores = linear_scores(log.X, slopes, constant)
         log_partition, mean = log.actions.log_partition(scores, buffers)
-        expected = None if effects is None else log.actions.expected(mean, effects, fast=self.trains)
+        expected = None if effects is None else log.actions.effect_space.expected_cost(mean, effects, fast=self.trains)
         return log.row_map.to_rows(scores, log_partition), expected, mean
 
     def backward(
@@ -80,16 +80,16 @@ class ScoreMap:
         """
         in_scores, log, [effects] = 0, block.log, block.context_arrays
         if by_context is not None:
-            in_scores = log.actions.expected_slope(mean, effects, by_context, expected)
+            in_scores = log.actions.effect_space.expected_cost_gradient(mean, effects, by_context, expected)
         if by_row is not None:
             by_action, total = log.row_map.to_contexts(by_row)
-            by_action -= np.multiply(mean, log.actions.spread(total), out=buffer)
+            by_action -= np.multiply(mean, log.actions.broadcast(total), out=buffer)
             in_scores = by_action if by_context is None else np.add(in_scores, by_action, out=in_scores)
-        gradient = crossed(in_scores, log.X).T
-        return with_row(gradient, in_scores.sum(axis=0)) if self.intercept else gradient
+        gradient = transposed_product(in_scores, log.X).T
+        return append_row(gradient, in_scores.sum(axis=0)) if self.intercept else gradient
 
 
-class Design:
+class LinearPredictor:
     """A log in which every row occurs, with the modelled costs of its contexts' actions, as a function of Θ.
 
     Parameters
@@ -114,7 +114,7 @@ class Design:
             log = log.recount(log.count)
         self.log, self.intercept, self.trains = log, intercept, trains
         self.shape = log.X.shape[1] + intercept, *log.actions.shape
-        self.effects = None if effects is None else in_order(effects, log.actions.order)
+        self.effects = None if effects is None else as_memory_order(effects, log.actions.order)
         self.scores = ScoreMap(self.shape, intercept, trains)
         self.chunked = ChunkedLog(log, self.effects)
         self._estimates, self.objective_blocks = {}, (None, None)
@@ -123,10 +123,10 @@ class Design:
     def scales(self) -> np.ndarray:
         """The unit of each row of Θ, (d, 1), or (D,): its feature's largest |x|, and 1 for the intercept."""
         scales = feature_scales(self.log.X, self.log.feature_range)
-        return column(np.append(scales, 1.0) if self.intercept else scales, self.log.actions.shape)
+        return as_column(np.append(scales, 1.0) if self.intercept else scales, self.log.actions.shape)
 
     @property
-    def modelled(self) -> np.ndarray | None:
+    def modelled_cost(self) -> np.ndarray | None:
         """ĉ(x_i, y_i) of each row, (n,)."""
         return None if self.effects is None else self.chunked.map_rows(_modelled)
 
@@ -134,19 +134,19 @@ class Design:
         """Return the estimate of a kind, of costs (n,) in place of the log's; all objectives share one of these."""
         if cost is None and kind in self._estimates:
             return self._estimates[kind]
-        log, modelled = self.log, self.modelled if kind.uses_model else None
+        log, modelled = self.log, self.modelled_cost if kind.uses_model else None
         estimate = kind(log.cost if cost is None else cost, log.count, modelled, log.context)
         if cost is None:
             self._estimates[kind] = estimate
         return estimate
 
-    def with_features(self, features: np.ndarray) -> Design:
+    def with_features(self, features: np.ndarray) -> LinearPredictor:
         """Return the design in the coefficients of some features, the others being 0 in all contexts."""
         X = map_rows(self.log.X, lambda rows: rows[:, features])
-        return Design(self.log.derived(X=X), self.effects, self.intercept, self.trains)
+        return LinearPredictor(self.log.replace(X=X), self.effects, self.intercept, self.trains)
 
     @cached_property
-    def samples(self) -> list[tuple[Design, np.ndarray]]:
+    def samples(self) -> list[tuple[LinearPredictor, np.ndarray]]:
         """Larger and larger random samples of the contexts of a large log, and the rows of each sample.
 
         Each has eight times as many contexts as the one before, which it contains, and at most a quarter of all. A
@@ -164,28 +164,28 @@ class Design:
         return self.log.n_contexts >= LARGE
 
     @property
-    def sample(self) -> Design:
+    def sample(self) -> LinearPredictor:
         """The smallest of the samples, or the design itself."""
         return self.samples[0][0] if self.samples else self
 
-    def _restrict_to(self, contexts: np.ndarray) -> tuple[Design, np.ndarray]:
+    def _restrict_to(self, contexts: np.ndarray) -> tuple[LinearPredictor, np.ndarray]:
         log, place = self.log, np.full(self.log.n_contexts, -1)
         place[contexts] = np.arange(len(contexts))
         rows = np.flatnonzero(place[log.context] >= 0)
         arrays = [] if self.effects is None else [self.effects]
         actions, X, *effects = log.actions.select(contexts, log.X, *arrays)
-        sample = log.some(rows, place[log.context[rows]], X, actions)
-        return Design(sample, *(effects or [None]), self.intercept, self.trains), rows
+        sample = log.subset(rows, place[log.context[rows]], X, actions)
+        return LinearPredictor(sample, *(effects or [None]), self.intercept, self.trains), rows
 
     def forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return log π of each row, (n,), and the expected modelled cost of each context, (m,), None without a model.
 
         Θ is given flat or of ``shape``. Rounding may leave log π of a certain action above 0.
         """
-        passed(len(self.log.Y))
-        return self.gathered(self.chunked.blocks.map(_forward, self.scores, coef.reshape(self.shape)))
+        report_pass(len(self.log.Y))
+        return self.gather(self.chunked.blocks.map(_forward, self.scores, coef.reshape(self.shape)))
 
-    def gathered(self, passes: Iterable[tuple]) -> tuple[np.ndarray, np.ndarray | None]:
+    def gather(self, passes: Iterable[tuple]) -> tuple[np.ndarray, np.ndarray | None]:
         """Return log π and expected modelled costs of the log from those of each block."""
         log_prob = np.empty(len(self.log.Y))
         expected = None if self.effects is None else np.empty(self.log.n_contexts)
@@ -202,7 +202,7 @@ def _forward(block: Block, scores: ScoreMap, coef: np.ndarray) -> tuple[np.ndarr
 
 def _modelled(block: Block) -> np.ndarray:
     [effects] = block.context_arrays
-    return block.log.actions.modelled(block.log.row_map, effects)
+    return block.log.actions.effect_space.costs_of_rows(block.log.row_map, effects)
 
 
 def modelled_cost(log: BanditLog, effects: np.ndarray) -> np.ndarray:
@@ -216,29 +216,29 @@ def importance_weights(log_prob: np.ndarray, log: BanditLog) -> np.ndarray:
         return np.exp(np.minimum(log_prob, 0) - log.log_propensity)
 
 
-def judged(
+def forward_policy(
     policy, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
-) -> tuple[Design, np.ndarray, np.ndarray | None]:
+) -> tuple[LinearPredictor, np.ndarray, np.ndarray | None]:
     """Return a log's design, and its pass forward at any policy: see :mod:`drcrm.policies.tabular`.
 
     InputError for one of another shape, or of the logged actions alone where a cost model asks for all.
     """
-    policy = as_judged(policy, log, name)
-    if isinstance(policy, GivenPolicy):
-        design = Design(log, effects)
+    policy = policy_for_log(policy, log, name)
+    if isinstance(policy, TabularPolicy):
+        design = LinearPredictor(log, effects)
         if effects is None:
             return design, policy.log_prob, None
-        mean = policy.known_mean("the expectation of the modelled cost")
-        return design, policy.log_prob, design.log.actions.expected(mean, design.effects)
-    require_same(policy, log.X.shape[1], log.actions, f"the {name}")
-    design = Design(log.derived(X=policy.mapped(log.X)), effects, intercept=True)
-    return design, *design.forward(policy.stacked)
+        mean = policy.require_marginals("the expectation of the modelled cost")
+        return design, policy.log_prob, design.log.actions.effect_space.expected_cost(mean, design.effects)
+    check_compatible(policy, log.X.shape[1], log.actions, f"the {name}")
+    design = LinearPredictor(log.replace(X=policy.map_features(log.X)), effects, intercept=True)
+    return design, *design.forward(policy.coef_with_intercept)
 
 
-def judged_mean(policy, log: BanditLog, what: str, name: str = "policy") -> np.ndarray:
+def policy_marginals(policy, log: BanditLog, what: str, name: str = "policy") -> np.ndarray:
     """Return μ of any policy on the contexts of a log in which every row occurs; ``what`` needs it."""
-    policy = as_judged(policy, log, name)
-    if isinstance(policy, GivenPolicy):
-        return policy.known_mean(what)
-    require_same(policy, log.X.shape[1], log.actions, f"the {name}")
-    return log.actions.log_partition(linear_scores(policy.mapped(log.X), policy.coef, policy.intercept))[1]
+    policy = policy_for_log(policy, log, name)
+    if isinstance(policy, TabularPolicy):
+        return policy.require_marginals(what)
+    check_compatible(policy, log.X.shape[1], log.actions, f"the {name}")
+    return log.actions.log_partition(linear_scores(policy.map_features(log.X), policy.coef, policy.intercept))[1]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drcrm.actions.base import Actions
-from drcrm.arrays.validation import as_float, check_vector, reject
+from drcrm.arrays.validation import as_float_array, check_vector, reject_rows
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.policies.exponential import LinearPolicy, as_policy
@@ -22,7 +22,7 @@ ASKED = ("marginals", "predict_proba")  # methods that say μ
 
 
 @dataclass(frozen=True, eq=False)
-class GivenPolicy:
+class TabularPolicy:
     """What a policy says of a log's rows and contexts, of those that occur: the log may be recounted, this stays.
 
     Attributes
@@ -37,7 +37,7 @@ class GivenPolicy:
     mean: np.ndarray | None
 
     @classmethod
-    def aligned(cls, log_prob: np.ndarray, mean: np.ndarray | None, log: BanditLog) -> GivenPolicy:
+    def for_log(cls, log_prob: np.ndarray, mean: np.ndarray | None, log: BanditLog) -> TabularPolicy:
         """Return the policy of what occurs in a log, from values of all of it."""
         occurs = log.count > 0
         if mean is not None:
@@ -45,7 +45,7 @@ class GivenPolicy:
             _, mean = log.actions.select(used, mean)
         return cls(np.minimum(log_prob[occurs], 0), mean)
 
-    def known_mean(self, what: str) -> np.ndarray:
+    def require_marginals(self, what: str) -> np.ndarray:
         """Return μ; InputError, which says what needs it, where the policy is known by the logged actions alone."""
         if self.mean is None:
             raise InputError(
@@ -54,12 +54,12 @@ class GivenPolicy:
         return self.mean
 
 
-Judged = LinearPolicy | GivenPolicy
+AnyPolicy = LinearPolicy | TabularPolicy
 
 
-def as_judged(policy, log: BanditLog, name: str = "policy") -> Judged:
+def policy_for_log(policy, log: BanditLog, name: str = "policy") -> AnyPolicy:
     """Return what can be judged by a log; InputError for anything else, or probabilities that are none of its."""
-    if isinstance(policy, GivenPolicy):
+    if isinstance(policy, TabularPolicy):
         return policy
     if isinstance(policy, list | tuple) or (hasattr(policy, "__array__") and not isinstance(policy, type)):
         return _of_array(policy, log, name)
@@ -76,9 +76,9 @@ def _answers(policy) -> bool:
     return is_fitted and any(hasattr(policy, each) for each in ("log_prob", *ASKED))
 
 
-def _of_array(values, log: BanditLog, name: str) -> GivenPolicy:
+def _of_array(values, log: BanditLog, name: str) -> TabularPolicy:
     """The policy of an array: by its shape of the logged actions, or of all."""
-    values = as_float(values, name)
+    values = as_float_array(values, name)
     rows, everything = (len(log.Y),), (log.X.shape[0], *log.actions.shape)
     if len(everything) == 1 and values.shape == (*everything, 1):
         return _of_mean(values[:, 0], log, name)
@@ -89,7 +89,7 @@ def _of_array(values, log: BanditLog, name: str) -> GivenPolicy:
         )
     if values.shape == rows:
         values = check_vector(values, *rows, name)
-        return GivenPolicy.aligned(_log(_probabilities(values, name)), None, log)
+        return TabularPolicy.for_log(_log(_probabilities(values, name)), None, log)
     if values.shape == everything:
         return _of_mean(values, log, name)
     raise InputError(
@@ -98,14 +98,14 @@ def _of_array(values, log: BanditLog, name: str) -> GivenPolicy:
     )
 
 
-def _of_object(policy, log: BanditLog, name: str) -> GivenPolicy:
+def _of_object(policy, log: BanditLog, name: str) -> TabularPolicy:
     """The policy of an object, asked about the contexts and rows of the log."""
     contexts = log.actions.unbind(log.X)
     said = next((each for each in ASKED if hasattr(policy, each)), None)
     mean = None
     if said:
         _check_classes(policy, log.actions, name)
-        mean = as_float(getattr(policy, said)(contexts), f"{said} of the {name}")
+        mean = as_float_array(getattr(policy, said)(contexts), f"{said} of the {name}")
         if mean.shape != (expected := (log.X.shape[0], *log.actions.shape)):
             raise InputError(f"{said} of the {name} has shape {mean.shape}, expected {expected}")
         if not hasattr(policy, "log_prob"):
@@ -114,11 +114,11 @@ def _of_object(policy, log: BanditLog, name: str) -> GivenPolicy:
     is_whole = np.array_equal(log.context, np.arange(log.n_contexts))
     of_rows = contexts if is_whole else contexts[log.context]
     found = f"log_prob of the {name}"
-    log_prob = as_float(policy.log_prob(of_rows, log.Y), found)
+    log_prob = as_float_array(policy.log_prob(of_rows, log.Y), found)
     if log_prob.shape != log.Y.shape[:1]:
         raise InputError(f"{found} has shape {log_prob.shape}, expected {log.Y.shape[:1]}")
-    reject(~(log_prob <= ROUNDING), log_prob, found, "at most 0")
-    return GivenPolicy.aligned(log_prob, mean, log)
+    reject_rows(~(log_prob <= ROUNDING), log_prob, found, "at most 0")
+    return TabularPolicy.for_log(log_prob, mean, log)
 
 
 def _check_classes(policy, actions: Actions, name: str) -> None:
@@ -130,9 +130,9 @@ def _check_classes(policy, actions: Actions, name: str) -> None:
             raise InputError(f"the {name}'s classes_ are {list(classes)[:5]} …, expected 0 to {numbers[-1]} in order")
 
 
-def _of_mean(mean: np.ndarray, log: BanditLog, name: str) -> GivenPolicy:
+def _of_mean(mean: np.ndarray, log: BanditLog, name: str) -> TabularPolicy:
     mean = _checked_mean(mean, log.actions, name)
-    return GivenPolicy.aligned(log.actions.log_prob_of(mean, log.Y, log.context), mean, log)
+    return TabularPolicy.for_log(log.actions.log_prob(mean, log.Y, log.context), mean, log)
 
 
 def _checked_mean(mean: np.ndarray, actions: Actions, name: str) -> np.ndarray:
@@ -143,7 +143,7 @@ def _checked_mean(mean: np.ndarray, actions: Actions, name: str) -> np.ndarray:
         row, *column = np.unravel_index(np.argmax(bad), mean.shape)
         place = f"row {row}" + "".join(f", column {each}" for each in column)
         raise InputError(f"{name} is {flat[np.argmax(bad)]} in {place}, expected a probability from 0 to 1")
-    total = actions.total(mean)
+    total = actions.total_probability(mean)
     odd = np.flatnonzero(np.abs(total - 1) > ROUNDING)
     if odd.size:
         raise InputError(
@@ -154,11 +154,11 @@ def _checked_mean(mean: np.ndarray, actions: Actions, name: str) -> np.ndarray:
 
 
 def _adds_up(values: np.ndarray, actions: Actions) -> bool:
-    return bool((np.abs(actions.total(values) - 1) <= ROUNDING).all())
+    return bool((np.abs(actions.total_probability(values) - 1) <= ROUNDING).all())
 
 
 def _probabilities(values: np.ndarray, name: str) -> np.ndarray:
-    reject(~((values >= -ROUNDING) & (values <= 1 + ROUNDING)), values, name, "a probability from 0 to 1")
+    reject_rows(~((values >= -ROUNDING) & (values <= 1 + ROUNDING)), values, name, "a probability from 0 to 1")
     return np.clip(values, 0, 1)
 
 

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from drcrm.arrays.numerics import constructor_repr
-from drcrm.arrays.validation import check_vector, reject
+from drcrm.arrays.validation import check_vector, reject_rows
 from drcrm.errors import InputError
 
 Evaluation = tuple[float, np.ndarray, object]  # value, gradient, start for the next search
@@ -136,7 +136,7 @@ def check_costs(z, weights=None) -> tuple[np.ndarray, np.ndarray]:
     if weights is None:
         weights = np.ones(len(z))
     weights = check_vector(weights, len(z), "weights")
-    reject(weights < 0, weights, "weights", "0 or more")
+    reject_rows(weights < 0, weights, "weights", "0 or more")
     if not weights.any():
         raise InputError(f"at least one cost must have a positive weight, got none among {len(z)} costs")
     return z, weights

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from drcrm.arrays.validation import above_zero, at_least_zero
+from drcrm.arrays.validation import check_nonnegative, check_positive
 from drcrm.errors import InputError
 from drcrm.risks.base import Risk, rescale_extremes
 from drcrm.risks.moments import boltzmann_mean, centred_moments
@@ -24,7 +24,7 @@ class BoltzmannRisk(Risk):
     robust_end = "low"
 
     def __init__(self, temperature: float):
-        self.temperature = above_zero(temperature, "temperature")
+        self.temperature = check_positive(temperature, "temperature")
 
     def evaluate(self, z, share, n, guess=None):
         value, gradient, _ = boltzmann_mean(z, share, 1 / self.temperature)
@@ -51,7 +51,7 @@ class AdaptiveBoltzmannRisk(Risk):
     def __init__(self, radius: float, variance: str = "mean"):
         if not (isinstance(variance, str) and variance in ("mean", "sum")):
             raise InputError(f"variance must be 'mean' or 'sum', got {variance!r}")
-        self.radius = at_least_zero(radius, "radius")
+        self.radius = check_nonnegative(radius, "radius")
         self.variance = variance
 
     @rescale_extremes

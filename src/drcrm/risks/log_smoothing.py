@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from drcrm.arrays.validation import above_zero
+from drcrm.arrays.validation import check_positive
 from drcrm.errors import InputError
 from drcrm.risks.base import Risk
 
@@ -25,7 +25,7 @@ class LogSmoothingRisk(Risk):
     """
 
     def __init__(self, smoothing: float):
-        self.smoothing = above_zero(smoothing, "smoothing")
+        self.smoothing = check_positive(smoothing, "smoothing")
 
     def evaluate(self, z, share, n, guess=None):
         smoothed = self.smoothing * z

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from drcrm.arrays.validation import above_zero
+from drcrm.arrays.validation import check_positive
 from drcrm.risks.base import LARGEST_SAFE, Risk
 from drcrm.risks.moments import exponential_weights
 
@@ -21,7 +21,7 @@ class LogSumExpRisk(Risk):
     robust_end = "low"
 
     def __init__(self, temperature: float):
-        self.temperature = above_zero(temperature, "temperature")
+        self.temperature = check_positive(temperature, "temperature")
 
     def evaluate(self, z, share, n, guess=None):
         largest = z.max()

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from drcrm.arrays.validation import at_least_zero
+from drcrm.arrays.validation import check_nonnegative
 from drcrm.risks.base import Risk, rescale_extremes
 from drcrm.risks.moments import centred_moments
 
@@ -19,7 +19,7 @@ class VariancePenalizedRisk(Risk):
     """
 
     def __init__(self, penalty: float):
-        self.penalty = at_least_zero(penalty, "penalty")
+        self.penalty = check_nonnegative(penalty, "penalty")
 
     @rescale_extremes
     def evaluate(self, z, share, n, guess=None):

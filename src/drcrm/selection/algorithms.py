@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 
-from drcrm.arrays.validation import at_least_zero, one_of, truth_value, whole_number, zero_to_one
+from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_nonnegative, check_positive_integer
 from drcrm.cost_models.context_effects import as_context_effects
 from drcrm.errors import InputError
 from drcrm.estimates import ESTIMATES
@@ -76,7 +76,7 @@ class Estimator:
         ``weight`` is a weight, or the name of a kind, whose parameter then is in ``values`` as ``weight.NAME``.
         InputError for a name that is unknown, or that is missing.
         """
-        one_of(self.estimates, estimate, "estimate")
+        check_choice(self.estimates, estimate, "estimate")
         weight = as_weight(weight, values=values)
         for name in values:
             if name not in self.parameters:
@@ -89,7 +89,7 @@ class Estimator:
                 raise InputError(f"{self.name} needs {name}")
         if self.calibrated or self.likelihood:  # the risk has another name for it, or has it not
             name = self.hyper_parameter
-            values[name] = at_least_zero(values[name], name)
+            values[name] = check_nonnegative(values[name], name)
         if self.likelihood:
             if weight is not None:
                 raise InputError(f"{self.name} has no weight: it is a likelihood of the actions")
@@ -123,7 +123,7 @@ def named_feature_map(features: object, name: str = "features") -> tuple[str, in
     if not isinstance(features, Mapping) or len(features) != 1 or not features.keys() <= {*FEATURE_MAPS}:
         raise InputError(f"{name} is {features!r}, expected one of {', '.join(FEATURE_MAPS)}, with its size")
     [(kind, size)] = features.items()
-    return kind, whole_number(size, f"{name}.{kind}")
+    return kind, check_positive_integer(size, f"{name}.{kind}")
 
 
 def find_estimator(name: str) -> Estimator:
@@ -166,17 +166,17 @@ class Algorithm:
         """Return what is minimised along the grid, in a unit; one without. InputError says what does not fit."""
         estimator, options = find_estimator(self.estimator), dict(self.options)
         self._check_grid(estimator)
-        one_of(STARTS, options.pop("start", "zero"), "start")
+        check_choice(STARTS, options.pop("start", "zero"), "start")
         as_tilt(options.pop("tilt", "auto"))
-        zero_to_one(options.pop("support", 0), "support")
+        check_fraction(options.pop("support", 0), "support")
         as_context_effects(options.pop("context_effects", "auto"))
-        truth_value(options.pop("safe", False), "safe")
-        at_least_zero(options.pop("ridge", 0), "ridge")
+        check_bool(options.pop("safe", False), "safe")
+        check_nonnegative(options.pop("ridge", 0), "ridge")
         if (features := options.pop("features", None)) is not None:
             named_feature_map(features)
         if self.parameter == "ridge":
             for each in self.grid:
-                at_least_zero(each, "ridge")
+                check_nonnegative(each, "ridge")
             return [estimator.criterion(**options)] * len(self.grid)
         values = [{self.parameter: unit * value} for value in self.grid] if self.parameter else [{}]
         return [estimator.criterion(**options, **value) for value in values]
@@ -186,7 +186,7 @@ class Algorithm:
         if parameter in options:
             raise InputError(f"{parameter!r} is the hyper-parameter of {self.estimator}, no option")
         weight = options.get("weight", CLIPPED)
-        kind = None if isinstance(weight, Weight) else WEIGHTS.get(one_of([CLIPPED, *WEIGHTS], weight, "weight"))
+        kind = None if isinstance(weight, Weight) else WEIGHTS.get(check_choice([CLIPPED, *WEIGHTS], weight, "weight"))
         own = [*filter(None, [estimator.hyper_parameter]), *([f"weight.{kind.parameter}"] if kind else [])]
         free = [name for name in own if name not in options]
         if parameter == "ridge" and not free:

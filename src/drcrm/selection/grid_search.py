@@ -12,8 +12,8 @@ from drcrm.cost_models.ridge_model import CostModel, action_effects, tilt_coeffi
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog, as_clip
 from drcrm.data.chunked_log import Block
-from drcrm.data.listeners import advance
-from drcrm.data.scaling import spread
+from drcrm.data.listeners import report_progress
+from drcrm.data.scaling import cost_deviation
 from drcrm.errors import InputError
 from drcrm.estimates import find_estimate
 from drcrm.optimization.behaviour_cloning import clone_behaviour
@@ -21,7 +21,7 @@ from drcrm.optimization.lbfgs import MEMORY, Fit, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import policy_coef, start_coef
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.policies.linear_predictor import Design
+from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import MeanRisk, VariancePenalizedRisk
 from drcrm.selection.algorithms import RIDGES, Algorithm
 from drcrm.selection.heldout_scores import HeldoutScores, choose, select_improvement
@@ -137,21 +137,23 @@ def learn(
     InputError
         What does not fit the algorithm or the log.
     """
-    log = Design(log).log
+    log = LinearPredictor(log).log
     clip, options = as_clip(clip, log), {"start": "zero", "support": SUPPORT, "safe": False, "context_effects": "auto"}
     options |= algorithm.options
-    unit = spread(log.cost, log.count)  # here, where the fewest arrays of the rows are in memory
+    unit = cost_deviation(log.cost, log.count)  # here, where the fewest arrays of the rows are in memory
     criteria = algorithm.criteria(calibrated_penalty(log) if calibrated else 1)
     kind, start = find_estimate(criteria[0].estimate), options["start"]
     shift = log.cost.min() if stopping == "scaled" and kind.is_translation_equivariant else 0.0
     support, effects, model = options["support"], None, None
     if cost_model is not None or kind.uses_model or start == "model" or options["safe"]:
         asked = options["context_effects"]
-        with_rows = kind.uses_model and (log.actions.has_context_effects if asked == "auto" else asked)
+        with_rows = kind.uses_model and (log.actions.effect_space.has_context_effects if asked == "auto" else asked)
         cost_model, effects = _cost_model(log, cost_model, logging_policy, support, shift, intercept, with_rows)
     if start == "model":
         logging_policy, model = cost_model.logging_policy, tilt_coefficients(cost_model.model, intercept)
-    design = Design(log.derived(cost=log.cost - shift), effects if kind.uses_model else None, intercept, trains=True)
+    design = LinearPredictor(
+        log.replace(cost=log.cost - shift), effects if kind.uses_model else None, intercept, trains=True
+    )
     origin, tilt = start_coef(start, design, logging_policy, model, options.get("tilt", 1.0))
     risks = [each.risk.for_fewer_rows(fewer_rows) for each in criteria]
     objectives = [replace(each, risk=risk).objective(design, clip) for each, risk in zip(criteria, risks, strict=True)]
@@ -160,13 +162,13 @@ def learn(
     limits = {"max_iter": max_iter, "tol": tol, "stopping": stopping, "pairs": pairs}
     grid = np.array(algorithm.grid if algorithm.parameter else [np.nan], dtype=float)
     patience = None if options["safe"] else scorer
-    advance(0, "fits", len(grid) + len(_safe_ridges(design, ridges) if options["safe"] else ()))
+    report_progress(0, "fits", len(grid) + len(_safe_ridges(design, ridges) if options["safe"] else ()))
     fits = _fit_all(objectives, algorithm.ridges, origin, grid, algorithm.robust_end, patience, limits)
     candidates = [Candidate(value, fit, ridge) for value, fit, ridge in zip(grid, fits, algorithm.ridges, strict=True)]
     if options["safe"]:
         known = policy_coef(cost_model.logging_policy, design)
         candidates += _safer(objectives, candidates, algorithm.robust_end, known, ridges, limits)
-    advance(0, "candidates", len(candidates))
+    report_progress(0, "candidates", len(candidates))
     scores = np.array([_scores(scorer, each) for each in candidates])
     grid_fit = _grid_fit(candidates, scores, algorithm.robust_end, shift, tilt)
     if options["safe"]:
@@ -233,7 +235,7 @@ def _cost_model(
     known = logging_policy is not None or (isinstance(given, SupportedModel) and not given.is_cloned)
     if isinstance(given, SupportedModel):
         given, logging_policy = given.model, logging_policy or given.logging_policy
-    design, own = Design(log.derived(cost=log.cost - shift)), given is None
+    design, own = LinearPredictor(log.replace(cost=log.cost - shift)), given is None
     shifted, sample = design.log, design.sample.log
     model = CostModel().fit_log(shifted, action_intercepts=intercept) if own else given
     of_shifted = deepcopy(model) if own else model
@@ -245,7 +247,7 @@ def _cost_model(
     if with_rows and variances is None and design.samples:
         effects = context_effects(sample, of_sample)
         variances = effects.covariance, effects.noise
-    limits = [log.actions.cost_limits(each.cost, of_sample) for each in (log, shifted)]
+    limits = [log.actions.support_rule.cost_limits(each.cost, of_sample) for each in (log, shifted)]
     logging_policy = logging_policy or clone_behaviour(log, intercept)
     with_support = SupportedModel(model, logging_policy, support, limits[0], is_cloned=not known)
     of_costs = replace(with_support, limits=limits[1])
@@ -260,7 +262,7 @@ def _shifted_effects(model, shift: float, X, actions) -> np.ndarray:
     effects = action_effects(model, X, actions)
     if shift:
         effects = effects.copy()
-        actions.add_to_all(effects, -shift)
+        actions.effect_space.add_constant(effects, -shift)
     return effects
 
 
@@ -306,7 +308,7 @@ def _fit_all(
         **limits,
     )
     for index, fit in zip(order, following, strict=True):
-        advance(1, "fits")
+        report_progress(1, "fits")
         fits[index] = fit
         if scorer:
             scores[index] = scorer.unmodelled(fit.coef)
@@ -315,7 +317,7 @@ def _fit_all(
 
 def _unit(objective: Objective) -> float:
     """The unit of a ridge: the deviation of what an objective has for costs."""
-    return spread(objective.estimate.cost, objective.design.log.count)
+    return cost_deviation(objective.estimate.cost, objective.design.log.count)
 
 
 def _order(grid: np.ndarray, robust_end: str) -> list[int]:
@@ -341,7 +343,7 @@ def _safer(
     found, limits = [], {**limits, "tol": max(limits["tol"], min(RIDGE_TOLERANCE * limits["tol"], LOOSEST))}
     for ridge in _safe_ridges(objective.design, ridges):
         [fit] = minimize_objectives([objective], known, ridges=[ridge * _unit(objective)], **limits)
-        advance(1, "fits")
+        report_progress(1, "fits")
         found.append(Candidate(value, fit, ridge=ridge))
     for own, each in zip(objectives, fitted, strict=True):
         for step in STEPS:
@@ -351,14 +353,14 @@ def _safer(
     return [*found, Candidate(np.nan, Fit(known, objective(known)[0], 0, True), step=0.0)]
 
 
-def _safe_ridges(design: Design, ridges: Sequence[float]) -> Sequence[float]:
+def _safe_ridges(design: LinearPredictor, ridges: Sequence[float]) -> Sequence[float]:
     """Return the ridges towards π0 of a safe algorithm's additional fits; none on a large log."""
     return () if design.is_large else ridges
 
 
 def _scores(scorer: HeldoutScores | None, candidate: Candidate) -> list[float]:
     """The held-out scores of a candidate; π0 is no improvement on itself, whatever rounding says."""
-    advance(1, "candidates")
+    report_progress(1, "candidates")
     if scorer is None:
         return [np.nan] * len(SCORES)
     scores = scorer(candidate.fit.coef)

@@ -71,7 +71,7 @@ def fitted(train: BanditLog, heldout: BanditLog, entry: Entry, **limits) -> tupl
         )
 
         features = FeatureMap(as_transformer(entry.features), train.X)
-        train, heldout = (part.derived(X=features(part.X)) for part in (train, heldout))
+        train, heldout = (part.replace(X=features(part.X)) for part in (train, heldout))
     if train.X.shape[1] * np.prod(train.actions.shape) > MANY_COEFFICIENTS:
         limits.pop("pairs", None)
     return learn(train, entry.algorithm, heldout, ridges=entry.ridges, **limits), features

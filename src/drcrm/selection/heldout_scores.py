@@ -12,7 +12,7 @@ from drcrm.errors import InputError
 from drcrm.estimates import DoublyRobust
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.policies.linear_predictor import Design, importance_weights
+from drcrm.policies.linear_predictor import LinearPredictor, importance_weights
 from drcrm.risks import KLBall, MeanRisk
 from drcrm.selection.score_names import SCORES
 from drcrm.weights import Clipped
@@ -100,8 +100,8 @@ class HeldoutScores:
         self._clip, self._is_imitated = np.inf if clip is None else clip, is_cloned
         self.logged = log.count @ log.cost / log.size
         # Two passes forward, whose last digits differ: published scores are of both.
-        self._weighed = Design(log, intercept=intercept)
-        self._bounded = Design(log, effects, intercept, trains=True)
+        self._weighed = LinearPredictor(log, intercept=intercept)
+        self._bounded = LinearPredictor(log, effects, intercept, trains=True)
         self._ball, weight = KLBall("auto"), Clipped(self._clip)
         self._objectives = {"snips_bound": Objective(self._bounded, self._ball, weight, "snips")}
         if effects is not None:
@@ -110,8 +110,14 @@ class HeldoutScores:
         self._baseline = None
         if effects is not None and logging_policy is not None:
             bounded = self._bounded.log
-            self._doubly_robust = DoublyRobust(bounded.cost, bounded.count, self._bounded.modelled, bounded.context)
-            passed = None if is_cloned else Design(log, effects, intercept=True).forward(logging_policy.stacked)
+            self._doubly_robust = DoublyRobust(
+                bounded.cost, bounded.count, self._bounded.modelled_cost, bounded.context
+            )
+            passed = (
+                None
+                if is_cloned
+                else LinearPredictor(log, effects, intercept=True).forward(logging_policy.coef_with_intercept)
+            )
             self._baseline = bounded.cost if passed is None else self._z(*passed)
 
     def unmodelled(self, coef: np.ndarray) -> list[float]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 
-from drcrm.arrays.validation import one_of
+from drcrm.arrays.validation import check_choice
 from drcrm.errors import InputError
 from drcrm.selection.algorithms import RIDGES, Algorithm, named_feature_map
 
@@ -45,7 +45,7 @@ def entry_of(asked: object, name: str = "algorithm") -> Entry:
     """Return an algorithm by its name, or of an entry as a configuration has it; InputError says what is wrong."""
     if not isinstance(asked, Mapping):
         known = {key: entry for key, entry in shipped_algorithms().items() if "estimator" in entry}
-        return _entry(one_of(known, asked, name), known[asked])
+        return _entry(check_choice(known, asked, name), known[asked])
     if odd := asked.keys() - TYPES:
         raise InputError(f"{name} has {min(odd, key=str)!r}, expected {', '.join(TYPES)}")
     if asked.get("estimator") is None:

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import sparse
 from scipy.spatial import cKDTree
 
-from drcrm.actions.base import ActionLists
+from drcrm.actions.action_lists import ActionLists
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
 from drcrm.diagnostics.repeated_rows.agreement import log_capital, pair_equal_values

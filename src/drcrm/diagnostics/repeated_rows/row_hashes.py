@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from drcrm.actions.base import ActionLists, ListedActions
+from drcrm.actions.action_lists import ActionLists
+from drcrm.actions.listed_actions import ListedActions
 from drcrm.arrays.mapped_arrays import map_rows
 from drcrm.data.bandit_log import BanditLog
 from drcrm.logs.encoding.arrays import Arrays

@@ -11,7 +11,7 @@ from typing import BinaryIO
 import numpy as np
 from scipy import sparse
 
-from drcrm.errors import InputError, located
+from drcrm.errors import InputError, prefix_errors
 
 MAGIC = {".bz2": b"BZh", ".gz": b"\x1f\x8b"}  # how compressed files begin
 DENSE_FROM = 0.25  # share of non-zero features from which a data set is stored dense
@@ -110,7 +110,7 @@ def read_libsvm(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, 
     """
     from sklearn.datasets import load_svmlight_file
 
-    with located(path), _readable(path):
+    with prefix_errors(path), _readable(path):
         try:
             X, tuples = load_svmlight_file(_Lines(path), n_features=spec.features, multilabel=True, zero_based=False)
         except (ValueError, OverflowError) as error:

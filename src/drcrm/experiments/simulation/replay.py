@@ -29,12 +29,12 @@ def replay(
     click_rng : Generator, optional
         Of the clicks, where they are not certain: the actions are the same with any rates.
     """
-    truth: Truth = as_truth(labels, policy.actions.options.get("n_actions"))
+    truth: Truth = as_truth(labels, policy.actions.log_options.get("n_actions"))
     if len(truth) != X.shape[0]:
         raise InputError(f"labels has {len(truth)} rows, expected {X.shape[0]}")
     truth.check(policy)
     mean, kind = policy.marginals(X), policy.actions
-    Y = np.concatenate([kind.check(kind.draw(mean, rng)) for _ in range(count)])
+    Y = np.concatenate([kind.check(kind.sample(mean, rng)) for _ in range(count)])
     context = np.tile(np.arange(X.shape[0]), count)
     propensity = np.exp(policy.log_prob(X, Y, context))
-    return BanditLog(X, Y, propensity, truth.cost(Y, context, clicks, click_rng), context, **kind.options)
+    return BanditLog(X, Y, propensity, truth.cost(Y, context, clicks, click_rng), context, **kind.log_options)

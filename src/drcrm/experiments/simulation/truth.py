@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from drcrm.actions.base import LabelVectors, SingleChoice
-from drcrm.arrays.validation import check_actions, check_integers, reject
+from drcrm.actions.label_vectors import LabelVectors
+from drcrm.actions.single_choice import SingleChoice
+from drcrm.arrays.validation import check_actions, check_integers, reject_rows
 from drcrm.errors import InputError
 from drcrm.experiments.simulation.climbing import climbed
 from drcrm.experiments.simulation.losses import check_labels, error_rates, hamming_cost, hamming_losses
@@ -101,7 +102,7 @@ class ClassTruth:
     def __init__(self, labels, n_actions: int):
         labels = np.asarray(labels)
         self.labels = check_integers(labels, len(labels), "labels")
-        reject((self.labels < 0) | (self.labels >= n_actions), self.labels, "labels", f"0 to {n_actions - 1}")
+        reject_rows((self.labels < 0) | (self.labels >= n_actions), self.labels, "labels", f"0 to {n_actions - 1}")
         self.actions = SingleChoice(n_actions)
 
     def __len__(self) -> int:

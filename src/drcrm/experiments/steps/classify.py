@@ -10,7 +10,7 @@ their propensities, up to 100. An action without such a row has probability 0.
 import argparse
 from pathlib import Path
 
-from drcrm.errors import located
+from drcrm.errors import prefix_errors
 from drcrm.experiments.classifiers import CLASSIFIERS, WEIGHTS, classified
 from drcrm.experiments.datasets.array_files import read_contexts, read_log
 from drcrm.experiments.steps import add_shared, generator, require
@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     train, _ = read_log(options.log)
     X, _ = read_contexts(options.test)
-    with located(options.log):
-        require("n_actions" in train.actions.options, f"it has {train.actions}, expected one action of K a row")
+    with prefix_errors(options.log):
+        require("n_actions" in train.actions.log_options, f"it has {train.actions}, expected one action of K a row")
         said = f"it has {train.X.shape[1]} features, expected {X.shape[1]} as in {options.test}"
         require(train.X.shape[1] == X.shape[1], said)
         seed = int(generator(options.dataset, options.seed, "classify").integers(2**31))

@@ -14,7 +14,7 @@ import numpy as np
 from drcrm.arrays.validation import check_coefficients, check_vector
 from drcrm.cost_models.context_effects import check_variances, context_effects
 from drcrm.cost_models.ridge_model import CostModel
-from drcrm.errors import located
+from drcrm.errors import prefix_errors
 from drcrm.experiments.datasets.array_files import read_log
 from drcrm.experiments.steps import add_shared
 from drcrm.files import read_npz, write_npz
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> None:
     train, _ = read_log(options.log)
     model = CostModel().fit_log(train)
     known = {"coef": model.coef_, "intercept": model.intercept_, "penalty": np.array(model.penalty_)}
-    if train.actions.has_context_effects:
+    if train.actions.effect_space.has_context_effects:
         of_contexts = context_effects(train, model.action_effects(train.X, train.actions))
         if of_contexts.noise > 0:
             known |= {"covariance": of_contexts.covariance, "noise": np.array(of_contexts.noise)}
@@ -41,7 +41,7 @@ def read_cost_model(path: str | Path) -> CostModel:
     Here, not in ``formats``: what is made without a cost model does not depend on its code.
     """
     model, arrays = CostModel(), read_npz(path, ["coef"], optional=["intercept", "covariance", "noise"])
-    with located(path):
+    with prefix_errors(path):
         model.coef_ = check_coefficients(arrays["coef"])
         if "intercept" in arrays:
             model.intercept_ = check_vector(arrays["intercept"], model.coef_.shape[1], "intercept")

@@ -23,11 +23,11 @@ from pathlib import Path
 
 import numpy as np
 
-from drcrm.arrays.validation import as_float, check_actions
+from drcrm.arrays.validation import as_float_array, check_actions
 from drcrm.certificates.policy_certificate import policy_certificate
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
-from drcrm.errors import InputError, located
+from drcrm.errors import InputError, prefix_errors
 from drcrm.experiments.columns import CERTIFICATE, COLUMNS, GRID_COLUMNS
 from drcrm.experiments.datasets.array_files import read_fits, read_log, read_policy
 from drcrm.experiments.datasets.truths import read_truth
@@ -36,7 +36,7 @@ from drcrm.experiments.simulation.truth import Truth
 from drcrm.experiments.steps import add_clicks, add_shared, assignment, require
 from drcrm.experiments.steps.cost_model import read_cost_model
 from drcrm.files import read_npz, write_csv
-from drcrm.policies.exponential import policy_of
+from drcrm.policies.exponential import make_policy
 from drcrm.reports.roles import LOGGING, SKYLINE
 from drcrm.selection.score_names import SCORES
 
@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> None:
 def _absent(path: Path, shape: tuple[int, ...]) -> np.ndarray:
     """Which labels π0's training contexts lack, a mask (q,)."""
     absent = read_npz(path, ["absent"])["absent"]
-    with located(path):
+    with prefix_errors(path):
         require(np.shape(absent) == shape, f"absent has shape {np.shape(absent)}, expected {shape}")
         return check_actions(absent[None], name="absent")[0].astype(bool)
 
@@ -105,28 +105,28 @@ def _absent(path: Path, shape: tuple[int, ...]) -> np.ndarray:
 def _losses(path: Path, X, truth: Truth, absent: np.ndarray | None = None) -> dict:
     """The losses of a policy in a file."""
     policy = read_policy(path, truth.actions)
-    with located(path):
+    with prefix_errors(path):
         return truth.losses(policy, X, absent)
 
 
 def _classified(path: str, truth: Truth) -> dict:
     """The losses of the probabilities in a file."""
     probability = read_npz(path, ["probability"])["probability"]
-    with located(path):
-        return truth.losses_of_probabilities(as_float(probability, "probability"))
+    with prefix_errors(path):
+        return truth.losses_of_probabilities(as_float_array(probability, "probability"))
 
 
 def _cost_model(options: argparse.Namespace, train: BanditLog, n_features: int, truth: Truth) -> SupportedModel | None:
     """The cost model of the training part, with support, if there is one; InputError for what does not belong."""
     has, expected = train.X.shape[1], (n_features, *truth.actions.shape)
-    with located(options.log):
+    with prefix_errors(options.log):
         said = f"the log has {has} features and {train.actions}, expected {expected[0]} and {expected[1]}"
         require((has, *train.actions.shape) == expected, said)
     if not options.cost_model:
         return None
     model = read_cost_model(options.cost_model)
-    with located(options.cost_model):
-        expected, coef = (n_features, *truth.actions.effect_shape), model.coef_
+    with prefix_errors(options.cost_model):
+        expected, coef = (n_features, *truth.actions.effect_space.shape), model.coef_
         require(coef.shape == expected, f"the cost model's coef has shape {coef.shape}, expected {expected}")
         return SupportedModel.of(model, train, read_policy(options.logging, truth.actions), SUPPORT)
 
@@ -140,9 +140,9 @@ def _grid(
     the training part, to which a feature map is fitted.
     """
     fits = read_fits(path, len(SCORES))
-    with located(path):
+    with prefix_errors(path):
         features = feature_map(fits["features"], contexts) if "features" in fits else None
-        policies = [policy_of(truth.actions, coef, features=features) for coef in fits["coef"]]
+        policies = [make_policy(truth.actions, coef, features=features) for coef in fits["coef"]]
         rows = [
             {
                 "hyperparameter": float(value),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from drcrm.data.scaling import largest_entries, unlike_scales
+from drcrm.data.scaling import describe_unequal_scales, largest_entries
 from drcrm.errors import InputError
 from drcrm.experiments.datasets.scaling import SCALES, scaled
 from drcrm.experiments.datasets.source_formats import EMBEDDED, DatasetSpec, load
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
     (X, labels), (X_test, labels_test) = parts
     X, X_test = scaled(options.scale, X, X_test)
     numbered = [*range(1, X.shape[1] + 1), "constant"]
-    if warning := unlike_scales(np.append(largest_entries(X), 1), numbered):
+    if warning := describe_unequal_scales(np.append(largest_entries(X), 1), numbered):
         print(f"{warning}; give the data set a scale, max_abs or standard", file=sys.stderr)
     known = {"n_actions": np.array(_n_labels(options))} if options.actions == "single" else {}
     write_npz(options.output_train, X=X, labels=labels, **known)

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from drcrm.cost_models.ridge_model import CostModel
-from drcrm.errors import located
+from drcrm.errors import prefix_errors
 from drcrm.experiments.datasets.array_files import read_log, read_policy
 from drcrm.experiments.feature_maps import feature_map
 from drcrm.experiments.steps import add_shared, json_object, require
@@ -68,10 +68,10 @@ def run(options: argparse.Namespace) -> None:
     cost_model = read_cost_model(options.cost_model) if options.cost_model else None
     if features := options.options.get("features"):
         mapped = feature_map(features, train.X)
-        train, heldout = (each.derived(X=mapped(each.X)) for each in (train, heldout))
+        train, heldout = (each.replace(X=mapped(each.X)) for each in (train, heldout))
         logging_policy, cost_model = mapped.padded(logging_policy), CostModel().fit_log(train)
     calibrated = estimator.calibrated and unit != "unit"
-    with located(options.log) if calibrated else nullcontext():
+    with prefix_errors(options.log) if calibrated else nullcontext():
         known = {"calibrated": calibrated, "stopping": options.stopping}
         fits = learn(train, algorithm, heldout, logging_policy, cost_model, **known).fits
     write_npz(options.output, **asdict(fits), **({"features": np.array(json.dumps(features))} if features else {}))

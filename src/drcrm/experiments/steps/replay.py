@@ -37,6 +37,6 @@ def run(options: argparse.Namespace) -> None:
         heldout = heldout_rows(log.size, share, generator(options.dataset, options.seed, "heldout"))
     else:
         heldout = np.isin(log.context, read_split(options.split, X.shape[0])["heldout"])
-    merged, group = log.merged()
+    merged, group = log.merge_duplicates()
     held = np.bincount(group, heldout).astype(int)
     write_log(options.output, merged, train=merged.count - held, heldout=held)

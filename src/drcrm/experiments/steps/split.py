@@ -7,7 +7,7 @@ Writes  --output: npz with the context numbers logging, train and heldout. Under
 
 import argparse
 
-from drcrm.errors import located
+from drcrm.errors import prefix_errors
 from drcrm.experiments.datasets.array_files import read_contexts
 from drcrm.experiments.simulation.split import split_contexts
 from drcrm.experiments.steps import add_shared, fraction, generator
@@ -24,6 +24,6 @@ def run(options: argparse.Namespace) -> None:
     X, _ = read_contexts(options.train)
     rng = generator(options.dataset, options.seed, "split")
     shares = options.logging_fraction, options.heldout_fraction
-    with located(options.train):
+    with prefix_errors(options.train):
         split = split_contexts(X.shape[0], options.split_unit, *shares, rng)
     write_npz(options.output, **split)

@@ -10,7 +10,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from drcrm.errors import located
+from drcrm.errors import prefix_errors
 from drcrm.experiments.columns import COLUMNS
 from drcrm.experiments.steps import add_shared, require
 from drcrm.files import atomic, read_csv, write_text
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> None:
     plan, metrics = options.plan, read_csv(options.metrics, COLUMNS)
     missing = set(PROTOCOL) - set(plan.protocol)
     require(not missing, f"--plan has no protocol's {', '.join(sorted(missing))}")
-    with located(options.metrics):
+    with prefix_errors(options.metrics):
         require_runs(metrics, plan)
         tables = all_tables(metrics, plan)
     for name, frame in tables.items():

@@ -6,7 +6,7 @@ Writes  --output: csv; what is in it, drcrm/experiments/simulation/theory.py say
 
 import argparse
 
-from drcrm.errors import located
+from drcrm.errors import prefix_errors
 from drcrm.experiments.columns import LEMMA_COLUMNS
 from drcrm.experiments.datasets.truths import read_truth
 from drcrm.experiments.simulation.population import draw_policies, enumerate_losses
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     X, truth = read_truth(options.train)
-    with located(options.train):
+    with prefix_errors(options.train):
         labels = truth.vectors
         policies = draw_policies(X, labels, generator(options.dataset, options.seed, "theory"))
         populations = enumerate_losses(*policies, X, labels)

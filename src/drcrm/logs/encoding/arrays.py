@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drcrm.actions.base import ActionLists
+from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.validation import Features, check_features
 from drcrm.errors import InputError
 from drcrm.logs.records import Data

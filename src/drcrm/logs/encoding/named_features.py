@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from drcrm.actions.base import ActionLists
-from drcrm.arrays.mapped_arrays import rows_between
-from drcrm.arrays.validation import with_constant
+from drcrm.actions.action_lists import ActionLists
+from drcrm.arrays.mapped_arrays import slice_rows
+from drcrm.arrays.validation import append_constant
 from drcrm.errors import InputError
 from drcrm.logs.records import Data
 
@@ -45,7 +45,7 @@ class Named(Data):
         return self.hashed.shape[0]
 
     def take(self, rows: np.ndarray | slice) -> Named:
-        return Named(rows_between(self.hashed, rows) if isinstance(rows, slice) else self.hashed[rows])
+        return Named(slice_rows(self.hashed, rows) if isinstance(rows, slice) else self.hashed[rows])
 
     def fit(self, kind: str, names: list, rows: np.ndarray | None = None) -> NamedEncoding:
         return NamedEncoding(kind, names, kept_columns(self.hashed, rows))
@@ -107,7 +107,7 @@ class Lists(Data):
         if isinstance(rows, slice):
             start, stop, _ = rows.indices(len(self))
             starts = self.starts[start : stop + 1]
-            return Lists(rows_between(self.hashed, slice(starts[0], starts[-1])), starts - starts[0])
+            return Lists(slice_rows(self.hashed, slice(starts[0], starts[-1])), starts - starts[0])
         sizes = np.diff(self.starts)[rows]
         starts = np.append(0, np.cumsum(sizes))
         places = np.repeat(self.starts[:-1][rows] - starts[:-1], sizes) + np.arange(starts[-1])
@@ -188,7 +188,7 @@ class NamedEncoding(_Hashed):
         """Return X, CSR (m, d)."""
         if not isinstance(data, Named):
             raise InputError("the contexts are lists of actions, expected lines with features of the context alone")
-        return sparse.csr_array(with_constant(self._columns(data)))
+        return sparse.csr_array(append_constant(self._columns(data)))
 
 
 class ListEncoding(_Hashed):
@@ -216,7 +216,7 @@ def kept_columns(hashed: sparse.csr_array, rows: np.ndarray | None = None) -> li
     """Return the hashed columns that have entries in some rows, by a mask, by default in all."""
     is_kept = np.zeros(HASHED, dtype=bool)
     for start in range(0, hashed.shape[0], AT_ONCE):
-        block = rows_between(hashed, slice(start, start + AT_ONCE))
+        block = slice_rows(hashed, slice(start, start + AT_ONCE))
         entries = slice(None) if rows is None else np.repeat(rows[start : start + AT_ONCE], np.diff(block.indptr))
         is_kept[block.indices[entries]] = True
     return np.flatnonzero(is_kept).tolist()

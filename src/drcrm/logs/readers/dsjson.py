@@ -9,8 +9,8 @@ from itertools import islice
 
 import numpy as np
 
-from drcrm.arrays.validation import number
-from drcrm.errors import InputError, located
+from drcrm.arrays.validation import to_float
+from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.encoding.named_features import Pairs
 from drcrm.logs.readers.decisions import Decision
 
@@ -55,7 +55,7 @@ def decisions(lines: Lines, base: int, skipped: Counter) -> Iterator[Decision]:
         A line that is no JSON, or no decision among listed actions, with its number.
     """
     for decision, said in _decisions(lines, skipped):
-        with located(f"row {decision.row}"):
+        with prefix_errors(f"row {decision.row}"):
             if base and 0 in _as_list(said.get("a")):
                 raise InputError("a has 0, expected actions counted from 1, as in the lines before")
             place = _chosen(decision, said, base)
@@ -76,7 +76,7 @@ def _decisions(lines: Lines, skipped: Counter, learning: bool = True) -> Iterato
         if line.startswith(b"[CHECKPOINT"):
             skipped[CHECKPOINT] += 1
         elif line:
-            with located(f"row {row}"):
+            with prefix_errors(f"row {row}"):
                 said = _parsed(line)
                 context = _context(said, skipped, learning)
                 if context is None:
@@ -146,7 +146,7 @@ def _gather(value: object, name: str, found: Pairs) -> None:
             inside = isinstance(each, str | dict | list)
             _gather(each, name if inside else f"{name}[{at}]", found)
     elif value:
-        if not abs(number(value)) < np.inf:
+        if not abs(to_float(value)) < np.inf:
             raise InputError(f"{name} is {str(value)[:40]}, expected a finite number")
         found.append((name, float(value)))
 
@@ -158,7 +158,7 @@ def _as_list(value: object) -> list:
 def _required(said: dict, key: str) -> float:
     if key not in said:
         raise InputError(f"has no {key}, expected a number")
-    if not abs(number(said[key])) < np.inf:
+    if not abs(to_float(said[key])) < np.inf:
         raise InputError(f"{key} is {str(said[key])[:40]!r}, expected a finite number")
     return float(said[key])
 
@@ -168,7 +168,7 @@ def _chosen(decision: Decision, said: dict, base: int) -> int:
     places = []
     for key, first in (("_label_Action", base), ("_label_action", base), ("_labelIndex", 0)):
         if key in said:
-            place = number(said[key]) - first
+            place = to_float(said[key]) - first
             if not (0 <= place < len(decision.listed) and place == int(place)):
                 last = len(decision.listed) - 1 + first
                 raise InputError(f"{key} is {str(said[key])[:40]}, expected a whole number from {first} to {last}")
@@ -196,7 +196,7 @@ def _propensity(said: dict, label: int) -> float:
         raise InputError(f"the action chosen, {label}, is not in a")
     place = actions.index(label)
     _require_probabilities(probabilities, place)
-    found = number(probabilities[place])
+    found = to_float(probabilities[place])
     if stated is not None and not abs(found - stated) <= 1e-3 * stated:
         raise InputError(
             f"_label_probability is {stated:g}, but p of the action chosen {found:g}; p stands in a's order"
@@ -210,17 +210,17 @@ def _require_probabilities(probabilities: list, chosen: int) -> None:
     Only an action that was not chosen may have 0: VW's explorers by bags, or without exploration, log such actions.
     """
     for place, value in enumerate(probabilities):
-        if not 0 <= number(value) <= 1 or (place == chosen and not value):
+        if not 0 <= to_float(value) <= 1 or (place == chosen and not value):
             expected = "(0, 1] for the action chosen" if place == chosen else "[0, 1]"
             raise InputError(f"p has {str(value)[:40]!r}, expected a number in {expected}")
-    total, most = sum(map(number, probabilities)), 1 + ROUNDED * len(probabilities)
+    total, most = sum(map(to_float, probabilities)), 1 + ROUNDED * len(probabilities)
     if total > most:
         raise InputError(f"p adds up to {total:g}, expected at most 1: it has a probability for each action of a")
 
 
 def _weight(said: dict) -> float:
     """How many lines a line stands for, 1/(1 − pdrop)."""
-    dropped = number(said.get("pdrop", 0))
+    dropped = to_float(said.get("pdrop", 0))
     if not 0 <= dropped < 1:
         raise InputError(f"pdrop is {str(said['pdrop'])[:40]}, expected a number from 0 to below 1")
     return 1 / (1 - dropped)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from drcrm.data.listeners import advance
-from drcrm.errors import InputError, located
+from drcrm.data.listeners import report_progress
+from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.encoding.arrays import ArrayEncoding, Arrays
 from drcrm.logs.encoding.named_features import Lists, Named
 from drcrm.logs.encoding.registry import Encoding
@@ -67,7 +67,7 @@ def read_records(path, mapping=None, folder: Callable[[], Path] | None = None, m
     with RecordSink(folder, most) as sink:
         for batch in record_batches(path, mapping):
             sink.append(batch)
-        with located(path):
+        with prefix_errors(path):
             return sink.finish()
 
 
@@ -91,14 +91,14 @@ def read_contexts(path, encoding: Encoding, csv_format: CsvFormat | None = None)
     for data in _data_batches(path, encoding, ROWS, csv_format):
         sink.append(data)
     data = sink.finish()
-    with located(path):
+    with prefix_errors(path):
         return encoding.contexts(data), encoding.unseen(data)
 
 
 def context_batches(path, encoding: Encoding, rows: int, csv_format: CsvFormat | None = None) -> Iterator[tuple]:
     """Yield what :func:`read_contexts` returns, and missing values by column, ``rows`` at a time; all of npz."""
     for data in _data_batches(Path(path), encoding, rows, csv_format):
-        with located(path):
+        with prefix_errors(path):
             yield encoding.contexts(data), encoding.unseen(data), data.missing()
 
 
@@ -111,7 +111,7 @@ def format_of(path: Path) -> str:
         return FORMATS[suffixes[-1]]
     formats = {}
     for file in files_of(path):
-        with located(file.name):
+        with prefix_errors(file.name):
             formats.setdefault(format_of(file), file.name)
     if len(formats) > 1:
         raise InputError(f"has files of more than one format, such as {', '.join(formats.values())}")
@@ -154,7 +154,7 @@ def record_batches(path: Path, mapping: LogMapping, rows: int | None = None) -> 
     read, before, first = _reader_of(form, files, mapping, rows or ROWS), 0, None
     for file in files:
         start = before
-        with located(file):
+        with prefix_errors(file):
             for records, end in read(file):
                 first = first or records
                 _require_same_kind(records, first)
@@ -176,9 +176,9 @@ def npz_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def _opened(path: Path) -> tuple[str, list[Path]]:
     """Return the format and the files of a log, and report how many bytes they have."""
-    with located(path):
+    with prefix_errors(path):
         form, files = format_of(path), files_of(path)
-    advance(0, "bytes", sum(os.path.getsize(file) for file in files if os.path.exists(file)))
+    report_progress(0, "bytes", sum(os.path.getsize(file) for file in files if os.path.exists(file)))
     return form, files
 
 
@@ -208,7 +208,7 @@ def _rows_of_table(
     for frame in table_frames(file, form, needed, rows, csv_format):
         records = part_of_frame(frame, needed.mapping, form, row)
         row += len(frame)
-        advance(len(frame), "rows")
+        report_progress(len(frame), "rows")
         yield records, row
     if not row:
         raise InputError("has no rows, expected at least one")
@@ -234,7 +234,7 @@ def _rows_of_arrays(file: Path, mapping: LogMapping) -> Iterator[tuple[Records, 
 def _data_batches(path: Path, encoding: Encoding, rows: int, csv_format: CsvFormat | None) -> Iterator[Data]:
     """Yield the features of contexts, as ``record_batches`` yields rows, if the file is of the encoding's kind."""
     form, files = _opened(path)
-    with located(path):
+    with prefix_errors(path):
         for kind, forms in ((TableEncoding, TABLES), (ArrayEncoding, ("npz",))):
             if isinstance(encoding, kind) != (form in forms):
                 raise InputError(f"is {form}, expected a file as that which was learned from")
@@ -243,7 +243,7 @@ def _data_batches(path: Path, encoding: Encoding, rows: int, csv_format: CsvForm
             return
     csv_format = csv_format or CsvFormat()
     for file in files:
-        with located(file):
+        with prefix_errors(file):
             if form in TABLES:
                 yield from _features_of_table(file, form, encoding, rows, csv_format)
             else:
@@ -273,7 +273,7 @@ def _features_of_text(file: Path, form: str, encoding: Encoding, rows: int) -> I
 def _way_of(files: list[Path], form: str) -> int:
     """What in text can mean two things, as the first of some files says that can tell."""
     for file in files:
-        with located(file):
+        with prefix_errors(file):
             way = TEXTS[form].way_of(_Lines(file))
         if way is not None:
             return way

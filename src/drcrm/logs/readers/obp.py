@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from drcrm.actions.base import ActionLists
+from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.validation import (
     check_actions,
     check_context,
     check_costs,
     check_features,
     check_integers,
+    check_positive_integer,
     check_vector,
-    whole_number,
 )
 from drcrm.errors import InputError
 from drcrm.logs.encoding.arrays import Arrays
@@ -153,7 +153,7 @@ def _slices(position: object, n: int) -> dict:
 def _numbered(action: np.ndarray, n_actions: object) -> list[int]:
     """The names of numbered actions."""
     largest = int(action.max(initial=-1))
-    many = largest + 1 if n_actions is None else int(whole_number(n_actions, "n_actions"))
+    many = largest + 1 if n_actions is None else int(check_positive_integer(n_actions, "n_actions"))
     if action.min(initial=0) < 0 or largest >= many:
         bad = int(np.argmax((action < 0) | (action >= many)))
         raise InputError(f"action is {action[bad]} in row {bad}, expected one of {many}, numbered from 0")

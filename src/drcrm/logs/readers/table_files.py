@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from drcrm.data.listeners import advance
+from drcrm.data.listeners import report_progress
 from drcrm.errors import InputError
 from drcrm.logs.encoding.tables import require_columns
 from drcrm.logs.mapping import import_extra
@@ -61,7 +61,7 @@ def lines_of(path: Path, reported: bool = False) -> Iterator[bytes]:
 def _report(file: io.BufferedIOBase, before: int) -> int:
     """Report how many bytes of a file, packed or not, were read since its position was ``before``; return it now."""
     position = os.lseek(file.fileno(), 0, os.SEEK_CUR)
-    advance(position - before, "bytes")
+    report_progress(position - before, "bytes")
     return position
 
 
@@ -148,7 +148,7 @@ def _parquet_tables(path: Path, needed: Callable[[list[str]], Columns], rows: in
         columns = needed(header).names or header[:1]  # without a column there are no rows
         require_columns(header, columns)
         for batch in file.iter_batches(rows, columns=columns, use_threads=False):
-            advance(path.stat().st_size * batch.num_rows // file.metadata.num_rows, "bytes")
+            report_progress(path.stat().st_size * batch.num_rows // file.metadata.num_rows, "bytes")
             yield arrow.table(batch.select(columns)).replace_schema_metadata()
 
 

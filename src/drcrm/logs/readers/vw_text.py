@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drcrm.errors import InputError, located
+from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.encoding.named_features import Pairs
 from drcrm.logs.readers.decisions import Decision
 
@@ -66,7 +66,7 @@ def decisions(lines: Lines, of_lists: bool, skipped: Counter) -> Iterator[Decisi
     """
     if not of_lists:
         for line in _lines(lines):
-            with located(f"row {line.row}"):
+            with prefix_errors(f"row {line.row}"):
                 if line.label is None:
                     raise InputError("is of a list of actions, expected a label, as the lines before have one")
                 if line.label[0] == 0:
@@ -74,7 +74,7 @@ def decisions(lines: Lines, of_lists: bool, skipped: Counter) -> Iterator[Decisi
             yield Decision(line.row, line.features, label=line.label)
         return
     for block in _blocks(lines):
-        with located(f"row {block[0].row}"):
+        with prefix_errors(f"row {block[0].row}"):
             decision = _of_block(block)
             labels = [(place, line.label) for place, line in enumerate(_actions(block)) if line.label]
             if len(labels) > 1:
@@ -92,7 +92,7 @@ def contexts(lines: Lines, of_lists: bool) -> Iterator[Decision]:
         yield from (Decision(line.row, line.features) for line in _lines(lines))
         return
     for block in _blocks(lines):
-        with located(f"row {block[0].row}"):
+        with prefix_errors(f"row {block[0].row}"):
             decision = _of_block(block)
         yield decision
 
@@ -124,7 +124,7 @@ def _actions(block: list[Line]) -> list[Line]:
 def _parsed(lines: Lines) -> Iterator[Line | None]:
     """What lines say; None of an empty one."""
     for row, line in lines:
-        with located(f"row {row}"):
+        with prefix_errors(f"row {row}"):
             text = _text(line)
             found = _line(row, text) if text else None
         yield found

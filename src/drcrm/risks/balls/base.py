@@ -6,7 +6,7 @@ from copy import copy
 import numpy as np
 from scipy.special import ndtri
 
-from drcrm.arrays.validation import above_half, at_least_zero
+from drcrm.arrays.validation import check_confidence, check_nonnegative
 from drcrm.risks.base import Evaluation, Risk, rescale_extremes
 
 LARGEST_SAMPLE_RADIUS = 0.1  # policies learned in larger balls are too pessimistic to tell candidates apart
@@ -35,8 +35,8 @@ class Ball(Risk):
     curvature: float | None
 
     def __init__(self, radius: float | str, confidence: float = 0.95):
-        self.radius = radius if isinstance(radius, str) and radius == "auto" else at_least_zero(radius, "radius")
-        self.confidence = above_half(confidence, "confidence")
+        self.radius = radius if isinstance(radius, str) and radius == "auto" else check_nonnegative(radius, "radius")
+        self.confidence = check_confidence(confidence, "confidence")
 
     def for_fewer_rows(self, factor):
         """Return the ball with the radius times ``factor``, as a calibrated radius would be, but at most 0.1."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drcrm.arrays.validation import above_half
+from drcrm.arrays.validation import check_confidence
 from drcrm.divergences import CVaR, as_divergence
 from drcrm.errors import InputError
 from drcrm.risks.balls.base import Ball
@@ -62,7 +62,7 @@ class PhiBall(Ball):
         elif radius is not None:
             raise InputError(f"radius must be None for {self.divergence!r}, which has no radius, got {radius!r}")
         else:
-            self.radius, self.confidence = None, above_half(confidence, "confidence")
+            self.radius, self.confidence = None, check_confidence(confidence, "confidence")
         if self.radius == "auto" and self.curvature is None:
             raise InputError(
                 f"radius 'auto' needs a divergence with φ''(1) > 0, which {self.divergence!r} lacks. Set a number."

@@ -1,0 +1,79 @@
+"""Action lists: each context has its own list of candidate actions with features, as in action-dependent features.
+
+Source: Vowpal Wabbit's action-dependent features (ADF).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from drcrm.arrays.validation import as_integer_vector, check_features
+from drcrm.errors import InputError
+
+
+class ActionLists:
+    """Contexts that each have their own list of actions with features ψ, in place of a feature matrix X.
+
+    ``lists[rows]`` selects contexts.
+
+    Parameters
+    ----------
+    features : array or CSR (N, D)
+        ψ of all candidates, list after list.
+    starts : integer array (m + 1,)
+        The first candidate of each list, and last N. List k has the rows starts[k] to starts[k + 1] − 1 of
+        ``features``, at least one.
+
+    Raises
+    ------
+    InputError
+        Features that are not finite, starts that do not increase from 0 to N, or an empty list.
+    """
+
+    def __init__(self, features: Any, starts: Any):
+        self.features = check_features(features, "features")
+        starts = as_integer_vector(starts, "starts")
+        if len(starts) < 2 or starts[0] != 0 or starts[-1] != self.features.shape[0]:
+            raise InputError(f"starts must begin at 0 and end at {self.features.shape[0]}, the number of candidates")
+        sizes = np.diff(starts)
+        if (sizes < 1).any():
+            number = int(np.argmax(sizes < 1))
+            problem = "ends before it begins" if sizes[number] else "is empty"
+            raise InputError(f"list {number} {problem}, expected at least one action")
+        self.starts = starts
+
+    def __repr__(self) -> str:
+        return f"ActionLists({len(self)} lists, {self.features.shape[0]} candidates, {self.features.shape[1]} features)"
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, D)."""
+        return len(self), self.features.shape[1]
+
+    def __array__(self, dtype=None, copy=None):
+        raise InputError("ActionLists is not an array. Use .features and .starts.")
+
+    def __getitem__(self, rows: Any) -> ActionLists:
+        rows = rows[0] if isinstance(rows, tuple) else rows  # lists[rows, ...], as scikit-learn indexes
+        lists = np.atleast_1d(np.arange(len(self))[rows])
+        if not lists.size:
+            raise InputError("the selection of lists is empty, expected at least one list")
+        return ActionLists(self.features[candidates_of_lists(self.starts, lists)], starts_of_lists(self.starts, lists))
+
+
+def starts_of_lists(starts: np.ndarray, contexts: slice | np.ndarray) -> np.ndarray:
+    """Return the starts of a subset of lists, one list after the other."""
+    if isinstance(contexts, slice):
+        return starts[contexts.start : contexts.stop + 1] - starts[contexts.start]
+    return np.append(0, np.cumsum(np.diff(starts)[contexts]))
+
+
+def candidates_of_lists(starts: np.ndarray, contexts: np.ndarray) -> np.ndarray:
+    """Return the rows of the candidates of a subset of lists, list after list."""
+    new_starts = starts_of_lists(starts, contexts)
+    return np.repeat(starts[:-1][contexts] - new_starts[:-1], np.diff(new_starts)) + np.arange(new_starts[-1])

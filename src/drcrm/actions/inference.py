@@ -1,0 +1,74 @@
+"""Which action space a user's contexts X and actions Y belong to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from drcrm.actions.action_lists import ActionLists
+from drcrm.actions.base import Actions
+from drcrm.actions.label_vectors import LabelVectors
+from drcrm.actions.listed_actions import ListedActions
+from drcrm.actions.single_choice import SingleChoice
+from drcrm.arrays.validation import Features, as_integer_vector, check_actions, check_features, check_positive_integer
+from drcrm.errors import InputError
+
+MANY_ACTIONS = 1000  # from here on, numbers of actions may be identifiers
+SPARSE_NUMBERING = 10  # largest number over distinct numbers, from which on they look like identifiers
+MOST_ACTIONS = 10_000_000
+
+
+def infer_kind(X: object, Y: Any) -> type[Actions]:
+    """Return the kind of actions: lists if X is ActionLists, a single choice if Y is a vector, else label vectors."""
+    if isinstance(X, ActionLists):
+        return ListedActions
+    try:
+        return SingleChoice if np.ndim(Y) == 1 else LabelVectors
+    except ValueError:  # ragged lists, which are not an array
+        return LabelVectors
+
+
+def infer_actions(
+    X: object, Y: Any, n_actions: int | None = None, eligible: object = None
+) -> tuple[Features, Actions, np.ndarray]:
+    """Return the checked features of contexts, their action space and the checked logged actions.
+
+    K is ``n_actions``, else the number of columns of ``eligible``, else the largest entry of Y plus one.
+    """
+    kind = infer_kind(X, Y)
+    actions: Actions
+    if kind is SingleChoice:
+        actions = SingleChoice(_count_actions(Y, n_actions, eligible))
+    elif n_actions is None:
+        actions = ListedActions() if kind is ListedActions else LabelVectors(check_actions(Y).shape[1])
+    elif kind is ListedActions:
+        raise InputError("n_actions needs actions that are one of K, but X is an ActionLists")
+    else:
+        shape = check_actions(Y).shape
+        raise InputError(f"Y has shape {shape}, expected (rows,): with n_actions, each row has one of {n_actions}")
+    X, actions = actions.bind(X, eligible)
+    return X, actions, actions.check(Y, owner="the log")
+
+
+def check_context_features(X: Any) -> Features:
+    """Return the checked features of contexts; for lists those of all candidates."""
+    return X.features if isinstance(X, ActionLists) else check_features(X)
+
+
+def _count_actions(Y: Any, n_actions: int | None, eligible: object) -> int:
+    """Return K."""
+    if n_actions is not None:
+        if check_positive_integer(n_actions, "n_actions") > MOST_ACTIONS:
+            raise InputError(f"n_actions is {n_actions}, expected at most {MOST_ACTIONS}")
+        return int(n_actions)
+    if eligible is not None:
+        return check_actions(eligible, name="eligible", columns="action").shape[1]
+    Y = as_integer_vector(Y, "Y")
+    largest = int(Y.max(initial=0))
+    if largest >= MANY_ACTIONS and largest >= SPARSE_NUMBERING * (distinct := len(np.unique(Y))):
+        raise InputError(
+            f"Y reaches {largest}, with {distinct} different actions: number them from 0, or pass n_actions= if there "
+            "are that many"
+        )
+    return largest + 1

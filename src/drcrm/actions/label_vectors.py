@@ -1,0 +1,204 @@
+"""Label vectors y ∈ {0,1}^q: the policy is a product of independent logistic regressions, one per label.
+
+π(y|x) = Π_l σ(u_l)^{y_l} σ(−u_l)^{1−y_l}, A(u) = Σ_l log(1 + e^{u_l}) and μ = σ(u). A modelled cost is additive over
+labels: the effects, (m, q + 1), are the cost that each label adds and, last, the cost of the zero vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+
+import numpy as np
+from scipy import sparse
+
+from drcrm.actions.base import LARGE_SCORE, Actions, EffectSpace, RowMap, SupportRule, require_columns
+from drcrm.actions.row_maps import DenseRows, SparseRows, TabledRows
+from drcrm.arrays.numerics import exp
+from drcrm.arrays.validation import append_constant, check_actions
+from drcrm.errors import InputError
+
+TABLE_ROWS = 12  # from this many rows per context on, tables were faster in measurements with 6 and 14 labels
+MANY_ROWS = 10  # label vectors that are unlikely to be all one-hot by chance
+EFFECT_QUANTILE = 0.99  # of the absolute label effects; the cost of unsupported label values
+PROBES = 8  # random actions, and the least number per context, at which additivity of a model is checked
+
+
+class LabelEffects(EffectSpace):
+    """Additive costs ĉ(x, y) = e_0 + Σ_l y_l e_l."""
+
+    has_context_effects = True
+
+    @property
+    def shape(self):
+        return (self.actions.shape[0] + 1,)
+
+    def expected_cost(self, mean, effects, fast=False):
+        by_label = effects[:, :-1]
+        expected = np.einsum("kl,kl->k", mean, by_label) if fast else (mean * by_label).sum(axis=1)
+        expected += effects[:, -1]
+        return expected
+
+    def expected_cost_gradient(self, mean, effects, by_context, expected):
+        gradient = by_context[:, None] * effects[:, :-1]
+        gradient *= 1 - mean
+        gradient *= mean
+        return gradient
+
+    def costs_of_rows(self, row_map, effects):
+        return row_map.to_rows(np.ascontiguousarray(effects[:, :-1]), -effects[:, -1])
+
+    def loadings(self, Y):
+        return append_constant(sparse.csr_array(Y, dtype=float))
+
+    def score_part(self, effects):
+        return effects[:, :-1]
+
+    def add_constant(self, effects, constant):
+        effects[..., -1] += constant
+
+    def sum_rows(self, by_score, by_context):
+        return np.column_stack([by_score, by_context])
+
+    def query_model(self, predict: Callable[[np.ndarray], np.ndarray], m: int) -> np.ndarray:
+        """Return effects from predictions for single labels; InputError if the costs of other vectors are not sums."""
+        zeros = np.zeros((m, *self.actions.shape), dtype=np.int64)
+        base_cost = predict(zeros)
+        columns = [predict(zeros + row) - base_cost for row in np.eye(*self.actions.shape, dtype=np.int64)]
+        effects = np.column_stack([*columns, base_cost])
+        tolerance = 1e-6 * np.abs(effects[:, :-1]).sum(axis=1) + 1e-9 * np.abs(base_cost)
+        for Y in self._probes(m):
+            if (abs((Y * effects[:, :-1]).sum(axis=1) + base_cost - predict(Y)) > tolerance).any():
+                raise InputError("the cost model is not additive over labels, which its expected cost requires")
+        return effects
+
+    def _probes(self, m: int) -> Iterator[np.ndarray]:
+        """Yield label vectors (m, q): all ones, every pair of labels and random ones.
+
+        Each context meets different vectors in turn, and each vector meets some context.
+        """
+        q = self.actions.shape[0]
+        pairs = np.array([[label in pair for label in range(q)] for pair in combinations(range(q), 2)])
+        random = np.random.default_rng(0).random((PROBES, q)) < 0.5
+        vectors = np.vstack([np.ones((1, q)), pairs.reshape(-1, q), random]).astype(np.int64)
+        for turn in range(max(PROBES, -(-len(vectors) // m))):
+            yield vectors[(np.arange(m) + turn * m) % len(vectors)]
+
+    def block_moments(self, Y, share, row_map):
+        loadings, (_, weight) = np.column_stack([Y, np.ones(len(Y))]), row_map.to_contexts(share)
+        return (loadings.T @ (loadings * share[:, None]))[None], weight[None]
+
+
+class LabelSupport(SupportRule):
+    """Support rule for each label value: P(y_l = 1) or P(y_l = 0) under π0 is below τ/2."""
+
+    def cost_limits(self, cost, effects):
+        largest = float(np.quantile(np.abs(effects[:, :-1]), EFFECT_QUANTILE))
+        return -largest, largest
+
+    def replace_unsupported(self, effects, logging_mean, support, limits):
+        low, high = limits
+        by_label = effects[:, :-1]
+        by_label = np.where(logging_mean < support / 2, np.maximum(by_label, high), by_label)
+        lowered = np.where(1 - logging_mean < support / 2, np.minimum(by_label, low), by_label)
+        return np.column_stack([lowered, effects[:, -1] + (by_label - lowered).sum(axis=1)])
+
+    def unsupported_mass(self, mean, logging_mean, support):
+        return mean * (logging_mean < support / 2) + (1 - mean) * (1 - logging_mean < support / 2)
+
+    def find_unsupported(self, row_map, mean, logging_mean, support):
+        never, always = logging_mean < support / 2, 1 - logging_mean < support / 2
+        count_as_effects = np.column_stack([never.astype(float) - always, always.sum(axis=1)])
+        supported = 1 - self.unsupported_mass(mean, logging_mean, support)
+        counts = self.actions.effect_space.costs_of_rows(row_map, count_as_effects)
+        return 1 - supported.prod(axis=1), counts > 0.5
+
+    def mean_weights(self, Y, context, share, weight, mean, logging_mean):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ratio = np.where(Y == 1, (mean / logging_mean)[context], ((1 - mean) / (1 - logging_mean))[context])
+        return share @ ratio
+
+
+class LabelVectors(Actions):
+    """Label vectors y ∈ {0,1}^q, arrays (n, q), with scores s(y) = y·u.
+
+    Parameters
+    ----------
+    n_labels : int
+        q.
+    """
+
+    def __init__(self, n_labels: int):
+        self.shape = (n_labels,)
+
+    @classmethod
+    def from_effect_shape(cls, shape):
+        return cls(require_columns(shape) - 1)
+
+    def __str__(self) -> str:
+        return f"{self.shape[0]} labels"
+
+    @property
+    def effect_space(self) -> LabelEffects:
+        return LabelEffects(self)
+
+    @property
+    def support_rule(self) -> LabelSupport:
+        return LabelSupport(self)
+
+    def check(self, Y, rows=None, owner="the policy"):
+        Y = check_actions(Y, rows)
+        if Y.shape[1:] != self.shape:
+            raise InputError(f"Y has {Y.shape[1]} labels, {owner} has {self.shape[0]}")
+        return Y
+
+    def check_not_one_hot(self, Y):
+        """Raise InputError if at least 10 vectors, q > 2, all have exactly one 1 and are not all the same.
+
+        Fewer vectors may be one-hot by chance. Identical vectors come from a policy that always takes the same action.
+        """
+        n, q = Y.shape
+        if q > 2 and n >= MANY_ROWS and (Y.sum(axis=1) == 1).all() and (Y[0] != Y).any():
+            raise InputError(
+                f"every row of Y has exactly one 1: that is a single choice among {q} actions. Pass a vector of whole "
+                f"numbers, np.argmax(Y, axis=1), with n_actions={q} (expected {q} labels that are 0 or 1 independently)"
+            )
+
+    def row_map(self, Y: np.ndarray, context: np.ndarray, n_contexts: int) -> RowMap:
+        kind = TabledRows if len(Y) >= TABLE_ROWS * n_contexts else SparseRows
+        return kind(Y, np.asarray(context), n_contexts)
+
+    def one_row_map(self, Y):
+        return DenseRows(Y)
+
+    def sort_keys(self, Y):
+        return [*np.packbits(Y, axis=1).T]
+
+    def log_partition(self, scores, buffers=None):
+        mean, total = np.empty((2, *scores.shape)) if buffers is None else buffers
+        is_large = scores.max() > LARGE_SCORE
+        exp(np.minimum(scores, LARGE_SCORE) if is_large else scores, out=mean)
+        np.add(mean, 1, out=total)
+        np.divide(mean, total, out=mean)
+        ones = np.ones(scores.shape[1])
+        log_partition = np.log(total, out=total) @ ones
+        if is_large:
+            log_partition += np.maximum(scores - LARGE_SCORE, 0) @ ones
+        return log_partition, mean
+
+    def total_probability(self, mean):
+        return np.ones(len(mean))
+
+    def log_prob(self, mean, Y, context):
+        log_prob = np.zeros(len(Y))
+        with np.errstate(divide="ignore"):
+            for label, by_context in enumerate(mean.T):
+                probability = by_context[context]
+                log_prob += np.log(np.where(Y[:, label] == 1, probability, 1 - probability))
+        return log_prob
+
+    def most_probable(self, scores):
+        return (scores >= 0).astype(np.int64)
+
+    def sample(self, mean, rng):
+        return (rng.random(mean.shape) < mean).astype(np.int64)

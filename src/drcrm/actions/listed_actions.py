@@ -1,0 +1,133 @@
+"""Listed actions: the action is a place in the context's own list of candidates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from drcrm.actions.action_lists import ActionLists, candidates_of_lists, starts_of_lists
+from drcrm.actions.one_of_many import ChoiceEffects, ChoiceSupport, OneOfMany
+from drcrm.actions.row_maps import ChosenRows, OneChosenRow
+from drcrm.actions.single_choice import SingleChoice
+from drcrm.arrays.mapped_arrays import take_rows
+from drcrm.errors import InputError
+
+
+class ListEffects(ChoiceEffects):
+    """Costs of the candidates, (N,)."""
+
+    def loadings(self, Y):
+        return None
+
+    def query_model(self, predict, m):
+        starts, sizes = self.actions.starts, self.actions.count_choices()
+        effects = np.empty(starts[-1])
+        for place in range(sizes.max()):
+            predicted, exists = predict(np.minimum(place, sizes - 1)), place < sizes
+            effects[starts[:-1][exists] + place] = predicted[exists]
+        return effects
+
+    def regression_log(self, log):
+        chosen, context = np.unique(self.actions.starts[log.context] + log.Y, return_inverse=True)
+        X = take_rows(log.X, chosen)
+        return log.replace(X=X, actions=SingleChoice(1), Y=np.zeros_like(log.Y), context=context)
+
+
+class ListSupport(ChoiceSupport):
+    """Support rule for the candidates of lists, which contexts do not share."""
+
+    def mean_weights(self, Y, context, share, weight, mean, logging_mean):
+        return np.asarray(share @ weight)
+
+
+class ListedActions(OneOfMany):
+    """Actions are places in the context's list, with u_a = ψ_a·θ and π(a|x) = e^{u_a} / Σ_b e^{u_b} over the list.
+
+    Features that a whole list shares, such as a constant, do not change the policy.
+
+    Parameters
+    ----------
+    starts : integer array (m + 1,), optional
+        The first candidate of each list, as in ``ActionLists``; None for a policy, which applies to any lists.
+    """
+
+    shape = ()
+    has_intercept = False
+
+    def __init__(self, starts: np.ndarray | None = None):
+        self.starts = starts
+
+    @classmethod
+    def from_effect_shape(cls, shape):
+        if shape:
+            raise InputError(f"the cost model has {shape[0]} columns of coefficients, expected one number per feature")
+        return cls()
+
+    def __str__(self) -> str:
+        return "lists of actions"
+
+    @property
+    def effect_space(self) -> ListEffects:
+        return ListEffects(self)
+
+    @property
+    def support_rule(self) -> ListSupport:
+        return ListSupport(self)
+
+    def bind(self, X, eligible=None):
+        if eligible is not None:
+            raise InputError("eligible needs actions that are one of K; leave ineligible actions out of the lists")
+        if not isinstance(X, ActionLists):
+            raise InputError(f"X is of type {type(X).__name__}, expected ActionLists, because the policy is over lists")
+        if self.starts is not None and not np.array_equal(X.starts, self.starts):
+            raise InputError("the lists of X must have the same starts as the lists of the log")
+        return X.features, ListedActions(X.starts)
+
+    def unbind(self, X):
+        return ActionLists(X, self.starts)
+
+    def n_contexts(self, X):
+        return len(self.starts) - 1
+
+    def _restrict(self, contexts):
+        return ListedActions(starts_of_lists(self.starts, contexts))
+
+    def _array_rows(self, contexts):
+        if isinstance(contexts, slice):
+            return slice(int(self.starts[contexts.start]), int(self.starts[contexts.stop]))
+        return candidates_of_lists(self.starts, contexts)
+
+    def check_available(self, Y, context):
+        sizes = self.count_choices()[context]
+        if (sizes <= Y).any():
+            row = int(np.argmax(sizes <= Y))
+            raise InputError(f"Y is {Y[row]} in row {row}, expected a place in its list of {sizes[row]}, from 0")
+
+    def row_map(self, Y, context, n_contexts):
+        position = self.starts[context] + Y
+        return ChosenRows((position,), position, context, (self.starts[-1],), self.sum_actions)
+
+    def one_row_map(self, Y):
+        return OneChosenRow(Y, (self.starts[-1],), self.starts[:-1])
+
+    def broadcast(self, values):
+        return np.repeat(values, self.count_choices())
+
+    def sum_actions(self, values):
+        return np.add.reduceat(values, self.starts[:-1])
+
+    def max_score(self, scores):
+        return np.maximum.reduceat(scores, self.starts[:-1])
+
+    def count_choices(self):
+        return np.diff(self.starts)
+
+    def most_probable(self, scores):
+        best = np.flatnonzero(scores == self.broadcast(self.max_score(scores)))
+        return best[np.searchsorted(best, self.starts[:-1])] - self.starts[:-1]
+
+    def sample(self, mean, rng):
+        cumulative = np.cumsum(mean)
+        before = np.append(0, cumulative)[self.starts]
+        threshold = before[:-1] + rng.random(len(before) - 1) * np.diff(before)
+        last = np.searchsorted(cumulative, before[1:])  # the last candidate with a positive probability
+        return np.minimum(np.searchsorted(cumulative, threshold, side="right"), last) - self.starts[:-1]

@@ -1,0 +1,136 @@
+"""Choices of exactly one action: what single choices and listed actions share.
+
+The scores are s(a) = u_a, so A(u) = log Σ_a e^{u_a} and μ is the softmax of u. Effects are the costs of the actions.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+from scipy import sparse
+
+from drcrm.actions.base import LARGE_SCORE, Actions, EffectSpace, SupportRule
+from drcrm.arrays.numerics import exp
+from drcrm.arrays.validation import as_integer_vector, reject_rows
+from drcrm.errors import InputError
+
+LEAST, MOST = 1e-60, 1e300  # a sum of e^u between these has lost no significant term
+
+
+class ChoiceEffects(EffectSpace):
+    """Costs ĉ(x, a) = e_a of the actions, (m, K)."""
+
+    def expected_cost(self, mean, effects, fast=False):
+        return self.actions.sum_actions(mean * effects)
+
+    def expected_cost_gradient(self, mean, effects, by_context, expected):
+        gradient = effects - self.actions.broadcast(expected)
+        gradient *= mean
+        gradient *= self.actions.broadcast(by_context)
+        return gradient
+
+    def costs_of_rows(self, row_map, effects):
+        return row_map.to_rows(effects)
+
+    def loadings(self, Y):
+        return sparse.csr_array((np.ones(len(Y)), Y, np.arange(len(Y) + 1)), (len(Y), *self.shape))
+
+    def query_model(self, predict, m):
+        return np.column_stack([predict(np.full(m, action)) for action in range(*self.shape)])
+
+    def block_moments(self, Y, share, row_map):
+        weights = np.atleast_2d(row_map.to_contexts(share)[0].T)
+        return np.ones((len(weights), 1, 1)), weights
+
+
+class ChoiceSupport(SupportRule):
+    """Support rule for each action: π0(a|x) is below τ/K_x, where K_x is the number of actions of the context."""
+
+    def cost_limits(self, cost, effects):
+        return float(cost.min()), float(cost.max())
+
+    def raise_limits(self, limits, largest):
+        return limits[0], max(limits[1], largest)
+
+    def replace_unsupported(self, effects, logging_mean, support, limits):
+        return np.where(self._is_unsupported(logging_mean, support), limits[1], np.clip(effects, *limits))
+
+    def unsupported_mass(self, mean, logging_mean, support):
+        return mean * self._is_unsupported(logging_mean, support)
+
+    def find_unsupported(self, row_map, mean, logging_mean, support):
+        unsupported = self._is_unsupported(logging_mean, support).astype(float)
+        return self.actions.sum_actions(mean * unsupported), row_map.to_rows(unsupported) > 0.5
+
+    def mean_weights(self, Y, context, share, weight, mean, logging_mean):
+        by_action = np.bincount(Y, share * weight, *self.actions.shape)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return by_action / (np.bincount(context, share) @ mean)
+
+    def _is_unsupported(self, logging_mean: np.ndarray, support: float) -> np.ndarray:
+        return logging_mean < self.actions.broadcast(support / self.actions.count_choices())
+
+
+class OneOfMany(Actions):
+    """Base class of action spaces whose actions are vectors (n,) of whole numbers from 0."""
+
+    order = "F"
+
+    @property
+    def effect_space(self) -> ChoiceEffects:
+        return ChoiceEffects(self)
+
+    @property
+    def support_rule(self) -> ChoiceSupport:
+        return ChoiceSupport(self)
+
+    @abstractmethod
+    def sum_actions(self, values: np.ndarray) -> np.ndarray:
+        """Return sums over the actions of each context, (m,)."""
+
+    @abstractmethod
+    def max_score(self, scores: np.ndarray) -> np.ndarray:
+        """Return the largest score of an available action in each context, (m,)."""
+
+    @abstractmethod
+    def count_choices(self) -> np.ndarray:
+        """Return the number of available actions in each context."""
+
+    def fill_unavailable(self, values: np.ndarray, fill: float) -> None:
+        """Overwrite the values of unavailable actions."""
+
+    def check(self, Y, rows=None, owner="the policy"):
+        Y = as_integer_vector(Y, "Y")
+        if rows is not None and len(Y) != rows:
+            raise InputError(f"Y has {len(Y)} rows, expected {rows}")
+        reject_rows(Y < 0, Y, "Y", "the number of an action, 0 or more")
+        return Y
+
+    def log_partition(self, scores, buffers=None):
+        """Return A(u) and μ_a = e^{u_a − A(u)}; subtract the largest score only if e^u could over- or underflow."""
+        mean, spare = (np.empty_like(scores), np.empty_like(scores)) if buffers is None else buffers
+        level = None
+        if scores.max() < LARGE_SCORE:
+            exp(scores, out=mean)
+            self.fill_unavailable(mean, 0)
+            total, level = self.sum_actions(mean), 0.0
+        if level is None or not (total.min() > LEAST and total.max() < MOST):
+            level = self.max_score(scores)
+            np.subtract(scores, self.broadcast(level), out=spare)
+            self.fill_unavailable(spare, -np.inf)
+            total = self.sum_actions(exp(spare, out=mean))
+        mean *= self.broadcast(1 / total)
+        return np.log(total) + level, mean
+
+    def total_probability(self, mean):
+        available = mean.copy()
+        self.fill_unavailable(available, 0)
+        return self.sum_actions(available)
+
+    def log_prob(self, mean, Y, context):
+        with np.errstate(divide="ignore"):
+            return np.log(self.row_map(Y, context, self.n_contexts(mean)).to_rows(mean))
+
+    def sort_keys(self, Y):
+        return [Y]
