@@ -1,4 +1,4 @@
-"""Answers on logs, as the commands write them: better, not shown, the log is wrong, and hostile ones."""
+"""JSON answers like those of the commands: one for each verdict, one of ``diagnose``, and a hostile one."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from copy import deepcopy
 NEWS = ["politics", "sport", "culture", "business", "travel"]
 
 
-def estimate(value: float, error: float, wide: float = 1.96) -> dict:
-    low, high = value - wide * error, value + wide * error
-    return {"value": value, "standard_error": error, "low": low, "high": high}
+def estimate(value: float, error: float) -> dict:
+    return {"value": value, "standard_error": error, "low": value - 1.96 * error, "high": value + 1.96 * error}
 
 
-def candidate(label: str, value: float, dr: float, now: float, error: float, **more) -> dict:
-    """A candidate by the DR estimate of its cost; the others lie about it."""
-    given = {
+def candidate(label: str, value: float, dr: float, logging: float, error: float, **changes) -> dict:
+    """Return a candidate with this DR estimate of its cost; its other estimates are close to it."""
+    defaults = {
         "name": label.lower().replace(", ", "_").replace("-", "_").replace(" ", "_"),
         "label": label,
         "parameter": "radius",
@@ -39,42 +38,47 @@ def candidate(label: str, value: float, dr: float, now: float, error: float, **m
             "choices": 11,
         },
         "difference": {
-            "value": dr - now,
+            "value": dr - logging,
             "standard_error": 0.8 * error,
-            "low": dr - now - 1.6 * error,
-            "bound": dr - now + 2.1 * error,
+            "low": dr - logging - 1.6 * error,
+            "bound": dr - logging + 2.1 * error,
         },
         "effective_size": 812.4,
         "mean_weight": 1.01,
         "unsupported": 0.004,
     }
-    return {**given, **more}
+    return {**defaults, **changes}
 
 
-def diagnostic(name: str, value, threshold: str, level: str, sentence: str, **more) -> dict:
-    given = {"name": name, "value": value, "low": None, "high": None, "threshold": threshold, "level": level}
-    return {**given, "sentence": sentence, "source": "", **more}
+def diagnostic(name: str, value, threshold: str, level: str, sentence: str, **changes) -> dict:
+    required = {"name": name, "value": value, "threshold": threshold, "level": level, "sentence": sentence}
+    return {**required, "low": None, "high": None, "source": "", **changes}
 
 
 def bell(bins: int, centre: float, width: float, size: float) -> list[float]:
-    return [round(size * math.exp(-(((each - centre) / width) ** 2)), 3) for each in range(bins)]
+    return [round(size * math.exp(-(((index - centre) / width) ** 2)), 3) for index in range(bins)]
 
 
 def better() -> dict:
-    """Clicks on news, a log that carries: the learned policy is better, and that is certified."""
-    now = -0.0512
+    """Clicks on news: the learned policy is certified to be better."""
+    logging = -0.0512
     candidates = [
-        candidate("π0", 0.0, now, now, 0.0044, is_logging=True, parameter=None, effective_size=2500.0),
-        *(candidate("KL-DRO, DR", 10.0**-power, -0.0731 + 0.001 * power, now, 0.0061) for power in (4, 2, 1)),
-        candidate("KL-DRO, DR", 0.001, -0.0784, now, 0.0062, chosen=True),
-        *(candidate("χ²-DRO, DR", 10.0**-power, -0.0722 + 0.0012 * power, now, 0.006) for power in (3, 2, 1)),
-        candidate("KL-DRO, DR", 0.001, -0.0655, now, 0.0031, step=0.5),
-        candidate("KL-DRO, DR", 0.001, -0.0702, now, 0.0052, ridge=0.001),
-        candidate("CIPS", 0.0, -0.061, now, 0.0085, parameter=None, effective_size=402.0),
+        candidate("π0", 0.0, logging, logging, 0.0044, is_logging=True, parameter=None, effective_size=2500.0),
+        *(candidate("KL-DRO, DR", 10.0**-power, -0.0731 + 0.001 * power, logging, 0.0061) for power in (4, 2, 1)),
+        candidate("KL-DRO, DR", 0.001, -0.0784, logging, 0.0062, chosen=True),
+        *(candidate("χ²-DRO, DR", 10.0**-power, -0.0722 + 0.0012 * power, logging, 0.006) for power in (3, 2, 1)),
+        candidate("KL-DRO, DR", 0.001, -0.0655, logging, 0.0031, step=0.5),
+        candidate("KL-DRO, DR", 0.001, -0.0702, logging, 0.0052, ridge=0.001),
+        candidate("CIPS", 0.0, -0.061, logging, 0.0085, parameter=None, effective_size=402.0),
     ]
     checks = [
         diagnostic(
-            "effective sample size", 0.325, "≥ 0.1 of the rows", "good", "812 of 2 500 rows count.", source="Kish 1965"
+            "effective sample size",
+            0.325,
+            "≥ 0.1 of the rows",
+            "good",
+            "The weights are worth 812 of 2 500 rows.",
+            source="Kish 1965",
         ),
         diagnostic(
             "Pareto k̂ of the weights",
@@ -87,28 +91,28 @@ def better() -> dict:
         diagnostic(
             "mean weight",
             1.012,
-            "1 within its interval",
+            "1 in its interval",
             "good",
-            "Weights average to one, as they should.",
+            "The mean weight is 1, as expected.",
             low=0.971,
             high=1.053,
         ),
         diagnostic(
-            "mass without support",
+            "unsupported actions",
             0.004,
             "≤ 0.01",
             "good",
-            "The policy stays where the log has been.",
+            "The log contains nearly all actions of the policy.",
             source="section 11",
         ),
-        diagnostic("largest share of one row", 0.017, "≤ 0.05", "good", "No row carries the estimate alone."),
+        diagnostic("largest share of one row", 0.017, "≤ 0.05", "good", "No single row determines the estimate."),
         diagnostic(
             "sensitivity to the clip", 0.031, "≤ 0.1", "good", "Clipping at 10 or 100 changes the estimate by 3 %."
         ),
         diagnostic(
             "propensity audit, arithmetic",
             1.004,
-            "1 within its interval",
+            "1 in its interval",
             "good",
             "For every action the inverse propensities sum to the number of rows.",
             low=0.98,
@@ -147,42 +151,42 @@ def better() -> dict:
         "choices": 11,
         "unit": "cost",
         "reward": True,
-        "logging": estimate(now, 0.0044),
+        "logging": estimate(logging, 0.0044),
         "candidates": candidates,
         "diagnostics": checks,
         "weights": {
             "quantiles": {"0.5": 0.62, "0.9": 2.1, "0.99": 6.0, "1": 14.2},
             "histogram": {
-                "edges": [-3 + 0.25 * each for each in range(18)],
+                "edges": [-3 + 0.25 * index for index in range(18)],
                 "rows": bell(17, 11.5, 3, 480),
                 "share": bell(17, 13.4, 2, 0.3),
             },
         },
         "overlap": {
-            "edges": [0.05 * each for each in range(21)],
+            "edges": [0.05 * index for index in range(21)],
             "logged": bell(20, 5, 4, 260),
             "policy": [left + right for left, right in zip(bell(20, 3, 3, 200), bell(20, 15, 3, 150), strict=True)],
         },
         "calibration": [
             {
-                "decile": each,
+                "decile": index,
                 "rows": 250,
-                "propensity": 0.04 * 1.3**each,
-                "model": 0.04 * 1.3**each * (1 + 0.05 * (-1) ** each),
+                "propensity": 0.04 * 1.3**index,
+                "model": 0.04 * 1.3**index * (1 + 0.05 * (-1) ** index),
             }
-            for each in range(1, 11)
+            for index in range(1, 11)
         ],
         "slices": [
             {
-                "slice": str(each),
-                "rows": 2500 // each // 2,
-                "effective_size": 800 / each / 2,
-                "logging": now + 0.006 * each,
-                "policy": -0.081 + 0.009 * each,
-                "low": -0.081 - 0.004 * each,
-                "high": -0.081 + 0.022 * each,
+                "slice": str(index),
+                "rows": 2500 // index // 2,
+                "effective_size": 800 / index / 2,
+                "logging": logging + 0.006 * index,
+                "policy": -0.081 + 0.009 * index,
+                "low": -0.081 - 0.004 * index,
+                "high": -0.081 + 0.022 * index,
             }
-            for each in (1, 2, 3)
+            for index in (1, 2, 3)
         ],
         "actions": [
             {"action": action, "rows": rows, "logging": now_share, "policy": share, "unsupported": 0.001, "cost": cost}
@@ -207,10 +211,9 @@ def better() -> dict:
         ],
         "verdict": {
             "verdict": "better",
-            "sentence": "The learned policy (KL-DRO, DR, radius 0.001) earns 0.0784 a decision where 0.0512 is earned "
-            "now: "
-            "0.0272 more, and with probability 0.95 at least 0.0142 more.",
-            "changes": ["Nothing fails. A test on new traffic would show it directly: some 3 100 decisions each."],
+            "sentence": "The learned policy (KL-DRO, DR, radius 0.001) earns 0.0784 a decision, 0.0272 more than the "
+            "logging policy, and with probability 0.95 at least 0.0142 more.",
+            "changes": ["An A/B test with 3 100 decisions for each policy."],
         },
         "made": {
             "mapping": {
@@ -226,118 +229,126 @@ def better() -> dict:
 
 
 def not_shown() -> dict:
-    """A file of costs with few rows: what runs now stays."""
-    now = 12.4
-    given = deepcopy(better())
+    """Costs of deliveries, few rows: the logging policy is kept."""
+    logging = 12.4
+    answer = deepcopy(better())
     candidates = [
-        candidate("π0", 0.0, now, now, 0.52, is_logging=True, chosen=True, parameter=None, effective_size=75.0),
+        candidate("π0", 0.0, logging, logging, 0.52, is_logging=True, chosen=True, parameter=None, effective_size=75.0),
         candidate(
             "KL-DRO, DR",
             0.01,
             11.7,
-            now,
+            logging,
             1.1,
             effective_size=31.0,
             certificate={"refused": "mean weight 0.61 ± 0.12 is below 1"},
         ),
-        candidate("KL-DRO, DR", 0.1, 12.1, now, 0.9, effective_size=38.0),
-        candidate("CIPS", 0.0, 10.2, now, 9.5, parameter=None, effective_size=4.1),
+        candidate("KL-DRO, DR", 0.1, 12.1, logging, 0.9, effective_size=38.0),
+        candidate("CIPS", 0.0, 10.2, logging, 9.5, parameter=None, effective_size=4.1),
     ]
-    given |= {"reward": False, "candidates": candidates, "logging": estimate(now, 0.52), "choices": 4, "slices": []}
-    given["log"] |= {"name": "deliveries.parquet", "format": "parquet", "rows": 300, "training": 225, "heldout": 75}
-    given["log"] |= {"contexts": 300, "propensities": "imitated", "skipped": {}}
-    for each in candidates:
-        if "choices" in each["certificate"]:
-            each["certificate"]["choices"] = 4
-    for each in given["actions"]:
-        each |= {"cost": 12 + 10 * each["cost"]}
-    for each in given["largest_rows"]:
-        each |= {"cost": 12.5}
-    given["diagnostics"][0] |= {
+    answer |= {
+        "reward": False,
+        "candidates": candidates,
+        "logging": estimate(logging, 0.52),
+        "choices": 4,
+        "slices": [],
+    }
+    answer["log"] |= {"name": "deliveries.parquet", "format": "parquet", "rows": 300, "training": 225, "heldout": 75}
+    answer["log"] |= {"contexts": 300, "propensities": "imitated", "skipped": {}}
+    for item in candidates:
+        if "choices" in item["certificate"]:
+            item["certificate"]["choices"] = 4
+    for item in answer["actions"]:
+        item |= {"cost": 12 + 10 * item["cost"]}
+    for item in answer["largest_rows"]:
+        item |= {"cost": 12.5}
+    answer["diagnostics"][0] |= {
         "value": 0.083,
         "level": "caution",
-        "sentence": "6.2 of 75 rows count: little stands between the estimate and chance.",
+        "sentence": "The weights are worth 6.2 of 75 rows.",
     }
-    given["verdict"] = {
+    answer["verdict"] = {
         "verdict": "not shown",
-        "sentence": "No candidate is shown to be better than what runs now: the best, KL-DRO, DR, radius 0.01, costs "
-        "an "
-        "estimated 0.7 less, but the bound of the difference is +1.6. What runs now stays.",
+        "sentence": "No candidate is shown to be better than the logging policy. The best, KL-DRO, DR, radius 0.01, "
+        "costs an estimated 0.7 less, but the bound on the difference is +1.6.",
         "changes": [
-            "About 1 150 rows held out, 15 times as many, would show a difference of this size.",
-            "A certificate needs propensities: the log has none, and they were imitated.",
+            "About 1 150 held-out rows would show a difference of this size.",
+            "Log the propensities; they were estimated.",
         ],
     }
-    return given
+    return answer
 
 
 def wrong() -> dict:
-    """Propensities that are off by a factor of two."""
-    given = deepcopy(better())
-    given["diagnostics"][2] |= {
+    """Propensities twice as large as they should be."""
+    answer = deepcopy(better())
+    answer["diagnostics"][2] |= {
         "value": 0.507,
         "low": 0.48,
         "high": 0.53,
         "level": "fail",
-        "sentence": "Weights average to 0.51 and not to 1: propensities are about twice as large as they were.",
+        "sentence": "The mean weight is 0.51: propensities are about twice as large as they should be.",
     }
-    given["diagnostics"][6] |= {
+    answer["diagnostics"][6] |= {
         "value": 0.502,
         "low": 0.49,
         "high": 0.52,
         "level": "fail",
-        "sentence": "For 5 of 5 actions the inverse propensities do not sum to the number of rows, worst: sport, 0.47.",
+        "sentence": "The inverse propensities of all 5 actions do not sum to the number of rows.",
     }
-    for each in given["calibration"]:
-        each |= {"propensity": 2 * each["propensity"]}
-    for each in given["candidates"]:
-        if not each["is_logging"]:
-            each |= {"certificate": {"refused": "the propensities fail their audit"}}
-    given["verdict"] = {
+    for item in answer["calibration"]:
+        item |= {"propensity": 2 * item["propensity"]}
+    for item in answer["candidates"]:
+        if not item["is_logging"]:
+            item |= {"certificate": {"refused": "the propensities fail their audit"}}
+    answer["verdict"] = {
         "verdict": "the log is wrong",
-        "sentence": "The logged propensities are not those that the actions were drawn with: their inverses average to "
-        "0.50 (0.49 to 0.52) where 1 is expected. No estimate from them can be trusted.",
+        "sentence": "The actions were not drawn with the logged propensities: their inverses average 0.50 (0.49 to "
+        "0.52), not 1.",
         "changes": [
-            "Log the probability that the action was drawn with, at the time it was drawn.",
-            "Check that p and a are of one row.",
+            "Log the probability of each action when it is drawn.",
+            "Check that each propensity belongs to the action in its row.",
         ],
     }
-    return given
+    return answer
 
 
 def diagnosed() -> dict:
-    """What ``diagnose`` answers: no candidate, no verdict."""
-    given = deepcopy(better())
-    given |= {"command": "diagnose", "candidates": [], "choices": None, "verdict": None, "weights": None}
-    for each in given["actions"]:
-        each |= {"policy": None, "unsupported": None}
-    given["overlap"] |= {"policy": None}
-    given["log"] |= {"training": None, "heldout": None, "split": None}
-    return given
+    """An answer of ``diagnose``, without candidates and verdict."""
+    answer = deepcopy(better())
+    answer |= {"command": "diagnose", "candidates": [], "choices": None, "verdict": None, "weights": None}
+    for item in answer["actions"]:
+        item |= {"policy": None, "unsupported": None}
+    answer["overlap"] |= {"policy": None}
+    answer["log"] |= {"training": None, "heldout": None, "split": None}
+    return answer
 
 
 def cannot() -> dict:
-    """One policy judged on a log that hardly has its actions."""
-    given = deepcopy(better())
-    one = candidate(
+    """One policy, whose actions the log hardly contains."""
+    answer = deepcopy(better())
+    policy = candidate(
         "column new_policy", 0.0, -0.09, -0.0512, 0.035, parameter=None, unsupported=0.44, effective_size=7.3
     )
-    given |= {"command": "evaluate_policy", "candidates": [one], "choices": 1}
-    one["certificate"]["choices"] = 1
-    given["diagnostics"][0] |= {"value": 0.003, "level": "fail", "sentence": "7.3 of 2 500 rows count."}
-    given["diagnostics"][3] |= {
+    answer |= {"command": "evaluate_policy", "candidates": [policy], "choices": 1}
+    policy["certificate"]["choices"] = 1
+    answer["diagnostics"][0] |= {
+        "value": 0.003,
+        "level": "fail",
+        "sentence": "The weights are worth 7.3 of 2 500 rows.",
+    }
+    answer["diagnostics"][3] |= {
         "value": 0.44,
         "level": "fail",
-        "sentence": "44 % of what the policy does, the log could not have shown.",
+        "sentence": "The log does not contain 44 % of the policy's actions.",
     }
-    given["actions"][1] |= {"policy": 0.8, "unsupported": 0.44}
-    given["verdict"] = {
+    answer["actions"][1] |= {"policy": 0.8, "unsupported": 0.44}
+    answer["verdict"] = {
         "verdict": "the log cannot say",
-        "sentence": "44 % of the policy's decisions are ones that the log could not have shown, and 7.3 rows count for "
-        "the rest.",
-        "changes": ["Explore sport where its propensity is below 0.01: 44 % of the policy's decisions are there."],
+        "sentence": "The log does not contain 44 % of the policy's actions, and its effective sample size is 7.3 rows.",
+        "changes": ["Explore sport where its propensity is below 0.01."],
     }
-    return given
+    return answer
 
 
 SCRIPT = '</td></table><script>document.title = "hit"</script><img src=x onerror=alert(1)>'
@@ -359,43 +370,43 @@ NAMES = [
 
 
 def hostile() -> dict:
-    """Names that are markup, control characters or endless, and numbers that are none."""
-    given = deepcopy(better())
-    given["log"] |= {
+    """Names with HTML, control characters or thousands of characters, and numbers that are not finite."""
+    answer = deepcopy(better())
+    answer["log"] |= {
         "name": SCRIPT,
         "actions": NAMES * 80,
         "kind": "one of 1040 actions",
         "skipped": {NAMES[8]: 3, SCRIPT: 1},
         "imputed": {NAMES[8]: 3, SCRIPT: 1},
     }
-    given["log"] |= {"digest": "<b>", "format": SCRIPT, "split": SCRIPT, "propensities": SCRIPT}
+    answer["log"] |= {"digest": "<b>", "format": SCRIPT, "split": SCRIPT, "propensities": SCRIPT}
     bad = [None, math.nan, math.inf, -math.inf, 1e300, -1e-300, 0.5, 3, "7", True, [], {}]
-    given["actions"] = [
+    answer["actions"] = [
         {
-            "action": f"{each}{number or ''}",
+            "action": f"{item}{number or ''}",
             "rows": number,
             "logging": bad[number % 12],
             "policy": bad[number % 7],
             "unsupported": bad[number % 5],
             "cost": bad[number % 11],
         }
-        for number, each in enumerate(NAMES * 80)
+        for number, item in enumerate(NAMES * 80)
     ]
-    given["slices"] = [
-        {"slice": each, "policy": -0.05, "low": bad[number % 12], "high": 1.0} for number, each in enumerate(NAMES)
+    answer["slices"] = [
+        {"slice": item, "policy": -0.05, "low": bad[number % 12], "high": 1.0} for number, item in enumerate(NAMES)
     ]
-    for each, label in zip(given["candidates"], NAMES, strict=False):
-        each |= {"label": label, "parameter": label, "value": 1e-5}
-    given["candidates"][5]["estimates"]["dr"] = {"value": 1e9, "low": -1e12, "high": math.inf}
-    given["candidates"][6] |= {"certificate": {"refused": SCRIPT}, "estimates": None, "difference": None}
-    for each, label in zip(given["diagnostics"], NAMES, strict=False):
-        each |= {"name": label, "sentence": label, "threshold": label, "source": label}
-    given["diagnostics"] += [diagnostic(SCRIPT, bad[number], "", "odd", "") for number in range(12)]
-    given["verdict"] = {"verdict": SCRIPT, "sentence": SCRIPT, "changes": NAMES}
-    given["weights"]["quantiles"] = {SCRIPT: 1.0, "1": math.inf}
-    given["largest_rows"] = [{"row": SCRIPT, "weight": 1e300, "cost": math.nan, "share": 3}]
-    given["made"] = {SCRIPT: NAMES}
-    return given
+    for item, label in zip(answer["candidates"], NAMES, strict=False):
+        item |= {"label": label, "parameter": label, "value": 1e-5}
+    answer["candidates"][5]["estimates"]["dr"] = {"value": 1e9, "low": -1e12, "high": math.inf}
+    answer["candidates"][6] |= {"certificate": {"refused": SCRIPT}, "estimates": None, "difference": None}
+    for item, label in zip(answer["diagnostics"], NAMES, strict=False):
+        item |= {"name": label, "sentence": label, "threshold": label, "source": label}
+    answer["diagnostics"] += [diagnostic(SCRIPT, bad[number], "", "odd", "") for number in range(12)]
+    answer["verdict"] = {"verdict": SCRIPT, "sentence": SCRIPT, "changes": NAMES}
+    answer["weights"]["quantiles"] = {SCRIPT: 1.0, "1": math.inf}
+    answer["largest_rows"] = [{"row": SCRIPT, "weight": 1e300, "cost": math.nan, "share": 3}]
+    answer["made"] = {SCRIPT: NAMES}
+    return answer
 
 
 ANSWERS = {

@@ -16,7 +16,8 @@ from drcrm.diagnostics.diagnosis import Diagnosis, diagnose
 from drcrm.diagnostics.verdict import Comparison, compare_with_logging, estimate_values
 from drcrm.files import standard_descriptor, write_json, write_text
 from drcrm.logs.opened_log import OpenedLog
-from drcrm.reports.log_report.page import page, text
+from drcrm.reports.log_report.page import page
+from drcrm.reports.log_report.terminal import text
 from drcrm.version import __version__
 
 

@@ -20,7 +20,7 @@ from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.logs.readers import log_files as readers
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.progress import show_progress
-from drcrm.reports.log_report.formatting import imputed_in
+from drcrm.reports.log_report.formatting import format_imputed
 
 FORMATS = ".csv", ".parquet"
 PROPENSITY = "propensity"
@@ -47,7 +47,7 @@ def _remarks(
 ) -> Iterator[str]:
     """Yield the warnings for the user, a line for one."""
     if missing:
-        yield f"{options.contexts}: imputed missing values: {imputed_in(missing)}"
+        yield f"{options.contexts}: imputed missing values: {format_imputed(missing)}"
     for what, rows in unseen.items():
         yield f"{options.contexts}: {what} in {rows} rows, which the policy has not seen"
     escape = _escape(options)

@@ -1,1 +1,1 @@
-"""The report on a user’s log."""
+"""Report on a user's log: an HTML page and a short text for the terminal."""

@@ -1,225 +1,291 @@
-"""The answer on a user's log, read leniently: what is missing is empty, and costs are shown as the log has them."""
+"""Typed view of a command's JSON answer. Missing or malformed parts are empty; values are in the reader's units."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from drcrm.reports.log_report.formatting import clean, decimals_for, finite, known, number, plural
+from drcrm.reports.log_report.formatting import clean, decimals_for, format_number, is_number, numbers, plural
 
-ESTIMATES = {
-    "dr": "DR",
-    "snips": "SNIPS",
-    "clipped_ips": "clipped IPS",
-    "ips": "IPS",
-    "dm": "DM",
-}  # the first is preferred
-LEVELS = {"fail": "fails", "caution": "caution", "good": "good"}  # the worst first
+ESTIMATES = {"dr": "DR", "snips": "SNIPS", "clipped_ips": "clipped IPS", "ips": "IPS", "dm": "DM"}  # preferred first
+LEVELS = {"fail": "fails", "caution": "caution", "good": "good"}  # worst first
+VERDICTS = {  # verdict → CSS class of the page's header, and title
+    "better": ("better", "Better than the logging policy"),
+    "not shown": ("open", "Not shown to be better"),
+    "worse": ("worse", "Worse than the logging policy"),
+    "the log cannot say": ("cannot", "The log cannot say"),
+    "the log is wrong": ("wrong", "The log is wrong: inconsistent propensities"),
+}
 
 
 class Interval(NamedTuple):
-    """An estimate with its interval; None where something is not known."""
+    """An estimate with its confidence interval; None for unknown numbers."""
 
     value: float | None = None
     low: float | None = None
     high: float | None = None
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether both ends are known."""
+        return is_number(self.low) and is_number(self.high)
+
 
 class Verdict(NamedTuple):
-    """A verdict in print: its kind, a headline, a sentence."""
+    """A verdict: the CSS class of the page's header, a title, and a sentence with the reason."""
 
     kind: str
     title: str
     sentence: str
 
 
-VERDICTS = {  # from what an answer says to a kind, which has a colour, and a headline
-    "better": ("better", "Better than what runs now"),
-    "not shown": ("open", "Not shown to be better"),
-    "worse": ("worse", "Worse than what runs now"),
-    "the log cannot say": ("cannot", "The log cannot say"),
-    "the log is wrong": ("wrong", "The log is wrong"),
-}
-
-
-def mapping(value: object) -> Mapping:
-    """A part of an answer that has keys; empty where it is missing."""
+def as_mapping(value: object) -> Mapping:
+    """Return the value if it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
-def rows(value: object) -> list[Mapping]:
-    """A part of an answer that is a list of such; empty where it is missing."""
-    return [mapping(each) for each in value] if isinstance(value, list | tuple) else []
+def as_mappings(value: object) -> list[Mapping]:
+    """Return a list of mappings, empty if the value is not a list."""
+    return [as_mapping(item) for item in value] if isinstance(value, list | tuple) else []
+
+
+def level_of(diagnostic: Mapping) -> str:
+    """Return the level of a diagnostic; unknown levels are cautions."""
+    level = diagnostic.get("level")
+    return level if isinstance(level, str) and level in LEVELS else "caution"
+
+
+@dataclass(frozen=True)
+class Units:
+    """Convert costs, which answers contain, to rewards if the log has rewards."""
+
+    is_reward: bool
+
+    @property
+    def name(self) -> str:
+        """Reward or cost."""
+        return "reward" if self.is_reward else "cost"
+
+    @property
+    def side(self) -> str:
+        """The direction of a certificate: costs have upper bounds, rewards lower bounds."""
+        return "at least" if self.is_reward else "at most"
+
+    def convert(self, cost: object) -> float | None:
+        """Return a cost in the reader's units."""
+        if not is_number(cost):
+            return None
+        return 0.0 - cost if self.is_reward else cost
+
+    def interval(self, estimate: object) -> Interval:
+        """Return an estimate's value, low and high in the reader's units."""
+        value, low, high = (self.convert(as_mapping(estimate).get(key)) for key in ("value", "low", "high"))
+        return Interval(value, high, low) if self.is_reward else Interval(value, low, high)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A policy that a command evaluated."""
+
+    raw: Mapping
+    units: Units
+
+    @property
+    def label(self) -> object:
+        """The name of its algorithm."""
+        return self.raw.get("label") or self.raw.get("name") or "a policy"
+
+    @property
+    def is_chosen(self) -> bool:
+        return bool(self.raw.get("chosen"))
+
+    @property
+    def is_logging(self) -> bool:
+        return bool(self.raw.get("is_logging"))
+
+    @property
+    def certificate(self) -> Mapping:
+        return as_mapping(self.raw.get("certificate"))
+
+    @property
+    def settings(self) -> str:
+        """The settings that tell it from other candidates of its algorithm."""
+        parts = []
+        if self.raw.get("parameter") and is_number(self.raw.get("value")):
+            parts.append(f"{clean(self.raw['parameter']).replace('_', ' ')} {self.raw['value']:g}")
+        ridge, step = self.raw.get("ridge"), self.raw.get("step")
+        if is_number(ridge) and ridge > 0:
+            parts.append(f"ridge {ridge:g}")
+        if is_number(step) and step != 1:
+            parts.append(f"step {step:g}")
+        return ", ".join(parts)
+
+    @cached_property
+    def estimates(self) -> dict[str, Interval]:
+        """Its known estimates by key, the preferred one first."""
+        parts = as_mapping(self.raw.get("estimates"))
+        intervals = {key: self.units.interval(parts.get(key)) for key in ESTIMATES}
+        return {key: interval for key, interval in intervals.items() if is_number(interval.value)}
+
+    @cached_property
+    def main_estimate(self) -> str:
+        """The key of the estimate that the certificate uses, else of the preferred one; empty without estimates."""
+        wanted = self.certificate.get("estimate")
+        return min(self.estimates, key=lambda key: key != wanted, default="")
+
+    @property
+    def interval(self) -> Interval:
+        """Its main estimate."""
+        return self.estimates.get(self.main_estimate, Interval())
+
+    @property
+    def bound(self) -> float | None:
+        """The certified bound on its cost or reward."""
+        return self.units.convert(self.certificate.get("bound"))
+
+    @cached_property
+    def difference(self) -> Interval:
+        """Its cost or reward minus that of the logging policy. A missing upper end mirrors the lower one."""
+        part = as_mapping(self.raw.get("difference"))
+        value, low, high = (part.get(key) for key in ("value", "low", "high"))
+        if is_number(value) and is_number(low) and not is_number(high):
+            high = 2 * value - low
+        return self.units.interval({"value": value, "low": low, "high": high})
+
+    @property
+    def difference_bound(self) -> float | None:
+        """The bound on the difference at the level of the certificate."""
+        return self.units.convert(as_mapping(self.raw.get("difference")).get("bound"))
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Sort key: the bound on the cost difference, then its estimate."""
+        part = as_mapping(self.raw.get("difference"))
+        bound, value = (part[key] if is_number(part.get(key)) else float("inf") for key in ("bound", "value"))
+        return bound, value
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command found out, in the units that its reader has: costs, or rewards where the log has rewards.
+    """What a command found.
 
     Parameters
     ----------
     raw : mapping
-        As the command writes it to JSON, in costs; every key may be missing.
+        The command's JSON answer, in costs. Every key may be missing.
     """
 
     raw: Mapping
 
     def part(self, key: str) -> Mapping:
-        """A part that has keys."""
-        return mapping(self.raw.get(key))
+        """Return a part that is a mapping."""
+        return as_mapping(self.raw.get(key))
 
     def items(self, key: str) -> list[Mapping]:
-        """A part that is a list of such."""
-        return rows(self.raw.get(key))
+        """Return a part that is a list of mappings."""
+        return as_mappings(self.raw.get(key))
 
-    @property
-    def reward(self) -> bool:
-        """Whether the log has rewards, so that more is better."""
-        return bool(self.raw.get("reward"))
-
-    @property
-    def unit(self) -> str:
-        """What is paid or earned for a decision."""
-        return "reward" if self.reward else "cost"
+    @cached_property
+    def units(self) -> Units:
+        return Units(bool(self.raw.get("reward")))
 
     @property
     def confidence(self) -> str:
-        """The level of intervals, in percent."""
+        """The confidence level of the intervals, in percent."""
         level = self.raw.get("confidence")
-        return f"{100 * level:g} %" if known(level) else "95 %"
-
-    def shown(self, cost: object) -> float | None:
-        """A cost as the reader has it."""
-        return None if not known(cost) else (0.0 - cost if self.reward else cost)
-
-    def interval(self, estimate: object) -> Interval:
-        """An estimate as the reader has it."""
-        given = mapping(estimate)
-        value, low, high = (self.shown(given.get(key)) for key in ("value", "low", "high"))
-        return Interval(value, high, low) if self.reward else Interval(value, low, high)
+        return f"{100 * level:g} %" if is_number(level) else "95 %"
 
     @cached_property
     def logging(self) -> Interval:
-        """What the decisions of the log cost or earned."""
-        return self.interval(self.raw.get("logging"))
+        """The logging policy's mean cost or reward."""
+        return self.units.interval(self.raw.get("logging"))
 
     @cached_property
-    def candidates(self) -> list[Mapping]:
-        """The policies that were judged, the chosen one first."""
-        return sorted(self.items("candidates"), key=lambda each: not each.get("chosen"))
+    def candidates(self) -> list[Candidate]:
+        """The evaluated policies: the chosen one, the logging policy, then the best estimates."""
+
+        def order(candidate: Candidate) -> tuple:
+            value = candidate.interval.value
+            cost = float("inf") if value is None else -value if self.units.is_reward else value
+            return not candidate.is_chosen, not candidate.is_logging, cost
+
+        return sorted((Candidate(raw, self.units) for raw in self.items("candidates")), key=order)
 
     @cached_property
-    def chosen(self) -> Mapping:
-        """The policy that the verdict is about."""
-        given = self.candidates
-        return given[0] if len(given) == 1 or (given and given[0].get("chosen")) else {}
+    def chosen(self) -> Candidate | None:
+        """The policy that the verdict is about, if one was chosen or there is only one."""
+        is_clear = len(self.candidates) == 1 or any(candidate.is_chosen for candidate in self.candidates)
+        return self.candidates[0] if is_clear else None
 
     @property
-    def stays(self) -> bool:
-        """Whether what runs now was chosen."""
-        return bool(self.chosen.get("is_logging"))
+    def keeps_logging_policy(self) -> bool:
+        """Whether the logging policy was chosen."""
+        return self.chosen is not None and self.chosen.is_logging
 
     @cached_property
-    def judged(self) -> Mapping:
-        """The policy that numbers are given of: the chosen one, or the best other where what runs now was chosen."""
-        others = [each for each in self.candidates if not each.get("is_logging")]
-        return min(others, key=promise, default={}) if self.stays else self.chosen
+    def evaluated(self) -> Candidate | None:
+        """The policy of the headline numbers: the chosen one, or the best other one if the logging policy was kept."""
+        if not self.keeps_logging_policy:
+            return self.chosen
+        rivals = [candidate for candidate in self.candidates if not candidate.is_logging]
+        return min(rivals, key=lambda candidate: candidate.rank, default=None)
 
     @property
-    def learned(self) -> str:
-        """What the policy that numbers are given of is called in a sentence."""
-        if self.stays:
+    def subject(self) -> str:
+        """What sentences call the evaluated policy."""
+        if self.keeps_logging_policy:
             return "The best other candidate"
-        return "The learned policy" if self.raw.get("command") == "learn" else "The policy judged"
-
-    def headline(self, candidate: Mapping) -> tuple[str, Interval]:
-        """The estimate that a candidate goes by, its name and its values."""
-        wanted = mapping(candidate.get("certificate")).get("estimate")
-        given = mapping(candidate.get("estimates"))
-        order = sorted(ESTIMATES, key=lambda key: key != wanted)
-        found = next((key for key in order if known(mapping(given.get(key)).get("value"))), "")
-        return found, self.interval(given.get(found))
-
-    def bound(self, candidate: Mapping) -> float | None:
-        """What is certified of a candidate."""
-        return self.shown(mapping(candidate.get("certificate")).get("bound"))
-
-    def difference(self, candidate: Mapping) -> tuple[Interval, float | None]:
-        """A candidate less what runs now, with an interval, and the bound at the level of the certificate."""
-        given = mapping(candidate.get("difference"))
-        value, low, high = (given.get(key) for key in ("value", "low", "high"))
-        if known(value) and known(low) and not known(high):
-            high = 2 * value - low
-        return self.interval({"value": value, "low": low, "high": high}), self.shown(given.get("bound"))
+        return "The learned policy" if self.raw.get("command") == "learn" else "The evaluated policy"
 
     @cached_property
     def decimals(self) -> int:
-        """The decimals that costs are printed with."""
-        given = [self.part("logging"), *(mapping(self.judged.get("estimates")).values()), self.judged.get("difference")]
-        given = [mapping(each) for each in given]
-        errors = [each.get("standard_error") for each in given] or [self.logging.value]
-        return decimals_for(errors, [each.get("value") for each in given])
+        """The decimals of costs and rewards."""
+        raw = self.evaluated.raw if self.evaluated else {}
+        parts = [self.raw.get("logging"), *as_mapping(raw.get("estimates")).values(), raw.get("difference")]
+        mappings = [as_mapping(part) for part in parts]
+        return decimals_for([part.get("standard_error") for part in mappings], [part.get("value") for part in mappings])
 
-    def value(self, shown: object, sign: bool = False) -> str:
-        """A cost or reward in print."""
-        return number(shown, self.decimals, sign)
+    def format(self, value: object, sign: bool = False) -> str:
+        """Return a cost or reward with the decimals of this answer."""
+        return format_number(value, self.decimals, sign)
+
+    def format_interval(self, interval: Interval, empty: str) -> str:
+        """Return the ends of an interval."""
+        if not interval.is_bounded:
+            return empty
+        return f"{self.format(interval.low)} to {self.format(interval.high)}"
 
     @cached_property
     def diagnostics(self) -> list[Mapping]:
-        """The diagnostics, the worst first."""
+        """The diagnostics, worst first."""
         order = list(LEVELS)
-        return sorted(self.items("diagnostics"), key=lambda each: order.index(level(each)))
+        return sorted(self.items("diagnostics"), key=lambda diagnostic: order.index(level_of(diagnostic)))
+
+    def count_level(self, level: str) -> int:
+        """Return how many diagnostics have a level."""
+        return sum(level_of(diagnostic) == level for diagnostic in self.diagnostics)
 
     @cached_property
     def verdict(self) -> Verdict:
-        """The verdict; where none was given, what the diagnostics say of the log."""
-        given = self.part("verdict")
-        said, sentence = clean(given.get("verdict") or ""), clean(given.get("sentence") or "")
-        if said:
-            return Verdict(*VERDICTS.get(said.lower(), ("open", said[:1].upper() + said[1:])), sentence)
-        levels = [level(each) for each in self.items("diagnostics")]
-        if not levels:
-            return Verdict("open", "No verdict", sentence)
-        fails, cautions = levels.count("fail"), levels.count("caution")
-        if fails:
-            return Verdict("wrong", f"{plural(fails, 'check')} of {len(levels)} fail{'s' * (fails == 1)}", sentence)
+        """The verdict, or a summary of the diagnostics if the command gives none."""
+        part = self.part("verdict")
+        name, sentence = clean(part.get("verdict") or ""), clean(part.get("sentence") or "")
+        if name:
+            kind, title = VERDICTS.get(name.lower(), ("open", name[:1].upper() + name[1:]))
+            return Verdict(kind, title, sentence)
+        total, failures, cautions = len(self.diagnostics), self.count_level("fail"), self.count_level("caution")
+        if failures:
+            title = f"{plural(failures, 'check')} of {total} fail{'s' if failures == 1 else ''}"
+            return Verdict("wrong", title, sentence)
         if cautions:
             return Verdict("care", f"No fault found, {plural(cautions, 'caution')}", sentence)
-        return Verdict("better", "No fault found", sentence)
+        return Verdict("better", "No fault found", sentence) if total else Verdict("open", "No verdict", sentence)
 
-    @property
-    def changes(self) -> list[str]:
-        """What would change the verdict."""
-        return self._notes("changes")
-
-    @property
-    def cautions(self) -> list[str]:
-        """What casts doubt on the verdict."""
-        return self._notes("cautions")
-
-    def _notes(self, key: str) -> list[str]:
+    def notes(self, key: str) -> list[str]:
+        """Return the sentences of the verdict under a key: ``changes`` or ``cautions``."""
         notes = self.part("verdict").get(key)
         return [clean(note) for note in notes if note] if isinstance(notes, list | tuple) else []
 
-
-def promise(candidate: Mapping) -> tuple[float, float]:
-    """By what candidates are ranked: the bound of the difference to what runs now, then the difference."""
-    given = mapping(candidate.get("difference"))
-    return tuple(given[key] if known(given.get(key)) else float("inf") for key in ("bound", "value"))
-
-
-def level(diagnostic: Mapping) -> str:
-    """How bad a diagnostic is; a caution where that is not known."""
-    return next((each for each in LEVELS if each == diagnostic.get("level")), "caution")
-
-
-def settings(candidate: Mapping) -> str:
-    """What tells a candidate from others of its algorithm."""
-    said = []
-    if candidate.get("parameter") and known(candidate.get("value")):
-        said.append(f"{clean(candidate['parameter']).replace('_', ' ')} {candidate['value']:g}")
-    if finite([candidate.get("ridge")]) and candidate["ridge"] > 0:
-        said.append(f"ridge {candidate['ridge']:g}")
-    if finite([candidate.get("step")]) and candidate["step"] != 1:
-        said.append(f"step {candidate['step']:g}")
-    return ", ".join(said)
+    def numbers_of(self, key: str, *columns: str) -> list[float]:
+        """Return all numbers in some columns of a list of mappings."""
+        return numbers(item.get(column) for item in self.items(key) for column in columns)

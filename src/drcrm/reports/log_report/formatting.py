@@ -1,137 +1,116 @@
-"""How a page on a log prints names and numbers: whatever a file may have called its columns, whatever came out."""
+"""Format names, numbers and shares for the report on a log, whatever the log contains."""
 
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping
-from html import escape
+from typing import TypeGuard
 
 DASH = "–"
-THIN = "\u202f"  # between thousands
-BREAKS = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # kinds of characters that steer a terminal or a line, or that UTF-8 lacks
-JOINERS = "\u200c\u200d"  # of these kinds, but they hold scripts and emoji together
-LONGEST = 40  # of a name, in characters
-SHOWN_COLUMNS = 8  # with missing values
-TOO_LARGE = 1e100  # sums and squares of smaller numbers are finite
+THOUSANDS_SEPARATOR = "\u202f"
+UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control and direction characters, lone surrogates, line separators
+JOINERS = "\u200c\u200d"  # of category Cf, but scripts and emoji need them
+LINE_BREAKS = "\t\n\r\u2028\u2029"
+MAX_NAME_LENGTH = 60
+MAX_COLUMNS = 8  # named in the sentence about missing values
+MAX_VALUE = 1e100  # sums and squares of smaller numbers are finite
+
+
+def sanitize(text: object) -> str:
+    """Return text without control characters, direction overrides and lone surrogates; a dash for None and NaN."""
+    if text is None or (isinstance(text, float) and not math.isfinite(text)):
+        return DASH
+    plain = str(text)
+    return plain if plain.isprintable() else "".join(map(_sanitize_character, plain))
+
+
+def _sanitize_character(character: str) -> str:
+    if character in LINE_BREAKS:
+        return " "
+    is_unsafe = unicodedata.category(character) in UNSAFE and character not in JOINERS
+    return "\N{REPLACEMENT CHARACTER}" if is_unsafe else character
 
 
 def clean(text: object) -> str:
-    """Text on one line, without control characters, marks that turn the direction of writing, and lone surrogates.
-
-    A dash where there is none.
-    """
-    if text is None or (isinstance(text, float) and not math.isfinite(text)):
-        return DASH
-    said = "".join(
-        " " if each in "\t\n\r\u2028\u2029" else each if keeps(each) else "\N{REPLACEMENT CHARACTER}"
-        for each in str(text)
-    )
-    return " ".join(said.split())
+    """Return sanitized text on one line, with single spaces."""
+    return " ".join(sanitize(text).split())
 
 
-def keeps(character: str) -> bool:
-    """Whether a character may stand in a line as it is."""
-    return character in JOINERS or unicodedata.category(character) not in BREAKS
+def clean_name(text: object) -> str:
+    """Return a clean name, which is never empty."""
+    return clean(text) or "(no name)"
 
 
-def short(text: object, longest: int = LONGEST) -> str:
-    """A name of at most this many characters, its middle left out: beginnings and ends tell names apart."""
-    said = clean(text)
-    if len(said) <= longest:
-        return said or "(no name)"
+def shorten(text: object, longest: int = MAX_NAME_LENGTH) -> str:
+    """Return a clean name of at most ``longest`` characters. The middle is cut, since ends tell names apart."""
+    name = clean_name(text)
+    if len(name) <= longest:
+        return name
     tail = (longest - 1) // 3
-    return f"{said[: longest - 1 - tail]}…{said[len(said) - tail :]}"
+    return f"{name[: longest - 1 - tail]}…{name[len(name) - tail :]}"
 
 
-def name(text: object, longest: int = LONGEST) -> str:
-    """A name in HTML, escaped and apart from the direction of the text around it; the whole on pointing at it."""
-    said, whole = short(text, longest), clean(text)
-    title = f' title="{escape(whole)}"' if len(whole) > longest else ""
-    return f"<bdi{title}>{escape(said)}</bdi>"
+def is_number(value: object) -> TypeGuard[float]:
+    """Return whether the value is a number below 1e100 in size."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MAX_VALUE
 
 
-def sentence(text: object) -> str:
-    """A text in HTML, escaped and whole: only names are shortened."""
-    return escape(clean(text)) if text else ""
+def numbers(values: Iterable[object]) -> list[float]:
+    """Return the values that are numbers."""
+    return [float(value) for value in values if is_number(value)]
 
 
-def known(value: object) -> bool:
-    """Whether a value is a number that one can reckon with."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < TOO_LARGE
-
-
-def finite(values: Iterable[object]) -> list[float]:
-    """The known numbers among values."""
-    return [float(value) for value in values if known(value)]
-
-
-def number(value: object, decimals: int | None = None, sign: bool = False) -> str:
-    """A number with a true minus sign; as many decimals as said, else three digits; a dash for what is none."""
-    if not known(value):
+def format_number(value: object, decimals: int | None = None, sign: bool = False) -> str:
+    """Return a number with the given decimals, by default three digits; a dash for other values."""
+    if not is_number(value):
         return DASH
     size, plus = abs(value), "+" if sign else ""
     if size >= 1e9 or (value and size < 1e-4 and decimals is None):
-        said = f"{value:{plus}.2e}"
+        text = f"{value:{plus}.2e}"
     elif decimals is None:
         digits = 0 if size >= 100 or value == int(value) else max(0, 2 - math.floor(math.log10(size)))
-        said = f"{value:{plus},.{digits}f}"
-        said = said.rstrip("0").rstrip(".") if "." in said else said
+        text = f"{value:{plus},.{digits}f}"
+        text = text.rstrip("0").rstrip(".") if "." in text else text
     else:
-        said = f"{value:{plus},.{decimals}f}"
-    if not any(digit in said for digit in "123456789"):
-        said = said.lstrip("+-")
-    return said.replace("-", "−").replace(",", THIN)
+        text = f"{value:{plus},.{decimals}f}"
+    if not any(digit in text for digit in "123456789"):
+        text = text.lstrip("+-")
+    return text.replace("-", "−").replace(",", THOUSANDS_SEPARATOR)
 
 
 def decimals_for(errors: Iterable[object], values: Iterable[object] = ()) -> int:
-    """Decimals at which numbers that are compared stand: two digits of their smallest error, at most 6.
-
-    Where no error is known, three digits of the largest value.
-    """
-    sizes = [abs(each) for each in finite(errors) if each]
+    """Return decimals that show two digits of the smallest error, or three digits of the largest value; at most 6."""
+    sizes = [abs(error) for error in numbers(errors) if error]
     if sizes:
         return min(6, max(0, 1 - math.floor(math.log10(min(sizes)))))
-    sizes = [abs(each) for each in finite(values) if each]
+    sizes = [abs(value) for value in numbers(values) if value]
     return min(6, max(0, 2 - math.floor(math.log10(max(sizes))))) if sizes else 2
 
 
-def count(value: object) -> str:
-    """A number of rows, its thousands apart."""
-    return f"{round(value):,}".replace(",", THIN) if known(value) else DASH
+def format_count(value: object) -> str:
+    """Return a rounded number with separated thousands."""
+    return f"{round(value):,}".replace(",", THOUSANDS_SEPARATOR) if is_number(value) else DASH
 
 
-def percent(share: object) -> str:
-    """A share in percent: one decimal below ten, and never 0 where there is something."""
-    if not known(share):
+def format_share(share: object) -> str:
+    """Return a share in percent: one decimal below 10 %, and never 0 % for a positive share."""
+    if not is_number(share):
         return DASH
     if 0 < abs(share) < 0.001:
         return "< 0.1 %" if share > 0 else "> −0.1 %"
     if abs(share) >= 100:
-        return f"{number(100 * share)} %"
+        return f"{format_number(100 * share)} %"
     return f"{100 * share:.{1 if abs(share) < 0.0995 and share else 0}f} %".replace("-", "−")
 
 
-def plural(value: object, what: str) -> str:
-    """A number of things."""
-    return f"{count(value)} {what}{'' if value == 1 else 's'}"
+def plural(value: object, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{format_count(value)} {noun}{'' if value == 1 else 's'}"
 
 
-def imputed_in(counts: Mapping) -> str:
-    """How many values of which columns were missing."""
-    names = sorted(counts, key=lambda name: -counts[name] if known(counts[name]) else 0)
-    shown = [f"{short(name)} in {plural(counts[name], 'row')}" for name in names[:SHOWN_COLUMNS]]
-    more = len(names) - SHOWN_COLUMNS
-    return ", ".join([*shown, *([plural(more, "other column")] if more > 0 else [])])
-
-
-def columns(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    return sum(
-        0 if unicodedata.combining(each) or each in JOINERS else 1 + (unicodedata.east_asian_width(each) in "WF")
-        for each in text
-    )
-
-
-def padded(text: str, width: int, right: bool = False) -> str:
-    """A text filled with spaces to this many columns of a terminal."""
-    space = " " * (width - columns(text))
-    return space + text if right else text + space
+def format_imputed(counts: Mapping) -> str:
+    """Return in how many rows each column had missing values that were imputed, most first."""
+    names = sorted(counts, key=lambda name: -counts[name] if is_number(counts[name]) else 0)
+    parts = [f"{shorten(name)} in {plural(counts[name], 'row')}" for name in names[:MAX_COLUMNS]]
+    if len(names) > MAX_COLUMNS:
+        parts.append(plural(len(names) - MAX_COLUMNS, "other column"))
+    return ", ".join(parts)

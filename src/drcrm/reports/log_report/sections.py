@@ -1,219 +1,302 @@
-"""Sections of the page on a log, in their order; each is empty where the answer has nothing for it."""
+"""View values of each section of the report on a log. A section is None if the answer has nothing for it."""
 
-from collections.abc import Mapping
-from html import escape
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from drcrm.reports.log_report.answer import LEVELS, Answer, level, mapping
-from drcrm.reports.log_report.candidates import between, candidates, estimates
-from drcrm.reports.log_report.figures import Scale, axis, calibration, gauge, histogram, two_bars
+from drcrm.reports.log_report.answer import ESTIMATES, LEVELS, Answer, Candidate, as_mapping, level_of
+from drcrm.reports.log_report.charts import Scale, calibration, gauge, histogram, share_bars
 from drcrm.reports.log_report.formatting import (
     DASH,
     clean,
-    count,
-    finite,
-    known,
-    name,
-    number,
-    percent,
+    clean_name,
+    format_count,
+    format_number,
+    format_share,
+    is_number,
+    numbers,
     plural,
-    sentence,
 )
-from drcrm.reports.log_report.html import Column, key, section, table
 
-SHOWN = 12  # actions
-LISTED = 200  # slices
+MAX_DRAWN = 8  # candidates in the chart
+MAX_ACTIONS = 12
+MAX_ROWS = 200  # of a table
+MAX_INFLUENTIAL = 20
+TOLERATED_UNSUPPORTED = 0.005  # share of decisions above which unsupported actions are highlighted
+QUANTILES = {"0": "smallest", "0.5": "median", "0.9": "90 %", "0.99": "99 %", "1": "largest", "1.0": "largest"}
+
+Section = Mapping[str, object] | None
 
 
-def actions(answer: Answer) -> str:
-    """How often each action is chosen now and by the policy, the largest changes first."""
-    given = answer.items("actions")
-    ranked = sorted(given, key=lambda each: -change(each))
-    shown, rest = ranked[:SHOWN], ranked[SHOWN:]
-    most = max(finite(share for each in shown for share in (each.get("logging"), each.get("policy"))), default=0)
-    columns = [Column("Action", "name"), Column("Share of decisions", "picture"), Column("Now"), Column("Policy")]
-    columns += [Column("Without support"), Column("Rows"), Column(answer.unit.capitalize())]
-    decimals = 2 if answer.decimals < 4 else answer.decimals - 1
-    lines = [
-        [
-            name(DASH if each.get("action") is None else each["action"]),
-            two_bars(each.get("logging"), each.get("policy"), most),
-            percent(each.get("logging")),
-            percent(each.get("policy")),
-            warned(each.get("unsupported")),
-            count(each.get("rows")),
-            number(answer.shown(each.get("cost")), decimals),
-        ]
-        for each in shown
+class Column(NamedTuple):
+    """A column of a table: its title and its kind, which is name, number, picture, level or sentence."""
+
+    title: str
+    kind: str = "number"
+
+
+class Cell(NamedTuple):
+    """A cell: its text, a detail in small print, a style (bold, bad, refused or a level), tags and a chart."""
+
+    text: str = DASH
+    detail: str = ""
+    style: str = ""
+    tags: tuple[str, ...] = ()
+    chart: Mapping[str, object] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self.text in ("", DASH) and self.chart is None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table without empty columns. ``style`` is a CSS class; ``axis`` labels the charts in the picture column."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    style: str = "stack"
+    axis: Sequence[Mapping[str, str]] = ()
+
+    @classmethod
+    def of(cls, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], style="stack", scale: Scale | None = None):
+        """Return the table without its empty columns, or None without rows."""
+        rows = list(rows)
+        used = [index for index in range(len(columns)) if any(not cells[index].is_empty for cells in rows)]
+        kept = [[cells[index] for index in used] for cells in rows]
+        return cls([columns[index] for index in used], kept, style, scale.labels() if scale else ()) if rows else None
+
+
+def candidates(answer: Answer) -> Section:
+    """Return the candidates with intervals and certificates on one scale, next to the logging policy."""
+    if not answer.candidates:
+        return None
+    drawn = answer.candidates[:MAX_DRAWN]
+    intervals, bounds = [candidate.interval for candidate in drawn], [candidate.bound for candidate in drawn]
+    values = [value for interval in intervals for value in interval]
+    scale = Scale.over(values + bounds, [*answer.logging, *intervals[0], *bounds[:1]])
+    rows = [_candidate_cells(answer, candidate, scale) for candidate in drawn]
+    if is_number(answer.logging.value) and not any(candidate.is_logging for candidate in drawn):
+        rows.insert(1, _logging_cells(answer, scale))
+    units = answer.units
+    columns = [Column("Policy", "name"), Column(units.name.capitalize(), "picture"), Column("Estimate")]
+    columns += [Column("Interval"), Column(f"Certified {units.side}"), Column("Difference")]
+    columns += [Column("Effective sample size")]
+    n_hidden = len(answer.candidates) - len(drawn)
+    return {
+        "title": "Candidates" if len(answer.candidates) > 1 else "Policy",
+        "is_held_out": bool(answer.part("log").get("heldout")),
+        "table": Table.of(columns, rows, scale=scale),
+        "more": plural(n_hidden, "more candidate") if n_hidden else "",
+        "estimates": _all_estimates(answer),
+    }
+
+
+def _candidate_name(candidate: Candidate) -> Cell:
+    roles = ("chosen", candidate.is_chosen), ("logging policy", candidate.is_logging)
+    tags = tuple(tag for tag, has_role in roles if has_role)
+    return Cell(clean_name(candidate.label), detail=candidate.settings, tags=tags)
+
+
+def _candidate_cells(answer: Answer, candidate: Candidate, scale: Scale) -> list[Cell]:
+    """Return a candidate's row of the table."""
+    colour = "strong" if candidate is answer.chosen else "grey" if candidate.is_logging else "blue"
+    refusal = clean(candidate.certificate.get("refused") or "")
+    certificate = answer.format(candidate.bound) if is_number(candidate.bound) or not refusal else "refused"
+    difference = Cell()
+    if not candidate.is_logging:
+        bound = candidate.difference_bound
+        detail = f"{answer.units.side} {answer.format(bound, sign=True)}" if is_number(bound) else ""
+        difference = Cell(answer.format(candidate.difference.value, sign=True), detail)
+    return [
+        _candidate_name(candidate),
+        Cell(chart=gauge(scale, candidate.interval, colour, candidate.bound, answer.logging.value)),
+        Cell(answer.format(candidate.interval.value), style="bold"),
+        Cell(answer.format_interval(candidate.interval, DASH)),
+        Cell(certificate, detail=refusal, style="refused"),
+        difference,
+        Cell(format_count(candidate.raw.get("effective_size"))),
     ]
-    sums = [percent(sum(finite(each.get(which) for each in rest))) for which in ("logging", "policy")]
-    more = f"<p>{plural(len(rest), 'other action')}: together {sums[0]} now, {sums[1]} under the policy.</p>\n"
-    judged = any(known(each.get("policy")) for each in given)
-    lead = "How often an action is taken now and would be, where that changes most. "
-    lead += "Without support: what of it the log could not have shown."
-    marks = key(("square grey", "now"), ("square blue", "policy")) if judged else ""
-    lead, title = (lead, "What it would do") if judged else ("How often an action is taken.", "What is done now")
-    return section(title, lead, *[marks, table(columns, lines), more * bool(rest)] * bool(lines))
 
 
-def change(action: Mapping) -> float:
-    """By how much the share of an action changes, or the larger share where one is not known."""
-    now, then = action.get("logging"), action.get("policy")
-    return abs(then - now) if known(now) and known(then) else max(finite([now, then]), default=0.0)
+def _logging_cells(answer: Answer, scale: Scale) -> list[Cell]:
+    """Return the row of the logging policy, which is not among the candidates."""
+    chart = gauge(scale, answer.logging, "grey", None, answer.logging.value)
+    interval = answer.format_interval(answer.logging, DASH)
+    value = Cell(answer.format(answer.logging.value), style="bold")
+    return [Cell("logging policy"), Cell(chart=chart), value, Cell(interval), Cell(), Cell(), Cell()]
 
 
-def warned(share: object) -> str:
-    """A share that should be 0."""
-    return f'<b class="bad">{percent(share)}</b>' if known(share) and share > 0.005 else percent(share)
+def _all_estimates(answer: Answer) -> Table | None:
+    """Return the table of every candidate by every estimate."""
+    parts = [as_mapping(candidate.raw.get("estimates")) for candidate in answer.candidates]
+    used = [key for key in ESTIMATES if any(part.get(key) for part in parts)]
+    if not used:
+        return None
+    columns = [Column("Policy", "name"), *(Column(ESTIMATES[key]) for key in used)]
+    columns += [Column("Mean weight"), Column("Unsupported actions")]
+    rows = [
+        [
+            _candidate_name(candidate),
+            *(Cell(_format_with_error(answer, part.get(key))) for key in used),
+            Cell(format_number(candidate.raw.get("mean_weight"))),
+            Cell(format_share(candidate.raw.get("unsupported"))),
+        ]
+        for candidate, part in zip(answer.candidates[:MAX_ROWS], parts, strict=False)
+    ]
+    return Table.of(columns, rows, style="scroll")
 
 
-def pictures(answer: Answer) -> str:
-    """Weights and overlap as pictures, side by side."""
-    return section(
-        "How far the log carries",
-        "A policy can be judged where it does what the log has seen. Weights say how much a logged row counts for it.",
-        *[
-            f'<div class="beside">\n{each}</div>\n'
-            for each in [weights(answer) + overlap(answer) + agreement(answer)]
-            if each
-        ],
-    )
+def _format_with_error(answer: Answer, estimate: object) -> str:
+    part = as_mapping(estimate)
+    error = part.get("standard_error")
+    spread = f" ± {answer.format(error)}" if is_number(error) else ""
+    return answer.format(answer.units.convert(part.get("value"))) + spread
 
 
-def weights(answer: Answer) -> str:
-    """The histogram of the weights: how many rows have them, how much of the estimate they carry."""
-    given = answer.part("weights")
-    found = mapping(given.get("histogram"))
-    what = "Weights of the rows: share of the rows and share of the total weight"
-    picture = histogram(found.get("edges"), found.get("rows"), found.get("share"), power, what)
-    quantiles = mapping(given.get("quantiles"))
-    said = [f"{QUANTILES.get(str(each), clean(each))} {number(value)}" for each, value in quantiles.items()]
-    caption = f"Weights: {escape(', '.join(said))}." if said else ""
-    if not picture and not said:
-        return ""
-    marks = key(("square grey", "share of the rows"), ("square blue", "share of the total weight")) if picture else ""
-    return titled("Weights of the rows", marks + picture, caption)
+def estimates(answer: Answer) -> Section:
+    """Return the evaluated policy by every estimate."""
+    candidate = answer.evaluated
+    if candidate is None or len(candidate.estimates) < 2:
+        return None
+    values = [value for interval in candidate.estimates.values() for value in interval]
+    scale = Scale.over(values, [*answer.logging, *candidate.interval])
+    columns = [Column("Estimate", "name"), Column(answer.units.name.capitalize(), "picture")]
+    rows = []
+    for key, interval in candidate.estimates.items():
+        colour = "strong" if key == candidate.main_estimate else "blue"
+        chart = gauge(scale, interval, colour, None, answer.logging.value)
+        value = Cell(answer.format(interval.value), style="bold")
+        rows.append([Cell(ESTIMATES[key]), Cell(chart=chart), value, Cell(answer.format_interval(interval, DASH))])
+    return {"table": Table.of([*columns, Column("Value"), Column("Interval")], rows, scale=scale)}
 
 
-def titled(title: str, picture: str, caption: str) -> str:
-    """A picture with its title and caption."""
-    return f"<figure><h3>{title}</h3>{picture}<figcaption>{caption}</figcaption></figure>\n"
+def actions(answer: Answer) -> Section:
+    """Return how often each action is taken by both policies, largest changes first."""
+    ranked = sorted(answer.items("actions"), key=lambda action: -_change(action))
+    if not ranked:
+        return None
+    listed, rest = ranked[:MAX_ACTIONS], ranked[MAX_ACTIONS:]
+    shares = [action.get(policy) for action in listed for policy in ("logging", "policy")]
+    largest = max(numbers(shares), default=0)
+    decimals = 2 if answer.decimals < 4 else answer.decimals - 1
+    columns = [Column("Action", "name"), Column("Share of decisions", "picture"), Column("Logging policy")]
+    columns += [Column("Policy"), Column("Unsupported"), Column("Rows"), Column(answer.units.name.capitalize())]
+    rows = [
+        [
+            Cell(clean_name(action.get("action"))),
+            Cell(chart=share_bars(action.get("logging"), action.get("policy"), largest)),
+            Cell(format_share(action.get("logging"))),
+            Cell(format_share(action.get("policy"))),
+            _unsupported(action.get("unsupported")),
+            Cell(format_count(action.get("rows"))),
+            Cell(format_number(answer.units.convert(action.get("cost")), decimals)),
+        ]
+        for action in listed
+    ]
+    return {
+        "table": Table.of(columns, rows),
+        "has_policy": bool(answer.numbers_of("actions", "policy")),
+        "more": plural(len(rest), "other action") if rest else "",
+        "logging": format_share(sum(numbers(action.get("logging") for action in rest))),
+        "policy": format_share(sum(numbers(action.get("policy") for action in rest))),
+    }
 
 
-QUANTILES = {"0": "least", "0.5": "median", "0.9": "90 %", "0.99": "99 %", "1": "largest", "1.0": "largest"}
+def _change(action: Mapping) -> float:
+    """Return how much an action's share changes, or its larger share if one is unknown."""
+    logging, policy = action.get("logging"), action.get("policy")
+    if is_number(logging) and is_number(policy):
+        return abs(policy - logging)
+    return max(numbers([logging, policy]), default=0.0)
 
 
-def power(exponent: float) -> str:
-    """A power of ten, as a number where that is short."""
+def _unsupported(share: object) -> Cell:
+    is_bad = is_number(share) and share > TOLERATED_UNSUPPORTED
+    return Cell(format_share(share), style="bad" if is_bad else "")
+
+
+def overlap(answer: Answer) -> Section:
+    """Return the charts of importance weights, propensities and calibration."""
+    weights, propensities = answer.part("weights"), answer.part("overlap")
+    bins = as_mapping(weights.get("histogram"))
+    quantiles = as_mapping(weights.get("quantiles")).items()
+    pairs = [numbers([point.get("propensity"), point.get("model")]) for point in answer.items("calibration")]
+    points = [(pair[0], pair[1]) for pair in pairs if len(pair) == 2 and min(pair) > 0]
+    view = {
+        "weights": histogram(bins.get("edges"), bins.get("rows"), bins.get("share"), _power_of_ten),
+        "quantiles": [f"{QUANTILES.get(str(key), clean(key))} {format_number(value)}" for key, value in quantiles],
+        "propensities": histogram(
+            propensities.get("edges"), propensities.get("logged"), propensities.get("policy"), "{:.2g}".format
+        ),
+        "calibration": calibration(points) if points else None,
+    }
+    return {**view, "has_policy": bool(propensities.get("policy"))} if any(view.values()) else None
+
+
+def _power_of_ten(exponent: float) -> str:
     return f"{10**exponent:.2g}" if -3 <= exponent < 4 else f"1e{exponent:.2g}".replace("-", "−")
 
 
-def overlap(answer: Answer) -> str:
-    """The probabilities that the logging policy and the policy give the logged actions."""
-    given = answer.part("overlap")
-    what = "Probabilities of the logged actions, now and under the policy"
-    picture = histogram(given.get("edges"), given.get("logged"), given.get("policy"), lambda edge: f"{edge:.2g}", what)
-    if not picture:
-        return ""
-    judged = bool(given.get("policy"))
-    marks = key(("square grey", "logging policy"), *[("square blue", "policy")] * judged)
-    caption = "How probable the logged actions were." + (
-        " Much blue near 0: there the policy would do something else than the log shows." if judged else ""
-    )
-    return titled("Probability of the logged action", marks + picture, caption)
+def checks(answer: Answer) -> Section:
+    """Return every check, worst first, and how many have each level."""
+    columns = [Column("", "level"), Column("Check", "name"), Column("Value"), Column("Expected", "sentence")]
+    rows = []
+    for check in answer.diagnostics:
+        level, ends = level_of(check), [check.get("low"), check.get("high")]
+        interval = " to ".join(map(format_number, ends)) if all(map(is_number, ends)) else ""
+        rows.append(
+            [
+                Cell(LEVELS[level], style=level),
+                Cell(clean_name(check.get("name") or "")),
+                Cell(format_number(check.get("value")), interval, style="bold"),
+                Cell(clean(check.get("threshold") or DASH)),
+                Cell(clean(check.get("sentence") or ""), clean(check.get("source") or "")),
+            ]
+        )
+    table = Table.of([*columns, Column("Meaning", "sentence")], rows, style="stack checks")
+    n_cautions = answer.count_level("caution")
+    words = {"fail": "failed", "caution": "caution" if n_cautions == 1 else "cautions", "good": "good"}
+    counts = [f"{format_count(answer.count_level(key))} {words[key]}" for key in LEVELS if answer.count_level(key)]
+    return {"table": table, "summary": ", ".join(counts)} if table else None
 
 
-def agreement(answer: Answer) -> str:
-    """Logged propensities beside those of a model, by decile."""
-    pairs = [[each.get(which) for which in ("propensity", "model")] for each in answer.items("calibration")]
-    points = [(pair[0], pair[1]) for pair in pairs if all(known(value) and value > 0 for value in pair)]
-    if not points:
-        return ""
-    caption = "Logged propensities by decile (across) and how often the action was taken (up): on the line they agree."
-    return titled("Are the propensities right?", calibration(points), caption)
-
-
-def diagnostics(answer: Answer) -> str:
-    """Every check, the worst first."""
-    given = answer.diagnostics
-    levels = [level(each) for each in given]
-    counts = [f"{count(levels.count(one))} {said}" for one, said in COUNTED.items() if one in levels]
-    columns = [
-        Column("", "level"),
-        Column("Check", "name"),
-        Column("Value"),
-        Column("Expected", "sentence"),
-        Column("What it says", "sentence"),
-    ]
-    lines = [
+def slices(answer: Answer) -> Section:
+    """Return the policy and the logging policy on each slice of the log."""
+    parts, units = answer.items("slices"), answer.units
+    intervals = [units.interval({**part, "value": part.get("policy")}) for part in parts]
+    logging = [units.convert(part.get("logging")) for part in parts]
+    core = [interval.value for interval in intervals] + logging
+    scale = Scale.over([value for interval in intervals for value in interval], core)
+    columns = [Column("Slice", "name"), Column(units.name.capitalize(), "picture"), Column("Logging policy")]
+    columns += [Column("Policy"), Column("Interval"), Column("Rows"), Column("Effective sample size")]
+    rows = [
         [
-            f'<span class="badge {level(each)}">{LEVELS[level(each)]}</span>',
-            name(each.get("name") or "", 60),
-            f"<b>{number(each.get('value'))}</b>" + spread(each),
-            sentence(each.get("threshold") or DASH),
-            sentence(each.get("sentence")) + source(each),
+            Cell(clean_name(part.get("slice"))),
+            Cell(chart=gauge(scale, interval, "blue", None, value)),
+            Cell(answer.format(value)),
+            Cell(answer.format(interval.value), style="bold"),
+            Cell(answer.format_interval(interval, DASH)),
+            Cell(format_count(part.get("rows"))),
+            Cell(format_count(part.get("effective_size"))),
         ]
-        for each in given
+        for part, interval, value in zip(parts[:MAX_ROWS], intervals, logging, strict=False)
     ]
-    return section("Checks", f"{', '.join(counts)}.", table(columns, lines, kind="stack checks") if lines else "")
+    more = plural(len(parts) - MAX_ROWS, "other slice") if len(parts) > MAX_ROWS else ""
+    return {"table": Table.of(columns, rows, scale=scale), "more": more} if parts else None
 
 
-COUNTED = {"fail": "failed", "caution": "to be cautious about", "good": "good"}
-
-
-def spread(diagnostic: Mapping) -> str:
-    """The interval of a diagnostic."""
-    low, high = diagnostic.get("low"), diagnostic.get("high")
-    return f' <span class="more">{number(low)} to {number(high)}</span>' if known(low) and known(high) else ""
-
-
-def source(diagnostic: Mapping) -> str:
-    """Where a diagnostic is from."""
-    return f' <span class="source">{sentence(diagnostic["source"])}</span>' if diagnostic.get("source") else ""
-
-
-def slices(answer: Answer) -> str:
-    """The policy beside what runs now, slice by slice."""
-    given = answer.items("slices")
-    found = [
-        answer.interval({"value": each.get("policy"), "low": each.get("low"), "high": each.get("high")})
-        for each in given
-    ]
-    core = [each.value for each in found] + [answer.shown(each.get("logging")) for each in given]
-    scale = Scale.over([value for each in found for value in each], core)
-    columns = [Column("Slice", "name"), Column(answer.unit.capitalize(), "picture"), Column("Now"), Column("Policy")]
-    columns += [Column("Interval"), Column("Rows"), Column("Rows that count")]
-    lines = [
+def influential_rows(answer: Answer) -> Section:
+    """Return the rows with the largest share of the estimate, by their number in the file."""
+    columns = [Column("Row"), Column("Weight"), Column(answer.units.name.capitalize()), Column("Share of the estimate")]
+    rows = [
         [
-            name(DASH if each.get("slice") is None else each["slice"]),
-            gauge(scale, policy, "blue", None, answer.shown(each.get("logging"))),
-            answer.value(answer.shown(each.get("logging"))),
-            f"<b>{answer.value(policy.value)}</b>",
-            between(answer, policy),
-            count(each.get("rows")),
-            count(each.get("effective_size")),
+            Cell(str(int(row["row"])) if is_number(row.get("row")) else DASH),
+            Cell(format_number(row.get("weight"))),
+            Cell(format_number(answer.units.convert(row.get("cost")))),
+            Cell(format_share(row.get("share"))),
         ]
-        for each, policy in zip(given[:LISTED], found, strict=False)
+        for row in answer.items("largest_rows")[:MAX_INFLUENTIAL]
     ]
-    more = f"<p>{plural(len(given) - LISTED, 'other slice')}.</p>\n" if len(given) > LISTED else ""
-    marks = key(("dot blue", f"policy and {answer.confidence} interval"), ("now", "what runs now"))
-    return section("Slice by slice", "", *[marks, table(columns, lines, axis(scale)), more] * bool(lines))
-
-
-def largest_rows(answer: Answer) -> str:
-    """The rows that the estimate rests on most."""
-    given = answer.items("largest_rows")
-    columns = [Column("Row"), Column("Weight"), Column(answer.unit.capitalize()), Column("Share of the estimate")]
-    lines = [
-        [
-            str(int(each["row"])) if known(each.get("row")) else DASH,
-            number(each.get("weight")),
-            number(answer.shown(each.get("cost"))),
-            percent(each.get("share")),
-        ]
-        for each in given[:20]
-    ]
-    lead = "The rows that count most, by their number in the file (the first is 0)."
-    return section("What the estimate rests on", lead, table(columns, lines, kind="scroll narrow") if lines else "")
-
-
-SECTIONS = (candidates, estimates, actions, pictures, diagnostics, slices, largest_rows)
+    table = Table.of(columns, rows, style="scroll narrow")
+    return {"table": table} if table else None

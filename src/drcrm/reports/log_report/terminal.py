@@ -1,14 +1,23 @@
-"""The answer on a log for a terminal: the verdict, the candidates, failed checks, what would change it, cautions."""
+"""Short text of an answer for the terminal: verdict, candidates, checks, changes and cautions."""
 
 import textwrap
+import unicodedata
 from collections.abc import Mapping, Sequence
 
-from drcrm.reports.log_report.answer import ESTIMATES, Answer, level, settings
-from drcrm.reports.log_report.candidates import between, ordered
-from drcrm.reports.log_report.formatting import DASH, clean, columns, count, imputed_in, known, number, padded, short
+from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate, level_of
+from drcrm.reports.log_report.formatting import (
+    DASH,
+    JOINERS,
+    clean,
+    format_count,
+    format_imputed,
+    format_number,
+    is_number,
+    shorten,
+)
 
 WIDTH = 100
-SHOWN_CANDIDATES = 10
+MAX_CANDIDATES = 10
 
 
 def text(answer: Mapping) -> str:
@@ -17,115 +26,109 @@ def text(answer: Mapping) -> str:
     Parameters
     ----------
     answer : mapping
-        As a command writes it to JSON; every key may be missing.
+        The command's JSON answer. Every key may be missing.
 
     Returns
     -------
     str
-        Lines without control characters: names of a log cannot steer the terminal.
+        Text without control characters, so that names of a log cannot control the terminal.
     """
-    found = Answer(answer)
-    verdict = found.verdict
+    view = Answer(answer)
+    verdict, log = view.verdict, view.part("log")
     blocks = [
-        wrapped(f"{clean(verdict.title)}. {clean(verdict.sentence)}".strip()),
-        skipped(found),
-        imputed(found),
-        candidates(found),
-        checks(found),
-        notes("What would change the verdict:", found.changes),
-        notes("Cautions:", found.cautions),
+        wrap(f"{clean(verdict.title)}. {verdict.sentence}".strip()),
+        skipped_lines(log.get("skipped")),
+        imputed_lines(log.get("imputed")),
+        candidate_lines(view),
+        check_lines(view),
+        note_lines("What would change the verdict:", view.notes("changes")),
+        note_lines("Cautions:", view.notes("cautions")),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
-def skipped(answer: Answer) -> list[str]:
-    """What of the log was not read."""
-    given = answer.part("log").get("skipped")
-    if not isinstance(given, Mapping) or not given:
+def wrap(sentence: str, indent: str = "") -> list[str]:
+    """Return a sentence in lines."""
+    return textwrap.wrap(sentence, WIDTH, subsequent_indent=indent)
+
+
+def skipped_lines(counts: object) -> list[str]:
+    """Return how many rows were not read, and why."""
+    if not isinstance(counts, Mapping) or not counts:
         return []
-    return wrapped(
-        "Not read: " + "; ".join(f"{clean(str(many))} rows, {clean(str(why))}" for why, many in given.items())
-    )
+    return wrap("Not read: " + "; ".join(f"{clean(n)} rows, {clean(reason)}" for reason, n in counts.items()))
 
 
-def imputed(answer: Answer) -> list[str]:
-    """How many missing values of the features were imputed."""
-    counts = answer.part("log").get("imputed")
-    return wrapped(f"Imputed missing values: {imputed_in(counts)}.") if isinstance(counts, Mapping) and counts else []
+def imputed_lines(counts: object) -> list[str]:
+    """Return how many missing values of the features were imputed."""
+    if not isinstance(counts, Mapping) or not counts:
+        return []
+    return wrap(f"Imputed missing values: {format_imputed(counts)}.")
 
 
-def wrapped(said: str, indent: str = "") -> list[str]:
-    """A sentence in lines."""
-    return textwrap.wrap(said, WIDTH, subsequent_indent=indent)
+def candidate_lines(answer: Answer) -> list[str]:
+    """Return the table of the logging policy and the candidates."""
+    sign = "≥" if answer.units.is_reward else "≤"
+    header = ["", answer.units.name, f"{answer.confidence} interval", f"certified {sign}", "eff. sample size", "by"]
+    candidates, logging = answer.candidates, answer.logging
+    rows = [candidate_row(answer, candidate) for candidate in candidates[:MAX_CANDIDATES]]
+    if is_number(logging.value) and not any(candidate.is_logging for candidate in candidates):
+        interval = answer.format_interval(logging, DASH)
+        rows.insert(1, ["  logging policy", answer.format(logging.value), interval, DASH, DASH, ""])
+    if not rows:
+        return []
+    n_hidden = len(candidates) - MAX_CANDIDATES
+    return align(header, rows) + ([f"  and {n_hidden} more"] if n_hidden > 0 else [])
 
 
-def candidates(answer: Answer) -> list[str]:
-    """The table of what runs now and of the candidates."""
-    head = [
-        "",
-        answer.unit,
-        f"{answer.confidence} interval",
-        f"certified {'≥' if answer.reward else '≤'}",
-        "eff. rows",
-        "by",
-    ]
-    given = ordered(answer)
-    now = answer.logging
-    lines = [line(answer, each) for each in given[:SHOWN_CANDIDATES]]
-    if known(now.value) and not any(each.get("is_logging") for each in given):
-        lines.insert(1, ["  what runs now", answer.value(now.value), between(answer, now), DASH, DASH, ""])
-    more = len(given) - SHOWN_CANDIDATES
-    return [*table(head, lines), *([f"  and {more} more"] if more > 0 else [])] if lines else []
-
-
-def line(answer: Answer, candidate: Mapping) -> list[str]:
-    """A candidate's line."""
-    which, given = answer.headline(candidate)
-    more = settings(candidate)
-    said = short(candidate.get("label") or candidate.get("name") or "a policy", 24) + (f", {more}" if more else "")
-    now = " (runs now)" if candidate.get("is_logging") else ""
+def candidate_row(answer: Answer, candidate: Candidate) -> list[str]:
+    """Return the cells of a candidate."""
+    settings = f", {candidate.settings}" if candidate.settings else ""
+    role = " (logging policy)" if candidate.is_logging else ""
     return [
-        f"{'*' if candidate.get('chosen') else ' '} {said}{now}",
-        answer.value(given.value),
-        between(answer, given),
-        answer.value(answer.bound(candidate)),
-        count(candidate.get("effective_size")),
-        ESTIMATES.get(which, ""),
+        f"{'*' if candidate.is_chosen else ' '} {shorten(candidate.label, 24)}{settings}{role}",
+        answer.format(candidate.interval.value),
+        answer.format_interval(candidate.interval, DASH),
+        answer.format(candidate.bound),
+        format_count(candidate.raw.get("effective_size")),
+        ESTIMATES.get(candidate.main_estimate, ""),
     ]
 
 
-def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of columns that are not empty, names to the left and numbers to the right."""
-    used = [place for place in range(len(head)) if any(cells[place] not in ("", DASH) for cells in lines)]
-    head, lines = [head[place] for place in used], [[cells[place] for place in used] for cells in lines]
-    widths = [max(map(columns, cells)) for cells in zip(head, *lines, strict=True)]
-    return [
-        "  ".join(
-            padded(cell, width, right=place > 0) for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ).rstrip()
-        for cells in [head, *lines]
-    ]
+def align(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table without empty columns as lines: names on the left, numbers on the right."""
+    columns = [cells for cells in zip(header, *rows, strict=True) if any(cell not in ("", DASH) for cell in cells[1:])]
+    names, *values = ([pad(cell, max(map(width, cells)), i > 0) for cell in cells] for i, cells in enumerate(columns))
+    return ["  ".join(cells).rstrip() for cells in zip(names, *values, strict=True)]
 
 
-def checks(answer: Answer) -> list[str]:
-    """Return the checks that fail, and those that are cautions unless the verdict lists its cautions."""
-    bad = [each for each in answer.diagnostics if level(each) != "good"]
-    total = len(answer.diagnostics)
-    if not bad:
-        return [f"All {total} checks are good."] if total else []
-    return [
-        line
-        for check in bad
-        if level(check) == "fail" or not answer.cautions
-        for line in wrapped(
-            f"{'FAIL' if level(check) == 'fail' else 'caution'}: {clean(check.get('name') or '')}"
-            f" {number(check.get('value'))}. {clean(check.get('sentence') or '')}".rstrip(),
-            "  ",
-        )
-    ]
+def width(cell: str) -> int:
+    """Return how many columns of a terminal a cell takes."""
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in cell)
+    return len(cell) + wide - sum(bool(unicodedata.combining(c)) or c in JOINERS for c in cell)
 
 
-def notes(title: str, sentences: Sequence[str]) -> list[str]:
-    """Return sentences in lines under a title; nothing without sentences."""
-    lines = [line for sentence in sentences for line in wrapped(f"- {sentence}", "  ")]
+def pad(cell: str, columns: int, is_right: bool) -> str:
+    """Return a cell filled with spaces to this many columns."""
+    space = " " * (columns - width(cell))
+    return space + cell if is_right else cell + space
+
+
+def check_lines(answer: Answer) -> list[str]:
+    """Return the failed checks, and the cautions unless the verdict lists them."""
+    total, lines = len(answer.diagnostics), []
+    if total and answer.count_level("good") == total:
+        return [f"All {total} checks are good."]
+    for check in answer.diagnostics:
+        level = level_of(check)
+        if level == "fail" or (level == "caution" and not answer.notes("cautions")):
+            prefix = "FAIL" if level == "fail" else "caution"
+            name, sentence = (clean(check.get(key) or "") for key in ("name", "sentence"))
+            lines += wrap(f"{prefix}: {name} {format_number(check.get('value'))}. {sentence}".rstrip(), "  ")
+    return lines
+
+
+def note_lines(title: str, sentences: Sequence[str]) -> list[str]:
+    """Return sentences as a list under a title."""
+    lines = [line for sentence in sentences for line in wrap(f"- {sentence}", "  ")]
     return [title, *lines] if lines else []

@@ -1,0 +1,51 @@
+"""Verdicts, units and the choice of headline numbers in the view of an answer."""
+
+from __future__ import annotations
+
+import pytest
+from log_answers import better, diagnosed, not_shown, wrong
+
+from drcrm.reports.log_report.answer import Answer, Interval
+
+
+def all_good() -> dict:
+    return diagnosed() | {"diagnostics": [check | {"level": "good"} for check in diagnosed()["diagnostics"]]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "title"),
+    [
+        (better(), "better", "Better than the logging policy"),
+        (wrong(), "wrong", "The log is wrong: inconsistent propensities"),
+        (wrong() | {"verdict": None}, "wrong", "2 checks of 9 fail"),
+        (all_good(), "better", "No fault found"),
+        ({}, "open", "No verdict"),
+        ({"verdict": {"verdict": "no idea"}}, "open", "No idea"),
+    ],
+)
+def test_verdict_or_summary_of_the_checks(answer, kind, title):
+    assert Answer(answer).verdict[:2] == (kind, title)
+
+
+def test_rewards_are_negated_costs_with_swapped_ends():
+    costs, rewards = Answer(better() | {"reward": False}), Answer(better())
+    cost, reward = costs.chosen, rewards.chosen
+    assert reward.interval == Interval(-cost.interval.value, -cost.interval.high, -cost.interval.low)
+    assert reward.interval.low < reward.interval.value < reward.interval.high
+    assert (reward.bound, reward.difference_bound) == (-cost.bound, -cost.difference_bound)
+    assert rewards.logging.value == 0.0512
+
+
+def test_headline_numbers_are_of_the_best_other_candidate_if_the_logging_policy_is_kept():
+    view = Answer(not_shown())
+    assert view.keeps_logging_policy
+    assert (view.evaluated.label, view.evaluated.settings) == ("KL-DRO, DR", "radius 0.1")  # least bound
+    assert view.subject == "The best other candidate"
+
+
+def test_the_main_estimate_is_that_of_the_certificate():
+    answer = better()
+    answer["candidates"][4]["certificate"]["estimate"] = "snips"
+    assert Answer(answer).chosen.main_estimate == "snips"
+    answer["candidates"][4]["estimates"]["snips"] = None
+    assert Answer(answer).chosen.main_estimate == "dr"

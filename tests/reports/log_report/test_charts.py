@@ -1,0 +1,90 @@
+"""Positions of marks in the charts of the report on a log."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drcrm.reports.log_report.answer import Interval
+from drcrm.reports.log_report.charts import MAX_BINS, Scale, calibration, gauge, histogram, merge_bins, share_bars
+
+FLOATS = st.floats(-1e99, 1e99)
+
+
+@settings(max_examples=50)
+@given(st.lists(FLOATS, min_size=1, max_size=6), st.lists(FLOATS, max_size=3), FLOATS)
+def test_a_scale_contains_its_core_and_sorted_ticks(values, core, value):
+    scale = Scale.over(values, core)
+    assert all(scale.contains(number) for number in core)
+    assert 0 <= float(scale.at(value).rstrip("%")) <= 100
+    ticks = scale.ticks()
+    assert len(ticks) <= 6
+    assert ticks == sorted(ticks)
+    assert all(scale.contains(tick) for tick in ticks)
+    assert "nan" not in str(gauge(scale, Interval(value, *sorted([value, 1.0])), "blue", value, value))
+
+
+def test_a_distant_value_does_not_flatten_the_core():
+    scale = Scale.over([5.0, -1e6, 1e6], [0.05, 0.09])
+    assert scale.share(0.09) - scale.share(0.05) > 0.3
+
+
+@pytest.mark.parametrize(
+    ("scale", "ticks"),
+    [
+        (Scale(0.04, 1.5, is_log=True), [0.05, 0.1, 0.2, 0.5, 1]),
+        (Scale(1e-6, 1.0, is_log=True), [1e-6, 1e-5, 1e-4, 1e-3, 1e-2]),
+        (Scale(-0.01, 0.01), [-0.01, -0.005, 0, 0.005, 0.01]),
+    ],
+)
+def test_ticks_are_round_numbers(scale, ticks):
+    assert scale.ticks() == pytest.approx(ticks)
+
+
+def test_a_gauge_has_its_numbers_at_their_positions():
+    view = gauge(Scale(0.0, 10.0), Interval(5.0, 4.0, 12.0), "blue", 3.0, 2.0)
+    assert (view["dot"], view["ends"], view["arrows"]) == ("50.00%", ("40.00%", "100.00%"), ["100%"])
+    assert (view["bound"], view["logging"], view["is_hollow"]) == ("30.00%", "20.00%", False)
+    empty = gauge(Scale(0.0, 10.0), Interval(), "blue")
+    assert empty["dot"] is empty["ends"] is empty["bound"] is None
+    assert gauge(Scale(0.0, 10.0), Interval(11.0), "blue")["is_hollow"]
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=200))
+def test_merging_bins_keeps_their_sum(sizes):
+    edges, [merged] = merge_bins(list(range(len(sizes) + 1)), sizes)
+    assert len(merged) == len(edges) - 1 <= MAX_BINS
+    assert math.fsum(merged) == pytest.approx(math.fsum(sizes))
+    assert (edges[0], edges[-1]) == (0, len(sizes))
+
+
+def heights(view: dict, colour: str) -> list[str]:
+    return [bar["height"] for bar in view["bars"] if bar["colour"] == colour]
+
+
+def test_bars_are_as_high_as_their_shares():
+    view = histogram([0, 1, 2], [1, 3], [30, 10], str)
+    assert heights(view, "grey") == ["33.33%", "100.00%"]
+    assert heights(view, "blue") == ["100.00%", "33.33%"]
+    assert view["peak"] == "75 %"
+    assert [label["text"] for label in view["labels"]] == ["0", "1", "2"]
+    assert heights(histogram([0, 1, 2], [1, 3], None, str), "blue") == []
+    assert [bar["width"] for bar in share_bars(0.25, 0.5, 0.5)["bars"]] == ["50.00%", "100.00%"]
+    assert share_bars(None, 0.5, 0)["bars"] == []
+
+
+@pytest.mark.parametrize(
+    ("edges", "rows"),
+    [([], []), ([0], []), ([0, 1], [1, 2]), ([0, 1, 1], [1, 2]), ([0, None], [1]), (None, [1]), ([0, 1], 3)],
+)
+def test_a_malformed_histogram_is_left_out(edges, rows):
+    assert histogram(edges, rows, rows, str) is None
+
+
+@pytest.mark.parametrize("points", [[(0.1, 0.1), (0.4, 0.4)], [(0.001, 0.001), (0.9, 0.9)], [(1e-300, 1e-300), (1, 1)]])
+def test_calibrated_propensities_are_on_the_diagonal(points):
+    dots = [tuple(float(place.rstrip("%")) for place in dot) for dot in calibration(points)["dots"]]
+    assert [x + y for x, y in dots] == pytest.approx([100] * len(points), abs=0.02)

@@ -1,0 +1,63 @@
+"""Short text of an answer for the terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from log_answers import ANSWERS, better, diagnosed, wrong
+
+from drcrm.reports.log_report.terminal import pad, text, width
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_text_cannot_control_the_terminal(kind):
+    written = text(ANSWERS[kind]())
+    assert written.endswith("\n")
+    categories = {unicodedata.category(character) for character in written.replace("\n", "").replace("\u200d", "")}
+    assert not categories & {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    if kind != "hostile":
+        assert max(map(len, written.splitlines())) <= 100
+
+
+def test_width_in_columns_of_a_terminal():
+    assert width("日本") == 4
+    assert width("k\u0302") == 1
+    assert width(pad("日本", 6, is_right=False)) == 6
+    assert pad("1", 3, is_right=True) == "  1"
+
+
+def test_columns_are_aligned():
+    answer = better()
+    answer["candidates"][0]["label"] = "日本語の方策"
+    lines = [line for line in text(answer).splitlines() if line.endswith("  DR")]
+    assert len(lines) == 10
+    assert {width(line) for line in lines} == {width(lines[0])}
+
+
+def test_failed_checks_come_before_cautions():
+    written = text(wrong())
+    assert written.startswith("The log is wrong: inconsistent propensities. The actions")
+    assert written.index("FAIL: mean weight 0.507") < written.index("caution: R² of the cost model")
+
+
+def test_cautions_of_the_verdict_replace_those_of_the_checks():
+    answer = better()
+    answer["verdict"] |= {"changes": [], "cautions": ["First.", "Second."]}
+    assert text(answer).endswith("\n\nCautions:\n- First.\n- Second.\n")
+    assert "caution: R²" not in text(answer)
+    assert "caution: R²" in text(better())
+
+
+def test_good_checks_are_one_sentence():
+    answer = diagnosed() | {"diagnostics": [check | {"level": "good"} for check in diagnosed()["diagnostics"]]}
+    assert "All 9 checks are good." in text(answer)
+    assert "certified" not in text(answer)
+
+
+def test_imputed_values_are_one_sentence():
+    assert "Imputed missing values: age in 1\u202f200 rows, price in 1 row." in text(better())
+    answer = better()
+    answer["log"]["imputed"] = {f"x{count}": count for count in range(1, 20)}
+    assert "x19 in 19 rows" in text(answer)
+    assert "x12 in 12 rows, 11 other columns." in text(answer).replace("\n", " ")
