@@ -10,13 +10,13 @@ from scipy.stats import multivariate_normal
 
 import drcrm.cost_models.context_effects as module
 from drcrm import ActionLists, BanditLog
+from drcrm.cost_models import random_effect_solvers
 from drcrm.cost_models.context_effects import (
     ContextEffects,
-    _DensePairs,
-    _SparsePairs,
     check_variances,
     context_effects,
 )
+from drcrm.cost_models.random_effect_solvers import DensePairs, SparsePairs
 from drcrm.errors import InputError
 
 KINDS = ["labels", "choices"]
@@ -110,10 +110,10 @@ def test_contexts_of_hundreds_of_rows(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_likelihood_never_falls(kind, most, noise, monkeypatch):
     log, effects, _ = made(kind, most=most, noise=noise, counts=True)
-    monkeypatch.setattr(module, "GAIN", -np.inf)
+    monkeypatch.setattr(module, "MIN_GAIN", -np.inf)
     values = []
     for rounds in [*range(8), 20, 50, 200]:
-        monkeypatch.setattr(module, "ROUNDS", rounds)
+        monkeypatch.setattr(module, "MAX_ROUNDS", rounds)
         fitted = context_effects(log, effects)
         values.append(likelihood(log, effects, fitted.covariance, fitted.noise))
         assert fitted.rounds == rounds
@@ -129,8 +129,8 @@ def test_the_likelihood_never_falls(kind, most, noise, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_made_a_large_sample_is_recovered(kind, most, monkeypatch):
     """Σ and σ² to 5 %; and δ̂ is the mean of δ given the rows: the regression of δ on it has slope 1."""
-    monkeypatch.setattr(module, "ROUNDS", 200)
-    monkeypatch.setattr(module, "GAIN", 1e-6)
+    monkeypatch.setattr(module, "MAX_ROUNDS", 200)
+    monkeypatch.setattr(module, "MIN_GAIN", 1e-6)
     log, effects, delta = made(kind, m=4000, most=most, seed=1)
     fitted = context_effects(log, effects)
     true = delta.T @ delta / len(delta)
@@ -196,7 +196,7 @@ def test_rows_that_occur_a_billion_times(kind, most, monkeypatch):
     often = np.random.default_rng(1).random(len(log.Y)) < 0.5
     values = []
     for rounds in (5, 20, 50, 150):
-        monkeypatch.setattr(module, "ROUNDS", rounds)
+        monkeypatch.setattr(module, "MAX_ROUNDS", rounds)
         fitted = context_effects(log.replace(count=np.where(often, 10**9, 1)), effects)
         values.append(fitted.log_likelihood)
     assert all(after >= before - 1e-9 * abs(before) for before, after in pairwise(values))
@@ -263,7 +263,7 @@ def test_a_thousand_actions_of_one_row_a_context():
 
 def test_more_actions_than_a_covariance_can_have_are_refused():
     log = BanditLog(np.ones((2, 1)), [0, 1], [0.5, 0.5], [1.0, 2.0], n_actions=5001)
-    with pytest.raises(InputError, match="at most 5000 actions or labels, the log has 5001"):
+    with pytest.raises(InputError, match="allow at most 5000 actions or labels, the log has 5001"):
         context_effects(log, np.zeros((2, 5001)))
 
 
@@ -288,7 +288,7 @@ def test_lists_have_no_actions_in_common():
     assert fitted.log_likelihood == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("pairs", [_DensePairs, _SparsePairs])
+@pytest.mark.parametrize("pairs", [DensePairs, SparsePairs])
 @pytest.mark.parametrize("kind", KINDS)
 def test_products_of_rows_are_a_map_and_its_transpose(pairs, kind):
     rng = np.random.default_rng(0)
@@ -312,9 +312,9 @@ def test_products_of_rows_are_a_map_and_its_transpose(pairs, kind):
 def test_parts_of_the_contexts_add_up_to_all(monkeypatch):
     log, effects, _ = made("labels", most=12, counts=True)
     whole = context_effects(log, effects)
-    monkeypatch.setattr(module, "AT_ONCE", 10)
+    monkeypatch.setattr(random_effect_solvers, "BATCH_SIZE", 10)
     assert_same(context_effects(log, effects), whole, rel=1e-10)
-    monkeypatch.setattr(module, "SPARSE", 0)
+    monkeypatch.setattr(random_effect_solvers, "SPARSE_RATIO", 0)
     assert_same(context_effects(log, effects), whole, rel=1e-10)
 
 
@@ -335,9 +335,9 @@ def test_variances_that_are_known_are_not_estimated(kind):
     [
         (np.eye(2), 1.0, "covariance has shape (2, 2), expected a symmetric one of (3, 3)"),
         (np.triu(np.ones((3, 3))), 1.0, "covariance has shape (3, 3), expected a symmetric one of (3, 3)"),
-        (-np.eye(3), 1.0, "covariance or noise is no variance, expected finite ones, and a noise above 0"),
-        (np.eye(3), 0.0, "covariance or noise is no variance, expected finite ones, and a noise above 0"),
-        (np.eye(3), None, "covariance or noise is no variance, expected finite ones, and a noise above 0"),
+        (-np.eye(3), 1.0, "covariance and noise must be finite, with variances ≥ 0 and a noise > 0"),
+        (np.eye(3), 0.0, "covariance and noise must be finite, with variances ≥ 0 and a noise > 0"),
+        (np.eye(3), None, "covariance and noise must be finite, with variances ≥ 0 and a noise > 0"),
     ],
 )
 def test_what_is_no_variance_is_refused(covariance, noise, message):

@@ -7,9 +7,8 @@ import pytest
 from scipy import sparse
 
 from drcrm import ActionLists, BanditLog
-from drcrm.cost_models import ridge_model as cost_model
-from drcrm.cost_models.normal_equations import AFFORDABLE, NormalEquations, preconditioner
-from drcrm.cost_models.ridge_model import FOLD_TOLERANCES, NEARLY, PENALTIES
+from drcrm.cost_models.normal_equations import MAX_MULTIPLICATIONS, NormalEquations, build_preconditioner
+from drcrm.cost_models.ridge_solvers import FOLD_TOLERANCES, NEARLY_LEAST, PENALTIES, GradientSolver, assign_folds
 
 KINDS = "labels", "choice", "lists"
 CONTEXTS, FEATURES, ACTIONS, ROWS = 40, 5, 3, 150
@@ -49,21 +48,21 @@ def stacked(values: np.ndarray) -> np.ndarray:
     return values.T.ravel()
 
 
-@pytest.mark.parametrize("affordable", [AFFORDABLE, 0], ids=["preconditioned", "plain"])
+@pytest.mark.parametrize("affordable", [MAX_MULTIPLICATIONS, 0], ids=["preconditioned", "plain"])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_solutions_of_many_penalties_are_those_of_each_written_out(monkeypatch, kind, form, affordable):
-    monkeypatch.setattr("drcrm.cost_models.normal_equations.AFFORDABLE", affordable)
+    monkeypatch.setattr("drcrm.cost_models.normal_equations.MAX_MULTIPLICATIONS", affordable)
     log = make_log(kind, form)
-    equations, precondition = NormalEquations(log), preconditioner(log)
-    together = equations.solutions(PENALTIES, precondition, 1e-13, 500)
+    equations, precondition = NormalEquations(log), build_preconditioner(log)
+    together = equations.solve(PENALTIES, precondition, 1e-13)
     for penalty, coef in zip(PENALTIES, together, strict=True):
         left, expected, intercept = written_out(log, kind, penalty)
-        [alone] = equations.solutions([penalty], precondition, 1e-13, 500)
+        [alone] = equations.solve([penalty], precondition, 1e-13)
         for each in (coef, alone):
             assert stacked(each) == pytest.approx(expected, rel=1e-9, abs=1e-10)
             assert equations.intercept(each) == pytest.approx(intercept, rel=1e-9)
-        assert equations.missed(coef, penalty) < 1e-10
+        assert equations.relative_error(coef, penalty) < 1e-10
         image = stacked(equations.product(coef) + penalty * coef)
         assert image == pytest.approx(left @ stacked(coef), rel=1e-9, abs=1e-12)
 
@@ -78,7 +77,7 @@ def test_the_preconditioner_is_exact_where_a_row_has_one_action(kind, form, pena
     coef = np.random.default_rng(1).normal(size=(log.X.shape[1], *log.actions.effect_space.shape))
     image = (Z.T * log.count / log.size) @ (Z @ stacked(coef)) + penalty * stacked(coef)
     residual = image.reshape(coef.shape[::-1]).T
-    assert preconditioner(log)(residual, penalty) == pytest.approx(coef, rel=1e-8, abs=1e-8)
+    assert build_preconditioner(log)(residual, penalty) == pytest.approx(coef, rel=1e-8, abs=1e-8)
 
 
 def test_the_preconditioner_is_exact_where_actions_do_not_depend_on_contexts():
@@ -90,21 +89,21 @@ def test_the_preconditioner_is_exact_where_actions_do_not_depend_on_contexts():
     log = BanditLog(X, Y, np.full(len(Y), 0.5), rng.normal(size=len(Y)), context, count)
     Z, coef = joint(log, "labels"), rng.normal(size=(FEATURES, 4))
     image = (Z.T * log.count / log.size) @ (Z @ stacked(coef)) + 1e-3 * stacked(coef)
-    assert preconditioner(log)(image.reshape(4, -1).T, 1e-3) == pytest.approx(coef, rel=1e-9, abs=1e-9)
+    assert build_preconditioner(log)(image.reshape(4, -1).T, 1e-3) == pytest.approx(coef, rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.parametrize("affordable", [AFFORDABLE, 0], ids=["preconditioned", "plain"])
+@pytest.mark.parametrize("affordable", [MAX_MULTIPLICATIONS, 0], ids=["preconditioned", "plain"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(3))
 def test_squared_errors_on_folds_miss_by_less_than_the_tolerance(monkeypatch, kind, affordable, seed):
     """Those that may be near the least; of noise small penalties have several times as much, and miss by more."""
-    monkeypatch.setattr("drcrm.cost_models.normal_equations.AFFORDABLE", affordable)
+    monkeypatch.setattr("drcrm.cost_models.normal_equations.MAX_MULTIPLICATIONS", affordable)
     log = make_log(kind, seed=seed, features=30, rows=600)
     log = log.replace(X=log.X / abs(log.X).max(axis=0))
-    precondition, fold = preconditioner(log), cost_model._folds(log)[log.context]
-    exact, without = cost_model._errors_on_folds(log, fold, PENALTIES, precondition, 1e-10)
+    solver = GradientSolver(log, assign_folds(log))
+    exact, without = solver.fold_errors(PENALTIES, 1e-10)
     for tolerance in FOLD_TOLERANCES:
-        errors, same = cost_model._errors_on_folds(log, fold, PENALTIES, precondition, tolerance)
+        errors, same = solver.fold_errors(PENALTIES, tolerance)
         assert same == without
         near = exact < 1.2 * exact.min()
         assert errors[near] == pytest.approx(exact[near], rel=tolerance)
@@ -114,19 +113,20 @@ def test_squared_errors_on_folds_miss_by_less_than_the_tolerance(monkeypatch, ki
 def test_the_choice_is_that_of_exact_errors(monkeypatch):
     """Of errors that miss by nearly the tolerance: but for those within rounding of the most that there may be."""
     rng, log, doubts = np.random.default_rng(3), make_log("labels"), 0
+    solver = GradientSolver(log, assign_folds(log))
     for _ in range(500):
         exact, calls = dict(zip(PENALTIES, rng.uniform(1, 1.05, len(PENALTIES)), strict=True)), []
 
-        def errors(log, fold, penalties, precondition, tolerance, exact=exact, calls=calls):
+        def errors(penalties, tolerance, exact=exact, calls=calls):
             calls.append(len(penalties))
             missed = rng.uniform(-0.9, 0.9, len(penalties)) * tolerance
             return np.array([exact[penalty] for penalty in penalties]) * (1 + missed), 1.2
 
-        monkeypatch.setattr(cost_model, "_errors_on_folds", errors)
+        monkeypatch.setattr(solver, "fold_errors", errors)
         least = min(exact.values())
-        most = least * (1 + NEARLY * (1 - least / 1.2))
+        most = least * (1 + NEARLY_LEAST * (1 - least / 1.2))
         if min(abs(error / most - 1) for error in exact.values()) < 4 * FOLD_TOLERANCES[-1]:
             continue
-        assert cost_model._choose(log, None, None) == min(penalty for penalty in exact if exact[penalty] <= most)
+        assert solver.select_penalty() == min(penalty for penalty in exact if exact[penalty] <= most)
         doubts += len(calls) > 1
     assert 0 < doubts < 250

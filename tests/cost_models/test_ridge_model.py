@@ -10,9 +10,9 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, off_policy_value
-from drcrm.cost_models import ridge_model as cost_model
-from drcrm.cost_models.normal_equations import AFFORDABLE
-from drcrm.cost_models.ridge_model import FOLDS, PENALTIES, action_effects
+from drcrm.cost_models.normal_equations import MAX_MULTIPLICATIONS
+from drcrm.cost_models.ridge_model import action_effects
+from drcrm.cost_models.ridge_solvers import FOLDS, PENALTIES
 from drcrm.errors import InputError
 
 FEATURES, LABELS = 5, 3
@@ -93,12 +93,12 @@ def test_without_a_constant_feature_it_has_an_intercept(dense, penalty):
     assert model.predict(log.X[log.context], log.Y) == pytest.approx(predicted, rel=1e-9)
 
 
-@pytest.mark.parametrize("affordable", [AFFORDABLE, 0], ids=["preconditioned", "plain"])
+@pytest.mark.parametrize("affordable", [MAX_MULTIPLICATIONS, 0], ids=["preconditioned", "plain"])
 @pytest.mark.parametrize("penalty", [1e-4, "auto"])
 @pytest.mark.parametrize("constant", [True, False])
 @pytest.mark.parametrize("unit", [1e-12, 1e12, 1e300])
 def test_does_not_depend_on_units_or_where_the_costs_zero_is(monkeypatch, affordable, penalty, constant, unit):
-    monkeypatch.setattr("drcrm.cost_models.normal_equations.AFFORDABLE", affordable)
+    monkeypatch.setattr("drcrm.cost_models.normal_equations.MAX_MULTIPLICATIONS", affordable)
     log = make_log() if constant else without_constant(make_log())
     here, units = CostModel(penalty).fit_log(log), np.geomspace(1e-6, 1e6, log.X.shape[1])
     there = CostModel(penalty).fit_log(log.with_contexts(log.X * units).with_cost(unit * (log.cost - 7)))
@@ -124,14 +124,17 @@ def test_conjugate_gradients_find_the_direct_solution(monkeypatch, dense, ratio)
     log = make_log(2, dense)
     log = log.with_contexts(log.X * np.geomspace(1, ratio, FEATURES))
     directly = CostModel(1e-4).fit_log(log)
-    monkeypatch.setattr("drcrm.cost_models.normal_equations.AFFORDABLE", 0)
+    monkeypatch.setattr("drcrm.cost_models.normal_equations.MAX_MULTIPLICATIONS", 0)
     assert CostModel(1e-4).fit_log(log).coef_ == pytest.approx(directly.coef_, rel=1e-6, abs=1e-8)
 
 
 def test_conjugate_gradients_that_do_not_converge_are_said(monkeypatch):
-    monkeypatch.setattr("drcrm.cost_models.normal_equations.AFFORDABLE", 0)
-    monkeypatch.setattr(cost_model, "STEPS", 3)
-    with pytest.warns(UserWarning, match="the cost model has not converged: after 3 steps .* a larger penalty") as seen:
+    monkeypatch.setattr("drcrm.cost_models.normal_equations.MAX_MULTIPLICATIONS", 0)
+    monkeypatch.setattr("drcrm.cost_models.normal_equations.MAX_STEPS", 3)
+    monkeypatch.setattr("drcrm.cost_models.ridge_solvers.MAX_STEPS", 3)
+    with pytest.warns(
+        UserWarning, match="the cost model has not converged: after 3 steps .* use a larger penalty"
+    ) as seen:
         CostModel(1e-4).fit_log(make_log())
     assert [each.filename for each in seen] == [__file__]
 

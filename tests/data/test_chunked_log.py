@@ -152,7 +152,7 @@ def test_moments_are_sums_of_rows_and_give_squared_errors(small_blocks):
         assert each.squared_error(B, intercept) == pytest.approx(squared[rows].sum(), rel=1e-12)
     whole = found[0] + found[1] + found[2]
     assert (whole - found[1]).sums == pytest.approx((found[0] + found[2]).sums)
-    [coef] = whole.solutions([0.1])
+    [coef] = whole.solve([0.1])
     flat = z.reshape(len(z), -1)
     share = log.count / log.size
     centred = flat - share @ flat
@@ -160,7 +160,7 @@ def test_moments_are_sums_of_rows_and_give_squared_errors(small_blocks):
     assert coef.ravel() == pytest.approx(np.linalg.solve(left, centred.T @ (share * log.cost)), rel=1e-9)
 
 
-@pytest.mark.parametrize("most", ["MOST_ACTIONS", "MOST_COLUMNS", "MOST_ENTRIES"])
+@pytest.mark.parametrize("most", ["MAX_ACTIONS", "MAX_BLOCK_COLUMNS", "MAX_NUMBERS"])
 def test_moments_that_are_too_many_are_not_made(most, small_blocks, monkeypatch):
     log = logged("labels")
     small_blocks()

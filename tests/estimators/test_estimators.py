@@ -414,7 +414,7 @@ def test_a_penalty_that_cannot_be_calibrated_is_an_error(cost):
             {"logging_policy": ExponentialPolicy(np.zeros((1, 2)))},
             r"the logging policy's coef has shape \(1, 2\), expected \(1, 1\)",
         ),
-        (CIPS(estimate="dr"), {"cost_model": CostModel()}, "the cost model has no coef_ yet: fit it, or set them"),
+        (CIPS(estimate="dr"), {"cost_model": CostModel()}, "the cost model has no coef_ yet: fit it, or set coef_"),
         (
             CIPS(estimate="dr"),
             {"cost_model": CostModel(1).fit(np.ones((2, 3)), [[0], [1]], cost=[1.0, 2.0])},

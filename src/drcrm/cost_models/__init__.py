@@ -1,1 +1,1 @@
-"""Cost models: ridge regression, context effects, and where a model has support."""
+"""Cost models: ridge regression of the cost, context effects, and the support of the logging policy."""

@@ -1,7 +1,8 @@
-"""Ridge regression of logged costs on the joint features of context and action, by preconditioned conjugate gradients.
+"""Normal equations of a ridge regression of costs on context and action, solved by preconditioned conjugate gradients.
 
-A row's z is x for each label that it has, and x once more; or x for its action, or ψ of it: a product with Σ z zᵀ is a
-pass over the log, and no matrix of its size is made. Source: Hestenes & Stiefel 1952; Van Loan & Pitsianis 1993.
+The features z of a row are x once for each label it has, and x once more; or x for its action; or ψ of its candidate. A
+product with Σ z zᵀ is one pass over the log, so no matrix of that size is formed. Source: Hestenes & Stiefel 1952; Van
+Loan & Pitsianis 1993.
 """
 
 from __future__ import annotations
@@ -16,70 +17,79 @@ from drcrm.arrays.validation import Features
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
 
-AFFORDABLE = 5e10  # multiplications for a preconditioner: some seconds
-PASSES = 4  # over the log that a product with eigenvectors may cost
-FACTORS = 10  # times d³ they are for the eigenvectors of a matrix (d, d)
-LEAST = 1e-8  # of the largest eigenvalue: less is no more than that, or rounding would be magnified
+MAX_MULTIPLICATIONS = 5e10  # for a preconditioner: a few seconds
+MAX_PASSES = 4  # cost of a product with the eigenvectors, in passes over the log
+EIGENVECTOR_COST = 10  # multiplications for the eigenvectors of a (d, d) matrix, over d³
+SMALLEST_EIGENVALUE = 1e-8  # over the largest; smaller ones are rounding, which division would magnify
+MAX_STEPS = 2000  # of conjugate gradients
 
 Preconditioner = Callable[[np.ndarray, float], np.ndarray]
 
 
 class NormalEquations:
-    """Those of the ridge regression with an intercept, (Zᵀ S Z − z̄ z̄ᵀ + λ) B = Zᵀ S (c − c̄).
+    """The equations (Zᵀ S Z − z̄ z̄ᵀ + λ) B = Zᵀ S (c − c̄) of a ridge regression with an intercept.
 
-    S are the shares of a log's rows, and z̄ and c̄ the means by them. B is (d, …), as a cost model's coefficients.
+    S has the shares of a log's rows, and z̄ and c̄ are the means with these shares. B has the shape of a cost model's
+    coefficients, (d, …).
+
+    Attributes
+    ----------
+    mean_cost : float
+    mean, target : array (d, …)
+        z̄ and the right side.
     """
 
     def __init__(self, log: BanditLog):
         self.log, self.share, self._chunked = log, log.count / log.size, ChunkedLog(log)
         self.mean_cost = self.share @ log.cost
-        self.mean, self.target = self._sums(self.share), self._sums(self.share * (log.cost - self.mean_cost))
+        self.mean = self._weighted_features(self.share)
+        self.target = self._weighted_features(self.share * (log.cost - self.mean_cost))
 
-    def _sums(self, values: np.ndarray) -> np.ndarray:
-        """Σ v z, as B, of values v of the rows."""
-        return reduce(np.add, self._chunked.blocks.map(_sums, by_chunk=self._chunked.split_rows(values)))
+    def _weighted_features(self, values: np.ndarray) -> np.ndarray:
+        """Return Σ v z, (d, …), of values v of the rows."""
+        return reduce(np.add, self._chunked.blocks.map(_weighted_features, by_chunk=self._chunked.split_rows(values)))
 
     def product(self, coef: np.ndarray) -> np.ndarray:
-        """Return the left side at B, less λ B."""
-        modelled = self._chunked.map_rows(_modelled, coef)
-        return self._sums(self.share * (modelled - self.share @ modelled))
+        """Return the left side at B without the term λ B."""
+        modelled = self._chunked.map_rows(_modelled_costs, coef)
+        return self._weighted_features(self.share * (modelled - self.share @ modelled))
 
     def intercept(self, coef: np.ndarray) -> float:
-        """Return what the modelled costs at B lack on average."""
+        """Return the intercept that belongs to B."""
         return self.mean_cost - np.vdot(self.mean, coef)
 
-    def missed(self, coef: np.ndarray, penalty: float) -> float:
-        """Return the norm of what is missed at B, relative to the right side's."""
+    def relative_error(self, coef: np.ndarray, penalty: float) -> float:
+        """Return the norm of the residual at B, relative to the right side."""
         size = np.linalg.norm(self.target)
         return float(np.linalg.norm(self.target - self.product(coef) - penalty * coef) / size) if size > 0 else 0.0
 
-    def solutions(
-        self, penalties: Sequence[float], precondition: Preconditioner, tolerance: float, steps: int
-    ) -> np.ndarray:
-        """Return B for each penalty, (k, d, …), by so many steps at most.
+    def solve(self, penalties: Sequence[float], precondition: Preconditioner, tolerance: float) -> np.ndarray:
+        """Return B for each penalty, (k, d, …), in at most ``MAX_STEPS`` steps each.
 
-        Each begins at the combination of those before it that solves the equations on their span, and ends when
-        rᵀ P⁻¹ r, r the residual, is at most tolerance² times Bᵀ of the right side. Where P is the left side, they are
-        the squares of the error and of B in its norm.
+        Each solution starts at the combination of the previous ones that solves the equations on their span. It ends
+        when rᵀ P⁻¹ r, with the residual r and the preconditioner P, is at most tolerance² times Bᵀ target. If P is the
+        left side, these are the squared norms of the error and of B in its metric.
         """
         coefs, products = np.zeros((2, len(penalties), *self.target.shape))
         for i, penalty in enumerate(penalties):
             if i:
-                self._combine(coefs, products, i, penalty)
-            self._improve(coefs[i], products[i], penalty, precondition, tolerance, steps)
+                self._combine_previous(coefs, products, i, penalty)
+            self._take_steps(coefs[i], products[i], penalty, precondition, tolerance)
         return coefs
 
-    def _combine(self, coefs: np.ndarray, products: np.ndarray, i: int, penalty: float) -> None:
-        """Write, after the first i solutions, what solves the equations of a penalty on their span."""
-        known, images = (each[:i].reshape(i, -1) for each in (coefs, products))
+    def _combine_previous(self, coefs: np.ndarray, products: np.ndarray, i: int, penalty: float) -> None:
+        """Write, as solution i, the combination of the first i that solves the equations on their span."""
+        known, images = (values[:i].reshape(i, -1) for values in (coefs, products))
         weights = np.linalg.lstsq(known @ images.T + penalty * (known @ known.T), known @ self.target.ravel())[0]
-        for each in (coefs, products):
-            each[i] = np.tensordot(weights, each[:i], 1)
+        for values in (coefs, products):
+            values[i] = np.tensordot(weights, values[:i], 1)
 
-    def _improve(self, coef, product, penalty, precondition, tolerance, steps) -> None:
+    def _take_steps(
+        self, coef: np.ndarray, product: np.ndarray, penalty: float, precondition: Preconditioner, tolerance: float
+    ) -> None:
         """Take steps of conjugate gradients, written to B and its product."""
         residual, direction, last = self.target - product - penalty * coef, 0.0, np.inf
-        for _ in range(steps):
+        for _ in range(MAX_STEPS):
             conditioned = precondition(residual, penalty)
             squared = np.vdot(residual, conditioned)
             if not squared > tolerance**2 * np.vdot(coef, self.target):
@@ -92,32 +102,32 @@ class NormalEquations:
             residual -= step * (image + penalty * direction)
 
 
-def _sums(block: Block, values: np.ndarray) -> np.ndarray:
+def _weighted_features(block: Block, values: np.ndarray) -> np.ndarray:
     log = block.log
     return (log.actions.effect_space.sum_rows(*log.row_map.to_contexts(values)).T @ log.X).T
 
 
-def _modelled(block: Block, coef: np.ndarray) -> np.ndarray:
+def _modelled_costs(block: Block, coef: np.ndarray) -> np.ndarray:
     log = block.log
     return log.actions.effect_space.costs_of_rows(log.row_map, (coef.T @ log.X.T).T)
 
 
-def preconditioner(log: BanditLog) -> Preconditioner:
-    """Return (R, λ) ↦ P⁻¹ R, P = M ⊗ W + λ, which the left side would be if actions did not depend on contexts.
+def build_preconditioner(log: BanditLog) -> Preconditioner:
+    """Return (R, λ) ↦ P⁻¹ R with P = M ⊗ W + λ, the left side if actions did not depend on contexts.
 
-    M are second moments of what rows have of the action, W = Σ w x xᵀ. Where a row has one action, each action has its
-    own W, and P lacks −z̄ z̄ᵀ alone. Their eigenvectors serve all penalties. Where features are too many for them, or
-    for so few contexts, P is √λ, between the least and the largest of a spectrum from λ to some 1.
+    M are second moments of the actions and W = Σ w x xᵀ. If a row has one action, each action has its own W, and P only
+    lacks −z̄ z̄ᵀ. The eigenvectors serve all penalties. If there are too many features for eigenvectors, P is √λ, which
+    lies between the smallest and the largest eigenvalue, λ and about 1.
     """
     moments, weights = log.actions.effect_space.block_moments(log.Y, log.count / log.size, log.row_map)
     (groups, columns, _), d = moments.shape, log.X.shape[1]
-    work = (np.count_nonzero(weights) + FACTORS * groups * d) * d**2
-    if work > AFFORDABLE or d**2 > PASSES * log.X.size:
+    work = (np.count_nonzero(weights) + EIGENVECTOR_COST * groups * d) * d**2
+    if work > MAX_MULTIPLICATIONS or d**2 > MAX_PASSES * log.X.size:
         return lambda residual, penalty: residual / np.sqrt(penalty)
     by_action, actions = np.linalg.eigh(moments)
     by_feature, features = np.linalg.eigh([_second_moments(log.X, weight) for weight in weights])
     product = by_feature[:, :, None] * by_action[:, None, :]
-    product = np.maximum(product, LEAST * product.max())
+    product = np.maximum(product, SMALLEST_EIGENVALUE * product.max())
     features_transposed, actions_transposed = features.transpose(0, 2, 1), actions.transpose(0, 2, 1)
 
     def precondition(residual: np.ndarray, penalty: float) -> np.ndarray:
@@ -129,7 +139,7 @@ def preconditioner(log: BanditLog) -> Preconditioner:
 
 
 def _second_moments(X: Features, weight: np.ndarray) -> np.ndarray:
-    """Σ w x xᵀ, dense."""
+    """Return Σ w x xᵀ, dense."""
     used = np.flatnonzero(weight)
     if len(used) < X.shape[0]:
         X, weight = X[used], weight[used]

@@ -241,7 +241,7 @@ def _cost_model(
     of_shifted = deepcopy(model) if own else model
 
     if own:
-        model.add(shift, log)
+        model.add_constant(shift, log)
     modelled = partial(_shifted_effects, of_shifted, 0.0 if own else shift)
     of_sample, variances = modelled(sample.X, sample.actions), getattr(given, "variances_", None)
     if with_rows and variances is None and design.samples:

@@ -1,0 +1,182 @@
+"""Solvers of the cost model's ridge regression, and the choice of its penalty on folds of contexts.
+
+``MomentSolver`` is exact and needs one pass over a large log with few actions and features. ``GradientSolver`` takes
+any log. Both give the solution for a penalty, and squared errors on folds.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from drcrm.cost_models.normal_equations import MAX_STEPS, NormalEquations, build_preconditioner
+from drcrm.cost_models.second_moments import Moments, moments_by_fold
+from drcrm.data.bandit_log import BanditLog
+from drcrm.data.chunked_log import Block, ChunkedLog
+from drcrm.data.scaling import divide_columns
+from drcrm.errors import InputError, warn
+from drcrm.policies.linear_predictor import LinearPredictor
+
+PENALTIES = tuple(10 ** (-k / 2) for k in range(2, 9))
+FOLDS = 4
+NEARLY_LEAST = 0.1  # times R²: how far the squared error may be above the least, relative
+DOUBT = 2  # times the tolerance: errors this close to the limit, relative, are computed again
+FOLD_TOLERANCES = 2e-3, 1e-5  # of squared errors near the least; the second if the first leaves doubt
+TOLERANCE = 1e-12  # relative error of the solution
+LARGE_TOLERANCE = 1e-6  # the same on a large log, where noise is larger than that
+NOTABLE_ERROR = 1e3  # times the tolerance: relative error of the normal equations that is worth a warning
+
+
+class RidgeSolver(ABC):
+    """Solver of the ridge regression of a log's costs on the features of context and action, with an intercept.
+
+    Attributes
+    ----------
+    tolerances : tuple of float
+        Relative errors of ``errors_by_fold``; the next is used only if the one before leaves the choice in doubt.
+    """
+
+    tolerances: tuple[float, ...]
+
+    @abstractmethod
+    def errors_by_fold(self, penalties: np.ndarray, tolerance: float) -> Iterator[tuple[float, list[float]]]:
+        """Yield, for each fold, the squared error of the mean cost and of each penalty's fit to the other folds."""
+
+    @abstractmethod
+    def solve(self, penalty: float) -> tuple[np.ndarray, float]:
+        """Return B, (d, …), and the intercept."""
+
+    def fold_errors(self, penalties: np.ndarray, tolerance: float) -> tuple[np.ndarray, float]:
+        """Return the squared error of each penalty, (k,), and of the mean cost; 0 if there are too few contexts."""
+        errors, baseline = np.zeros(len(penalties)), 0.0
+        for fold_baseline, fold_errors in self.errors_by_fold(penalties, tolerance):
+            baseline += fold_baseline
+            errors += fold_errors
+        return errors, baseline
+
+    def select_penalty(self) -> float:
+        """Return the smallest penalty whose squared error is at most a tenth of R² above the least, relative.
+
+        Errors are approximate. If another penalty could be the smallest within their tolerance, the candidates are
+        compared again at the next tolerance.
+        """
+        penalties = np.array(PENALTIES)
+        for tolerance in self.tolerances:
+            errors, baseline = self.fold_errors(penalties, tolerance)
+            explained = max(1 - errors.min() / baseline, 0) if baseline > 0 else 0.0
+            limit, doubt = errors.min() * (1 + NEARLY_LEAST * explained), DOUBT * tolerance
+            is_least = errors <= errors.min() * (1 + doubt)
+            is_near = (errors <= limit * (1 - doubt)) | (is_least & (is_least.sum() == 1))
+            smallest = penalties[is_near].min(initial=np.inf)
+            is_doubtful = (penalties < smallest) & (errors <= limit * (1 + doubt))
+            if not is_doubtful.any():
+                return float(smallest)
+            is_compared = is_least | is_doubtful | (penalties == smallest)
+            penalties, errors = penalties[is_compared], errors[is_compared]
+        return float(penalties[errors <= limit].min())
+
+
+class MomentSolver(RidgeSolver):
+    """Exact solver by the second moments of each fold."""
+
+    tolerances = (0.0,)
+
+    def __init__(self, by_fold: list[Moments]):
+        self._by_fold, self._whole = by_fold, reduce(add, by_fold)
+
+    def errors_by_fold(self, penalties, tolerance):
+        for heldout in self._by_fold:
+            rest = self._whole - heldout
+            yield (
+                heldout.squared_error(np.zeros_like(rest.mean), rest.mean_cost),
+                [heldout.squared_error(coef, _intercept(rest, coef)) for coef in rest.solve(penalties)],
+            )
+
+    def solve(self, penalty):
+        [coef] = self._whole.solve([penalty])
+        return coef, _intercept(self._whole, coef)
+
+
+def _intercept(moments: Moments, coef: np.ndarray) -> float:
+    return moments.mean_cost - np.vdot(moments.mean, coef)
+
+
+class GradientSolver(RidgeSolver):
+    """Solver by conjugate gradients. Errors on folds and the preconditioner of a large log are those of a sample.
+
+    Parameters
+    ----------
+    log : BanditLog
+        Its features are scaled.
+    fold : integer array (n,)
+        Fold of each row.
+    """
+
+    tolerances = FOLD_TOLERANCES
+
+    def __init__(self, log: BanditLog, fold: np.ndarray):
+        samples = LinearPredictor(log).samples
+        self._sample, rows = (samples[0][0].log, samples[0][1]) if samples else (log.replace(X=log.X[:]), slice(None))
+        self._log, self._fold = log, fold[rows]
+        self._precondition = build_preconditioner(self._sample)
+        self._tolerance = LARGE_TOLERANCE if samples else TOLERANCE
+
+    def errors_by_fold(self, penalties, tolerance):
+        log = self._sample
+        for number in np.unique(self._fold):
+            is_heldout = self._fold == number
+            if is_heldout.all():
+                continue
+            rest, heldout = (log.recount(log.count * part) for part in (~is_heldout, is_heldout))
+            equations = NormalEquations(rest)
+            baseline = heldout.count @ (heldout.cost - equations.mean_cost) ** 2
+            errors = []
+            for coef in equations.solve(penalties, self._precondition, tolerance):
+                residual = heldout.cost - _modelled_costs(heldout, coef) - equations.intercept(coef)
+                errors.append(heldout.count @ residual**2)
+            yield baseline, errors
+
+    def solve(self, penalty):
+        equations, log = NormalEquations(self._log), self._log
+        [coef] = equations.solve([penalty], self._precondition, self._tolerance)
+        error = equations.relative_error(require_finite(coef), penalty)
+        if error > NOTABLE_ERROR * self._tolerance:
+            warn(
+                f"the cost model has not converged: after {MAX_STEPS} steps of conjugate gradients the relative error "
+                f"of its normal equations is {error:.2g}; use a larger penalty or fewer features"
+            )
+        return coef, log.count @ (log.cost - _modelled_costs(log, coef)) / log.size
+
+
+def make_solver(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> RidgeSolver:
+    """Return the solver for a log, whose features are divided by ``scales``, (d,), with the fold of each row, (n,)."""
+    moments = moments_by_fold(log, scales, fold)
+    return (
+        GradientSolver(log.replace(X=divide_columns(log.X, scales)), fold) if moments is None else MomentSolver(moments)
+    )
+
+
+def assign_folds(log: BanditLog) -> np.ndarray:
+    """Return the fold of each row, (n,); rows of one context share a fold."""
+    by_context = (np.random.default_rng(0).permutation(log.n_contexts) % FOLDS).astype(np.int16)
+    return by_context[log.context]
+
+
+def require_finite(values):
+    """Return values; raise InputError unless all are finite."""
+    if not np.isfinite(values).all():
+        raise InputError("the cost model is not finite: features or costs this large need another unit")
+    return values
+
+
+def _modelled_costs(log: BanditLog, coef: np.ndarray) -> np.ndarray:
+    """Return ĉ of each row, (n,), without the intercept."""
+    return ChunkedLog(log).map_rows(_modelled_block, coef)
+
+
+def _modelled_block(block: Block, coef: np.ndarray) -> np.ndarray:
+    return block.log.actions.effect_space.costs_of_rows(block.log.row_map, block.log.X @ coef)
