@@ -81,7 +81,7 @@ def test_the_library_imports_only_what_the_bare_package_installs():
     nodes = [node for tree in trees for node in ast.walk(tree)]
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
-    packages = {name.partition(".")[0] for name in names} - sys.stdlib_module_names
+    packages = {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"drcrm"}
     assert {"numpy", "scipy", "sklearn"} <= packages
     assert packages <= {"numpy", "scipy", "pandas", "sklearn", "threadpoolctl"}  # the last comes with scikit-learn
     assert not [path for path in files if {"experiments", "reports"} & set(path.relative_to(package).parts)]
@@ -226,15 +226,11 @@ def test_the_protocol_says_which_options_experiments_combine():
     assert stated == {name: {option: text(of[option]) for option in options} for name, of in experiments.items()}
 
 
-def test_where_to_add_something_exists_and_is_two_places_at_most():
+def test_paths_named_in_contributing_exist():
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    [table] = re.findall(r"^\| what \| where \|\n(.*?)\n\n", text, re.M | re.S)
-    rows = table.splitlines()[1:]
-    for row in rows:
-        paths = re.findall(r"`([\w./]+/[\w./]*|[\w.]+\.(?:py|yaml))`", row)
-        assert not [path for path in paths if not (ROOT / path).exists()]
-        assert len(paths) <= 2
-        assert paths or "module:Class" in row
+    paths = re.findall(r"`([\w./]+/[\w./]*|[\w.]+\.(?:py|yaml|md))`", text)
+    assert len(paths) > 10
+    assert not [path for path in paths if not (ROOT / path).exists() and path not in ("results/", "weights.py")]
 
 
 def test_every_experiment_is_listed():
@@ -251,7 +247,7 @@ def test_the_catalog_of_workflows_has_keys_that_there_are():
 
 
 def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 90
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess:
