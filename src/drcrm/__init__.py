@@ -26,7 +26,7 @@ _HOMES = {
     "CostModel": "cost_models.ridge_model",
     "off_policy_value": "certificates.off_policy_value",
     "PolicyValue": "certificates.intervals",
-    "policy_support": "certificates.policy_support",
+    "policy_support": "certificates.overlap",
     "Implicit": "weights",
     "Smoothed": "weights",
     "Shrunk": "weights",

@@ -220,7 +220,7 @@ def test_snips_without_weights_is_undefined():
     policy = ExponentialPolicy([[-1000.0]])
     with pytest.warns(UserWarning, match="the mean weight is 0, far below 1: .*; the estimate by 'snips' is nan"):
         assert np.isnan(off_policy_value(policy, log, "snips"))
-    with pytest.warns(UserWarning, match="the estimate by 'ips' is 0, which is not among the logged costs, -1 to -1"):
+    with pytest.warns(UserWarning, match="the estimate by 'ips' is 0, outside the range of the logged costs, -1 to -1"):
         assert off_policy_value(policy, log, "ips") == 0
 
 
@@ -248,7 +248,9 @@ def test_doubtful_estimates_are_warned_of():
     with pytest.warns(UserWarning, match="^the mean weight is .*, far below 1: the log has few of the actions") as seen:
         off_policy_value(always, seldom, "dr")
     assert [each.filename for each in seen] == [__file__]
-    with pytest.warns(UserWarning, match="^the estimate by 'ips' is .*, which is not among the logged costs, 7 to 10$"):
+    with pytest.warns(
+        UserWarning, match="^the estimate by 'ips' is .*, outside the range of the logged costs, 7 to 10$"
+    ):
         off_policy_value(always, log.with_cost(log.cost + 10).recount(1 + 9 * Y.all(axis=1)), "ips", clip=None)
 
 

@@ -86,7 +86,7 @@ def _certificate(given: dict) -> bool:
             return False
     policy = drcrm.ExponentialPolicy(np.full((log.X.shape[1], log.Y.shape[1]), theta))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "the effective size is")
+        warnings.filterwarnings("ignore", "the effective sample size is")
         found, _ = in_one_line(policy_certificate, policy, log, cost_model=model, **given)
         if found is None:
             return False

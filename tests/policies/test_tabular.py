@@ -18,7 +18,7 @@ from drcrm.risks import KLBall
 
 OBP = json.loads((Path(__file__).parents[1] / "data" / "obp_estimates.json").read_text())
 KINDS = ("single", "labels", "lists")
-pytestmark = pytest.mark.filterwarnings("ignore:the (estimate by|effective size)")
+pytestmark = pytest.mark.filterwarnings("ignore:the (estimate by|effective sample size)")
 
 
 def made(kind: str, n: int = 60, m: int = 20, seed: int = 0):
@@ -339,7 +339,7 @@ def test_an_action_that_is_not_eligible_has_no_probability():
         ({"groups": [1, 2]}, r"groups has shape \(2,\), expected \(60,\)"),
         ({"groups": [None] * 60}, "groups is None in row 0, expected an id for each row"),
         ({"baseline": "random"}, "baseline is 'random', expected a policy, or 'logging'"),
-        ({"baseline": "logging", "risk": KLBall(0.1)}, "baseline is for the mean"),
+        ({"baseline": "logging", "risk": KLBall(0.1)}, "baseline needs the mean"),
         ({"baseline": np.ones(3)}, r"baseline has shape \(3,\)"),
     ],
 )
@@ -349,5 +349,5 @@ def test_other_arguments_that_are_wrong(options, message):
 
 
 def test_groups_are_for_asymptotic_certificates():
-    with pytest.raises(InputError, match="groups are for asymptotic methods, not for log_smoothing"):
+    with pytest.raises(InputError, match="groups need an asymptotic method, got log_smoothing"):
         policy_certificate(np.full(60, 0.25), LOG, method="log_smoothing", groups=np.arange(60))

@@ -1,11 +1,10 @@
-"""Upper bounds of a mean that hold with a stated probability.
+"""Upper confidence bounds on a mean E z of independent costs z.
 
-A bound is of E z, for independent z: of a policy that was fixed before, not learned from the same rows.
+A bound holds if the policy was fixed before the costs were seen. It does not hold for a policy learned from these rows.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from scipy.special import stdtrit
@@ -17,9 +16,12 @@ from drcrm.errors import InputError
 from drcrm.risks import PhiBall
 from drcrm.risks.base import check_costs
 
-LARGEST_BET = 0.5  # of what a bet could lose at most
+LARGEST_BET = 0.5  # as a share of the largest possible loss of a bet
 HALVINGS = 45
 MOST_BETS = 10**7
+RANGED = ("empirical_bernstein", "betting")  # methods that need a known range of the costs
+FINITE_SAMPLE = ("empirical_bernstein", "log_smoothing", "betting")
+METHODS = ("student", *FINITE_SAMPLE)
 
 
 def upper_bound(
@@ -32,41 +34,55 @@ def upper_bound(
     smoothing: float | None = None,
     groups=None,
 ) -> float:
-    """Return an upper bound of E z that holds with probability ``confidence``; δ = 1 − confidence.
-
-    method
-        A divergence with φ''(1) > 0, by its name in :mod:`drcrm.divergences` or itself: the value of its ball of radius
-        φ''(1) u²/(2n), u the normal quantile at ``confidence``. Asymptotic. Source: Lemma 1 of the paper (Duchi, Glynn
-        & Namkoong), with its quantile and its missing φ''(1) corrected.
-        "student": mean + t √(V/n), t the quantile with n − 1 degrees of freedom. Exact for normal z, else asymptotic.
-        "empirical_bernstein": mean + √(2V ln(2/δ)/n) + 7 (high − low) ln(2/δ)/(3(n − 1)). Source: Maurer & Pontil 2009.
-        "log_smoothing", for z ≤ 0: (1 − e^{−λx})/λ, x = −(1/(λn)) Σ log(1 − λz) + ln(1/δ)/(λn). It is Markov's
-        inequality of Π (1 − λz), and needs no range. Source: Sakhi, Aouali, Alquier & Chopin 2024.
-        "betting": the m at which a capital that bets on z < m, and is fair at E z = m, comes to 1/δ. The bets are
-        √(2 ln(1/δ)/(nσ²)), σ² the variance of the z before, and ½/(1 − m) at most, in units of the range; the rows are
-        shuffled by a fixed seed. Source: Waudby-Smith & Ramdas 2024.
-
-        V is with n − 1. The last three hold for every n.
+    """Return an upper bound on E z that holds with probability ``confidence`` = 1 − δ.
 
     Parameters
     ----------
     z : array (n,)
+        Independent costs.
     confidence : float in (½, 1)
     method : str or Divergence
+        One of the methods below.
     weights : array (n,), optional
         How often each z occurs.
     low, high : float
-        For "empirical_bernstein" and "betting": bounds that are known of z, not the least and largest observed.
+        Range of z for "empirical_bernstein" and "betting". It must be known beforehand: the smallest and largest
+        observed z do not count.
     smoothing : float > 0, optional
-        λ of "log_smoothing", fixed before z is seen; by default 1/√n. Best is √(2 ln(1/δ)/(nV)).
+        λ of "log_smoothing", fixed before z is seen. The default is 1/√n, and √(2 ln(1/δ)/(nV)) is best.
     groups : array (n,), optional
-        Which group each z is of, where those of one group depend on each other. The bound is then of the expected mean
-        of a group: each counts once, by the mean of its z, and n is the number of groups.
+        Group of each z, for z that depend on each other within a group. The bound is then on the expected group mean:
+        each group counts once, with the mean of its z, and n is the number of groups.
+
+    Returns
+    -------
+    float, in the units of z.
 
     Raises
     ------
     InputError
-        Also where z is not what a method presumes.
+        A setting is invalid, or z violates an assumption of the method.
+
+    Notes
+    -----
+    V is the sample variance with divisor n − 1.
+
+    A divergence with φ''(1) > 0, or its name in :mod:`drcrm.divergences`
+        The worst mean over its ball of radius φ''(1) u²/(2n), where u is the normal quantile at ``confidence``.
+        Asymptotic. Source: Lemma 1 of the paper (Duchi, Glynn & Namkoong), with the quantile corrected and the missing
+        factor φ''(1) added.
+    "student"
+        mean + t √(V/n) with Student's quantile t at n − 1 degrees of freedom. Exact for normal z, otherwise asymptotic.
+    "empirical_bernstein"
+        mean + √(2V ln(2/δ)/n) + 7 (high − low) ln(2/δ)/(3(n − 1)). Holds for every n. Source: Maurer & Pontil 2009.
+    "log_smoothing"
+        (1 − e^{−λx})/λ with x = −(1/(λn)) Σ log(1 − λz) + ln(1/δ)/(λn), for z ≤ 0. It applies Markov's
+        inequality to Π (1 − λz). It holds for every n without a range. Source: Sakhi, Aouali, Alquier & Chopin 2024.
+    "betting"
+        The largest m that is not rejected. A gambler bets that z < m, at odds that are fair if E z = m; m is rejected
+        if the capital reaches 1/δ. In units of the range, a bet is √(2 ln(1/δ)/(nσ²)), and at most ½/(1 − m). σ² is
+        the variance of the previous z. A fixed seed shuffles the rows. Holds for every n. Source: Waudby-Smith &
+        Ramdas 2024.
     """
     z, weights = check_costs(z, weights)
     if groups is not None:
@@ -76,107 +92,61 @@ def upper_bound(
 
 @dataclass(frozen=True)
 class Bound:
-    """A method with its settings: (z, weights) ↦ its bound of E z. ``formula`` is of z that all occur, and n."""
+    """A bounding method with its settings, a function of (z, weights).
+
+    ``ball`` is the calibrated ball of a divergence, and None for the methods in ``METHODS``.
+    """
 
     name: str
-    formula: Callable[[np.ndarray, np.ndarray, float], float]
+    confidence: float
+    low: float | None = None
+    high: float | None = None
+    smoothing: float | None = None
     ball: PhiBall | None = None
-    asymptotic: bool = False
-    least: int = 2  # costs
+
+    @property
+    def asymptotic(self) -> bool:
+        """Whether the bound holds only as n → ∞."""
+        return self.ball is not None or self.name == "student"
 
     def __call__(self, z: np.ndarray, weights: np.ndarray) -> float:
+        """Return the bound on E z for z that occur ``weights`` times."""
         if not weights.all():
             z, weights = z[weights > 0], weights[weights > 0]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             n = weights.sum()
             if not np.isfinite(n):
-                raise InputError("the sum of weights is beyond the range of numbers")
+                raise InputError("the sum of weights is beyond the range of floating-point numbers")
             self.check_size(n)
-            upper = float(self.formula(z, weights, n))
+            upper = float(self._evaluate(z, weights, n))
         if not np.isfinite(upper):
-            raise InputError(f"the bound of costs from {z.min():.6g} to {z.max():.6g} is beyond the range of numbers")
+            raise InputError(
+                f"the bound on costs from {z.min():.6g} to {z.max():.6g} is beyond the range of "
+                "floating-point numbers; give the costs in another unit"
+            )
         return upper
 
     def check_size(self, n: float) -> None:
-        """InputError for fewer costs than the method needs."""
-        if n < self.least:
-            raise InputError(f"a bound by {self.name} is of at least {self.least} costs; there is {n:g}")
+        """Raise InputError if there are fewer costs than the method needs."""
+        if n < 2 and self.name != "log_smoothing":
+            raise InputError(f"a bound by {self.name} needs at least 2 costs, got {n:g}")
+
+    def _evaluate(self, z: np.ndarray, weights: np.ndarray, n: float) -> float:
+        if self.ball is not None:
+            return self.ball.evaluate(z, weights / n, n)[0]
+        return FORMULAS[self.name](self, z, weights, n)
 
 
 def as_bound(confidence, method, low=None, high=None, smoothing=None) -> Bound:
-    """Return the bound of a method; InputError for settings that are not the method's."""
+    """Return the bound of a method; InputError for settings that do not belong to the method."""
     confidence = check_confidence(confidence, "confidence")
-    delta, name = 1 - confidence, method if isinstance(method, str) else repr(method)
-    own = method if isinstance(method, str) and method in METHODS else None
-    ball = None if own else _calibrated_ball(method, confidence)
-    if own not in RANGED and (low is not None or high is not None):
-        raise InputError(f"low and high are of empirical_bernstein and betting, not of {name}")
-    if own == "log_smoothing":
-        return Bound(name, partial(_log_smoothing, delta=delta, smoothing=smoothing), least=0)
-    if smoothing is not None:
-        raise InputError(f"smoothing is of log_smoothing, not of {name}")
-    if own in RANGED:
-        return Bound(name, partial(RANGED[own], delta=delta, low=low, high=high))
-    of_ball = lambda z, weights, n: ball.evaluate(z, weights / n, n)[0]  # noqa: E731
-    return Bound(name, partial(_student, confidence=confidence) if own else of_ball, ball, asymptotic=True)
-
-
-def _student(z, weights, n, confidence: float) -> float:
-    mean, deviation = mean_and_deviation(z, weights, n)
-    return mean + stdtrit(n - 1, confidence) * (deviation / np.sqrt(n))
-
-
-def _log_smoothing(z, weights, n, delta: float, smoothing) -> float:
-    reject_rows(z > 0, z, "z", "at most 0, which log_smoothing presumes")
-    smoothing = 1 / np.sqrt(n) if smoothing is None else check_positive(smoothing, "smoothing")
-    exponent = (weights @ np.log1p(-smoothing * z) + np.log(delta)) / n  # −λx
-    return -np.expm1(exponent) / smoothing
-
-
-def _empirical_bernstein(z, weights, n, delta: float, low, high) -> float:
-    low, high = _checked_range(z, low, high, "empirical_bernstein")
-    mean, deviation = mean_and_deviation(z, weights, n)
-    log_term = np.log(2 / delta)
-    return mean + deviation * np.sqrt(2 * log_term / n) + 7 * (high - low) * log_term / (3 * (n - 1))
-
-
-def _betting(z, weights, n, delta: float, low, high) -> float:
-    low, high = _checked_range(z, low, high, "betting")
-    if n > MOST_BETS:
-        raise InputError(f"betting takes the costs one by one, and so at most {MOST_BETS:.0e}; there are {n:.6g}")
-    x = (np.repeat(z, check_integers(weights, len(z), "weights")) - low) / (high - low)
-    x = x[np.random.default_rng(0).permutation(len(x))]
-    goal, bets = np.log(1 / delta), _bets(x, delta)
-
-    def rejected(m: float) -> bool:
-        gains = np.minimum(bets, LARGEST_BET / (1 - m)) if m < 1 else bets.copy()
-        gains *= m - x
-        np.log1p(gains, out=gains)
-        return np.cumsum(gains, out=gains).max() >= goal
-
-    least, most = 0.0, 1.0
-    if not rejected(most):
-        return high
-    for _ in range(HALVINGS):
-        middle = (least + most) / 2
-        least, most = (least, middle) if rejected(middle) else (middle, most)
-    return low + (high - low) * most
-
-
-RANGED = {"empirical_bernstein": _empirical_bernstein, "betting": _betting}  # which presume costs in a known range
-FINITE_SAMPLE = ("empirical_bernstein", "log_smoothing", "betting")
-METHODS = ("student", *FINITE_SAMPLE)
-
-
-def _checked_range(z: np.ndarray, low, high, name: str) -> tuple[float, float]:
-    """The stated range of z. InputError where it is missing, or z is not in it."""
-    least, most = to_float(low), to_float(high)
-    if not -np.inf < least < most < np.inf:
-        raise InputError(
-            f"low is {low!r}, high is {high!r}: {name} presumes costs in a range that is known, low < high"
-        )
-    reject_rows((z < least) | (z > most), z, "z", f"{least:.6g} to {most:.6g}, the range that {name} presumes")
-    return least, most
+    name = method if isinstance(method, str) else repr(method)
+    ball = None if name in METHODS and isinstance(method, str) else _calibrated_ball(method, confidence)
+    if name not in RANGED and (low is not None or high is not None):
+        raise InputError(f"low and high apply to empirical_bernstein and betting, not to {name}")
+    if name != "log_smoothing" and smoothing is not None:
+        raise InputError(f"smoothing applies to log_smoothing, not to {name}")
+    return Bound(name, confidence, low, high, smoothing, ball)
 
 
 def _calibrated_ball(method, confidence: float) -> PhiBall:
@@ -185,14 +155,75 @@ def _calibrated_ball(method, confidence: float) -> PhiBall:
         raise InputError(f"method is {method!r}, expected one of {', '.join([*METHODS, *smooth])}, or a divergence")
     divergence = as_divergence(method)
     if divergence.curvature is None:
-        raise InputError(f"method is {method!r}: {divergence!r} has no φ''(1) > 0, and so no asymptotic radius")
+        raise InputError(f"method is {method!r}: {divergence!r} has no φ''(1) > 0, so it has no asymptotic radius")
     return PhiBall(divergence, "auto", confidence)
 
 
+def _student(bound: Bound, z, weights, n) -> float:
+    mean, deviation = mean_and_deviation(z, weights, n)
+    return mean + stdtrit(n - 1, bound.confidence) * (deviation / np.sqrt(n))
+
+
+def _log_smoothing(bound: Bound, z, weights, n) -> float:
+    reject_rows(z > 0, z, "z", "at most 0 for log_smoothing")
+    smoothing = 1 / np.sqrt(n) if bound.smoothing is None else check_positive(bound.smoothing, "smoothing")
+    exponent = (weights @ np.log1p(-smoothing * z) + np.log(1 - bound.confidence)) / n  # −λx
+    return -np.expm1(exponent) / smoothing
+
+
+def _empirical_bernstein(bound: Bound, z, weights, n) -> float:
+    low, high = _check_range(bound, z)
+    mean, deviation = mean_and_deviation(z, weights, n)
+    log_term = np.log(2 / (1 - bound.confidence))
+    return mean + deviation * np.sqrt(2 * log_term / n) + 7 * (high - low) * log_term / (3 * (n - 1))
+
+
+def _betting(bound: Bound, z, weights, n) -> float:
+    low, high = _check_range(bound, z)
+    if n > MOST_BETS:
+        raise InputError(f"betting visits every cost in turn, expected at most {MOST_BETS:.0e} costs, got {n:.6g}")
+    x = (np.repeat(z, check_integers(weights, len(z), "weights")) - low) / (high - low)
+    x = x[np.random.default_rng(0).permutation(len(x))]
+    goal, bets = np.log(1 / (1 - bound.confidence)), _bets(x, 1 - bound.confidence)
+
+    def is_rejected(m: float) -> bool:
+        gains = np.minimum(bets, LARGEST_BET / (1 - m)) if m < 1 else bets.copy()
+        gains *= m - x
+        np.log1p(gains, out=gains)
+        return np.cumsum(gains, out=gains).max() >= goal
+
+    least, most = 0.0, 1.0
+    if not is_rejected(most):
+        return high
+    for _ in range(HALVINGS):
+        middle = (least + most) / 2
+        least, most = (least, middle) if is_rejected(middle) else (middle, most)
+    return low + (high - low) * most
+
+
 def _bets(x: np.ndarray, delta: float) -> np.ndarray:
-    """√(2 ln(1/δ)/(nσ²)) for each x in turn, σ² from those before it and one of variance ¼."""
+    """Return √(2 ln(1/δ)/(nσ²)) for each x, where σ² is the variance of the previous x and one prior value of ¼."""
     seen = np.arange(2, len(x) + 2)
     mean = (0.5 + np.cumsum(x)) / seen
     variance = (0.25 + np.cumsum((x - mean) ** 2)) / seen
     before = np.r_[0.25, variance[:-1]]
     return np.sqrt(2 * np.log(1 / delta) / (len(x) * before))
+
+
+def _check_range(bound: Bound, z: np.ndarray) -> tuple[float, float]:
+    """Return low and high as floats; InputError unless low < high and z lies between them."""
+    low, high = to_float(bound.low), to_float(bound.high)
+    if not -np.inf < low < high < np.inf:
+        raise InputError(
+            f"{bound.name} needs a known range low < high of the costs, got low = {bound.low!r}, high = {bound.high!r}"
+        )
+    reject_rows((z < low) | (z > high), z, "z", f"{low:.6g} to {high:.6g}, the range given to {bound.name}")
+    return low, high
+
+
+FORMULAS = {
+    "student": _student,
+    "log_smoothing": _log_smoothing,
+    "empirical_bernstein": _empirical_bernstein,
+    "betting": _betting,
+}

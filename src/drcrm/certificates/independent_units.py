@@ -31,38 +31,18 @@ def number_groups(groups, rows: int) -> np.ndarray:
     if groups.shape != (rows,):
         raise InputError(f"groups has shape {groups.shape}, expected {(rows,)}: one id for each row")
     if groups.dtype.kind in "fcOmM":
-        missing = np.array([_is_missing(value) for value in groups], dtype=bool)
-        reject_rows(missing, groups, "groups", "an id for each row")
+        from pandas import isna  # slow to import, and few logs have groups
+
+        reject_rows(isna(groups), groups, "groups", "an id for each row")
     if groups.dtype.kind == "O":  # ids of several types have no order
-        numbers = {}
+        numbers: dict[object, int] = {}
         groups = np.array([numbers.setdefault(value, len(numbers)) for value in groups])
     return np.unique(groups, return_inverse=True)[1]
-
-
-def _is_missing(value) -> bool:
-    """Return whether a value is None, NaN, NaT or pandas' NA."""
-    try:
-        return value is None or bool(value != value)
-    except TypeError:
-        return True
 
 
 def check_groups(groups, log: BanditLog) -> np.ndarray | None:
     """Return the group numbers of the rows with a positive count; None without groups."""
     return None if groups is None else number_groups(groups, len(log.Y))[log.count > 0]
-
-
-def independent_units(log: BanditLog, groups=None) -> tuple[np.ndarray | None, str]:
-    """Return the unit of each row, (n,), and whether units are rows, contexts or groups.
-
-    Groups take precedence. Without groups, contexts are the units if the log has several contexts and fewer contexts
-    than rows. Otherwise each row is a unit, and the first value is None.
-    """
-    if groups is not None:
-        return number_groups(groups, len(log.Y)), "group"
-    if 1 < log.n_contexts < log.size:
-        return log.context, "context"
-    return None, "row"
 
 
 def group_means(groups, weights: np.ndarray, *values: np.ndarray) -> tuple[np.ndarray, ...]:

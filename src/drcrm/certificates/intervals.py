@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import stdtrit
 
-from drcrm.certificates.independent_units import independent_units, mean_and_deviation, unit_values
+from drcrm.certificates.independent_units import mean_and_deviation, number_groups, unit_values
 from drcrm.data.bandit_log import BanditLog
 
 
@@ -35,13 +35,14 @@ class PolicyValue(float):
         probabilities of all actions, are unknown.
     """
 
+    standard_error: float
+    low: float
+    high: float
+
     def __new__(cls, value: float, **attributes) -> PolicyValue:
         estimate = super().__new__(cls, value)
         estimate.__dict__.update(attributes)
         return estimate
-
-    def __reduce__(self):
-        return _restore, (float(self), self.__dict__)
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -52,10 +53,6 @@ class PolicyValue(float):
         """Return value, standard_error, low and high, with None for numbers that are not finite."""
         numbers = {"value": self, "standard_error": self.standard_error, "low": self.low, "high": self.high}
         return {name: float(number) if np.isfinite(number) else None for name, number in numbers.items()}
-
-
-def _restore(value: float, attributes: dict) -> PolicyValue:
-    return PolicyValue(value, **attributes)
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -70,13 +67,15 @@ def compute_interval(value: float, z: np.ndarray | None, log: BanditLog, groups,
         Terms of the estimate, one for each row. Without them, or if one is not finite, the interval is NaN.
     log : BanditLog
     groups : array (n,) or None
-        Ids of independent groups: see :func:`drcrm.certificates.independent_units.independent_units`.
+        Ids of independent groups. Without groups, contexts are the independent units if the log has several contexts
+        and fewer contexts than rows. Otherwise rows are.
     confidence : float
         Two-sided confidence level.
     """
-    units, by = independent_units(log, groups)
+    by = "group" if groups is not None else "context" if 1 < log.n_contexts < log.size else "row"
     values, count = (np.full(len(log.Y), np.nan) if z is None else z), log.count.astype(float)
-    if units is not None:
+    if by != "row":
+        units = log.context if groups is None else number_groups(groups, len(values))
         values = unit_values(values, count, units)
         count = np.ones(len(values))
     n, error, width = count.sum(), np.nan, np.nan

@@ -1,4 +1,4 @@
-"""Long upper tails of an estimate: how skewed its mean is, and the bound that allows for it.
+"""Long upper tails of an estimate: the skewness of its mean, and a bound that is corrected for it.
 
 An estimate is the mean z̄ of terms z = m + a e: m does not depend on the logged cost, a is the importance weight (minus
 the baseline's, for a difference), and e the residual of the cost. Rare, large costs make z̄ skewed. Most samples have
@@ -43,11 +43,9 @@ def upper_skewness(weight: np.ndarray, residual: np.ndarray, count: np.ndarray, 
     weight_unit, residual_unit = np.abs(weight).max(), np.abs(residual).max()
     if not (weight_unit > 0 and residual_unit > 0):
         return 0.0
-    weight, residual = weight / weight_unit, residual / residual_unit
-    third = sum(
-        (share @ np.maximum(sign * weight, 0) ** 3) * (share @ np.maximum(sign * residual, 0) ** 3) for sign in (1, -1)
-    )
-    second = (share @ weight**2) * (share @ residual**2)
+    a, e = weight / weight_unit, residual / residual_unit
+    third = sum((share @ np.maximum(sign * a, 0) ** 3) * (share @ np.maximum(sign * e, 0) ** 3) for sign in (1, -1))
+    second = (share @ a**2) * (share @ e**2)
     return float(third / second**1.5 / np.sqrt(units))
 
 
@@ -63,7 +61,7 @@ def tail_residual(residual: np.ndarray, cost: np.ndarray, count: np.ndarray) -> 
 
 
 def corrected_bound(values: np.ndarray, count: np.ndarray, confidence: float, skewness: float) -> float:
-    """Return the Cornish–Fisher upper bound of a mean of independent units, (N,), that occur ``count`` times."""
+    """Return the Cornish–Fisher upper bound on the mean of independent units, (N,), that occur ``count`` times."""
     n = count.sum()
     mean, deviation = mean_and_deviation(values, count, n)
     quantile = ndtri(confidence)

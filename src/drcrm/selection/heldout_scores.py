@@ -6,7 +6,7 @@ import numpy as np
 
 from drcrm.certificates.bounds import upper_bound
 from drcrm.certificates.independent_units import mean_and_deviation
-from drcrm.certificates.missing_mass import has_missing_mass, worst_case_gaps
+from drcrm.certificates.overlap import has_missing_mass, worst_case_gaps
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import DoublyRobust
@@ -80,7 +80,7 @@ class HeldoutScores:
     is_cloned : bool
         Whether it is an imitation. Improvement_bound is then of the differences to the logged costs, which are those of
         π0 itself, and what rows show that the log lacks counts at the largest cost: see
-        :mod:`drcrm.certificates.missing_mass`.
+        :mod:`drcrm.certificates.overlap`.
 
     Attributes
     ----------

@@ -168,7 +168,9 @@ def _certificate(policy, heldout: BanditLog, loss: Callable[[float], float], **o
     """What the held-out rows say of one policy among some choices; nothing where there is no certificate."""
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "the effective size is|the mean weight is")  # the former stands beside
+            warnings.filterwarnings(
+                "ignore", "the effective sample size is|the mean weight is"
+            )  # the former stands beside
             options |= {"method": "kl", "by": "context", "check_tails": False}  # the paper's bound, uncorrected
             certificate = policy_certificate(policy, heldout, confidence=0.95, **options)
     except InputError:

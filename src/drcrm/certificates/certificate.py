@@ -1,0 +1,74 @@
+"""The result of a certification: an estimate of a policy's cost and an upper confidence bound on it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """An estimate of a policy's cost and an upper confidence bound on it.
+
+    Attributes
+    ----------
+    value, bound : float
+        In the units of the cost; with a baseline, of the policy's cost minus the baseline's.
+    confidence : float
+        1 − δ, jointly for all ``choices``.
+    method, estimate : str
+    by : str
+        Unit that counts as independent: "row", "context" or "group".
+    n : int
+        Number of independent units.
+    choices : int
+        K. The bound on one of the K policies holds at level δ/K.
+    effective_size : float
+        Kish's effective sample size (Σ w)²/Σ w², in rows.
+    mean_weight : float
+        Mean of w, or of w' if the logging policy is known. If it is far from 1, propensities are wrong or the log lacks
+        actions of the policy.
+    asymptotic : bool
+        Whether the bound holds only as n → ∞.
+    baseline : bool
+        Whether the certificate is on a difference.
+    missing : bool
+        Whether the rows show that the log lacks actions of the policy. The missing mass is then charged the largest of
+        ``costs``, and for a baseline the least.
+    unsupported : float or None
+        Probability that the policy takes actions that the logging policy hardly takes. They are charged the same way.
+        None if the logging policy is unknown.
+    costs : (float, float)
+        Range of the costs.
+    skewness : float or None
+        γ of :mod:`drcrm.certificates.skewness` if the bound was corrected for it, otherwise None.
+    """
+
+    value: float
+    bound: float
+    confidence: float
+    method: str
+    estimate: str
+    by: str
+    n: int
+    choices: int
+    effective_size: float
+    mean_weight: float
+    asymptotic: bool
+    baseline: bool
+    missing: bool
+    unsupported: float | None
+    costs: tuple[float, float]
+    skewness: float | None
+
+    def __repr__(self) -> str:
+        share = (1 - self.confidence) / self.choices
+        level = f", each of {self.choices} choices with 1 − {share:.4g}" if self.choices > 1 else ""
+        level += ", as n → ∞" if self.asymptotic else ""
+        quantity = "cost of the difference" if self.baseline else "cost"
+        low, high = self.costs
+        charge = f"the worst of the costs {low:.6g} to {high:.6g}" if self.baseline else f"a cost of {high:.6g}"
+        overlap = f", missing actions charged {charge}" if self.missing else ""
+        overlap += f", {self.unsupported:.3g} without support" if round(self.unsupported or 0, 3) else ""
+        return (
+            f"{quantity} at most {self.bound:.6g} with probability {self.confidence!r}{level} "
+            f"({self.estimate} {self.value:.6g}; {self.method} by {self.by}, n = {self.n}; "
+            f"effective size {self.effective_size:.6g} rows, mean weight {self.mean_weight:.4g}{overlap})"
+        )

@@ -1,0 +1,146 @@
+"""Overlap of a policy and a log: weight diagnostics, unsupported mass, and a test for actions that the log lacks.
+
+Let a be an upper bound on every cost. Even if the logging policy never takes some actions,
+
+    E_π c ≤ E [a + w (c − a)],    with equality if the logging policy takes every action of π.
+
+The terms z̃ = a + w (c − a) ≤ a have their long tail towards low costs. A sample that misses rare rows therefore makes
+their mean too high. Estimates with less variance have other terms z, and a sample that misses rare rows can make their
+mean too low. Both estimate the same cost, so the mean gap z̃ − z is 0 except for noise and for the missing mass:
+
+- for z = m + w (c − ĉ) it is (a − ĉ) times the missing mass, and 0 if ĉ = a on every missing action;
+- for "snips" it is 1 − w̄ times a − v̂.
+
+If the mean gap is significantly above 0, the certificate is computed from z̃.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from drcrm.arrays.validation import check_fraction
+from drcrm.certificates.independent_units import mean_and_deviation
+from drcrm.cost_models.support import SUPPORT, logging_mean
+from drcrm.data.bandit_log import BanditLog, as_log
+from drcrm.optimization.behaviour_cloning import clone_behaviour
+from drcrm.policies.exponential import LinearPolicy
+from drcrm.policies.linear_predictor import forward_policy, importance_weights, policy_marginals
+from drcrm.policies.tabular import policy_for_log
+from drcrm.weights import effective_sample_size
+
+FEW = 10  # units that a mean may rest on, but no more than one of SHARE
+SHARE = 30
+SURE = 2  # standard errors
+ROUNDING = 1e-9  # of the unit of the costs
+LOW_WEIGHT, LOW_BY = 0.1, 5  # a mean weight, and its distance from 1 in standard errors
+
+
+def worst_case_gaps(z: np.ndarray, weight: np.ndarray, cost: np.ndarray, largest: float) -> np.ndarray:
+    """Return a + w (c − a) − z of each row, (n,): the increase of z if the missing mass is charged the cost a."""
+    return largest + weight * (cost - largest) - z
+
+
+def has_missing_mass(gaps: np.ndarray, count: np.ndarray, unit: float = 0.0) -> bool:
+    """Return whether the mean gap exceeds 0 by two standard errors, after its ten smallest values are raised.
+
+    The smallest gaps belong to the largest weights. A mean weight that reaches 1 only through ten rows does not show
+    overlap: a new sample could well have none of these rows, and the standard error does not reveal it. The ten
+    smallest gaps are therefore raised to the eleventh. With fewer than 300 units it is one in 30.
+
+    Parameters
+    ----------
+    gaps : array (n,)
+        Gaps of independent units.
+    count : array (n,)
+        How often each gap occurs.
+    unit : float
+        Magnitude of the costs. A mean gap of less than 10⁻⁹ units is rounding.
+    """
+    n, order = count.sum(), np.argsort(gaps)
+    eleventh = np.searchsorted(np.cumsum(count[order]), min(FEW, n // SHARE), side="right")
+    raised = np.maximum(gaps, gaps[order[eleventh]])
+    mean, deviation = mean_and_deviation(raised, count, n)
+    return bool(mean > SURE * deviation / np.sqrt(n) + ROUNDING * unit)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def summarize_weights(weight: np.ndarray, log: BanditLog) -> dict[str, float]:
+    """Return the effective sample size in rows and the mean weight, whatever the magnitude of the weights.
+
+    If some weights are infinite, the effective sample size is the number of these rows.
+    """
+    size = effective_sample_size(weight, log.count)
+    return {"effective_size": size, "mean_weight": float(log.count @ weight / log.size)}
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def low_weight_warning(weight: np.ndarray, log: BanditLog) -> str:
+    """Return a warning if the mean weight is below 0.1 and five standard errors below 1, otherwise an empty string.
+
+    The expectation of π/p is 1 if the logging policy can take every action of the policy.
+    """
+    share = log.count / log.size
+    mean = share @ weight
+    error = np.sqrt(share @ (weight - mean) ** 2 / log.size)
+    if not (mean < LOW_WEIGHT and mean + LOW_BY * error < 1):
+        return ""
+    return (
+        f"the mean weight is {mean:.3g}, far below 1: the log has few of the actions that this policy takes, and says "
+        "little about their costs"
+    )
+
+
+@dataclass(frozen=True)
+class PolicySupport:
+    """How far a log covers the actions of a policy.
+
+    Attributes
+    ----------
+    mass : float
+        The policy's mean probability of unsupported actions, at most 1. For label vectors it is the
+        sum over labels, at most q.
+    mass_by_action : array (q,), (K,) or ()
+        The same for each label or action.
+    mean_weight : float
+        The mean of w = π/p; its expectation is 1 if the policy has support everywhere.
+    mean_weight_by_action : array (q,), (K,) or ()
+        For each label, the mean of π(y_l|x)/π0(y_l|x). For each action, Σ w 1[a] over the policy's mean probability
+        of a.
+    """
+
+    mass: float
+    mass_by_action: np.ndarray
+    mean_weight: float
+    mean_weight_by_action: np.ndarray
+
+
+def policy_support(
+    policy: object, log: BanditLog, logging_policy: LinearPolicy | None = None, support: float = SUPPORT
+) -> PolicySupport:
+    """Return how much of a policy's probability is on actions that the logging policy hardly takes.
+
+    Parameters
+    ----------
+    policy : any policy that :func:`off_policy_value` accepts
+        An array must have the probabilities of all actions.
+    log : BanditLog
+    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
+        π0; by default the policy cloned from the log.
+    support : float in [0, 1]
+        τ, in units of the uniform policy's probability.
+
+    Raises
+    ------
+    InputError
+        If the policy has other actions or features than the log, or τ is outside [0, 1].
+    """
+    log, support = as_log(log), check_fraction(support, "support")
+    policy, log = policy_for_log(policy, log), log.recount(log.count)
+    actions, (_, log_prob, _) = log.actions, forward_policy(policy, log)
+    known = logging_mean(logging_policy or clone_behaviour(log), log.X, actions)
+    mean = policy_marginals(policy, log, "the support of a policy")
+    share, weight = log.count / log.size, importance_weights(log_prob, log)
+    of_context = actions.broadcast(np.bincount(log.context, share))
+    missing = (of_context * actions.support_rule.unsupported_mass(mean, known, support)).sum(axis=0)
+    by_action = actions.support_rule.mean_weights(log.Y, log.context, share, weight, mean, known)
+    return PolicySupport(float(missing.sum()), missing, float(share @ weight), by_action)

@@ -1,0 +1,133 @@
+"""Terms of a policy's estimated cost on the rows of a log, with unsupported actions charged the largest cost.
+
+If the logging policy π0 is known, the actions S that it hardly takes (see :mod:`drcrm.cost_models.support`) are charged
+the cost a:
+
+    E_π c ≤ E [w 1[y ∉ S] c + M a] = E w' c',    M(x) = π(S|x),  w' = w 1[y ∉ S] + M,  E w' = 1
+
+"ips" and "snips" use w' and c'. "dr" uses a cost model that predicts a on S.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from drcrm.arrays.validation import to_float
+from drcrm.certificates.overlap import worst_case_gaps
+from drcrm.cost_models.ridge_model import action_effects
+from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.estimates import find_estimate
+from drcrm.optimization.behaviour_cloning import restrict_to_support
+from drcrm.policies.exponential import LinearPolicy
+from drcrm.policies.linear_predictor import forward_policy, importance_weights
+
+
+@dataclass(frozen=True)
+class PolicyTerms:
+    """Terms of one policy on the rows of a log.
+
+    Attributes
+    ----------
+    weight : array (n,)
+        Importance weights, without the rows of unsupported actions for "ips" and "snips".
+    counted, cost : array (n,)
+        w' and c'; w and c if the logging policy is unknown.
+    residual : array (n,)
+        Residual of the cost model, or c' minus the estimate of "snips", or c' for "ips".
+    z : array (n,)
+        Terms whose mean is the estimate.
+    gap : array (n,)
+        Increase of z if the missing mass is charged the largest cost: see :mod:`drcrm.certificates.overlap`.
+    unsupported : float or None
+        Mean probability M; None if the logging policy is unknown.
+    """
+
+    weight: np.ndarray
+    counted: np.ndarray
+    cost: np.ndarray
+    residual: np.ndarray
+    z: np.ndarray
+    gap: np.ndarray
+    unsupported: float | None
+
+
+@dataclass(frozen=True)
+class TermBuilder:
+    """Computes the terms of policies on one log, in which every row occurs.
+
+    Parameters
+    ----------
+    log : BanditLog
+    estimate : "ips", "snips" or "dr"
+    model : cost model or None
+    support : (logging policy, τ, feature map or None) or None
+        Defines the unsupported actions; None if the logging policy is unknown.
+    """
+
+    log: BanditLog
+    estimate: str
+    model: object = None
+    support: tuple[LinearPolicy, float, Callable | None] | None = None
+
+    @classmethod
+    def create(cls, log: BanditLog, estimate: str, model, logging_policy: LinearPolicy | None) -> "TermBuilder":
+        """Return the builder; ``logging_policy`` replaces the logging policy of the cost model."""
+        if estimate != "dr":
+            return cls(log, estimate, None, None if logging_policy is None else (logging_policy, SUPPORT, None))
+        if logging_policy is not None:
+            support = model.support if isinstance(model, SupportedModel) else 0
+            model = restrict_to_support(model, log, logging_policy, support or SUPPORT)
+        if isinstance(model, SupportedModel) and model.support and not model.is_cloned:
+            return cls(log, estimate, model, (model.logging_policy, model.support, model.features))
+        return cls(log, estimate, model)
+
+    def terms(self, policy, name: str, extreme: float, sign: int = 1, clip: float | None = None) -> PolicyTerms:
+        """Return the terms of a policy, with missing mass charged the cost ``extreme``.
+
+        ``sign`` is 1 if this is the largest cost, for a policy, and −1 if it is the least, for a baseline.
+        """
+        log = self.log
+        design, log_prob, expected = forward_policy(policy, log, self._action_effects(extreme, sign), name)
+        weight = _check_weights(importance_weights(log_prob, log), log, self.estimate, clip, name)
+        supported, counted, cost, unsupported = weight, weight, log.cost, None
+        if self.support is not None:
+            mass, is_rare = find_unsupported(policy, log, *self.support)
+            mass, supported = mass[log.context], weight * ~is_rare
+            counted, unsupported = supported + mass, float(log.count @ mass / log.size)
+            share = np.divide(mass, counted, out=np.zeros_like(mass), where=counted > 0)
+            cost = cost + share * (extreme - cost)
+        if self.estimate == "dr":
+            z = find_estimate("dr")(log.cost, log.count, design.modelled_cost, log.context).z(weight, expected)
+            residual = log.cost - design.modelled_cost
+        else:
+            z, weight = find_estimate(self.estimate)(cost, log.count).z(counted, None), supported
+            total = log.count @ counted
+            mean = log.count @ (counted * cost) / total if self.estimate == "snips" and total > 0 else 0.0
+            residual = cost - mean
+        gap = sign * worst_case_gaps(z, counted, cost, extreme)
+        return PolicyTerms(weight, counted, cost, residual, z, gap, unsupported)
+
+    def _action_effects(self, extreme: float, sign: int) -> np.ndarray | None:
+        if self.model is None:
+            return None
+        if self.support is not None:
+            return self.model.effects_at_extreme(self.log.X, self.log.actions, extreme, sign)
+        return action_effects(self.model, self.log.X, self.log.actions)
+
+
+def _check_weights(weight: np.ndarray, log: BanditLog, estimate: str, clip, name: str) -> np.ndarray:
+    """Return the weights, clipped if ``clip`` is given; InputError if all are 0 or one is not finite."""
+    if clip is not None:
+        if not 1 <= to_float(clip) < np.inf:
+            raise InputError(f"clip is {clip!r}, expected a number ≥ 1, or None")
+        if estimate != "ips" or (log.cost > 0).any():
+            raise InputError("clip needs estimate 'ips' and costs of at most 0: otherwise clipped weights hide costs")
+        weight = np.minimum(weight, clip)
+    if not weight.any():
+        raise InputError(f"no row of the log has a weight: the log says nothing about this {name}")
+    if not np.isfinite(log.count @ weight * (1 + np.abs(log.cost).max())):
+        raise InputError(f"the {name}'s weights, or their costs, are beyond the range of floating-point numbers")
+    return weight

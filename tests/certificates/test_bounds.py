@@ -1,0 +1,171 @@
+"""Upper bounds on a mean against their formulas, an independent implementation of betting, and simulated coverage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from scipy.optimize import brentq
+
+from drcrm.certificates import upper_bound
+from drcrm.divergences import CressieRead, CVaR, SquaredHellinger
+from drcrm.errors import InputError
+from drcrm.risks import PhiBall
+
+FINITE = ("empirical_bernstein", "log_smoothing", "betting")
+SMOOTH = ("kl", "chi2", "squared_hellinger", "reverse_kl")
+every_method = pytest.mark.parametrize("method", [*SMOOTH, "student", *FINITE])
+RANGE = {"low": -4, "high": 0}
+
+
+def with_range(method: str, low: float = -4.0, high: float = 0.0) -> dict:
+    """Return the arguments of a method, with the range of the costs if the method needs it."""
+    return {"method": method} | ({"low": low, "high": high} if method in ("empirical_bernstein", "betting") else {})
+
+
+def costs(seed: int = 0, n: int = 40) -> np.ndarray:
+    return -4 * np.random.default_rng(seed).beta(1, 2, n)
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.8])
+def test_bounds_equal_their_formulas(confidence):
+    z, delta, n = costs(), 1 - confidence, 40
+    mean, variance, term = z.mean(), z.var(ddof=1), np.log(2 / delta)
+    x = {at: -np.sum(np.log(1 - at * z)) / (at * n) + np.log(1 / delta) / (at * n) for at in (0.3, n**-0.5)}
+    expected = {
+        "student": mean + stats.t.ppf(confidence, n - 1) * np.sqrt(variance / n),
+        "empirical_bernstein": mean + np.sqrt(2 * variance * term / n) + 7 * 5 * term / (3 * (n - 1)),
+        "log_smoothing": (1 - np.exp(-(n**-0.5) * x[n**-0.5])) * n**0.5,
+        "chi2": mean + stats.norm.ppf(confidence) * np.sqrt(z.var() / n),
+    }
+    for method, value in expected.items():
+        assert upper_bound(z, confidence, **with_range(method, -4, 1)) == pytest.approx(value, rel=0, abs=1e-12)
+    smoothed = upper_bound(z, confidence, "log_smoothing", smoothing=0.3)
+    assert smoothed == pytest.approx((1 - np.exp(-0.3 * x[0.3])) / 0.3, abs=1e-12)
+
+
+@pytest.mark.parametrize("method", [*SMOOTH, CressieRead(3), SquaredHellinger(), {"cressie_read": 3}])
+@pytest.mark.parametrize("confidence", [0.95, 0.8])
+def test_bound_of_a_divergence_is_the_value_of_its_calibrated_ball(method, confidence):
+    z = costs(1)
+    radius = PhiBall(method, 0).curvature * stats.norm.ppf(confidence) ** 2 / 80
+    bound = upper_bound(z, confidence, method)
+    assert bound == pytest.approx(PhiBall(method, radius)(z)[0], abs=1e-12)
+    assert bound == pytest.approx(upper_bound(z, confidence, "student"), abs=0.03)
+
+
+def bet_by_bet(z, confidence: float, low: float, high: float) -> float:
+    """Return the upper side of the hedged capital of Waudby-Smith & Ramdas, one row at a time, by root search."""
+    x = [(value - low) / (high - low) for value in np.asarray(z)[np.random.default_rng(0).permutation(len(z))]]
+    goal, n = 1 / (1 - confidence), len(z)
+
+    def largest_capital(m: float) -> float:
+        capital, best, total, squares = 1.0, 0.0, 0.5, 0.25
+        for t, value in enumerate(x, start=1):
+            bet = min(np.sqrt(2 * np.log(goal) / (n * squares / t)), 0.5 / (1 - m))
+            capital *= 1 - bet * (value - m)
+            best = max(best, capital)
+            total += value
+            squares += (value - total / (t + 1)) ** 2
+        return best
+
+    if largest_capital(1 - 1e-15) < goal:
+        return high
+    return low + (high - low) * brentq(lambda m: largest_capital(m) - goal, 0, 1 - 1e-15, xtol=1e-13, rtol=1e-13)
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.6])
+@pytest.mark.parametrize("n", [2, 3, 100])
+def test_betting_equals_a_capital_computed_bet_by_bet(n, confidence):
+    for z in (costs(2, n), np.round(costs(3, n)), np.full(n, -4.0), np.full(n, -1.0)):
+        bound = upper_bound(z, confidence, "betting", **RANGE)
+        assert bound == pytest.approx(bet_by_bet(z, confidence, -4, 0), abs=1e-9)
+        assert z.mean() < bound <= 0
+
+
+@every_method
+def test_weights_are_repetitions_and_groups_count_with_their_means(method):
+    rng = np.random.default_rng(7)
+    z, groups, counts = costs(8, 60), rng.integers(0, 12, 60) * 5, rng.integers(0, 3, 60)
+    repeated = upper_bound(np.repeat(z, counts), **with_range(method))
+    assert upper_bound(z, **with_range(method), weights=counts) == pytest.approx(repeated, abs=1e-12)
+    occurring = [group for group in np.unique(groups) if counts[groups == group].any()]
+    means = [np.average(z[groups == group], weights=counts[groups == group]) for group in occurring]
+    bound = upper_bound(z, **with_range(method), weights=counts, groups=groups)
+    assert bound == pytest.approx(upper_bound(means, **with_range(method)), abs=1e-12)
+
+
+@every_method
+def test_bound_exceeds_the_mean_falls_with_n_and_grows_with_confidence(method):
+    z = costs(6)
+    bounds = [upper_bound(z, confidence, **with_range(method)) for confidence in (0.6, 0.9, 0.99)]
+    assert z.mean() < bounds[0] < bounds[1] < bounds[2]
+    assert upper_bound(z, 0.9, weights=np.full(40, 30), **with_range(method)) < bounds[1]
+
+
+@pytest.mark.parametrize("method", FINITE)
+@pytest.mark.parametrize(("a", "b"), [(0.2, 0.2), (0.05, 2.0), (2.0, 0.1)])
+def test_finite_sample_bounds_cover_the_true_mean(method, a, b):
+    rng = np.random.default_rng(9)
+    bounds = [upper_bound(-4 * rng.beta(a, b, 60), 0.9, **with_range(method)) for _ in range(200)]
+    assert np.mean(np.array(bounds) < -4 * a / (a + b)) <= 0.1
+
+
+@pytest.mark.parametrize(
+    ("z", "settings", "reason"),
+    [
+        ([0.1, -1], {"method": "log_smoothing"}, "z is 0.1 in row 0, expected at most 0 for log_smoothing"),
+        ([-1, -2], {"method": "betting"}, "betting needs a known range low < high .* low = None, high = None"),
+        ([-1, -2], {"method": "empirical_bernstein", "low": -2}, "empirical_bernstein needs .* high = None"),
+        ([-1, -2], {"method": "betting", "low": 0, "high": -4}, "got low = 0, high = -4"),
+        ([-1, -5], {"method": "betting", **RANGE}, "z is -5.0 in row 1, expected -4 to 0, the range given to betting"),
+        ([-1, -2], {"method": "betting", **RANGE, "weights": [1, 1.5]}, "weights is 1.5 in row 1"),
+        ([-1, -2], {"method": "betting", **RANGE, "weights": [1e7, 1]}, r"expected at most 1e\+07 costs, got 1e\+07"),
+        ([-1, -2], {"method": "student", "low": -4}, "low and high apply to empirical_bernstein and betting, not to"),
+        ([-1, -2], {"method": "kl", "smoothing": 1}, "smoothing applies to log_smoothing, not to kl"),
+        ([-1, -2], {"method": "log_smoothing", "smoothing": 0}, "smoothing is 0, expected a finite number > 0"),
+        ([-1, -2], {"confidence": 0.5}, "confidence is 0.5, expected a number above ½ and below 1"),
+        ([-1], {"method": "kl"}, "a bound by kl needs at least 2 costs, got 1"),
+        ([-1], {"method": "student"}, "a bound by student needs at least 2 costs, got 1"),
+        ([-1, -2], {"method": "total_variation"}, r"TotalVariation\(\) has no φ''\(1\) > 0"),
+        ([-1, -2], {"method": CVaR(0.5)}, r"CVaR\(0.5\) has no φ''\(1\) > 0"),
+        ([-1, -2], {"method": "hoeffding"}, "method is 'hoeffding', expected one of student, empirical_b"),
+        ([-1, -2], {"method": 3}, "method is 3, expected one of student, empirical_b"),
+        ([-1, np.nan], {}, "z is nan in row 1, expected a finite number"),
+        ([-1, -2], {"weights": [1e308, 1e308]}, "the sum of weights is beyond the range of floating-point numbers"),
+        ([-1e308, 1e308], {"method": "student"}, "the bound on costs from -1e[+]308 to 1e[+]308 is beyond"),
+        ([-1, -2], {"groups": [0]}, r"groups has shape \(1,\), expected \(2,\)"),
+        *(
+            ([-1, -2], {"groups": groups}, "groups is .* in row 1, expected an id for each row")
+            for groups in (
+                [0, np.nan],
+                ["a", None],
+                pd.to_datetime(["2024-01-01", None]),
+                np.array([3, "NaT"], "m8[s]"),
+                np.array([1, complex(0, np.nan)]),
+                pd.array(["a", None]),
+            )
+        ),
+    ],
+)
+def test_invalid_settings_and_violated_assumptions_are_refused(z, settings, reason):
+    with pytest.raises(InputError, match=reason):
+        upper_bound(z, **settings)
+
+
+@pytest.mark.parametrize("ids", [["a", "b", "a", 3], pd.array(["a", "b", "a", "c"]), [(1, 2), (2, 1), (1, 2), 0]])
+def test_group_ids_may_have_any_type(ids):
+    z, groups = np.array([-1.0, -2, -3, -5]), np.empty(4, dtype=object)
+    groups[:] = list(ids)
+    assert upper_bound(z, groups=groups) == upper_bound(z, groups=[0, 1, 0, 2])
+    days = np.array(["2024-01-02", "2024-01-01", "2024-01-02", "2023-01-01"], "M8[D]")
+    assert upper_bound(z, groups=days) == upper_bound(z, groups=[0, 1, 0, 2])
+
+
+@pytest.mark.parametrize("method", ["student", "empirical_bernstein"])
+@pytest.mark.parametrize("scale", [1e-300, 1e-165, 1e290])
+def test_bound_scales_with_the_unit_of_the_costs(method, scale):
+    z = np.array([-1.0, -2, -3])
+    scaled = upper_bound(scale * z, **with_range(method, -4 * scale, 0.0))
+    assert scaled / scale == pytest.approx(upper_bound(z, **with_range(method)), rel=1e-12)
