@@ -90,7 +90,7 @@ class Listening(DoublyRobustDRO):
 
     def _working(self):
         listener = Listener()
-        listener.passed = self.rows.append
+        listener.receive_pass = self.rows.append
         return use_listener(listener)
 
 

@@ -53,7 +53,7 @@ class Recorder(Listener):
     def __init__(self):
         self.total, self.done = {}, {}
 
-    def advance(self, amount, unit, total=None):
+    def receive_progress(self, amount, unit, total=None):
         self.done[unit] = self.done.get(unit, 0) + amount
         if total is not None:
             self.total[unit] = total

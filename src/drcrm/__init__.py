@@ -1,4 +1,4 @@
-"""Distributionally robust counterfactual risk minimization: learning a better policy from the logs of an old one."""
+"""Distributionally robust counterfactual risk minimization: learn a better policy from the log of a logging policy."""
 
 from importlib import import_module
 
@@ -33,7 +33,6 @@ _HOMES = {
 }
 __all__ = [*_HOMES]
 
-
 _MODULES = ("certificates", "cluster", "divergences", "risks")
 
 
@@ -42,7 +41,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str):
-    """Import a public name when it is first used: a step must not pay for scikit-learn, which only estimators need."""
+    """Import a public name on first use, so that commands do not wait for scikit-learn, which only estimators need."""
     if name in _HOMES:
         return getattr(import_module(f".{_HOMES[name]}", __name__), name)
     if name in _MODULES:

@@ -1,4 +1,4 @@
-"""Work on large logs by the workers of a Dask cluster; see :mod:`drcrm.data.dask_executor`."""
+"""Public name of the Dask executor: ``with drcrm.cluster.on_cluster(client): …``."""
 
 from drcrm.data.dask_executor import use_cluster as on_cluster
 

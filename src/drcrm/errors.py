@@ -1,17 +1,17 @@
-"""The one exception for input that is wrong, and warnings: messages for who gave the input, a line for each error."""
+"""InputError for input that cannot be used, and warnings that point at the caller's line."""
 
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-INSIDE = (__name__.partition(".")[0], "numpy", "contextlib")  # numpy, and contextlib, call what np.errstate decorates
+INTERNAL = (__name__.partition(".")[0], "numpy", "contextlib")  # decorators such as np.errstate add the last two
 
 
 class InputError(ValueError):
-    """An input that cannot be used; the message says what was found, where, and what was expected.
+    """Input that cannot be used. The message says what was found, where, and what was expected.
 
-    Given several messages, those of a configuration with as many errors, it has each in a line.
+    Several arguments are several messages, each on its own line.
     """
 
     def __str__(self) -> str:
@@ -19,28 +19,28 @@ class InputError(ValueError):
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line that called the package, however deep inside the reason was found."""
+    """Warn at the line outside the package that called it."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in INSIDE:
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in INTERNAL:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 
 
-def warn_all(*reasons: str) -> None:
-    """Warn once of all reasons that are not empty, if any."""
-    if any(reasons):
-        warn("; ".join(filter(None, reasons)))
+def warn_all(*messages: str) -> None:
+    """Warn once with all messages that are not empty."""
+    if any(messages):
+        warn("; ".join(filter(None, messages)))
 
 
 def escape_unprintable(message: object) -> str:
-    """Return a message in one line: what cannot be printed, as it is escaped in Python."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(message))
+    """Return a message as one line, with Python escapes in place of unprintable characters."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in str(message))
 
 
 @contextmanager
 def prefix_errors(place: object) -> Iterator[None]:
-    """Put ``place`` (a file, a config key) in front of the message of any InputError raised inside."""
+    """Prefix the messages of any InputError in the ``with`` block with a place: a file or a configuration key."""
     try:
         yield
     except InputError as error:
-        raise InputError(*(escape_unprintable(f"{place}: {each}") for each in error.args)) from error
+        raise InputError(*(escape_unprintable(f"{place}: {message}") for message in error.args)) from error

@@ -1,7 +1,8 @@
-"""The same arithmetic on every x86-64 processor with AVX2 and FMA, those of Intel since 2013 and of AMD since 2015.
+"""The same numpy and OpenBLAS kernels on every x86-64 processor, so that results are bitwise reproducible.
 
-OpenBLAS and numpy choose their kernels by the processor. Those for AVX-512 sum in another order and have exponentials
-and logarithms of their own: the last bits differ, and with them a fit.
+numpy and OpenBLAS choose kernels by the processor. Their AVX-512 kernels sum in a different order and use different
+exponentials and logarithms, so the last bits of a fit differ. The AVX2 kernels run on Intel processors since 2013 and
+on AMD processors since 2015.
 """
 
 from collections.abc import MutableMapping
@@ -9,15 +10,15 @@ from pathlib import Path
 
 KERNELS = {
     "OPENBLAS_CORETYPE": "Haswell",
-    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",  # what numpy 2.4 has beyond X86_V3
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",  # all features of numpy 2.4 above X86_V3
 }
 
 
 def choose_kernels(environment: MutableMapping[str, str], cpuinfo: str | Path = "/proc/cpuinfo") -> None:
-    """Choose the kernels of numpy and OpenBLAS in an environment in which neither is loaded yet.
+    """Set the environment variables that choose the kernels; call it before numpy is imported.
 
-    Results must not depend on the user's own choice, which is overruled. A processor without AVX2 and FMA, or that is
-    no x86-64, keeps its kernels.
+    The variables replace the user's values, because results must not depend on them. A processor without AVX2 and FMA
+    keeps its kernels.
     """
     try:
         lines = Path(cpuinfo).read_text(encoding="utf-8", errors="replace").splitlines()
@@ -25,5 +26,5 @@ def choose_kernels(environment: MutableMapping[str, str], cpuinfo: str | Path = 
         return
     features = next((line.split() for line in lines if line.startswith("flags")), [])
     if {"avx2", "fma"} <= {*features}:
-        environment.pop("NPY_ENABLE_CPU_FEATURES", None)  # numpy takes one of the two
+        environment.pop("NPY_ENABLE_CPU_FEATURES", None)  # numpy refuses both variables together
         environment.update(KERNELS)

@@ -1,86 +1,85 @@
-"""Progress of long work: a bar on a terminal (tqdm), and with ``verbose`` a line for each finished part."""
+"""Progress of long-running work on standard error: a tqdm bar on a terminal, and one line per task if verbose."""
 
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from importlib import import_module
+from contextlib import contextmanager
 from shutil import get_terminal_size
+from typing import Any
 
 from drcrm.data.executors import use_threads
 from drcrm.data.listeners import Listener, use_listener
 
-ENDLESS = "{desc} …{postfix}"  # the bar while it is unknown how much is left
-COUNTED = "{l_bar}{bar}| {n_fmt} of {total_fmt} {unit}, {remaining} left{postfix}"
+UNKNOWN_TOTAL = "{desc} …{postfix}"
+KNOWN_TOTAL = "{l_bar}{bar}| {n_fmt} of {total_fmt} {unit}, {remaining} left{postfix}"
 
 
 class Progress(Listener):
-    """Show on standard error, if it is a terminal, what is being done and how much is left.
+    """Show the current task and how much of it is left. Call the object with a name to begin a task.
 
-    Without tqdm nothing is shown. With ``verbose``, a line for each finished part has its duration, and the number of
-    passes and of rows per second if there were any.
+    The bar needs tqdm and a terminal. If ``verbose``, each finished task writes a line with its duration, its number of
+    passes over the log and its rows per second.
     """
 
-    _doing, _passes, _rows, _since, _tqdm, _bar = "", 0, 0, 0.0, None, None
-
     def __init__(self, verbose: bool = False):
-        self._verbose = verbose
-        if sys.stderr and sys.stderr.isatty():
-            with suppress(ModuleNotFoundError):
-                self._tqdm = import_module("tqdm").tqdm
+        self._verbose, self._task, self._bar = verbose, "", None
+        self._passes, self._rows, self._start = 0, 0.0, 0.0
 
-    def __call__(self, doing: str) -> None:
-        """Finish the current part of the work and begin another one."""
-        self.done()
-        self._doing, self._passes, self._rows, self._since = doing, 0, 0, time.monotonic()
-        if self._tqdm:
-            columns, rows = get_terminal_size()  # 80 × 24 if unknown: at a width of 0 tqdm shows nothing
-            self._bar = self._tqdm(
-                desc=doing,
-                leave=False,
-                file=sys.stderr,
-                ncols=columns,
-                nrows=rows,
-                miniters=0,
-                smoothing=0,
-                bar_format=ENDLESS,
-            )
+    def __call__(self, task: str) -> None:
+        """Finish the current task and begin another one."""
+        self.finish()
+        self._task, self._passes, self._rows, self._start = task, 0, 0, time.monotonic()
+        self._bar = _open_bar(task)
 
-    def passed(self, rows: int) -> None:
+    def receive_pass(self, rows: int) -> None:
         self._passes += 1
-        self.advance(rows, "rows")
+        self.receive_progress(rows, "rows")
 
-    def advance(self, amount: float, unit: str, total: float | None = None) -> None:
+    def receive_progress(self, amount: float, unit: str, total: float | None = None) -> None:
         self._rows += amount if unit == "rows" else 0
         if (bar := self._bar) is None:
             return
         if total is not None and unit != bar.unit:
-            bar.unit, bar.unit_scale, bar.bar_format = unit, total > 9999, COUNTED
+            bar.unit, bar.unit_scale, bar.bar_format = unit, total > 9999, KNOWN_TOTAL
             bar.reset(total)
         if self._passes:
-            bar.set_postfix_str(self._speed()[2:], refresh=False)
+            bar.set_postfix_str(self._speed(), refresh=False)
         bar.update(amount if unit == bar.unit else 0)
 
-    def done(self) -> None:
-        """Finish the current part, and remove the bar."""
+    def finish(self) -> None:
+        """Finish the current task and remove the bar."""
         if self._bar is not None:
             self._bar.close()
-        if self._verbose and self._doing:
-            passes = f", {self._passes} passes" if self._passes else ""
-            line = f"{self._doing}: {time.monotonic() - self._since:.1f} s{passes}{self._speed() if self._rows else ''}"
-            print(line, file=sys.stderr, flush=True)
-        self._doing = ""
+        if self._verbose and self._task:
+            details = [f"{time.monotonic() - self._start:.1f} s"]
+            details += [f"{self._passes} passes"] if self._passes else []
+            details += [self._speed()] if self._rows else []
+            print(f"{self._task}: {', '.join(details)}", file=sys.stderr, flush=True)
+        self._task, self._bar = "", None
 
     def _speed(self) -> str:
-        return f", {self._rows / max(time.monotonic() - self._since, 1e-9) / 1e6:.2g} million rows a second"
+        return f"{self._rows / max(time.monotonic() - self._start, 1e-9) / 1e6:.2g} million rows a second"
+
+
+def _open_bar(task: str) -> Any:
+    """Return a tqdm bar without a total; None without tqdm or a terminal."""
+    if not (sys.stderr and sys.stderr.isatty()):
+        return None
+    try:
+        from tqdm import tqdm
+    except ModuleNotFoundError:
+        return None
+    columns, rows = get_terminal_size()  # 80 × 24 if unknown; tqdm shows nothing at width 0
+    layout = {"ncols": columns, "nrows": rows, "bar_format": UNKNOWN_TOTAL}
+    return tqdm(desc=task, leave=False, file=sys.stderr, miniters=0, smoothing=0, **layout)
 
 
 @contextmanager
 def show_progress(verbose: bool = False, n_jobs: int | None = None) -> Iterator[Progress]:
-    """Yield a ``Progress`` that receives all reports; ``n_jobs`` threads make the passes over a log."""
-    tell = Progress(verbose)
+    """Yield a ``Progress`` that receives all reports; passes over a log use ``n_jobs`` threads."""
+    progress = Progress(verbose)
     try:
-        with use_threads(n_jobs), use_listener(tell):
-            yield tell
+        with use_threads(n_jobs), use_listener(progress):
+            yield progress
     finally:
-        tell.done()
+        progress.finish()

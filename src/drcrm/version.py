@@ -1,3 +1,3 @@
-"""The version, which files of policies have too."""
+"""Version of the package, which policy files store."""
 
 __version__ = "0.1.0"

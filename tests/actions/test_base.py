@@ -373,7 +373,7 @@ def test_a_policy_of_another_kind_is_refused():
         (SoftmaxPolicy(np.zeros((2, 4))), of_choices),
         (SoftmaxPolicy(np.zeros(3)), of_lists),
     ):
-        with pytest.raises(InputError, match=r"expected|the policy is of .*, the log of") as error:
+        with pytest.raises(InputError, match=r"expected|is over .*, the log has") as error:
             forward_policy(policy, log)
         assert "\n" not in str(error.value)
 

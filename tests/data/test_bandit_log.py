@@ -126,7 +126,7 @@ GOOD = {"X": [[1.0], [2.0]], "Y": [[0], [1]], "propensity": [0.5, 1.0], "cost": 
         ({"context": [0, 2]}, "context is 2 in row 1, expected a row of X, 0 to 1"),
         ({"context": [0, 0.5]}, "context is 0.5 in row 1, expected a whole number"),
         ({"count": [1, -1]}, "count is -1 in row 1, expected 0 or more"),
-        ({"count": [0, 0]}, "the log is empty: 2 rows, none of which occurs"),
+        ({"count": [0, 0]}, "the log is empty: the counts of all 2 rows are 0"),
     ],
 )
 def test_errors_say_which_row_is_wrong(change, message):

@@ -52,8 +52,8 @@ def test_rare_words_are_of_like_scale():
     [
         (1e9, -1, 0.5, "features reach 1e+09; scale the features"),
         (1e9, -1e12, 0.5, "costs reach 1e+12; give them in another unit"),
-        (1e9, 0, 1e-20, "one is 1e-20; propensities this small need clipped weights"),
-        (0, 0, 1, "the hyper-parameters, or where the fit starts, are beyond reason"),
+        (1e9, 0, 1e-20, "the smallest propensity is 1e-20, which needs clipped weights"),
+        (0, 0, 1, "the hyper-parameters or the start of the fit are too extreme"),
     ],
 )
 def test_what_is_largest_is_blamed(features, cost, propensity, said):

@@ -379,7 +379,7 @@ def test_a_penalty_that_cannot_be_calibrated_is_an_error(cost):
         (
             POEM(1e308),
             {"cost": [-1.0, -1e3]},
-            "not finite .* the hyper-parameters, or where the fit starts, are beyond reason",
+            "not finite .* the hyper-parameters or the start of the fit are too extreme",
         ),
         (CIPS(clip=10**400), {}, "clip is 1000"),
         (CIPS(estimate=["dr"]), {}, r"estimate is \['dr'\], expected one of"),
@@ -438,7 +438,7 @@ def test_one_hot_actions_are_no_labels():
 def test_unclipped_weights_without_bound_are_an_error():
     """Finite at Θ = 0, but not where the fit goes."""
     log = {"propensity": np.full(4, 1e-160), "cost": [-1.0, -2.0, -1.0, 0.0]}
-    with pytest.raises(InputError, match=r"the risk is not finite after .* propensities this small need clipped"):
+    with pytest.raises(InputError, match=r"the risk is not finite after .* which needs clipped"):
         CIPS(clip=None).fit(np.ones((4, 1)), [[0], [1], [1], [0]], **log)
     with pytest.warns(
         ConvergenceWarning, match="CIPS ends where it began: no row's weight changes there: all are clipped"
@@ -586,10 +586,10 @@ def test_a_users_model_is_taken_as_it_is(log):
 def test_features_far_from_zero_are_warned_of_by_name(log):
     frame = pd.DataFrame(log.X, columns=["age", "year", "size", "one"])
     frame["year"] = 2000 + 3 * frame["year"]
-    with pytest.warns(UserWarning, match="^column 'year' lies more than 10 times as far from 0 as") as warned:
+    with pytest.warns(UserWarning, match="^column 'year' has a mean that is more than 10 standard dev") as warned:
         fit(KLDRO(), log, frame)
     assert warned[0].filename == __file__
-    with pytest.warns(UserWarning, match="^column 1 lies more than 10 times"):
+    with pytest.warns(UserWarning, match="^column 1 has a mean that is more than 10"):
         fit(KLDRO(), log, sparse.csr_array(frame.to_numpy()))
 
 

@@ -373,7 +373,7 @@ LISTS = ActionLists(np.arange(7.0)[:, None], [0, 3, 4, 7])
         (
             CIPS(),
             {"Y": [0, 10**7, 1]},
-            "Y reaches 10000000, with 3 different actions: number them from 0, or give n_actions=",
+            "Y reaches 10000000, with 3 different actions: number them from 0, or pass n_actions=",
         ),
         (CIPS(), {"eligible": np.ones((2, 3), dtype=bool)}, "eligible has 2 rows, expected 3"),
         (CIPS(), {"eligible": [[True] * 3, [True, False, False], [True] * 3]}, "Y is 2 in row 1.*eligible"),
@@ -383,10 +383,10 @@ LISTS = ActionLists(np.arange(7.0)[:, None], [0, 3, 4, 7])
         (
             CIPS(start="logging"),
             {"logging_policy": ExponentialPolicy(np.zeros((1, 3)))},
-            "the logging policy is of 3 labels, the log of one of 3 actions",
+            "the logging policy is over 3 labels, the log has one of 3 actions",
         ),
         (CIPS(start="logging"), {"logging_policy": SoftmaxPolicy(np.zeros((1, 4)))}, r"\(1, 4\).*expected \(1, 3\)"),
-        (CIPS(start="logging"), {"logging_policy": SoftmaxPolicy(np.zeros(1))}, "is of lists of actions, the log"),
+        (CIPS(start="logging"), {"logging_policy": SoftmaxPolicy(np.zeros(1))}, "is over lists of actions, the log"),
         (CIPS(estimate="dr"), {"cost_model": cost_model(np.zeros((1, 4)))}, r"shape \(1, 4\), expected \(1, 3\)"),
         (CIPS(estimate="dr"), {"cost_model": cost_model(np.full((1, 3), np.nan))}, "coef has nan in row 0, column 0"),
         (
@@ -420,7 +420,7 @@ def test_scores_of_other_actions_are_refused(choices):
     ):
         with pytest.raises(InputError, match=message):
             estimator.score(X, Y, **rows)
-    with pytest.raises(InputError, match="lists"):
+    with pytest.raises(InputError, match="ActionLists"):
         estimator.predict(choices["lists"].lists())
     with pytest.raises((InputError, ValueError), match=r"lists|expecting 16|16 features"):
         fit(KLDRO(), "lists", choices["lists"]).predict(np.ones((2, 16)))

@@ -709,7 +709,7 @@ LOG_FAULTS = {
     ),
     "no contexts": (lambda log: {"X": log["X"][:0]}, "expected (rows, features) with at least one of each"),
     "no rows": (lambda log: {name: log[name][:0] for name in LOG[1:]}, "the log is empty"),
-    "nothing to train on": (lambda log: {"train": 0 * log["train"]}, "none of which occurs"),
+    "nothing to train on": (lambda log: {"train": 0 * log["train"]}, "the counts of all"),
     "action 2": (lambda log: {"Y": log["Y"] * 2}, "expected 0 or 1"),
     "infinite cost": (lambda log: {"cost": with_first(log["cost"], np.inf)}, "cost is inf in row 0, expected a finite"),
     "context 61": (lambda log: {"context": with_first(log["context"], 61)}, "expected a row of X, 0 to 60"),

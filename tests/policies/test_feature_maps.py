@@ -139,7 +139,7 @@ def test_what_is_no_map():
         with pytest.raises(InputError, match=message.replace("(", r"\(").replace("{", r"\{").replace(".", r"\.")):
             DoublyRobustDRO(features=features).fit(X, A, **rows)
     found = DoublyRobustDRO(features=SQUARES, safe=False).fit(X, A, **rows)
-    with pytest.raises(InputError, match="the logging policy has features of its own"):
+    with pytest.raises(InputError, match="logging policy with its own feature map"):
         DoublyRobustDRO().fit(X, A, **rows, logging_policy=found.policy_)
 
 
@@ -149,7 +149,7 @@ def test_a_map_that_was_stored_as_arrays_is_the_same(features, kind):
     rng = np.random.default_rng(0)
     fitted, other = (kind(rng.standard_normal((n, 4)).round(1)) for n in (60, 50))
     made = FeatureMap(as_transformer(features), fitted)
-    restored = FeatureMap.restored(made.stored())
+    restored = FeatureMap.from_arrays(made.to_arrays())
     for X in (fitted, other):
         ours, theirs = (each.toarray() if sparse.issparse(each) else each for each in (restored(X), made(X)))
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-13)
@@ -167,8 +167,8 @@ def test_random_trees_are_those_of_the_library():
 
 def test_a_transformer_of_ones_own_cannot_be_stored():
     X = np.eye(3)
-    with pytest.raises(InputError, match="a file can keep nystroem and random_trees alone"):
-        FeatureMap(StandardScaler(), X).stored()
+    with pytest.raises(InputError, match="a file can only store nystroem and random_trees"):
+        FeatureMap(StandardScaler(), X).to_arrays()
 
 
 def test_support_of_a_mapped_policy_is_of_the_contexts_as_they_are():

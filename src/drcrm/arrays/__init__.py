@@ -1,1 +1,1 @@
-"""Arrays: checks, memory-mapped files, numerics."""
+"""Arrays: checks of input, memory-mapped files, numerical helpers."""

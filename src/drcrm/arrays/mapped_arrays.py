@@ -23,8 +23,8 @@ from scipy import sparse
 
 Features = np.ndarray | sparse.csr_array
 
-PREFIX = ".drcrm-"  # of the names of temporary folders
-BLOCK_BYTES = 2**23  # of rows that are transformed at once
+PREFIX = ".drcrm-"  # names of temporary folders begin with it
+BLOCK_BYTES = 2**23  # rows of this size are transformed at once
 _SCRATCH: ContextVar[Path | None] = ContextVar("scratch", default=None)
 
 
@@ -42,7 +42,7 @@ class ArrayWriter:
         self._row_ends = [np.zeros(1, dtype=np.int64)]
 
     def append(self, batch: Features) -> None:
-        """Write a batch (rows, …), dense or CSR like the others. An OSError names the file."""
+        """Write a batch (rows, …), dense or CSR like the first one; an OSError names the file."""
         if not sparse.issparse(batch):
             self._write("", np.ascontiguousarray(batch))
             return
@@ -78,9 +78,9 @@ class ArrayWriter:
             shape = 0, *values.shape[1:]
             self._files[suffix] = self._file_path(suffix).open("wb", buffering=0), values.dtype, shape
             self._write_bytes(suffix, _header(values.dtype, shape))
-        file, dtype, (rows, *others) = self._files[suffix]
+        file, dtype, (rows, *columns) = self._files[suffix]
         self._write_bytes(suffix, np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8))
-        self._files[suffix] = file, dtype, (rows + len(values), *others)
+        self._files[suffix] = file, dtype, (rows + len(values), *columns)
 
     def _write_bytes(self, suffix: str, values: bytes | np.ndarray) -> None:
         view = memoryview(values)
@@ -104,15 +104,15 @@ def _mapped(path: Path) -> np.ndarray:
 
 
 def folder_prefix() -> str:
-    """Return how the names of this process's temporary folders begin: with the machine and the process."""
+    """Return the prefix of this process's temporary folders, which has the names of the machine and the process."""
     return f"{PREFIX}{socket.gethostname()}-{os.getpid()}-"
 
 
 @contextmanager
 def scratch_folder(folder: Path | None) -> Iterator[None]:
-    """Inside the ``with`` block, write arrays that are derived from mapped ones to files in this folder.
+    """Write arrays that are derived from mapped arrays to files in this folder, inside the ``with`` block.
 
-    The caller removes the folder. Without one, derived arrays are in memory.
+    The caller removes the folder. Without a folder, derived arrays are in memory.
     """
     token = _SCRATCH.set(folder)
     try:
@@ -122,7 +122,7 @@ def scratch_folder(folder: Path | None) -> Iterator[None]:
 
 
 def scratch_path(X: Features) -> Path | None:
-    """Return the path for an array that is derived from X; None if it is to be in memory."""
+    """Return the path for an array that is derived from X; None if it belongs in memory."""
     folder = _SCRATCH.get()
     if folder is None or _backing(X.data if sparse.issparse(X) else X) is None:
         return None
@@ -130,7 +130,7 @@ def scratch_path(X: Features) -> Path | None:
 
 
 def write_blocks(path: Path | None, blocks: Iterator[Features]) -> Features:
-    """Return blocks of rows, one after the other, as one array: in files at ``path``, or in memory if it is None."""
+    """Concatenate blocks of rows to one array, in files at ``path`` or, if it is None, in memory."""
     if path is None:
         arrays = list(blocks)
         if len(arrays) == 1:
@@ -148,14 +148,16 @@ def write_blocks(path: Path | None, blocks: Iterator[Features]) -> Features:
 
 
 def map_rows(X: Features, function: Callable[[Features], Features]) -> Features:
-    """Return ``function(X)`` for a function that treats each row on its own.
+    """Return ``function(X)`` for a function that acts on each row independently.
 
-    If X is mapped and there is a scratch folder, it is applied block by block and the result is in a file.
+    If X is mapped and there is a scratch folder, the function runs block by block and the result is in a file.
     """
     path = scratch_path(X)
     if path is None:
         return function(X)
-    return write_blocks(path, (function(slice_rows(X, rows)) for rows in _blocks_of(X)))
+    step = _rows_per_block(X)
+    blocks = (slice_rows(X, slice(start, start + step)) for start in range(0, X.shape[0], step))
+    return write_blocks(path, map(function, blocks))
 
 
 def take_rows(X: Features, rows: np.ndarray) -> Features:
@@ -164,12 +166,12 @@ def take_rows(X: Features, rows: np.ndarray) -> Features:
     if path is None:
         return X[rows]
     rows = np.arange(X.shape[0])[rows]
-    step = max(BLOCK_BYTES * X.shape[0] // max(count_bytes(X), 1), 1)
+    step = _rows_per_block(X)
     return write_blocks(path, (X[rows[start : start + step]] for start in range(0, max(len(rows), 1), step)))
 
 
 def as_memory_order(array: np.ndarray, order: str) -> np.ndarray:
-    """Return an array in this order of memory, "C" or "F"; a mapped array stays as it is in its file."""
+    """Return an array in memory order "C" or "F"; a mapped array keeps the order of its file."""
     return array if _backing(array) is not None else np.asarray(array, order=order)
 
 
@@ -183,18 +185,17 @@ def slice_rows(X: Features, rows: slice) -> Features:
     return sparse.csr_array((X.data[first:last], X.indices[first:last], indptr), (stop - start, X.shape[1]), copy=False)
 
 
-def _blocks_of(X: Features) -> Iterator[slice]:
-    step = max(BLOCK_BYTES * X.shape[0] // max(count_bytes(X), 1), 1)
-    return (slice(start, start + step) for start in range(0, X.shape[0], step))
+def _rows_per_block(X: Features) -> int:
+    return max(BLOCK_BYTES * X.shape[0] // max(count_bytes(X), 1), 1)
 
 
 def count_bytes(X: Features) -> int:
-    """Return the size of the values, of CSR with their columns."""
+    """Return the size of the values; for CSR including the column indices."""
     return X.data.nbytes + X.indices.nbytes if sparse.issparse(X) else X.nbytes
 
 
 class MappedPickler(pickle.Pickler):
-    """Pickle mapped arrays, and views of them, by the path of their file: the reader maps the same file."""
+    """Pickle mapped arrays, and views of them, as the path of their file, which the reader maps again."""
 
     def reducer_override(self, value: object):
         if type(value) is np.ndarray and value.flags.c_contiguous and (mapped := _backing(value)) is not None:

@@ -1,4 +1,4 @@
-"""Arithmetic and reprs that the policy, the risks, the weights and the objective share."""
+"""Numerical helpers that policies, risks, weights and the objective share."""
 
 from collections.abc import Iterable
 from inspect import signature
@@ -6,42 +6,50 @@ from inspect import signature
 import numpy as np
 from scipy import sparse
 
-TINY = -200.0
+SMALLEST_EXPONENT = -200.0
 
 
 def exp(x: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Write e^x to ``out``, which may be x itself, and return it; what is less than e^−200 becomes 0.
+    """Write e^x to ``out`` and return it, with 0 for every x below −200; ``out`` may be x.
 
-    Beside e^0 that is nothing; and products of two such numbers are denormal, on which matrix products take several
-    times as long.
+    Terms this small do not change a sum with e^0. Products of two of them are denormal numbers, which slow matrix
+    products down several times.
     """
-    vanishing = x < TINY if x.min() < TINY else None
+    vanishing = x < SMALLEST_EXPONENT if x.min() < SMALLEST_EXPONENT else None
     np.exp(x, out=out)
     if vanishing is not None:
         out[vanishing] = 0
     return out
 
 
-def transposed_product(left: np.ndarray, X) -> np.ndarray:
-    """Return leftᵀ X of many rows, X dense or CSR; unlike @, numpy's dot lets other threads go on meanwhile."""
+def transposed_product(left: np.ndarray, X: np.ndarray | sparse.csr_array) -> np.ndarray:
+    """Return leftᵀ X for dense or CSR X with many rows.
+
+    Unlike ``@``, ``np.dot`` releases the interpreter's lock, so that other threads continue.
+    """
     return left.T @ X if sparse.issparse(X) else np.dot(left.T, X)
 
 
 def compensated_sum(values: Iterable[np.ndarray]) -> np.ndarray:
-    """Return the sum of arrays as if taken with twice the digits, then rounded. Source: Møller 1965, Knuth 1969."""
-    [first, *others] = values
-    total, lost = first, 0.0
-    for value in others:
-        rounded = total + value
-        part = rounded - total
-        lost = lost + ((total - (rounded - part)) + (value - part))
+    """Return the sum of arrays as if computed in twice the precision and then rounded.
+
+    Source: Møller 1965, Knuth 1969.
+    """
+    [total, *terms] = values
+    if not terms:
+        return total
+    lost = 0.0
+    for term in terms:
+        rounded = total + term
+        added = rounded - total
+        lost = lost + ((total - (rounded - added)) + (term - added))
         total = rounded
-    return np.where(np.isfinite(lost), total + lost, total) if others else total
+    return np.where(np.isfinite(lost), total + lost, total)
 
 
 def constructor_repr(self: object) -> str:
-    """A repr: the class with what its constructor stores and is no default, ``KLBall(radius=0.1)``; nothing fitted."""
-    arguments = signature(type(self)).parameters
-    stored = {name: value for name, value in vars(self).items() if name in arguments}
-    given = (f"{name}={value!r}" for name, value in stored.items() if value != arguments[name].default)
-    return f"{type(self).__name__}({', '.join(given)})"
+    """Return the class name with all constructor arguments that differ from their defaults: ``KLBall(radius=0.1)``."""
+    parameters = signature(type(self)).parameters
+    arguments = {name: value for name, value in vars(self).items() if name in parameters}
+    changed = (f"{name}={value!r}" for name, value in arguments.items() if value != parameters[name].default)
+    return f"{type(self).__name__}({', '.join(changed)})"

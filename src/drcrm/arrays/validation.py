@@ -1,7 +1,8 @@
-"""Checks of arrays that come from outside, shared by the policy, the bandit log and the data sets."""
+"""Checks of arrays and numbers that users pass. Each check raises InputError with the first bad entry."""
 
 from collections.abc import Iterable
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -9,15 +10,14 @@ from scipy import sparse
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.errors import InputError
 
-BLOCK = 2**20  # numbers that are checked at once
-WHOLE = 1e15  # floats tell whole numbers apart up to 2^53
+BLOCK = 2**20  # numbers that one step checks
+LARGEST_INTEGER = 1e15  # floats represent all whole numbers up to 2^53
+
+# Feature matrices
 
 
-def check_features(X, name: str = "X") -> Features:
-    """Return ``X`` as a finite two-dimensional float array, dense or CSR.
-
-    Raises InputError for a wrong number of dimensions, no rows, or a NaN or infinite value, with its row and column.
-    """
+def check_features(X: Any, name: str = "X") -> Features:
+    """Return ``X`` as a finite float array (rows, features), dense or CSR, with at least one row and column."""
     if sparse.issparse(X):
         X = sparse.csr_array(X)
         _as_numbers(X.data, name)
@@ -27,23 +27,23 @@ def check_features(X, name: str = "X") -> Features:
         X = values = np.ascontiguousarray(as_float_array(X, name))
     if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
         raise InputError(f"{name} has shape {X.shape}, expected (rows, features) with at least one of each")
-    at = _first_not_finite(values)
-    if at is not None:
+    position = _first_not_finite(values)
+    if position is not None:
         if sparse.issparse(X):
-            row, column = np.searchsorted(X.indptr, at, side="right") - 1, X.indices[at]
+            row, column = np.searchsorted(X.indptr, position, side="right") - 1, X.indices[position]
         else:
-            row, column = divmod(at, X.shape[1])
-        raise InputError(f"{name} has {values.flat[at]} in row {row}, column {column}, expected finite features")
+            row, column = divmod(position, X.shape[1])
+        raise InputError(f"{name} has {values.flat[position]} in row {row}, column {column}, expected finite features")
     return X
 
 
 def _first_not_finite(values: np.ndarray) -> int | None:
-    """Return the place of the first NaN or infinite number in an array, counted in its flat form; None without one."""
+    """Return the position of the first NaN or infinite number in the flattened array; None if all are finite."""
     flat = values.reshape(-1)
     for start in range(0, len(flat), BLOCK):
-        bad = ~np.isfinite(flat[start : start + BLOCK])
-        if bad.any():
-            return start + int(np.argmax(bad))
+        is_bad = ~np.isfinite(flat[start : start + BLOCK])
+        if is_bad.any():
+            return start + int(np.argmax(is_bad))
     return None
 
 
@@ -54,40 +54,43 @@ def append_constant(X: Features) -> Features:
 
 
 def find_constant_features(X: Features, feature_range: tuple | None = None) -> np.ndarray:
-    """Return which features are the same in all contexts, and not 0, a mask (d,)."""
-    least, most = feature_range or column_range(X)
-    return (least == most) & (least != 0)
+    """Return a mask (d,) of the features that have the same value, not 0, in all contexts."""
+    low, high = feature_range or column_range(X)
+    return (low == high) & (low != 0)
 
 
 def column_range(X: Features) -> tuple[np.ndarray, np.ndarray]:
     """Return the smallest and the largest value of each column, (d,) each."""
-    least, most = X.min(axis=0), X.max(axis=0)
-    return (least.toarray().ravel(), most.toarray().ravel()) if sparse.issparse(X) else (least, most)
+    low, high = X.min(axis=0), X.max(axis=0)
+    return (low.toarray().ravel(), high.toarray().ravel()) if sparse.issparse(X) else (low, high)
 
 
-def check_coefficients(coef) -> np.ndarray:
-    """Return ``coef`` as a finite array (features, columns), with at least one of each; it is dense."""
+def check_coefficients(coef: Any) -> np.ndarray:
+    """Return ``coef`` as a finite dense array (features, columns) with at least one of each."""
     return check_features(as_float_array(coef, "coef"), "coef")
 
 
-def check_actions(Y, rows: int | None = None, name: str = "Y", columns: str = "label") -> np.ndarray:
-    """Return ``Y`` as a C-contiguous (n, q) array of 0 and 1 in one byte each; InputError names the first bad row."""
+# Columns of a log
+
+
+def check_actions(Y: Any, rows: int | None = None, name: str = "Y", columns: str = "label") -> np.ndarray:
+    """Return ``Y`` as a C-contiguous (n, q) array of 0 and 1, one byte each."""
     Y = _as_numbers(Y, name)
     if Y.ndim != 2 or Y.shape[1] == 0:
         raise InputError(f"{name} has shape {Y.shape}, expected (rows, {columns}s)")
     if rows is not None and len(Y) != rows:
         raise InputError(f"{name} has {len(Y)} rows, expected {rows}")
-    bad = ~((Y == 0) | (Y == 1))
-    if bad.any():
-        row, label = np.argwhere(bad)[0]
-        odd = Y[row, label]
-        odd = odd.item() if isinstance(odd, np.generic) else odd
-        raise InputError(f"{name} has {odd!r} in row {row}, {columns} {label}, expected 0 or 1")
+    is_bad = ~((Y == 0) | (Y == 1))
+    if is_bad.any():
+        row, column = np.argwhere(is_bad)[0]
+        value = Y[row, column]
+        value = value.item() if isinstance(value, np.generic) else value
+        raise InputError(f"{name} has {value!r} in row {row}, {columns} {column}, expected 0 or 1")
     return np.ascontiguousarray(Y, dtype=np.uint8)
 
 
-def check_vector(values, rows: int, name: str) -> np.ndarray:
-    """Return ``values`` as a finite float vector of ``rows`` entries; InputError says what else it was."""
+def check_vector(values: Any, rows: int, name: str) -> np.ndarray:
+    """Return ``values`` as a finite float vector of ``rows`` entries."""
     values = np.asarray(as_float_array(values, name), order="C")
     if values.shape != (rows,):
         raise InputError(f"{name} has shape {values.shape}, expected ({rows},)")
@@ -95,118 +98,122 @@ def check_vector(values, rows: int, name: str) -> np.ndarray:
     return values
 
 
-def check_costs(cost, rows: int) -> np.ndarray:
-    """Return ``cost`` as :func:`check_vector` does; InputError where an unsigned type seems to have wrapped around."""
-    checked, given = check_vector(cost, rows, "cost"), np.asarray(cost).dtype
-    if given.kind == "u":
-        wrapped = f"less in the unsigned type {given.name}, in which −1 is {np.iinfo(given).max}; give a signed type"
-        reject_rows(checked > np.iinfo(given).max // 2, checked, "cost", wrapped)
+def check_costs(cost: Any, rows: int) -> np.ndarray:
+    """Return ``cost`` as ``check_vector`` does; also reject negative costs that wrapped around in an unsigned type."""
+    checked, dtype = check_vector(cost, rows, "cost"), np.asarray(cost).dtype
+    if dtype.kind == "u":
+        wrapped = f"less in the unsigned type {dtype.name}, in which −1 is {np.iinfo(dtype).max}; give a signed type"
+        reject_rows(checked > np.iinfo(dtype).max // 2, checked, "cost", wrapped)
     return checked
 
 
-def check_integers(values, rows: int, name: str) -> np.ndarray:
-    """Return ``values`` as a vector of ``rows`` whole numbers, which floats tell apart; integers are not copied."""
-    if type(values) is np.ndarray and values.dtype.kind == "i" and values.shape == (rows,):
-        reject_rows(abs(values) >= WHOLE, values, name, "a whole number of less than 16 digits")
-        return values.astype(np.intp, copy=False)
-    values = check_vector(values, rows, name)
-    reject_rows(values != np.round(values), values, name, "a whole number")
-    reject_rows(abs(values) >= WHOLE, values, name, "a whole number of less than 16 digits")
-    return values.astype(np.intp)
+def check_integers(values: Any, rows: int, name: str) -> np.ndarray:
+    """Return ``values`` as a vector of ``rows`` whole numbers; integers are not copied."""
+    if not (type(values) is np.ndarray and values.dtype.kind == "i" and values.shape == (rows,)):
+        values = check_vector(values, rows, name)
+        reject_rows(values != np.round(values), values, name, "a whole number")
+    reject_rows(abs(values) >= LARGEST_INTEGER, values, name, "a whole number of less than 16 digits")
+    return values.astype(np.intp, copy=False)
 
 
-def as_integer_vector(values, name: str) -> np.ndarray:
-    """Return ``values`` as a vector of whole numbers of any length; InputError for anything else."""
+def as_integer_vector(values: Any, name: str) -> np.ndarray:
+    """Return ``values`` as a vector of whole numbers of any length."""
     values = values if isinstance(values, np.ndarray) and values.dtype.kind == "i" else as_float_array(values, name)
     return check_integers(values, values.shape[0] if values.ndim else 1, name)
 
 
-def check_context(context, rows: int, n_contexts: int) -> np.ndarray:
+def check_context(context: Any, rows: int, n_contexts: int) -> np.ndarray:
     """Return ``context`` as a vector of ``rows`` row numbers of X."""
     context = check_integers(context, rows, "context")
     reject_rows((context < 0) | (context >= n_contexts), context, "context", f"a row of X, 0 to {n_contexts - 1}")
     return context
 
 
-def reject_rows(bad: np.ndarray, values: np.ndarray, name: str, expected: str) -> None:
-    """Raise InputError for the first row where ``bad`` is true."""
-    if bad.any():
-        row = int(np.argmax(bad))
+def reject_rows(is_bad: np.ndarray, values: np.ndarray, name: str, expected: str) -> None:
+    """Raise InputError for the first row in which ``is_bad`` is true."""
+    if is_bad.any():
+        row = int(np.argmax(is_bad))
         raise InputError(f"{name} is {values[row]} in row {row}, expected {expected}")
 
 
+# Parameters
+
+
 def check_choice(allowed: Iterable[str], value: object, name: str) -> str:
-    """Return ``value``; InputError unless it is one of the names allowed."""
+    """Return ``value`` if it is one of the allowed names."""
     if not (isinstance(value, str) and value in allowed):
         raise InputError(f"{name} is {value!r}, expected one of {', '.join(map(repr, allowed))}")
     return value
 
 
 def check_nonnegative(value: object, name: str) -> float:
-    """Return ``value`` as a float; InputError unless it is finite and 0 or more."""
-    return _real(value, name, 0 <= to_float(value) < np.inf, "a finite number ≥ 0")
+    """Return ``value`` as a float if it is finite and at least 0."""
+    return _check_real(value, name, 0 <= to_float(value) < np.inf, "a finite number ≥ 0")
 
 
 def check_positive(value: object, name: str) -> float:
-    """Return ``value`` as a float; InputError unless it is finite and above 0."""
-    return _real(value, name, 0 < to_float(value) < np.inf, "a finite number > 0")
+    """Return ``value`` as a float if it is finite and above 0."""
+    return _check_real(value, name, 0 < to_float(value) < np.inf, "a finite number > 0")
 
 
 def check_fraction(value: object, name: str) -> float:
-    """Return ``value`` as a float; InputError unless it is from 0 to 1."""
-    return _real(value, name, 0 <= to_float(value) <= 1, "a number from 0 to 1")
+    """Return ``value`` as a float if it is in [0, 1]."""
+    return _check_real(value, name, 0 <= to_float(value) <= 1, "a number from 0 to 1")
 
 
 def check_open_fraction(value: object, name: str) -> float:
-    """Return ``value`` as a float; InputError unless it is above 0 and below 1."""
-    return _real(value, name, 0 < to_float(value) < 1, "a number above 0 and below 1")
+    """Return ``value`` as a float if it is in (0, 1)."""
+    return _check_real(value, name, 0 < to_float(value) < 1, "a number above 0 and below 1")
 
 
 def check_confidence(value: object, name: str) -> float:
-    """Return ``value`` as a float; InputError unless it is a probability above one half and below 1."""
-    return _real(value, name, 0.5 < to_float(value) < 1, "a number above ½ and below 1")
+    """Return ``value`` as a float if it is in (½, 1)."""
+    return _check_real(value, name, 0.5 < to_float(value) < 1, "a number above ½ and below 1")
 
 
-def _real(value: object, name: str, fits: bool, expected: str) -> float:
-    if not fits:
+def _check_real(value: object, name: str, is_valid: bool, expected: str) -> float:
+    if not is_valid:
         raise InputError(f"{name} is {value!r}, expected {expected}")
     return to_float(value)
 
 
-def check_positive_integer(value: object, name: str) -> int:
-    """Return ``value``; InputError unless it is a whole number of at least 1."""
+def check_positive_integer(value: Any, name: str) -> int:
+    """Return ``value`` if it is a whole number of at least 1."""
     if isinstance(value, bool) or not (isinstance(value, Integral) and 1 <= to_float(value) < np.inf):
         raise InputError(f"{name} is {value!r}, expected a whole number of at least 1")
     return value
 
 
-def check_bool(value: object, name: str) -> bool:
-    """Return ``value``; InputError unless it is True or False."""
+def check_bool(value: Any, name: str) -> bool:
+    """Return ``value`` if it is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{name} is {value!r}, expected True or False")
     return value
 
 
 def to_float(value: object) -> float:
-    """A real number as a float; NaN for what is none, or is beyond the range of floats."""
+    """Return a real number as a float; NaN for anything else and for numbers beyond the range of floats."""
     try:
         return float(value) if isinstance(value, Real) else np.nan
     except OverflowError:
         return np.nan
 
 
-def as_float_array(values, name: str) -> np.ndarray:
-    """Return ``values`` as an array of floats; InputError where they are no numbers."""
+# Conversion to numbers
+
+
+def as_float_array(values: Any, name: str) -> np.ndarray:
+    """Return ``values`` as an array of floats; numbers beyond their range become infinite."""
     values = _as_numbers(values, name)
     try:
-        with np.errstate(over="ignore"):  # numbers beyond the range of floats are infinite, which is refused
+        with np.errstate(over="ignore"):
             return values.astype(float, copy=False)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} is not an array of numbers") from None
 
 
-def _as_numbers(values, name: str) -> np.ndarray:
-    """An array of truth values, real numbers or objects; not of texts, dates or complex numbers."""
+def _as_numbers(values: Any, name: str) -> np.ndarray:
+    """Return an array of booleans, real numbers or objects; reject text, dates and complex numbers."""
     if sparse.issparse(values):
         raise InputError(f"{name} is a sparse matrix, expected an array: {name}.toarray()")
     if np.ma.is_masked(values):
@@ -216,7 +223,7 @@ def _as_numbers(values, name: str) -> np.ndarray:
     except (TypeError, ValueError):
         raise InputError(f"{name} is not an array of numbers") from None
     if values.dtype.kind not in "biufO":
-        text = values.dtype.kind in "US" and values.size
-        kind = f"text such as {values.flat[0].item()!r}" if text else values.dtype.name
+        is_text = values.dtype.kind in "US" and values.size
+        kind = f"text such as {values.flat[0].item()!r}" if is_text else values.dtype.name
         raise InputError(f"{name} is not an array of numbers, but of {kind}")
     return values

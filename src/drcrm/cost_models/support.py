@@ -56,7 +56,7 @@ class SupportedModel:
     def of(cls, model: object, log: BanditLog, logging_policy: LinearPolicy, support: float) -> SupportedModel:
         """Return a model with the cost limits of a log; a model that already has limits and features keeps them."""
         if isinstance(model, SupportedModel):
-            padded = model.features.padded(logging_policy) if model.features else logging_policy
+            padded = model.features.pad_policy(logging_policy) if model.features else logging_policy
             return replace(model, logging_policy=padded, support=support, is_cloned=False)
         limits = log.actions.support_rule.cost_limits(log.cost, action_effects(model, log.X, log.actions))
         return cls(model, logging_policy, support, limits)

@@ -1,1 +1,1 @@
-"""Logs as chunks: arrays in memory or in memory-mapped files, and the executors that run functions on chunks."""
+"""Bandit logs, their division into blocks, and the executors that run functions on blocks."""

@@ -1,4 +1,4 @@
-"""Logged bandit feedback: the log itself, and its clipping constant."""
+"""Logged bandit feedback: the log itself and its clipping constant."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from copy import copy
 from functools import cached_property
 from importlib import import_module
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
+from drcrm.actions.base import Actions, RowMap
 from drcrm.actions.inference import infer_actions
 from drcrm.arrays.validation import (
-    WHOLE,
+    LARGEST_INTEGER,
+    Features,
     check_context,
     check_costs,
     check_integers,
@@ -23,33 +26,36 @@ from drcrm.arrays.validation import (
 )
 from drcrm.errors import InputError
 
+CACHE_SOURCES = {"row_map": {"Y", "context"}, "feature_range": {"X"}, "log_propensity": {"propensity"}}
+
 
 class BanditLog:
-    """n logged quadruplets (x, y, p, c), each distinct context stored once.
+    """A log of n rows (x, a, p, c). Each distinct context is stored once.
 
     Parameters
     ----------
     X : array or CSR (m, d), or ActionLists
-        The contexts' features; or their lists of actions with features, whose N rows ``log.X`` then has.
+        Features of the contexts, or their lists of actions. For lists, the attribute ``X`` has the features of all N
+        candidates.
     Y : array (n, q), or (n,)
-        The logged actions: 0 or 1 for each label; or one action of K, 0 to K − 1; or its place in the context's list.
+        Logged actions: 0 or 1 for each label, or one of K actions, 0 to K − 1, or a place in the context's list.
     propensity : array (n,)
-        p = π0(y|x) of the logged action, in (0, 1].
+        Logging propensity p = π0(a|x) of the logged action, in (0, 1].
     cost : array (n,)
-        c, in the units of the loss; the lower the better.
+        Observed cost c, in the units of the loss; a reward is a negated cost.
     context : integer array (n,), optional
         Row of X that each logged row belongs to; by default row i belongs to context i.
     count : integer array (n,), optional
-        How often each row occurs (its multiplicity), 0 or more; by default once.
+        Multiplicity of each row, 0 or more; by default 1.
     n_actions : int, optional
-        K, of one action of K; by default the largest of Y and one more.
+        K, for one of K actions; by default the largest entry of Y plus one.
     eligible : boolean array (m, K), optional
-        The actions that may be chosen for each context; by default all.
+        Available actions of each context; by default all.
 
     Raises
     ------
     InputError
-        A shape that does not fit, a value out of range (with its row), or no row that occurs at all.
+        Arrays whose shapes do not match, a value out of range (with its row), or a log without rows.
 
     Attributes
     ----------
@@ -100,13 +106,24 @@ class BanditLog:
         """
         return import_module("drcrm.logs.encoded_log").log_of_feedback(feedback)
 
-    def __init__(self, X, Y, propensity, cost, context=None, count=None, n_actions=None, eligible=None):
+    def __init__(
+        self,
+        X: Any,
+        Y: Any,
+        propensity: Any,
+        cost: Any,
+        context: Any = None,
+        count: Any = None,
+        n_actions: int | None = None,
+        eligible: Any = None,
+    ):
         self.X, self.actions, self.Y = infer_actions(X, Y, n_actions, eligible)
         m, n = self.n_contexts, len(self.Y)
         if context is None and n != m:
             raise InputError(f"Y has {n} rows, expected {m}")
         self.propensity = check_vector(propensity, n, "propensity")
-        reject_rows((self.propensity <= 0) | (self.propensity > 1), self.propensity, "propensity", "a value in (0, 1]")
+        is_bad = (self.propensity <= 0) | (self.propensity > 1)
+        reject_rows(is_bad, self.propensity, "propensity", "a value in (0, 1]")
         self.cost = check_costs(cost, n)
         self.context = np.arange(n) if context is None else check_context(context, n, m)
         self.actions.check_available(self.Y, self.context)
@@ -122,7 +139,7 @@ class BanditLog:
 
     @property
     def size(self) -> int:
-        """n, every row counted as often as it occurs."""
+        """Sum of the counts of all rows."""
         return int(self.count.sum())
 
     @cached_property
@@ -131,101 +148,98 @@ class BanditLog:
 
     @cached_property
     def feature_range(self) -> tuple[np.ndarray, np.ndarray]:
-        """The smallest and the largest value of each feature, (d,) each."""
+        """Smallest and largest value of each feature, (d,) each."""
         return column_range(self.X)
 
     @cached_property
-    def row_map(self):
-        """The map between scores of the contexts and values of the rows: see :mod:`drcrm.actions.base`."""
+    def row_map(self) -> RowMap:
+        """Map between the scores of contexts and the values of rows."""
         return self.actions.row_map(self.Y, self.context, self.n_contexts)
 
-    def recount(self, count) -> BanditLog:
-        """Return the log with other multiplicities, without the rows that never occur and contexts without rows."""
+    def recount(self, count: Any) -> BanditLog:
+        """Return the log with different counts, without rows of count 0 and contexts without rows."""
         count = _check_count(count, len(self.Y))
         if count.all() and np.bincount(self.context, minlength=self.n_contexts).all():
             return self.replace(count=count)
-        keep = count != 0
-        used, context = np.unique(self.context[keep], return_inverse=True)
+        occurs = count != 0
+        used, context = np.unique(self.context[occurs], return_inverse=True)
         X, actions = self.X, self.actions
         if len(used) < self.n_contexts:
             actions, X = actions.select(used, X)
-        return self.replace(count=count).subset(keep, context, X, actions)
+        return self.replace(count=count).subset(occurs, context, X, actions)
 
-    def with_contexts(self, X) -> BanditLog:
-        """Return the log with other features of the same contexts."""
+    def with_contexts(self, X: Any) -> BanditLog:
+        """Return the log with different features of the same contexts."""
         X, _ = self.actions.bind(X)
         if X.shape[0] != self.X.shape[0]:
             raise InputError(f"X has {X.shape[0]} rows, expected {self.X.shape[0]}")
         return self.replace(X=X)
 
-    def with_cost(self, cost) -> BanditLog:
-        """Return the log with other costs of the same rows, (n,)."""
+    def with_cost(self, cost: Any) -> BanditLog:
+        """Return the log with different costs of the same rows, (n,)."""
         return self.replace(cost=check_costs(cost, len(self.Y)))
 
-    def replace(self, **changes) -> BanditLog:
-        """Return the log with other arrays in place of some, made of its own, which were checked: these are not."""
-        other = copy(self)
-        if changes.keys() & {"Y", "context"}:
-            other.__dict__.pop("row_map", None)
-        if "X" in changes:
-            other.__dict__.pop("feature_range", None)
-        if "propensity" in changes:
-            other.__dict__.pop("log_propensity", None)
-        other.__dict__.update(changes)
-        return other
+    def replace(self, **changes: Any) -> BanditLog:
+        """Return a copy with different attributes, which are not checked."""
+        log = copy(self)
+        for name, sources in CACHE_SOURCES.items():
+            if changes.keys() & sources:
+                log.__dict__.pop(name, None)
+        log.__dict__.update(changes)
+        return log
 
-    def subset(self, rows, context: np.ndarray, X, actions) -> BanditLog:
-        """Return the log of some rows, and of contexts, their features and actions, to which ``context`` leads."""
-        of_rows = {name: getattr(self, name)[rows] for name in ("Y", "propensity", "cost", "count")}
-        part = self.replace(X=X, actions=actions, **of_rows, context=context)
+    def subset(self, rows: Any, context: np.ndarray, X: Features, actions: Actions) -> BanditLog:
+        """Return a subset of the rows, with the features and actions of the contexts that ``context`` refers to."""
+        arrays = {name: getattr(self, name)[rows] for name in ("Y", "propensity", "cost", "count")}
+        log = self.replace(X=X, actions=actions, **arrays, context=context)
         if "log_propensity" in self.__dict__:
-            part.__dict__["log_propensity"] = self.log_propensity[rows]
-        return part
+            log.__dict__["log_propensity"] = self.log_propensity[rows]
+        return log
 
     def merge_duplicates(self) -> tuple[BanditLog, np.ndarray]:
-        """Return the log with rows equal in context, action, propensity and cost stored once, their counts added up.
+        """Return the log with rows of equal context, action, propensity and cost merged, and their counts added.
 
-        The new rows are ordered by context; the second result says which of them each old row went to.
+        The new rows are ordered by context. The second result is the new row of each old row, (n,).
         """
         if (np.diff(self.context) > 0).all():
             return self, np.arange(len(self.context))
         keys = [self.cost, self.propensity, *self.actions.sort_keys(self.Y), self.context]
         order = np.lexsort(keys)
-        new = np.zeros(len(order), dtype=bool)
-        new[0] = True
+        is_new = np.zeros(len(order), dtype=bool)
+        is_new[0] = True
         for key in keys:
-            new[1:] |= np.diff(key[order]) != 0
+            is_new[1:] |= np.diff(key[order]) != 0
         group = np.empty(len(order), dtype=np.intp)
-        group[order] = np.cumsum(new) - 1
-        first = order[new]
+        group[order] = np.cumsum(is_new) - 1
+        first = order[is_new]
         count = np.bincount(group, self.count).astype(np.intp)
         rows = {name: getattr(self, name)[first] for name in ("Y", "propensity", "cost", "context")}
         return self.replace(**rows, count=count), group
 
 
-def _check_count(count, rows: int) -> np.ndarray:
-    """How often each row occurs; InputError where none does, or where they are more than floats tell apart."""
+def _check_count(count: Any, rows: int) -> np.ndarray:
+    """Return counts (n,); InputError if all are 0 or if their sum is not exact in floats."""
     count = check_integers(count, rows, "count")
     reject_rows(count < 0, count, "count", "0 or more")
     if not count.any():
-        raise InputError(f"the log is empty: {rows} rows, none of which occurs")
-    if count.sum(dtype=float) >= WHOLE:
-        raise InputError(f"count adds up to {count.sum(dtype=float):.6g}, expected less than {WHOLE:g}")
+        raise InputError(f"the log is empty: the counts of all {rows} rows are 0")
+    if count.sum(dtype=float) >= LARGEST_INTEGER:
+        raise InputError(f"count adds up to {count.sum(dtype=float):.6g}, expected less than {LARGEST_INTEGER:g}")
     return count
 
 
-def as_log(log) -> BanditLog:
-    """Return a log; InputError for anything else."""
+def as_log(log: object) -> BanditLog:
+    """Return a BanditLog; InputError for anything else."""
     if not isinstance(log, BanditLog):
         raise InputError(f"log is of type {type(log).__name__}, expected a BanditLog")
     return log
 
 
 def clipping_constant(log: BanditLog) -> float:
-    """Return M, the 90th over the 10th percentile of the logged propensities, never below e.
+    """Return M, the 90th over the 10th percentile of the logged propensities, at least e.
 
-    Percentiles are observed values, the 90th rounded down and the 10th up, as in the public POEM code. Where their
-    ratio is beyond the range of floating-point numbers, M is infinite: nothing is clipped.
+    Percentiles are observed values; the 90th is rounded down and the 10th up, as in the public code of POEM. M is
+    infinite, so that no weight is clipped, if the ratio is beyond the range of floats.
     """
     order = np.argsort(log.log_propensity)
     last = np.cumsum(log.count[order])
@@ -235,13 +249,12 @@ def clipping_constant(log: BanditLog) -> float:
         return float(np.exp(max(high - low, 1)))
 
 
-def as_clip(clip, log: BanditLog) -> float | None:
-    """Return M, that of the log for "auto", None for no clipping; InputError for anything else."""
+def as_clip(clip: Any, log: BanditLog) -> float | None:
+    """Return M: a number of at least 1, the clipping constant of the log for "auto", or None for no clipping."""
     if clip is None:
         return None
-    if isinstance(clip, str):
-        if clip == "auto":
-            return clipping_constant(log)
-    elif to_float(clip) >= 1:
+    if isinstance(clip, str) and clip == "auto":
+        return clipping_constant(log)
+    if to_float(clip) >= 1:
         return float(clip)
     raise InputError(f"clip is {clip!r}, expected 'auto', a number ≥ 1, or None")

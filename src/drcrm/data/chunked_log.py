@@ -1,6 +1,7 @@
-"""A log as blocks of contexts with their rows, over which the current executor maps functions.
+"""A log as blocks of consecutive contexts with their rows, over which the current executor maps functions.
 
-Boundaries depend only on the log's shape, so results do not depend on where the log is stored or on who works on it.
+Block boundaries depend only on the log's shape, so results do not depend on where the log is stored or on who works on
+it.
 """
 
 from __future__ import annotations
@@ -8,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from drcrm.arrays.mapped_arrays import Features, scratch_path, write_blocks
+from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import Chunks
 
 LARGE = 2**16  # a log with fewer contexts is one block, unless it has many scores
-MOST_CONTEXTS, LEAST_CONTEXTS = 2**15, 2**10  # of a block, by its features
+MOST_CONTEXTS, LEAST_CONTEXTS = 2**15, 2**10  # contexts in a block, if features decide
 BLOCK_FEATURES = 2**20  # numbers in the feature matrix of a block
-MANY_SCORES = 2**20  # if a block (or the log, if smaller) has more scores than this, blocks get smaller
-BLOCK_SCORES = 2**17  # 1 MB: temporary arrays then stay in the cache
+MANY_SCORES = 2**20  # blocks get smaller if a block, or the log if it is smaller, has more scores
+BLOCK_SCORES = 2**17  # 1 MB, so that temporary arrays stay in the cache
 BLOCKS = 4  # in a group; sums are taken over a whole group at once
 GROUP_SCORES = 2**22  # scores in a group, if blocks are small
 
@@ -34,14 +37,14 @@ class Block:
     context_arrays : tuple of array or None
         Rows of the arrays that have a row for each context or candidate.
     rows : slice or integer array
-        Where the rows are in the whole log.
+        Positions of the rows in the whole log.
     contexts : slice
-        Where the contexts are in the whole log.
+        Positions of the contexts in the whole log.
     context : integer array or None
-        The context of each row in the block; None if each context has one row, in order.
+        Context of each row within the block; None if row i belongs to context i.
     """
 
-    log: object
+    log: BanditLog
     context_arrays: tuple
     rows: slice | np.ndarray
     contexts: slice
@@ -55,55 +58,53 @@ class ChunkedLog:
     ----------
     log : BanditLog
     *context_arrays : array or None
-
-    Attributes
-    ----------
-    blocks : Chunks of Block
     """
 
-    def __init__(self, log, *context_arrays):
+    def __init__(self, log: BanditLog, *context_arrays: Any):
         self._log, self._context_arrays = log, context_arrays
         self._block_size, self._group = _sizes(log)
 
     @cached_property
     def blocks(self) -> Chunks:
+        """Blocks in the order of their contexts."""
         log, m = self._log, self._log.n_contexts
         if m <= self._block_size:
             return Chunks([Block(log, self._context_arrays, slice(None), slice(None), log.context)])
         starts = np.append(np.arange(0, m, self._block_size), m)
         context, order = log.context, None
         steps = np.diff(context)
-        has_own_rows = len(context) == m and bool((steps == 1).all())
+        is_paired = len(context) == m and bool((steps == 1).all())
         if (steps < 0).any():
             order = np.argsort(context, kind="stable")
             context = context[order]
         row_ends = np.searchsorted(context, starts)
-        self._own_contexts = np.arange(self._block_size) if has_own_rows else None
+        paired_context = np.arange(self._block_size) if is_paired else None
         blocks = []
         for number in range(len(starts) - 1):
             contexts = slice(int(starts[number]), int(starts[number + 1]))
             rows = slice(int(row_ends[number]), int(row_ends[number + 1]))
-            blocks.append(self._block(contexts, rows if order is None else order[rows], has_own_rows))
+            blocks.append(self._block(contexts, rows if order is None else order[rows], paired_context))
         return Chunks(blocks, self._group)
 
-    def _block(self, contexts: slice, rows: slice | np.ndarray, has_own_rows: bool) -> Block:
+    def _block(self, contexts: slice, rows: slice | np.ndarray, paired_context: np.ndarray | None) -> Block:
+        """Return a block; ``paired_context``, 0, 1, 2 …, is given if row i belongs to context i."""
         log = self._log
         actions, X, *arrays = log.actions.select(contexts, log.X, *self._context_arrays)
-        if not has_own_rows:
+        if paired_context is None:
             part = log.subset(rows, log.context[rows] - contexts.start, X, actions)
             return Block(part, tuple(arrays), rows, contexts, part.context)
-        part = log.subset(rows, self._own_contexts[: contexts.stop - contexts.start], X, actions)
+        part = log.subset(rows, paired_context[: contexts.stop - contexts.start], X, actions)
         part = part.replace(row_map=actions.one_row_map(part.Y))
         return Block(part, tuple(arrays), rows, contexts, None)
 
-    def map_rows(self, function: Callable[..., np.ndarray], *arguments) -> np.ndarray:
+    def map_rows(self, function: Callable[..., np.ndarray], *arguments: Any) -> np.ndarray:
         """Apply a function to each block, and return its values for all rows of the log, (n,)."""
         values = np.empty(len(self._log.Y))
-        for block, found in zip(self.blocks, self.blocks.map(function, *arguments), strict=True):
-            values[block.rows] = found
+        for block, block_values in zip(self.blocks, self.blocks.map(function, *arguments), strict=True):
+            values[block.rows] = block_values
         return values
 
-    def map_contexts(self, function: Callable[..., Features], *arguments) -> Features:
+    def map_contexts(self, function: Callable[..., Features], *arguments: Any) -> Features:
         """Apply a function to each block, and return its rows for all contexts, or candidates, as one array.
 
         The array is in a file if the log's features are in one and there is a scratch folder.
@@ -111,22 +112,22 @@ class ChunkedLog:
         return write_blocks(scratch_path(self._log.X), self.blocks.map(function, *arguments))
 
     def split_rows(self, values: np.ndarray) -> list[np.ndarray]:
-        """Return the values of the rows of each block, from those of all rows, (n,)."""
+        """Return the values of the rows of each block, from the values of all rows, (n,)."""
         return [values[block.rows] for block in self.blocks]
 
 
-def _sizes(log) -> tuple[int, int]:
-    """Return the number of contexts of a block, and the number of blocks of a group; both are powers of 2."""
+def _sizes(log: BanditLog) -> tuple[int, int]:
+    """Return the number of contexts in a block and the number of blocks in a group, both powers of 2."""
     m = log.n_contexts
-    scores_of_context = max(log.X.shape[0] * int(np.prod(log.actions.shape)) // m, 1)
-    numbers = max(log.X.size // m, 1)
-    size = min(max(_power(BLOCK_FEATURES // numbers), LEAST_CONTEXTS), MOST_CONTEXTS)
-    if min(m, size) * scores_of_context > MANY_SCORES:
-        size = _power(max(BLOCK_SCORES // scores_of_context, 1))
-        return size, max(_power(GROUP_SCORES // (size * scores_of_context)), 1)
+    scores_per_context = max(log.X.shape[0] * int(np.prod(log.actions.shape)) // m, 1)
+    features_per_context = max(log.X.size // m, 1)
+    size = min(max(_round_to_power(BLOCK_FEATURES // features_per_context), LEAST_CONTEXTS), MOST_CONTEXTS)
+    if min(m, size) * scores_per_context > MANY_SCORES:
+        size = _round_to_power(BLOCK_SCORES // scores_per_context)
+        return size, _round_to_power(GROUP_SCORES // (size * scores_per_context))
     return (size if m >= LARGE else m), BLOCKS
 
 
-def _power(number: int) -> int:
-    """Return the largest power of 2 up to a number of at least 1."""
+def _round_to_power(number: int) -> int:
+    """Return the largest power of 2 up to a number, at least 1."""
     return 1 << max(number, 1).bit_length() - 1

@@ -1,8 +1,8 @@
 """Executor on the workers of a Dask cluster, each of which holds some of the chunks.
 
-Only functions, their arguments and results are sent over the network. The executor writes the chunks to a folder that
-all workers see, and each worker reads its own chunks once. Mapped arrays are written as the paths of their files. If a
-worker dies, the chunks are shared out anew among the others.
+Only functions, their arguments and results travel over the network. The executor writes the chunks to a folder that all
+workers see, and each worker reads its chunks once. Mapped arrays are written as the paths of their files. If a worker
+dies, the remaining workers get new shares of the chunks.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from drcrm.arrays.mapped_arrays import MappedPickler, folder_prefix
 from drcrm.data.executors import ChunkExecutor, Chunks, ThreadExecutor, current_executor, map_item_groups, use_executor
 from drcrm.errors import InputError
 
-FEW = 16  # up to this many chunks (at most half a million contexts), this machine is faster than the cluster
+FEW = 16  # this machine is faster than a cluster up to this number of chunks (at most half a million contexts)
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT = -1, -3, 2**25  # two options of glibc's mallopt, and their value in bytes
-ATTEMPTS = 5  # of a map, each on the workers that are left
-PATIENCE = 60  # seconds, for a worker that starts again
+ATTEMPTS = 5  # to run a map, each on the remaining workers
+PATIENCE = 60  # seconds to wait for a worker to restart
 
 
 @contextmanager
 def use_cluster(client: Any, folder: str | Path | None = None) -> Iterator[None]:
-    """Map functions over chunks by the workers of a Dask cluster inside the ``with`` block.
+    """Map functions over chunks on the workers of a Dask cluster inside the ``with`` block.
 
     Parameters
     ----------
     client : distributed.Client
-        Its workers have the same version of drcrm.
+        Client of the cluster. Its workers need the same version of drcrm.
     folder : str or Path, optional
-        A folder that all workers see under the same name; by default the system's folder for temporary files, which
+        Folder that all workers see under the same name. The default is the system's folder for temporary files, which
         only workers on the same machine see.
 
     Raises
     ------
     InputError
-        A cluster without workers.
+        If the cluster has no workers.
     """
     with TemporaryDirectory(prefix=folder_prefix(), dir=folder) as name, use_executor(DaskExecutor(client, name)):
         yield
@@ -55,8 +55,8 @@ def use_cluster(client: Any, folder: str | Path | None = None) -> Iterator[None]
 class DaskExecutor(ChunkExecutor):
     """Executor whose workers hold shares of the chunks as actors; see ``use_cluster``.
 
-    A direct call to an actor takes 2 ms; a task that goes through the scheduler takes 20 ms. Work that is too small to
-    send is done on this machine, by the executor that was in use before this one.
+    A direct call to an actor takes 2 ms; a task that goes through the scheduler takes 20 ms. Work that is too small for
+    the cluster stays on this machine, with the executor that was current before.
     """
 
     def __init__(self, client: Any, folder: str | Path):
@@ -81,9 +81,9 @@ class DaskExecutor(ChunkExecutor):
             yield from outcome
 
     def _outcomes(self, chunks: Chunks, mapped: Callable, function: Callable, arguments: tuple, values) -> list:
-        """Return what the worker of each share returned or raised.
+        """Return the results, or the exception, of each share.
 
-        If a worker is lost, all chunks are shared out anew among the workers left, and the map is repeated.
+        If a worker is lost, share all chunks out among the remaining workers and repeat the map.
         """
         attempts = 0
         while True:
@@ -105,7 +105,7 @@ class DaskExecutor(ChunkExecutor):
                     self._client.wait_for_workers(1, timeout=PATIENCE)
 
     def _shares_of(self, chunks: Chunks) -> list[tuple[Any, int, int, int]]:
-        """Return the actor of each share of the chunks, where the share starts and stops, and its worker's threads."""
+        """Return each share's actor, first and last chunk, and number of threads."""
         if chunks not in self._shares:
             workers = sorted(self._client.nthreads().items())
             groups = -(-len(chunks) // chunks.group)
@@ -117,11 +117,11 @@ class DaskExecutor(ChunkExecutor):
                 for (start, stop), (worker, threads) in zip(pairwise(ends), workers, strict=True)
                 if start < stop
             ]
-            self._shares[chunks] = [(future.result(), *others) for future, *others in futures]
+            self._shares[chunks] = [(future.result(), *share) for future, *share in futures]
         return self._shares[chunks]
 
     def _written(self, chunks: Chunks, start: int, stop: int) -> str:
-        """Return the path of the file with a share of the chunks; it is removed with the chunks."""
+        """Write a share of the chunks to a file and return its path; the file is removed with the chunks."""
         path = self._folder / f"{uuid4().hex}.pickle"
         with path.open("wb") as file:
             MappedPickler(file, protocol=5).dump(chunks[start:stop])
@@ -130,7 +130,7 @@ class DaskExecutor(ChunkExecutor):
 
 
 class _Share:
-    """The chunks that a worker holds, over which it maps functions."""
+    """The chunks of one worker."""
 
     def __init__(self, path: str):
         _keep_freed_memory()
@@ -138,7 +138,7 @@ class _Share:
             self._chunks = pickle.load(file)
 
     def map(self, mapped: Callable, function: Callable, arguments: tuple, values: list | None, threads: int):
-        """Return the results, or the error that the function raised."""
+        """Return the results, or the exception that the function raised."""
         try:
             if threads == 1:
                 return mapped(self._chunks, function, arguments, values)
@@ -156,8 +156,9 @@ class _Share:
 def _keep_freed_memory() -> None:
     """Let the C library reuse the memory of temporary arrays.
 
-    Dask starts workers with MALLOC_TRIM_THRESHOLD_=65536. As a result, glibc does not raise its limits: the memory of
-    each freed array above 128 kB goes back to the system and is faulted in again. Passes take twice as long.
+    Dask starts workers with MALLOC_TRIM_THRESHOLD_=65536, which stops glibc from raising its limits. The memory of each
+    freed array above 128 kB would go back to the system and would be faulted in again, so passes would take twice as
+    long.
     """
     with suppress(OSError, AttributeError):  # other C libraries
         for option in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):

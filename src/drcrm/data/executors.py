@@ -1,7 +1,6 @@
-"""Executors that run a function on chunks: this thread, a thread pool, or whatever else ``using`` is given.
+"""Executors that run functions on chunks of a log: the current thread, a thread pool, or one set by ``use_executor``.
 
-Functions run on chunks, and results come back in the order of the chunks. Numpy releases the interpreter's lock, so
-threads share the work.
+Results are in the order of the chunks. Threads share the work because numpy releases the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from functools import partial
 from drcrm.errors import InputError
 
 PREFETCH = 4  # calls submitted ahead for each thread after the first
-TASKS = 64  # about how many tasks each thread gets for many chunks: more would take longer to submit than to run
+TASKS = 64  # tasks for each thread, roughly; more tasks would take longer to submit than to run
 
 
 class Chunks(Sequence):
@@ -26,12 +25,12 @@ class Chunks(Sequence):
     Parameters
     ----------
     items : sequence
-        Chunks. A cluster needs them, and the functions, to be picklable.
+        Chunks. A cluster needs picklable chunks and functions.
     group : int
         The number of consecutive chunks of a group.
     """
 
-    def __init__(self, items: Sequence, group: int = 1):
+    def __init__(self, items: Iterable, group: int = 1):
         self._items, self.group = list(items), group
 
     def __len__(self) -> int:
@@ -41,34 +40,34 @@ class Chunks(Sequence):
         return self._items[number]
 
     def map(self, function: Callable, *arguments, by_chunk: Sequence | None = None) -> Iterator:
-        """Yield ``function(chunk, *arguments)`` of each chunk, in order.
+        """Yield ``function(chunk, *arguments)`` for each chunk, in order.
 
-        With ``by_chunk``, a sequence of one value for each chunk, yield ``function(chunk, value, *arguments)``.
+        ``by_chunk`` has one value for each chunk; then yield ``function(chunk, value, *arguments)``.
         """
         values = [()] * len(self) if by_chunk is None else [(value,) for value in by_chunk]
         return _EXECUTOR.get().map_chunks(self, map_items, function, arguments, values)
 
     def map_groups(self, function: Callable, *arguments) -> Iterator:
-        """Yield ``function(chunks, *arguments)`` of each group, a list of chunks, in order."""
+        """Yield ``function(chunks, *arguments)`` for each group, a list of chunks, in order."""
         return _EXECUTOR.get().map_chunks(self, map_item_groups, function, (self.group, *arguments), None)
 
 
 def map_items(chunks: list, function: Callable, arguments: tuple, values: list[tuple]) -> list:
-    """Return ``function(chunk, *value, *arguments)`` of each chunk and its value."""
+    """Return ``function(chunk, *value, *arguments)`` for each chunk and its value."""
     return [function(chunk, *value, *arguments) for chunk, value in zip(chunks, values, strict=True)]
 
 
 def map_item_groups(chunks: list, function: Callable, arguments: tuple, values: None) -> list:
-    """Return ``function(group, *others)`` of each group of consecutive chunks.
+    """Return ``function(group, *rest)`` for each group of consecutive chunks.
 
-    ``arguments`` are the number of chunks in a group, then the others.
+    ``arguments`` are the number of chunks in a group and the rest.
     """
-    group, *others = arguments
-    return [function(chunks[start : start + group], *others) for start in range(0, len(chunks), group)]
+    group, *rest = arguments
+    return [function(chunks[start : start + group], *rest) for start in range(0, len(chunks), group)]
 
 
 class ChunkExecutor(Executor):
-    """A ``concurrent.futures`` executor that also maps functions over chunks; this one runs calls in this thread."""
+    """A ``concurrent.futures`` executor that also maps functions over chunks; this class uses the current thread."""
 
     threads = 1
 
@@ -83,7 +82,7 @@ class ChunkExecutor(Executor):
     def map_chunks(
         self, chunks: Chunks, mapped: Callable, function: Callable, arguments: tuple, values: list[tuple] | None
     ) -> Iterator:
-        """Yield the results of ``mapped(part, function, arguments, values)`` for parts of chunks; see ``Chunks``."""
+        """Yield the results of ``mapped(part, function, arguments, values)`` for consecutive parts of the chunks."""
         step = chunks.group if mapped is map_item_groups else max(len(chunks) // (TASKS * self.threads), 1)
         parts = (slice(start, start + step) for start in range(0, len(chunks), step))
         calls = (partial(mapped, chunks[part], function, arguments, values and values[part]) for part in parts)
@@ -91,7 +90,7 @@ class ChunkExecutor(Executor):
             yield from results
 
     def run(self, calls: Iterable[Callable[[], object]]) -> Iterator:
-        """Yield the results of calls on this machine, in order. Each thread runs ahead by only a few calls."""
+        """Yield the results of calls on this machine, in order, and submit only a few calls ahead."""
         calls = iter(calls)
         first = zip(range(PREFETCH * (self.threads - 1)), calls, strict=False)  # islice refuses large numbers
         waiting = deque(self.submit(call) for _, call in first)
@@ -123,13 +122,13 @@ def current_executor() -> ChunkExecutor:
 
 
 def run_in_order(calls: Iterable[Callable[[], object]]) -> Iterator:
-    """Yield the results of calls, in order, by the threads of this machine that are in use."""
+    """Yield the results of calls, in order, with the current threads of this machine."""
     return _EXECUTOR.get().run(calls)
 
 
 @contextmanager
 def use_executor(executor: ChunkExecutor) -> Iterator[None]:
-    """Map functions over chunks by this executor inside the ``with`` block."""
+    """Map functions over chunks with this executor inside the ``with`` block."""
     token = _EXECUTOR.set(executor)
     try:
         with executor:
@@ -140,7 +139,7 @@ def use_executor(executor: ChunkExecutor) -> Iterator[None]:
 
 @contextmanager
 def use_threads(n_jobs: int | None = None) -> Iterator[None]:
-    """Map functions over chunks by ``n_jobs`` threads; with one thread, by the executor in use before."""
+    """Map functions over chunks with ``n_jobs`` threads inside the ``with`` block; 1 keeps the current executor."""
     threads = count_threads(n_jobs)
     if threads == 1:
         yield
@@ -150,7 +149,7 @@ def use_threads(n_jobs: int | None = None) -> Iterator[None]:
 
 
 def count_threads(n_jobs: object, name: str = "n_jobs") -> int:
-    """Return the number of threads, like scikit-learn: None is 1, −1 all cores, −2 all but one.
+    """Return the number of threads as scikit-learn counts them: None is 1, −1 all cores, −2 all but one.
 
     Raises InputError unless ``n_jobs`` is None or a whole number other than 0.
     """

@@ -1,4 +1,4 @@
-"""Reports on the progress of work, and who receives them."""
+"""Progress reports: long-running work sends them, and the current listener receives them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextvars import ContextVar
 
 
 class Listener:
-    """Receiver of reports on the progress of work; this one ignores them."""
+    """Receiver of progress reports; this base class ignores them."""
 
-    def passed(self, rows: int) -> None:
+    def receive_pass(self, rows: int) -> None:
         """Receive the number of rows of a pass over a log."""
 
-    def advance(self, amount: float, unit: str, total: float | None = None) -> None:
-        """Receive an amount of finished work, in a unit such as "rows", and the total if it is known."""
+    def receive_progress(self, amount: float, unit: str, total: float | None = None) -> None:
+        """Receive an amount of finished work in a unit such as "rows", and the total amount if it is known."""
 
 
 _LISTENER: ContextVar[Listener] = ContextVar("listener", default=Listener())  # noqa: B039  it has no state
@@ -31,10 +31,10 @@ def use_listener(listener: Listener) -> Iterator[None]:
 
 
 def report_pass(rows: int) -> None:
-    """Report a pass over a log and its number of rows."""
-    _LISTENER.get().passed(rows)
+    """Report a pass over a log with this number of rows."""
+    _LISTENER.get().receive_pass(rows)
 
 
 def report_progress(amount: float, unit: str, total: float | None = None) -> None:
-    """Report an amount of finished work, in a unit such as "rows", and the total if it is known."""
-    _LISTENER.get().advance(amount, unit, total)
+    """Report an amount of finished work in a unit such as "rows", and the total amount if it is known."""
+    _LISTENER.get().receive_progress(amount, unit, total)

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_positive, check_positive_integer
 from drcrm.cost_models.context_effects import as_context_effects
+from drcrm.cost_models.padded_model import PaddedModel
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import count_threads, use_threads
@@ -211,7 +212,8 @@ class CounterfactualEstimator(BaseEstimator):
         if self.features is not None:
             features = FeatureMap(as_transformer(self.features), log.X)
             log, heldout = (part and part.replace(X=features(part.X)) for part in (log, heldout))
-            logging_policy, cost_model = features.padded(logging_policy), features.widened(cost_model)
+            logging_policy = features.pad_policy(logging_policy)
+            cost_model = None if cost_model is None else PaddedModel(cost_model, features)
         limits = {"clip": self.clip, "max_iter": self.max_iter, "tol": self.tol}
         with self._working(), threadpool_limits(1, "blas"):  # with more threads small products take many times as long
             learned = learn(

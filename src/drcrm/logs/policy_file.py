@@ -78,7 +78,7 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
     header = {**stored.header, "format": FORMAT, "encoding": stored.encoding.as_dict()}
     arrays = {"coef": stored.policy.coef}
     if stored.policy.features:
-        arrays |= {f"features.{name}": array for name, array in stored.policy.features.stored().items()}
+        arrays |= {f"features.{name}": array for name, array in stored.policy.features.to_arrays().items()}
     if stored.rows is not None:
         arrays |= {f"{ROWS}{name}": array for name, array in stored.rows.arrays().items()}
     if (model := stored.model) is not None:
@@ -136,7 +136,7 @@ def _policy(kind: str, arrays: Mapping[str, np.ndarray]) -> LinearPolicy:
     from drcrm.policies.feature_maps import FeatureMap  # imports scikit-learn, which takes half a second
 
     try:
-        features = FeatureMap.restored(features)
+        features = FeatureMap.from_arrays(features)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise InputError(f"the feature map is cut off, or from another version: {error}") from None
     return _linear(kind, arrays["coef"], features=features)

@@ -1,1 +1,1 @@
-"""Policies, feature maps, and the linear map from coefficients to scores."""
+"""Policies: exponential, softmax and tabular ones, feature maps, and the linear map from coefficients to a log."""

@@ -1,9 +1,11 @@
-"""A log seen from the coefficients of a policy: forward from Θ to its rows and contexts, and slopes back to Θ.
+"""Map from policy coefficients Θ to a log, and its gradient.
 
-forward    Θ ↦ log π_Θ(y_i|x_i) of each row, (n,), and m(x_k) = E_{y∼π_Θ} ĉ(x_k, y) of each context, (m,)
-backward   slopes in these two ↦ the slope in Θ: ∂log π_i/∂u = y_i − μ,  ∂m_k/∂u = ∇²A(u_k) e_k,  u = xᵀΘ
+=========  ==========================================================================================================
+forward    Θ ↦ log π_Θ(y_i|x_i) of each row, (n,), and the expected modelled cost m(x_k) = E_{y∼π_Θ} ĉ(x_k, y), (m,)
+backward   gradients in these two ↦ the gradient in Θ: ∂log π_i/∂u = y_i − μ, ∂m_k/∂u = ∇²A(u_k) e_k, u = xᵀΘ
+=========  ==========================================================================================================
 
-Objective, held-out scores, certificates and effective sizes read a policy off one such pass.
+Objectives, held-out scores and certificates evaluate a policy by one forward pass.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,11 +23,13 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import LARGE, Block, ChunkedLog
 from drcrm.data.listeners import report_pass
 from drcrm.data.scaling import as_column, feature_scales
-from drcrm.estimates.base import Estimate
 from drcrm.policies.exponential import append_row, check_compatible, linear_scores
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
-SAMPLE, GROWTH = 2**17, 8  # contexts of the first sample of a large log, and the ratio of each size to the one before
+if TYPE_CHECKING:
+    from drcrm.estimates import Estimate
+
+SAMPLE, GROWTH = 2**17, 8  # contexts of the first sample of a large log, and the ratio of consecutive sizes
 
 
 @dataclass(frozen=True)
@@ -34,12 +39,13 @@ class ScoreMap:
     Parameters
     ----------
     shape : tuple
-        Of Θ.
+        Shape of Θ.
     intercept : bool
-        Whether the last row of Θ belongs to a constant 1 that X does not have.
+        Whether the last row of Θ is an intercept, that is, belongs to a constant 1 that X does not have.
     trains : bool
-        Whether products and sums are taken in the fastest order (BLAS takes a quarter to a third less time with the
-        narrow factor on the left), which moves last digits. Scores beyond the range of numbers are then not refused.
+        Whether to use the fastest order of products and sums, for training. It changes the last digits, and it accepts
+        scores that are beyond the range of floats. BLAS is a quarter to a third faster with the narrow factor on the
+        left.
     """
 
     shape: tuple[int, ...]
@@ -49,18 +55,18 @@ class ScoreMap:
     def forward(
         self, block: Block, coef: np.ndarray, buffers: list[np.ndarray] | None = None
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-        """Return log π of each row, the expected modelled cost of each context or None, and μ, which backward needs.
+        """Return log π of each row, the expected modelled cost of each context (or None), and μ for ``backward``.
 
-        ``buffers`` are two arrays of the scores' shape. They are overwritten, and μ is in one of them.
+        ``buffers`` are two arrays of the scores' shape, which are overwritten; one of them is returned as μ.
         """
         log, [effects] = block.log, block.context_arrays
-        slopes, constant = (coef[:-1], coef[-1]) if self.intercept else (coef, None)
+        weights, constant = (coef[:-1], coef[-1]) if self.intercept else (coef, None)
         if self.trains:
-            scores = np.asarray((slopes.T @ log.X.T).T, order=log.actions.order)
+            scores = np.asarray((weights.T @ log.X.T).T, order=log.actions.order)
             if constant is not None:
                 scores += constant
         else:
-            scores = linear_scores(log.X, slopes, constant)
+            scores = linear_scores(log.X, weights, constant)
         log_partition, mean = log.actions.log_partition(scores, buffers)
         expected = None if effects is None else log.actions.effect_space.expected_cost(mean, effects, fast=self.trains)
         return log.row_map.to_rows(scores, log_partition), expected, mean
@@ -74,11 +80,12 @@ class ScoreMap:
         expected: np.ndarray | None,
         buffer: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return the gradient in Θ, from the gradients in log π of the rows and in the expected modelled costs.
+        """Return the gradient in Θ, from gradients in log π of the rows and in the expected modelled costs.
 
-        ``mean`` and ``expected`` are what ``forward`` returned.
+        ``mean`` and ``expected`` are results of ``forward``.
         """
-        in_scores, log, [effects] = 0, block.log, block.context_arrays
+        in_scores: Any = 0
+        log, [effects] = block.log, block.context_arrays
         if by_context is not None:
             in_scores = log.actions.effect_space.expected_cost_gradient(mean, effects, by_context, expected)
         if by_row is not None:
@@ -90,18 +97,25 @@ class ScoreMap:
 
 
 class LinearPredictor:
-    """A log in which every row occurs, with the modelled costs of its contexts' actions, as a function of Θ.
+    """A log, with the effects of a cost model, as a function of the coefficients Θ.
 
     Parameters
     ----------
     log : BanditLog
-        Rows that do not occur, and contexts without rows, are left out.
+        Rows of count 0, and contexts without rows, are left out.
     effects : array, optional
-        The modelled costs of each context's actions: ``cost_model.action_effects``.
+        Effects of each context: ``cost_model.action_effects``.
     intercept : bool
-        Whether Θ has one more row than X has features, that of a constant 1.
+        Whether Θ has one more row than X has features, for an intercept.
     trains : bool
         See ``ScoreMap``.
+
+    Attributes
+    ----------
+    shape : tuple
+        Shape of Θ.
+    objective_blocks : tuple
+        Blocks that objectives on the same predictor share; see ``drcrm.optimization.objective``.
     """
 
     def __init__(
@@ -117,21 +131,22 @@ class LinearPredictor:
         self.effects = None if effects is None else as_memory_order(effects, log.actions.order)
         self.scores = ScoreMap(self.shape, intercept, trains)
         self.chunked = ChunkedLog(log, self.effects)
-        self._estimates, self.objective_blocks = {}, (None, None)
+        self._estimates: dict[type[Estimate], Estimate] = {}
+        self.objective_blocks: tuple = (None, None)
 
     @cached_property
     def scales(self) -> np.ndarray:
-        """The unit of each row of Θ, (d, 1), or (D,): its feature's largest |x|, and 1 for the intercept."""
+        """Unit of each row of Θ, (d, 1) or (D,): the largest |x| of its feature, and 1 for the intercept."""
         scales = feature_scales(self.log.X, self.log.feature_range)
         return as_column(np.append(scales, 1.0) if self.intercept else scales, self.log.actions.shape)
 
     @property
     def modelled_cost(self) -> np.ndarray | None:
         """ĉ(x_i, y_i) of each row, (n,)."""
-        return None if self.effects is None else self.chunked.map_rows(_modelled)
+        return None if self.effects is None else self.chunked.map_rows(_modelled_cost)
 
     def estimate(self, kind: type[Estimate], cost: np.ndarray | None = None) -> Estimate:
-        """Return the estimate of a kind, of costs (n,) in place of the log's; all objectives share one of these."""
+        """Return an estimate of this kind, shared by all objectives; ``cost``, (n,), replaces the costs of the log."""
         if cost is None and kind in self._estimates:
             return self._estimates[kind]
         log, modelled = self.log, self.modelled_cost if kind.uses_model else None
@@ -141,16 +156,16 @@ class LinearPredictor:
         return estimate
 
     def with_features(self, features: np.ndarray) -> LinearPredictor:
-        """Return the design in the coefficients of some features, the others being 0 in all contexts."""
+        """Return the predictor for the coefficients of a subset of features; all other features are 0."""
         X = map_rows(self.log.X, lambda rows: rows[:, features])
         return LinearPredictor(self.log.replace(X=X), self.effects, self.intercept, self.trains)
 
     @cached_property
     def samples(self) -> list[tuple[LinearPredictor, np.ndarray]]:
-        """Larger and larger random samples of the contexts of a large log, and the rows of each sample.
+        """Nested random samples of the contexts of a large log, and the rows of each sample.
 
-        Each has eight times as many contexts as the one before, which it contains, and at most a quarter of all. A
-        log with fewer than 4 · 2¹⁷ contexts has none.
+        Each sample has eight times as many contexts as the previous one, and at most a quarter of all contexts. A log
+        with fewer than 4 · 2¹⁷ contexts has no samples.
         """
         m, sizes = self.log.n_contexts, []
         while (size := SAMPLE * GROWTH ** len(sizes)) <= m // 4:
@@ -160,33 +175,33 @@ class LinearPredictor:
 
     @property
     def is_large(self) -> bool:
-        """Whether a pass takes so long that there should be few."""
+        """Whether a pass is slow, so that the number of passes matters."""
         return self.log.n_contexts >= LARGE
 
     @property
     def sample(self) -> LinearPredictor:
-        """The smallest of the samples, or the design itself."""
+        """Smallest of the samples; the predictor itself if there are none."""
         return self.samples[0][0] if self.samples else self
 
     def _restrict_to(self, contexts: np.ndarray) -> tuple[LinearPredictor, np.ndarray]:
-        log, place = self.log, np.full(self.log.n_contexts, -1)
-        place[contexts] = np.arange(len(contexts))
-        rows = np.flatnonzero(place[log.context] >= 0)
-        arrays = [] if self.effects is None else [self.effects]
-        actions, X, *effects = log.actions.select(contexts, log.X, *arrays)
-        sample = log.subset(rows, place[log.context[rows]], X, actions)
-        return LinearPredictor(sample, *(effects or [None]), self.intercept, self.trains), rows
+        """Return the predictor for a subset of contexts, and the rows that belong to them."""
+        log, position = self.log, np.full(self.log.n_contexts, -1)
+        position[contexts] = np.arange(len(contexts))
+        rows = np.flatnonzero(position[log.context] >= 0)
+        actions, X, effects = log.actions.select(contexts, log.X, self.effects)
+        sample = log.subset(rows, position[log.context[rows]], X, actions)
+        return LinearPredictor(sample, effects, self.intercept, self.trains), rows
 
     def forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return log π of each row, (n,), and the expected modelled cost of each context, (m,), None without a model.
+        """Return log π of each row, (n,), and the expected modelled cost of each context, (m,), or None.
 
-        Θ is given flat or of ``shape``. Rounding may leave log π of a certain action above 0.
+        Θ is flat or has ``shape``. Rounding errors may make log π of a certain action positive.
         """
         report_pass(len(self.log.Y))
         return self.gather(self.chunked.blocks.map(_forward, self.scores, coef.reshape(self.shape)))
 
     def gather(self, passes: Iterable[tuple]) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return log π and expected modelled costs of the log from those of each block."""
+        """Return log π and the expected modelled costs of the log, from those of each block."""
         log_prob = np.empty(len(self.log.Y))
         expected = None if self.effects is None else np.empty(self.log.n_contexts)
         for block, (of_rows, of_contexts) in zip(self.chunked.blocks, passes, strict=True):
@@ -200,45 +215,47 @@ def _forward(block: Block, scores: ScoreMap, coef: np.ndarray) -> tuple[np.ndarr
     return scores.forward(block, coef)[:2]
 
 
-def _modelled(block: Block) -> np.ndarray:
+def _modelled_cost(block: Block) -> np.ndarray:
     [effects] = block.context_arrays
     return block.log.actions.effect_space.costs_of_rows(block.log.row_map, effects)
 
 
 def modelled_cost(log: BanditLog, effects: np.ndarray) -> np.ndarray:
     """Return ĉ(x_i, y_i) of each row, (n,), from the effects of each context."""
-    return ChunkedLog(log, effects).map_rows(_modelled)
+    return ChunkedLog(log, effects).map_rows(_modelled_cost)
 
 
 def importance_weights(log_prob: np.ndarray, log: BanditLog) -> np.ndarray:
-    """Return π(y_i|x_i)/p_i, shape (n,), infinite beyond the range of numbers, from log π as a pass forward has it."""
+    """Return π(y_i|x_i)/p_i, (n,), from log π of a forward pass; infinite beyond the range of floats."""
     with np.errstate(over="ignore"):
         return np.exp(np.minimum(log_prob, 0) - log.log_propensity)
 
 
 def forward_policy(
-    policy, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
+    policy: Any, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
 ) -> tuple[LinearPredictor, np.ndarray, np.ndarray | None]:
-    """Return a log's design, and its pass forward at any policy: see :mod:`drcrm.policies.tabular`.
+    """Return the predictor of a log, and log π and expected modelled costs of any policy on it.
 
-    InputError for one of another shape, or of the logged actions alone where a cost model asks for all.
+    Raises InputError for a policy of another shape. The same holds for a tabular policy that only knows the logged
+    actions, if there are effects.
     """
     policy = policy_for_log(policy, log, name)
     if isinstance(policy, TabularPolicy):
-        design = LinearPredictor(log, effects)
+        predictor = LinearPredictor(log, effects)
         if effects is None:
-            return design, policy.log_prob, None
+            return predictor, policy.log_prob, None
         mean = policy.require_marginals("the expectation of the modelled cost")
-        return design, policy.log_prob, design.log.actions.effect_space.expected_cost(mean, design.effects)
+        expected_cost = predictor.log.actions.effect_space.expected_cost
+        return predictor, policy.log_prob, expected_cost(mean, predictor.effects)
     check_compatible(policy, log.X.shape[1], log.actions, f"the {name}")
-    design = LinearPredictor(log.replace(X=policy.map_features(log.X)), effects, intercept=True)
-    return design, *design.forward(policy.coef_with_intercept)
+    predictor = LinearPredictor(log.replace(X=policy.map_features(log.X)), effects, intercept=True)
+    return predictor, *predictor.forward(policy.coef_with_intercept)
 
 
-def policy_marginals(policy, log: BanditLog, what: str, name: str = "policy") -> np.ndarray:
-    """Return μ of any policy on the contexts of a log in which every row occurs; ``what`` needs it."""
+def policy_marginals(policy: Any, log: BanditLog, purpose: str, name: str = "policy") -> np.ndarray:
+    """Return μ of any policy on a log without rows of count 0; error messages name the purpose."""
     policy = policy_for_log(policy, log, name)
     if isinstance(policy, TabularPolicy):
-        return policy.require_marginals(what)
+        return policy.require_marginals(purpose)
     check_compatible(policy, log.X.shape[1], log.actions, f"the {name}")
     return log.actions.log_partition(linear_scores(policy.map_features(log.X), policy.coef, policy.intercept))[1]

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 
-from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_nonnegative, check_positive_integer
+from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_nonnegative
 from drcrm.cost_models.context_effects import as_context_effects
 from drcrm.errors import InputError
 from drcrm.estimates import ESTIMATES
 from drcrm.optimization.objective import Criterion
 from drcrm.optimization.starts import STARTS, as_tilt
+from drcrm.policies.feature_map_names import parse_feature_map
 from drcrm.risks import (
     AdaptiveBoltzmannRisk,
     BoltzmannRisk,
@@ -115,15 +116,6 @@ ESTIMATORS = {
 }
 
 RIDGES = 1e-4, 1e-3, 1e-2  # towards π0, of a safe algorithm's additional fits, in units of the deviation of the costs
-FEATURE_MAPS = "nystroem", "random_trees"  # whose classes, in drcrm.policies.feature_maps, need scikit-learn
-
-
-def named_feature_map(features: object, name: str = "features") -> tuple[str, int]:
-    """Return the name of a feature map and its size, of ``{"nystroem": 300}``; InputError unless there is one."""
-    if not isinstance(features, Mapping) or len(features) != 1 or not features.keys() <= {*FEATURE_MAPS}:
-        raise InputError(f"{name} is {features!r}, expected one of {', '.join(FEATURE_MAPS)}, with its size")
-    [(kind, size)] = features.items()
-    return kind, check_positive_integer(size, f"{name}.{kind}")
 
 
 def find_estimator(name: str) -> Estimator:
@@ -173,7 +165,7 @@ class Algorithm:
         check_bool(options.pop("safe", False), "safe")
         check_nonnegative(options.pop("ridge", 0), "ridge")
         if (features := options.pop("features", None)) is not None:
-            named_feature_map(features)
+            parse_feature_map(features)
         if self.parameter == "ridge":
             for each in self.grid:
                 check_nonnegative(each, "ridge")

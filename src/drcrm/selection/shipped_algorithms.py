@@ -9,7 +9,8 @@ from pathlib import Path
 
 from drcrm.arrays.validation import check_choice
 from drcrm.errors import InputError
-from drcrm.selection.algorithms import RIDGES, Algorithm, named_feature_map
+from drcrm.policies.feature_map_names import parse_feature_map
+from drcrm.selection.algorithms import RIDGES, Algorithm
 
 ALGORITHMS = Path(__file__).with_name("algorithms.yaml")
 TYPES = {  # the keys of an entry: their types, and the names of these in errors
@@ -67,7 +68,7 @@ def _entry(key: str, given: Mapping) -> Entry:
     options = {"safe": True, **(given.get("options") or {})}
     features = options.pop("features", None)
     if features is not None:
-        named_feature_map(features)
+        parse_feature_map(features)
     algorithm = Algorithm(given["estimator"], given.get("parameter"), tuple(given.get("grid") or ()), options)
     algorithm.criteria()
     return Entry(key, given.get("label") or key, algorithm, features)

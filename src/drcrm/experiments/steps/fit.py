@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
     if features := options.options.get("features"):
         mapped = feature_map(features, train.X)
         train, heldout = (each.replace(X=mapped(each.X)) for each in (train, heldout))
-        logging_policy, cost_model = mapped.padded(logging_policy), CostModel().fit_log(train)
+        logging_policy, cost_model = mapped.pad_policy(logging_policy), CostModel().fit_log(train)
     calibrated = estimator.calibrated and unit != "unit"
     with prefix_errors(options.log) if calibrated else nullcontext():
         known = {"calibrated": calibrated, "stopping": options.stopping}
