@@ -9,7 +9,7 @@
 # make report EXPERIMENT=sample    results/sample/report.html, building what is missing; of one's own with CONFIG=mine.yaml
 # make bench MIRROR=PATH_OR_URL    times beside what no formula can avoid: results/bench.json; without a mirror, less
 # make docs    the pages of docs/experiments and the README's tables from docs/results; TAKE="sample ..." takes results there first
-# make lint    ruff, import-linter, snakefmt, snakemake --lint
+# make lint    ruff, import-linter, mypy, snakefmt, snakemake --lint
 # make pins    renew requirements.txt and environment.yml from pyproject.toml
 
 PYTHON ?= python3
@@ -71,6 +71,7 @@ lint: .venv/installed
 	ruff check .
 	ruff format --check .
 	lint-imports
+	mypy
 	snakefmt --check Snakefile workflow
 	snakemake --lint
 

@@ -6,7 +6,7 @@ that its formula does not show.
 
 from abc import ABC, abstractmethod
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,15 +42,15 @@ class Divergence(ABC):
     takes_radius = True
 
     @abstractmethod
-    def phi(self, t) -> np.ndarray:
+    def phi(self, t: Any) -> np.ndarray:
         """Return φ(t) for t ≥ 0. An infinite value excludes t. A user's smooth φ may be infinite only at t = 0."""
 
     @abstractmethod
-    def conjugate(self, s) -> np.ndarray:
+    def conjugate(self, s: Any) -> np.ndarray:
         """Return φ*(s), which may be infinite."""
 
     @abstractmethod
-    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess=None) -> WorstDensity:
+    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstDensity:
         """Return the worst case over D(Q‖share) ≤ radius, for z ≤ 0 with maximum 0 that are not all equal."""
 
     def check(self) -> None:  # noqa: B027, the divergences of this package need no check
@@ -72,21 +72,21 @@ class SmoothDivergence(Divergence):
     curvature: float
 
     @abstractmethod
-    def slope(self, t) -> np.ndarray:
+    def slope(self, t: Any) -> np.ndarray:
         """Return φ'(t) for t > 0."""
 
     @abstractmethod
-    def derivatives(self, s) -> tuple[np.ndarray, np.ndarray]:
+    def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return φ*'(s), which is the t ≥ 0 that maximises st − φ(t), and φ*''(s). Both are infinite where φ* is."""
 
-    def density(self, top: float, drop) -> tuple[np.ndarray, np.ndarray]:
+    def density(self, top: float, drop: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return φ*' and φ*'' at φ'(top) + drop, for top ≥ 1.
 
         Override this method if φ' is bounded, because the sum then loses digits.
         """
         return self.derivatives(self.slope(top) + drop)
 
-    def worst_case(self, z, share, radius, guess=None):
+    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstDensity:
         is_largest = z == 0
         mass = share[is_largest].sum()
         with np.errstate(all="ignore"):
@@ -96,5 +96,5 @@ class SmoothDivergence(Divergence):
             density, a, b, guess = find_density_at_radius(self, radius, z / span, share, guess)
             return WorstDensity(density, span / b, -a * (span / b), guess)
 
-    def check(self):
+    def check(self) -> None:
         check_coherence(self)

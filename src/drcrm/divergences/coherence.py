@@ -1,14 +1,22 @@
 """Numerical check that a user's φ-divergence is coherent and that its methods belong to one φ."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError
 
+if TYPE_CHECKING:
+    from drcrm.divergences.base import SmoothDivergence
+
+
 FINITE_UP_TO = 100  # φ must be finite up to this t and may overflow beyond
 
 
-def check_coherence(divergence) -> None:
+def check_coherence(divergence: SmoothDivergence) -> None:
     """Raise InputError with the reason if a smooth φ is not coherent or its methods do not agree."""
     try:
         _check_phi(divergence)
@@ -21,7 +29,7 @@ def check_coherence(divergence) -> None:
         ) from error
 
 
-def _check_phi(divergence) -> None:
+def _check_phi(divergence: SmoothDivergence) -> None:
     """Check that φ is convex and finite, has its minimum 0 at 1, and has the stated slope and curvature."""
     name, curvature = type(divergence).__name__, to_float(divergence.curvature)
     if not 0 < curvature < np.inf:
@@ -64,7 +72,7 @@ def _check_phi(divergence) -> None:
     _check_conjugate(divergence, name, t, values)
 
 
-def _check_conjugate(divergence, name: str, t: np.ndarray, values: np.ndarray) -> None:
+def _check_conjugate(divergence: SmoothDivergence, name: str, t: np.ndarray, values: np.ndarray) -> None:
     """Check that φ*(s) = st − φ(t) at t = φ*'(s), and that no other t gives more."""
     s = np.linspace(-4, 4, 81)
     with np.errstate(all="ignore"):
@@ -90,7 +98,7 @@ def _check_conjugate(divergence, name: str, t: np.ndarray, values: np.ndarray) -
         raise InputError(f"{name}: φ*''(0) must be 1/φ''(1) = {1 / divergence.curvature:.6g}, got {slope[40]:.6g}")
 
 
-def _as_numbers(values, points: np.ndarray, name: str) -> np.ndarray:
+def _as_numbers(values: object, points: np.ndarray, name: str) -> np.ndarray:
     """Return values as floats, or raise InputError if there is not one number for every point."""
     values = np.asarray(values, dtype=float)
     if values.shape != points.shape or np.isnan(values).any():

@@ -5,7 +5,15 @@ with largest z = 0. For every b, exactly one a = φ'(t of the largest z) satisfi
 then grows with b. So one search, for a, runs inside another search, for b.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from drcrm.divergences.base import SmoothDivergence
+
 
 SMALLEST_LOG_B, LARGEST_LOG_B = -700.0, 690.0
 NEWTON_ROUNDS = 50  # after so many rounds, a search halves its bracket
@@ -15,8 +23,12 @@ LAST_STEP = 1e-6  # a relative step of log b whose square is negligible
 
 
 def find_density_at_radius(
-    divergence, radius: float, z: np.ndarray, share: np.ndarray, guess: tuple[float, float] | None = None
-) -> tuple[np.ndarray, float, float, tuple[float, float]]:
+    divergence: SmoothDivergence,
+    radius: float,
+    z: np.ndarray,
+    share: np.ndarray,
+    guess: tuple[float, float] | None = None,
+) -> tuple[np.ndarray, Any, Any, tuple[Any, Any]]:
     """Return t, a, b and the guess for a search with similar z.
 
     For small b, log D is nearly linear in log b. So the search takes Newton steps inside a bracket, and halves the
@@ -37,10 +49,9 @@ def find_density_at_radius(
     mean = share @ z
     unit = 0.5 * np.log(share @ (z - mean) ** 2)
     largest_density = 1 / share[z == 0].sum()  # t of the largest z if it has all mass
-    log_b, top = (0.5 * np.log(2 * divergence.curvature * radius), None) if guess is None else guess
-    log_b = np.clip(log_b - unit, SMALLEST_LOG_B, LARGEST_LOG_B)
-    if top is None:
-        top = divergence.density(1.0, -np.exp(log_b) * mean)[0]
+    start = 0.5 * np.log(2 * divergence.curvature * radius) if guess is None else guess[0]
+    log_b = np.clip(start - unit, SMALLEST_LOG_B, LARGEST_LOG_B)
+    top: Any = divergence.density(1.0, -np.exp(log_b) * mean)[0] if guess is None else guess[1]
     low, high, log_ratio, rounds, is_last = SMALLEST_LOG_B, LARGEST_LOG_B, np.inf, 0, False
     while True:
         rounds += 1
@@ -69,7 +80,7 @@ def find_density_at_radius(
 
 
 def _normalise(
-    divergence, top: float, b: float, z: np.ndarray, share: np.ndarray, largest_density: float
+    divergence: SmoothDivergence, top: float, b: float, z: np.ndarray, share: np.ndarray, largest_density: float
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Return the t of the largest z at which Σ share t = 1, all t, and their slopes φ*''.
 
@@ -98,7 +109,9 @@ def _normalise(
         top = next_top
 
 
-def _interpolate(divergence, low: float, high: float, drop, share: np.ndarray, density: np.ndarray) -> np.ndarray:
+def _interpolate(
+    divergence: SmoothDivergence, low: float, high: float, drop: np.ndarray, share: np.ndarray, density: np.ndarray
+) -> np.ndarray:
     """Return densities between those at two neighbouring floats, with Σ share t = 1.
 
     φ* can bend so much that the solution lies between the floats.

@@ -1,6 +1,7 @@
 """The φ-divergences of the library, and how users name them."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -17,16 +18,16 @@ class KL(SmoothDivergence):
 
     curvature = 1.0
 
-    def phi(self, t):
+    def phi(self, t: Any) -> np.ndarray:
         return t * np.log(np.maximum(t, TINY)) - (t - 1)
 
-    def slope(self, t):
+    def slope(self, t: Any) -> np.ndarray:
         return np.log(t)
 
-    def conjugate(self, s):
+    def conjugate(self, s: Any) -> np.ndarray:
         return np.expm1(s)
 
-    def derivatives(self, s):
+    def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
         density = np.exp(s)
         return density, density
 
@@ -36,17 +37,17 @@ class Chi2(SmoothDivergence):
 
     curvature = 2.0
 
-    def phi(self, t):
+    def phi(self, t: Any) -> np.ndarray:
         return (t - 1) ** 2
 
-    def slope(self, t):
+    def slope(self, t: Any) -> np.ndarray:
         return 2 * (t - 1)
 
-    def conjugate(self, s):
+    def conjugate(self, s: Any) -> np.ndarray:
         s = np.maximum(s, -2)
         return s + s**2 / 4
 
-    def derivatives(self, s):
+    def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
         density = np.maximum(1 + s / 2, 0)
         return density, 0.5 * (density > 0)
 
@@ -56,19 +57,19 @@ class SquaredHellinger(SmoothDivergence):
 
     curvature = 0.5
 
-    def phi(self, t):
+    def phi(self, t: Any) -> np.ndarray:
         return (np.sqrt(t) - 1) ** 2
 
-    def slope(self, t):
+    def slope(self, t: Any) -> np.ndarray:
         return 1 - 1 / np.sqrt(t)
 
-    def conjugate(self, s):
+    def conjugate(self, s: Any) -> np.ndarray:
         return s * _inverse(1 - s)
 
-    def derivatives(self, s):
+    def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
         return self.density(1.0, s)
 
-    def density(self, top, drop):
+    def density(self, top: float, drop: Any) -> tuple[np.ndarray, np.ndarray]:
         root = _inverse(1 / np.sqrt(top) - drop)
         density = root * root
         return density, 2 * density * root
@@ -79,20 +80,20 @@ class ReverseKL(SmoothDivergence):
 
     curvature = 1.0
 
-    def phi(self, t):
+    def phi(self, t: Any) -> np.ndarray:
         with np.errstate(divide="ignore"):
             return (t - 1) - np.log(t)
 
-    def slope(self, t):
+    def slope(self, t: Any) -> np.ndarray:
         return 1 - 1 / t
 
-    def conjugate(self, s):
+    def conjugate(self, s: Any) -> np.ndarray:
         return np.log(_inverse(1 - s))
 
-    def derivatives(self, s):
+    def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
         return self.density(1.0, s)
 
-    def density(self, top, drop):
+    def density(self, top: float, drop: Any) -> tuple[np.ndarray, np.ndarray]:
         density = _inverse(1 / top - drop)
         return density, density * density
 
@@ -118,44 +119,44 @@ class CressieRead(SmoothDivergence):
             for method in ("phi", "slope", "conjugate", "density"):
                 setattr(self, method, getattr(limit, method))
 
-    def phi(self, t):
+    def phi(self, t: Any) -> np.ndarray:
         k = self.k
         with np.errstate(divide="ignore", over="ignore"):
             return (np.expm1(k * np.log(t)) - k * (t - 1)) / (k * (k - 1))
 
-    def slope(self, t):
+    def slope(self, t: Any) -> np.ndarray:
         return np.expm1((self.k - 1) * np.log(t)) / (self.k - 1)
 
-    def conjugate(self, s):
+    def conjugate(self, s: Any) -> np.ndarray:
         k, base = self.k, 1 + (self.k - 1) * np.asarray(s, dtype=float)
         with np.errstate(divide="ignore", over="ignore"):
             conjugate = (np.maximum(base, 0) ** (k / (k - 1)) - 1) / k
         return np.where(base < 0, np.inf, conjugate) if k < 1 else conjugate
 
-    def derivatives(self, s):
+    def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
         return self.density(1.0, s)
 
-    def density(self, top, drop):
+    def density(self, top: float, drop: Any) -> tuple[np.ndarray, np.ndarray]:
         k = self.k
         base = np.maximum(top ** (k - 1) + (k - 1) * np.asarray(drop, dtype=float), 0)
         with np.errstate(divide="ignore", over="ignore"):
             density = base ** (1 / (k - 1))
         return density, np.divide(density, base, out=np.zeros_like(density), where=base > 0)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"CressieRead({self.k:g})"
 
 
 class TotalVariation(Divergence):
     """φ(t) = |t − 1|, with a kink at 1. The worst case moves a mass of radius/2 from the smallest z to the largest."""
 
-    def phi(self, t):
+    def phi(self, t: Any) -> np.ndarray:
         return abs(np.asarray(t, dtype=float) - 1)
 
-    def conjugate(self, s):
+    def conjugate(self, s: Any) -> np.ndarray:
         return np.where(np.asarray(s) <= 1, np.maximum(s, -1), np.inf)
 
-    def worst_case(self, z, share, radius, guess=None):
+    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstDensity:
         is_largest = z == 0
         moved, mass = radius / 2, share[is_largest].sum()
         if moved >= 1 - mass or moved >= share[~is_largest].sum():
@@ -184,13 +185,13 @@ class CVaR(Divergence):
         if self.alpha > 1:
             raise InputError(f"alpha must be at most 1, got {alpha!r}")
 
-    def phi(self, t):
+    def phi(self, t: Any) -> np.ndarray:
         return np.where(np.asarray(t) * self.alpha <= 1 + 1e-12, 0.0, np.inf)
 
-    def conjugate(self, s):
+    def conjugate(self, s: Any) -> np.ndarray:
         return np.maximum(s, 0) / self.alpha
 
-    def worst_case(self, z, share, radius, guess=None):
+    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstDensity:
         fraction, edge = _lower_tail(-z, share, self.alpha)
         return WorstDensity(fraction / self.alpha, 0.0, -edge)
 
@@ -207,15 +208,16 @@ DIVERGENCES = {
 WITH_PARAMETER = (CressieRead, CVaR)
 
 
-def as_divergence(divergence) -> Divergence:
+def as_divergence(divergence: object) -> Divergence:
     """Return a divergence from an object, its name, or a dict of its name and parameter: ``{"cressie_read": 3}``."""
     if isinstance(divergence, Divergence):
         return divergence
-    name, parameters = divergence, ()
+    name: object = divergence
+    parameters: tuple = ()
     if isinstance(divergence, Mapping) and len(divergence) == 1:
         [(name, value)] = divergence.items()
         parameters = (value,)
-    kind = DIVERGENCES.get(name) if isinstance(name, str) else None
+    kind: Any = DIVERGENCES.get(name) if isinstance(name, str) else None
     if kind is None or (kind in WITH_PARAMETER) != bool(parameters):
         raise InputError(
             f"divergence must be one of {', '.join(DIVERGENCES)}, got {divergence!r}. cressie_read and cvar take a "
@@ -224,7 +226,7 @@ def as_divergence(divergence) -> Divergence:
     return kind(*parameters)
 
 
-def _inverse(base):
+def _inverse(base: np.ndarray) -> np.ndarray:
     """Return 1/base, or infinity where base is not positive."""
     return np.where(base > 0, 1 / np.where(base > 0, base, 1), np.inf)
 
@@ -236,7 +238,7 @@ def _lower_tail(z: np.ndarray, share: np.ndarray, mass: float) -> tuple[np.ndarr
     """
     order = np.argsort(z)
     cumulated = np.cumsum(share[order])
-    edge = z[order[min(np.searchsorted(cumulated, mass), len(z) - 1)]]
+    edge = z[order[min(int(np.searchsorted(cumulated, mass)), len(z) - 1)]]
     fraction, is_edge = (z < edge).astype(float), z == edge
     fraction[is_edge] = min(max(mass - share @ fraction, 0) / share[is_edge].sum(), 1)
     return fraction, edge

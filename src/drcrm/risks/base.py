@@ -7,15 +7,16 @@ z_i, so it contains the factor w_i. If all costs are equal, the gradient of ever
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drcrm.arrays.numerics import constructor_repr
 from drcrm.arrays.validation import check_vector, reject_rows
 from drcrm.errors import InputError
 
-Evaluation = tuple[float, np.ndarray, object]  # value, gradient, start for the next search
+Evaluation = tuple[Any, np.ndarray, Any]  # value, gradient, start for the next search
 
 LARGEST_SAFE = 1e150  # squares of larger numbers overflow
 SMALLEST_SAFE = 1e-130  # squares of smaller numbers lose digits
@@ -30,7 +31,7 @@ class ChunkedCosts(Protocol):
     def range(self) -> tuple[float, float]:
         """Return the smallest and the largest cost."""
 
-    def sum(self, function: Callable[..., np.ndarray], *arguments) -> np.ndarray:
+    def sum(self, function: Callable[..., np.ndarray], *arguments: object) -> np.ndarray:
         """Return the sum of ``function(z, share, *arguments)`` over all chunks."""
 
     def gather(self) -> tuple[np.ndarray, np.ndarray]:
@@ -53,7 +54,7 @@ class Risk(ABC):
     robust_end: Literal["low", "high"] = "high"
     __repr__ = constructor_repr
 
-    def __call__(self, z, weights=None) -> tuple[float, np.ndarray]:
+    def __call__(self, z: ArrayLike, weights: ArrayLike | None = None) -> tuple[float, np.ndarray]:
         """Return the risk and its gradient in z.
 
         Parameters
@@ -94,7 +95,7 @@ class Risk(ABC):
         return self
 
     @abstractmethod
-    def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess=None) -> Evaluation:
+    def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
         """Evaluate the formula without checks.
 
         Parameters
@@ -116,7 +117,7 @@ class Risk(ABC):
             Start for the next search with similar z; None if the risk needs no search.
         """
 
-    def evaluate_chunks(self, costs: ChunkedCosts, n: float, guess=None) -> tuple:
+    def evaluate_chunks(self, costs: ChunkedCosts, n: float, guess: Any = None) -> tuple:
         """Evaluate the risk of costs in chunks.
 
         The gradient may be a function of (z, share) that the caller evaluates chunk by chunk. A risk that cannot be
@@ -125,12 +126,12 @@ class Risk(ABC):
         from_sums = None if len(costs) == 1 else self.evaluate_sums(costs, n, guess)
         return self.evaluate(*costs.gather(), n, guess) if from_sums is None else from_sums
 
-    def evaluate_sums(self, costs: ChunkedCosts, n: float, guess=None) -> tuple | None:
+    def evaluate_sums(self, costs: ChunkedCosts, n: float, guess: Any = None) -> tuple | None:
         """Evaluate the risk by sums over chunks. Return None if sums do not suffice."""
         return None
 
 
-def check_costs(z, weights=None) -> tuple[np.ndarray, np.ndarray]:
+def check_costs(z: ArrayLike, weights: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return costs and weights as vectors of one length, or raise InputError."""
     z = check_vector(z, np.size(z), "z")
     if weights is None:
@@ -150,7 +151,7 @@ def rescale_extremes(evaluate: Callable[..., Evaluation]) -> Callable[..., Evalu
     """
 
     @wraps(evaluate)
-    def evaluate_rescaled(self, z, share, n, guess=None):
+    def evaluate_rescaled(self: Risk, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
         scale = max(z.max(), -z.min())
         if SMALLEST_SAFE <= scale <= LARGEST_SAFE or scale == 0:
             return evaluate(self, z, share, n, guess)

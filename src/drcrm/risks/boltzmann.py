@@ -1,10 +1,12 @@
 """Boltzmann means: exponentially weighted mean costs, the objectives of KL-CRM and aKL-CRM."""
 
+from typing import Any
+
 import numpy as np
 
 from drcrm.arrays.validation import check_nonnegative, check_positive
 from drcrm.errors import InputError
-from drcrm.risks.base import Risk, rescale_extremes
+from drcrm.risks.base import Evaluation, Risk, rescale_extremes
 from drcrm.risks.moments import boltzmann_mean, centred_moments
 
 OUTLIER_RATIO = 1e6  # if the mean is so much farther from the largest z than the value is, digits are lost
@@ -26,7 +28,7 @@ class BoltzmannRisk(Risk):
     def __init__(self, temperature: float):
         self.temperature = check_positive(temperature, "temperature")
 
-    def evaluate(self, z, share, n, guess=None):
+    def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
         value, gradient, _ = boltzmann_mean(z, share, 1 / self.temperature)
         return value, gradient, None
 
@@ -55,7 +57,7 @@ class AdaptiveBoltzmannRisk(Risk):
         self.variance = variance
 
     @rescale_extremes
-    def evaluate(self, z, share, n, guess=None):
+    def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
         mean, centred, weighted, variance = centred_moments(z, share)
         if variance == 0 or self.radius == 0:
             return mean, share, None

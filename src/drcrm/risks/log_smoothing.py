@@ -1,10 +1,12 @@
 """Logarithmic smoothing of costs."""
 
+from typing import Any
+
 import numpy as np
 
 from drcrm.arrays.validation import check_positive
 from drcrm.errors import InputError
-from drcrm.risks.base import Risk
+from drcrm.risks.base import Evaluation, Risk
 
 
 class LogSmoothingRisk(Risk):
@@ -27,7 +29,7 @@ class LogSmoothingRisk(Risk):
     def __init__(self, smoothing: float):
         self.smoothing = check_positive(smoothing, "smoothing")
 
-    def evaluate(self, z, share, n, guess=None):
+    def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
         smoothed = self.smoothing * z
         if smoothed.max() >= 1:
             raise InputError(

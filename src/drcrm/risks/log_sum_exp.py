@@ -1,9 +1,11 @@
 """The log-sum-exp of costs."""
 
+from typing import Any
+
 import numpy as np
 
 from drcrm.arrays.validation import check_positive
-from drcrm.risks.base import LARGEST_SAFE, Risk
+from drcrm.risks.base import LARGEST_SAFE, Evaluation, Risk
 from drcrm.risks.moments import exponential_weights
 
 SMALL_RANGE = 1e-4  # range of z/γ below which log mean e^{z/γ} loses digits
@@ -23,7 +25,7 @@ class LogSumExpRisk(Risk):
     def __init__(self, temperature: float):
         self.temperature = check_positive(temperature, "temperature")
 
-    def evaluate(self, z, share, n, guess=None):
+    def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
         largest = z.max()
         below = z - largest
         if -below.min() < SMALL_RANGE * self.temperature:

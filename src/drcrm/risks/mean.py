@@ -1,11 +1,13 @@
 """The mean cost, the objective of CIPS."""
 
+from typing import Any
+
 import numpy as np
 
-from drcrm.risks.base import Risk
+from drcrm.risks.base import ChunkedCosts, Evaluation, Risk
 
 
-def mean_cost(z: np.ndarray, share: np.ndarray) -> float:
+def mean_cost(z: np.ndarray, share: np.ndarray) -> Any:
     """Return Σ share z."""
     return share @ z
 
@@ -20,8 +22,8 @@ class MeanRisk(Risk):
 
     monotone = True
 
-    def evaluate(self, z, share, n, guess=None):
+    def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
         return mean_cost(z, share), share, None
 
-    def evaluate_sums(self, costs, n, guess=None):
+    def evaluate_sums(self, costs: ChunkedCosts, n: float, guess: Any = None) -> tuple | None:
         return float(costs.sum(mean_cost)), mean_gradient, None

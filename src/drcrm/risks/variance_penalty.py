@@ -1,9 +1,11 @@
 """The mean plus a multiple of its standard error, the objective of POEM."""
 
+from typing import Any
+
 import numpy as np
 
 from drcrm.arrays.validation import check_nonnegative
-from drcrm.risks.base import Risk, rescale_extremes
+from drcrm.risks.base import Evaluation, Risk, rescale_extremes
 from drcrm.risks.moments import centred_moments
 
 
@@ -22,7 +24,7 @@ class VariancePenalizedRisk(Risk):
         self.penalty = check_nonnegative(penalty, "penalty")
 
     @rescale_extremes
-    def evaluate(self, z, share, n, guess=None):
+    def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
         mean, _, gradient, variance = centred_moments(z, share)
         if variance == 0 or n <= 1:
             return mean, share, None

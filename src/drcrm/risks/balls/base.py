@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from copy import copy
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -33,12 +34,13 @@ class Ball(Risk):
 
     monotone = True
     curvature: float | None
+    radius: Any
 
-    def __init__(self, radius: float | str, confidence: float = 0.95):
+    def __init__(self, radius: float | str | None, confidence: float = 0.95):
         self.radius = radius if isinstance(radius, str) and radius == "auto" else check_nonnegative(radius, "radius")
         self.confidence = check_confidence(confidence, "confidence")
 
-    def for_fewer_rows(self, factor):
+    def for_fewer_rows(self, factor: float) -> "Ball":
         """Return the ball with the radius times ``factor``, as a calibrated radius would be, but at most 0.1."""
         ball = copy(self)
         if isinstance(self.radius, float):
@@ -47,7 +49,10 @@ class Ball(Risk):
 
     def radius_at(self, n: float) -> float:
         """Return ε for n costs."""
-        return calibrated_radius(self.curvature, self.confidence, n) if self.radius == "auto" else self.radius
+        if isinstance(self.radius, str):
+            assert self.curvature is not None
+            return calibrated_radius(self.curvature, self.confidence, n)
+        return self.radius
 
 
 def calibrated_radius(curvature: float, confidence: float, n: float) -> float:
@@ -63,7 +68,7 @@ class SpecializedBall(Ball):
     """Base class of balls whose worst case has a specialised search."""
 
     @rescale_extremes
-    def evaluate(self, z, share, n, guess=None):
+    def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
         radius, largest = self.radius_at(n), z.max()
         below = z - largest
         is_largest = below == 0
@@ -79,5 +84,5 @@ class SpecializedBall(Ball):
         """Return the divergence of the distribution on the largest costs, which have this mass under P_n."""
 
     @abstractmethod
-    def search(self, radius: float, largest: float, below: np.ndarray, share: np.ndarray, guess) -> Evaluation:
+    def search(self, radius: float, largest: float, below: np.ndarray, share: np.ndarray, guess: Any) -> Evaluation:
         """Evaluate costs ``largest + below`` for a radius above 0 and below the saturation radius."""

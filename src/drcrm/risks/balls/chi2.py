@@ -1,9 +1,11 @@
 """The exact χ² ball, the objective of chi2-DRO."""
 
+from typing import Any
+
 import numpy as np
 
 from drcrm.risks.balls.base import SpecializedBall
-from drcrm.risks.base import SMALLEST_SAFE
+from drcrm.risks.base import SMALLEST_SAFE, Evaluation
 
 SUM_TOLERANCE = 5e-13  # error of the sum of the worst-case weights that is not corrected
 LARGE_RADIUS = 1e3  # from here on, the weights of costs below the largest lose digits
@@ -22,10 +24,10 @@ class Chi2Ball(SpecializedBall):
 
     curvature = 2.0
 
-    def saturation_radius(self, mass):
+    def saturation_radius(self, mass: float) -> float:
         return 1 / mass - 1
 
-    def search(self, radius, largest, below, share, guess):
+    def search(self, radius: float, largest: float, below: np.ndarray, share: np.ndarray, guess: Any) -> Evaluation:
         # The threshold η of a superset of the support never exceeds the true one. So dropping the costs below η, again
         # and again, reaches the true support after a few rounds.
         support, size, unit = share, len(share), 1.0
@@ -51,7 +53,7 @@ class Chi2Ball(SpecializedBall):
             is_kept = centred > -deviation / allowed
             if size < len(share):
                 is_kept &= support > 0
-            remaining = np.count_nonzero(is_kept)
+            remaining = int(np.count_nonzero(is_kept))
             if remaining == size:
                 worst = weighted * (allowed / deviation)
                 worst += support

@@ -1,10 +1,12 @@
 """The exact KL ball, the objective of KL-DRO."""
 
+from typing import Any
+
 import numpy as np
 
 from drcrm.risks.balls.base import SpecializedBall
 from drcrm.risks.balls.kl_search import tilt_chunks_to_radius, tilt_to_radius
-from drcrm.risks.base import LARGEST_SAFE, SMALLEST_SAFE
+from drcrm.risks.base import LARGEST_SAFE, SMALLEST_SAFE, ChunkedCosts, Evaluation
 from drcrm.risks.mean import mean_cost, mean_gradient
 
 
@@ -19,16 +21,16 @@ class KLBall(SpecializedBall):
 
     curvature = 1.0
 
-    def saturation_radius(self, mass):
+    def saturation_radius(self, mass: float) -> float:
         return -np.log(mass)
 
-    def search(self, radius, largest, below, share, guess):
+    def search(self, radius: float, largest: float, below: np.ndarray, share: np.ndarray, guess: Any) -> Evaluation:
         span = -below.min()
         below /= span
         worst, next_guess = tilt_to_radius(radius, below, share, guess)
         return largest + span * (worst @ below), worst, next_guess
 
-    def evaluate_sums(self, costs, n, guess=None):
+    def evaluate_sums(self, costs: ChunkedCosts, n: float, guess: Any = None) -> tuple | None:
         radius, (low, high) = self.radius_at(n), costs.range()
         if radius == 0 or low == high:
             return float(costs.sum(mean_cost)), mean_gradient, guess

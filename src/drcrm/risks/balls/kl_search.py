@@ -8,7 +8,7 @@ KL's Taylor polynomial, which the second to fourth cumulants κ₂, κ₃, κ₄
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -85,7 +85,7 @@ def _tilt(
         tilted += 1
         tilted *= share
         tilted /= 1 + excess
-        log_mass = np.log1p(excess)
+        log_mass = float(np.log1p(excess))
     else:
         values = z
         tilted, log_mass = exponential_weights(values, share, beta)
@@ -208,7 +208,7 @@ def _sum_tilted_moments(z: np.ndarray, share: np.ndarray, tilt: Tilt, centre: fl
     """Return Σ share (w − 1) and Σ share w (d' − centre)ᵏ, k = 0 … 4, with w = e^{βd} and d' = (z − largest)/span."""
     distance = tilt.distance(z)
     weight = tilt.beta * distance
-    excess = np.nan
+    excess: Any = np.nan
     if tilt.beta < 1:
         np.expm1(weight, out=weight)
         excess = share @ weight

@@ -1,14 +1,17 @@
 """Balls of any φ-divergence, with CVaR as a special case."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from drcrm.arrays.validation import check_confidence
-from drcrm.divergences import CVaR, as_divergence
+from drcrm.divergences import CVaR, Divergence, as_divergence
 from drcrm.errors import InputError
 from drcrm.risks.balls.base import Ball
-from drcrm.risks.base import check_costs, rescale_extremes
+from drcrm.risks.base import Evaluation, check_costs, rescale_extremes
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,12 @@ class PhiBall(Ball):
         If the radius does not fit the divergence, or if φ is not a coherent divergence.
     """
 
-    def __init__(self, divergence, radius: float | str | None = None, confidence: float = 0.95):
+    def __init__(
+        self, divergence: Divergence | str | Mapping, radius: float | str | None = None, confidence: float = 0.95
+    ):
         self.divergence = as_divergence(divergence)
         self.divergence.check()
+        self.curvature = self.divergence.curvature
         if self.divergence.takes_radius:
             super().__init__(radius, confidence)
         elif radius is not None:
@@ -68,17 +74,12 @@ class PhiBall(Ball):
                 f"radius 'auto' needs a divergence with φ''(1) > 0, which {self.divergence!r} lacks. Set a number."
             )
 
-    @property
-    def curvature(self) -> float | None:
-        """φ''(1) of the divergence; None if it is not a positive number."""
-        return self.divergence.curvature
-
     @rescale_extremes
-    def evaluate(self, z, share, n, guess=None):
+    def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
         worst, next_guess = self._worst_case(z, share, self.radius_at(n), guess)
         return worst.value, worst.weights, next_guess
 
-    def worst_case(self, z, weights=None) -> WorstCase:
+    def worst_case(self, z: ArrayLike, weights: ArrayLike | None = None) -> WorstCase:
         """Return the worst case with the optimum of the dual. Arguments and errors are those of a call of the risk."""
         z, weights = check_costs(z, weights)
         value, worst = self(z, weights)
@@ -86,7 +87,9 @@ class PhiBall(Ball):
         dual, _ = self._worst_case(z[occurs], weights[occurs] / weights.sum(), self.radius_at(weights.sum()))
         return WorstCase(value, worst, dual.gamma, dual.c)
 
-    def _worst_case(self, z, share, radius, guess=None) -> tuple[WorstCase, object]:
+    def _worst_case(
+        self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None
+    ) -> tuple[WorstCase, object]:
         largest = z.max()
         below = z - largest
         if radius == 0 or not below.any():
@@ -109,5 +112,6 @@ class CVaRRisk(PhiBall):
     robust_end = "low"
 
     def __init__(self, alpha: float):
-        super().__init__(CVaR(alpha))
-        self.alpha = self.divergence.alpha
+        divergence = CVaR(alpha)
+        super().__init__(divergence)
+        self.alpha = divergence.alpha
