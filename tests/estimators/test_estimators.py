@@ -351,7 +351,7 @@ def test_a_penalty_that_cannot_be_calibrated_is_an_error(cost):
 @pytest.mark.parametrize(
     ("estimator", "arguments", "message"),
     [
-        (CIPS(), {"propensity": None}, "CIPS.fit needs propensity=, one for each logged row"),
+        (CIPS(), {"propensity": None}, "CIPS.fit needs propensity=, one value for each logged row"),
         (CIPS(), {"cost": None}, "CIPS.fit needs cost="),
         (CIPS(clip=0.5), {}, "clip is 0.5, expected 'auto', a number ≥ 1, or None"),
         (CIPS(clip="often"), {}, "clip is 'often'"),
@@ -366,7 +366,7 @@ def test_a_penalty_that_cannot_be_calibrated_is_an_error(cost):
         (CIPS(tol="a"), {}, "tol is 'a', expected a finite number > 0"),
         (POEM(variance_penalty=-1), {}, "^variance_penalty is -1, expected a finite number ≥ 0"),
         (POEM("large"), {}, "^variance_penalty is 'large'"),
-        (CIPS(), {"Y": None}, "CIPS.fit needs Y=, one for each logged row"),
+        (CIPS(), {"Y": None}, "CIPS.fit needs Y=, one value for each logged row"),
         (CIPS(), {"Y": sparse.csr_array([[0], [1]])}, r"Y is a sparse matrix, expected an array: Y.toarray\(\)"),
         (CIPS(), {"Y": [["no"], ["yes"]]}, "Y is not an array of numbers, but of text such as 'no'"),
         (CIPS(), {"Y": np.array([[0], ["1"]], dtype=object)}, "Y has '1' in row 1, label 0, expected 0 or 1"),

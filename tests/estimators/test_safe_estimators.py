@@ -28,7 +28,7 @@ from drcrm.selection.heldout_scores import SCORES
 
 IMPROVEMENT = list(SCORES).index("improvement_bound")
 OPTIONS = {"radius": 0.01, "confidence": 0.95, "estimate": "dr", "start": "model", "tilt": "auto"}
-KEEPS = "DoublyRobustDRO keeps π0: nothing is shown to be better by "
+KEEPS = "DoublyRobustDRO keeps π0: no candidate is shown to be better by "
 SQUARES = FunctionTransformer(lambda X: X[:, :2] ** 2)
 kinds = pytest.mark.parametrize("kind", ["labels", "single", "eligible", "lists"])
 
@@ -183,7 +183,7 @@ def noise(log: BanditLog, seed: int) -> dict:
 
 def test_on_pure_noise_the_logging_policy_is_kept_and_it_is_said(log, policy):
     n = np.isin(log.context, np.random.default_rng(0).permutation(200)[:50]).sum()
-    with pytest.warns(UserWarning, match=f"^{KEEPS}{n} rows held out; give more") as said:
+    with pytest.warns(UserWarning, match=f"^{KEEPS}{n} held-out rows; log more") as said:
         found = DoublyRobustDRO().fit(log.X, log.Y, **noise(log, 0), logging_policy=policy)
     assert len(said) == 1
     assert said[0].filename == __file__
@@ -259,7 +259,7 @@ def test_logs_of_few_contexts_keep_the_logging_policy(contexts):
             assert found.improvement_bound_ < 0 < found.step_
             assert len(found.heldout_) == passes * -(-contexts // 4)
             continue
-        with pytest.warns(UserWarning, match=f"^{KEEPS}fewer than 10 contexts or 30 rows held out; give more rows"):
+        with pytest.warns(UserWarning, match=f"^{KEEPS}fewer than 10 contexts or 30 held-out rows; log more rows"):
             found = DoublyRobustDRO().fit(X, Y, **rows, logging_policy=known)
         assert not found.coef_.any()
         assert (found.improvement_bound_, found.step_, found.heldout_.tolist()) == (0, 0, [])
@@ -279,7 +279,7 @@ def test_equal_costs_keep_the_logging_policy(cost, log, policy):
     """Rounding passes for no improvement."""
     rows = {"propensity": log.propensity, "cost": cost, "context": log.context}
     with (
-        pytest.warns(UserWarning, match=f"{KEEPS}.*; give more"),
+        pytest.warns(UserWarning, match=f"{KEEPS}.*; log more"),
         pytest.warns(ConvergenceWarning, match="DoublyRobustDRO ends where it began: all costs are equal"),
     ):
         found = DoublyRobustDRO().fit(log.X, log.Y, **rows, logging_policy=policy)

@@ -93,7 +93,7 @@ def test_without_a_clip_clipped_scores_are_not_clipped(log, other):
     ("arguments", "message"),
     [
         ({"propensity": None}, r"CIPS.score needs propensity=.*sklearn.set_config\(enable_metadata_routing=True\)"),
-        ({"cost": None}, "CIPS.score needs cost=, one for each logged row; searches hand it on after sklearn"),
+        ({"cost": None}, "CIPS.score needs cost=, one value for each logged row; searches pass it on after sklearn"),
         ({"by": "loss"}, "by is 'loss', expected one of 'ips', 'clipped_ips', 'snips', 'clipped_snips', 'dr', "),
         ({"by": "dr"}, "the score 'dr' needs a cost model: fit with estimate='dr', or with cost_model="),
         ({"Y": np.zeros((50, 3))}, "Y has 3 labels, the policy has 2"),
@@ -133,7 +133,7 @@ class Wrapped(BaseEstimator):
 
 def test_without_routing_a_search_ends_in_one_clear_line(log):
     """And before it begins; one with a score of the user's own, which may know more than the log, is let be."""
-    line = r"^KLDRO is scored on rows held out, .* sklearn.set_config\(enable_metadata_routing=True\)"
+    line = r"^KLDRO is scored with the propensities and costs of held-out rows; .*enable_metadata_routing=True\)"
     for scoring in (None, HeldoutScorer("snips")):
         with pytest.raises(InputError, match=line):
             fit(GridSearchCV(KLDRO(), {"radius": RADII}, scoring=scoring), log)
@@ -261,7 +261,7 @@ def test_what_is_public_is_listed_and_shown(log):
 
 
 def test_an_estimator_without_a_risk_says_so(log):
-    with pytest.raises(InputError, match="CounterfactualEstimator has no risk of its own, expected one of CIPS, POEM"):
+    with pytest.raises(InputError, match="CounterfactualEstimator has no risk, expected one of CIPS, POEM"):
         fit(CounterfactualEstimator(), log)
 
 
@@ -296,7 +296,7 @@ FAILING = {
     "check_estimators_nan_inf": (OTHER_WORDS, "doesn't check for NaN and inf in fit"),
     "check_estimators_empty_data_messages": (OTHER_WORDS, "X has shape (12, 0), expected (rows, features) with at"),
     "check_fit2d_predict1d": (OTHER_WORDS, "X has shape (3,), expected (rows, features) with at least one of each"),
-    "check_requires_y_none": (OTHER_WORDS, "Supplied.fit needs Y=, one for each logged row"),
+    "check_requires_y_none": (OTHER_WORDS, "Supplied.fit needs Y=, one value for each logged row"),
     "check_estimator_sparse_array": (NO_CLASSIFIER, "'NoneType' object has no attribute 'multi_class'"),
     "check_estimator_sparse_matrix": (NO_CLASSIFIER, "'NoneType' object has no attribute 'multi_class'"),
 }

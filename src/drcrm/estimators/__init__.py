@@ -1,1 +1,1 @@
-"""Estimators with the conventions of scikit-learn."""
+"""Estimators with scikit-learn's conventions: the paper's, distributionally robust and doubly robust ones."""

@@ -1,4 +1,4 @@
-"""The recommended estimator: doubly robust costs, a KL ball, and a test of every candidate on held-out rows."""
+"""The recommended estimator: a KL ball on doubly robust costs, with a test of every candidate on held-out rows."""
 
 import math
 from dataclasses import KW_ONLY, dataclass, replace
@@ -18,7 +18,7 @@ LEAST_CONTEXTS, LEAST_ROWS = 10, 30  # held out: with fewer, noise passed for an
 
 
 def as_generator(random_state, name: str) -> np.random.Generator:
-    """Return the generator of a seed; InputError for what is none."""
+    """Return the generator of a seed; InputError for an invalid seed."""
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError, OverflowError):
@@ -28,55 +28,62 @@ def as_generator(random_state, name: str) -> np.random.Generator:
 
 @dataclass(eq=False, repr=False)
 class DoublyRobustDRO(KLDRO):
-    """The recommended start for a log of one's own: KLDRO on doubly robust costs, from π0 tilted by the cost model.
+    """KL-DRO on doubly robust costs, starting at the logging policy tilted by the cost model. The recommended choice.
 
-    ``DoublyRobustDRO().fit(X, Y, propensity=p, cost=c, logging_policy=π0)``; without ``logging_policy`` an imitation of
-    the log is tilted. X should have a constant feature, and features of like scale.
+    ``DoublyRobustDRO().fit(X, Y, propensity=p, cost=c, logging_policy=π0)``; without ``logging_policy`` it uses a
+    policy cloned from the log. X should have a constant feature, and features of similar scale.
 
-    It is safe by default: a share of the contexts is held out. The candidates are the fit to the rest, fits with a
-    ridge towards π0 unless the log has 2¹⁶ contexts or more, steps of a part of the way from π0 to the fit, and π0
-    itself, the given one or an imitation of the log. That one is kept whose cost less that of π0 has the least upper
-    bound by the rows held out, the score "improvement_bound", of those that are shown to be better, tested in a fixed
-    sequence: see :func:`drcrm.selection.heldout_scores.select_improvement`; π0, with a warning, where none
-    is. Nothing is
-    fitted again to
-    all rows: what is returned is what was tested. The tests hold as the rows held out grow in number, for the contexts
-    that were logged, and if a ``cost_model`` that is given was made from other rows. Where hardly any row held out has
-    a weight they are the cost model's word. Without ``logging_policy`` candidates are compared with the logged costs,
-    and what the rows show to be missing counts at the largest; but the π0 that is kept where none is better is the
-    imitation.
+    By default it is safe: it holds out a share of the contexts and compares candidates on them with the logging policy.
+    The candidates are:
 
-    It is not to be trusted where overlap is poor (a propensity near 0 for actions that matter: look at the effective
-    sample size of the learned policy on rows held out), and gains little where the cost is far from what its model
-    presumes, additive over labels, or linear in x for each action: compare it there with ``KLDRO(estimate="ips")`` by a
-    held-out score.
+    - the fit to the other rows;
+    - fits with a ridge towards the logging policy, unless the log has 2¹⁶ contexts or more;
+    - steps part of the way from the logging policy to the fit;
+    - the logging policy itself.
+
+    The score "improvement_bound" is an upper bound on the cost difference to the logging policy. Tests in a fixed
+    sequence (:func:`drcrm.selection.heldout_scores.select_improvement`) find the candidates that are significantly
+    better, and the one with the least bound is kept. If no candidate is better, the logging policy is kept, with a
+    warning. The kept candidate is not fitted again to all rows: the tested policy is returned.
+
+    The tests are asymptotic in the number of held-out rows, and conditional on the logged contexts. A given
+    ``cost_model`` must have been made from other rows. If hardly any held-out row has a weight, the tests rest
+    on the cost model. Without ``logging_policy``, candidates are compared with the logged costs, and missing actions
+    are charged the largest cost. The cloned policy is then kept if no candidate is better.
+
+    Do not rely on it if overlap is poor: check the effective sample size of the learned policy on held-out rows. It
+    gains little if the cost model fits badly, which is additive over labels, or linear in x for each action. Compare it
+    then with ``KLDRO(estimate="ips")`` by a held-out score.
 
     Parameters
     ----------
     safe : bool
-        Whether contexts are held out to choose by; without, the plain fit to all rows is returned, be it better or not.
+        Whether to hold out contexts and choose on them. False returns the fit to all rows, even if it is worse than the
+        logging policy.
     validation_fraction : float in (0, 1)
-        Share of the contexts that are held out, each with all of its rows; rounded up. Where that is fewer than 10, or
-        fewer than 30 rows, which could show nothing, none are held out and π0 is kept.
+        Share of the contexts that are held out with all of their rows, rounded up. With fewer than 10 contexts or 30
+        rows a test cannot show anything: nothing is held out, and the logging policy is kept.
     random_state : int, Generator or None
-        Which contexts are held out: by default the same in every fit to the same log; None draws anew each time.
+        Seed of the split. With the default, every fit to the same log has the same split. None draws a new one each
+        time.
 
     Attributes
     ----------
     improvement_bound_ : float or None
-        Upper bound of the cost of what was kept less that of π0, one-sided at 0.95 for one policy. That what was kept
-        is better errs in at most one log of twenty; by how much is optimistic, as the least of several bounds: take a
-        certificate with ``choices=n_candidates_``. 0 where that is π0, None without ``safe``.
+        Upper bound on the kept policy's cost minus the logging policy's, one-sided at 0.95 for one policy; 0 if the
+        logging policy is kept, None without ``safe``. The claim that the kept policy is better is wrong in at most one
+        log in twenty. The bound itself is optimistic, because it is the least of several: compute a certificate with
+        ``choices=n_candidates_``.
     step_ : float
-        How far what was kept is on the way from π0 to a fit: 1 for a fit, 0 for π0. Below 1 ``n_iter_`` and
-        ``converged_`` are those of the plain fit.
+        How far the kept policy is on the way from the logging policy (0) to a fit (1). Below 1, ``n_iter_`` and
+        ``converged_`` belong to the plain fit.
     ridge_ : float
-        The ridge of the fit that was kept, in units of the costs' deviation, or 0; it is in ``objective_``.
+        Ridge of the kept fit, in units of the deviation of the costs, or 0. ``objective_`` contains it.
     n_candidates_ : int
-        How many there were, π0 among them; 1 where nothing was held out. A certificate by the rows held out has so many
-        ``choices``.
+        Number of candidates including the logging policy; 1 if nothing was held out. Pass it as ``choices`` to a
+        certificate on the held-out rows.
     heldout_ : integer array
-        Which rows of the given log were held out: a ``BanditLog`` with ``count`` 0 elsewhere is of them.
+        Indices of the held-out rows. Set ``count`` to 0 elsewhere to get their ``BanditLog``.
     """
 
     _: KW_ONLY
@@ -98,37 +105,36 @@ class DoublyRobustDRO(KLDRO):
         algorithm = super()._algorithm()
         return replace(algorithm, options={**algorithm.options, "safe": bool(self.safe)})
 
-    def _held_out(self, log: BanditLog) -> np.ndarray:
-        held = np.zeros(log.n_contexts, dtype=bool)
+    def _select_heldout(self, log: BanditLog) -> np.ndarray:
+        is_heldout = np.zeros(log.n_contexts, dtype=bool)
         if self.safe:
             contexts = np.flatnonzero(np.bincount(log.context, log.count))
             shuffled = as_generator(self.random_state, "random_state").permutation(contexts)
             n = min(math.ceil(self.validation_fraction * len(shuffled) - 1e-9), len(shuffled) - 1)
-            held[shuffled[:n]] = True
-        rows = held[log.context]
-        return rows & (held.sum() >= LEAST_CONTEXTS) & (log.count[rows].sum() >= LEAST_ROWS)
+            is_heldout[shuffled[:n]] = True
+        rows = is_heldout[log.context]
+        return rows & (is_heldout.sum() >= LEAST_CONTEXTS) & (log.count[rows].sum() >= LEAST_ROWS)
 
-    def _chosen(self, learned: Learned) -> int:
-        """The candidate that is shown to be better, if one is; else π0."""
+    def _choose(self, learned: Learned) -> int:
+        """Return the index of the candidate that is shown to be better, or else of the logging policy."""
         return int(learned.fits.chosen[IMPROVEMENT]) if self.safe else 0
 
-    def _keep(self, log: BanditLog, learned: Learned, features: FeatureMap | None, held: np.ndarray) -> None:
-        super()._keep(log, learned, features, held)
-        fits, chosen = learned.fits, self._chosen(learned)
+    def _set_fitted(
+        self, log: BanditLog, learned: Learned, features: FeatureMap | None, is_heldout: np.ndarray
+    ) -> None:
+        super()._set_fitted(log, learned, features, is_heldout)
+        fits, chosen = learned.fits, self._choose(learned)
         self.step_, self.ridge_ = float(fits.step[chosen]), float(fits.ridge[chosen])
-        self.n_candidates_, self.heldout_ = len(fits.step) if held.any() else 1, np.flatnonzero(held)
+        self.n_candidates_, self.heldout_ = len(fits.step) if is_heldout.any() else 1, np.flatnonzero(is_heldout)
         self.improvement_bound_ = None
         if self.safe:
             self.improvement_bound_ = float(fits.scores[chosen, IMPROVEMENT]) if self.step_ else 0.0
 
-    def _warn_of_how_it_ended(self, log: BanditLog, heldout: BanditLog | None, learned: Learned) -> None:
-        super()._warn_of_how_it_ended(log, heldout, learned)
-        if not self.safe or self.step_:
-            return
-        if heldout is None:
-            shown = (
-                f"nothing is shown to be better by fewer than {LEAST_CONTEXTS} contexts or {LEAST_ROWS} rows held out"
+    def _warn_of_result(self, log: BanditLog, heldout: BanditLog | None, learned: Learned) -> None:
+        super()._warn_of_result(log, heldout, learned)
+        if self.safe and not self.step_:
+            rows = f"fewer than {LEAST_CONTEXTS} contexts or {LEAST_ROWS}" if heldout is None else heldout.size
+            warn(
+                f"{type(self).__name__} keeps π0: no candidate is shown to be better by {rows} held-out rows; log more "
+                "rows, or set safe=False to keep the fit"
             )
-        else:
-            shown = f"nothing is shown to be better by {heldout.size} rows held out"
-        warn(f"{type(self).__name__} keeps π0: {shown}; give more rows, or take the fit as it is with safe=False")

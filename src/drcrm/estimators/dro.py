@@ -1,7 +1,6 @@
-"""Estimators for further risks: divergence balls, CVaR, log smoothing, log-sum-exp, weighted likelihood."""
+"""Distributionally robust estimators, the worst case over an ambiguity set, and competitors with other risks."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from drcrm.divergences import Divergence
 from drcrm.estimators.base import CounterfactualEstimator
@@ -9,15 +8,17 @@ from drcrm.estimators.base import CounterfactualEstimator
 
 @dataclass(eq=False, repr=False)
 class KLDRO(CounterfactualEstimator):
-    """Minimises the worst case over {KL(Q‖P_n) ≤ ε}. Source: Lemma 4 of the paper.
+    """KL-DRO: minimise the worst case over the KL ball {KL(Q‖P_n) ≤ ε}.
+
+    Source: Lemma 4 of the paper.
 
     Parameters
     ----------
     radius : float ≥ 0 or "auto"
-        ε, in nats. "auto", here and in the other balls, sets it by n, the number of rows: the risk of a fixed policy,
-        not of the one learned, is then an upper bound of its cost with probability ``confidence``, as n → ∞.
+        ε, in nats. "auto" computes it from the number of rows. The risk of a fixed policy is then, as n → ∞, an upper
+        bound on its cost with probability ``confidence``. It is no bound for the learned policy.
     confidence : float in (½, 1)
-        At which "auto" is calibrated: see :class:`drcrm.risks.balls.base.Ball`.
+        Level of "auto": see :class:`drcrm.risks.balls.base.Ball`.
     """
 
     radius: float | str = 0.01
@@ -26,14 +27,16 @@ class KLDRO(CounterfactualEstimator):
 
 @dataclass(eq=False, repr=False)
 class Chi2DRO(CounterfactualEstimator):
-    """Minimises the worst case over {(1/n) Σ (n q_i − 1)² ≤ ε}. Source: Lemma 3 of the paper.
+    """χ²-DRO: minimise the worst case over the ball {(1/n) Σ (n q_i − 1)² ≤ ε}.
+
+    Source: Lemma 3 of the paper.
 
     Parameters
     ----------
     radius : float ≥ 0 or "auto"
-        ε.
+        ε; see :class:`KLDRO` for "auto".
     confidence : float in (½, 1)
-        At which "auto" is calibrated.
+        Level of "auto".
     """
 
     radius: float | str = 0.01
@@ -42,16 +45,18 @@ class Chi2DRO(CounterfactualEstimator):
 
 @dataclass(eq=False, repr=False)
 class PhiDRO(CounterfactualEstimator):
-    """Minimises the worst case over {D_φ(Q‖P_n) ≤ ε}. Source: section 3.2 of the paper.
+    """φ-DRO: minimise the worst case over the ball {D_φ(Q‖P_n) ≤ ε} of any divergence.
+
+    Source: section 3.2 of the paper.
 
     Parameters
     ----------
     divergence : Divergence, str or dict
-        One of :mod:`drcrm.divergences`, or its name: "squared_hellinger", {"cressie_read": 3}.
+        A divergence of :mod:`drcrm.divergences`, or its name: "squared_hellinger", {"cressie_read": 3}.
     radius : float ≥ 0 or "auto"
-        ε; total variation has no "auto".
+        ε; see :class:`KLDRO` for "auto", which total variation does not have.
     confidence : float in (½, 1)
-        At which "auto" is calibrated.
+        Level of "auto".
     """
 
     divergence: str | dict | Divergence = "kl"
@@ -61,9 +66,10 @@ class PhiDRO(CounterfactualEstimator):
 
 @dataclass(eq=False, repr=False)
 class CVaRDRO(CounterfactualEstimator):
-    """Minimises the mean cost of the worst rows, a share α of them. Source: Rockafellar & Uryasev 2000.
+    """CVaR: minimise the mean cost of the worst share α of the rows.
 
-    It has a kink wherever costs tie at the edge of that share, where L-BFGS can be stuck: least so under "dr".
+    The risk has a kink where costs tie at the edge of this share. L-BFGS can stop at a kink, least often under "dr".
+    Source: Rockafellar & Uryasev 2000.
 
     Parameters
     ----------
@@ -76,10 +82,11 @@ class CVaRDRO(CounterfactualEstimator):
 
 @dataclass(eq=False, repr=False)
 class LogSmoothing(CounterfactualEstimator):
-    """Minimises −(1/λ) mean log(1 − λz). Source: Sakhi et al. 2024.
+    """Logarithmic smoothing: minimise −(1/λ) mean log(1 − λz).
 
-    It is of costs below 1/λ, and so not under the estimates "snips" and "dr". Its authors' code starts at the logging
-    policy (``start="logging"`` here) and also penalises the KL divergence from it (which is not here).
+    It needs costs below 1/λ, which excludes the estimates "snips" and "dr". The authors' code starts at the logging
+    policy (``start="logging"`` here) and also penalises the KL divergence from it, which this class does not.
+    Source: Sakhi et al. 2024.
 
     Parameters
     ----------
@@ -92,7 +99,9 @@ class LogSmoothing(CounterfactualEstimator):
 
 @dataclass(eq=False, repr=False)
 class LogSumExp(CounterfactualEstimator):
-    """Minimises γ log mean e^{z/γ}, the KL ball at a fixed multiplier. Source: Behnamnia et al. 2025.
+    """Log-sum-exp: minimise γ log mean e^{z/γ}, the KL ball at a fixed multiplier.
+
+    Source: Behnamnia et al. 2025.
 
     Parameters
     ----------
@@ -105,9 +114,9 @@ class LogSumExp(CounterfactualEstimator):
 
 @dataclass(eq=False, repr=False)
 class WeightedLikelihood(CounterfactualEstimator):
-    """Minimises the mean of −e^{−βc} log π, which is convex in Θ. Source: Aouali & Sakhi 2025.
+    """Weighted likelihood: minimise the mean of −e^{−βc} log π, which is convex in Θ.
 
-    It uses no propensities, and has neither an estimate nor a weight.
+    It uses no propensities, no estimate and no weight. Source: Aouali & Sakhi 2025.
 
     Parameters
     ----------
@@ -116,5 +125,3 @@ class WeightedLikelihood(CounterfactualEstimator):
     """
 
     sharpness: float = 1.0
-
-    _is_likelihood: ClassVar = True

@@ -1,4 +1,4 @@
-"""The held-out scores as scikit-learn scorers."""
+"""Held-out scores as scikit-learn scorers, and a check that a search passes propensities on to them."""
 
 from traceback import walk_stack
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from drcrm.errors import InputError
 
 
 class HeldoutScorer(BaseEstimator):
-    """Scores an estimator, or a pipeline that ends in one, by a held-out score: ``scoring`` of scikit-learn's searches.
+    """Scorer for scikit-learn's searches: a held-out score of an estimator, or of a pipeline that ends in one.
 
     ``HeldoutScorer("dr_bound")(estimator, X, Y, propensity=p, cost=c)`` is ``estimator.score(…, by="dr_bound")``. In a
     search it needs ``sklearn.set_config(enable_metadata_routing=True)``.
@@ -20,7 +20,7 @@ class HeldoutScorer(BaseEstimator):
     Parameters
     ----------
     by : str
-        One of :data:`drcrm.selection.heldout_scores.SCORES`.
+        A name in :data:`drcrm.selection.score_names.SCORES`.
     """
 
     __metadata_request__score = dict.fromkeys(("propensity", "cost", "count", "eligible"), True) | {"estimator": UNUSED}
@@ -29,35 +29,42 @@ class HeldoutScorer(BaseEstimator):
         self.by = by
 
     def score(self, estimator, X, Y, propensity=None, cost=None, count=None, eligible=None) -> float:
-        """Return minus the held-out score, the higher the better: arguments as those of the estimator's ``score``."""
+        """Return minus the held-out score, so higher is better. Arguments are those of the estimator's ``score``."""
         rows = {"propensity": propensity, "cost": cost, "count": count, "eligible": eligible}
-        return estimator.score(X, Y, by=self.by, **{name: each for name, each in rows.items() if each is not None})
+        return estimator.score(X, Y, by=self.by, **{name: row for name, row in rows.items() if row is not None})
 
     __call__ = score
 
 
 def require_routing(estimator: BaseEstimator) -> None:
-    """Raise an error in a search of scikit-learn's whose scores would lack the propensities and costs.
+    """Raise an error if a scikit-learn search is about to score without propensities and costs.
 
-    It is an InputError, or for a pipeline, which swallows a ValueError, a RuntimeError. Searches ask for an estimator's
-    tags before they begin. Raised by a score the error would be swallowed, printed once for each fit, and a NaN put in
-    its place.
+    Call it in ``__sklearn_tags__``. The error is an InputError, or for a pipeline, which swallows a ValueError, a
+    RuntimeError.
     """
+    # scikit-learn has no hook for this check, so it looks for the search on the stack:
+    # - An error in score is too late. The search prints it for each fit, continues with NaN and chooses arbitrarily.
+    # - Requests for metadata are checked only if routing is enabled.
+    # - The only public method that every search calls before it begins, also through a pipeline, is __sklearn_tags__.
+    #   It has no argument that says who calls.
+    # If scikit-learn renames a variable, this check finds no search, and the printed error of score remains.
     if get_config()["enable_metadata_routing"]:
         return
-    for frame, _ in walk_stack(None):
-        variables = frame.f_locals
-        searches = frame.f_globals.get("__name__", "").startswith("sklearn.model_selection.")
-        if searches and ("scoring" in variables or hasattr(variables.get("self"), "scoring")):
-            search = SimpleNamespace(**variables) if "scoring" in variables else variables["self"]
-            searched = getattr(search, "estimator", None)
-            last = searched.steps[-1][1] if isinstance(searched, Pipeline) else searched
-            if isinstance(last, type(estimator)) and (
-                search.scoring is None or isinstance(search.scoring, HeldoutScorer)
-            ):
-                kind = InputError if last is searched else RuntimeError
-                raise kind(
-                    f"{type(estimator).__name__} is scored on rows held out, by their propensities and costs, which "
-                    "searches hand on after sklearn.set_config(enable_metadata_routing=True) alone"
-                )
-            return
+    search = next(filter(None, map(_search_in, (frame for frame, _ in walk_stack(None)))), None)
+    searched = getattr(search, "estimator", None)
+    last = searched.steps[-1][1] if isinstance(searched, Pipeline) else searched
+    if isinstance(last, type(estimator)) and isinstance(search.scoring, HeldoutScorer | None):
+        error = InputError if last is searched else RuntimeError
+        raise error(
+            f"{type(estimator).__name__} is scored with the propensities and costs of held-out rows; searches pass "
+            "them on only after sklearn.set_config(enable_metadata_routing=True)"
+        )
+
+
+def _search_in(frame):
+    """Return the search whose method or function runs in a frame, an object with ``scoring``; None for others."""
+    if not frame.f_globals.get("__name__", "").startswith("sklearn.model_selection."):
+        return None
+    variables = frame.f_locals
+    search = SimpleNamespace(**variables) if "scoring" in variables else variables.get("self")
+    return search if hasattr(search, "scoring") else None
