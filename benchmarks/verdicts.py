@@ -52,7 +52,7 @@ import skdr_eval
 from sklearn.dummy import DummyRegressor
 
 from drcrm import BanditLog
-from drcrm.diagnostics.diagnosis import diagnose
+from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.diagnostics.verdict import compare_with_logging, reach_verdict
 from drcrm.policies.exponential import SoftmaxPolicy
 from studies.verdicts import ACTIONS, CLICKS, DRIFT, FAULTS, FEATURES, MORE, World
@@ -133,7 +133,7 @@ def by_drcrm(frame: pd.DataFrame, means: dict[str, np.ndarray], imitates: bool) 
     assert [str(each) for each in log.encoding.names] == NAMES
     found = {}
     for name, mean in means.items():
-        diagnosis = diagnose(log, mean, imitated=imitates)
+        diagnosis = diagnose(log, mean, LogDetails(imitated=imitates))
         comparison = compare_with_logging(mean, log, groups=diagnosis.units)
         gain = -comparison.difference
         found[name] = {

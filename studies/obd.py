@@ -33,9 +33,9 @@ import pandas as pd
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.cli.candidates import AlgorithmResult, algorithm_entries, fit_candidates
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.diagnosis import diagnose
+from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.diagnostics.propensity_audit import cross_fit_propensities
-from drcrm.diagnostics.verdict import compare_with_logging, estimate_values, reach_verdict
+from drcrm.diagnostics.verdict import ComparisonSettings, compare_with_logging, estimate_values, reach_verdict
 from drcrm.logs.encoding.registry import Encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.opened_log import OpenedLog, open_log, split_log
@@ -63,8 +63,16 @@ class Judge:
     def says(self, policy, model) -> dict[str, object]:
         """Click rates of a policy, what they rest on, and the verdict beside the policy that logged."""
         log = self.part.log
-        diagnosis = diagnose(log, policy, cost_model=model, modelled=self.modelled, slices=self.part.records.row_slices)
-        comparison = compare_with_logging(policy, log, cost_model=model, choices=self.choices, groups=diagnosis.units)
+        diagnosis = diagnose(
+            log,
+            policy,
+            LogDetails(slices=self.part.records.row_slices),
+            cost_model=model,
+            modelled=self.modelled,
+        )
+        comparison = compare_with_logging(
+            policy, log, ComparisonSettings(choices=self.choices), cost_model=model, groups=diagnosis.units
+        )
         found = estimate_values(policy, log, cost_model=model, groups=diagnosis.units)
         more = comparison.difference
         return {

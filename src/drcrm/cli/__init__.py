@@ -1,1 +1,1 @@
-"""The commands for logs of one's own: from a file to a policy, a page and a verdict."""
+"""The commands ``drcrm learn``, ``certify``, ``evaluate_policy``, ``diagnose`` and ``predict``."""

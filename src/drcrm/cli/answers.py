@@ -1,111 +1,85 @@
-"""What a command found, as the JSON that the page, the terminal and other programs read."""
+"""The answer of a command: JSON values, written to a file, to the HTML report and, in short form, to the terminal."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from drcrm.certificates.off_policy_value import off_policy_value
-from drcrm.cli.outputs import WRITTEN
-from drcrm.diagnostics.diagnosis import Diagnosis, diagnose
-from drcrm.diagnostics.verdict import Comparison, compare_with_logging, estimate_values
-from drcrm.files import standard_descriptor, write_json, write_text
+from drcrm.errors import InputError
+from drcrm.files import is_null_device, standard_descriptor, write_json, write_text
 from drcrm.logs.opened_log import OpenedLog
 from drcrm.reports.log_report.page import page
 from drcrm.reports.log_report.terminal import text
 from drcrm.version import __version__
 
-
-@dataclass(frozen=True)
-class JudgedPolicy:
-    """A policy, what it is called, and what it may be judged by."""
-
-    name: str
-    label: str
-    policy: object
-    model: object = None
-    clip: float | str | None = "auto"
-    chosen: Mapping[str, object] | None = None
-
-    def compared(self, part: OpenedLog, estimate: str, choices: int, confidence: float, units) -> Comparison:
-        """Compare the policy with the logging policy on held-out rows."""
-        with warnings.catch_warnings(action="ignore"):  # diagnostics report the same
-            return compare_with_logging(
-                self.policy,
-                part.log,
-                estimate,
-                cost_model=self.model,
-                confidence=confidence,
-                choices=choices,
-                groups=units,
-                cost_range=part.records.mapping.cost_range,
-            )
-
-    def as_dict(self, part: OpenedLog, comparison: Comparison, confidence: float, units) -> dict:
-        """Return the policy's part of the answer."""
-        with warnings.catch_warnings(action="ignore"):
-            found = estimate_values(
-                self.policy, part.log, cost_model=self.model, clip=self.clip, groups=units, confidence=confidence
-            )
-        known = {"name": self.name, "label": self.label, "estimates": found, **comparison.as_dict()}
-        return known | {"parameter": None, "value": None, "ridge": 0.0, "step": 1.0, **(self.chosen or {})}
+INPUTS, OUTPUTS = ("log", "contexts", "config", "policy"), ("output", "json", "report")
 
 
-def logging_estimate(part: OpenedLog, confidence: float, units) -> dict:
-    """Return what π0 cost, as it logged."""
-    logged = off_policy_value(part.log.propensity, part.log, groups=units, confidence=confidence, clip=None)
-    return logged.as_dict()
+def build_answer(command: str, opened: OpenedLog, **parts) -> dict:
+    """Return the answer of a command on a log; ``parts`` are its other keys."""
+    header = {"command": command, "version": __version__, "unit": "cost", "log": opened.as_dict()}
+    return header | {"reward": opened.records.reward, **parts}
 
 
-def diagnose_log(part: OpenedLog, judged: JudgedPolicy | None = None) -> Diagnosis:
-    """Return the diagnostics of a policy on a log, or of the log only."""
-    known = {} if judged is None else {"policy": judged.policy, "cost_model": judged.model}
-    return diagnose(
-        part.log,
-        **known,
-        slices=part.records.row_slices,
-        groups=part.units,
-        imitated=part.log.imitated_propensities,
-        names=part.log.encoding.names,
-        rows=part.records.rows,
-        time=part.records.time,
-        checks=part.checks.diagnostics,
-        columns=getattr(part.log.encoding, "columns", None),
-    )
+def write_answer(answer: dict, options: argparse.Namespace) -> None:
+    """Write an answer to the files that the options name, and print its short form.
 
-
-def build_answer(command: str, part: OpenedLog, **parts) -> dict:
-    """Return the answer of a command."""
-    said = {"command": command, "version": __version__, "unit": "cost", "log": part.as_dict()}
-    return said | {"reward": part.records.reward, **parts}
-
-
-def write_answer(found: dict, options: argparse.Namespace) -> None:
-    """Write the answer as JSON and as a page if the options name files, and print its short form.
-
-    The short form goes to standard error if an output of the command goes to standard output.
+    The short form goes to standard error if another output goes to standard output.
     """
-    found = _plain(found)
-    outputs = [getattr(options, name, None) for name in WRITTEN]
-    is_taken = any(path is not None and standard_descriptor(path) == 1 for path in outputs)
+    answer = _to_json(answer)
     if options.json:
-        write_json(options.json, found)
+        write_json(options.json, answer)
     if options.report:
-        write_text(options.report, page(found))
-    print(text(found), end="", file=sys.stderr if is_taken else sys.stdout)
+        write_text(options.report, page(answer))
+    outputs = [getattr(options, name, None) for name in OUTPUTS]
+    is_taken = any(path is not None and standard_descriptor(path) == 1 for path in outputs)
+    print(text(answer), end="", file=sys.stderr if is_taken else sys.stdout)
 
 
-def _plain(value):
-    """Return a value that JSON can hold: no NaN, no infinity, no numpy type."""
+def _to_json(value):
+    """Return a value without NaN, infinity and numpy types."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _to_json(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(each) for each in value]
+        return [_to_json(entry) for entry in value]
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def require_separate_outputs(options: argparse.Namespace) -> None:
+    """Raise InputError if an output is a folder, an input or another output, also through links.
+
+    Only /dev/null may be used for several outputs.
+    """
+    values = {name: getattr(options, name, None) for name in (*INPUTS, *OUTPUTS)}
+    paths = {name: Path(value) for name, value in values.items() if isinstance(value, Path | str)}
+    for name in [name for name in OUTPUTS if name in paths]:
+        output = paths[name]
+        for role, path in paths.items():
+            if role != name and _are_same(output, path):
+                raise InputError(f"{output} is both --{name} and {role}, expected two different files")
+            if role in INPUTS and _contains(path, output):
+                raise InputError(f"--{name} {output} is a file of the input folder {path}, expected a file elsewhere")
+        if output.is_dir() or not output.name:
+            raise InputError(f"--{name} must be a file, got the folder {str(output)!r}")
+
+
+def _are_same(output: Path, path: Path) -> bool:
+    """Return whether two paths lead to the same file, pipe or standard stream."""
+    if is_null_device(output):
+        return False
+    if (descriptor := standard_descriptor(output)) and descriptor == standard_descriptor(path):
+        return True
+    exist = output.exists() and path.exists()
+    return os.path.samefile(output, path) if exist else os.path.realpath(output) == os.path.realpath(path)
+
+
+def _contains(folder: Path, output: Path) -> bool:
+    """Return whether an output would replace a file of a folder."""
+    return folder.is_dir() and output.is_file() and Path(os.path.realpath(output)).parent == folder.resolve()

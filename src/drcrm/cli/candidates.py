@@ -1,8 +1,8 @@
-"""From the training part of a log to candidates: the algorithms compete on the part held out."""
+"""Fit the algorithms of a mapping to the training rows; each one selects its candidate on the held-out rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,15 +17,32 @@ from drcrm.selection.shipped_algorithms import Entry, entry_of
 
 DEFAULT = "kl_dro_dr"
 WITH_MAP = "kl_dro_dr_map"
-MOST_MAPPED = 20_000  # contexts up to which a feature map competes unasked: there it takes longer than all else
+MAX_MAPPED = 20_000  # contexts of a log for which a feature map competes by default; on larger ones it takes too long
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AlgorithmResult:
-    """What an algorithm chose among its own fits, steps and π0, and by what it may be judged.
+    """The candidate that an algorithm selected among its fits, the steps back to π0, and π0 itself.
 
-    ``bound`` is that of its held-out difference to π0, at 0.95, which chose it; ``tried`` is how many it had to choose
-    from.
+    Attributes
+    ----------
+    entry : Entry
+        The algorithm.
+    policy : LinearPolicy
+    model : SupportedModel
+        Its cost model.
+    clip : float or None
+        Clipping constant.
+    value : float
+        Hyper-parameter; NaN if the algorithm has none.
+    ridge, step : float
+        Ridge penalty, and step from π0 (0) to the fit (1).
+    bound : float
+        The selection criterion: upper bound, at 0.95, on the difference to the logging policy on the held-out rows.
+    tried : int
+        Number of candidates to select from.
+    is_shown : bool
+        Whether the bound is below 0. Otherwise the policy is the candidate with the smallest bound.
     """
 
     entry: Entry
@@ -40,48 +57,72 @@ class AlgorithmResult:
     is_shown: bool
 
 
-def algorithm_entries(asked: object, n_contexts: int, name: str = "algorithm", has_maps: bool = True) -> list[Entry]:
-    """Return the algorithms that a mapping asks for: names, or entries as those of a configuration; one, or a list.
+def algorithm_entries(
+    algorithms: object, n_contexts: int, key: str = "algorithm", has_maps: bool = True
+) -> list[Entry]:
+    """Return the algorithms of a mapping.
 
-    By default KL-DRO with DR; up to 20 000 contexts, if ``has_maps``, the same with a feature map too. InputError for
-    an unknown name, or an entry that is none.
+    Parameters
+    ----------
+    algorithms : str, dict, list or None
+        A name or an entry as in the configuration, or a list of these. By default KL-DRO with DR, and on up to 20 000
+        contexts, if ``has_maps``, the same with a feature map.
+    n_contexts : int
+    key : str
+        The mapping's key, for error messages.
+    has_maps : bool
+
+    Raises
+    ------
+    InputError
+        An unknown name, an invalid entry or an empty list.
     """
-    if asked is None:
-        asked = [DEFAULT, WITH_MAP] if has_maps and n_contexts <= MOST_MAPPED else [DEFAULT]
-    many = asked if isinstance(asked, list | tuple) else [asked]
-    if not many:
-        raise InputError(f"{name} is an empty list, expected at least one")
-    return [entry_of(each, name) for each in many]
+    if algorithms is None:
+        algorithms = [DEFAULT, WITH_MAP] if has_maps and n_contexts <= MAX_MAPPED else [DEFAULT]
+    algorithms = algorithms if isinstance(algorithms, list | tuple) else [algorithms]
+    if not algorithms:
+        raise InputError(f"{key} must name at least one algorithm, got an empty list")
+    return [entry_of(entry, key) for entry in algorithms]
 
 
 def fit_candidates(
     train: BanditLog,
     heldout: BanditLog,
-    entries: Iterable[Entry],
-    tell: Callable[[str], None],
+    entries: Sequence[Entry],
+    report: Callable[[str], None],
     units: np.ndarray | None = None,
 ) -> list[AlgorithmResult]:
-    """Return of each algorithm what it chose by the held-out part; ``tell`` hears which is at work.
+    """Return the candidate of each algorithm, selected on the held-out rows.
 
-    If evaluations are expensive, the algorithms first compete on samples of the training rows; ``units`` (n,) says
-    which of these belong together. See :mod:`drcrm.selection.halving`.
+    If evaluations are expensive, the algorithms first compete on samples of the training rows: see
+    :mod:`drcrm.selection.halving`.
+
+    Parameters
+    ----------
+    train, heldout : BanditLog
+    entries : sequence of Entry
+    report : callable
+        Called with a message about each algorithm.
+    units : array (n,), optional
+        Ids of independent units of the training rows.
     """
-    entries, found, is_halved = [*entries], [], is_expensive(train)
+    is_halved = is_expensive(train)
     if is_halved:
-        entries = halved(train, entries, units, tell)
+        entries = halved(train, entries, units, report)
+    results = []
     for number, entry in enumerate(entries, 1):
-        tell(f"learning: {entry.label}" + (f" ({number} of {len(entries)})" if len(entries) > 1 else ""))
-        limits = THOROUGH if entry.features is None else ROUGH  # with a map an evaluation takes ten times as long
-        found.append(_candidate(train, heldout, entry, limits if is_halved else {}))
-    return found
+        report(f"learning: {entry.label}" + (f" ({number} of {len(entries)})" if len(entries) > 1 else ""))
+        limits = THOROUGH if entry.features is None else ROUGH  # with a feature map a fit takes ten times as long
+        results.append(_fit_candidate(train, heldout, entry, limits if is_halved else {}))
+    return results
 
 
-def _candidate(train: BanditLog, heldout: BanditLog, entry: Entry, limits: dict) -> AlgorithmResult:
+def _fit_candidate(train: BanditLog, heldout: BanditLog, entry: Entry, limits: dict) -> AlgorithmResult:
     learned, features = fitted(train, heldout, entry, **limits)
     fits, bounds = learned.fits, learned.fits.scores[:, IMPROVEMENT]
     chosen = int(fits.chosen[IMPROVEMENT])
     is_shown = bool(chosen >= 0 and fits.step[chosen] > 0 and bounds[chosen] < 0)
-    if not is_shown:  # what came nearest is judged, and π0 kept
+    if not is_shown:
         chosen = int(np.argmin(np.where((fits.step > 0) & np.isfinite(bounds), bounds, np.inf)))
     return AlgorithmResult(
         entry=entry,
@@ -97,6 +138,6 @@ def _candidate(train: BanditLog, heldout: BanditLog, entry: Entry, limits: dict)
     )
 
 
-def best_candidate(found: list[AlgorithmResult]) -> AlgorithmResult:
-    """Return the candidate of the least bound of the difference to π0: of those that are shown to be better, if any."""
-    return min(found, key=lambda each: (not each.is_shown, each.bound if np.isfinite(each.bound) else np.inf))
+def best_candidate(results: list[AlgorithmResult]) -> AlgorithmResult:
+    """Return the candidate with the smallest bound; candidates that are shown to be better come first."""
+    return min(results, key=lambda result: (not result.is_shown, result.bound if np.isfinite(result.bound) else np.inf))

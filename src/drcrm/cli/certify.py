@@ -1,38 +1,41 @@
-"""Bound the cost of a policy, and its difference to the logging policy's cost, at a stated confidence."""
+"""``drcrm certify``: bound the cost of a policy, and its difference to the logging policy's cost."""
 
 from __future__ import annotations
 
 import argparse
 
-from drcrm.cli.answers import write_answer
-from drcrm.cli.evaluation import evaluation_answer, open_evaluation
-from drcrm.cli.outputs import require_apart
-from drcrm.diagnostics.diagnosis import Diagnosis
-from drcrm.diagnostics.verdict import WITHOUT_CERTIFICATE, Comparison, Verdict, percent, untested
+from drcrm.cli.answers import require_separate_outputs, write_answer
+from drcrm.cli.evaluate_policy import open_policy_on_log
+from drcrm.cli.evaluation import Evaluation
+from drcrm.diagnostics.verdict import WITHOUT_CERTIFICATE, Verdict, percent, untested
 from drcrm.errors import InputError
 from drcrm.progress import show_progress
 
 
 def run(options: argparse.Namespace) -> None:
-    require_apart(options)
-    with show_progress(options.verbose, options.jobs) as tell, open_evaluation(options, tell) as found:
-        tell("certifying")
-        if options.estimate == "dr" and found.judged.model is None:
-            raise InputError(f"{options.policy} has no cost model, which dr needs; expected snips or ips")
-        said = evaluation_answer("certify", found, options.confidence, options.estimate, _certified)
-    write_answer(said, options)
+    """Run the command."""
+    require_separate_outputs(options)
+    with show_progress(options.verbose, options.jobs) as report, open_policy_on_log(options, report) as case:
+        if options.estimate == "dr" and case.policy.cost_model is None:
+            raise InputError(
+                f"--estimate dr needs a cost model, which {options.policy} does not have; use snips or ips"
+            )
+        report("certifying")
+        evaluation = case.evaluate(options.confidence, options.estimate)
+        answer = case.answer("certify", evaluation, _state_certificates(evaluation))
+    write_answer(answer, options)
 
 
-def _certified(concluded: Verdict, comparison: Comparison, diagnosis: Diagnosis, reward: bool) -> Verdict:
-    """The certificates in place of a verdict, where there are some."""
-    if concluded.verdict in WITHOUT_CERTIFICATE:
-        return concluded
-    return Verdict("certified", _said(comparison, reward) + untested(diagnosis), [], concluded.cautions)
-
-
-def _said(comparison: Comparison, reward: bool) -> str:
-    """The certificates in a sentence."""
-    what, way, sign = ("reward", "at least", -1) if reward else ("cost", "at most", 1)
-    level = percent(comparison.own.confidence)
-    said = f"With {level} confidence each, its {what} is {way} {sign * comparison.own.bound:.4g} a row"
-    return f"{said}, and {way} {sign * comparison.certificate.bound:+.4g} beside what logged."
+def _state_certificates(evaluation: Evaluation) -> Verdict:
+    """Return the certificates in place of the verdict, unless the verdict refuses them."""
+    verdict, [comparison] = evaluation.verdict, evaluation.comparisons
+    if verdict.verdict in WITHOUT_CERTIFICATE:
+        return verdict
+    is_reward = evaluation.opened.records.reward
+    unit, side, sign = ("reward", "at least", -1) if is_reward else ("cost", "at most", 1)
+    cost, difference = comparison.cost_certificate, comparison.certificate
+    sentence = (
+        f"With {percent(cost.confidence)} confidence each, its {unit} is {side} {sign * cost.bound:.4g} per row, and "
+        f"the difference to the logging policy's {unit} is {side} {sign * difference.bound:+.4g}."
+    )
+    return Verdict("certified", sentence + untested(evaluation.diagnosis), [], verdict.cautions)

@@ -1,18 +1,172 @@
-"""Estimate what a policy would have cost, and say whether the log can tell."""
+"""``drcrm evaluate_policy``: estimate what a policy would have cost, on rows of a log that did not train it."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
-from drcrm.cli.answers import write_answer
-from drcrm.cli.evaluation import evaluation_answer, open_evaluation
-from drcrm.cli.outputs import require_apart
-from drcrm.progress import show_progress
+import numpy as np
+
+from drcrm.cli.answers import build_answer, require_separate_outputs, write_answer
+from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate
+from drcrm.diagnostics.repeated_rows.recognition import RecognisedRows
+from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
+from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
+from drcrm.errors import InputError
+from drcrm.logs.mapping import LogMapping, as_mapping
+from drcrm.logs.opened_log import OpenedLog, log_folder, open_log
+from drcrm.logs.policy_file import StoredPolicy, read_policy
+from drcrm.progress import Progress, show_progress
+
+COLUMN = "column:"
+COLUMN_ROWS = "all rows, on the assumption that none of them was used to make the policy"
+HELDOUT_ROWS = "the rows held out from learning"
+ALL_ROWS = "all rows, none of which was recognised as a row that the policy was learned from"
+UNCOMPARED_ROWS = (
+    "all rows, which could not be compared with those that the policy was learned from: an older version wrote its file"
+)
+
+
+@dataclass(frozen=True)
+class PolicyOnLog:
+    """A policy of the command line, and the rows of the log that evaluate it.
+
+    Attributes
+    ----------
+    policy : EvaluatedPolicy
+    opened : OpenedLog
+        The rows that did not train the policy.
+    choices : int
+        Number of candidates that competed on these rows.
+    rows : str
+        The rows in words.
+    counts : dict or None
+        Numbers of training, held-out and new rows of the log; None if they are unknown.
+    """
+
+    policy: EvaluatedPolicy
+    opened: OpenedLog
+    choices: int
+    rows: str
+    counts: dict[str, int] | None = None
+
+    def evaluate(self, confidence: float, estimate: str | None = None) -> Evaluation:
+        """Evaluate the policy by "dr" if it has a cost model, else by "snips", unless ``estimate`` names another."""
+        estimate = estimate or ("snips" if self.policy.cost_model is None else "dr")
+        cost_range = self.opened.records.mapping.cost_range
+        settings = ComparisonSettings(estimate, confidence, self.choices, cost_range)
+        return evaluate(self.opened, [self.policy], self.policy, settings)
+
+    def answer(self, command: str, evaluation: Evaluation, verdict: Verdict) -> dict:
+        """Return the answer of a command."""
+        [candidate] = evaluation.candidates()
+        cautions = [*verdict.cautions, f"Evaluated on {self.rows}."]
+        return build_answer(
+            command,
+            self.opened,
+            confidence=evaluation.confidence,
+            choices=self.choices,
+            logging=evaluation.logging_estimate(),
+            candidates=[candidate | {"chosen": True}],
+            **evaluation.diagnosis.as_dict(),
+            verdict=verdict.as_dict() | {"cautions": cautions},
+            judged_by=self.rows,
+            recognised=self.counts,
+        )
 
 
 def run(options: argparse.Namespace) -> None:
-    require_apart(options)
-    with show_progress(options.verbose, options.jobs) as tell, open_evaluation(options, tell) as found:
-        tell("judging")
-        said = evaluation_answer("evaluate_policy", found, options.confidence)
-    write_answer(said, options)
+    """Run the command."""
+    require_separate_outputs(options)
+    with show_progress(options.verbose, options.jobs) as report, open_policy_on_log(options, report) as case:
+        report("evaluating the policy")
+        evaluation = case.evaluate(options.confidence)
+        answer = case.answer("evaluate_policy", evaluation, evaluation.verdict)
+    write_answer(answer, options)
+
+
+@contextmanager
+def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterator[PolicyOnLog]:
+    """Yield the policy and the rows of the log that evaluate it.
+
+    Rows that the policy was learned from are left out. If the log has such rows or the rows held out with them, the
+    policy counts as the best of all candidates that competed on these. On another log it is one choice. The policy
+    ``column:NAME`` is a column with its probability of the logged action.
+    """
+    if options.policy.startswith(COLUMN):
+        if options.config is None:
+            raise InputError(f"{options.policy} needs --config, the mapping of the log")
+        name = options.policy.removeprefix(COLUMN)
+        mapping = as_mapping(as_mapping(options.config).as_dict() | {"candidate": name})
+        with log_folder(options.log) as folder:
+            opened = open_log(options.log, mapping, report, folder)
+            yield PolicyOnLog(EvaluatedPolicy(name, name, opened.records.candidate), opened, 1, COLUMN_ROWS)
+        return
+    report("reading the policy")
+    stored = read_policy(Path(options.policy), with_rows=True)
+    mapping = as_mapping(stored.header.get("mapping") if options.config is None else options.config)
+    select = partial(_recognise, options.log, stored, mapping)
+    with log_folder(options.log) as folder:
+        opened = open_log(options.log, mapping, report, folder, stored.encoding, select)
+        recognised, policy = opened.recognised, _evaluated(stored)
+        if recognised:
+            rows, choices, counts = _describe(recognised.counts, mapping), stored.header["choices"], recognised.counts
+        else:
+            rows, choices = ALL_ROWS if stored.rows else UNCOMPARED_ROWS, 1
+            counts = {"training": 0, "heldout": 0, "new": len(opened.checks.propensity)}
+        rows = "; ".join([rows, *(f"{reason} in {number} rows" for reason, number in opened.unseen.items())])
+        yield PolicyOnLog(policy, opened, choices, rows, counts if stored.rows else None)
+
+
+def _evaluated(stored: StoredPolicy) -> EvaluatedPolicy:
+    name = str(stored.header.get("kept", "policy"))
+    settings = dict(stored.header.get("algorithm", {})) if name != "logging" else {}
+    label = "the estimated logging policy" if name == "logging" else settings.pop("label", name)
+    return EvaluatedPolicy(name, label, stored.policy, stored.model, settings={**settings, "name": name})
+
+
+def _recognise(
+    path: Path,
+    stored: StoredPolicy,
+    mapping: LogMapping,
+    checks: RowChecks,
+    digest: str,
+    hold_out: Callable[[int], np.ndarray],
+) -> RecognisedRows | None:
+    """Return the rows of a log that a policy was learned from, or held out; None if none are recognised.
+
+    The files of older versions have no hashes of rows. They only recognise the whole log, by its digest. InputError if
+    the policy was learned from all rows.
+    """
+    n, learned = len(checks.propensity), stored.rows
+    recognised = None if learned is None else learned.recognise(checks.hashes, checks.propensity)
+    is_same_file = digest == stored.header.get("digest") and (learned is None or n == len(learned.rows))
+    if recognised is None and is_same_file:
+        heldout = hold_out(stored.header["seed"]) if learned is None else learned.heldout
+        recognised = RecognisedRows(~heldout, heldout)
+    if recognised is None:
+        return None
+    trained = as_mapping(stored.header.get("mapping"))
+    for key in ("split", "group", "time"):
+        value, expected = getattr(mapping, key), getattr(trained, key)
+        if value != expected:
+            raise InputError(
+                f"{key} must be {expected!r}, with which the policy was learned from this log; got {value!r}"
+            )
+    if recognised.training.all():
+        raise InputError(f"{path}: the policy was learned from all {n} rows, expected held-out or new rows")
+    return recognised
+
+
+def _describe(counts: dict[str, int], mapping: LogMapping) -> str:
+    """Return the rows that evaluate a policy in words."""
+    training, heldout, new = counts["training"], counts["heldout"], counts["new"]
+    if not new:
+        return HELDOUT_ROWS
+    used = " and ".join([f"{heldout} rows held out from learning"] * bool(heldout) + [f"{new} new rows"])
+    used = f"{used}, without {training} rows that the policy was learned from"
+    return used + (f", but new rows may share a {mapping.group!r} with those" if mapping.group and training else "")

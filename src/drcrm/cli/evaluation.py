@@ -1,157 +1,135 @@
-"""A policy of a file, or of a column, on a log: which of its rows may judge it."""
+"""Evaluate policies on the rows of a log that did not train them: estimates, comparisons, checks and a verdict."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 
-import numpy as np
-
-from drcrm.cli.answers import JudgedPolicy, build_answer, diagnose_log, logging_estimate
-from drcrm.diagnostics.repeated_rows.recognition import RecognisedRows
-from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
-from drcrm.diagnostics.verdict import reach_verdict
-from drcrm.errors import InputError
-from drcrm.logs.mapping import LogMapping, as_mapping
-from drcrm.logs.opened_log import OpenedLog, log_folder, open_log
-from drcrm.logs.policy_file import StoredPolicy, read_policy
-from drcrm.progress import Progress
-
-COLUMN = "column:"
-COLUMN_ROWS = "all rows: the policy must not have been made from any of them"
-HELDOUT_ROWS = "the rows held out from learning"
-ALL_ROWS = "all rows: none was recognised as one that the policy was learned from"
-UNCOMPARED_ROWS = (
-    "all rows, which could not be compared with those learned from: the policy's file is of an older version"
+from drcrm.certificates.off_policy_value import off_policy_value
+from drcrm.diagnostics.diagnosis import Diagnosis, LogDetails, diagnose
+from drcrm.diagnostics.verdict import (
+    Comparison,
+    ComparisonSettings,
+    Verdict,
+    compare_with_logging,
+    estimate_values,
+    reach_verdict,
 )
+from drcrm.logs.opened_log import OpenedLog
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluatedPolicy:
+    """A policy with what its evaluation and the answer need.
+
+    Attributes
+    ----------
+    name, label : str
+        Its key in the answer, and its name in texts.
+    policy : any policy that :func:`drcrm.off_policy_value` accepts
+    cost_model : optional
+    clip : float, "auto" or None
+        The clipping constant of the estimate "clipped_ips".
+    settings : mapping
+        Its hyper-parameter, ridge and step, for the answer.
+    """
+
+    name: str
+    label: str
+    policy: object
+    cost_model: object = None
+    clip: float | str | None = "auto"
+    settings: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is judged, on which rows, and of how many choices it was one that were made on the same rows.
+    """Policies compared with the logging policy on the same rows, and the checks and the verdict on one of them.
 
-    ``rows`` counts training, held-out and new rows of the log; None if they could not be compared.
+    Attributes
+    ----------
+    opened : OpenedLog
+        The rows.
+    policies : sequence of EvaluatedPolicy
+    comparisons : list of Comparison
+        One for each policy.
+    diagnosis : Diagnosis
+    verdict : Verdict
+    confidence : float
     """
 
-    judged: JudgedPolicy
-    part: OpenedLog
-    choices: int
-    said: str
-    rows: dict[str, int] | None = None
+    opened: OpenedLog
+    policies: Sequence[EvaluatedPolicy]
+    comparisons: list[Comparison]
+    diagnosis: Diagnosis
+    verdict: Verdict
+    confidence: float
+
+    def logging_estimate(self) -> dict:
+        """Return the cost of the logging policy as JSON values."""
+        return estimate_logging(self.opened, self.diagnosis, self.confidence)
+
+    def candidates(self) -> list[dict]:
+        """Return the estimates and the comparison of each policy as JSON values."""
+        defaults = {"parameter": None, "value": None, "ridge": 0.0, "step": 1.0}
+        entries, options = [], {"groups": self.diagnosis.units, "confidence": self.confidence}
+        for policy, comparison in zip(self.policies, self.comparisons, strict=True):
+            values = estimate_values(
+                policy.policy, self.opened.log, cost_model=policy.cost_model, clip=policy.clip, **options
+            )
+            entry = {"name": policy.name, "label": policy.label, "estimates": values, **comparison.as_dict()}
+            entries.append(entry | defaults | dict(policy.settings or {}))
+        return entries
 
 
-@contextmanager
-def open_evaluation(options: argparse.Namespace, tell: Progress) -> Iterator[Evaluation]:
-    """Give what POLICY is on LOG.
+def evaluate(
+    opened: OpenedLog, policies: Sequence[EvaluatedPolicy], best: EvaluatedPolicy, settings: ComparisonSettings
+) -> Evaluation:
+    """Compare policies with the logging policy, and reach a verdict on one of them.
 
-    Rows that it was learned from do not judge it. If the log has such rows, or held-out ones, the choices made on these
-    count; on another log it is one choice. A column has the policy's probability of the logged action, as the mapping's
-    ``candidate`` has.
+    Parameters
+    ----------
+    opened : OpenedLog
+        Rows that trained none of the policies.
+    policies : sequence of EvaluatedPolicy
+    best : EvaluatedPolicy
+        The policy that the checks and the verdict are about.
+    settings : ComparisonSettings
+        The number of choices includes all fits that competed on these rows.
     """
-    if options.policy.startswith(COLUMN):
-        name, mapping = _column(options)
-        with log_folder(options.log) as folder:
-            part = open_log(options.log, mapping, tell, folder)
-            yield Evaluation(JudgedPolicy(name, name, part.records.candidate), part, 1, COLUMN_ROWS)
-        return
-    tell("reading the policy")
-    stored = read_policy(Path(options.policy), with_rows=True)
-    mapping = as_mapping(stored.header.get("mapping") if options.config is None else options.config)
-    select = partial(_learned, options.log, stored, mapping)
-    with log_folder(options.log) as folder:
-        part = open_log(options.log, mapping, tell, folder, stored.encoding, select)
-        known, n = part.recognised, len(part.checks.propensity)
-        counts = known.counts if known else {"training": 0, "heldout": 0, "new": n}
-        said = _words(counts, mapping) if known else ALL_ROWS if stored.rows else UNCOMPARED_ROWS
-        said = "; ".join([said, *(f"{what} in {rows} rows" for what, rows in part.unseen.items())])
-        choices = stored.header["choices"] if known else 1
-        yield Evaluation(_as_judged(stored), part, choices, said, counts if stored.rows else None)
+    diagnosis = diagnose_log(opened, best)
+    with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
+        comparisons = [
+            compare_with_logging(
+                policy.policy, opened.log, settings, cost_model=policy.cost_model, groups=diagnosis.units
+            )
+            for policy in policies
+        ]
+    comparison = comparisons[policies.index(best)]
+    verdict = reach_verdict(comparison, diagnosis, label=best.label, reward=opened.records.reward)
+    return Evaluation(opened, policies, comparisons, diagnosis, verdict, settings.confidence)
 
 
-def _learned(
-    path: Path,
-    stored: StoredPolicy,
-    mapping: LogMapping,
-    checks: RowChecks,
-    digest: str,
-    held_out: Callable[[int], np.ndarray],
-) -> RecognisedRows | None:
-    """Return the rows of a log that a policy was learned from, if any are recognised; InputError if all of them were.
-
-    Files of older versions have no hashes of rows: they recognise only the whole log, by its digest.
-    """
-    n, learned, known = len(checks.propensity), stored.rows, None
-    if learned is not None:
-        known = learned.recognise(checks.hashes, checks.propensity)
-    if known is None and digest == stored.header.get("digest") and (learned is None or n == len(learned.rows)):
-        heldout = held_out(stored.header["seed"]) if learned is None else learned.heldout
-        known = RecognisedRows(~heldout, heldout)
-    if known is None:
-        return None
-    _require_same_split(mapping, stored)
-    if known.training.all():
-        raise InputError(f"{path}: the policy was learned from all {n} rows, expected held-out or new ones")
-    return known
-
-
-def _words(counts: dict[str, int], mapping: LogMapping) -> str:
-    """Which rows judge, in words."""
-    training, heldout, new = counts["training"], counts["heldout"], counts["new"]
-    if not new:
-        return HELDOUT_ROWS
-    judges = " and ".join([f"{heldout} rows held out from learning"] * bool(heldout) + [f"{new} new rows"])
-    said = f"{judges}, without {training} rows that the policy was learned from"
-    return said + (f", but new rows may share a {mapping.group!r} with those" if mapping.group and training else "")
-
-
-def evaluation_answer(
-    command: str, found: Evaluation, confidence: float, estimate: str | None = None, conclude: Callable | None = None
-) -> dict:
-    """Return the answer on a policy, by dr where it has a cost model; ``conclude`` may put another verdict in place."""
-    part = found.part
-    estimate = estimate or ("snips" if found.judged.model is None else "dr")
-    diagnosis = diagnose_log(part, found.judged)
-    comparison = found.judged.compared(part, estimate, found.choices, confidence, diagnosis.units)
-    concluded = reach_verdict(comparison, diagnosis, label=found.judged.label, reward=part.records.reward)
-    if conclude:
-        concluded = conclude(concluded, comparison, diagnosis, part.records.reward)
-    return build_answer(
-        command,
-        part,
-        confidence=confidence,
-        choices=found.choices,
-        logging=logging_estimate(part, confidence, diagnosis.units),
-        candidates=[found.judged.as_dict(part, comparison, confidence, diagnosis.units) | {"chosen": True}],
-        **diagnosis.as_dict(),
-        verdict=concluded.as_dict() | {"cautions": [*concluded.cautions, f"Judged by {found.said}."]},
-        judged_by=found.said,
-        recognised=found.rows,
+def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None) -> Diagnosis:
+    """Run the checks of a log, and of a policy on it."""
+    records, encoding = opened.records, opened.log.encoding
+    details = LogDetails(
+        groups=opened.units,
+        slices=records.row_slices,
+        row_numbers=records.rows,
+        time=records.time,
+        action_names=encoding.names,
+        columns=getattr(encoding, "columns", None),
+        imitated=opened.log.imitated_propensities,
+        row_checks=opened.checks.diagnostics,
     )
+    if policy is None:
+        return diagnose(opened.log, details=details)
+    return diagnose(opened.log, policy.policy, details, cost_model=policy.cost_model)
 
 
-def _require_same_split(mapping: LogMapping, stored: StoredPolicy) -> None:
-    """Raise InputError where a mapping would hold out other rows than the policy was not learned from."""
-    learned = as_mapping(stored.header.get("mapping"))
-    for key in ("split", "group", "time"):
-        value, expected = getattr(mapping, key), getattr(learned, key)
-        if value != expected:
-            raise InputError(f"{key} is {value!r}, the policy was learned from this log with {expected!r}")
-
-
-def _as_judged(stored: StoredPolicy) -> JudgedPolicy:
-    name = str(stored.header.get("kept", "policy"))
-    chosen = dict(stored.header.get("algorithm", {})) if name != "logging" else {}
-    label = "The imitation of the logging policy" if name == "logging" else chosen.pop("label", name)
-    return JudgedPolicy(name, label, stored.policy, stored.model, chosen={**chosen, "name": name})
-
-
-def _column(options: argparse.Namespace) -> tuple[str, LogMapping]:
-    """The name of the column that is a policy, and the mapping of which it is the candidate."""
-    if options.config is None:
-        raise InputError(f"{options.policy} needs --config, the mapping of the log")
-    name = options.policy.removeprefix(COLUMN)
-    return name, as_mapping(as_mapping(options.config).as_dict() | {"candidate": name})
+def estimate_logging(opened: OpenedLog, diagnosis: Diagnosis, confidence: float) -> dict:
+    """Return the cost of the logging policy, the mean of the log, as JSON values."""
+    log, options = opened.log, {"groups": diagnosis.units, "confidence": confidence}
+    return off_policy_value(log.propensity, log, clip=None, **options).as_dict()

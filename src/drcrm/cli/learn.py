@@ -1,22 +1,23 @@
-"""Learn a policy from a log, and decide whether it is better than the logging policy."""
+"""``drcrm learn``: learn a policy from a log, and decide whether it is better than the logging policy."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from drcrm.cli.answers import JudgedPolicy, build_answer, diagnose_log, logging_estimate, write_answer
+from drcrm.cli.answers import build_answer, require_separate_outputs, write_answer
 from drcrm.cli.candidates import AlgorithmResult, algorithm_entries, best_candidate, fit_candidates
-from drcrm.cli.outputs import require_apart
-from drcrm.cli.workers import workers_of
-from drcrm.diagnostics.diagnosis import Diagnosis
-from drcrm.diagnostics.verdict import Comparison, Verdict, reach_verdict
+from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate
+from drcrm.data.dask_executor import use_cluster
+from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
 from drcrm.errors import InputError
 from drcrm.files import is_stream, is_terminal
-from drcrm.logs.mapping import as_mapping
+from drcrm.logs.mapping import as_mapping, import_extra
 from drcrm.logs.opened_log import OpenedLog, SplitLog, log_folder, split_log
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.policies.exponential import make_policy
@@ -24,123 +25,150 @@ from drcrm.progress import show_progress
 from drcrm.selection.halving import is_expensive
 from drcrm.version import __version__
 
-BETTER = "better"
-
-
-def run(options: argparse.Namespace) -> None:
-    require_apart(options)
-    if is_terminal(options.output):
-        raise InputError(f"--output {options.output} is a terminal, expected a file or a pipe: a policy is binary")
-    mapping = as_mapping(options.config)
-    algorithm_entries(mapping.algorithm, 0)  # what is wrong with it is said before the log is read
-    with (
-        show_progress(options.verbose, options.jobs) as tell,
-        threadpool_limits(1, "blas"),
-        workers_of(options, tell),
-        log_folder(options.log if is_stream(options.output) else options.output) as folder,
-    ):
-        most = None if options.cluster is None else 0  # workers read files
-        log = split_log(options.log, mapping, options.seed, tell, folder, most)
-        _require_a_choice(log.heldout)
-        entries = algorithm_entries(mapping.algorithm, log.train.n_contexts, has_maps=not is_expensive(log.train))
-        groups = log.heldout.checks.groups
-        units = None if groups is None else groups[~log.is_heldout]
-        found = fit_candidates(log.train, log.heldout.log, entries, tell, units)
-        tell("judging")
-        judged = _judged(log, found, options.confidence)
-        said = _answer(judged, options)
-        write_policy(options.output, _stored(judged, options))
-    write_answer(said, options)
-
-
-def _require_a_choice(heldout: OpenedLog) -> None:
-    """Raise InputError where all rows have the same action: of others they say nothing."""
-    names = heldout.log.encoding.names
-    if heldout.log.encoding.kind == "single" and len(names) == 1:
-        raise InputError(f"{heldout.path}: every row has the action {names[0]!r}: the log cannot say what others cost")
+CONNECTION_TIMEOUT = 30  # seconds to wait for a Dask scheduler
 
 
 @dataclass(frozen=True)
-class Found:
-    """What was learned: a log and its parts, what each algorithm chose, the best of them, and the verdict on it."""
+class LearningResult:
+    """The candidates of all algorithms, the best of them, and their evaluation on the held-out rows."""
 
     log: SplitLog
-    candidates: list[AlgorithmResult]
     best: AlgorithmResult
-    compared: list[Comparison]
-    diagnosis: Diagnosis
-    verdict: Verdict
-
-    @property
-    def choices(self) -> int:
-        return sum(each.tried for each in self.candidates)
+    choices: int
+    evaluation: Evaluation
 
     @property
     def is_better(self) -> bool:
-        return self.verdict.verdict == BETTER
+        """Whether the best candidate is returned; otherwise an estimate of the logging policy is."""
+        return self.evaluation.verdict.verdict == "better"
 
     @property
     def kept(self) -> str:
+        """The name of the policy that is returned."""
         return self.best.entry.name if self.is_better else "logging"
 
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the best candidate; if it is not shown to be better, the sentence says what is returned."""
+        verdict = self.evaluation.verdict
+        if verdict.verdict != "not shown":
+            return verdict
+        sentence = (
+            f"No candidate beat the logging policy on the {self.log.heldout.records.size} held-out rows, so the "
+            f"logging policy is returned. {verdict.sentence}"
+        )
+        return replace(verdict, sentence=sentence)
 
-def _judged(log: SplitLog, found: list[AlgorithmResult], confidence: float) -> Found:
-    heldout = log.heldout
-    best, choices = best_candidate(found), sum(each.tried for each in found)
-    diagnosis = diagnose_log(heldout, _as_judged(best))
-    compared = [_as_judged(each).compared(heldout, "dr", choices, confidence, diagnosis.units) for each in found]
-    said = reach_verdict(compared[found.index(best)], diagnosis, label=best.entry.label, reward=heldout.records.reward)
-    return Found(log, found, best, compared, diagnosis, said)
+
+def run(options: argparse.Namespace) -> None:
+    """Run the command: check the arguments, learn, evaluate the candidates, and write policy and answer."""
+    require_separate_outputs(options)
+    if is_terminal(options.output):
+        raise InputError(f"--output {options.output} is a terminal, expected a file or a pipe: a policy is binary")
+    mapping = as_mapping(options.config)
+    algorithm_entries(mapping.algorithm, 0)  # report its errors before the log is read
+    with (
+        show_progress(options.verbose, options.jobs) as report,
+        threadpool_limits(1, "blas"),
+        _dask_workers(options, report),
+        log_folder(options.log if is_stream(options.output) else options.output) as folder,
+    ):
+        most = None if options.cluster is None else 0  # workers read the rows from files
+        log = split_log(options.log, mapping, options.seed, report, folder, most)
+        _require_several_actions(log.heldout)
+        entries = algorithm_entries(mapping.algorithm, log.train.n_contexts, has_maps=not is_expensive(log.train))
+        groups = log.heldout.checks.groups
+        units = None if groups is None else groups[~log.is_heldout]
+        results = fit_candidates(log.train, log.heldout.log, entries, report, units)
+        report("evaluating the candidates")
+        learned = _evaluate(log, results, options.confidence)
+        answer = _answer(learned, options)
+        write_policy(options.output, _stored_policy(learned, options))
+    write_answer(answer, options)
 
 
-def _answer(found: Found, options: argparse.Namespace) -> dict:
-    """The answer; where the old policy stays, it is the one that was chosen."""
-    part = found.log.heldout
-    mapping, units, confidence = part.records.mapping, found.diagnosis.units, options.confidence
-    logging = logging_estimate(part, confidence, units)
-    shown = [
-        _as_judged(each).as_dict(part, compared, confidence, units) | {"chosen": found.is_better and each is found.best}
-        for each, compared in zip(found.candidates, found.compared, strict=True)
-    ]
-    stays = {"name": "logging", "label": "The old policy", "estimates": {"ips": logging}, "is_logging": True}
-    said = build_answer(
+@contextmanager
+def _dask_workers(options: argparse.Namespace, report: Callable[[str], None]) -> Iterator[None]:
+    """Let the workers of a Dask cluster compute the fits inside the block, if the options name a cluster."""
+    if options.cluster is None:
+        yield
+        return
+    report(f"connecting to {options.cluster}")
+    distributed = import_extra("distributed", "dask")
+    try:
+        client = distributed.Client(options.cluster, timeout=CONNECTION_TIMEOUT, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"--cluster {options.cluster} does not answer: {' '.join(str(error).split())}") from None
+    with client, use_cluster(client, options.output.parent):
+        yield
+
+
+def _require_several_actions(heldout: OpenedLog) -> None:
+    """Raise InputError if all rows have the same action."""
+    names = heldout.log.encoding.names
+    if heldout.log.encoding.kind == "single" and len(names) == 1:
+        raise InputError(
+            f"{heldout.path}: every row has the action {names[0]!r}, so the log cannot say what others cost; expected "
+            "at least two actions"
+        )
+
+
+def _evaluate(log: SplitLog, results: list[AlgorithmResult], confidence: float) -> LearningResult:
+    best, choices = best_candidate(results), sum(result.tried for result in results)
+    policies = [_evaluated(result) for result in results]
+    settings = ComparisonSettings("dr", confidence, choices, log.heldout.records.mapping.cost_range)
+    evaluation = evaluate(log.heldout, policies, policies[results.index(best)], settings)
+    return LearningResult(log, best, choices, evaluation)
+
+
+def _evaluated(result: AlgorithmResult) -> EvaluatedPolicy:
+    has_value = not np.isnan(result.value)
+    settings = {"parameter": result.entry.algorithm.parameter, "value": result.value} if has_value else {}
+    settings |= {"ridge": result.ridge, "step": result.step}
+    entry = result.entry
+    return EvaluatedPolicy(entry.name, entry.label, result.policy, result.model, result.clip, settings)
+
+
+def _answer(learned: LearningResult, options: argparse.Namespace) -> dict:
+    log, evaluation = learned.log, learned.evaluation
+    opened, logging = log.heldout, evaluation.logging_estimate()
+    mapping = opened.records.mapping
+    is_chosen = [policy.policy is learned.best.policy and learned.is_better for policy in evaluation.policies]
+    candidates = [entry | {"chosen": chosen} for entry, chosen in zip(evaluation.candidates(), is_chosen, strict=True)]
+    if not learned.is_better:
+        entry = {"name": "logging", "label": "The logging policy", "estimates": {"ips": logging}, "is_logging": True}
+        candidates = [entry | {"chosen": True}, *candidates]
+    answer = build_answer(
         "learn",
-        part,
-        confidence=confidence,
-        choices=found.choices,
+        opened,
+        confidence=options.confidence,
+        choices=learned.choices,
         logging=logging,
-        candidates=shown if found.is_better else [{**stays, "chosen": True}, *shown],
-        **found.diagnosis.as_dict(),
-        verdict=found.verdict.as_dict(),
-        kept=found.kept,
+        candidates=candidates,
+        **evaluation.diagnosis.as_dict(),
+        verdict=learned.verdict.as_dict(),
+        kept=learned.kept,
         made={"mapping": mapping.as_dict(), "seed": options.seed, "policy": options.output.name},
     )
-    sizes = {"training": len(found.log.train.Y), "heldout": part.records.size, "split": mapping.split}
-    said["log"] |= {"rows": found.log.size, "contexts": found.log.n_contexts, **sizes}
-    return said
+    sizes = {"training": len(log.train.Y), "heldout": opened.records.size, "split": mapping.split}
+    answer["log"] |= {"rows": log.size, "contexts": log.n_contexts, **sizes}
+    return answer
 
 
-def _stored(found: Found, options: argparse.Namespace) -> StoredPolicy:
-    """The best candidate where it is better, else the imitation of π0 that it began from."""
-    heldout, best, policy = found.log.heldout, found.best, found.best.policy
-    if not found.is_better:
-        policy = make_policy(found.log.train.actions, best.model.logging_policy.coef, features=policy.features)
+def _stored_policy(learned: LearningResult, options: argparse.Namespace) -> StoredPolicy:
+    """Return the best candidate if it is better, else the estimated logging policy that its fit started from."""
+    heldout, best, policy = learned.log.heldout, learned.best, learned.best.policy
+    if not learned.is_better:
+        policy = make_policy(learned.log.train.actions, best.model.logging_policy.coef, features=policy.features)
     header = {
         "version": __version__,
         "mapping": heldout.records.mapping.as_dict(),
-        "algorithm": {"name": best.entry.name, "label": best.entry.label, **_as_judged(best).chosen},
+        "algorithm": {"name": best.entry.name, "label": best.entry.label, **_evaluated(best).settings},
         "digest": heldout.digest,
         "seed": options.seed,
-        "choices": found.choices,
+        "choices": learned.choices,
         "confidence": options.confidence,
-        "verdict": found.verdict.as_dict(),
-        "kept": found.kept,
+        "verdict": learned.verdict.as_dict(),
+        "kept": learned.kept,
     }
-    return StoredPolicy(policy, heldout.log.encoding, best.model, header, found.log.learned_rows)
-
-
-def _as_judged(each: AlgorithmResult) -> JudgedPolicy:
-    """A candidate as it is judged; a fit without hyper-parameter has none to tell."""
-    value = {} if np.isnan(each.value) else {"parameter": each.entry.algorithm.parameter, "value": each.value}
-    known = {**value, "ridge": each.ridge, "step": each.step}
-    return JudgedPolicy(each.entry.name, each.entry.label, each.policy, each.model, each.clip, known)
+    return StoredPolicy(policy, heldout.log.encoding, best.model, header, learned.log.learned_rows)

@@ -1,4 +1,4 @@
-"""Choose actions by a learned policy: draw them, or take the most probable ones."""
+"""``drcrm predict``: choose actions by a learned policy, at random or the most probable ones."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
-from drcrm.cli.outputs import require_apart
+from drcrm.cli.answers import require_separate_outputs
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import atomic, is_stream
 from drcrm.logs.encoding.columns import escape_formula
@@ -24,129 +25,138 @@ from drcrm.reports.log_report.formatting import format_imputed
 
 FORMATS = ".csv", ".parquet"
 PROPENSITY = "propensity"
+UNCERTAIN = 1e-6  # probability of other actions from which a greedy action is reported as uncertain
+
+
+@dataclass(frozen=True)
+class Remarks:
+    """Counts that the user is told after all actions are written.
+
+    Attributes
+    ----------
+    unseen : Counter
+        Rows with values that the policy has not seen, by what they have.
+    missing : Counter
+        Imputed values, by feature.
+    uncertain : Counter
+        Contexts by whether the policy was uncertain of its greedy action; only with --greedy.
+    """
+
+    unseen: Counter = field(default_factory=Counter)
+    missing: Counter = field(default_factory=Counter)
+    uncertain: Counter = field(default_factory=Counter)
+
+    def lines(self, stored: StoredPolicy, options: argparse.Namespace) -> Iterator[str]:
+        """Yield the remarks, one line each."""
+        if self.missing:
+            yield f"{options.contexts}: imputed missing values: {format_imputed(self.missing)}"
+        for reason, rows in self.unseen.items():
+            yield f"{options.contexts}: {reason} in {rows} rows, which the policy has not seen"
+        escape = _name_writer(options)
+        if escaped := sum(escape(name) != name for name in {*_action_columns(stored), *stored.encoding.names}):
+            yield (
+                f"{options.output}: {escaped} names begin like a spreadsheet formula, so they are written with an "
+                "apostrophe in front; --raw-names writes them without it"
+            )
+        if self.uncertain[True]:
+            yield (
+                "the certificate covers actions drawn from the policy, not --greedy: the policy was not certain of its "
+                f"action in {self.uncertain[True]} of {self.uncertain.total()} contexts"
+            )
+        if stored.header.get("kept") == "logging":
+            yield "the policy is an estimate of the logging policy: no candidate was shown to be better"
 
 
 def run(options: argparse.Namespace) -> None:
-    require_apart(options)
+    """Run the command."""
+    require_separate_outputs(options)
     if options.output.suffix not in FORMATS and not is_stream(options.output):
-        raise InputError(f"{options.output} is no {' or '.join(FORMATS)} file")
-    stored = read_policy(options.policy)
-    if PROPENSITY in _names(stored):
-        raise InputError(f"{options.policy}: its actions would be in the column of the propensities, {PROPENSITY!r}")
-    unseen, missing, uncertain = Counter(), Counter(), Counter()
-    with _written(options) as write, show_progress() as tell:
-        tell(f"choosing actions for {options.contexts.name}")
-        for decisions in _decisions(stored, options, unseen, missing, uncertain):
+        raise InputError(f"--output must be a {' or '.join(FORMATS)} file, got {options.output}")
+    stored, remarks = read_policy(options.policy), Remarks()
+    if PROPENSITY in _action_columns(stored):
+        raise InputError(
+            f"{options.policy}: its actions are in a column {PROPENSITY!r}, which the output needs for the "
+            "propensities; rename the column and learn again"
+        )
+    with _open_output(options) as write, show_progress() as report:
+        report(f"choosing actions for {options.contexts.name}")
+        for decisions in _choose_actions(stored, options, remarks):
             write(decisions)
-    for remark in _remarks(stored, options, unseen, missing, uncertain):
+    for remark in remarks.lines(stored, options):
         print(remark, file=sys.stderr)
 
 
-def _remarks(
-    stored: StoredPolicy, options: argparse.Namespace, unseen: Counter, missing: Counter, uncertain: Counter
-) -> Iterator[str]:
-    """Yield the warnings for the user, a line for one."""
-    if missing:
-        yield f"{options.contexts}: imputed missing values: {format_imputed(missing)}"
-    for what, rows in unseen.items():
-        yield f"{options.contexts}: {what} in {rows} rows, which the policy has not seen"
-    escape = _escape(options)
-    if escaped := sum(escape(name) != name for name in {*_names(stored), *stored.encoding.names}):
-        yield (
-            f"{options.output}: {escaped} names begin like a formula of a spreadsheet, so they have an apostrophe in "
-            "front; --raw-names writes them without it"
-        )
-    if uncertain[True]:
-        yield (
-            "the certificate covers actions drawn from the policy, not --greedy: the policy was not certain of its "
-            f"action in {uncertain[True]} of {uncertain.total()} contexts"
-        )
-    if stored.header.get("kept") == "logging":
-        yield "the policy is an imitation of the one that logged: none was shown to be better"
-
-
-def _decisions(
-    stored: StoredPolicy, options: argparse.Namespace, unseen: Counter, missing: Counter, uncertain: Counter
-) -> Iterator[pd.DataFrame]:
-    """Yield the actions of the contexts and their propensities, some at a time.
-
-    ``unseen`` counts rows with values that are new to the policy, ``missing`` imputed values, and with --greedy
-    ``uncertain`` counts contexts by whether the policy was uncertain of its action.
-    """
+def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, remarks: Remarks) -> Iterator[pd.DataFrame]:
+    """Yield the actions and their propensities, one chunk of contexts at a time, and count remarks."""
     with prefix_errors(options.policy):
         csv_format = as_mapping(stored.header.get("mapping")).csv_format
-    rng = np.random.default_rng(options.seed)
+    rng, write_name = np.random.default_rng(options.seed), _name_writer(options)
     streams = rng, *rng.spawn(2)
-    for X, new, lacking in readers.context_batches(options.contexts, stored.encoding, readers.ROWS, csv_format):
-        unseen.update(new)
-        missing.update(lacking)
+    for X, unseen, missing in readers.context_batches(options.contexts, stored.encoding, readers.ROWS, csv_format):
+        remarks.unseen.update(unseen)
+        remarks.missing.update(missing)
         if options.greedy:
-            uncertain.update(_is_uncertain(stored.policy, X).tolist())
-        actions, propensity = _drawn(stored.policy, X, options, *streams)
-        yield pd.DataFrame(_columns(stored, actions, _escape(options)) | {PROPENSITY: propensity})
+            log_prob = stored.policy.log_prob(X, stored.policy.greedy(X))
+            remarks.uncertain.update((log_prob < np.log1p(-UNCERTAIN)).tolist())
+        actions, propensity = _draw_actions(stored.policy, X, options, streams)
+        yield pd.DataFrame(_name_actions(stored, actions, write_name) | {PROPENSITY: propensity})
 
 
-def _is_uncertain(policy: LinearPolicy, X) -> np.ndarray:
-    """Return of each context whether the policy gives actions other than its most probable one more than 10⁻⁶."""
-    return policy.log_prob(X, policy.greedy(X)) < np.log1p(-1e-6)
-
-
-def _escape(options: argparse.Namespace) -> Callable[[object], object]:
-    """Return what is done to names: CSV may be opened by a spreadsheet."""
-    return escape_formula if _format(options) == ".csv" and not options.raw_names else lambda name: name
-
-
-def _drawn(
-    policy: LinearPolicy,
-    X,
-    options: argparse.Namespace,
-    own: np.random.Generator,
-    chance: np.random.Generator,
-    other: np.random.Generator,
+def _draw_actions(
+    policy: LinearPolicy, X, options: argparse.Namespace, streams: tuple[np.random.Generator, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Actions, and the probabilities with which they were chosen: (1 − ε) π(a|x) + ε over the number of actions.
+    """Return actions and the probabilities they were chosen with: (1 − ε) π(a|x) + ε over the number of actions.
 
-    The policy's actions, which of them are left to chance, and what chance has them be are drawn from a stream each: so
-    they are the same, however many contexts there are at once.
+    The policy's actions, the contexts to explore and the actions there have a random stream each, so they do not depend
+    on the chunk size.
     """
+    for_policy, for_exploring, for_uniform = streams
     uniform = type(policy)(np.zeros_like(policy.coef), features=policy.features)
-    actions = best = policy.greedy(X) if options.greedy else policy.sample(X, own)
+    actions = best = policy.greedy(X) if options.greedy else policy.sample(X, for_policy)
     if options.explore:
-        explores = chance.random(len(best)) < options.explore
-        actions = np.where(explores.reshape(-1, *[1] * (best.ndim - 1)), uniform.sample(X, other), best)
-    probability = (
-        (actions == best).reshape(len(best), -1).all(axis=1) if options.greedy else np.exp(policy.log_prob(X, actions))
-    )
+        explores = for_exploring.random(len(best)) < options.explore
+        actions = np.where(explores.reshape(-1, *[1] * (best.ndim - 1)), uniform.sample(X, for_uniform), best)
+    if options.greedy:
+        probability = (actions == best).reshape(len(best), -1).all(axis=1)
+    else:
+        probability = np.exp(policy.log_prob(X, actions))
     return actions, (1 - options.explore) * probability + options.explore * np.exp(uniform.log_prob(X, actions))
 
 
-def _names(stored: StoredPolicy) -> list[str]:
-    """The columns of the actions."""
+def _action_columns(stored: StoredPolicy) -> list[str]:
+    """Return the names of the columns of the actions."""
     if stored.encoding.kind == "labels":
         return [*map(str, stored.encoding.names)]
     return [stored.header["mapping"].get("action") or "action"]
 
 
-def _columns(stored: StoredPolicy, actions: np.ndarray, escape: Callable[[object], object]) -> dict[str, np.ndarray]:
-    """The actions by the names that they had in the log, escaped."""
-    columns = [escape(name) for name in _names(stored)]
+def _name_actions(
+    stored: StoredPolicy, actions: np.ndarray, write_name: Callable[[object], object]
+) -> dict[str, np.ndarray]:
+    """Return the columns of the actions, with their names in the log."""
+    columns = [write_name(name) for name in _action_columns(stored)]
     if stored.encoding.kind == "labels":
         return dict(zip(columns, actions.T, strict=True))
-    names = np.array([escape(name) for name in stored.encoding.names])
+    names = np.array([write_name(name) for name in stored.encoding.names])
     return {columns[0]: actions if stored.encoding.kind == "lists" else names[actions]}
 
 
+def _name_writer(options: argparse.Namespace) -> Callable[[object], object]:
+    """Return how names are written: spreadsheets open CSV, so formulas are escaped there."""
+    return escape_formula if _format(options) == ".csv" and not options.raw_names else lambda name: name
+
+
 def _format(options: argparse.Namespace) -> str:
-    """Return the suffix of the format to write: a stream without one gets CSV."""
+    """Return the suffix of the output's format; a stream without one gets CSV."""
     return options.output.suffix if options.output.suffix in FORMATS else ".csv"
 
 
 @contextmanager
-def _written(options: argparse.Namespace) -> Iterator[Callable[[pd.DataFrame], None]]:
-    """Yield what appends a frame to a file, which is there in the end, whole or not at all."""
-    with atomic(options.output) as part, ExitStack() as closing:
+def _open_output(options: argparse.Namespace) -> Iterator[Callable[[pd.DataFrame], None]]:
+    """Yield a function that appends a frame to the output file, which appears complete or not at all."""
+    with atomic(options.output) as part, ExitStack() as stack:
         if _format(options) == ".csv":
-            stream = closing.enter_context(open(part, "w", newline="", encoding="utf-8"))
+            stream = stack.enter_context(open(part, "w", newline="", encoding="utf-8"))
             yield lambda frame: frame.to_csv(stream, index=False, header=not stream.tell())
             return
         arrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
@@ -155,7 +165,7 @@ def _written(options: argparse.Namespace) -> Iterator[Callable[[pd.DataFrame], N
         def write(frame: pd.DataFrame) -> None:
             table = arrow.Table.from_pandas(frame, preserve_index=False)
             if not writers:
-                writers.append(closing.enter_context(parquet.ParquetWriter(part, table.schema)))
+                writers.append(stack.enter_context(parquet.ParquetWriter(part, table.schema)))
             writers[0].write_table(table)
 
         yield write

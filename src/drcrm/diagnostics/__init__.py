@@ -1,1 +1,1 @@
-"""Checks of a log and of a policy on it, and the verdict."""
+"""Checks of a log and of a policy's importance weights on it, and the verdict that they support."""

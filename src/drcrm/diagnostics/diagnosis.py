@@ -1,9 +1,10 @@
-"""Diagnostics of a log and of a policy on it, with thresholds and tables."""
+"""Run all checks of a log, and of a policy on it."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
@@ -15,32 +16,89 @@ from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.diagnostics.diagnostic import Diagnostic, to_json_number
 from drcrm.diagnostics.leakage import check_leakage
-from drcrm.diagnostics.log_checks import check_cost_model, check_drift, check_exploration, check_gain_drift
+from drcrm.diagnostics.log_checks import (
+    check_action_drift,
+    check_cost_drift,
+    check_cost_model,
+    check_exploration,
+    check_gain_drift,
+)
 from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities
 from drcrm.diagnostics.repeated_rows.dependence import check_independence, tested_rows_of_log
 from drcrm.diagnostics.repeated_rows.duplicates import check_copies
 from drcrm.diagnostics.repeated_rows.row_hashes import hash_log
-from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights, weight_tables
+from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights
+from drcrm.diagnostics.weight_tables import weight_tables
 from drcrm.errors import InputError
 from drcrm.logs.split import ranks
 from drcrm.policies.linear_predictor import forward_policy, importance_weights, modelled_cost
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
-MOST_SLICES = 50  # in a table: those with the most rows
+MAX_SLICES = 50  # in the table: those with the most rows
+
+
+@dataclass(frozen=True)
+class LogDetails:
+    """Facts about the rows, actions and features of a log that a :class:`BanditLog` does not have.
+
+    Attributes
+    ----------
+    groups : array (n,), optional
+        Ids of independent groups of rows.
+    slices : array (n,), optional
+        Values for which the policy is estimated separately.
+    row_numbers : integer array (n,), optional
+        Numbers of the rows in their file.
+    time : array (n,), optional
+        Times that order the rows for the drift checks. By default rows are in order.
+    action_names : list, optional
+        Names of the actions or labels.
+    columns : mapping of slice, optional
+        Columns of X that encode each feature of the file. By default each column is a feature.
+    imitated : bool
+        Whether the propensities were estimated.
+    row_checks : tuple of Diagnostic, optional
+        Results of :func:`check_rows`, if the caller ran them on more rows than these.
+    """
+
+    groups: object = None
+    slices: object = None
+    row_numbers: object = None
+    time: object = None
+    action_names: list | None = None
+    columns: Mapping[str, slice] | None = None
+    imitated: bool = False
+    row_checks: tuple[Diagnostic, ...] | None = None
+
+    def restrict_to_counted(self, log: BanditLog) -> LogDetails:
+        """Return the details of the rows whose count is positive; InputError for arrays of another length."""
+        actions = log.actions.shape
+        if self.action_names is not None and actions and len(self.action_names) != actions[0]:
+            raise InputError(f"names has {len(self.action_names)} entries, expected {actions[0]}")
+        arrays = {"slices": self.slices, "row_numbers": self.row_numbers, "time": self.time}
+        arrays = {name: np.asarray(values) for name, values in arrays.items() if values is not None}
+        for name, values in arrays.items():
+            if values.shape != (expected := log.Y.shape[:1]):
+                raise InputError(f"{name} has shape {values.shape}, expected {expected}")
+        counted = {name: values[log.count > 0] for name, values in arrays.items()}
+        return replace(self, groups=check_groups(self.groups, log), **counted)
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The diagnostics of a log, and of a policy on it; tables as they go into JSON, empty without a policy.
+    """The checks of a log, and of a policy on it.
+
+    The tables hold JSON values and are empty without a policy.
 
     Attributes
     ----------
     diagnostics : tuple of Diagnostic
     units : array (n,) or None
-        Which rows belong together, for ``groups=`` elsewhere: groups, or rows that are told more than once.
+        Ids of independent units of rows, for ``groups=`` elsewhere: the groups, or the distinct rows of a log with
+        copies.
+    rows : int
     weights, overlap : dict
     calibration, slices, actions, largest_rows : list of dict
-    rows : int
     """
 
     diagnostics: tuple[Diagnostic, ...]
@@ -55,192 +113,158 @@ class Diagnosis:
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """The names of diagnostics that fail."""
-        return tuple(each.name for each in self.diagnostics if each.level == "fail")
+        """Names of the checks that fail."""
+        return tuple(check.name for check in self.diagnostics if check.level == "fail")
 
     def as_dict(self) -> dict[str, object]:
-        """Return diagnostics and tables as they go into JSON."""
-        found = asdict(self) | {"diagnostics": [each.as_dict() for each in self.diagnostics]}
-        return {key: value for key, value in found.items() if key not in ("units", "rows")}
+        """Return the checks and tables as JSON values."""
+        values = asdict(self) | {"diagnostics": [check.as_dict() for check in self.diagnostics]}
+        return {key: value for key, value in values.items() if key not in ("units", "rows")}
 
 
 def diagnose(
     log: BanditLog,
     policy=None,
+    details: LogDetails | None = None,
     *,
     cost_model=None,
     logging_policy=None,
     modelled: np.ndarray | None = None,
-    slices=None,
-    groups=None,
-    imitated: bool = False,
-    names=None,
-    rows=None,
-    time=None,
-    checks: tuple[Diagnostic, ...] | None = None,
-    columns=None,
 ) -> Diagnosis:
-    """Return what a log can say of a policy, and of itself.
+    """Check a log, and a policy on it.
 
     Parameters
     ----------
     log : BanditLog
-        Rows that the policy was not made from, in the order in which they were logged.
-    policy : any, as :func:`drcrm.off_policy_value` takes them, optional
+        Rows that did not train the policy, in the order in which they were logged.
+    policy : optional
+        Any policy that :func:`drcrm.off_policy_value` accepts.
+    details : LogDetails, optional
     cost_model : optional
-        One that was fitted to other rows; by default one is, to half of these for the other half.
+        A cost model fitted to other rows. By default R² is that of models fitted to each half of the contexts for the
+        other half.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        π0; by default the model of the logged actions takes its place.
+        π0. By default support is judged by ``modelled``.
     modelled : array in the shape of scores, optional
-        The probabilities of all actions by a model of the logged actions that was fitted to other rows; by default
-        ``drcrm.diagnostics.propensity_audit.cross_fit_propensities``.
-    slices, groups : array (n,), optional
-        Values by which rows are told apart, and ids of rows that belong together.
-    imitated : bool
-        Whether the propensities were estimated.
-    names : list, optional
-        Of the actions, or labels.
-    rows : integer array (n,), optional
-        The rows' numbers in their file.
-    time : array (n,), optional
-        By which the rows are ordered for drift; by default they are in order.
-    checks : tuple of Diagnostic, optional
-        The checks for copies and for dependent rows, if a caller made them on more rows than these.
-    columns : mapping of slice, optional
-        Where the columns of X are that belong to each feature of the file; by default each column is a feature.
+        Probabilities of all actions by a model of the logged actions that was fitted to other rows. By default
+        :func:`drcrm.diagnostics.propensity_audit.cross_fit_propensities`.
 
     Raises
     ------
     InputError
-        A policy or arrays that are none of the log's.
+        If the policy or an array does not match the log.
     """
     log = as_log(log)
     policy = None if policy is None else policy_for_log(policy, log)
-    slices, rows, time = (
-        _of_rows(each, log, name) for each, name in ((slices, "slices"), (rows, "rows"), (time, "time"))
-    )
-    _check_names(names, log)
-    modelled = None if modelled is None else _aligned(modelled, log)
-    groups, log = check_groups(groups, log), log.recount(log.count)
-    last = None if time is None else ranks(time) >= len(time) // 2
-    units = groups
-    if checks is None:
-        checks, units = check_rows(log, groups, imitated)
-    modelled = cross_fit_propensities(log, units) if modelled is None else modelled
-    audited, calibration = audit_propensities(log, modelled, units, imitated, names)
-    found = [
-        check_exploration(log, imitated),
-        *audited,
-        *checks,
-        *check_drift(log, names, units, last),
+    details = (details or LogDetails()).restrict_to_counted(log)
+    modelled = None if modelled is None else _restrict_to_counted(as_float_array(modelled, "modelled"), log)
+    log = log.recount(log.count)
+    units, row_checks = details.groups, details.row_checks
+    if row_checks is None:
+        row_checks, units = check_rows(log, units, details.imitated)
+    if modelled is None:
+        modelled = cross_fit_propensities(log, units)  # copies of a row are in the same fold
+    order = np.arange(len(log.Y)) if details.time is None else ranks(details.time)
+    is_last = order >= len(order) // 2
+    audit, calibration = audit_propensities(log, modelled, units, details.imitated, details.action_names)
+    of_log = [
+        *audit,
+        *row_checks,
+        check_cost_drift(log, is_last, units),
+        check_action_drift(log, is_last, details.action_names),
         check_cost_model(log, cost_model),
-        check_leakage(log, columns, units),
+        check_leakage(log, details.columns, units),
     ]
-    if policy is None:
-        return Diagnosis(tuple(each for each in found if each), units, log.size, calibration=calibration)
-    with warnings.catch_warnings(action="ignore"):  # the diagnostics report the same
-        each = _weighed(log, policy, cost_model, logging_policy, modelled)
-        of_policy, by_slice = check_weights(each, units), _by_slice(each, slices, units)
-        found.append(check_gain_drift(log, each.weight, units, last))
-    if by_slice:
-        of_policy.append(_overlap_by_slice(by_slice))
-    found = (found[0], *of_policy, *(each for each in found[1:] if each))
-    return Diagnosis(
-        found,
-        units,
-        log.size,
-        calibration=calibration,
-        slices=by_slice[:MOST_SLICES],
-        **weight_tables(each, names, rows),
-    )
+    of_policy, tables = [], {}
+    if policy is not None:
+        with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
+            weights = _weigh_policy(log, policy, cost_model, logging_policy, modelled)
+            slices = _estimate_slices(weights, details.slices, units)
+            of_policy = [*check_weights(weights, units), _check_slices(slices)]
+            of_log.append(check_gain_drift(log, weights.weight, is_last, units))
+        tables = weight_tables(weights, details.action_names, details.row_numbers) | {"slices": slices[:MAX_SLICES]}
+    checks = [check_exploration(log, details.imitated), *of_policy, *of_log]
+    return Diagnosis(tuple(check for check in checks if check), units, log.size, calibration=calibration, **tables)
 
 
 def check_rows(log: BanditLog, groups=None, imitated: bool = False) -> tuple[tuple[Diagnostic, ...], np.ndarray | None]:
-    """Return the checks for copies and for dependent rows, and which rows belong together: groups, or copies."""
-    marks = hash_log(log, imitated)
-    repeats, copies = check_copies(*marks, log.propensity)
+    """Check a log for copies of rows and for dependent rows.
+
+    Returns
+    -------
+    checks : tuple of Diagnostic
+    units : array (n,) or None
+        Ids of independent units: ``groups``, or else the distinct rows if the log has copies.
+    """
+    hashes = hash_log(log, imitated)
+    copies_check, copies = check_copies(*hashes, log.propensity)
     units = copies if groups is None else groups
-    return (repeats, check_independence(tested_rows_of_log(log, marks.features), units, imitated=imitated)), units
+    rows = tested_rows_of_log(log, hashes.features)
+    return (copies_check, check_independence(rows, units, imitated=imitated)), units
 
 
-def _of_rows(values, log: BanditLog, name: str) -> np.ndarray | None:
-    """Values of the rows that occur."""
-    if values is None:
-        return None
-    values = np.asarray(values)
-    if values.shape != (expected := log.Y.shape[:1]):
-        raise InputError(f"{name} has shape {values.shape}, expected {expected}")
-    return values[log.count > 0]
-
-
-def _check_names(names, log: BanditLog) -> None:
-    if names is not None and log.actions.shape and len(names) != log.actions.shape[0]:
-        raise InputError(f"names has {len(names)} entries, expected {log.actions.shape[0]}")
-
-
-def _aligned(modelled, log: BanditLog) -> np.ndarray:
-    """μ of the contexts that occur."""
-    modelled, expected = as_float_array(modelled, "modelled"), (log.X.shape[0], *log.actions.shape)
-    if modelled.shape != expected:
+def _restrict_to_counted(modelled: np.ndarray, log: BanditLog) -> np.ndarray:
+    """Return the probabilities of the contexts whose rows have a positive count."""
+    if modelled.shape != (expected := (log.X.shape[0], *log.actions.shape)):
         raise InputError(f"modelled has shape {modelled.shape}, expected {expected}")
     return TabularPolicy.for_log(np.zeros(len(log.Y)), modelled, log).mean
 
 
-def _weighed(log: BanditLog, policy, cost_model, logging_policy, modelled: np.ndarray) -> PolicyWeights:
+def _weigh_policy(log: BanditLog, policy, cost_model, logging_policy, modelled: np.ndarray) -> PolicyWeights:
     has_model = cost_model is not None and getattr(policy, "mean", policy) is not None
     design, log_prob, _ = forward_policy(policy, log)
     weight = importance_weights(log_prob, log)
     if has_model:
-        modelled_costs = modelled_cost(design.log, action_effects(cost_model, log.X, log.actions))
-        residual = tail_residual(log.cost - modelled_costs, log.cost, log.count)
+        model_costs = modelled_cost(design.log, action_effects(cost_model, log.X, log.actions))
+        residual = tail_residual(log.cost - model_costs, log.cost, log.count)
     else:
         total = log.count @ weight
         residual = log.cost - (log.count @ (weight * log.cost) / total if total > 0 else 0.0)
-    mean = (
-        policy.mean
-        if isinstance(policy, TabularPolicy)
-        else policy.marginals(log.actions.unbind(log.X), *_eligible(log))
-    )
-    known = modelled if logging_policy is None else logging_policy.marginals(log.actions.unbind(log.X), *_eligible(log))
-    return PolicyWeights(log, np.exp(np.minimum(log_prob, 0)), weight, mean, known, residual)
+    mean = policy.mean if isinstance(policy, TabularPolicy) else _probabilities(policy, log)
+    logging_mean = modelled if logging_policy is None else _probabilities(logging_policy, log)
+    return PolicyWeights(log, np.exp(np.minimum(log_prob, 0)), weight, mean, logging_mean, residual)
 
 
-def _eligible(log: BanditLog) -> tuple:
-    """Return the mask of eligible actions as an argument of policies; nothing if the log has none."""
+def _probabilities(policy, log: BanditLog) -> np.ndarray:
     eligible = getattr(log.actions, "eligible", None)
-    return () if eligible is None else (eligible,)
+    contexts = log.actions.unbind(log.X)
+    return policy.marginals(contexts) if eligible is None else policy.marginals(contexts, eligible)
 
 
-def _by_slice(each: PolicyWeights, slices, units) -> list[dict]:
+def _estimate_slices(weights: PolicyWeights, slices: np.ndarray | None, units) -> list[dict]:
     """Estimate a policy in each slice by SNIPS without clipping; the slice with the most rows comes first."""
     if slices is None:
         return []
     values, index = np.unique(slices.astype(str), return_inverse=True)
-    log, found = each.log.replace(X=np.zeros((each.log.X.shape[0], 1))), []  # probabilities are known without X
-    for place in np.argsort(-np.bincount(index, log.count), kind="stable"):
-        inside = index == place
+    log = weights.log.replace(X=np.zeros((weights.log.X.shape[0], 1)))  # the probabilities are known without X
+    estimates = []
+    for number in np.argsort(-np.bincount(index, log.count), kind="stable"):
+        inside = index == number
         part = log.recount(log.count * inside)
-        of_units = None if units is None else units[inside]
-        value = off_policy_value(each.probability[inside], part, "snips", clip=None, groups=of_units)
-        said = value.as_dict()
-        found.append(
-            {
-                "slice": str(values[place]),
-                "rows": part.size,
-                "effective_size": to_json_number(value.effective_size),
-                "logging": float(part.count @ part.cost / part.size),
-                "policy": said["value"],
-                "low": said["low"],
-                "high": said["high"],
-            }
-        )
-    return found
+        part_units = None if units is None else units[inside]
+        value = off_policy_value(weights.probability[inside], part, "snips", clip=None, groups=part_units)
+        estimate = {
+            "slice": str(values[number]),
+            "rows": part.size,
+            "effective_size": to_json_number(value.effective_size),
+            "logging": float(part.count @ part.cost / part.size),
+            "policy": value.as_dict()["value"],
+        }
+        estimates.append(estimate | {end: value.as_dict()[end] for end in ("low", "high")})
+    return estimates
 
 
-def _overlap_by_slice(by_slice: list[dict]) -> Diagnostic:
-    worst = min(by_slice, key=lambda each: each["effective_size"] / each["rows"])
-    share = worst["effective_size"] / worst["rows"]
-    said = f"slice {worst['slice']!r} has as much as {worst['effective_size']:.3g} effective rows of {worst['rows']}"
-    level = "caution" if share < 0.1 or worst["effective_size"] < 10 else "good"
-    threshold = "at least 10 % of the rows of each slice, and 10"
-    return Diagnostic("overlap by slice", share, None, None, threshold, level, said, "Kish 1965")
+def _check_slices(slices: list[dict]) -> Diagnostic | None:
+    """Check the slice with the smallest effective sample size in relation to its rows."""
+    if not slices:
+        return None
+    worst = min(slices, key=lambda entry: entry["effective_size"] / entry["rows"])
+    size, rows = worst["effective_size"], worst["rows"]
+    return Diagnostic(
+        "overlap by slice",
+        size / rows,
+        "at least 10 % of the rows of each slice, and 10",
+        "caution" if size / rows < 0.1 or size < 10 else "good",
+        f"slice {worst['slice']!r} has the lowest overlap, an effective sample size of {size:.3g} of {rows} rows",
+        "Kish 1965",
+    )

@@ -1,4 +1,4 @@
-"""One diagnostic of a log, and its levels."""
+"""The result of one check: its value, threshold, level and a sentence for the user."""
 
 from __future__ import annotations
 
@@ -6,53 +6,56 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-LEVELS = ("good", "caution", "fail")
-
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One question to a log, with its answer.
+    """The result of one check of a log or a policy.
 
     Attributes
     ----------
-    name, source : str
-        Its usual name, and where it comes from.
-    value, low, high : float or None
-        The answer, with an interval where it has one: at 95 %, unless the threshold names another level.
+    name : str
+        Usual name of the checked quantity.
+    value : float or None
+        The quantity.
     threshold : str
-        What is good, in words.
-    level : "good", "caution" or "fail"
+        The condition for the level "good", in words.
+    level : str
+        "good", "caution" or "fail".
     sentence : str
-        The answer in plain words, with its numbers.
+        The result in plain words with its numbers, without a capital and a full stop.
+    source : str
+        Where the check comes from.
+    low, high : float or None
+        Ends of the confidence interval of the value, at 95 % unless the threshold names another level.
     """
 
     name: str
     value: float | None
-    low: float | None
-    high: float | None
     threshold: str
     level: str
     sentence: str
     source: str
+    low: float | None = None
+    high: float | None = None
 
     def as_dict(self) -> dict[str, object]:
-        """Return what goes into JSON: None for what is not finite, and a whole sentence."""
-        found = {key: to_json_number(value) for key, value in asdict(self).items()}
-        return found | {"sentence": f"{capitalize(self.sentence)}."}
+        """Return the attributes as JSON values: None for numbers that are not finite, and a complete sentence."""
+        values = {name: to_json_number(value) for name, value in asdict(self).items()}
+        return values | {"sentence": f"{capitalize(self.sentence)}."}
 
 
 def capitalize(text: str) -> str:
-    """Return a text that begins with a capital."""
+    """Return a text with a capital first letter; the rest is unchanged."""
     return text[:1].upper() + text[1:]
 
 
 def to_json_number(value):
-    """Return a Python number for JSON, None if it is not finite, and any other value unchanged."""
+    """Return a number as a Python number, None if it is not finite, and any other value unchanged."""
     if isinstance(value, float | np.floating):
         return float(value) if np.isfinite(value) else None
     return int(value) if isinstance(value, np.integer) else value
 
 
 def worst_level(fails: bool, cautions: bool) -> str:
-    """Return the worse of the levels that hold."""
+    """Return "fail", "caution" or "good", from the conditions for the first two."""
     return "fail" if fails else "caution" if cautions else "good"

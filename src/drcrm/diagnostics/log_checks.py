@@ -1,4 +1,4 @@
-"""What the rows of a log say of it, whatever the policy: drift, and costs that a model explains."""
+"""Checks of a log whatever the policy: exploration, drift over time, and how much a cost model explains."""
 
 from __future__ import annotations
 
@@ -15,144 +15,166 @@ from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
 from drcrm.logs.split import halves
 from drcrm.policies.linear_predictor import modelled_cost
 
-LEVEL = 1e-4  # at which a drift is no chance
-CERTAIN = 1 - 1e-9  # a logged propensity
-NEARLY_CERTAIN = 0.99  # an estimated propensity
-HARDLY, HARDLY_ANY = 0.5, 0.99  # of the rows
-NEARLY_ALL, LEAST_MEAN = 0.75, 0.94  # of the rows, and the mean, of estimated propensities
-ROUNDING = 1e-9  # of the largest cost
-NO_DRIFT = f"0 in its {1 - LEVEL:.2%} interval"
-LEAST_ROWS = 40
-LEAST_EXPLAINED = -0.02
-LEAST_SHARE = 5  # expected rows of an action in each half
+DRIFT_LEVEL = 1e-4  # significance level of the drift tests
+CERTAIN = 1 - 1e-9  # logged propensities from here on count as 1
+NEARLY_CERTAIN = 0.99  # the same for estimated propensities
+MOST_CERTAIN, ALMOST_ALL_CERTAIN = 0.5, 0.99  # shares of rows with propensity 1: caution above, fail from
+ALMOST_ALL_ESTIMATED, LEAST_MEAN = 0.75, 0.94  # fail from this share of near-certain rows and this mean propensity
+ROUNDING = 1e-9  # relative to the largest cost
+MIN_ROWS = 40
+MIN_R2 = -0.02
+MIN_EXPECTED = 5  # expected rows of an action in each half, for the chi-squared test
+NO_DRIFT = f"0 in its {1 - DRIFT_LEVEL:.2%} interval"
 
 
 def check_exploration(log: BanditLog, imitated: bool = False) -> Diagnostic:
-    """Return whether the logging policy varies its action for similar contexts.
+    """Check whether the logging policy varies its action for similar contexts.
 
-    A model of a deterministic rule is unsure near the rule's boundaries. So of estimated propensities most must be near
-    1, and so must their mean: it is not where some of the decisions are randomised.
+    Estimated propensities (``imitated``) of a deterministic rule are below 1 near the rule's boundaries. The check
+    therefore fails if most of them are near 1 and so is their mean. The mean is lower if some decisions are randomised.
     """
-    certain = float(log.count @ (log.propensity >= (NEARLY_CERTAIN if imitated else CERTAIN)) / log.size)
-    what, threshold = "propensity 1", f"at most half of the rows; fails from {HARDLY_ANY:.0%}"
-    fails = certain >= HARDLY_ANY
+    share = float(log.count @ (log.propensity >= (NEARLY_CERTAIN if imitated else CERTAIN)) / log.size)
     if imitated:
-        what = f"an estimated propensity of at least {NEARLY_CERTAIN:g}"
-        threshold = f"at most half of the rows; fails from {NEARLY_ALL:.0%}, if the mean is at least {LEAST_MEAN:g}"
-        fails = certain >= NEARLY_ALL and log.count @ log.propensity / log.size >= LEAST_MEAN
-    level = worst_level(bool(fails), certain > HARDLY)
-    sentence = f"{certain:.1%} of the rows have {what}"
+        which, failure = f"an estimated propensity of at least {NEARLY_CERTAIN:g}", f"{ALMOST_ALL_ESTIMATED:.0%}"
+        failure += f", if the mean is at least {LEAST_MEAN:g}"
+        fails = share >= ALMOST_ALL_ESTIMATED and log.count @ log.propensity / log.size >= LEAST_MEAN
+    else:
+        which, failure, fails = "propensity 1", f"{ALMOST_ALL_CERTAIN:.0%}", share >= ALMOST_ALL_CERTAIN
+    level = worst_level(bool(fails), share > MOST_CERTAIN)
+    sentence = f"{share:.1%} of the rows have {which}"
     if level != "good":
-        sentence += ": there the logging policy hardly ever varies its action for similar contexts"
-        sentence += ", so the log says nothing about other actions"
-    return Diagnostic("exploration", certain, None, None, threshold, level, sentence, "this project")
+        sentence += ". The logging policy is near-deterministic, so the log says nothing about other actions"
+    threshold = f"at most half of the rows; fails from {failure}"
+    return Diagnostic("exploration", share, threshold, level, sentence, "this project")
 
 
-def check_drift(log: BanditLog, names=None, units=None, last=None) -> list[Diagnostic]:
-    """Return whether costs, and actions, differ between the first and the last half of the rows.
+def check_cost_drift(log: BanditLog, is_last: np.ndarray, units=None) -> Diagnostic | None:
+    """Check whether the mean cost differs between two parts of a log.
 
-    ``last`` is the mask of the last half, by default in the order of the rows.
+    Parameters
+    ----------
+    log : BanditLog
+    is_last : bool array (n,)
+        True for rows of the last part.
+    units : array (n,), optional
+        Ids of independent units of rows.
+
+    Returns
+    -------
+    Diagnostic or None
+        None if the log has fewer than 40 rows.
     """
-    if log.size < LEAST_ROWS or len(log.Y) < LEAST_ROWS:
-        return []
-    last = np.arange(len(log.Y)) >= len(log.Y) // 2 if last is None else last
-    return [each for each in (_cost_drift(log, last, units), _action_drift(log, last, names)) if each]
+    if not _has_enough_rows(log):
+        return None
+    first, last, ends, is_shifted = _compare_parts(log.cost, log, is_last, units)
+    sentence = f"the mean cost is {first:.4g} in the first half of the rows and {last:.4g} in the last half"
+    sentence += ". Costs drift, so the estimate describes the logged rows and not future ones" if is_shifted else ""
+    level = worst_level(False, is_shifted)
+    return Diagnostic("drift of costs", float(last - first), NO_DRIFT, level, sentence, "Welch 1947", *ends)
 
 
-def _cost_drift(log, last, units) -> Diagnostic:
-    moved, ends, is_moved, (first, then) = _moved(log.cost, log, last, units)
-    sentence = f"the mean cost is {first:.4g} in the first half of the rows and {then:.4g} in the last"
-    sentence += ": it drifts, and the estimate is of the rows logged, not of those to come" if is_moved else ""
-    return Diagnostic("drift of costs", moved, *ends, NO_DRIFT, worst_level(False, is_moved), sentence, "Welch 1947")
+def check_gain_drift(log: BanditLog, weight: np.ndarray, is_last: np.ndarray, units=None) -> Diagnostic | None:
+    """Check whether a policy's gain over the logging policy differs between two parts of a log.
 
-
-def check_gain_drift(log: BanditLog, weight: np.ndarray, units=None, last=None) -> Diagnostic | None:
-    """Return whether what a policy gains, self-normalised, differs between the first and the last half of the rows.
-
-    It fails where the policy gains nothing in the last half.
+    The gain is the self-normalised estimate of the cost difference. The check fails if the difference is significant
+    and nothing is gained in the last part. Parameters are those of :func:`check_cost_drift`.
     """
     total = log.count @ weight
-    if log.size < LEAST_ROWS or len(log.Y) < LEAST_ROWS or not 0 < total < np.inf:
+    if not _has_enough_rows(log) or not 0 < total < np.inf:
         return None
     ratio = log.count @ (weight * log.cost) / total
     terms = ratio + weight * (log.cost - ratio) * log.size / total - log.cost
-    last = np.arange(len(log.Y)) >= len(log.Y) // 2 if last is None else last
-    moved, ends, is_moved, (first, then) = _moved(terms, log, last, units)
+    first, last, ends, is_shifted = _compare_parts(terms, log, is_last, units)
     sentence = (
-        f"the policy costs {first:+.4g} beside what logged in the first half of the rows, {then:+.4g} in the last"
+        f"compared with the logging policy, the policy costs {first:+.4g} per row in the first half of the rows and "
+        f"{last:+.4g} in the last half"
     )
-    sentence += ": what it gains drifts" if is_moved else ""
-    level = worst_level(is_moved and then >= 0 > first, is_moved)
+    sentence += ". Its gain drifts" if is_shifted else ""
+    level = worst_level(is_shifted and last >= 0 > first, is_shifted)
     threshold = f"{NO_DRIFT}; fails if nothing is gained in the last half"
-    return Diagnostic("drift of the gain", moved, *ends, threshold, level, sentence, "Welch 1947")
+    return Diagnostic("drift of the gain", float(last - first), threshold, level, sentence, "Welch 1947", *ends)
 
 
-def _moved(values: np.ndarray, log: BanditLog, last: np.ndarray, units) -> tuple:
-    """Return the difference of the means of two parts, its interval, whether that excludes 0, and both means."""
-    first_n, last_n = log.count @ ~last, log.count @ last
-    first, then = log.count @ (values * ~last) / first_n, log.count @ (values * last) / last_n
-    terms = np.where(last, (values - then) * log.size / last_n, -(values - first) * log.size / first_n)
-    moved = float(then - first)
-    interval = compute_interval(moved, terms, log, units, 1 - LEVEL)
+def _has_enough_rows(log: BanditLog) -> bool:
+    return min(log.size, len(log.Y)) >= MIN_ROWS
+
+
+def _compare_parts(values: np.ndarray, log: BanditLog, is_last: np.ndarray, units) -> tuple:
+    """Return both means, the interval of their difference, and whether the interval excludes 0."""
+    first_n, last_n = log.count @ ~is_last, log.count @ is_last
+    first, last = log.count @ (values * ~is_last) / first_n, log.count @ (values * is_last) / last_n
+    terms = np.where(is_last, (values - last) * log.size / last_n, -(values - first) * log.size / first_n)
+    interval = compute_interval(float(last - first), terms, log, units, 1 - DRIFT_LEVEL)
     low, high = interval["low"], interval["high"]
-    return moved, (low, high), low > 0 or high < 0, (first, then)
+    return first, last, (low, high), low > 0 or high < 0
 
 
-def _action_drift(log, last, names) -> Diagnostic | None:
-    if not log.actions.shape:
+def check_action_drift(log: BanditLog, is_last: np.ndarray, names=None) -> Diagnostic | None:
+    """Check whether the shares of actions or labels differ between two parts of a log.
+
+    One of K actions is tested by Pearson's χ² test, labels by two-sided z-tests with a Bonferroni correction. The
+    sentence names the action with the largest |z|. Returns None for lists of actions and logs of fewer than 40 rows.
+    """
+    if not _has_enough_rows(log) or not log.actions.shape:
         return None
-    chosen = log.Y if log.Y.ndim == 2 else log.Y[:, None] == np.arange(*log.actions.shape)
-    halves = np.array([(log.count * part) @ chosen for part in (~last, last)])
-    sizes = np.array([log.count @ ~last, log.count @ last])
-    usual = halves.sum(axis=0) / log.size
-    tested = (np.outer(sizes, usual).min(axis=0) >= LEAST_SHARE) & (usual < 1)
-    if not tested.any():
+    has_labels = log.Y.ndim == 2
+    is_chosen = log.Y if has_labels else log.Y[:, None] == np.arange(*log.actions.shape)
+    rows = np.array([(log.count * part) @ is_chosen for part in (~is_last, is_last)])
+    sizes = np.array([log.count @ ~is_last, log.count @ is_last])
+    share = rows.sum(axis=0) / log.size
+    tested = np.flatnonzero((np.outer(sizes, share).min(axis=0) >= MIN_EXPECTED) & (share < 1))
+    if not len(tested):
         return None
-    shares = halves[:, tested] / sizes[:, None]
-    usual = usual[tested]
-    z = (shares[1] - shares[0]) / np.sqrt(usual * (1 - usual) * (1 / sizes).sum())
-    if log.Y.ndim == 1:
-        p = float(chdtrc(max(tested.sum() - bool(tested.all()), 1), (z**2 * (1 - usual)).sum()))
+    first, last = rows[:, tested] / sizes[:, None]
+    share = share[tested]
+    z = (last - first) / np.sqrt(share * (1 - share) * (1 / sizes).sum())
+    if has_labels:
+        p_value = float(min(2 * ndtr(-np.abs(z).max()) * len(z), 1))
     else:
-        p = float(min(2 * ndtr(-np.abs(z).max()) * len(z), 1))
+        freedom = max(len(tested) - (len(tested) == rows.shape[1]), 1)
+        p_value = float(chdtrc(freedom, (z**2 * (1 - share)).sum()))
     worst = int(np.argmax(np.abs(z)))
-    action = np.flatnonzero(tested)[worst]
-    change = float(shares[1][worst] - shares[0][worst])
+    action = tested[worst] if names is None else names[tested[worst]]
     sentence = (
-        f"{'label' if log.Y.ndim == 2 else 'action'} {action if names is None else names[action]} has "
-        f"{shares[0][worst]:.1%} of the first half of the rows and {shares[1][worst]:.1%} of the last (p = {p:.2g})"
+        f"{'label' if has_labels else 'action'} {action} was logged in {first[worst]:.1%} of the first half of the "
+        f"rows and in {last[worst]:.1%} of the last half (p = {p_value:.2g})"
     )
-    sentence += ": what was logged drifts" if p < LEVEL else ""
-    level, threshold = worst_level(False, p < LEVEL), f"p at least {LEVEL:g} if the logging policy does not drift"
-    return Diagnostic("drift of actions", change, None, None, threshold, level, sentence, "Pearson 1900")
+    sentence += ". The logged actions drift" if p_value < DRIFT_LEVEL else ""
+    threshold = f"p at least {DRIFT_LEVEL:g} if the logging policy does not drift"
+    change, level = float(last[worst] - first[worst]), worst_level(False, p_value < DRIFT_LEVEL)
+    return Diagnostic("drift of actions", change, threshold, level, sentence, "Pearson 1900")
 
 
 def check_cost_model(log: BanditLog, cost_model=None) -> Diagnostic | None:
-    """Return R² of a cost model on rows that it was not fitted to; by default of one for each half of the contexts."""
+    """Check R² of a cost model on rows that it was not fitted to.
+
+    Without a model, one is fitted to each half of the contexts and predicts the other half. Returns None if costs are
+    constant, or without a model on fewer than 40 contexts.
+    """
     total = log.count @ (log.cost - log.count @ log.cost / log.size) ** 2
     rounding = log.size * (ROUNDING * np.abs(log.cost).max()) ** 2
-    if not total > rounding or (cost_model is None and log.n_contexts < LEAST_ROWS):
+    if not total > rounding or (cost_model is None and log.n_contexts < MIN_ROWS):
         return None
-    missed = _missed_by_halves(log) if cost_model is None else _missed(cost_model, log)
-    explained = float(1 - missed / total)
-    sentence = f"a model explains {explained:.1%} of the variance of costs on rows that it was not fitted to"
-    is_worse = explained < LEAST_EXPLAINED
-    sentence += ": it is worse than their mean, and a doubly robust estimate is no surer by it" if is_worse else ""
-    level, threshold = worst_level(False, is_worse), f"at least {LEAST_EXPLAINED:g}, noise about 0"
-    return Diagnostic("R² of the cost model", explained, None, None, threshold, level, sentence, "out of fold")
+    error = _cross_fitted_error(log) if cost_model is None else _squared_error(cost_model, log)
+    r_squared = float(1 - error / total)
+    is_worse = r_squared < MIN_R2
+    sentence = f"a cost model explains {r_squared:.1%} of the variance of costs on rows that it was not fitted to"
+    if is_worse:
+        sentence += ". It predicts worse than the mean cost, so a doubly robust estimate gains no precision from it"
+    threshold, level = f"at least {MIN_R2:g}, about 0 for noise", worst_level(False, is_worse)
+    return Diagnostic("R² of the cost model", r_squared, threshold, level, sentence, "out of fold")
 
 
-def _missed(model, log: BanditLog) -> float:
-    """The squares of what a cost model misses, added up."""
+def _squared_error(model, log: BanditLog) -> float:
     return log.count @ (log.cost - modelled_cost(log, action_effects(model, log.X, log.actions))) ** 2
 
 
-def _missed_by_halves(log: BanditLog) -> float:
-    """The same of a cost model of each half of the contexts, on the other half; one of them is in memory at a time."""
-    half, missed = halves(log.context), 0.0
-    intercepts = log.actions.has_intercept and not has_constant(log.X)
+def _cross_fitted_error(log: BanditLog) -> float:
+    """Return the squared error of cost models fitted to the other half; only one of them is in memory at a time."""
+    half, error = halves(log.context), 0.0
+    has_intercept = log.actions.has_intercept and not has_constant(log.X)
     for fold in (0, 1):
         with warnings.catch_warnings(action="ignore"):
-            model = CostModel().fit_log(log.recount(log.count * (half != fold)), intercepts)
-        missed += _missed(model, log.recount(log.count * (half == fold)))
-    return missed
+            model = CostModel().fit_log(log.recount(log.count * (half != fold)), has_intercept)
+        error += _squared_error(model, log.recount(log.count * (half == fold)))
+    return error

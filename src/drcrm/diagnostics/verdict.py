@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from scipy.special import stdtrit
@@ -22,17 +22,45 @@ from drcrm.policies.tabular import policy_for_log
 
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
 WITHOUT_CERTIFICATE = VERDICTS[3:]
-AUDIT = "propensit"  # start of the names of the audit's diagnostics
-MOST_ROWS = 1e12  # that are worth naming
-NAMED = 3  # actions to explore, at most
-ROUNDING = 1e-9  # of the largest cost
+ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
+AUDIT = "propensit"  # prefix of the names of the checks whose failure makes the log wrong
+MAX_ROWS = 1e12  # a larger number of required rows is not reported
+MAX_ACTIONS = 3  # that the advice names
+MIN_SHARE = 1e-3  # of the policy's choices, for an action that the advice names
+ROUNDING = 1e-9  # relative to the largest cost
 RANDOMISE = "Randomise some decisions, for example 5%, and log their propensities."
 REPAIRS = [
-    "Correct the propensities: each is the probability of the action in its own row, at the time when it was drawn.",
-    "Or leave the propensities out: propensity_model: softmax estimates them, but not of actions never logged.",
+    "Correct the propensities: each must be the probability with which the action of its row was drawn.",
+    "Or leave the propensities out: propensity_model: softmax estimates them, but not for actions never logged.",
 ]
-UNTESTED = " That is so if the propensities are right, which could not be tested."
-RARE = 1e-3  # of the policy's choices, below which no action is named
+UNTESTED = " This holds only if the propensities are right, which could not be tested."
+CERTIFICATE_KEYS = (
+    *("estimate", "value", "bound", "confidence", "choices"),
+    *("n", "by", "missing", "effective_size", "mean_weight"),
+)
+
+
+@dataclass(frozen=True)
+class ComparisonSettings:
+    """How a policy is compared with the logging policy.
+
+    Attributes
+    ----------
+    estimate : str
+        "dr", "snips" or "ips". "dr" falls back to "snips" without a cost model, or if the policy's probabilities of all
+        actions are unknown.
+    confidence : float
+        1 − δ.
+    choices : int
+        Number K of candidates that were compared on the same rows. Each certificate holds at level δ/K.
+    cost_range : (float, float), optional
+        Bounds on the costs, if known.
+    """
+
+    estimate: str = "dr"
+    confidence: float = 0.95
+    choices: int = 1
+    cost_range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -42,41 +70,43 @@ class Comparison:
     Attributes
     ----------
     difference : PolicyValue
-        The policy's cost less that of the logging policy, by paired differences; below 0 it is better.
-    certificate, own : Certificate or None
-        Of that difference, and of the policy's own cost; None where they are refused.
-    refused : str
-        Why.
+        Cost of the policy minus cost of the logging policy, from paired differences. Negative if the policy is better.
+    certificate, cost_certificate : Certificate or None
+        Upper bounds on that difference and on the policy's own cost. None if no certificate can be issued.
+    refusal : str
+        The reason, if a certificate is None.
     choices : int
-        How many policies were compared on the same rows: each at level δ/K.
-    least : float
-        The lower bound of the difference, at level δ/2K, by the certificate of negated costs; −∞ where it is refused.
+        Number K of candidates that were compared on the same rows.
+    lower_bound : float
+        Lower bound on the difference at level δ/(2K), from the certificate of negated costs. −∞ if that certificate
+        cannot be issued.
     """
 
     difference: PolicyValue
     certificate: Certificate | None
-    own: Certificate | None
-    refused: str
+    cost_certificate: Certificate | None
+    refusal: str
     choices: int
-    least: float
+    lower_bound: float
 
     def as_dict(self) -> dict[str, object]:
-        """Return difference, certificate, effective size, mean weight and unsupported, as they go into JSON."""
+        """Return the difference, the certificate and the overlap as JSON values."""
+        certificate, difference = {"refused": self.refusal}, self.difference
+        if self.cost_certificate is not None:
+            certificate = {key: to_json_number(getattr(self.cost_certificate, key)) for key in CERTIFICATE_KEYS}
         bound = None if self.certificate is None else to_json_number(self.certificate.bound)
-        own = {"refused": self.refused} if self.own is None else _said(self.own)
-        found = self.difference
         return {
-            "difference": found.as_dict() | {"bound": bound},
-            "certificate": own,
-            "effective_size": to_json_number(found.effective_size),
-            "mean_weight": to_json_number(found.mean_weight),
-            "unsupported": to_json_number(found.support),
+            "difference": difference.as_dict() | {"bound": bound},
+            "certificate": certificate,
+            "effective_size": to_json_number(difference.effective_size),
+            "mean_weight": to_json_number(difference.mean_weight),
+            "unsupported": to_json_number(difference.support),
         }
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One of ``VERDICTS``, in a sentence with its numbers; what would change it, and what casts doubt on it."""
+    """One of ``VERDICTS`` with a sentence that has its numbers, what would change it, and cautions."""
 
     verdict: str
     sentence: str
@@ -84,92 +114,104 @@ class Verdict:
     cautions: list[str]
 
     def as_dict(self) -> dict[str, object]:
+        """Return the attributes as JSON values."""
         return asdict(self)
 
 
 def estimate_values(
-    policy, log: BanditLog, *, cost_model=None, clip="auto", groups=None, confidence=0.95
+    policy, log: BanditLog, *, cost_model=None, clip="auto", groups=None, confidence: float = 0.95
 ) -> dict[str, object]:
-    """Return what each estimate makes of a policy, as it goes into JSON; None for one that lacks what it needs.
+    """Return every estimate of a policy's cost as JSON values; None for an estimate that lacks an input.
 
-    ips, snips and dr are not clipped; clipped_ips is, at M. Arguments are those of :func:`drcrm.off_policy_value`.
+    "clipped_ips" is clipped at ``clip``, the other estimates are not. The parameters are those of
+    :func:`drcrm.off_policy_value`.
     """
-    policy, found = policy_for_log(policy, log), {}
-    kinds = {name: (name.removeprefix("clipped_"), clip if name == "clipped_ips" else None) for name in ESTIMATES}
-    with warnings.catch_warnings(action="ignore"):  # diagnostics report the same
-        for name, (estimate, at) in kinds.items():
-            lacks = estimate in ("dm", "dr") and (cost_model is None or getattr(policy, "mean", policy) is None)
-            options = {"clip": at, "cost_model": cost_model, "groups": groups, "confidence": confidence}
-            found[name] = None if lacks else off_policy_value(policy, log, estimate, **options).as_dict()
-    return found
-
-
-ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
+    policy, values = policy_for_log(policy, log), {}
+    lacks_model = cost_model is None or getattr(policy, "mean", policy) is None
+    with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
+        for name in ESTIMATES:
+            options = {"cost_model": cost_model, "groups": groups, "confidence": confidence}
+            options["clip"] = clip if name == "clipped_ips" else None
+            is_missing = lacks_model and name in ("dm", "dr")
+            estimate = name.removeprefix("clipped_")
+            values[name] = None if is_missing else off_policy_value(policy, log, estimate, **options).as_dict()
+    return values
 
 
 def compare_with_logging(
     policy,
     log: BanditLog,
-    estimate: str = "dr",
+    settings: ComparisonSettings | None = None,
     *,
     cost_model=None,
     logging_policy=None,
-    confidence: float = 0.95,
-    choices: int = 1,
     groups=None,
-    cost_range=None,
 ) -> Comparison:
-    """Compare a policy with the logging policy, on rows that trained neither the policy nor the cost model.
+    """Compare a policy with the logging policy on rows that trained neither the policy nor the cost model.
 
-    Arguments are those of :func:`drcrm.certificates.policy_certificate`; ``logging_policy`` is π0 where it is known,
-    not where it is imitated. Without a cost model, or the policy's probabilities of all actions, "dr" is by "snips".
+    Parameters
+    ----------
+    policy : any policy that :func:`drcrm.off_policy_value` accepts
+    log : BanditLog
+    settings : ComparisonSettings, optional
+    cost_model : optional
+        See :func:`drcrm.certificates.policy_certificate`.
+    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
+        π0, if it is known and not estimated.
+    groups : array (n,), optional
+        Ids of independent groups of rows.
     """
-    policy = policy_for_log(policy, log)
-    if estimate == "dr" and (cost_model is None or getattr(policy, "mean", policy) is None):
-        estimate = "snips"
-    known = None if getattr(policy, "mean", policy) is None else logging_policy
-    of_both = {"cost_model": cost_model, "logging_policy": known, "groups": groups}
-    of_certificates = of_both | {"confidence": confidence, "choices": choices, "cost_range": cost_range}
-    certificates, refused = [None, None], ""
+    policy, settings = policy_for_log(policy, log), settings or ComparisonSettings()
+    has_mean = getattr(policy, "mean", policy) is not None
+    if settings.estimate == "dr" and (cost_model is None or not has_mean):
+        settings = replace(settings, estimate="snips")
+    models = {"cost_model": cost_model, "logging_policy": logging_policy if has_mean else None, "groups": groups}
+    certificates, refusal = [None, None], ""
     with warnings.catch_warnings(action="ignore"):
-        options = of_both | {"clip": None, "baseline": LOGGING, "confidence": confidence}
-        difference = off_policy_value(policy, log, estimate, **options)
+        options = models | {"clip": None, "baseline": LOGGING, "confidence": settings.confidence}
+        difference = off_policy_value(policy, log, settings.estimate, **options)
         for place, baseline in enumerate((LOGGING, None)):
             try:
-                certificates[place] = policy_certificate(policy, log, estimate, baseline=baseline, **of_certificates)
+                certificates[place] = _certify(policy, log, settings, baseline, models)
             except InputError as error:
-                refused = str(error)
-        least = _least(policy, log, estimate, of_certificates)
-    return Comparison(difference, *certificates, refused, choices, least)
+                refusal = str(error)
+        lower_bound = _lower_bound(policy, log, settings, models)
+    return Comparison(difference, *certificates, refusal, settings.choices, lower_bound)
+
+
+def _certify(policy, log: BanditLog, settings: ComparisonSettings, baseline: str | None, models: dict) -> Certificate:
+    return policy_certificate(policy, log, baseline=baseline, **asdict(settings), **models)
 
 
 @dataclass(frozen=True)
-class _Negated:
+class _NegatedModel:
     """A cost model of the negated costs."""
 
     model: object
 
     def action_effects(self, X, actions) -> np.ndarray:
+        """Return the negated effects of the model."""
         return -action_effects(self.model, X, actions)
 
 
-def _least(policy, log: BanditLog, estimate: str, options: dict) -> float:
-    """The certificate of the negated costs, at half of δ/K: its tail is the long one, and few rows hardly show it."""
-    model, costs = options["cost_model"], options["cost_range"]
-    options = options | {
-        "cost_model": None if model is None else _Negated(model),
-        "cost_range": None if costs is None else (-costs[1], -costs[0]),
-        "choices": 2 * options["choices"],
-    }
+def _lower_bound(policy, log: BanditLog, settings: ComparisonSettings, models: dict) -> float:
+    """Return the negated certificate of the negated costs, at level δ/(2K).
+
+    Its level is half of δ/K since its tail is the long one, which few rows show.
+    """
+    model, costs = models["cost_model"], settings.cost_range
+    negated = None if costs is None else (-costs[1], -costs[0])
+    settings = replace(settings, choices=2 * settings.choices, cost_range=negated)
+    models = models | {"cost_model": None if model is None else _NegatedModel(model)}
     try:
-        return -policy_certificate(policy, log.with_cost(-log.cost), estimate, baseline=LOGGING, **options).bound
+        return -_certify(policy, log.with_cost(-log.cost), settings, LOGGING, models).bound
     except InputError:
         return -np.inf
 
 
 def untested(diagnosis: Diagnosis) -> str:
-    """The condition of a claim by propensities that could not be tested."""
-    return UNTESTED if any(each.name == "propensity audit" for each in diagnosis.diagnostics) else ""
+    """Return the condition to add to a claim if the propensities could not be tested, else an empty string."""
+    return UNTESTED if any(check.name == "propensity audit" for check in diagnosis.diagnostics) else ""
 
 
 def reach_verdict(
@@ -177,134 +219,103 @@ def reach_verdict(
 ) -> Verdict:
     """Return the verdict on a policy.
 
-    The log is wrong where its propensities fail their audit; it cannot say where another diagnostic fails, or no
-    certificate can be given. The policy is better where the bound of the difference is below 0, and worse where the
-    lower bound is above 0, at levels δ/K and δ/2K; else nothing is shown. Numbers are those of ``reward``s where rows
-    were.
+    A failed propensity audit gives *the log is wrong*. Another failed check, or a refused certificate, gives *the log
+    cannot say*. The policy is *better* if the upper bound on the difference is below 0, at level δ/K, and *worse* if
+    the lower bound is above 0, at level δ/(2K). Otherwise nothing is shown. Sentences have rewards if ``reward``.
     """
-    failed = [each for each in diagnosis.diagnostics if each.level == "fail"]
-    wrong = [each for each in failed if each.name.startswith(AUDIT)]
-    said, cautions = _Words(comparison, label, reward), _cautions(diagnosis)
-    if wrong:
-        return Verdict("the log is wrong", f"{capitalize(wrong[0].sentence)}.", REPAIRS, cautions)
-    if failed or None in (comparison.certificate, comparison.own):
-        why = failed[0].sentence if failed else comparison.refused
-        return Verdict("the log cannot say", f"What {label} is worth is open: {why}.", _to_open(diagnosis), cautions)
+    failed = [check for check in diagnosis.diagnostics if check.level == "fail"]
+    cautions = [f"{capitalize(check.sentence)}." for check in diagnosis.diagnostics if check.level == "caution"]
+    for check in failed:
+        if check.name.startswith(AUDIT):
+            return Verdict("the log is wrong", f"{capitalize(check.sentence)}.", REPAIRS, cautions)
+    if failed or None in (comparison.certificate, comparison.cost_certificate):
+        reason = failed[0].sentence if failed else comparison.refusal
+        sentence = f"It is unknown whether {label} is better than the logging policy: {reason}."
+        return Verdict("the log cannot say", sentence, _advise_logging(diagnosis), cautions)
     rounding = ROUNDING * max(map(abs, comparison.certificate.costs))
-    condition = untested(diagnosis)
-    if comparison.certificate.bound < -rounding:
-        return Verdict("better", said.claim(is_better=True) + condition, [], cautions)
-    if comparison.least > rounding:
-        return Verdict("worse", said.claim(is_better=False) + condition, [], cautions)
-    return Verdict("not shown", said.not_shown(), [_rows_needed(comparison, diagnosis.rows)], cautions)
+    for name, is_shown in (
+        ("better", comparison.certificate.bound < -rounding),
+        ("worse", comparison.lower_bound > rounding),
+    ):
+        if is_shown:
+            return Verdict(name, _claim(comparison, name, label, reward) + untested(diagnosis), [], cautions)
+    sentence = _describe_difference(comparison, label, reward)
+    return Verdict("not shown", sentence, [_advise_rows(comparison, diagnosis.rows)], cautions)
 
 
-@dataclass(frozen=True)
-class _Words:
-    """Sentences with the numbers of a comparison."""
+def _claim(comparison: Comparison, verdict: str, label: str, reward: bool) -> str:
+    """Return the sentence of the verdict "better" or "worse"."""
+    is_better = verdict == "better"
+    sign = -1 if is_better else 1
+    bound = comparison.certificate.bound if is_better else comparison.lower_bound
+    more = "higher" if reward == is_better else "lower"
+    return (
+        f"{capitalize(label)} is {verdict} than the logging policy. Its {'reward' if reward else 'cost'} is "
+        f"{sign * comparison.difference:.4g} {more} per row, and at least {sign * bound:.4g} {more} "
+        f"{_confidence(comparison)}."
+    )
 
-    comparison: Comparison
-    label: str
-    reward: bool
 
-    @property
-    def what(self) -> str:
-        return "reward" if self.reward else "cost"
+def _describe_difference(comparison: Comparison, label: str, reward: bool) -> str:
+    """Return the sentence of the verdict "not shown"."""
+    sign = -1 if reward else 1
+    low, high = sorted(sign * end for end in (comparison.lower_bound, comparison.certificate.bound))
+    return (
+        f"{capitalize(label)} is not shown to be better than the logging policy. Its {'reward' if reward else 'cost'} "
+        f"differs by {sign * comparison.difference:.4g} per row, at least {low:.4g} and at most {high:.4g} "
+        f"{_confidence(comparison)}."
+    )
 
-    @property
-    def level(self) -> str:
-        choices = self.comparison.choices
-        counted = f", {choices} choices counted" if choices > 1 else ""
-        return f"with {percent(self.comparison.difference.confidence)} confidence{counted}"
 
-    def claim(self, is_better: bool) -> str:
-        sign = -1 if is_better else 1
-        least = self.comparison.certificate.bound if is_better else self.comparison.least
-        more = "more" if self.reward == is_better else "less"
-        difference, least = sign * self.comparison.difference, sign * least
-        return (
-            f"{self.label} is {'better' if is_better else 'worse'} than what logged: its {self.what} is "
-            f"{difference:.4g} {more} a row, and at least {least:.4g} {more} {self.level}."
-        )
-
-    def not_shown(self) -> str:
-        sign, found = (-1 if self.reward else 1), self.comparison.difference
-        ends = self.comparison.least, self.comparison.certificate.bound
-        low, high = sorted(sign * each for each in ends)
-        return (
-            f"It is not shown that {self.label} is better than what logged: its {self.what} differs by "
-            f"{sign * found:.4g} a row, at least {low:.4g} and at most {high:.4g} {self.level}."
-        )
+def _confidence(comparison: Comparison) -> str:
+    adjusted = f", adjusted for {comparison.choices} candidates" if comparison.choices > 1 else ""
+    return f"with {percent(comparison.difference.confidence)} confidence{adjusted}"
 
 
 def percent(level: float) -> str:
-    """Return a level in per cent, with all its digits: 95%, 99.5%."""
+    """Return a level in per cent with all its digits: 95%, 99.5%."""
     return f"{100 * level:.10g}%"
 
 
-def _rows_needed(comparison: Comparison, rows: int) -> str:
-    """Return how many rows would show the difference if it is as estimated, t² s² n/d², or that rows do not help."""
-    found = comparison.difference
-    if not (found < 0 and found.standard_error > 0):
-        return "Another policy: this one does not look better, so more rows would not help."
-    level = 1 - (1 - found.confidence) / comparison.choices
-    needed = rows * (stdtrit(max(found.n - 1, 1), level) * found.standard_error / float(found)) ** 2
-    if needed > MOST_ROWS:
-        return "Another policy: no number of rows that one could log would show a difference this small."
-    times = f"{max(needed / rows, 1.01):.3g} times as many"
-    return f"More rows: {_rounded(needed)} to judge by, {times}, would show such a difference half of the time."
-
-
-def _to_open(diagnosis: Diagnosis) -> list[str]:
-    """Return what would remove the failed checks: of leakage the advice, of others how to explore."""
-    if LEAKAGE not in diagnosis.failed:
-        return _to_explore(diagnosis)
-    return [f"{ADVICE}.", *(_to_explore(diagnosis) if len(diagnosis.failed) > 1 else [])]
-
-
-def _to_explore(diagnosis: Diagnosis) -> list[str]:
-    """Which actions to explore, and how many rows a sample of the same overlap would have to have."""
-    if "exploration" in diagnosis.failed:
-        return [RANDOMISE]
-    changes = []
-    lacking = sorted(diagnosis.actions, key=lambda each: -(each["unsupported"] or 0))[:NAMED]
-    lacking = [each for each in lacking if (each["unsupported"] or 0) > RARE]
-    if lacking:
-        named = ", ".join(f"{each['action']} ({each['unsupported']:.1%} of the policy's choices)" for each in lacking)
-        changes.append(f"Explore actions that are hardly logged where the policy takes them: {named}.")
-    else:
-        rare = sorted(diagnosis.actions, key=lambda each: each["logging"] - (each["policy"] or 0))[:NAMED]
-        rare = [each for each in rare if (each["policy"] or 0) > each["logging"] + RARE]
-        if rare:
-            named = ", ".join(f"{each['action']} ({each['logging']:.1%} logged, {each['policy']:.1%})" for each in rare)
-            changes.append(f"Log more of the actions that the policy takes more often: {named}.")
-    changes.append("Or compare a policy that is nearer to the one that logged.")
-    return changes
-
-
-def _cautions(diagnosis: Diagnosis) -> list[str]:
-    """Return a sentence for each check that is a caution."""
-    return [f"Mind that {each.sentence}." for each in diagnosis.diagnostics if each.level == "caution"]
-
-
-def _rounded(rows: float) -> str:
-    """A number of rows with two digits, in full."""
-    digits = max(len(str(int(rows))) - 2, 0)
-    return f"{int(-(-rows // 10**digits)) * 10**digits:,}".replace(",", " ")
-
-
-def _said(certificate: Certificate) -> dict[str, object]:
-    """A certificate as it goes into JSON."""
-    keys = (
-        "estimate",
-        "value",
-        "bound",
-        "confidence",
-        "choices",
-        "n",
-        "by",
-        "missing",
-        "effective_size",
-        "mean_weight",
+def _advise_rows(comparison: Comparison, rows: int) -> str:
+    """Return how many rows would show the estimated difference d, t² s² n/d², or that more rows would not help."""
+    difference = comparison.difference
+    if not (difference < 0 and difference.standard_error > 0):
+        return "Try another policy. This one does not look better, so more rows would not help."
+    level = 1 - (1 - difference.confidence) / comparison.choices
+    quantile = stdtrit(max(difference.n - 1, 1), level)
+    needed = rows * (quantile * difference.standard_error / float(difference)) ** 2
+    if needed > MAX_ROWS:
+        return "Try another policy. No number of rows that can be logged would show a difference this small."
+    unit = 10 ** max(len(str(int(needed))) - 2, 0)
+    rounded = f"{int(-(-needed // unit)) * unit:,}".replace(",", " ")
+    return (
+        f"Log more rows. {rounded} rows for the evaluation, {max(needed / rows, 1.01):.3g} times as many, would show "
+        "a difference of this size half of the time."
     )
-    return {key: to_json_number(getattr(certificate, key)) for key in keys}
+
+
+def _advise_logging(diagnosis: Diagnosis) -> list[str]:
+    """Return what would make the failed checks pass."""
+    advice = [f"{ADVICE}."] if LEAKAGE in diagnosis.failed else []
+    if advice and len(diagnosis.failed) == 1:
+        return advice
+    if "exploration" in diagnosis.failed:
+        return [*advice, RANDOMISE]
+    by_unsupported = sorted(diagnosis.actions, key=lambda entry: -(entry["unsupported"] or 0))[:MAX_ACTIONS]
+    by_excess = sorted(diagnosis.actions, key=lambda entry: entry["logging"] - (entry["policy"] or 0))[:MAX_ACTIONS]
+    unsupported = [
+        f"{entry['action']} ({entry['unsupported']:.1%} of the policy's choices)"
+        for entry in by_unsupported
+        if (entry["unsupported"] or 0) > MIN_SHARE
+    ]
+    rare = [
+        f"{entry['action']} ({entry['logging']:.1%} of the log, {entry['policy']:.1%} of the policy's choices)"
+        for entry in by_excess
+        if (entry["policy"] or 0) > entry["logging"] + MIN_SHARE
+    ]
+    if unsupported:
+        advice.append(f"Explore actions that the policy takes but that are hardly logged: {', '.join(unsupported)}.")
+    elif rare:
+        advice.append(f"Log more of the actions that the policy takes more often: {', '.join(rare)}.")
+    return [*advice, "Or evaluate a policy that is closer to the logging policy."]

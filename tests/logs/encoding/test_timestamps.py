@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import drcrm
-from drcrm.diagnostics.diagnosis import diagnose
+from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.errors import InputError
 from drcrm.logs.encoded_log import log_of
 from drcrm.logs.encoding.registry import encoding_of
@@ -184,7 +184,7 @@ def test_drift_is_between_the_halves_by_time(frame, mapping):
     mapping = {**mapping, "features": {"numeric": ["x"]}, "time": "ts"}
     levels = []
     for records in (records_of_frame(frame, mapping), records_of_frame(frame, {**mapping, "time": None})):
-        found = diagnose(log_of(records), time=records.time).diagnostics
+        found = diagnose(log_of(records), details=LogDetails(time=records.time)).diagnostics
         levels.append({each.name: each.level for each in found}["drift of costs"])
     assert levels == ["caution", "good"]
     same = diagnose(log_of(records_of_frame(frame.sort_values("ts"), mapping))).diagnostics

@@ -2,24 +2,64 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 
 BETS = 0.03, 0.1, 0.3, 0.9
 
 
-def log_capital(agrees: np.ndarray, chance: np.ndarray) -> tuple[float, int]:
-    """Return the largest logarithm of the capital that bets on agreement make of 1, and after how many pairs.
+class Agreement(NamedTuple):
+    """Pairs of rows with equal values, up to the pair where the evidence is largest.
 
-    If the expectation of 1(agrees)/chance is at most 1, whatever the pairs before it show, then the capital ever
-    exceeds 1/α with probability at most α. Source: Ville's inequality; Waudby-Smith & Ramdas 2024.
+    Attributes
+    ----------
+    log_capital : float
+        The evidence: see :func:`log_capital`.
+    pairs : int
+        Number of pairs.
+    share, expected : float
+        Share of pairs that agree, and the largest share expected from independent rows.
+    """
+
+    log_capital: float
+    pairs: int
+    share: float
+    expected: float
+
+
+def measure_agreement(values: np.ndarray, propensity: np.ndarray, first: np.ndarray, second: np.ndarray) -> Agreement:
+    """Return how often disjoint pairs of rows have equal values.
+
+    Given its features, the later of two independent rows equals the earlier one with at most its propensity.
+
+    Parameters
+    ----------
+    values, propensity : array (n,)
+    first, second : integer array (m,)
+        Rows of the pairs, in an order that does not depend on whether they agree.
+    """
+    agrees = values[first] == values[second]
+    chance = propensity[np.maximum(first, second)]
+    capital, pairs = log_capital(agrees, chance)
+    if not pairs:
+        return Agreement(0.0, 0, 0.0, 0.0)
+    return Agreement(capital, pairs, float(agrees[:pairs].mean()), float(chance[:pairs].mean()))
+
+
+def log_capital(agrees: np.ndarray, chance: np.ndarray) -> tuple[float, int]:
+    """Return the largest log capital that bets on agreement make of 1, and the number of pairs after which they do.
+
+    If the expectation of 1(agrees)/chance is at most 1, whatever the earlier pairs show, the capital ever exceeds 1/α
+    with probability at most α. Sources: Ville's inequality; Waudby-Smith & Ramdas 2024.
 
     Parameters
     ----------
     agrees : bool array (m,)
         Disjoint pairs, in an order that does not depend on whether they agree.
     chance : array (m,)
-        The propensity of the later row, or another bound on the probability that a pair agrees.
+        Bound on the probability that a pair agrees, for example the propensity of the later row.
     """
     if not len(agrees):
         return 0.0, 0
@@ -32,9 +72,9 @@ def log_capital(agrees: np.ndarray, chance: np.ndarray) -> tuple[float, int]:
 
 
 def pair_equal_values(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return disjoint pairs of rows with equal values: the first and the second, the third and the fourth, …
+    """Return disjoint pairs of positions with equal values: the first and second of a value, the third and fourth, …
 
-    The later row of a pair is the second one.
+    The second position of a pair is the later one. Pairs are sorted by their first position.
     """
     order = np.argsort(values, kind="stable")
     ordered, rows = values[order], np.arange(len(values))

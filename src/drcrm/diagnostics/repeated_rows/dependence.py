@@ -1,4 +1,4 @@
-"""Dependent rows: nearly equal contexts, or rows of one user, that have the same action more often than they should.
+"""Detect dependent rows: rows with nearly equal features, or of one user, that share their action too often.
 
 The later of two independent rows has the action of the earlier one with probability p = π0(a|x'). If it does, p is its
 logged propensity. So the expectation of 1(a = a')/p is at most 1 for any two contexts.
@@ -17,32 +17,33 @@ from scipy.spatial import cKDTree
 from drcrm.actions.action_lists import ActionLists
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
-from drcrm.diagnostics.repeated_rows.agreement import log_capital, pair_equal_values
+from drcrm.diagnostics.repeated_rows.agreement import measure_agreement, pair_equal_values
 from drcrm.diagnostics.repeated_rows.row_hashes import hash_actions, hash_choices
 from drcrm.logs.encoding.arrays import Arrays
 from drcrm.logs.encoding.tables import Table
 from drcrm.logs.records import Records
 
-LEVEL = 1e-4  # of all tests together
-MOST_ROWS = 2**17  # first rows that are tested
-MOST_NEAR = 10_000  # rows among which nearest neighbours are sought
+LEVEL = 1e-4  # significance level of all tests together
+MAX_ROWS = 2**17  # only the first rows are tested
+MAX_NEIGHBOURS = 10_000  # rows among which nearest neighbours are searched for
 DIMENSIONS = 8
-LEAST_VALUES, VALUES_PER_ACTION = 20, 5  # repeated values that an identifier has at least
-CLOSE = 0.9  # share of the evidence by near rows that names a column
+MIN_REPEATED, REPEATED_PER_ACTION = 20, 5  # values that occur repeatedly in an identifier column, at least
+CLOSE = 0.9  # a column is named if its evidence is this share of the evidence by nearly equal features
 NAME = "independence of rows"
 
 
 class TestedRows(NamedTuple):
-    """Rows as the test sees them.
+    """Rows that the test compares.
 
     Attributes
     ----------
     features : integer array (n,)
-        Equal for rows with equal features.
+        Hashes of the features.
     action : integer array (n,)
+        Hashes of the action.
     propensity : array (n,)
     projected : array (n, 8)
-        A random projection of the features; (n, 0) if only equal features count as near.
+        A random projection of the features. Its shape is (n, 0) if only equal features count as near.
     """
 
     features: np.ndarray
@@ -51,78 +52,61 @@ class TestedRows(NamedTuple):
     projected: np.ndarray
 
 
-class _Agreement(NamedTuple):
-    """Pairs that agree in the action: how many of how many, how many are expected at most, and the evidence."""
-
-    log_capital: float
-    pairs: int
-    share: float
-    expected: float
-
-
 def check_independence(
-    draws: TestedRows, units=None, columns: Mapping[str, np.ndarray] | None = None, imitated: bool = False
-):
-    """Return the diagnostic of whether rows are independent.
+    rows: TestedRows, units=None, columns: Mapping[str, np.ndarray] | None = None, imitated: bool = False
+) -> Diagnostic:
+    """Check whether rows are independent.
 
     Parameters
     ----------
-    draws : Draws
+    rows : TestedRows
     units : array (n,), optional
-        Rows that belong together: the first row of each unit is tested.
-    columns : mapping of array (n,), optional
-        Codes of columns that may be identifiers; negative codes are missing values.
+        Ids of units of rows. Only the first row of each unit is tested.
+    columns : mapping of integer array (n,), optional
+        Codes of columns that may be identifiers; −1 is a missing value.
     imitated : bool
-        Whether propensities are estimated. They may then be too small, and the check does not fail.
+        Whether propensities are estimated. They may then be too small, so the check does not fail.
     """
     columns = columns or {}
     if units is not None:
-        rows = np.sort(np.unique(units[: len(draws.action)], return_index=True)[1])
-        draws = TestedRows(*(values[rows] for values in draws))
-        columns = {name: codes[rows[rows < len(codes)]] for name, codes in columns.items()}
-    candidates = {
-        name: _agreement(draws, *_pairs_of(codes))
+        first = np.sort(np.unique(units[: len(rows.action)], return_index=True)[1])
+        rows = TestedRows(*(values[first] for values in rows))
+        columns = {name: codes[first[first < len(codes)]] for name, codes in columns.items()}
+    by_column = {
+        name: measure_agreement(rows.action, rows.propensity, *_pair_codes(codes))
         for name, codes in columns.items()
-        if _may_identify(codes, draws.action[: len(codes)])
+        if _may_identify(codes, rows.action[: len(codes)])
     }
-    evidence = np.log((1 + len(candidates)) / LEVEL)
-    shown, what = _agreement(draws, *near_pairs(draws)), "rows with nearly equal features"
-    advice = "name the column of their user with `group:`"
-    column = max(candidates, key=lambda name: candidates[name].log_capital, default=None)
-    if column is not None and candidates[column].log_capital > max(evidence, CLOSE * shown.log_capital):
-        shown, what, advice = candidates[column], f"rows with the same `{column}`", f"add `group: {column}`"
-    is_dependent = shown.log_capital > evidence
-    sentence = "similar rows do not have the same action more often than their propensities allow"
+    required = np.log((1 + len(by_column)) / LEVEL)
+    agreement = measure_agreement(rows.action, rows.propensity, *near_pairs(rows))
+    similar, advice = "rows with nearly equal features", "name their user's column with `group:`"
+    column = max(by_column, key=lambda name: by_column[name].log_capital, default=None)
+    if column is not None and by_column[column].log_capital > max(required, CLOSE * agreement.log_capital):
+        agreement, similar, advice = by_column[column], f"rows with the same `{column}`", f"add `group: {column}`"
+    is_dependent = agreement.log_capital > required
+    sentence = "similar rows do not share their action more often than their propensities allow"
     if is_dependent:
         sentence = (
-            f"{what} have the same action in {shown.share:.0%} of {shown.pairs} pairs, {shown.expected:.0%} expected "
-            f"at most: {advice} if they depend on each other; otherwise the propensities are too small"
+            f"{similar} have the same action in {agreement.share:.0%} of {agreement.pairs} pairs, but at most "
+            f"{agreement.expected:.0%} are expected. If they depend on each other, {advice}; otherwise the "
+            "propensities are too small"
         )
     level = worst_level(is_dependent and not imitated, is_dependent)
-    excess = shown.share - shown.expected
-    return Diagnostic(NAME, excess, None, None, "agreement by chance", level, sentence, "Ville 1939")
+    excess = agreement.share - agreement.expected
+    return Diagnostic(NAME, excess, "agreement by chance", level, sentence, "Ville 1939")
 
 
-def _agreement(draws: TestedRows, first: np.ndarray, second: np.ndarray) -> _Agreement:
-    agrees = draws.action[first] == draws.action[second]
-    chance = draws.propensity[np.maximum(first, second)]
-    capital, pairs = log_capital(agrees, chance)
-    if not pairs:
-        return _Agreement(0.0, 0, 0.0, 0.0)
-    return _Agreement(capital, pairs, float(agrees[:pairs].mean()), float(chance[:pairs].mean()))
-
-
-def near_pairs(draws: TestedRows) -> tuple[np.ndarray, np.ndarray]:
+def near_pairs(rows: TestedRows) -> tuple[np.ndarray, np.ndarray]:
     """Return disjoint pairs of rows: those with equal features first, then nearest neighbours by their distance."""
-    first, second = pair_equal_values(draws.features)
-    singles = np.setdiff1d(np.arange(len(draws.features)), np.append(first, second))
-    if len(singles) < 2 or not draws.projected.shape[1]:
+    first, second = pair_equal_values(rows.features)
+    singles = np.setdiff1d(np.arange(len(rows.features)), np.append(first, second))
+    if len(singles) < 2 or not rows.projected.shape[1]:
         return first, second
-    if len(singles) > MOST_NEAR:  # neighbours stay together along one direction
-        along = np.argsort(draws.projected[singles, 0], kind="stable")
-        start = (len(singles) - MOST_NEAR) // 2
-        singles = np.sort(singles[along[start : start + MOST_NEAR]])
-    distances, neighbours = cKDTree(draws.projected[singles]).query(draws.projected[singles], 2)
+    if len(singles) > MAX_NEIGHBOURS:  # a slab along one direction keeps neighbours together
+        order = np.argsort(rows.projected[singles, 0], kind="stable")
+        start = (len(singles) - MAX_NEIGHBOURS) // 2
+        singles = np.sort(singles[order[start : start + MAX_NEIGHBOURS]])
+    distances, neighbours = cKDTree(rows.projected[singles]).query(rows.projected[singles], 2)
     neighbour = np.where(neighbours[:, 0] == np.arange(len(singles)), neighbours[:, 1], neighbours[:, 0])
     is_free, pairs = np.ones(len(singles), dtype=bool), []
     for row in np.argsort(distances[:, 1], kind="stable"):
@@ -133,20 +117,23 @@ def near_pairs(draws: TestedRows) -> tuple[np.ndarray, np.ndarray]:
     return np.append(first, near[:, 0]), np.append(second, near[:, 1])
 
 
-def _pairs_of(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _pair_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     rows = np.flatnonzero(codes >= 0)
     first, second = pair_equal_values(codes[rows])
     return rows[first], rows[second]
 
 
 def _may_identify(codes: np.ndarray, action: np.ndarray) -> bool:
-    """Return whether a column has many values that occur repeatedly, as identifiers have and categories do not."""
+    """Return whether many values of a column occur repeatedly, as in identifiers but not in categories."""
     repeated = (np.bincount(codes[codes >= 0]) > 1).sum()
-    return bool(repeated >= max(LEAST_VALUES, VALUES_PER_ACTION * len(np.unique(action))))
+    return bool(repeated >= max(MIN_REPEATED, REPEATED_PER_ACTION * len(np.unique(action))))
 
 
 def identifier_codes(column: pd.Series) -> np.ndarray | None:
-    """Return the codes of a column that may be an identifier, −1 if missing; None for other numbers than whole ones."""
+    """Return codes of the values of a column, −1 if missing; None if the column is not an identifier.
+
+    Times, numbers that are not whole, lists and maps are not identifiers.
+    """
     if column.dtype.kind == "M":
         return None
     try:
@@ -158,8 +145,8 @@ def identifier_codes(column: pd.Series) -> np.ndarray | None:
 
 
 def tested_rows_of_records(records: Records, features: np.ndarray) -> TestedRows:
-    """Return the first rows of records as draws, by the marks of their features."""
-    n = min(MOST_ROWS, records.size)
+    """Return the first rows of a file; ``features`` are hashes of its rows' features."""
+    n = min(MAX_ROWS, records.size)
     records = records.take(slice(0, n)) if n < records.size else records
     data, projected = records.data, np.empty((len(records.data), 0))
     if isinstance(data, Table):
@@ -171,8 +158,8 @@ def tested_rows_of_records(records: Records, features: np.ndarray) -> TestedRows
 
 
 def tested_rows_of_log(log: BanditLog, features: np.ndarray) -> TestedRows:
-    """Return the first rows of a log as draws, by the marks of their features."""
-    n = min(MOST_ROWS, len(log.Y))
+    """Return the first rows of a log; ``features`` are hashes of its rows' features."""
+    n = min(MAX_ROWS, len(log.Y))
     contexts, context = np.unique(log.context[:n], return_inverse=True)
     projected = _project_matrix(log.X[contexts])[context] if log.actions.shape else np.empty((n, 0))
     return TestedRows(features[:n], hash_choices(log.Y[:n]), log.propensity[:n], projected)
@@ -186,7 +173,7 @@ def _project_matrix(X) -> np.ndarray:
 
 @np.errstate(over="ignore", invalid="ignore")
 def _project(numbers: Iterable[np.ndarray], codes: Iterable[np.ndarray]) -> np.ndarray:
-    """Return random projections, (n, 8), of standardised numbers and one-hot categories."""
+    """Return random projections, (n, 8), of standardised numbers and one-hot encoded categories."""
     rng, projected = np.random.default_rng(0), np.zeros((1, DIMENSIONS))
     for values in numbers:
         deviation = np.nanstd(values) if len(values) else 0.0

@@ -1,12 +1,13 @@
-"""Copies of rows, in any order: rows that are equal in features, action, propensity and cost more often than by chance.
+"""Detect copies of rows in any order: rows equal in features, action, propensity and cost more often than by chance.
 
-Four one-sided tests, each valid given how many rows have the same features. Rows are independent under the hypothesis:
+Each of four one-sided tests is valid given how many rows have the same features. The null hypothesis is independence.
 
-agreement    two rows with equal features are equal with at most the propensity of the second one
-multiples    of a row's number of occurrences, a multiple of r ≥ 2 has at most probability ½, except for the most
-             frequent row of each set of features: copying a log makes all of them multiples
-frequencies  F_k distinct rows occur k times: E F₃ ≥ ⅔ (E F₂)²/E F₁ by Cauchy–Schwarz; copies lack the F₃
-crossing     the two occurrences of a row are on either side of a point in the file at random: appended copies all are
+agreement    Two rows with equal features are equal with at most the propensity of the second one.
+multiples    The number of occurrences of a row is a multiple of r ≥ 2 with probability at most ½, except for the most
+             frequent row of each set of features. In a log that was copied, all are multiples.
+frequencies  F_k distinct rows occur k times. E F₃ ≥ ⅔ (E F₂)²/E F₁ by Cauchy–Schwarz; copies lack the F₃.
+crossing     The two occurrences of a row are on different sides of a point in the file at random. For appended copies
+             they always are.
 """
 
 from __future__ import annotations
@@ -16,62 +17,64 @@ import pandas as pd
 from scipy.special import bdtrc, pdtr
 
 from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
-from drcrm.diagnostics.repeated_rows.agreement import log_capital, pair_equal_values
+from drcrm.diagnostics.repeated_rows.agreement import measure_agreement, pair_equal_values
 
-LEVEL = 1e-4  # of all tests together
+LEVEL = 1e-4  # significance level of all tests together
 DIVISORS = 2, 3, 5, 7
-POINTS = 16  # parts of the file, between which copies may have been appended
+POINTS = 16  # parts of the file; copies may have been appended between any two
 
 
 def check_copies(
     features: np.ndarray, rows: np.ndarray, propensity: np.ndarray
 ) -> tuple[Diagnostic, np.ndarray | None]:
-    """Return whether a log has copies of rows, and which rows are copies of one, (n,); None if it has none.
+    """Check a log for copies of rows.
 
     Parameters
     ----------
     features : array (n,)
-        Equal for rows with equal features.
+        Hashes of the features of each row.
     rows : array (n,)
-        Equal for rows that are equal in features, action, propensity and cost.
+        Hashes of features, action, propensity and cost.
     propensity : array (n,)
+
+    Returns
+    -------
+    check : Diagnostic
+    copies : integer array (n,) or None
+        The number of the distinct row that each row is a copy of; None if the log has no copies.
     """
-    n, ordered = len(rows), np.sort(rows)  # which takes less memory than numbers of distinct rows
-    repeats, row = int((ordered[1:] == ordered[:-1]).sum()), None
+    n, ordered = len(rows), np.sort(rows)  # sorting takes less memory than numbering the distinct rows
+    repeats = int((ordered[1:] == ordered[:-1]).sum())
     del ordered
-    if repeats:
-        row, _ = pd.factorize(rows)
+    row = pd.factorize(rows)[0] if repeats else None
     has_copies = repeats > 0 and _has_copies(features, row, propensity)
-    share = repeats / n
-    sentence = f"{repeats} of {n} rows, {share:.1%}, repeat another row in features, action, propensity and cost"
-    sentence += ", more often than by chance: intervals count each distinct row once" if has_copies else ""
-    level = worst_level(False, has_copies)
-    check = Diagnostic("duplicated rows", share, None, None, "no more than by chance", level, sentence, "this project")
+    sentence = f"{repeats} of {n} rows, {repeats / n:.1%}, repeat another row in features, action, propensity and cost"
+    sentence += ". Chance does not explain so many, so intervals count each distinct row once" if has_copies else ""
+    level, threshold = worst_level(False, has_copies), "no more than by chance"
+    check = Diagnostic("duplicated rows", repeats / n, threshold, level, sentence, "this project")
     return check, row if has_copies else None
 
 
 def _has_copies(features: np.ndarray, row: np.ndarray, propensity: np.ndarray) -> bool:
-    """Return whether one of the tests finds copies, of numbered distinct rows.
+    """Return whether one of the tests finds copies; ``row`` (n,) are numbers of distinct rows.
 
-    The tests share these arrays: how often each distinct row occurs, the number of its features (``group``), and
-    how many rows have these (``sizes``).
+    The tests use ``occurrences`` of each distinct row, the number of its features (``group``), and ``sizes``, how many
+    rows have the same features.
     """
-    first, second = pair_equal_values(features)
-    if log_capital(row[first] == row[second], propensity[second])[0] > np.log(4 / LEVEL):
+    if measure_agreement(row, propensity, *pair_equal_values(features)).log_capital > np.log(4 / LEVEL):
         return True
-    del first, second
     features, _ = pd.factorize(features)
-    group = features[np.diff(np.maximum.accumulate(row), prepend=-1) > 0]  # of the first row of each number
+    group = features[np.diff(np.maximum.accumulate(row), prepend=-1) > 0]  # at the first row of each number
     occurrences, sizes = np.bincount(row), np.bincount(features)
     p_values = (
-        _multiples(occurrences, group),
-        _frequencies(occurrences, sizes[group]),
-        _crossing(row, features, occurrences, group, sizes),
+        _test_multiples(occurrences, group),
+        _test_frequencies(occurrences, sizes[group]),
+        _test_crossing(row, features, occurrences, group, sizes),
     )
     return min(p_values) < LEVEL / 4
 
 
-def _multiples(occurrences: np.ndarray, group: np.ndarray) -> float:
+def _test_multiples(occurrences: np.ndarray, group: np.ndarray) -> float:
     """Return the p-value of the number of distinct rows whose occurrences are a multiple of r."""
     order = np.lexsort([occurrences, group])
     is_most_frequent = np.append(np.diff(group[order]) != 0, True)
@@ -82,25 +85,26 @@ def _multiples(occurrences: np.ndarray, group: np.ndarray) -> float:
     return float(min(tails) * len(DIVISORS))
 
 
-def _frequencies(occurrences: np.ndarray, size: np.ndarray) -> float:
+def _test_frequencies(occurrences: np.ndarray, size: np.ndarray) -> float:
     """Return the p-value of the number of rows that occur three times, given how many occur once and twice.
 
-    With m rows of equal features F₁F₃ ≥ ⅔ (m − 2)/(m − 1) F₂² in expectation. F₁ and F₂ count with two standard errors.
+    With m rows of equal features, F₁F₃ ≥ ⅔ (m − 2)/(m − 1) F₂² in expectation. F₁ is raised and F₂ lowered by two
+    standard errors.
     """
     weight = np.maximum(size - 2, 0) / np.maximum(size - 1, 1)
     once, twice = (weight[occurrences == times].sum() for times in (1, 2))
-    least = max(twice - 2 * np.sqrt(twice), 0)
-    expected = 2 / 3 * least**2 / (once + 2 * np.sqrt(once) + 3)
+    lowered = max(twice - 2 * np.sqrt(twice), 0)
+    expected = 2 / 3 * lowered**2 / (once + 2 * np.sqrt(once) + 3)
     return float(pdtr(((occurrences == 3) & (size > 2)).sum(), expected))
 
 
-def _crossing(
+def _test_crossing(
     row: np.ndarray, features: np.ndarray, occurrences: np.ndarray, group: np.ndarray, sizes: np.ndarray
 ) -> float:
-    """Return the p-value of the number of rows that occur once on either side of a point of the file.
+    """Return the p-value of the number of rows that occur once on each side of a point of the file.
 
-    The places of two rows with the same features depend on each other if these rows fill most of the places. Such
-    features do not count, unless only one of their rows occurs twice.
+    The places of two rows with the same features depend on each other if such rows fill most of the places. These
+    features are left out, unless only one of their rows occurs twice.
     """
     is_twice = occurrences == 2
     rows_twice = np.bincount(group[is_twice], minlength=len(sizes))

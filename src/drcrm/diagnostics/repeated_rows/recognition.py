@@ -1,4 +1,4 @@
-"""Rows that a policy was learned from, recognised in another log by 64-bit hashes."""
+"""Recognise the rows that a policy was learned from in another log, by 64-bit hashes."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from scipy.special import pdtri
 from drcrm.diagnostics.repeated_rows.agreement import count_earlier_equals, log_capital
 from drcrm.diagnostics.repeated_rows.row_hashes import RowHashes
 
-LEVEL = 1e-6  # probability that new rows are recognised
-SURE = 1e-5  # of the expected number of rows that occur twice
-LEAST_DISTINCT = 10  # fewer equal rows may be chance
+LEVEL = 1e-6  # probability that a log of new rows is recognised
+TWICE_LEVEL = 1e-5  # that the bound on the expected number of rows that occur twice fails
+MIN_DISTINCT = 10  # fewer equal rows may be chance
 
 
 @dataclass(frozen=True)
 class RecognisedRows:
-    """The rows of a log that a policy was learned from, and those that were held out; masks (m,)."""
+    """Masks, (m,), of the rows of a log that trained a policy and of those held out from learning it."""
 
     training: np.ndarray
     heldout: np.ndarray
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many rows are of each kind, as it goes into JSON."""
+        """The numbers of training, held-out and new rows, as JSON values."""
         training, heldout = int(self.training.sum()), int(self.heldout.sum())
         return {"training": training, "heldout": heldout, "new": len(self.training) - training - heldout}
 
 
 @dataclass(frozen=True)
 class LearnedRows:
-    """The rows of the log that a policy was learned from, in their order.
+    """Hashes of the rows of the log that a policy was learned from, in their order.
 
     Attributes
     ----------
@@ -42,8 +42,9 @@ class LearnedRows:
     rows : array (n,) of uint64
         Hashes of features, action, propensity if it was logged, and cost.
     heldout : bool array (n,)
+        The rows that were held out from learning.
     has_copies : bool
-        Whether the log has copies of rows, so that repeated rows do not show how often rows are equal by chance.
+        Whether the log has copies of rows. Repeated rows then do not show how often rows are equal by chance.
     """
 
     features: np.ndarray
@@ -52,45 +53,55 @@ class LearnedRows:
     has_copies: bool
 
     @classmethod
-    def of(cls, marks: RowHashes, heldout: np.ndarray, has_copies: bool) -> LearnedRows:
-        """Return the hashes of rows from their marks."""
-        return cls(_of_features(marks), marks.rows, heldout, has_copies)
+    def of(cls, hashes: RowHashes, heldout: np.ndarray, has_copies: bool) -> LearnedRows:
+        """Return the rows of a log from their hashes."""
+        return cls(_short_hashes(hashes), hashes.rows, heldout, has_copies)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays that ``of_arrays`` reads."""
-        held = np.packbits(self.heldout)
-        return {"features": self.features, "rows": self.rows, "heldout": held, "has_copies": np.array(self.has_copies)}
+        """Return the arrays to store in a policy's file: see :meth:`of_arrays`."""
+        return {
+            "features": self.features,
+            "rows": self.rows,
+            "heldout": np.packbits(self.heldout),
+            "has_copies": np.array(self.has_copies),
+        }
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> LearnedRows:
+        """Return the rows from the arrays of a policy's file."""
         rows = arrays["rows"]
         heldout = np.unpackbits(arrays["heldout"], count=len(rows)).astype(bool)
         return cls(arrays["features"], rows, heldout, bool(arrays["has_copies"]))
 
-    def recognise(self, marks: RowHashes, propensity: np.ndarray) -> RecognisedRows | None:
-        """Return which rows of another log are these; None if no more of them are equal than fresh rows would be.
+    def recognise(self, hashes: RowHashes, propensity: np.ndarray) -> RecognisedRows | None:
+        """Return which rows of another log are these rows.
 
-        A log that begins with these rows, or with the held-out or the training rows among them, is known by position.
-        Else rows are recognised by their hashes, each as often as it is among the training rows.
+        A log that begins with all, the held-out or the training rows is recognised by position. Otherwise each row is
+        recognised by its hash, at most as often as it occurs among these rows.
 
         Parameters
         ----------
-        marks : RowMarks
+        hashes : RowHashes
+            Hashes of the m rows of the other log.
         propensity : array (m,)
-            Logged or estimated.
+            Logged or estimated propensities of the other log.
+
+        Returns
+        -------
+        RecognisedRows or None
+            None if no more rows are equal than by chance in a log of new rows.
         """
-        rows = marks.rows
+        rows = hashes.rows
+        training, heldout = np.zeros((2, len(rows)), dtype=bool)
         for part in (np.ones(len(self.rows), dtype=bool), self.heldout, ~self.heldout):
-            expected = self.rows[part]
-            is_long = len(expected) >= LEAST_DISTINCT or len(rows) == len(self.rows)
-            if is_long and len(expected) <= len(rows) and np.array_equal(rows[: len(expected)], expected):
-                training, heldout = np.zeros((2, len(rows)), dtype=bool)
-                training[: len(expected)], heldout[: len(expected)] = ~self.heldout[part], self.heldout[part]
+            start = self.rows[part]
+            is_long = len(start) >= MIN_DISTINCT or len(rows) == len(self.rows)
+            if is_long and len(start) <= len(rows) and np.array_equal(rows[: len(start)], start):
+                training[: len(start)], heldout[: len(start)] = ~self.heldout[part], self.heldout[part]
                 return RecognisedRows(training, heldout)
-        if not (self._has_same_rows(rows) or self._reappears(_of_features(marks), rows, propensity)):
+        if not (self._has_same_rows(rows) or self._reappears(_short_hashes(hashes), rows, propensity)):
             return None
         training = _is_among(rows, self.rows[~self.heldout])
-        heldout = np.zeros(len(rows), dtype=bool)
         heldout[~training] = _is_among(rows[~training], self.rows[self.heldout])
         return RecognisedRows(training, heldout)
 
@@ -98,23 +109,23 @@ class LearnedRows:
         """Return whether a log has these rows in another order."""
         if len(rows) != len(self.rows) or not np.array_equal(np.sort(rows), np.sort(self.rows)):
             return False
-        return len(np.unique(rows)) >= LEAST_DISTINCT
+        return len(np.unique(rows)) >= MIN_DISTINCT
 
     def _reappears(self, features: np.ndarray, rows: np.ndarray, propensity: np.ndarray) -> bool:
-        """Return whether rows that occur once here are in another log more often than fresh rows would be.
+        """Return whether rows that occur once here are in another log more often than new rows would be.
 
-        A fresh row equals the only row with the same features at most with its propensity. It equals one of m ≥ 2 such
-        rows that occurs once with probability at most 2 E F₂/(m − 1) (Good 1953): F₂ of them occur twice.
+        A new row equals the only row with the same features with at most its propensity. It equals one of m ≥ 2 such
+        rows that occurs once with probability at most 2 E F₂/(m − 1), where F₂ of them occur twice (Good 1953).
         """
-        distinct, at, times = np.unique(self.rows, return_index=True, return_counts=True)
+        distinct, first, times = np.unique(self.rows, return_index=True, return_counts=True)
         if self.has_copies:
             times = np.ones_like(times)
-        known, place = np.unique(self.features[at], return_inverse=True)
+        known, place = np.unique(self.features[first], return_inverse=True)
         sizes = np.bincount(place, times).astype(np.intp)
-        size, twice = sizes[place], (times == 2) & (sizes[place] > 1)
-        many = max(sizes[sizes > 1].sum(), 1)
-        at_least = 2 * (size[twice] / (size[twice] - 1)).sum() / max(twice.sum(), 1) if twice.any() else 4.0
-        by_chance = min(at_least * pdtri(twice.sum(), SURE) / many, 1.0)
+        size, is_twice = sizes[place], (times == 2) & (sizes[place] > 1)
+        twice, many = is_twice.sum(), max(sizes[sizes > 1].sum(), 1)
+        factor = 2 * (size[is_twice] / (size[is_twice] - 1)).sum() / max(twice, 1) if is_twice.any() else 4.0
+        by_chance = min(factor * pdtri(twice, TWICE_LEVEL) / many, 1.0)
         hits = np.isin(rows, distinct[times == 1]) & (count_earlier_equals(rows) == 0)
         places = pd.Index(known).get_indexer(features)
         chance = np.where(sizes[places] == 1, propensity, by_chance)
@@ -122,11 +133,11 @@ class LearnedRows:
         return log_capital(hits[is_known], chance[is_known])[0] > -np.log(LEVEL)
 
 
-def _of_features(marks: RowHashes) -> np.ndarray:
-    return (marks.features >> np.uint64(32)).astype(np.uint32)
+def _short_hashes(hashes: RowHashes) -> np.ndarray:
+    return (hashes.features >> np.uint64(32)).astype(np.uint32)
 
 
-def _is_among(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return which values, (m,), are among others, each at most as often as it is there."""
-    times = pd.Series(others).value_counts().reindex(values, fill_value=0).to_numpy()
+def _is_among(values: np.ndarray, pool: np.ndarray) -> np.ndarray:
+    """Return which values, (m,), are in a pool, each at most as often as it occurs there."""
+    times = pd.Series(pool).value_counts().reindex(values, fill_value=0).to_numpy()
     return count_earlier_equals(values) < times

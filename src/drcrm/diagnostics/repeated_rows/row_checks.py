@@ -1,4 +1,4 @@
-"""The checks of a whole log for copies and for dependent rows, before it is split."""
+"""Check a whole log file for copies of rows and for dependent rows, before it is split."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 
 from drcrm.diagnostics.diagnostic import Diagnostic
 from drcrm.diagnostics.repeated_rows.dependence import (
-    MOST_ROWS,
+    MAX_ROWS,
     check_independence,
     identifier_codes,
     tested_rows_of_records,
@@ -25,22 +25,22 @@ from drcrm.logs.readers.table_files import Columns, table_frames
 from drcrm.logs.record_collector import as_mapped
 from drcrm.logs.records import Records
 
-FIRST = 50_000  # rows read of columns outside of the mapping
+FIRST_ROWS = 50_000  # of columns that the mapping does not name
 
 
 @dataclass(frozen=True)
 class RowChecks:
-    """What the rows of a whole log show about each other.
+    """The checks of all rows of a log file.
 
     Attributes
     ----------
     hashes : RowHashes
     propensity : array (n,)
-        Logged or estimated.
+        Logged or estimated propensities.
     copies : array (n,) or None
-        Which rows are copies of one.
+        The number of the distinct row that each row is a copy of; None if the log has no copies.
     groups : array (n,) or None
-        Which rows belong together: by the mapping, or as copies.
+        Ids of independent groups: those of the mapping, or ``copies``.
     diagnostics : tuple of Diagnostic
     """
 
@@ -51,28 +51,31 @@ class RowChecks:
     diagnostics: tuple[Diagnostic, ...]
 
     def learned(self, heldout: np.ndarray) -> LearnedRows:
-        """Return the hashes of the rows, and which rows a policy does not see."""
+        """Return the rows for the file of a policy that is learned from all but the held-out rows, a mask (n,)."""
         return LearnedRows.of(self.hashes, heldout, self.copies is not None)
 
 
 def check_records(path: Path, records: Records) -> RowChecks:
-    """Return the checks of a log whose propensities were logged or estimated."""
-    of_rows, propensity = hash_records(records), records.propensity
-    repeats, copies = check_copies(*of_rows, propensity)
+    """Check the rows of a log file, whose propensities were logged or estimated."""
+    hashes, propensity = hash_records(records), records.propensity
+    copies_check, copies = check_copies(*hashes, propensity)
     copies = as_mapped(copies, records.cost)
     groups = copies if records.groups is None else records.groups
-    first = records.take(slice(0, MOST_ROWS)) if records.context is None else records
-    draws = tested_rows_of_records(first, of_rows.features)
-    independence = check_independence(draws, groups, _columns(path, first), imitated=records.is_imitated)
-    return RowChecks(of_rows, propensity, copies, groups, (repeats, independence))
+    first = records.take(slice(0, MAX_ROWS)) if records.context is None else records
+    rows = tested_rows_of_records(first, hashes.features)
+    independence = check_independence(rows, groups, _identifier_columns(path, first), imitated=records.is_imitated)
+    return RowChecks(hashes, propensity, copies, groups, (copies_check, independence))
 
 
-def _columns(path: Path, records: Records) -> dict[str, np.ndarray]:
+def _identifier_columns(path: Path, records: Records) -> dict[str, np.ndarray]:
     """Return the codes of columns that may be identifiers: features, and columns that the mapping does not name."""
     columns = {}
     if isinstance(records.data, Table):
-        whole = {name: values for name, values in records.data.numbers.items() if (values[:FIRST] % 1 == 0).all()}
-        columns = records.data.codes | {name: pd.factorize(values)[0] for name, values in whole.items()}
+        columns = records.data.codes | {
+            name: pd.factorize(values)[0]
+            for name, values in records.data.numbers.items()
+            if (values[:FIRST_ROWS] % 1 == 0).all()
+        }
     if records.format not in TABLES:
         return columns
     mapped = records.mapping.columns
@@ -82,8 +85,8 @@ def _columns(path: Path, records: Records) -> dict[str, np.ndarray]:
 
     try:
         file = files_of(path)[0]
-        frame = next(table_frames(file, records.format, unmapped, FIRST, csv_format=records.mapping.csv_format))
-    except (InputError, OSError, StopIteration):  # a column that nobody asked for may have anything
+        frame = next(table_frames(file, records.format, unmapped, FIRST_ROWS, csv_format=records.mapping.csv_format))
+    except (InputError, OSError, StopIteration):  # columns outside of the mapping may hold anything
         return columns
-    rest = {name: identifier_codes(frame[name].iloc[:FIRST]) for name in unmapped([*frame.columns]).names}
-    return columns | {name: codes for name, codes in rest.items() if codes is not None}
+    codes = {name: identifier_codes(frame[name].iloc[:FIRST_ROWS]) for name in unmapped([*frame.columns]).names}
+    return columns | {name: values for name, values in codes.items() if values is not None}
