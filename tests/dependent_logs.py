@@ -1,4 +1,4 @@
-"""Null logs of dependent rows: rewards do not depend on actions, and rows of a user have one action."""
+"""Null logs with dependent rows: rewards do not depend on actions, and all rows of a user have the same action."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ FEATURES = ["x0", "x1", "x2"]
 MAPPING = {"action": "a", "propensity": "p", "reward": "r", "features": {"numeric": FEATURES}}
 
 
-def drawn(rng, n: int) -> pd.DataFrame:
+def draw_rows(rng, n: int) -> pd.DataFrame:
+    """Return independent rows by a softmax policy."""
     X = rng.normal(size=(n, 3))
     p = np.exp(X @ rng.normal(size=(3, 3)))
     p /= p.sum(axis=1, keepdims=True)
@@ -20,9 +21,9 @@ def drawn(rng, n: int) -> pd.DataFrame:
     )
 
 
-def users(rng, is_constant: bool) -> pd.DataFrame:
-    """Each visitor has the same action at each visit; features may be drawn anew."""
-    frame = drawn(rng, USERS).assign(visitor=[f"v{number}" for number in range(USERS)])
+def draw_users(rng, is_constant: bool) -> pd.DataFrame:
+    """Return five rows for each visitor, with one action; features are constant or drawn again at each visit."""
+    frame = draw_rows(rng, USERS).assign(visitor=[f"v{number}" for number in range(USERS)])
     frame = frame.loc[np.repeat(np.arange(USERS), VISITS)].reset_index(drop=True)
     frame["r"] += rng.normal(size=len(frame))
     if not is_constant:
@@ -30,6 +31,7 @@ def users(rng, is_constant: bool) -> pd.DataFrame:
     return frame.sample(frac=1, random_state=0)
 
 
-def jittered(rng) -> pd.DataFrame:
-    frame = drawn(rng, USERS).loc[np.repeat(np.arange(USERS), VISITS)].reset_index(drop=True)
+def draw_jittered(rng) -> pd.DataFrame:
+    """Return five rows for each user, with one action and nearly equal features."""
+    frame = draw_rows(rng, USERS).loc[np.repeat(np.arange(USERS), VISITS)].reset_index(drop=True)
     return frame.assign(x0=frame["x0"] + 1e-3 * rng.normal(size=len(frame))).sample(frac=1, random_state=0)

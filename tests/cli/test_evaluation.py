@@ -11,7 +11,7 @@ import pytest
 from shop import MAPPING, decisions
 from shop_fixtures import answer_of
 
-from drcrm.cli.evaluation import ALL_ROWS
+from drcrm.cli.evaluate_policy import ALL_ROWS
 from drcrm.logs.policy_file import read_policy
 
 

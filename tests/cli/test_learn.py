@@ -17,7 +17,7 @@ from shop_fixtures import answer_of
 
 from drcrm import off_policy_value, read_log
 from drcrm.certificates import policy_certificate
-from drcrm.cli.candidates import DEFAULT, MOST_MAPPED, WITH_MAP, algorithm_entries
+from drcrm.cli.candidates import DEFAULT, MAX_MAPPED, WITH_MAP, algorithm_entries
 from drcrm.errors import InputError
 from drcrm.logs.policy_file import read_policy
 from drcrm.logs.readers.log_files import read_records
@@ -172,8 +172,8 @@ def test_the_same_seed_is_the_same_answer(shop, tmp_path, run):
 
 
 def test_which_algorithms_compete():
-    assert [each.name for each in algorithm_entries(None, MOST_MAPPED)] == [DEFAULT, WITH_MAP]
-    assert [each.name for each in algorithm_entries(None, MOST_MAPPED + 1)] == [DEFAULT]
+    assert [each.name for each in algorithm_entries(None, MAX_MAPPED)] == [DEFAULT, WITH_MAP]
+    assert [each.name for each in algorithm_entries(None, MAX_MAPPED + 1)] == [DEFAULT]
     [own] = algorithm_entries({"estimator": "CIPS", "label": "mine", "options": {"safe": False}}, 10)
     assert (own.name, own.label, own.algorithm.options["safe"]) == ("CIPS", "mine", False)
     assert [each.name for each in algorithm_entries(["cips", "kl_dro_dr"], 10)] == ["cips", "kl_dro_dr"]

@@ -33,7 +33,7 @@ def test_workers_give_the_same_answer(tmp_path, run, monkeypatch):
 
 
 def test_a_scheduler_that_does_not_answer_is_named(tmp_path, run, monkeypatch):
-    monkeypatch.setattr("drcrm.cli.workers.PATIENCE", 1)
+    monkeypatch.setattr("drcrm.cli.learn.CONNECTION_TIMEOUT", 1)
     decisions(50).to_csv(tmp_path / "log.csv", index=False)
     given = ["learn", tmp_path / "log.csv", "--config", json.dumps(MAPPING), "--output", tmp_path / "p.npz"]
     status, _, said = run(*given, "--cluster", "tcp://127.0.0.1:9")

@@ -1,0 +1,59 @@
+"""Synthetic click logs with one of four actions, whose logging policy and best policy are known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from drcrm import BanditLog, CostModel, SoftmaxPolicy
+from drcrm.diagnostics.diagnosis import LogDetails, diagnose
+from drcrm.diagnostics.verdict import compare_with_logging, reach_verdict
+
+K = 4
+THETA = np.random.default_rng(5).normal(size=(3, K))
+BEST, WORST = SoftmaxPolicy(1.5 * THETA), SoftmaxPolicy(-1.5 * THETA)
+
+
+def draw_contexts(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Return two normal features and a constant, (n, 3)."""
+    return np.column_stack([rng.normal(size=(n, 2)), np.ones(n)])
+
+
+def draw_log(n: int = 3000, scale: float = 0.4, seed: int = 0) -> BanditLog:
+    """Log clicks by a softmax policy; the action with the largest score of THETA is clicked most."""
+    rng = np.random.default_rng(seed)
+    X, logging = draw_contexts(rng, n), SoftmaxPolicy(scale * np.roll(THETA, 1, axis=1))
+    Y = logging.sample(X, rng)
+    is_clicked = rng.random(n) < 0.3 + 0.3 * (np.argmax(X @ THETA, axis=1) == Y)
+    return BanditLog(X, Y, np.exp(logging.log_prob(X, Y)), -is_clicked.astype(float), n_actions=K)
+
+
+def draw_actions(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw one action for each row of probabilities, (n, K)."""
+    return np.argmax(np.cumsum(probabilities, axis=1) > rng.random(len(probabilities))[:, None], axis=1)
+
+
+def change_log(log: BanditLog, rows=slice(None), **arrays) -> BanditLog:
+    """Return some rows of a log, with other arrays."""
+    arrays = {"X": log.X, "Y": log.Y, "propensity": log.propensity, "cost": log.cost} | arrays
+    return BanditLog(*(values[rows] for values in arrays.values()), n_actions=K)
+
+
+LOG = draw_log()
+MODEL = CostModel(0.01).fit_log(draw_log(seed=1))
+
+
+def levels(diagnosis) -> dict[str, str]:
+    """Return the levels of the checks that are not good, by name."""
+    return {check.name: check.level for check in diagnosis.diagnostics if check.level != "good"}
+
+
+def find_check(diagnosis, name: str):
+    """Return the check of a name; None if there is none."""
+    return next((check for check in diagnosis.diagnostics if check.name == name), None)
+
+
+def judge(policy, log: BanditLog = LOG, logging_policy=None, **details):
+    """Return verdict, diagnosis and comparison of a policy on a log."""
+    diagnosis = diagnose(log, policy, LogDetails(**details), cost_model=MODEL, logging_policy=logging_policy)
+    comparison = compare_with_logging(policy, log, cost_model=MODEL, groups=diagnosis.units)
+    return reach_verdict(comparison, diagnosis), diagnosis, comparison

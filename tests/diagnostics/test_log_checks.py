@@ -1,0 +1,76 @@
+"""Exploration and drift of a log."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from click_logs import BEST, LOG, THETA, change_log, draw_log, find_check, judge, levels
+
+from drcrm import BanditLog
+from drcrm.diagnostics.diagnosis import diagnose
+from drcrm.diagnostics.log_checks import check_cost_drift, check_exploration, check_gain_drift
+
+IS_LAST = np.arange(3000) >= 1500
+
+
+@pytest.mark.parametrize(("certain", "level"), [(0.0, "good"), (0.4, "good"), (0.6, "caution"), (1.0, "fail")])
+def test_a_log_without_exploration_fails(certain, level):
+    log = draw_log(400)
+    check = check_exploration(log.replace(propensity=np.where(np.arange(400) < 400 * certain, 1.0, log.propensity)))
+    assert (check.value, check.level) == (pytest.approx(certain), level)
+
+
+@pytest.mark.parametrize(
+    ("propensity", "level"),
+    [
+        (np.repeat([0.99, 0.5], [150, 50]), "caution"),  # a quarter of the rows is randomised
+        (np.repeat([0.995, 0.9], [150, 50]), "fail"),
+        (np.repeat([0.97, 0.03], [194, 6]), "good"),  # 3 % of the actions are drawn at random
+        (np.repeat([0.995, 0.8], [140, 60]), "caution"),
+    ],
+)
+def test_estimated_propensities_near_one_show_a_deterministic_rule(propensity, level):
+    log = BanditLog(np.ones((200, 1)), np.zeros(200, int), propensity, -np.ones(200), n_actions=2)
+    assert (check_exploration(log, imitated=True).level, check_exploration(log).level) == (level, "good")
+
+
+def test_drift_is_a_caution_and_changes_no_verdict():
+    verdict, diagnosis, _ = judge(BEST, change_log(LOG, cost=LOG.cost - 0.2 * IS_LAST))
+    assert levels(diagnosis) == {"drift of costs": "caution"}
+    assert (verdict.verdict, verdict.changes) == ("better", [])
+    assert verdict.cautions[0].startswith("The mean cost is -0.")
+    order = np.argsort(LOG.Y + 3 * np.random.default_rng(0).random(3000), kind="stable")
+    assert "drift of actions" in levels(diagnose(change_log(LOG, order)))
+
+
+def test_drift_is_a_caution_if_its_interval_excludes_zero():
+    is_good, is_best = set(), (LOG.X @ THETA).argmax(axis=1) == LOG.Y
+    weight = np.exp(BEST.log_prob(LOG.X, LOG.Y)) / LOG.propensity
+    for shift in np.linspace(0, 0.8, 21):
+        log = change_log(LOG, cost=LOG.cost - shift * IS_LAST * is_best)
+        for check in (check_cost_drift(log, IS_LAST), check_gain_drift(log, weight, IS_LAST)):
+            assert (check.level == "good") == (check.low <= 0 <= check.high)
+            is_good.add((check.name, check.level == "good"))
+    assert len(is_good) == 4
+    assert check_cost_drift(LOG, IS_LAST, np.zeros(3000, int)).level == "good"  # a single unit has no interval
+
+
+def test_a_gain_that_becomes_a_loss_fails():
+    log = draw_log(6000, seed=1)
+    scores = log.X @ THETA
+    best = np.where(np.arange(6000) < 3000, scores.argmax(axis=1), scores.argmin(axis=1))
+    clicks = np.random.default_rng(101).random(6000) < 0.2 + 0.6 * (best == log.Y)
+    check = find_check(diagnose(log.with_cost(-clicks.astype(float)), BEST), "drift of the gain")
+    assert check.level == "fail"
+    assert "Its gain drifts" in check.sentence
+
+
+def test_gain_drift_is_the_difference_of_the_mean_gains():
+    """The gain of a row is w (c − v)/w̄ + v − c, with the self-normalised estimate v."""
+    log = draw_log(500)
+    weight = np.exp(BEST.log_prob(log.X, log.Y)) / log.propensity
+    ratio = weight @ log.cost / weight.sum()
+    gain = ratio + weight * (log.cost - ratio) / weight.mean() - log.cost
+    check = check_gain_drift(log, weight, np.arange(500) >= 250)
+    assert check.value == pytest.approx(gain[250:].mean() - gain[:250].mean())
+    assert check.level == "good"

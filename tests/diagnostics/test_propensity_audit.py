@@ -1,0 +1,145 @@
+"""The propensity audit: wrong propensities fail, correct ones do not, and too small logs are not tested."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from click_logs import BEST, LOG, THETA, K, change_log, draw_contexts, draw_log, find_check, judge, levels
+
+from drcrm import BanditLog, SoftmaxPolicy
+from drcrm.diagnostics.diagnosis import LogDetails, check_rows, diagnose
+from drcrm.diagnostics.propensity_audit import (
+    BETS,
+    audit_propensities,
+    cross_fit_propensities,
+    log_evidence,
+    required_rows,
+)
+
+LIKELIHOOD = "propensity audit, likelihood ratio"
+
+
+@pytest.mark.parametrize(
+    ("factor", "direction"),
+    [(2, "too large by a factor of about 2"), (0.5, "too small by a factor of about 2"), (0.7, "1.4")],
+)
+def test_propensities_wrong_by_a_factor(factor, direction):
+    verdict, diagnosis, _ = judge(BEST, change_log(LOG, propensity=np.minimum(LOG.propensity * factor, 1)))
+    assert verdict.verdict == "the log is wrong"
+    assert direction in verdict.sentence
+    assert any(name.startswith("propensity audit") for name in diagnosis.failed)
+
+
+def test_the_action_with_wrong_propensities_is_named():
+    wrong = change_log(LOG, propensity=np.where(LOG.Y == 2, LOG.propensity / 2, LOG.propensity))
+    diagnosis = diagnose(wrong, details=LogDetails(action_names=["a", "b", "<c>", "d"]))
+    for mean in ("arithmetic", "harmonic"):
+        check = find_check(diagnosis, f"propensity audit, {mean} mean")
+        assert check.level == "fail"
+        assert "for action <c>, " in check.sentence
+
+
+@pytest.mark.parametrize("scale", [0.4, 1.5])
+def test_propensities_of_other_rows_fail_the_likelihood_ratio(scale):
+    log = draw_log(scale=scale)
+    verdict, diagnosis, _ = judge(BEST, change_log(log, propensity=np.roll(log.propensity, 1)))
+    assert verdict.verdict == "the log is wrong"
+    assert LIKELIHOOD in diagnosis.failed
+    assert LIKELIHOOD not in levels(diagnose(log))
+
+
+def test_every_kind_of_wrong_propensities_fails_with_1000_rows():
+    for seed in range(3):
+        log = draw_log(1000, 1.0, seed)
+        p = log.propensity
+        kinds = {
+            "uniform": np.full(1000, 1 / K),
+            "complement": 1 - p,
+            "constant": np.full(1000, p.mean()),
+            "other rows": np.roll(p, 1),
+            "halved": p / 2,
+            "doubled": np.minimum(2 * p, 1),
+        }
+        modelled = cross_fit_propensities(log)
+        for kind, propensity in kinds.items():
+            tests, _ = audit_propensities(change_log(log, propensity=propensity), modelled)
+            assert any(test.level == "fail" for test in tests), kind
+
+
+def test_correct_propensities_hardly_ever_fail():
+    """At a level of 10⁻⁴ each, none of 50 logs of each kind fails; q is the true π0 or half as sharp."""
+    for scale, model_scale in ((0.4, 1), (1.5, 1), (1.5, 0.5)):
+        for seed in range(50):
+            log = draw_log(400, scale, seed)
+            logging = SoftmaxPolicy(model_scale * scale * np.roll(THETA, 1, axis=1))
+            tests, _ = audit_propensities(log, logging.marginals(log.X))
+            assert [test.name for test in tests if test.level == "fail"] == []
+
+
+def test_evidence_against_correct_propensities_is_bounded():
+    """By Ville's inequality it exceeds log 10 with probability at most 1/10: in 18 of 60 logs with probability 10⁻⁵."""
+    logs = [draw_log(100, 0.7, seed) for seed in range(60)]
+    evidence = [log_evidence(log, cross_fit_propensities(log, folds=2), log.log_propensity, None) for log in logs]
+    assert np.sum(np.array(evidence) > np.log(10)) < 18
+
+
+def test_evidence_is_a_product_of_bets():
+    """The capital is averaged over bets and models. A unit bets on its mean ratio."""
+    log = draw_log(60)
+    modelled = BEST.marginals(log.X)
+    sharper = modelled**3 / (modelled**3).sum(axis=1, keepdims=True)
+    ratios = [values[np.arange(60), log.Y] / log.propensity for values in (modelled, sharper)]
+    pairs = np.arange(60) // 2
+    for units, unit_ratios in ((None, ratios), (pairs, [np.bincount(pairs, ratio) / 2 for ratio in ratios])):
+        capital = [np.prod(1 - bet + bet * ratio) for ratio in unit_ratios for bet in BETS]
+        evidence = log_evidence(log, modelled, log.log_propensity, units)
+        assert evidence == pytest.approx(np.log(np.mean(capital)))
+    assert log_evidence(log, modelled, np.full(60, -1e6), None) == np.inf
+
+
+def test_small_logs_are_reported_as_untested():
+    log = change_log(draw_log(3000), slice(0, 75))
+    verdict, diagnosis, _ = judge(BEST, change_log(log, propensity=np.full(75, 1 / K)))
+    untested, needed = find_check(diagnosis, "propensity audit"), required_rows(log)
+    assert untested.level == "caution"
+    assert f"could not be tested: 75 rows are too few, about {needed} are needed" in untested.sentence
+    assert verdict.verdict != "better" or verdict.sentence.endswith("which could not be tested.")
+    rng = np.random.default_rng(0)
+    X, Y = draw_contexts(rng, needed), rng.integers(0, K, needed)
+    enough = BanditLog(X, Y, np.full(needed, 1 / K), rng.random(needed), n_actions=K)
+    assert not any(name.startswith("propensity audit") for name in levels(diagnose(enough)))
+    pairs = diagnose(enough, details=LogDetails(groups=np.arange(needed) // 2))
+    assert "propensity audit" in levels(pairs)
+    wrong = diagnose(change_log(log, propensity=log.propensity / 2))
+    assert wrong.failed
+    assert "propensity audit" not in levels(wrong)
+
+
+def test_estimated_propensities_are_not_tested():
+    verdict, diagnosis, _ = judge(BEST, change_log(LOG, propensity=LOG.propensity / 2), imitated=True)
+    assert levels(diagnosis)["propensity audit"] == "caution"
+    assert verdict.verdict != "the log is wrong"
+
+
+def test_cross_fitting_keeps_groups_in_one_fold():
+    """The labels are noise of their group: only a model that has seen a row of the group knows them."""
+    rng = np.random.default_rng(0)
+    X, Y = np.repeat(np.eye(40), 5, axis=0), np.repeat(rng.integers(0, 2, 40), 5)
+    log = BanditLog(X, Y, np.full(200, 0.5), np.zeros(200), n_actions=2)
+    grouped, ungrouped = cross_fit_propensities(log, np.repeat(np.arange(40), 5)), cross_fit_propensities(log)
+    logged = np.arange(200), Y
+    assert grouped[logged].max() < 0.7 < np.median(ungrouped[logged])
+    np.testing.assert_allclose(grouped.sum(axis=1), 1)
+
+
+def test_copies_are_in_one_fold():
+    """A model that has seen the copy of a row predicts its action better than correct propensities do."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X, Y = rng.normal(size=(300, 10)), rng.integers(0, K, 300)
+        once = BanditLog(X, Y, np.full(300, 1 / K), rng.random(300), n_actions=K)
+        log = change_log(once, rng.permutation(np.repeat(np.arange(300), 4)))
+        assert diagnose(log).failed == ()
+        _, copies = check_rows(log)
+        split = log_evidence(log, cross_fit_propensities(log), log.log_propensity, copies)
+        assert log_evidence(log, cross_fit_propensities(log, copies), log.log_propensity, copies) < split

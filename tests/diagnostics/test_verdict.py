@@ -1,0 +1,132 @@
+"""The five verdicts, their sentences, and what would change them."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from click_logs import (
+    BEST,
+    LOG,
+    MODEL,
+    THETA,
+    WORST,
+    K,
+    change_log,
+    draw_actions,
+    draw_contexts,
+    draw_log,
+    find_check,
+    judge,
+    levels,
+)
+
+from drcrm import BanditLog, SoftmaxPolicy
+from drcrm.diagnostics.diagnosis import diagnose
+from drcrm.diagnostics.verdict import (
+    RANDOMISE,
+    ComparisonSettings,
+    compare_with_logging,
+    estimate_values,
+    reach_verdict,
+)
+
+
+def test_the_verdict_on_a_correct_log_is_true():
+    verdict, _, comparison = judge(BEST)
+    assert verdict.verdict == "better"
+    assert verdict.sentence == (
+        f"The policy is better than the logging policy. Its cost is {-comparison.difference:.4g} lower per row, and at "
+        f"least {-comparison.certificate.bound:.4g} lower with 95% confidence."
+    )
+    worse, _, comparison = judge(WORST)
+    assert (worse.verdict, comparison.lower_bound > 0) == ("worse", True)
+    assert verdict.changes == worse.changes == []
+    same = judge(LOG.propensity)[0]
+    assert same.verdict == "not shown"
+    assert same.changes == ["Try another policy. This one does not look better, so more rows would not help."]
+
+
+def test_actions_that_were_never_logged_cannot_be_evaluated():
+    rng = np.random.default_rng(0)
+    X = draw_contexts(rng, 3000)
+    mean = SoftmaxPolicy(0.4 * THETA).marginals(X)
+    mean[np.arange(3000), np.argmax(X @ THETA, axis=1)] *= X[:, 0] < 0
+    mean /= mean.sum(axis=1, keepdims=True)
+    Y = draw_actions(mean, rng)
+    log = BanditLog(X, Y, mean[np.arange(3000), Y], -rng.random(3000), n_actions=K)
+    verdict, diagnosis, _ = judge(BEST, log)
+    assert verdict.verdict == "the log cannot say"
+    assert levels(diagnosis)["mean weight"] == "fail"
+    assert verdict.changes[-1] == "Or evaluate a policy that is closer to the logging policy."
+
+
+def test_wrong_propensities_get_only_the_advice_to_correct_them():
+    verdict, diagnosis, _ = judge(BEST, change_log(LOG, propensity=LOG.propensity / 2))
+    assert verdict.verdict == "the log is wrong"
+    assert len(diagnosis.failed) > 1
+    assert [change.split()[0] for change in verdict.changes] == ["Correct", "Or"]
+
+
+def test_causes_are_reported_before_their_effects():
+    """Unsupported actions come before the small effective sample size, and a deterministic rule before both."""
+    known = SoftmaxPolicy(2.5 * np.roll(THETA, 1, axis=1))
+    verdict, diagnosis, _ = judge(SoftmaxPolicy(6 * THETA), draw_log(scale=2.5), logging_policy=known)
+    assert {"mass without support", "effective sample size"} <= {*diagnosis.failed}
+    assert "unsupported actions" in verdict.sentence
+    certain = change_log(LOG, propensity=np.ones(3000))
+    verdict, diagnosis, _ = judge(0.01 * np.exp(BEST.log_prob(LOG.X, LOG.Y)), certain, imitated=True)
+    assert {"exploration", "mean weight"} <= {*diagnosis.failed}
+    assert "100.0% of the rows have an estimated propensity" in verdict.sentence
+    assert verdict.changes == [RANDOMISE]
+
+
+def test_the_number_of_required_rows_is_that_of_the_t_test():
+    policy = SoftmaxPolicy(0.4 * np.roll(THETA, 1, axis=1) + 0.1 * THETA)
+    verdict, _, comparison = judge(policy, change_log(LOG, slice(0, 300)))
+    assert verdict.verdict == "not shown"
+    rows, times = re.search(r"([\d ]+) rows for the evaluation, ([\d.]+) times as many", *verdict.changes).groups()
+    exact = 300 * (1.649966 * comparison.difference.standard_error / comparison.difference) ** 2
+    assert exact <= int(rows.replace(" ", "")) <= 1.11 * exact
+    assert float(times) == pytest.approx(exact / 300, rel=0.01)
+
+
+def test_bounds_are_adjusted_for_the_number_of_candidates():
+    one, many = (
+        compare_with_logging(BEST, LOG, ComparisonSettings(choices=choices), cost_model=MODEL) for choices in (1, 10)
+    )
+    assert many.certificate.bound > one.certificate.bound
+    assert many.lower_bound < one.lower_bound
+    verdict = reach_verdict(many, diagnose(LOG, BEST, cost_model=MODEL), label="kl_dro", reward=True)
+    assert "Its reward is" in verdict.sentence
+    assert "higher with 95% confidence, adjusted for 10 candidates." in verdict.sentence
+
+
+def test_copies_of_rows_count_once():
+    once = change_log(LOG, slice(0, 600))
+    rows = np.random.default_rng(0).permutation(np.repeat(np.arange(600), 3))
+    verdict, diagnosis, comparison = judge(BEST, change_log(LOG, rows))
+    assert levels(diagnosis)["duplicated rows"] == "caution"
+    assert "1200 of 1800 rows, 66.7%, repeat another row" in " ".join(verdict.cautions)
+    without = compare_with_logging(BEST, once, cost_model=MODEL)
+    assert comparison.difference.interval == pytest.approx(without.difference.interval)
+    assert comparison.certificate.bound == pytest.approx(without.certificate.bound)
+
+
+def test_a_policy_known_by_its_probabilities_of_the_logged_actions():
+    policy = np.exp(BEST.log_prob(LOG.X, LOG.Y))
+    verdict, diagnosis, comparison = judge(policy)
+    assert verdict.verdict == "better"
+    assert comparison.certificate.estimate == "snips"
+    assert find_check(diagnosis, "mass without support") is None
+    assert [entry["policy"] for entry in diagnosis.actions] == [None] * 4
+    values, complete = (estimate_values(known, LOG, cost_model=MODEL) for known in (policy, BEST))
+    assert values["dr"] is None is values["dm"]
+    assert complete["snips"] == pytest.approx(values["snips"])
+    assert None not in complete.values()
+
+
+def test_claims_from_estimated_propensities_state_their_condition():
+    verdict, _, _ = judge(BEST, imitated=True)
+    assert (verdict.verdict, verdict.sentence.endswith("which could not be tested.")) == ("better", True)
