@@ -1,4 +1,4 @@
-"""Builders that tests share: labelled contexts, a policy at random, what it logs of them, and names in print."""
+"""Shared fixtures: random labelled contexts, policies and logs, and display names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from drcrm.kernels import choose_kernels
 
-choose_kernels(os.environ)  # as a step has them: before numpy is imported
+choose_kernels(os.environ)  # like a step of the pipeline, before numpy is imported
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np  # noqa: E402
@@ -21,20 +21,20 @@ pytest_plugins = ["log_fixtures", "risk_fixtures", "shop_fixtures"]
 
 LONGEST = ("test_workflow", "test_documents")
 
-# The same code has the same examples; `pytest --hypothesis-profile=explore` draws others.
-settings.register_profile("same", deadline=None, derandomize=True)  # by default an example that takes 0.2 s fails
+# The default examples depend only on the code. `pytest --hypothesis-profile=explore` draws new ones.
+settings.register_profile("same", deadline=None, derandomize=True)  # slow examples must not fail
 settings.register_profile("explore", deadline=None)
 settings.load_profile("same")
 
 
 def pytest_collection_modifyitems(items):
-    """What takes longest comes first: beside it, others run on the other cores."""
+    """Start the longest test files first, so that other files run on the other cores meanwhile."""
     items.sort(key=lambda item: item.path.stem not in LONGEST)
 
 
 @pytest.fixture(scope="session")
 def labelled():
-    """Contexts at random, (n, features), the last feature constant, with labels that follow them and noise."""
+    """Return a function that draws contexts (n, features), the last feature constant, and noisy labels."""
 
     def make(seed: int = 0, n: int = 60, features: int = 4, labels: int = 2, density: float = 1.0):
         rng = np.random.default_rng(seed)
@@ -47,7 +47,7 @@ def labelled():
 
 @pytest.fixture(scope="session")
 def random_policy():
-    """A policy whose coefficients are normal, their standard deviation ``scale``."""
+    """Return a function that draws a policy with normal coefficients of standard deviation ``scale``."""
 
     def make(seed: int = 0, features: int = 4, labels: int = 2, scale: float = 1.0) -> ExponentialPolicy:
         return ExponentialPolicy(scale * np.random.default_rng([seed, 1]).normal(size=(features, labels)))
@@ -57,7 +57,7 @@ def random_policy():
 
 @pytest.fixture(scope="session")
 def logged(labelled, random_policy):
-    """What a policy at random logs of labelled contexts."""
+    """Return a function that draws the log of a random policy on labelled contexts."""
 
     def make(seed=0, n=60, features=4, labels=2, passes=4, scale=0.25) -> BanditLog:
         policy = random_policy(seed, features, labels, scale)
@@ -68,17 +68,17 @@ def logged(labelled, random_policy):
 
 @pytest.fixture(scope="session")
 def parts():
-    """The training and the held-out part of a log, a quarter of its rows."""
+    """Return a function that splits a log into training rows and held-out rows, a quarter of all."""
 
     def make(log: BanditLog, seed: int = 0) -> tuple[BanditLog, BanditLog]:
-        held = np.random.default_rng(seed).random(len(log.Y)) < 0.25
-        return log.recount(~held), log.recount(held)
+        is_heldout = np.random.default_rng(seed).random(len(log.Y)) < 0.25
+        return log.recount(~is_heldout), log.recount(is_heldout)
 
     return make
 
 
 @pytest.fixture(scope="session")
 def names() -> Names:
-    """Labels as a configuration has them, for some of the algorithms and data sets."""
+    """Return display names for some algorithms and data sets."""
     labels = {"cips": "CIPS", "poem": "POEM", "akl_crm": "aKL-CRM", "kl_dro": "KL-DRO", "chi2_dro": "χ²-DRO"}
     return Names({name: {"label": label} for name, label in labels.items()}, {"yeast": "Yeast"})

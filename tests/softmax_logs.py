@@ -1,4 +1,4 @@
-"""Logs of one action of K, and the same as lists of actions, with what the formulas make of them, written out."""
+"""Random logs of one action of K, also as lists of actions, with estimates computed by independent formulas."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WEIGHTS: list[tuple[Weight, object]] = [  # with their formulas
 
 
 def softmax(scores: np.ndarray, eligible=True) -> np.ndarray:
-    """e^{u_a}/Σ e^{u_b} over the actions that are eligible."""
+    """Return e^{u_a}/Σ e^{u_b} over the eligible actions."""
     scores = np.where(eligible, scores, -np.inf)
     shares = np.exp(scores - scores.max(axis=1, keepdims=True))
     return shares / shares.sum(axis=1, keepdims=True)
@@ -50,7 +50,7 @@ def softmax(scores: np.ndarray, eligible=True) -> np.ndarray:
 
 @dataclass
 class Choices:
-    """n rows of one action of K in m contexts: dense arrays."""
+    """Dense arrays of n rows with one action of K, in m contexts."""
 
     X: np.ndarray
     A: np.ndarray
@@ -62,10 +62,9 @@ class Choices:
 
     @classmethod
     def drawn(cls, seed: int = 0, rows=50, contexts=12, features=4, actions=3, restricted=True, passes=None) -> Choices:
-        """Costs at random in contexts at random, the last feature constant; some rows do not occur, some repeatedly.
+        """Draw costs and contexts with a constant last feature; counts of rows are 0 to 3.
 
-        Under ``restricted`` some actions are not eligible; with ``passes`` each context has so many rows, which occur
-        once.
+        If ``restricted``, some actions are not eligible. With ``passes``, every context has that many rows of count 1.
         """
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(contexts, features)) * (rng.random((contexts, features)) < 0.7)
@@ -86,45 +85,45 @@ class Choices:
 
     @property
     def known(self) -> dict[str, object]:
-        """What a log is told of its actions."""
+        """Return the arguments of BanditLog that describe the actions."""
         K = self.eligible.shape[1]
         return {"n_actions": K} if self.eligible.all() else {"eligible": self.eligible}
 
     def repeated(self) -> Choices:
-        """Each row as often as it occurs."""
+        """Return the rows repeated by their counts."""
         rows = np.repeat(np.arange(len(self.A)), self.count)
-        given = (each[rows] for each in (self.A, self.propensity, self.cost, self.context))
-        return Choices(self.X, *given, np.ones(len(rows), dtype=int), self.eligible)
+        vectors = (vector[rows] for vector in (self.A, self.propensity, self.cost, self.context))
+        return Choices(self.X, *vectors, np.ones(len(rows), dtype=int), self.eligible)
 
     def single(self, form=np.asarray) -> BanditLog:
-        """As a log of one action of K."""
+        """Return the log of one action of K."""
         return BanditLog(form(self.X), self.A, **self.rows, **self.known)
 
     def lists(self, form=np.asarray) -> ActionLists:
-        """The actions that are eligible, with features ψ_a = x ⊗ e_a: ψ_a · θ = (xᵀΘ)_a, θ being Θ row by row."""
+        """Return the eligible actions with features ψ_a = x ⊗ e_a, so that ψ_a · θ = (xᵀΘ)_a for θ = Θ row by row."""
         m, K = self.eligible.shape
         features = np.einsum("kj,ab->kajb", self.X, np.eye(K)).reshape(m, K, -1)[self.eligible]
         return ActionLists(form(features), np.r_[0, np.cumsum(self.eligible.sum(axis=1))])
 
     @property
     def position(self) -> np.ndarray:
-        """Where the logged action stands among those that are eligible."""
+        """Return the position of the logged action among the eligible ones."""
         return (np.cumsum(self.eligible, axis=1) - 1)[self.context, self.A]
 
     def listed(self, form=np.asarray) -> BanditLog:
-        """As a log of lists."""
+        """Return the log of action lists."""
         return BanditLog(self.lists(form), self.position, **self.rows)
 
     def probabilities(self, coef: np.ndarray, intercept=0.0) -> np.ndarray:
-        """π(a|x), (m, K), of Θ (d, K)."""
+        """Return π(a|x), (m, K), for coefficients Θ (d, K)."""
         return softmax(self.X @ coef + intercept, self.eligible)
 
     def of_rows(self, by_action: np.ndarray) -> np.ndarray:
-        """What the rows have of an array (m, K)."""
+        """Return the entries of an array (m, K) at the logged rows."""
         return by_action[self.context, self.A]
 
     def value(self, coef, B, risk: Risk, formula, estimate: str) -> float:
-        """The estimate of the risk of a policy, row by row; B (d, K) are the coefficients of the cost model."""
+        """Return the risk of a policy by an estimate; B (d, K) are the coefficients of the cost model."""
         pi, modelled = self.probabilities(coef), self.X @ B
         weight = formula(self.of_rows(pi), self.propensity)
         expected = np.where(self.eligible, pi * modelled, 0).sum(axis=1)[self.context]
@@ -139,7 +138,7 @@ class Choices:
 
 
 def ratio(weight, cost, count, risk: Risk) -> float:
-    """The self-normalised estimate: the root of v ↦ R(w (c − v)), for a risk that is not monotone its linear form."""
+    """Return the self-normalised estimate: the root of v ↦ R(w (c − v)), or its linear form if R is not monotone."""
     if risk.monotone:
         used = cost[(weight > 0) & (count > 0)]
         if used.min() == used.max():
