@@ -1,18 +1,18 @@
-"""Write the pages and pictures of finished experiments: `python docs/build.py [EXPERIMENT ...]`.
+"""Write the generated pages and images of the documentation: `python docs/build.py [EXPERIMENT ...]`.
 
-Experiments that are named, `theory`, `studies` or one of them, NAME_study, are first taken from results/: their rows
-and provenance are put into docs/results. Then all is made of docs/results: a page docs/experiments/EXPERIMENT.md for
-each, or for a family of them, its figures in docs/figures, and in README.md, docs/findings.md and docs/theory.md what
-stands between <!-- KIND ARGUMENTS --> and <!-- end -->:
+First, copy the rows and the provenance of the named experiments from results/ to docs/results. A name is that of an
+experiment, `theory`, `studies`, or NAME_study for one study. Then write from docs/results: docs/experiments/NAME.md for
+each experiment or family, the images in docs/figures, and the generated blocks of README.md, docs/findings.md and
+docs/theory.md. A block is the text between <!-- KIND ARGUMENTS --> and <!-- end -->:
 
-    losses EXPERIMENT METRIC SELECTION      the table of a loss
-    figure EXPERIMENT FIGURE DATASET        a figure with its caption
-    overview EXPERIMENT                     the overview with its caption
-    theory FIGURE DATASET                   in docs/theory.md, a figure of the theory with its caption
-    provenance EXPERIMENT                   what code, packages and machine it comes from
+    losses EXPERIMENT METRIC SELECTION      table of a loss
+    figure EXPERIMENT FIGURE DATASET        figure with its caption
+    overview EXPERIMENT                     overview with its caption
+    theory FIGURE DATASET                   figure of a lemma with its caption (docs/theory.md)
+    provenance EXPERIMENT                   code, packages and machine of the run
 
-Options and names come from config.yaml, with docs/EXPERIMENT.yaml added where there is one; what an experiment is, from
-the table of docs/configuration.md.
+Options and names come from config.yaml and docs/EXPERIMENT.yaml, descriptions of experiments from the table in
+docs/configuration.md.
 """
 
 from __future__ import annotations
@@ -23,44 +23,44 @@ import json
 import re
 import sys
 import zlib
+from collections.abc import Callable, Mapping
 from functools import cache
 from io import BytesIO
 from pathlib import Path
 
 import matplotlib
 import pandas as pd
-from jinja2 import Template
 from matplotlib.figure import Figure
 from PIL import Image
 from snakemake.utils import update_config
 
-from drcrm.errors import InputError, located
+from drcrm.errors import InputError, prefix_errors
 from drcrm.experiments import lookups
 from drcrm.experiments.columns import CERTIFICATE, COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
 from drcrm.experiments.config import complete, read_config, shipped_config
 from drcrm.experiments.lookups import caption_words, planned
 from drcrm.files import atomic, read_csv, write_text
 from drcrm.reports.figures.experiment_figures import FIGURES, overview
-from drcrm.reports.figures.families import Family, loss_against_sharpness
-from drcrm.reports.figures.families import page as family_page
 from drcrm.reports.figures.figure_data import DatasetResults
-from drcrm.reports.figures.study_figures import FIGURES as STUDY_FIGURES
 from drcrm.reports.figures.style import LEMMA_FIGURES, RC
 from drcrm.reports.figures.theory_figures import FIGURES as THEORY_FIGURES
-from drcrm.reports.tables import documents
 from drcrm.reports.tables.result_tables import ablation_table, all_tables
 from drcrm.selection.score_names import MODELLED
 
+sys.path.insert(0, str(Path(__file__).parent))
+from pages import experiment_pages, family_pages
+from pages.study_figures import FIGURES as STUDY_FIGURES
+
 ROOT = Path(__file__).resolve().parents[1]
-BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.S)
+BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 ROWS = {"metrics": "every run, algorithm and selection", "grids": "every fit"}
-ADDED = ("tilt", *CERTIFICATE, *MODELLED, "snips_bound", "ls_bound")  # columns that rows of before them lack
+LATER_COLUMNS = ("tilt", *CERTIFICATE, *MODELLED, "snips_bound", "ls_bound")  # missing in older files
 THEORY = "theory"
 STUDY_FILES = {".csv": ".csv", "_provenance.json": "/provenance.json"}  # in docs/results, in results/studies
-USUAL_FIGURES = ("replay_count", "ablation")  # of a page, where its experiment has them
-FIGURES_OF = {"sample": tuple(FIGURES), "certified": ("certificates",)}  # of pages that have others
-WITH_OVERVIEW = ("beyond", "beyond_large", "made", "unseen", "unseen_sharp")  # pages that open on the overview
-FAMILIES = {  # pages of several experiments, NAME and each NAME_…, and the algorithms of their figure
+DEFAULT_FIGURES = ("replay_count", "ablation")
+FIGURES_OF = {"sample": tuple(FIGURES), "certified": ("certificates",)}  # pages with other figures
+WITH_OVERVIEW = ("beyond", "beyond_large", "made", "unseen", "unseen_sharp")
+FAMILIES = {  # pages of the experiments NAME and NAME_…, and the algorithms of their figure
     "single_choice": (
         *("cips", "dm", "dr", "kl_dro_dr_plain", "kl_dro_dr", "kl_dro_dr_map"),
         *("importance_weighted", "importance_weighted_trees"),
@@ -72,72 +72,78 @@ FAMILIES = {  # pages of several experiments, NAME and each NAME_…, and the al
 }
 
 
-def kept(name: str) -> dict[str, str]:
-    """The files in results/ that are kept, by what they are called in docs/results."""
+def kept_files(name: str) -> dict[str, str]:
+    """Return the committed files of a name: path in docs/results → path in results/."""
     if name == "studies":
-        return {target: source for each in shipped()[name] for target, source in kept(f"{each}_study").items()}
+        studies = shipped_configuration()[name]
+        return {target: source for study in studies for target, source in kept_files(f"{study}_study").items()}
     if name.endswith("_study"):
         study = name.removesuffix("_study")
-        return {f"{study}{end}": f"studies/{study}{of}" for end, of in STUDY_FILES.items()}
-    tables = [f"{lemma}_{of}" for of in shipped()[THEORY]["datasets"] for lemma in LEMMA_COLUMNS]
-    rows = {f"{name}_{table}.csv.gz": f"{name}/{table}.csv" for table in (tables if name == THEORY else ROWS)}
+        return {f"{study}{end}": f"studies/{study}{source}" for end, source in STUDY_FILES.items()}
+    tables = list(ROWS)
+    if name == THEORY:
+        datasets = shipped_configuration()[THEORY]["datasets"]
+        tables = [f"{lemma}_{dataset}" for dataset in datasets for lemma in LEMMA_COLUMNS]
+    rows = {f"{name}_{table}.csv.gz": f"{name}/{table}.csv" for table in tables}
     return {**rows, f"{name}_provenance.json": f"{name}/provenance.json"}
 
 
 def take(name: str) -> None:
-    """Put the rows and the provenance of an experiment, the theory or studies from results/ into docs/results."""
-    found = {}
-    for target, source in kept(name).items():
+    """Copy the rows and the provenance of a name from results/ to docs/results, all of them or none."""
+    contents = {}
+    for target, source in kept_files(name).items():
         path = ROOT / f"results/{source}"
         if not path.exists():
-            added = f" --configfile docs/{name}.yaml" if own_configuration(name).exists() else ""
-            raise InputError(f"{path.relative_to(ROOT)}: no such file; `snakemake {name}{added}` makes it")
+            option = f" --configfile docs/{name}.yaml" if own_configuration(name).exists() else ""
+            raise InputError(f"{path.relative_to(ROOT)} does not exist. Run `snakemake {name}{option}` first.")
         content = path.read_bytes()
-        found[target] = gzip.compress(content, mtime=0) if target.endswith(".gz") else content
-    for target, content in found.items():
+        contents[target] = gzip.compress(content, mtime=0) if target.endswith(".gz") else content
+    for target, content in contents.items():
         with atomic(ROOT / f"docs/results/{target}") as part:
             part.write_bytes(content)
 
 
 def finished() -> list[str]:
-    """The experiments in docs/results."""
-    found = (ROOT / "docs/results").glob("*_metrics.csv.gz")
-    return sorted(path.name.removesuffix("_metrics.csv.gz") for path in found)
+    """Return the experiments in docs/results."""
+    paths = (ROOT / "docs/results").glob("*_metrics.csv.gz")
+    return sorted(path.name.removesuffix("_metrics.csv.gz") for path in paths)
 
 
 def page_of(name: str) -> str:
-    """The page that an experiment is on: that of its family, or its own."""
+    """Return the page of an experiment: that of its family, or its own."""
     return next((family for family in FAMILIES if f"{name}_".startswith(f"{family}_")), name)
 
 
-def families() -> dict[str, Family]:
-    """The families of which there are experiments in docs/results."""
-    names = {name: [each for each in finished() if page_of(each) == name] for name in FAMILIES}
+def families() -> dict[str, family_pages.Family]:
+    """Return the families with finished experiments."""
+    members = {name: [member for member in finished() if page_of(member) == name] for name in FAMILIES}
     return {
-        name: Family(name, about(name), list(map(experiment, each)), FAMILIES[name], f"../figures/{name}_sharpness.png")
-        for name, each in names.items()
-        if each
+        name: family_pages.Family(
+            name, about(name), list(map(experiment, names)), FAMILIES[name], f"../figures/{name}_sharpness.png"
+        )
+        for name, names in members.items()
+        if names
     }
 
 
 def own_configuration(name: str) -> Path:
-    """The file that adds an experiment to config.yaml, if there is one."""
+    """Return the path of the file that would add an experiment to config.yaml."""
     return ROOT / f"docs/{name}.yaml"
 
 
-def shipped(*added: Path) -> dict:
-    """The configuration with what files add to it, complete."""
+def shipped_configuration(*paths: Path) -> dict:
+    """Return the completed configuration, updated from files."""
     config = shipped_config(ROOT)
-    schema, *more = map(read_config, [ROOT / "workflow/schemas/config.schema.yaml", *added])
-    for each in more:
-        update_config(config, each)
+    schema, *updates = map(read_config, [ROOT / "workflow/schemas/config.schema.yaml", *paths])
+    for update in updates:
+        update_config(config, update)
     return complete(config, schema)
 
 
 def configured(name: str) -> dict:
-    """The configuration with an experiment, complete."""
-    own = own_configuration(name)
-    config = shipped(*([own] if own.exists() else []))
+    """Return the completed configuration with an experiment."""
+    path = own_configuration(name)
+    config = shipped_configuration(*([path] if path.exists() else []))
     if name not in config["experiments"]:
         raise InputError(f"no experiment {name!r} in config.yaml or docs/{name}.yaml")
     return config
@@ -145,228 +151,236 @@ def configured(name: str) -> dict:
 
 @cache
 def rows(name: str, table: str) -> pd.DataFrame:
-    """The rows of an experiment in docs/results; of fits there may be none."""
+    """Return the rows of an experiment in docs/results. The rows of its fits may be missing."""
     path, columns = ROOT / f"docs/results/{name}_{table}.csv.gz", {"metrics": COLUMNS, "grids": GRID_COLUMNS}[table]
     if table == "grids" and not path.exists():
         return pd.DataFrame(columns=columns)
+    required = [column for column in columns if column not in LATER_COLUMNS]
     try:
-        return read_csv(path, [column for column in columns if column not in ADDED]).reindex(columns=columns)
+        return read_csv(path, required).reindex(columns=columns)
     except (EOFError, zlib.error) as error:
         raise InputError(f"{path}: not a readable csv file ({error})") from None
 
 
-def provenance(name: str) -> dict:
-    """What is known of an experiment's run."""
+def read_provenance(name: str) -> dict:
+    """Return the record of an experiment's run."""
     path = ROOT / f"docs/results/{name}_provenance.json"
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: no readable provenance ({error})") from None
-    if not isinstance(found, dict):
+    if not isinstance(record, dict):
         raise InputError(f"{path}: no readable provenance (not a JSON object)")
-    return found
+    return record
 
 
 def about(name: str) -> str:
-    """What an experiment is, as docs/configuration.md has it."""
+    """Return the description of an experiment in docs/configuration.md."""
     table = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
-    found = re.search(rf"^\| `{name}` \| (.+) \|$", table, re.M)
-    if not found:
-        raise InputError(f"docs/configuration.md: its table of experiments has no {name!r}")
-    return f"{found[1][0].upper()}{found[1][1:]}."
+    match = re.search(rf"^\| `{name}` \| (.+) \|$", table, re.MULTILINE)
+    if not match:
+        raise InputError(f"docs/configuration.md: the table of experiments has no row for {name!r}")
+    return f"{match[1][0].upper()}{match[1][1:]}."
 
 
 @cache
-def experiment(name: str) -> documents.Experiment:
-    """An experiment of docs/results, with links as its page has them."""
+def experiment(name: str) -> experiment_pages.Experiment:
+    """Return an experiment of docs/results, with links for its page."""
     config = configured(name)
-    options = config["experiments"][name]
-    kept = [table for table in ROWS if not rows(name, table).empty]
-    plan = planned(config, name, "tables")
-    with located(f"docs/results/{name}_metrics.csv.gz"):
+    options, plan = config["experiments"][name], planned(config, name, "tables")
+    with prefix_errors(f"docs/results/{name}_metrics.csv.gz"):
         tables = all_tables(rows(name, "metrics"), plan)
         if "ablation" in options:
             tables["ablation"] = ablation_table(rows(name, "metrics"), planned(config, name, "ablation"))
-    return documents.Experiment(
+    links = {title: f"../results/{name}_{table}.csv.gz" for table, title in ROWS.items() if not rows(name, table).empty}
+    figures = figures_of_page(name, options).items()
+    return experiment_pages.Experiment(
         name,
         about(page_of(name)),
         options,
-        provenance(name),
+        read_provenance(name),
         plan,
         tables,
-        rows={ROWS[table]: f"../results/{name}_{table}.csv.gz" for table in kept},
-        pictures=[
-            picture(config, name, figure, datasets, "../figures")
-            for figure, datasets in pictured(name, options).items()
-        ],
-        overview=overview_in(config, name, "../figures") if name in WITH_OVERVIEW else "",
+        rows=links,
+        pictures=[picture(config, name, figure, datasets, "../figures") for figure, datasets in figures],
+        overview=format_overview(config, name, "../figures") if name in WITH_OVERVIEW else "",
     )
 
 
-def overview_in(config: dict, name: str, folder: str) -> str:
-    """The overview of an experiment with its caption, in a folder as seen from a document."""
-    template = Template((ROOT / "workflow/report/overview.rst").read_text(encoding="utf-8"))
-    params = {"words": caption_words(config, name, "overview")}
-    caption = " ".join(template.render(snakemake={"wildcards": {"experiment": name}, "params": params}).split())
+def caption(file: str, words: Mapping, **wildcards: str) -> str:
+    """Return a caption of the workflow's report."""
+    template = (ROOT / f"workflow/report/{file}.rst").read_text(encoding="utf-8")
+    return experiment_pages.format_caption(template, words, **wildcards)
+
+
+def format_overview(config: dict, name: str, folder: str) -> str:
+    """Return the overview of an experiment with its caption. ``folder`` is relative to the document."""
+    text = caption("overview", caption_words(config, name, "overview"), experiment=name)
     width = 700 if len(config["experiments"][name]["datasets"]) > 2 else 500
-    return (
-        f'<img src="{folder}/{name}_overview.png" alt="From CIPS to full supervision" width="{width}">\n\n{caption}\n'
-    )
+    return f'<img src="{folder}/{name}_overview.png" alt="From CIPS to full supervision" width="{width}">\n\n{text}\n'
 
 
-def pictured(name: str, options: dict) -> dict[str, list[str]]:
-    """The figures of a page, and their data sets: without those that its rows are not enough for."""
-    enough = {"grid": not rows(name, "grids").empty, "certificates": rows(name, "metrics")["bound"].notna().any()}
-    chosen = set(FIGURES_OF.get(name, USUAL_FIGURES)) - {figure for figure, drawn in enough.items() if not drawn}
-    drawn = {figure: each for figure, each in lookups.figure_datasets(options).items() if figure in chosen and each}
-    return {figure: [each for each in lookups.all_datasets(options) if each in of] for figure, of in drawn.items()}
+def figures_of_page(name: str, options: dict) -> dict[str, list[str]]:
+    """Return the figures of a page and their data sets, without those that need rows the experiment lacks."""
+    has_rows = {"grid": not rows(name, "grids").empty, "certificates": rows(name, "metrics")["bound"].notna().any()}
+    wanted = [figure for figure in FIGURES_OF.get(name, DEFAULT_FIGURES) if has_rows.get(figure, True)]
+    figures = lookups.figure_datasets(options).items()
+    datasets = lookups.all_datasets(options)
+    return {
+        figure: [dataset for dataset in datasets if dataset in drawn]
+        for figure, drawn in figures
+        if figure in wanted and drawn
+    }
 
 
-def picture(config: dict, name: str, figure: str, datasets: list[str], folder: str) -> documents.Picture:
-    """A figure with its caption, in a folder as seen from a document."""
-    template = (ROOT / "workflow/report/figures.rst").read_text(encoding="utf-8")
-    caption = documents.caption(template, figure, caption_words(config, name, figure, datasets))
-    return documents.Picture(figure, {each: f"{folder}/{name}_{figure}_{each}.png" for each in datasets}, caption)
+def picture(config: dict, name: str, figure: str, datasets: list[str], folder: str) -> experiment_pages.Picture:
+    """Return a figure with its caption. ``folder`` is relative to the document."""
+    text = caption("figures", caption_words(config, name, figure, datasets), figure=figure)
+    links = {dataset: f"{folder}/{name}_{figure}_{dataset}.png" for dataset in datasets}
+    return experiment_pages.Picture(figure, links, text)
 
 
-def write_figures(name: str) -> None:
-    """Draw the figures of an experiment's page."""
-    with matplotlib.rc_context(RC):
-        for each in experiment(name).pictures:
-            for dataset, link in each.links.items():
-                write_figure(FIGURES[each.figure](results(name, each.figure, dataset)), Path(link).name)
-        if name in WITH_OVERVIEW:
-            of = [results(name, "overview", each) for each in experiment(name).plan.datasets]
-            write_figure(overview(of, across=len(of)), f"{name}_overview.png")
+def results(name: str, figure: str, dataset: str) -> DatasetResults:
+    """Return the data of a figure."""
+    plan = planned(configured(name), name, figure, [dataset])
+    return DatasetResults.of(rows(name, "metrics"), rows(name, "grids"), dataset, plan)
 
 
-def write_family_figures() -> None:
-    """Draw the figure of each family's page."""
-    for family in families().values():
-        with matplotlib.rc_context(RC):
-            write_figure(loss_against_sharpness(family), Path(family.link).name, dpi=150)
-
-
-def write_figure(figure: Figure, file: str, dpi: int | None = None) -> None:
-    """Save a figure in docs/figures, with few colours: a third of the bytes."""
+def write_figure(draw: Callable[..., Figure], *data: object, file: str, dpi: int | None = None) -> None:
+    """Draw a figure, and save it in docs/figures with few colours, which takes a third of the bytes."""
     drawn = BytesIO()
-    figure.savefig(drawn, format="png", dpi=dpi)
+    with matplotlib.rc_context(RC):
+        draw(*data).savefig(drawn, format="png", dpi=dpi)
     image = Image.open(drawn).convert("RGB").quantize(dither=Image.Dither.NONE)
     with atomic(ROOT / "docs/figures" / file) as part:
         image.save(part, optimize=True)
 
 
-def results(name: str, figure: str, dataset: str) -> DatasetResults:
-    """What a figure is drawn of."""
-    plan = planned(configured(name), name, figure, [dataset])
-    return DatasetResults.of(rows(name, "metrics"), rows(name, "grids"), dataset, plan)
+def write_figures(name: str) -> None:
+    """Draw the figures of an experiment's page."""
+    for page_picture in experiment(name).pictures:
+        for dataset, link in page_picture.links.items():
+            figure = page_picture.figure
+            write_figure(FIGURES[figure], results(name, figure, dataset), file=Path(link).name)
+    if name in WITH_OVERVIEW:
+        data = [results(name, "overview", dataset) for dataset in experiment(name).plan.datasets]
+        write_figure(overview, data, len(data), file=f"{name}_overview.png")
 
 
-def losses(name: str, metric: str, selection: str) -> str:
-    return documents.headline(experiment(name), metric, selection)
-
-
-def figure(name: str, kind: str, dataset: str) -> str:
-    of = experiment(name)
-    if not any(each.figure == kind and dataset in each.links for each in of.pictures):
-        raise InputError(f"the page of {name} has no figure {kind} of {dataset}")
-    return documents.picture(picture(configured(name), name, kind, [dataset], "docs/figures"), of.plan.names)
-
-
-def overview_block(name: str) -> str:
-    if name not in WITH_OVERVIEW:
-        raise InputError(f"the page of {name} has no overview")
-    return overview_in(configured(name), name, "docs/figures")
-
-
-def theory_block(shown: str, dataset: str) -> str:
-    """A figure of the theory with its caption."""
-    if shown not in LEMMA_FIGURES:
-        raise InputError(f"no figure {shown!r} of the theory, only {', '.join(LEMMA_FIGURES)}")
-    config = shipped()
-    if dataset not in config["theory"]["datasets"]:
-        raise InputError(f"the theory has no data set {dataset!r}")
-    template = Template((ROOT / "workflow/report/theory.rst").read_text(encoding="utf-8"))
-    params = {"data": lookups.label(config, dataset), "repetitions": config["theory"]["repetitions"]}
-    caption = " ".join(template.render(snakemake={"wildcards": {"shown": shown}, "params": params}).split())
-    title = LEMMA_FIGURES[shown].title
-    return f'<img src="figures/theory_{shown}_{dataset}.png" alt="{title}" width="700">\n\n{caption}\n'
+def write_family_figures() -> None:
+    """Draw the figure of each family's page."""
+    for family in families().values():
+        write_figure(family_pages.draw_losses, family, file=Path(family.link).name, dpi=150)
 
 
 def theory_figures() -> dict[str, tuple[str, str]]:
-    """The figures that docs/theory.md shows, by their files."""
+    """Return the figure and the data set of each image in docs/theory.md."""
     text = (ROOT / "docs/theory.md").read_text(encoding="utf-8")
-    shown = re.findall(r"<!-- theory (\w+) (\w+) -->", text)
-    return {f"theory_{figure}_{dataset}.png": (figure, dataset) for figure, dataset in shown}
+    blocks = re.findall(r"<!-- theory (\w+) (\w+) -->", text)
+    return {f"theory_{figure}_{dataset}.png": (figure, dataset) for figure, dataset in blocks}
 
 
 def write_theory_figures() -> None:
     """Draw the figures of docs/theory.md."""
-    for file, (shown, dataset) in theory_figures().items():
-        lemma = LEMMA_FIGURES[shown].lemma
+    for file, (figure, dataset) in theory_figures().items():
+        lemma = LEMMA_FIGURES[figure].lemma
         table = read_csv(ROOT / f"docs/results/theory_{lemma}_{dataset}.csv.gz", LEMMA_COLUMNS[lemma])
-        with matplotlib.rc_context(RC):
-            write_figure(THEORY_FIGURES[shown](table), file)
+        write_figure(THEORY_FIGURES[figure], table, file=file)
 
 
 def write_study_figures() -> None:
-    """Draw the figures of studies, from their tables."""
+    """Draw the figures of the studies."""
     for name, draw in STUDY_FIGURES.items():
-        with matplotlib.rc_context(RC):
-            write_figure(draw(read_csv(ROOT / f"docs/results/{name}.csv", [])), f"{name}.png")
+        write_figure(draw, read_csv(ROOT / f"docs/results/{name}.csv", []), file=f"{name}.png")
+
+
+def losses_block(name: str, metric: str, selection: str) -> str:
+    """Return the table of a loss."""
+    return experiment_pages.format_losses(experiment(name), metric, selection)
+
+
+def figure_block(name: str, figure: str, dataset: str) -> str:
+    """Return a figure with its caption."""
+    finished_experiment = experiment(name)
+    pictures = [picture for picture in finished_experiment.pictures if picture.figure == figure]
+    if not any(dataset in picture.links for picture in pictures):
+        raise InputError(f"the page of {name} has no figure {figure} of {dataset}")
+    block = picture(configured(name), name, figure, [dataset], "docs/figures")
+    return experiment_pages.format_picture(block, finished_experiment.plan.names)
+
+
+def overview_block(name: str) -> str:
+    """Return the overview of an experiment with its caption."""
+    if name not in WITH_OVERVIEW:
+        raise InputError(f"the page of {name} has no overview")
+    return format_overview(configured(name), name, "docs/figures")
+
+
+def theory_block(figure: str, dataset: str) -> str:
+    """Return a figure of a lemma with its caption."""
+    config = shipped_configuration()
+    if figure not in LEMMA_FIGURES:
+        raise InputError(f"no figure {figure!r} of the theory, only {', '.join(LEMMA_FIGURES)}")
+    if dataset not in config[THEORY]["datasets"]:
+        raise InputError(f"the theory has no data set {dataset!r}")
+    words = {"data": lookups.label(config, dataset), "repetitions": config[THEORY]["repetitions"]}
+    title, text = LEMMA_FIGURES[figure].title, caption("theory", words, shown=figure)
+    return f'<img src="figures/theory_{figure}_{dataset}.png" alt="{title}" width="700">\n\n{text}\n'
 
 
 def provenance_block(name: str) -> str:
-    return documents.provenance(provenance(name))
+    """Return the code, packages and machine of a run."""
+    return experiment_pages.format_provenance(read_provenance(name))
 
 
-KINDS = {
-    "losses": (losses, 3),
-    "figure": (figure, 3),
+BLOCKS = {
+    "losses": (losses_block, 3),
+    "figure": (figure_block, 3),
     "overview": (overview_block, 1),
     "theory": (theory_block, 2),
     "provenance": (provenance_block, 1),
 }
 
 
-def filled(text: str) -> str:
-    """A text with its blocks made anew."""
+def fill(text: str) -> str:
+    """Return a text with its blocks written again."""
 
-    def fill(block: re.Match) -> str:
+    def write_block(block: re.Match) -> str:
         kind, *arguments = block[2].split()
-        make, expected = KINDS.get(kind, (None, -1))
-        if len(arguments) != expected:
-            known = " or ".join(f"{name} with {n} arguments" for name, (_, n) in KINDS.items())
+        write, n_arguments = BLOCKS.get(kind, (None, -1))
+        if len(arguments) != n_arguments:
+            known = " or ".join(f"{name} with {n} arguments" for name, (_, n) in BLOCKS.items())
             raise InputError(f"no block {block[2]!r}: expected {known}")
-        return f"{block[1]}\n{make(*arguments)}\n{block[3]}"
+        return f"{block[1]}\n{write(*arguments)}\n{block[3]}"
 
-    return BLOCK.sub(fill, text)
+    return BLOCK.sub(write_block, text)
 
 
 def texts() -> dict[Path, str]:
-    """All documents that are made of docs/results."""
+    """Return all generated documents by path."""
     single = [name for name in finished() if page_of(name) not in FAMILIES]
-    pages = {name: documents.page(experiment(name)) for name in single}
-    pages |= {name: family_page(family) for name, family in families().items()}
-    pages = {ROOT / f"docs/experiments/{name}.md": text for name, text in sorted(pages.items())}
+    pages = {name: experiment_pages.format_page(experiment(name)) for name in single}
+    pages |= {name: family_pages.format_page(family) for name, family in families().items()}
+    documents = {ROOT / f"docs/experiments/{name}.md": text for name, text in sorted(pages.items())}
     for name in ("README.md", "docs/findings.md", "docs/theory.md"):
-        with located(name):
-            pages[ROOT / name] = filled((ROOT / name).read_text(encoding="utf-8"))
-    return pages
+        with prefix_errors(name):
+            documents[ROOT / name] = fill((ROOT / name).read_text(encoding="utf-8"))
+    return documents
 
 
 def main(arguments: list[str]) -> None:
+    """Copy the named results, then write all pages and images."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="taken from results/ first")
+    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="copied from results/ first")
     for name in parser.parse_args(arguments).experiments:
         take(name)
-    made = texts()
+    documents = texts()
     for name in finished():
         write_figures(name)
     write_family_figures()
     write_theory_figures()
     write_study_figures()
-    for path, text in made.items():
+    for path, text in documents.items():
         write_text(path, text)
 
 

@@ -19,7 +19,7 @@ from drcrm.reports.figures.style import Names  # noqa: E402
 
 pytest_plugins = ["log_fixtures", "risk_fixtures", "shop_fixtures"]
 
-LONGEST = ("test_workflow", "test_documents")
+LONGEST = ("test_workflow", "test_build")
 
 # The default examples depend only on the code. `pytest --hypothesis-profile=explore` draws new ones.
 settings.register_profile("same", deadline=None, derandomize=True)  # slow examples must not fail

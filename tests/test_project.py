@@ -33,7 +33,7 @@ from drcrm.optimization.lbfgs import STOPPING
 from drcrm.optimization.starts import STARTS
 from drcrm.reports.figures.experiment_figures import FIGURES
 from drcrm.reports.figures.style import FIGURE_TITLES
-from drcrm.reports.roles import BASELINE, LOGGING, LOSSES, PAPERS, REFERENCE, ROLES
+from drcrm.reports.roles import BASELINE, LOGGING, LOSSES, PAPER_ALGORITHMS, REFERENCE, ROLES
 from drcrm.selection.algorithms import ESTIMATORS
 from drcrm.selection.score_names import SCORES
 from drcrm.weights import WEIGHTS
@@ -109,7 +109,7 @@ def test_names_are_those_of_the_classes_and_of_the_configuration():
     keys = schema["$defs"]["algorithm"]["properties"]
     assert [tuple(keys[key]["enum"]) for key in ("classifier", "weights")] == [CLASSIFIERS, CLASSIFIER_WEIGHTS]
     assert tuple(schema["$defs"]["dataset"]["properties"]["actions"]["enum"]) == ACTIONS
-    assert list(CONFIG["algorithms"])[: len(PAPERS)] == list(PAPERS)
+    assert list(CONFIG["algorithms"])[: len(PAPER_ALGORITHMS)] == list(PAPER_ALGORITHMS)
     assert set(schema["$defs"]["experiment"]["properties"]["stopping"]["enum"]) == set(STOPPING)
     assert LOGGING in STARTS
     for kind in WEIGHTS.values():
@@ -129,7 +129,7 @@ def test_titles_of_tables_can_stand_in_a_data_uri():
 
 def test_every_algorithm_is_in_a_group_and_the_papers_in_its_own():
     groups = {name: algorithm["group"] for name, algorithm in CONFIG["algorithms"].items()}
-    assert {name for name, group in groups.items() if group == "The paper's"} == set(PAPERS)
+    assert {name for name, group in groups.items() if group == "The paper's"} == set(PAPER_ALGORITHMS)
     assert set(groups.values()) == {"The paper's", "Other people's", "This project's"}
 
 

@@ -18,7 +18,7 @@ from drcrm.errors import InputError
 from drcrm.experiments import lookups
 from drcrm.experiments.config import complete, left_out, project_config, shipped_config
 from drcrm.experiments.lookups import all_algorithms, all_runs, is_classifier, run_algorithms, shown_algorithms
-from drcrm.reports.roles import PAPERS
+from drcrm.reports.roles import PAPER_ALGORITHMS
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text(encoding="utf-8"))
@@ -138,8 +138,8 @@ class TestShipped:
         config = complete(SHIPPED, SCHEMA)
         expected = {"demo", "sample", "paper", "paper_text", "reference_code", "reference_replay"}
         assert expected <= set(config["experiments"])
-        assert all(config["experiments"][name]["algorithms"] == list(PAPERS) for name in expected - {"demo"})
-        assert config["experiments"]["demo"]["algorithms"] == [*PAPERS, "kl_dro_dr"]
+        assert all(config["experiments"][name]["algorithms"] == list(PAPER_ALGORITHMS) for name in expected - {"demo"})
+        assert config["experiments"]["demo"]["algorithms"] == [*PAPER_ALGORITHMS, "kl_dro_dr"]
         beyond, sample = (config["experiments"][name] for name in ("beyond", "sample"))
         large = config["experiments"]["beyond_large"]
         same = ("replay_count", "split_unit", "logging_c", "logging_fraction", "heldout_fraction")
@@ -152,8 +152,8 @@ class TestShipped:
         assert set(large["algorithms"]) < set(beyond["algorithms"])
         assert not {"kl_crm", "akl_crm_sum", "chi2_dro"} & set(beyond["algorithms"])
         estimated = {name for name in config["algorithms"] if not is_classifier(config, name)}
-        assert estimated & set(SHIPPED["algorithms"]) - set(PAPERS) < set(beyond["algorithms"])
-        assert estimated - set(PAPERS) < set(all_algorithms(config, "beyond"))
+        assert estimated & set(SHIPPED["algorithms"]) - set(PAPER_ALGORITHMS) < set(beyond["algorithms"])
+        assert estimated - set(PAPER_ALGORITHMS) < set(all_algorithms(config, "beyond"))
         assert config["run"] == ["demo"]
         assert config["mirror"] is None
         assert set(config["experiments"]["demo"]["datasets"]) == {"digits"}
@@ -190,8 +190,8 @@ class TestShipped:
             "chi2_dro": ("Chi2DRO", "radius", decades(-5, 0, 0.5)),
         }
         algorithms = complete(SHIPPED, SCHEMA)["algorithms"]
-        assert set(expected) == set(PAPERS)
-        assert list(algorithms)[: len(PAPERS)] == list(PAPERS)
+        assert set(expected) == set(PAPER_ALGORITHMS)
+        assert list(algorithms)[: len(PAPER_ALGORITHMS)] == list(PAPER_ALGORITHMS)
         for name, (estimator, parameter, grid) in expected.items():
             found = algorithms[name]
             assert (found["estimator"], found.get("parameter")) == (estimator, parameter)
@@ -238,7 +238,7 @@ class TestShipped:
             "kl_dro_dr_auto": ("KLDRO", None, {"radius": "auto", "estimate": "dr", **modelled}),
             "chi2_dro_dr": ("Chi2DRO", "radius", {"estimate": "dr", **modelled}),
         }
-        found = {name: algorithms[name] for name in SHIPPED["algorithms"] if name not in PAPERS}
+        found = {name: algorithms[name] for name in SHIPPED["algorithms"] if name not in PAPER_ALGORITHMS}
         peers = {name: found.pop(name) for name in [*found] if "classifier" in found[name]}
         assert {name: (each["classifier"], each.get("weights")) for name, each in peers.items()} == {
             "rewarded_rows": ("linear", None),

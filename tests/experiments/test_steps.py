@@ -907,7 +907,7 @@ class TestBadFiles:
         ("dataset", "selection", "suffix", "message"),
         [
             ("top", "ips", ".pdf", "no runs of data set 'top' chosen by ips"),
-            ("toy", "ips", ".docx", "expected a name that ends in .pdf, .svg or .png"),
+            ("toy", "ips", ".docx", "the name of a figure must end in .pdf, .svg or .png"),
         ],
     )
     def test_figures_of_nothing(self, toy, tmp_path, capsys, dataset, selection, suffix, message):

@@ -14,7 +14,7 @@ from drcrm.experiments.lookups import all_starts
 from drcrm.logs.unique_keys import load_yaml, repeated_keys
 from drcrm.optimization.starts import STARTS
 from drcrm.reports.figures.style import tell_apart
-from drcrm.reports.roles import PAPERS
+from drcrm.reports.roles import PAPER_ALGORITHMS
 from drcrm.selection.shipped_algorithms import shipped_algorithms
 
 T = TypeVar("T")
@@ -205,7 +205,7 @@ def _fill_from_names(config: dict) -> None:
     for name, entry in (*config["datasets"].items(), *config["algorithms"].items()):
         entry.setdefault("label", name.replace("_", " "))
     for experiment in config["experiments"].values():
-        experiment.setdefault("algorithms", [each for each in PAPERS if each in config["algorithms"]])
+        experiment.setdefault("algorithms", [each for each in PAPER_ALGORITHMS if each in config["algorithms"]])
 
 
 def _keep_own(experiment: dict) -> None:

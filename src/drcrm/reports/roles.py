@@ -1,12 +1,12 @@
-"""The parts that algorithms play in an experiment, and the losses that they are judged by."""
+"""Roles of algorithms in an experiment, and the losses that compare them."""
 
-LOGGING, SKYLINE = "logging", "skyline"  # π0 and full supervision
-ROLES = (LOGGING, SKYLINE)  # played beside the algorithms of the configuration
-BASELINE = "cips"  # the plain estimate, beside which figures are scaled
-REFERENCE = "poem"  # the one that others are compared with, seed by seed
-PAPERS = ("cips", "poem", "kl_crm", "akl_crm", "akl_crm_sum", "kl_dro", "chi2_dro")  # what an experiment has by default
-UNCHOSEN = (*ROLES, BASELINE)  # without a hyper-parameter that a held-out score would choose
+LOGGING, SKYLINE = "logging", "skyline"  # the logging policy π0, and full supervision
+ROLES = (LOGGING, SKYLINE)  # part of every experiment, in addition to the configured algorithms
+BASELINE = "cips"  # the plain importance-weighted estimate
+REFERENCE = "poem"  # the algorithm that others are compared with on the same seed
+PAPER_ALGORITHMS = ("cips", "poem", "kl_crm", "akl_crm", "akl_crm_sum", "kl_dro", "chi2_dro")  # default of experiments
+WITHOUT_HYPERPARAMETER = (*ROLES, BASELINE)
 
-LOSSES = {"expected_loss": "Expected", "greedy_loss": "Greedy"}  # of an action that is drawn; of the most probable
+LOSSES = {"expected_loss": "Expected", "greedy_loss": "Greedy"}  # of a drawn action, and of the most probable action
 
-LABELS, SINGLE = "labels", "single"  # what an action is: a vector of labels, or one of K
+LABELS, SINGLE = "labels", "single"  # kinds of actions: a vector of labels, or one of K classes

@@ -12,7 +12,7 @@ from drcrm.experiments.steps import add_shared, require
 from drcrm.files import read_csv, write_bytes
 from drcrm.reports.figures.experiment_figures import FIGURES
 from drcrm.reports.figures.figure_data import DatasetResults
-from drcrm.reports.figures.image_files import pictures
+from drcrm.reports.figures.image_files import render
 from drcrm.reports.tables.plan import Plan
 
 
@@ -34,5 +34,5 @@ def run(options: argparse.Namespace) -> None:
     grids = read_csv(options.grids, GRID_COLUMNS)
     require(dataset in options.plan.translations, f"--plan has no translation of {dataset!r}")
     results = DatasetResults.of(metrics, grids, dataset, options.plan)
-    for path, content in pictures(FIGURES[options.figure], results, options.output).items():
+    for path, content in render(FIGURES[options.figure], results, options.output).items():
         write_bytes(path, content)

@@ -14,7 +14,7 @@ from drcrm.experiments.steps import add_shared, require
 from drcrm.files import read_csv, write_bytes, write_text
 from drcrm.reports.figures.experiment_figures import overview
 from drcrm.reports.figures.figure_data import DatasetResults
-from drcrm.reports.figures.image_files import pictures
+from drcrm.reports.figures.image_files import render
 from drcrm.reports.roles import BASELINE
 from drcrm.reports.tables import markup
 from drcrm.reports.tables import printed_tables as printed
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> None:
         at = metrics[(metrics["dataset"] == dataset) & (metrics["selection"] == selection)]
         require(BASELINE in set(at["algorithm"]), f"{options.metrics}: no runs of {BASELINE} on data set {dataset!r}")
     results = [DatasetResults.of(metrics, metrics.iloc[:0], dataset, plan) for dataset in plan.datasets]
-    for path, content in pictures(overview, results, options.output).items():
+    for path, content in render(overview, results, options.output).items():
         write_bytes(path, content)
     if options.output_summary:
         picture = next((path for path in options.output if path.suffix == ".svg"), None)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from drcrm.experiments.columns import LEMMA_COLUMNS
 from drcrm.files import read_csv, write_bytes
-from drcrm.reports.figures.image_files import pictures
+from drcrm.reports.figures.image_files import render
 from drcrm.reports.figures.style import LEMMA_FIGURES
 from drcrm.reports.figures.theory_figures import FIGURES
 
@@ -22,5 +22,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     table = read_csv(options.table, LEMMA_COLUMNS[LEMMA_FIGURES[options.figure].lemma])
-    for path, content in pictures(FIGURES[options.figure], table, options.output).items():
+    for path, content in render(FIGURES[options.figure], table, options.output).items():
         write_bytes(path, content)

@@ -1,7 +1,8 @@
-"""What figures show of one data set, as tidy frames: means over seeds with 95 % intervals, before anything is drawn."""
+"""Data of the figures of one data set, as tidy frames: means over seeds with 95 % intervals."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -14,14 +15,20 @@ from drcrm.reports.tables.plan import Plan
 from drcrm.selection.score_names import SCORES
 
 LOSS, GREEDY = "expected_loss", "greedy_loss"
-LEVELS = tuple(product((LOGGING, SKYLINE), (LOSS, GREEDY)))  # what algorithms are compared with, in every figure
+LEVELS = tuple(product((LOGGING, SKYLINE), (LOSS, GREEDY)))  # reference lines, the same in every figure
+SUMMARY = ["mean", "low", "high"]
 
 
 @dataclass(frozen=True)
 class DatasetResults:
-    """An experiment on one data set: a row per (replay count, seed, algorithm, selection), and per grid value.
+    """Results of an experiment on one data set. A seed of the plan without rows is a missing run.
 
-    A seed of the plan that a frame lacks is a missing run, and is shown as missing.
+    Attributes
+    ----------
+    metrics : DataFrame
+        One row per replay count, seed, algorithm and selection criterion.
+    grids : DataFrame
+        One row per replay count, seed, algorithm and value of its grid.
     """
 
     metrics: pd.DataFrame
@@ -31,159 +38,159 @@ class DatasetResults:
 
     @classmethod
     def of(cls, metrics: pd.DataFrame, grids: pd.DataFrame, dataset: str, plan: Plan) -> DatasetResults:
-        """Take one data set's rows, of the plan's algorithms and seeds, from those of an experiment."""
+        """Select the rows of one data set, and of the algorithms and seeds of the plan."""
         tables = plan.of_algorithms(metrics), grids
-        rows = (plan.of_seeds(table[table["dataset"] == dataset]) for table in tables)
-        return cls(*rows, dataset, plan)
+        metrics, grids = (plan.of_seeds(table[table["dataset"] == dataset]) for table in tables)
+        return cls(metrics, grids, dataset, plan)
 
     @property
     def counts(self) -> list[int]:
-        """The replay counts; figures of a single one take the first."""
+        """Replay counts. Figures with a single one use the first."""
         return sorted(self.plan.counts)
 
+    @property
+    def seeds(self) -> int:
+        """Number of seeds of this data set."""
+        return self.plan.seeds_of(self.dataset)
+
     def runs(self, algorithm: str, selection: str, column: str) -> pd.DataFrame:
-        """Values of a column of the metrics, seeds × replay counts."""
-        at = self.metrics[(self.metrics["algorithm"] == algorithm) & (self.metrics["selection"] == selection)]
-        table = at.pivot(index="seed", columns="replay_count", values=column)
+        """Return a column of the metrics, seeds × replay counts."""
+        is_run = (self.metrics["algorithm"] == algorithm) & (self.metrics["selection"] == selection)
+        table = self.metrics[is_run].pivot(index="seed", columns="replay_count", values=column)
         return table.reindex(index=range(self.seeds), columns=self.counts)
 
     def losses(self, algorithm: str, selection: str | None = None, loss: str = LOSS) -> np.ndarray:
-        """Losses, or what another column has, at the first replay count, for each seed."""
+        """Return a loss, or another column, of each seed at the first replay count."""
         return self.runs(algorithm, selection or self.plan.selections[0], loss)[self.counts[0]].to_numpy(dtype=float)
 
     @property
     def algorithms(self) -> list[str]:
-        """All algorithms, π0 and the skyline among them, in the order of the metrics at these replay counts."""
+        """All algorithms with π0 and the skyline, in the order of the metrics."""
         return list(dict.fromkeys(self.metrics.loc[self.metrics["replay_count"].isin(self.counts), "algorithm"]))
 
     @property
     def learned(self) -> list[str]:
-        """All but π0 and the skyline, by their groups."""
+        """All algorithms except π0 and the skyline, by group."""
         groups = self.plan.names.grouped(name for name in self.algorithms if name not in ROLES)
         return [name for members in groups.values() for name in members]
 
     @property
     def scored(self) -> list[str]:
-        """Those of the learned that a held-out score was taken of: a classifier has none, and no certificate."""
+        """Learned algorithms with a selection criterion. Classifiers have none, and no certificate either."""
         scored = set(self.metrics.loc[self.metrics["score"].notna(), "algorithm"])
         return [name for name in self.learned if name in scored]
 
-    @property
-    def seeds(self) -> int:
-        """How many seeds this data set has."""
-        return self.plan.seeds_of(self.dataset)
-
     def loss_name(self, metric: str = LOSS) -> str:
-        """What a loss is called on this data set."""
+        """Return the name of a loss on this data set."""
         return self.plan.names.loss(metric, [self.dataset])
 
     @property
     def title(self) -> str:
+        """Data set and number of seeds."""
         return f"{self.plan.names.dataset(self.dataset)}: {self.plan.names.seeds({self.dataset: self.seeds})}"
 
     @property
-    def title_of_chosen(self) -> str:
-        """The title of a figure of what the headline score chose."""
+    def title_with_selection(self) -> str:
+        """The title of a figure that shows the choices of the headline criterion."""
         return f"{self.title}, chosen by {SCORES[self.plan.selections[0]]}"
 
 
-def loss_by_count(results: DatasetResults) -> pd.DataFrame:
-    """The loss at each replay count, chosen by the headline score: (algorithm, loss, replay_count, mean, low, high).
+def summarize(samples: Iterable[tuple[Mapping, np.ndarray]], *keys: str) -> pd.DataFrame:
+    """Return the mean and the 95 % interval of each sample, next to its keys."""
+    rows = [{**key, **interval(values)._asdict()} for key, values in samples]
+    return pd.DataFrame(rows, columns=[*keys, *SUMMARY])
 
-    The expected loss of each learned algorithm, and the losses of ``LEVELS``.
-    """
-    rows = [
-        {"algorithm": name, "loss": loss, "replay_count": count, **interval(losses)._asdict()}
+
+def loss_by_count(results: DatasetResults) -> pd.DataFrame:
+    """Return the expected loss of learned algorithms and the ``LEVELS``, for each replay count."""
+    samples = (
+        ({"algorithm": name, "loss": loss, "replay_count": count}, losses)
         for name, loss in [*((name, LOSS) for name in results.learned), *LEVELS]
         for count, losses in results.runs(name, results.plan.selections[0], loss).items()
-    ]
-    return pd.DataFrame(rows, columns=["algorithm", "loss", "replay_count", "mean", "low", "high"])
+    )
+    return summarize(samples, "algorithm", "loss", "replay_count")
 
 
 def loss_along_grids(results: DatasetResults) -> pd.DataFrame:
-    """The loss of each fit at the first replay count: (algorithm, value, mean, low, high), values rising.
+    """Return the expected loss of each fit of each grid, values rising.
 
-    Of a safe algorithm the fits of its grid alone, which come before its other candidates.
+    A safe algorithm has further candidates after the fits of its grid. They are left out.
     """
-    at = results.grids[(results.grids["replay_count"] == results.counts[0]) & results.grids["hyperparameter"].notna()]
-    at = at.drop_duplicates(["algorithm", "seed", "hyperparameter"])
-    rows = []
+    is_fit = (results.grids["replay_count"] == results.counts[0]) & results.grids["hyperparameter"].notna()
+    fits = results.grids[is_fit].drop_duplicates(["algorithm", "seed", "hyperparameter"])
+    samples = []
     for name in results.learned:
-        losses = at[at["algorithm"] == name].pivot(index="seed", columns="hyperparameter", values=LOSS)
-        for value, column in losses.reindex(range(results.seeds)).items():
-            rows.append({"algorithm": name, "value": value, **interval(column)._asdict()})
-    return pd.DataFrame(rows, columns=["algorithm", "value", "mean", "low", "high"])
+        losses = fits[fits["algorithm"] == name].pivot(index="seed", columns="hyperparameter", values=LOSS)
+        by_value = losses.reindex(range(results.seeds)).items()
+        samples += [({"algorithm": name, "value": value}, column) for value, column in by_value]
+    return summarize(samples, "algorithm", "value")
 
 
 def choices(results: DatasetResults) -> pd.DataFrame:
-    """How often each score chose each value at the first replay count: (algorithm, selection, value, share)."""
+    """Return the share of seeds in which each criterion chose each value of a grid."""
     rows = []
     for name, selection in product(results.learned, results.plan.selections):
-        chosen = results.runs(name, selection, "hyperparameter")[results.counts[0]].value_counts()
-        key = {"algorithm": name, "selection": selection}
-        rows += [{**key, "value": value, "share": times / results.seeds} for value, times in chosen.items()]
+        counts = results.runs(name, selection, "hyperparameter")[results.counts[0]].value_counts()
+        rows += [(name, selection, value, count / results.seeds) for value, count in counts.items()]
     return pd.DataFrame(rows, columns=["algorithm", "selection", "value", "share"])
 
 
 def by_start(results: DatasetResults) -> pd.DataFrame:
-    """The loss of each algorithm of the ablation from each start: (algorithm, start, mean, low, high)."""
-    rows = [
-        {"algorithm": name, "start": start, **interval(results.losses(key))._asdict()}
+    """Return the expected loss of each algorithm of the ablation from each start."""
+    samples = (
+        ({"algorithm": name, "start": start}, results.losses(key))
         for name, keys in results.plan.names.starts.items()
         for start, key in keys.items()
-    ]
-    return pd.DataFrame(rows, columns=["algorithm", "start", "mean", "low", "high"])
+    )
+    return summarize(samples, "algorithm", "start")
 
 
 def surprises(results: DatasetResults) -> pd.DataFrame:
-    """Estimated less true risk of what each score chose, in logged costs: (algorithm, selection, mean, low, high)."""
+    """Return the held-out score minus the true risk of each choice, in logged costs."""
     unit, offset = results.plan.translations[results.dataset]
-    rows = []
+    samples = []
     for name, selection in product(results.scored, results.plan.selections):
-        true = unit * results.losses(name, selection) - offset
-        estimated = results.losses(name, selection, "score")
-        rows.append({"algorithm": name, "selection": selection, **interval(estimated - true)._asdict()})
-    return pd.DataFrame(rows, columns=["algorithm", "selection", "mean", "low", "high"])
+        true_risk = unit * results.losses(name, selection) - offset
+        key = {"algorithm": name, "selection": selection}
+        samples.append((key, results.losses(name, selection, "score") - true_risk))
+    return summarize(samples, "algorithm", "selection")
 
 
 def certified(results: DatasetResults) -> pd.DataFrame:
-    """Certificate and true loss of what the headline score chose at the first replay count, a row for each algorithm.
+    """Return the bound and the expected loss of each headline choice, with intervals.
 
-    (algorithm, mean, low, high, loss, loss_low, loss_high, held, given): the mean bound and the mean expected loss with
-    their intervals, and in how many of the seeds that have a bound it is not below the loss.
+    ``n_valid`` of ``n_bounds`` seeds have a bound that is not below the loss.
     """
     rows = []
     for name in results.scored:
         loss, bound = results.losses(name), results.losses(name, loss="bound")
         with np.errstate(invalid="ignore"):  # an infinite bound has no interval
             of_bound, of_loss = interval(bound), interval(loss)
-        of_loss = {"loss": of_loss.mean, "loss_low": of_loss.low, "loss_high": of_loss.high}
-        counts = {"held": int((bound >= loss).sum()), "given": int((~np.isnan(bound - loss)).sum())}
-        rows.append({"algorithm": name, **of_bound._asdict(), **of_loss, **counts})
-    columns = ["algorithm", "mean", "low", "high", "loss", "loss_low", "loss_high", "held", "given"]
-    return pd.DataFrame(rows, columns=columns)
+        counts = int((bound >= loss).sum()), int((~np.isnan(bound - loss)).sum())
+        rows.append((name, of_bound.mean, of_bound.low, of_bound.high, of_loss.mean, of_loss.high, *counts))
+    return pd.DataFrame(rows, columns=["algorithm", *SUMMARY, "loss", "loss_high", "n_valid", "n_bounds"])
 
 
 def closed_gap(results: DatasetResults) -> pd.DataFrame:
-    """Return how far π0 and each learned policy come from CIPS to full supervision, in percent.
+    """Return which percentage of the gap between CIPS and full supervision π0 and each learned policy close.
 
-    All losses are greedy ones at the first replay count: 0 is the mean of CIPS, 100 that of the skyline. The skyline's
-    probabilities are not sharp: its expected loss can be close to that of CIPS. Columns: algorithm, mean, low, high.
+    Greedy losses are used: those of CIPS are 0 %, those of the skyline 100 %. The expected loss of the skyline can be
+    close to that of CIPS, since its probabilities are not near-deterministic.
     """
     bottom, top = (results.losses(name, loss=GREEDY).mean() for name in (BASELINE, SKYLINE))
-    rows = []
-    for name in [LOGGING, *results.learned]:
-        share = 100 * (bottom - results.losses(name, loss=GREEDY)) / (bottom - top)
-        rows.append({"algorithm": name, **interval(share)._asdict()})
-    return pd.DataFrame(rows, columns=["algorithm", "mean", "low", "high"])
+    samples = (
+        ({"algorithm": name}, 100 * (bottom - results.losses(name, loss=GREEDY)) / (bottom - top))
+        for name in [LOGGING, *results.learned]
+    )
+    return summarize(samples, "algorithm")
 
 
 def differences(results: DatasetResults, reference: str) -> pd.DataFrame:
-    """Losses less those of a reference on the same seed: (algorithm, seed, difference, mean, low, high)."""
+    """Return each seed's loss minus the reference's, with the mean difference of all seeds."""
     rows = []
     for name in results.learned:
         if name != reference:
             difference = results.losses(name) - results.losses(reference)
-            of_all = {"algorithm": name, **interval(difference)._asdict()}
-            rows += [{**of_all, "seed": seed, "difference": value} for seed, value in enumerate(difference)]
-    return pd.DataFrame(rows, columns=["algorithm", "seed", "difference", "mean", "low", "high"])
+            summary = {"algorithm": name, **interval(difference)._asdict()}
+            rows += [{**summary, "seed": seed, "difference": value} for seed, value in enumerate(difference)]
+    return pd.DataFrame(rows, columns=["algorithm", "seed", "difference", *SUMMARY])

@@ -1,4 +1,4 @@
-"""Figures as the content of files: the same bytes for the same figure."""
+"""Render figures to the bytes of image files, the same bytes for the same figure."""
 
 from collections.abc import Callable, Iterable
 from io import BytesIO
@@ -10,23 +10,25 @@ from matplotlib.figure import Figure
 from drcrm.errors import InputError
 from drcrm.reports.figures.style import RC
 
-DATES = {".pdf": "CreationDate", ".svg": "Date", ".png": None}
+METADATA = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}, ".png": None}  # without the date
 
 
-def pictures(draw: Callable[..., Figure], data: object, paths: Iterable[Path]) -> dict[Path, bytes]:
-    """What to write to each path: the figure that is drawn of the data, in the format of the suffix, without a date.
+def render(draw: Callable[..., Figure], data: object, paths: Iterable[Path]) -> dict[Path, bytes]:
+    """Draw a figure of the data, and return the content of each path in the format of its suffix.
 
-    InputError for a name that does not end in a known format.
+    Raises
+    ------
+    InputError
+        If a path does not end in .pdf, .svg or .png.
     """
     for path in paths:
-        if path.suffix not in DATES:
-            raise InputError(f"{path}: expected a name that ends in .pdf, .svg or .png")
+        if path.suffix not in METADATA:
+            raise InputError(f"{path}: the name of a figure must end in .pdf, .svg or .png")
+    contents = {}
     with matplotlib.rc_context(RC):
         figure = draw(data)
-        return {path: _saved(figure, path.suffix) for path in paths}
-
-
-def _saved(figure: Figure, suffix: str) -> bytes:
-    stream, date = BytesIO(), DATES[suffix]
-    figure.savefig(stream, format=suffix[1:], metadata={date: None} if date else None)
-    return stream.getvalue()
+        for path in paths:
+            stream = BytesIO()
+            figure.savefig(stream, format=path.suffix[1:], metadata=METADATA[path.suffix])
+            contents[path] = stream.getvalue()
+    return contents

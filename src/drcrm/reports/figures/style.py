@@ -1,4 +1,4 @@
-"""How algorithms and data sets are named and drawn: the same in every table and figure."""
+"""Names, colours and markers of algorithms and data sets, shared by all tables and figures."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from drcrm.selection.score_names import SCORES
 
 @dataclass(frozen=True)
 class Look:
-    """A label, a colour the colour-blind can tell apart, a marker, a line, and under which heading it is listed."""
+    """How a curve is drawn: label, colour-blind-safe colour, marker, line style, and the group it is listed in."""
 
     label: str
     colour: str
@@ -38,7 +38,7 @@ FIGURE_TITLES = {
 
 
 class Words(NamedTuple):
-    """How one speaks of a loss: its name, its unit on an axis, who sees all, and what a number of it says."""
+    """Words for a kind of action: the loss, its unit on an axis, the skyline, and what a loss counts."""
 
     loss: str
     unit: str
@@ -63,7 +63,7 @@ WORDS = {
 
 
 class LemmaFigure(NamedTuple):
-    """The table that a figure of the theory is drawn from, and its title."""
+    """The table that a figure of a lemma shows, and the figure's title."""
 
     lemma: str
     title: str
@@ -106,8 +106,8 @@ START_LOOKS = {
     "imitation": Look("imitation", "#CC79A7", "D"),
 }
 
-WIDTH = 4.8  # inches: with text of 9 and 10 points, readable as wide as a phone, a page, or a paper's column
-SMALL = 9  # points: of legends and of what is written into the axes
+WIDTH = 4.8  # inches; text of 9 and 10 points is then readable on a phone, on a page and in a paper's column
+SMALL = 9  # points, for legends and text inside axes
 
 RC = {
     "axes.grid": True,
@@ -133,16 +133,15 @@ RC = {
 
 @dataclass(frozen=True)
 class Names:
-    """The looks of algorithms, and what data sets are called; what it does not know goes by its key.
+    """Looks of algorithms and labels of data sets. An unknown name is its own label.
 
     Parameters
     ----------
     algorithms : mapping from a name to label, colour, marker and group
     datasets : mapping from a name to a label
-    starts : mapping from an algorithm to its names by start
-        Of an ablation.
-    actions : mapping from a data set to what an action is
-        A key of ``WORDS``; a vector of labels where it has none.
+    starts : mapping from an algorithm of an ablation to its names by start
+    actions : mapping from a data set to a key of ``WORDS``
+        By default, actions are vectors of labels.
     """
 
     algorithms: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -151,65 +150,65 @@ class Names:
     actions: Mapping[str, str] = field(default_factory=dict)
 
     def look(self, algorithm: str) -> Look:
-        """The look of an algorithm, or of π0 and the skyline."""
-        if algorithm == SKYLINE and SINGLE in self.actions.values():
-            return replace(ROLE_LOOKS[SKYLINE], label="full supervision")
+        """Return the look of an algorithm, of π0 or of the skyline."""
         if algorithm in ROLE_LOOKS:
-            return ROLE_LOOKS[algorithm]
-        known = {"label": algorithm.replace("_", " "), "colour": GREY, "marker": "*"}
-        return Look(**{**known, **self.algorithms.get(algorithm, {})})
+            is_single = algorithm == SKYLINE and SINGLE in self.actions.values()
+            return replace(ROLE_LOOKS[algorithm], label="full supervision") if is_single else ROLE_LOOKS[algorithm]
+        default = {"label": algorithm.replace("_", " "), "colour": GREY, "marker": "*"}
+        return Look(**{**default, **self.algorithms.get(algorithm, {})})
 
     def label(self, algorithm: str) -> str:
-        """The name of an algorithm in print."""
+        """Return the label of an algorithm."""
         return self.look(algorithm).label
 
     def grouped(self, algorithms: Iterable[str]) -> dict[str, list[str]]:
-        """Algorithms by their groups: these in the order in which all algorithms have them, those as they are given."""
-        group = {name: self.look(name).group for name in algorithms}
-        order = dict.fromkeys([*(self.look(name).group for name in self.algorithms), *group.values()])
-        return {each: names for each in order if (names := [name for name in group if group[name] == each])}
+        """Return algorithms by group. Groups have the order of all algorithms, members the given order."""
+        group_of = {name: self.look(name).group for name in algorithms}
+        groups = dict.fromkeys([*(self.look(name).group for name in self.algorithms), *group_of.values()])
+        members = {group: [name for name in group_of if group_of[name] == group] for group in groups}
+        return {group: names for group, names in members.items() if names}
 
     def dataset(self, dataset: str) -> str:
-        """The name of a data set in print."""
+        """Return the label of a data set."""
         return self.datasets.get(dataset, dataset.replace("_", " "))
 
     def by_actions(self, datasets: Iterable[str]) -> dict[str, list[str]]:
-        """Data sets by what an action of theirs is."""
+        """Return data sets by their kind of action."""
         datasets = list(datasets)
         kinds = {kind: [name for name in datasets if self.actions.get(name, LABELS) == kind] for kind in WORDS}
         return {kind: names for kind, names in kinds.items() if names}
 
-    def word(self, what: str, datasets: Iterable[str]) -> str:
-        """A word of ``WORDS`` for data sets; where they do not share it, each with those that it is of."""
-        kinds = self.by_actions(datasets)
-        if len(kinds) == 1:
-            return getattr(WORDS[next(iter(kinds))], what)
-        of = {kind: ", ".join(map(self.dataset, names)) for kind, names in kinds.items()}
-        return " or ".join(f"{getattr(WORDS[kind], what)} ({names})" for kind, names in of.items())
+    def word(self, key: str, datasets: Iterable[str]) -> str:
+        """Return a word of ``WORDS`` for data sets. If they have different words, name the data sets of each."""
+        words = {getattr(WORDS[kind], key): names for kind, names in self.by_actions(datasets).items()}
+        if len(words) == 1:
+            return next(iter(words))
+        return " or ".join(f"{word} ({', '.join(map(self.dataset, names))})" for word, names in words.items())
 
     def loss(self, metric: str, datasets: Iterable[str]) -> str:
-        """What a loss is called on data sets."""
+        """Return the name of a loss on data sets."""
         return f"{LOSSES[metric]} {self.word('loss', datasets)}"
 
     def title(self, metric: str, datasets: Iterable[str]) -> str:
-        """The same in letters and spaces: a loss, where data sets do not share its name."""
+        """Return the name of a loss in letters and spaces: "loss" if the data sets have different names for it."""
         kinds = list(self.by_actions(datasets))
         return f"{LOSSES[metric]} {WORDS[kinds[0]].loss if len(kinds) == 1 else 'loss'}"
 
     def seeds(self, numbers: Mapping[str, int]) -> str:
-        """How many seeds data sets have, in words: the usual number, in brackets those that have another."""
-        usual = Counter(numbers.values()).most_common(1)[0][0]
-        others = ", ".join(f"{self.dataset(name)} {number}" for name, number in numbers.items() if number != usual)
-        return f"{usual} seed{'' if usual == 1 else 's'}" + (f" ({others})" if others else "")
+        """Return the most frequent number of seeds, with exceptions in brackets: "20 seeds (Letter 5)"."""
+        [(usual, _)] = Counter(numbers.values()).most_common(1)
+        exceptions = ", ".join(f"{self.dataset(name)} {n}" for name, n in numbers.items() if n != usual)
+        return f"{usual} seed{'' if usual == 1 else 's'}" + (f" ({exceptions})" if exceptions else "")
 
 
 def tell_apart(algorithms: Mapping[str, dict]) -> None:
-    """Give the algorithms without a colour or a marker one, so that no two algorithms share both."""
-    taken = {(each.get("marker"), each.get("colour")) for each in algorithms.values()}
-    for each in algorithms.values():
-        if not {"colour", "marker"} <= each.keys():
-            markers = [each["marker"]] if "marker" in each else SPARE_MARKERS
-            colours = [each["colour"]] if "colour" in each else SPARE_COLOURS
+    """Complete missing colours and markers so that no two algorithms share both."""
+    taken = {(algorithm.get("marker"), algorithm.get("colour")) for algorithm in algorithms.values()}
+    for algorithm in algorithms.values():
+        if not {"colour", "marker"} <= algorithm.keys():
+            markers = [algorithm["marker"]] if "marker" in algorithm else SPARE_MARKERS
+            colours = [algorithm["colour"]] if "colour" in algorithm else SPARE_COLOURS
             pairs = list(product(markers, colours))
-            each["marker"], each["colour"] = next((pair for pair in pairs if pair not in taken), pairs[0])
-            taken.add((each["marker"], each["colour"]))
+            pair = next((pair for pair in pairs if pair not in taken), pairs[0])
+            algorithm["marker"], algorithm["colour"] = pair
+            taken.add(pair)

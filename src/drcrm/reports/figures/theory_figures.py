@@ -1,6 +1,6 @@
-"""The figures of the paper's lemmas: each takes the table of a lemma on one data set and returns a matplotlib figure.
+"""Figures of the paper's lemmas. Each function takes the table of a lemma on one data set and returns a figure.
 
-What the columns are: drcrm/experiments/simulation/theory.py.
+The module ``drcrm.experiments.simulation.theory`` describes the columns.
 """
 
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ from matplotlib.ticker import LogLocator
 from drcrm.reports.figures.style import BOUND_LOOKS, GREY, SMALL, TAILS
 
 WIDE = 8.0  # inches: three or four panels side by side
-EXACT = 1e-16  # what is drawn for a difference of 0 on a logarithmic axis
-NEGLIGIBLE = 1e-3  # what is drawn for an α_n below it
-CALIBRATED = {"color": GREY, "linestyle": ":", "label": "ε of Lemma 1, δ = 0.05"}  # a line at its printed radius
+EXACT = 1e-16  # drawn in place of a difference of 0 on a logarithmic axis
+NEGLIGIBLE = 1e-3  # drawn in place of smaller α_n
+CALIBRATED = {"color": GREY, "linestyle": ":", "label": "ε of Lemma 1, δ = 0.05"}  # line at the printed radius
 RADII = {
     "printed": "ball, printed radius",
     "rescaled": "ball, × φ''(1)/2",
@@ -26,9 +26,10 @@ RADII = {
 
 
 def coverage_95(frame: pd.DataFrame, confidence: float = 0.95) -> Figure:
-    """Lemma 1: how often bounds hold against n, a row for each kind of tail, with Monte Carlo intervals.
+    """Lemma 1: draw the coverage of bounds against n with Monte Carlo intervals, one row of panels per kind of tail.
 
-    Dashed are the limits. Bounds stand side by side at each n. The naive mean is beyond the axis, and written there.
+    Dashed lines are limits. Curves are shifted so that intervals can be told apart. The coverage of the naive mean is
+    below the axis and written there.
     """
     frame = frame[frame["confidence"] == confidence].assign(radius=frame["radius"].fillna(""))
     drawn = frame[frame["method"] != "mean"]
@@ -46,15 +47,16 @@ def coverage_95(frame: pd.DataFrame, confidence: float = 0.95) -> Figure:
         low = min(drawn.loc[drawn["tail"] == tail, "low"].min(), confidence)
         axes.set_ylim(low - (1 - confidence) / 4, 1 + (1 - confidence) / 10)
     figure.supylabel("Coverage")
-    return _labelled(figure, panels, "n", *TAILS.values())
+    return _label(figure, panels, "n", *TAILS.values())
 
 
 def coverage_80(frame: pd.DataFrame) -> Figure:
-    """The same at δ = 0.2."""
+    """Lemma 1: draw the coverage at δ = 0.2."""
     return coverage_95(frame, 0.8)
 
 
 def _draw_coverage(axes: Axes, part: pd.DataFrame) -> None:
+    """Draw the coverage of each bound with its interval and its limit."""
     n_methods = part["method"].nunique()
     for place, (name, curve) in enumerate(part.groupby("method", sort=False)):
         shift, style = 1.12 ** (place - (n_methods - 1) / 2), _style(name)
@@ -66,7 +68,7 @@ def _draw_coverage(axes: Axes, part: pd.DataFrame) -> None:
 
 
 def width(frame: pd.DataFrame) -> Figure:
-    """Lemma 1: the mean width of each bound ÷ that of Student's, against n, at δ = 0.05; balls of one-sided radii."""
+    """Lemma 1: draw the mean width of each bound relative to Student's, at δ = 0.05 and with one-sided radii."""
     frame = frame[(frame["confidence"] == 0.95) & frame["radius"].fillna("one_sided").eq("one_sided")]
     figure, panels, columns = _panels(frame, 1, 3.2, sharey=True)
     for (axes,), part in columns:
@@ -74,13 +76,13 @@ def width(frame: pd.DataFrame) -> Figure:
             axes.loglog(curve["n"], curve["width"], **_style(name))
         _mark_sizes(axes, part)
     _write_numbers(panels[0, 0])
-    return _labelled(figure, panels, "n", "width / Student's")
+    return _label(figure, panels, "n", "width / Student's")
 
 
 def expansion(frame: pd.DataFrame) -> Figure:
-    """Lemma 2: √n |α_n| against n, above as printed, which tends to the dashed lines, below rescaled.
+    """Lemma 2: draw √n |α_n| against n, as printed (above, tends to the dashed lines) and rescaled (below).
 
-    What is negligible stands at the edge.
+    Negligible values are drawn at the edge.
     """
     figure, panels, columns = _panels(frame, 2, 4.6, sharex=True, sharey=True)
     for column, part in columns:
@@ -91,28 +93,29 @@ def expansion(frame: pd.DataFrame) -> Figure:
             if limit > 0:
                 column[0].axhline(limit, color=style["color"], linestyle="--", linewidth=0.6, zorder=0)
     limits = "√(εV/n)", "√(2εV/(nφ''(1)))"
-    return _labelled(figure, panels, "n", *(f"√n |α$_n$| / σ, against\n{limit}" for limit in limits))
+    return _label(figure, panels, "n", *(f"√n |α$_n$| / σ, against\n{limit}" for limit in limits))
 
 
 def penalty(frame: pd.DataFrame) -> Figure:
-    """Lemma 3: the χ² ball and mean + √(εV) against ε, and below their difference; a line where a weight comes to 0.
+    """Lemma 3: draw the χ² ball and mean + √(εV) against ε, and their difference below.
 
-    The ball is the primal, which is found without a variance.
+    A vertical line marks the ε at which a weight reaches 0. The value of the ball is that of the primal problem, which
+    does not use a variance.
     """
     figure, panels, columns = _panels(frame, 2, 4.2, sharex=True, sharey="row")
     for (above, below), part in columns:
         above.loglog(part["radius"], part["penalised"], color="#E69F00", label="variance penalty √(εV)")
         above.loglog(part["radius"], part["primal"], "--", color="#D55E00", label="χ² ball − mean")
         gap = (part["penalised"] - part["primal"]).abs().clip(lower=EXACT)
-        below.loglog(part["radius"], gap, color="black", label="their difference")
+        below.loglog(part["radius"], gap, color="black", label="difference")
         for axes in (above, below):
-            axes.axvline(part["breaking"].iloc[0], color=GREY, linewidth=1, label="a weight comes to 0")
+            axes.axvline(part["breaking"].iloc[0], color=GREY, linewidth=1, label="a weight reaches 0")
             axes.axvline(part["calibrated"].iloc[0], **CALIBRATED)
-    return _labelled(figure, panels, "ε", "(value − mean) / √V", "difference / √V")
+    return _label(figure, panels, "ε", "(value − mean) / √V", "difference / √V")
 
 
 def duality(frame: pd.DataFrame) -> Figure:
-    """Lemma 4: the dual and the Boltzmann mean against γ, which meet at γ*; there their distance from the primal."""
+    """Lemma 4: draw the dual and the Boltzmann mean against γ, and below their distance from the primal at γ*."""
     figure, panels, columns = _panels(frame, 2, 4.6, sharex="row", sharey="row")
     radius = frame["radius"].median()
     for (above, below), part in columns:
@@ -125,11 +128,11 @@ def duality(frame: pd.DataFrame) -> Figure:
         above.set_xlabel("γ / γ*")
         below.set_ylim(EXACT / 2, 1e-8)
     panels[0, 0].set_ylim(0, 3 * frame.loc[frame["radius"] == radius, "primal"].min())
-    return _labelled(figure, panels, "ε", "(value − mean) / √V", "difference / √V")
+    return _label(figure, panels, "ε", "(value − mean) / √V", "difference / √V")
 
 
 def temperature(frame: pd.DataFrame) -> Figure:
-    """Lemma 5: √(V/2ε) ÷ γ*, and what aKL-CRM adds to the mean ÷ what the KL ball adds, against ε."""
+    """Lemma 5: draw √(V/2ε) / γ* against ε, and below the premium of aKL-CRM relative to that of the KL ball."""
     figure, panels, columns = _panels(frame, 2, 5.0, sharex=True, sharey="row")
     for (above, below), part in columns:
         above.loglog(part["radius"], part["ratio"], color="black", label="√(V/2ε) / γ*")
@@ -141,11 +144,11 @@ def temperature(frame: pd.DataFrame) -> Figure:
     panels[0, 0].set_ylim(0.15, 6)
     for axes in panels[:, 0]:
         _write_numbers(axes)
-    return _labelled(figure, panels, "ε", "temperature / exact", "added / exact")
+    return _label(figure, panels, "ε", "temperature / exact", "added / exact")
 
 
 def weights(frame: pd.DataFrame) -> Figure:
-    """The worst-case weights n q against z of a small sample, for balls of the same value; dashed KL-CRM's gradient."""
+    """Draw the worst-case weights n q of a small sample against z, for balls of equal value; KL-CRM is dashed."""
     figure, panels, columns = _panels(frame, 1, 3.2)
     for (axes,), part in columns:
         for name, curve in part.groupby("divergence", sort=False):
@@ -153,43 +156,47 @@ def weights(frame: pd.DataFrame) -> Figure:
             axes.plot(curve["z"], curve["weight"], **style)
         axes.plot(curve["z"], [0] * len(curve), "|", color="black", markersize=5, zorder=3)
         axes.set_ylim(top=1.1 * part.loc[part["divergence"] != "total_variation", "weight"].max())
-    return _labelled(figure, panels, "z", "weight n q")
+    return _label(figure, panels, "z", "weight n q")
 
 
 def _panels(frame: pd.DataFrame, rows: int, height: float, key: str = "tail", titles: Mapping = TAILS, **shared):
-    """A figure with a column for each kind of tail: itself, its panels, and of each column the panels and the rows."""
+    """Return a figure, its panels, and for each column of panels its rows of the frame."""
     figure = Figure(figsize=(WIDE, height))
     panels = figure.subplots(rows, len(titles), squeeze=False, **shared)
     for axes, title in zip(panels[0], titles.values(), strict=True):
         axes.set_title(title)
-    return figure, panels, [(column, frame[frame[key] == each]) for column, each in zip(panels.T, titles, strict=True)]
+    return (
+        figure,
+        panels,
+        [(column, frame[frame[key] == kind]) for column, kind in zip(panels.T, titles, strict=True)],
+    )
 
 
 def _style(name: str) -> dict[str, str]:
-    """How the curve of a bound is drawn."""
+    """Return the style of a bound's curve."""
     look = BOUND_LOOKS[name]
     return {"color": look.colour, "marker": look.marker, "label": look.label}
 
 
 def _mark_sizes(axes: Axes, part: pd.DataFrame) -> None:
-    """Ticks at each n."""
+    """Set a tick at each n."""
     sizes = sorted(set(part["n"]))
     axes.set_xticks(sizes, [str(n) for n in sizes])
     axes.xaxis.minorticks_off()
 
 
 def _write_numbers(axes: Axes) -> None:
-    """Numbers in place of powers on a logarithmic axis upwards."""
+    """Label the vertical logarithmic axis with numbers instead of powers."""
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.minorticks_off()
 
 
-def _labelled(figure: Figure, panels: np.ndarray, below: str, *beside: str) -> Figure:
-    """The figure with labels below its panels and beside each row, and one legend for all, each label once."""
+def _label(figure: Figure, panels: np.ndarray, x_label: str, *y_labels: str) -> Figure:
+    """Return the figure with axis labels and one legend, which has each label once."""
     for axes in panels[-1]:
-        axes.set_xlabel(below)
-    for axes, label in zip(panels[:, 0], beside, strict=True):
+        axes.set_xlabel(x_label)
+    for axes, label in zip(panels[:, 0], y_labels, strict=True):
         axes.set_ylabel(label)
     handles: dict[str, object] = {}
     for axes in panels.ravel():

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from drcrm.reports.roles import LOGGING, ROLES, SKYLINE, UNCHOSEN
+from drcrm.reports.roles import LOGGING, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
 from drcrm.reports.tables.markup import Markup
 from drcrm.selection.score_names import SCORES
 
@@ -138,7 +138,7 @@ def comparison_of(table: pd.DataFrame, metric: str, to: Markup) -> str:
         "brackets the same in standard errors: ours for the paper, which prints none, joint ones for the public "
         "code. Where nothing is chosen nothing stands under chosen by; what differs in data or protocol is below."
     ).replace("−", to.minus)
-    cells = cells.assign(selection=cells["selection"].where(~cells["algorithm"].isin(UNCHOSEN), ""))
+    cells = cells.assign(selection=cells["selection"].where(~cells["algorithm"].isin(WITHOUT_HYPERPARAMETER), ""))
     cells = cells.drop_duplicates(["dataset", "algorithm", "selection"])
     groups = cells.groupby(["dataset", "algorithm"], sort=False)
     numbers: dict[str, int] = {}

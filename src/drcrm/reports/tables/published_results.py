@@ -6,7 +6,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
-from drcrm.reports.roles import LOGGING, REFERENCE, SKYLINE, UNCHOSEN
+from drcrm.reports.roles import LOGGING, REFERENCE, SKYLINE, WITHOUT_HYPERPARAMETER
 from drcrm.reports.tables.plan import Plan
 from drcrm.selection.score_names import SCORES
 
@@ -38,7 +38,7 @@ def differences(ours: Mapping, theirs: Mapping, whose: str, algorithm: str) -> l
         "replay_count": ("replay count {}, {}: {}", True),
         "logging_c": ("π0 with C = {:g}, {}: {:g}", algorithm != SKYLINE),
         "split_unit": ("held out by {}, {}: by {}", algorithm != SKYLINE),
-        "selection": ("chosen by {}, {}: {}", algorithm not in UNCHOSEN),
+        "selection": ("chosen by {}, {}: {}", algorithm not in WITHOUT_HYPERPARAMETER),
         "absent_label_score": ("labels absent from π0's contexts: {}, {}: {}", algorithm == LOGGING),
         "variance_penalty_scale": ("scale of λ: {}, {}: {}", algorithm == REFERENCE),
     }

@@ -1,4 +1,4 @@
-"""The figures of studies: each takes the table of the study of its name and returns a matplotlib figure."""
+"""Figures of the studies. Each function takes the table of the study of its name and returns a figure."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ LOOKS = {
     "cips": Look("CIPS, not clipped", "#000000", "o"),
     "doubly_robust_dro": Look("DoublyRobustDRO, not clipped", "#009E73", "P"),
 }
-SHIFT = 1.06  # by which algorithms stand beside each n
+SHIFT = 1.06  # factor between the curves at each n
 SETS = {"men": "Men", "women": "Women"}
-LOGS = {"bts": "learned on bts, judged on random", "random": "learned on random, judged on bts"}
+LOGS = {"bts": "trained on bts, evaluated on random", "random": "trained on random, evaluated on bts"}
 BY_VERDICT = {
-    "own average": Look("their own average", "#000000", "s"),
+    "own average": Look("average of its log", "#000000", "s"),
     "not shown": Look("not shown", "#0072B2", "o"),
     "worse": Look("worse", "#D55E00", "v"),
     "the log cannot say": Look("the log cannot say", "#999999", "D"),
     "better": Look("better", "#009E73", "^"),
     "the log is wrong": Look("the log is wrong", "#CC79A7", "X"),
 }
-MOST_CLICKED = 2.5  # %, where the axis ends
+MAX_CLICK_RATE = 2.5  # percent, the end of the axis
 
 
 def kinds(rows: pd.DataFrame) -> Figure:
-    """Expected cost above the best policy's against n, a panel for each kind, with intervals that are above 0."""
+    """Draw the expected cost in excess of the best policy against n, one panel per kind of action."""
     figure = Figure(figsize=(WIDE, 3.4))
     panels = figure.subplots(1, len(KINDS), sharex=True, sharey=True)
     for axes, (kind, title) in zip(panels, KINDS.items(), strict=True):
@@ -55,27 +55,28 @@ def kinds(rows: pd.DataFrame) -> Figure:
 
 
 def obd(rows: pd.DataFrame) -> Figure:
-    """Click rates with intervals, those of policies that logged by their own average, else by dr: a panel per judge."""
+    """Draw click rates with intervals: the average of policies that logged, the DR estimate of all others."""
     figure = Figure(figsize=(WIDE, 5.4))
     panels = figure.subplots(len(SETS), len(LOGS), sharex=True, sharey=True)
     policies, drawn = list(dict.fromkeys(rows["policy"])), {}
     rows = rows.assign(verdict=rows["verdict"].fillna("own average"))
-    for (of, learned), axes in zip(product(SETS, LOGS), panels.flat, strict=True):
-        part = rows[(rows["set"] == of) & (rows["learned"] == learned)]
-        axes.set_title(f"{SETS[of]}: {LOGS[learned]}")
-        own = 100 * part[part["policy"] == "bts"][["ips_low", "ips_high"]].to_numpy()[0]
-        axes.axvspan(*own, color="#000000", alpha=0.08, linewidth=0)
+    for (clothes, log), axes in zip(product(SETS, LOGS), panels.flat, strict=True):
+        part = rows[(rows["set"] == clothes) & (rows["learned"] == log)]
+        axes.set_title(f"{SETS[clothes]}: {LOGS[log]}")
+        bts_interval = 100 * part[part["policy"] == "bts"][["ips_low", "ips_high"]].to_numpy()[0]
+        axes.axvspan(*bts_interval, color="#000000", alpha=0.08, linewidth=0)
         for verdict, look in BY_VERDICT.items():
-            if (found := part[part["verdict"] == verdict]).empty:
+            judged = part[part["verdict"] == verdict]
+            if judged.empty:
                 continue
-            by = "ips" if verdict == "own average" else "dr"
-            value, low, high = (100 * found[name] for name in (by, f"{by}_low", f"{by}_high"))
-            at, error = found["policy"].map(policies.index), [value - low, high - value]
+            estimate = "ips" if verdict == "own average" else "dr"
+            value, low, high = (100 * judged[name] for name in (estimate, f"{estimate}_low", f"{estimate}_high"))
+            at, error = judged["policy"].map(policies.index), [value - low, high - value]
             style = {"color": look.colour, "marker": look.marker, "linestyle": ""}
             drawn[look.label] = axes.errorbar(value, at, xerr=error, **style)
     panels[0, 0].set_yticks(range(len(policies)), policies)
     panels[0, 0].invert_yaxis()
-    panels[0, 0].set_xlim(0, MOST_CLICKED)
+    panels[0, 0].set_xlim(0, MAX_CLICK_RATE)
     for axes in panels[-1]:
         axes.set_xlabel("click rate, %")
     figure.legend(drawn.values(), drawn.keys(), loc="outside lower center", ncols=len(drawn))

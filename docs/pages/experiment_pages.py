@@ -1,0 +1,142 @@
+"""Markdown page of a finished experiment, from its tables, options and provenance."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import pandas as pd
+import yaml
+from jinja2 import Template
+
+from drcrm.errors import InputError
+from drcrm.reports.figures.style import FIGURE_TITLES, Names
+from drcrm.reports.roles import LOSSES
+from drcrm.reports.tables import markup
+from drcrm.reports.tables import printed_tables as printed
+from drcrm.reports.tables.plan import Plan
+from drcrm.reports.tables.result_tables import sections
+
+DEFAULTS = {"logging_sharpness": 1, "click_rates": [1, 0]}  # options that a page shows only if they differ
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of some data sets: its key, the link to the image of each data set, and the caption."""
+
+    figure: str
+    links: Mapping[str, str]
+    caption: str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A finished experiment.
+
+    Parameters
+    ----------
+    name, about : str
+        ``about`` is a one-line description.
+    options : mapping
+        The completed options of the configuration.
+    provenance : mapping
+        The record of the step ``provenance``. Unknown values are null; ``note`` may add a sentence.
+    plan : Plan
+    tables : mapping from a name to a frame
+        Those of ``drcrm.reports.tables.result_tables.all_tables``, and ``ablation`` if there is one.
+    rows : mapping from a description of a file of rows to its link
+    pictures : iterable of Picture
+    overview : str
+        Markdown of the picture at the top of the page, if there is one.
+    """
+
+    name: str
+    about: str
+    options: Mapping
+    provenance: Mapping
+    plan: Plan
+    tables: Mapping[str, pd.DataFrame]
+    rows: Mapping[str, str] = field(default_factory=dict)
+    pictures: Iterable[Picture] = ()
+    overview: str = ""
+
+    @property
+    def markdown(self) -> markup.Markup:
+        """Markdown with the names of this experiment."""
+        return replace(markup.MARKDOWN, names=self.plan.names)
+
+
+def format_page(experiment: Experiment) -> str:
+    """Return the page of an experiment."""
+    tables = sections(experiment.tables, experiment.plan, experiment.markdown)
+    parts = {
+        "What was run": format_run(experiment),
+        **{title: "\n".join(texts.values()) for title, texts in tables.items()},
+        "Figures": "\n".join(format_picture(picture, experiment.plan.names) for picture in experiment.pictures),
+    }
+    texts = [f"## {title}\n\n{text}" for title, text in parts.items() if text]
+    return "\n".join(filter(None, [f"# {experiment.name}\n\n{experiment.about}\n", experiment.overview, *texts]))
+
+
+def format_run(experiment: Experiment) -> str:
+    """Return the options, the provenance and links to the rows."""
+    options = _check_options(experiment.options, experiment.provenance.get("options"))
+    options = {key: value for key, value in options.items() if (key, value) not in DEFAULTS.items()}
+    text = yaml.safe_dump(
+        {experiment.name: options}, default_flow_style=None, sort_keys=False, allow_unicode=True, width=110
+    )
+    links = ", ".join(f"[{title}]({link})" for title, link in experiment.rows.items())
+    footer = f"Rows: {links}. `make docs` writes this page from them.\n"
+    return f"```yaml\n{text}```\n\n{format_provenance(experiment.provenance)}\n{footer}"
+
+
+def _check_options(options: Mapping, recorded: Mapping | None) -> Mapping:
+    """Return the options if they are those of the recorded run."""
+    for name, value in (recorded or {}).items():
+        if options.get(name) != value:
+            raise InputError(f"{name} was {value} in the run, but is {options.get(name)} in the configuration")
+    return options
+
+
+def format_provenance(record: Mapping) -> str:
+    """Return the known code, packages and machine of a run as a list."""
+    versions = {name: version for name, version in (record.get("versions") or {}).items() if version}
+    known = {
+        "commit": _format_commit(record),
+        "source": f"sha256 `{record['source'][:12]}`" if record.get("source") and not record.get("commit") else "",
+        "packages": ", ".join(map(" ".join, versions.items())),
+        "BLAS": ", ".join(" ".join(filter(None, library.values())) for library in record.get("blas") or []),
+        "machine": record.get("machine"),
+    }
+    lines = "".join(f"- {key}: {text}\n" for key, text in known.items() if text)
+    parts = [f"{record['note']}\n" if record.get("note") else "", lines]
+    return "\n".join(filter(None, parts)) or "The code, the packages and the machine were not recorded.\n"
+
+
+def _format_commit(record: Mapping) -> str:
+    """Return the commit, and whether the working tree was clean."""
+    if not record.get("commit"):
+        return ""
+    state = {True: ", clean", False: ", with changes", None: ""}
+    return f"`{record['commit'][:7]}`{state[record.get('clean')]}"
+
+
+def format_picture(picture: Picture, names: Names) -> str:
+    """Return the images of a figure with their caption."""
+    images = [
+        f'<img src="{link}" alt="{FIGURE_TITLES[picture.figure]}: {names.dataset(dataset)}" width="400">\n'
+        for dataset, link in picture.links.items()
+    ]
+    return f"{''.join(images)}\n{picture.caption}\n"
+
+
+def format_caption(template: str, words: Mapping, **wildcards: str) -> str:
+    """Fill a caption template of the workflow's report as Snakemake does, on one line."""
+    job = {"wildcards": wildcards, "params": {"words": words, **words}}
+    return " ".join(Template(template).render(snakemake=job).split())
+
+
+def format_losses(experiment: Experiment, metric: str, selection: str) -> str:
+    """Return the table of a loss by one selection criterion."""
+    if metric not in LOSSES or selection not in experiment.plan.selections:
+        known = f"{', '.join(LOSSES)} by {', '.join(experiment.plan.selections)}"
+        raise InputError(f"{experiment.name} has no table of {metric} by {selection}, only of {known}")
+    return printed.losses(experiment.tables[metric], metric, selection, experiment.markdown)

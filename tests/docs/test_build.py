@@ -1,0 +1,301 @@
+"""Generated pages of the documentation: content, error messages, and that the committed pages are current."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pandas as pd
+import pytest
+from pages.experiment_pages import format_page, format_provenance
+
+from drcrm.errors import InputError
+from drcrm.experiments.columns import COLUMNS, GRID_COLUMNS
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(path for name in ("config", "docs") for path in (ROOT / name).rglob("*.md"))])
+LOSSES = {"logging": 3.0, "cips": 2.0, "poem": 1.0, "kl_dro": 1.5, "skyline": 0.5}
+SMALL = """
+experiments:
+  small:
+    datasets: [DATASET]
+    seeds: 3
+    selection: [snips, ips]
+    algorithms: [cips, poem, kl_dro]
+    replay_curve: {datasets: [DATASET], counts: [1, 4], seeds: 3}
+"""
+SECTIONS = ["Expected loss", "Greedy loss", "Hyper-parameters", "Beside the paper", "Differences to POEM", "Figures"]
+METRICS, GRIDS = "docs/results/small_metrics.csv.gz", "docs/results/small_grids.csv.gz"
+
+
+def load_build(root: Path) -> ModuleType:
+    """Load docs/build.py for a project in a folder."""
+    specification = importlib.util.spec_from_file_location("build", ROOT / "docs/build.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    module.ROOT = root
+    return module
+
+
+def write_project(root: Path, dataset: str = "yeast", missing: tuple[str, int] | None = None) -> ModuleType:
+    """Write a project with one experiment, whose losses are ``LOSSES`` plus 0, 0.1, 0.2; one run may be missing."""
+    for name in ("config.yaml", "workflow"):
+        (root / name).symlink_to(ROOT / name)
+    (root / "docs/results").mkdir(parents=True)
+    (root / "docs/configuration.md").write_text("| `small` | three seeds of Yeast |\n")
+    for name in ("README.md", "docs/findings.md", "docs/theory.md"):
+        (root / name).write_text("")
+    metrics, grids = [], []
+    for name, loss in LOSSES.items():
+        for count, seed in [(count, seed) for count in (1, 4) for seed in range(3) if (name, seed) != missing]:
+            key = {"dataset": dataset, "replay_count": count, "seed": seed, "algorithm": name}
+            run = {"expected_loss": loss + seed / 10, "greedy_loss": loss / 2 + seed / 10, "converged": 1}
+            run["hyperparameter"] = 0.01 if name in ("poem", "kl_dro") else None
+            metrics += [{**key, **run, "selection": selection, "score": -1.0} for selection in ("snips", "ips")]
+            grids += [{**key, **run}] if name in ("poem", "kl_dro") else []
+    (root / "docs/small.yaml").write_text(SMALL.replace("DATASET", dataset))
+    pd.DataFrame(metrics).reindex(columns=COLUMNS).to_csv(root / METRICS, index=False)
+    pd.DataFrame(grids).reindex(columns=GRID_COLUMNS).to_csv(root / GRIDS, index=False)
+    (root / "docs/results/small_provenance.json").write_text("{}")
+    return load_build(root)
+
+
+@pytest.fixture
+def build(tmp_path):
+    """docs/build.py for a project that a test may change."""
+    return write_project(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """docs/build.py for a project that tests only read."""
+    return write_project(tmp_path_factory.mktemp("finished"))
+
+
+def page_of(build) -> str:
+    return format_page(build.experiment("small"))
+
+
+def titles(text: str) -> list[str]:
+    return re.findall(r"^## (.*)$", text, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_committed_documents_are_current():
+    build = load_build(ROOT)
+    documents = build.texts()
+    stale = [path.name for path, text in documents.items() if path.read_text(encoding="utf-8") != text]
+    assert not stale, "run `make docs`"
+    assert set((ROOT / "docs/experiments").iterdir()) < set(documents)
+    pictures = [picture for name in build.finished() for picture in build.experiment(name).pictures]
+    images = {Path(link).name for picture in pictures for link in picture.links.values()}
+    images |= {f"{name}_overview.png" for name in build.finished() if build.experiment(name).overview}
+    images |= {Path(family.link).name for family in build.families().values()}
+    images |= set(build.theory_figures()) | {f"{name}.png" for name in build.STUDY_FIGURES}
+    images.add("own_log.png")  # a screenshot of the report on a log
+    assert images == {path.name for path in (ROOT / "docs/figures").iterdir()}
+    assert max(path.stat().st_size for path in (ROOT / "docs/figures").iterdir()) <= 100_000
+
+
+def test_a_page_has_all_sections_and_numbers(finished):
+    text = finished.texts()[finished.ROOT / "docs/experiments/small.md"]
+    assert text.startswith("# small\n\nThree seeds of Yeast.\n\n## What was run\n\n```yaml\nsmall:\n  datasets: [")
+    assert titles(text) == ["What was run", *SECTIONS]
+    assert "[every fit](../results/small_grids.csv.gz)" in text
+    _, _, *sections = re.split("^## .*\n", text, flags=re.MULTILINE)
+    expected, greedy, hyperparameters, paper, differences, figures = sections
+    assert expected.count("| POEM | **1.100** ± 0.058 |") == 2  # by SNIPS and by IPS
+    assert expected.count("95 % interval |") == 1
+    assert "| POEM | **0.600** ± 0.058 |" in greedy
+    assert "| POEM | 10^−6 … 10^0 | IPS | 0 0 0 0 3 0 0 |" in hyperparameters
+    assert "| Yeast | POEM | SNIPS | 4.535 | 1.100 ± 0.058 | −3.435 (−59.5) |" in paper
+    assert "| Yeast | 4 | 3 | +1.000 ± 0.000 (1) | +0.500 ± 0.000 (1) |" in differences
+    assert re.findall(r'src="(.*?)"', figures) == ["../figures/small_replay_count_yeast.png"]
+    assert "Points are means over 3 seeds with 95 % intervals; hyper-parameters are chosen by SNIPS." in figures
+
+
+def test_blocks_are_replaced_and_other_text_is_kept(finished):
+    losses, figure = "<!-- losses small greedy_loss ips -->\n", "<!-- figure small replay_count yeast -->\n"
+    text = finished.fill(f"Before.\n\n{losses}stale\n<!-- end -->\n\n{figure}<!-- end -->\n\nAfter.\n")
+    assert text.startswith(f"Before.\n\n{losses}\nGreedy Hamming loss on the test set, hyper-parameters chosen by IPS")
+    assert f'{figure}\n<img src="docs/figures/small_replay_count_yeast.png"' in text
+    assert text.endswith("\n<!-- end -->\n\nAfter.\n")
+    assert "stale" not in text
+    assert finished.fill(text) == text
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ("picture small grid yeast", "no block 'picture small grid yeast': expected losses with 3 arguments or figure"),
+        ("losses small", "no block 'losses small': expected losses with 3 arguments or figure with 3"),
+        ("losses small greedy_loss top", "small has no table of greedy_loss by top, only of expected_loss, greedy_los"),
+        ("overview small", "the page of small has no overview"),
+        ("figure small grid yeast", "the page of small has no figure grid of yeast"),
+        (
+            "theory gone digits",
+            "no figure 'gone' of the theory, only coverage_95, coverage_80, width, expansion, penal",
+        ),
+        ("theory width yeast", "the theory has no data set 'yeast'"),
+        ("losses gone greedy_loss ips", "no experiment 'gone' in config.yaml or docs/gone.yaml"),
+        ("losses demo greedy_loss ips", "docs/results/demo_metrics.csv.gz: no such file"),
+    ],
+)
+def test_an_invalid_block_is_reported(finished, block, message):
+    with pytest.raises(InputError, match=f"^.*{re.escape(message)}.*$"):
+        finished.fill(f"<!-- {block} -->\n<!-- end -->\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        (METRICS, b"no rows", "small_metrics.csv.gz: not a readable csv file"),
+        (METRICS, gzip.compress(b"a,b\n" * 99, mtime=0)[:-9], "metrics.csv.gz: not a readable csv"),
+        (METRICS, gzip.compress(b"a,b\n1,2\n", mtime=0), "metrics.csv.gz: no column 'dataset'"),
+        ("docs/results/small_provenance.json", b"{", "small_provenance.json: no readable provenance"),
+        ("docs/results/small_provenance.json", b"[]", "small_provenance.json: no readable provenance (not a JSON"),
+        ("docs/results/small_provenance.json", b'{"options": {"seeds": 2}}', "seeds was 2 in the run, but is 3 in the"),
+        ("docs/small.yaml", SMALL.replace("DATASET", "scene").encode(), "no runs of data set 'scene' chosen by snips"),
+        ("docs/small.yaml", b"experiments: {other: {datasets: [yeast]}}", "no experiment 'small' in config.yaml or"),
+        ("docs/configuration.md", b"", "docs/configuration.md: the table of experiments has no row for 'small'"),
+    ],
+)
+def test_an_invalid_file_is_reported(build, file, content, message):
+    (build.ROOT / file).write_bytes(content)
+    with pytest.raises(InputError, match=f"^.*{re.escape(message)}.*$"):
+        page_of(build)
+
+
+def test_older_rows_without_later_columns_are_read(build, finished):
+    later = {
+        METRICS: ["tilt", "estimate", "bound", "effective_size"],
+        GRIDS: ["dr", "dr_bound", "snips_bound", "ls_bound"],
+    }
+    for file, columns in later.items():
+        pd.read_csv(build.ROOT / file).drop(columns=columns).to_csv(build.ROOT / file, index=False)
+    assert page_of(build) == page_of(finished)
+    assert list(build.rows("small", "metrics").columns) == COLUMNS
+    assert build.rows("small", "metrics")["tilt"].isna().all()
+
+
+def test_a_missing_seed_is_reported_as_missing(tmp_path):
+    text = page_of(write_project(tmp_path, missing=("kl_dro", 2)))
+    assert text.count("| KL-DRO | missing |") == 6  # both criteria and the details, of both losses
+    assert "| Yeast | 4 | 2 … 3 | +1.000 ± 0.000 (1) | missing |" in text
+
+
+def test_a_page_without_fits_and_bounds_has_no_figures_of_them(build, monkeypatch):
+    (build.ROOT / GRIDS).unlink()
+    monkeypatch.setitem(build.FIGURES_OF, "small", tuple(build.FIGURES))
+    text = page_of(build)
+    assert "every fit" not in text
+    drawn = re.findall(r"small_(\w+)_yeast.png", text)
+    assert drawn == ["replay_count", "surprise", "paired"]
+
+
+def test_certificates_are_drawn_if_rows_have_bounds(build, monkeypatch):
+    monkeypatch.setitem(build.FIGURES_OF, "small", ("certificates",))
+    path = build.ROOT / METRICS
+    pd.read_csv(path).assign(bound=2.5).to_csv(path, index=False)
+    text = page_of(build)
+    assert "small_certificates_yeast.png" in text
+    assert "Certified and true loss on Yeast." in text
+
+
+def test_empty_sections_are_left_out(tmp_path):
+    """Hyper-parameters and POEM without their algorithms, the comparison with the paper on other data."""
+    build = write_project(tmp_path, dataset="digits")
+    path = tmp_path / "docs/small.yaml"
+    path.write_text(path.read_text().replace("[cips, poem, kl_dro]", "[cips]"))
+    rows = pd.read_csv(tmp_path / METRICS).query("algorithm not in ('poem', 'kl_dro')")
+    rows.to_csv(tmp_path / METRICS, index=False)
+    assert titles(page_of(build)) == ["What was run", "Expected loss", "Greedy loss", "Figures"]
+
+
+def test_provenance_lists_only_known_values():
+    versions = {"python": "3.12.3", "numpy": "2.1.0", "snakemake": None}
+    blas = [{"name": "openblas", "version": "0.3.30", "architecture": None}]
+    known = {"commit": "0123456789abcdef", "clean": True, "versions": versions, "blas": blas}
+    text = format_provenance({**known, "note": "Late."})
+    assert text.startswith("Late.\n\n- commit: `0123456`, clean\n- packages: python 3.12.3, numpy 2.1.0\n")
+    assert text.endswith("- BLAS: openblas 0.3.30\n")
+    assert format_provenance({"commit": "0123456789abcdef", "clean": False}) == "- commit: `0123456`, with changes\n"
+    assert format_provenance({"source": "0123456789abcdef", "commit": None}) == "- source: sha256 `0123456789ab`\n"
+    assert format_provenance({}) == "The code, the packages and the machine were not recorded.\n"
+
+
+def test_results_are_taken_completely_or_not_at_all(build):
+    folder = build.ROOT / "results/small"
+    folder.mkdir(parents=True)
+    before = {path: path.read_bytes() for path in (build.ROOT / "docs/results").iterdir()}
+    for name in ("metrics.csv", "grids.csv"):
+        (folder / name).write_text(f"{name},x\n1,2.5\n")
+    command = "`snakemake small --configfile docs/small.yaml`"
+    with pytest.raises(InputError, match=f"^results/small/provenance.json does not exist. Run {command} first.$"):
+        build.take("small")
+    assert {path: path.read_bytes() for path in before} == before
+    (folder / "provenance.json").write_text('{"machine": "x86_64"}')
+    build.take("small")
+    assert build.read_provenance("small") == {"machine": "x86_64"}
+    taken = (build.ROOT / GRIDS).read_bytes()
+    assert gzip.decompress(taken) == b"grids.csv,x\n1,2.5\n"
+    assert taken[4:8] == bytes(4)  # no time stamp: the same rows give the same file
+
+
+def test_figures_and_captions_of_the_theory(build, monkeypatch):
+    monkeypatch.setitem(build.RC, "savefig.dpi", 40)
+    (build.ROOT / "results/theory").mkdir(parents=True)
+    for name in build.kept_files("theory").values():
+        (build.ROOT / "results" / name).write_text('{"machine": "x86_64"}\n')
+    values = dict.fromkeys(("ball", "primal", "dual", "penalised"), 1)
+    row = {"radius": 0.1, "breaking": 1.0, "calibrated": 0.2, "least_weight": 0.5, **values}
+    rows = [{**row, "tail": tail, "radius": radius} for tail in ("light", "left", "right") for radius in (0.1, 1.0)]
+    pd.DataFrame(rows).to_csv(build.ROOT / "results/theory/lemma3_digits.csv", index=False)
+    build.take("theory")
+    blocks = "<!-- theory penalty digits -->\n<!-- end -->\n\n<!-- provenance theory -->\n<!-- end -->"
+    text = build.fill(blocks)
+    assert '<img src="figures/theory_penalty_digits.png"' in text
+    assert "Lemma 3 on Digits, one sample of 500 losses" in text
+    assert text.endswith("- machine: x86_64\n\n<!-- end -->")
+    (build.ROOT / "docs/theory.md").write_text(blocks)
+    build.write_theory_figures()
+    build.write_figures("small")
+    images = sorted(path.name for path in (build.ROOT / "docs/figures").iterdir())
+    assert images == ["small_replay_count_yeast.png", "theory_penalty_digits.png"]
+
+
+def test_a_study_is_taken_with_its_provenance(build):
+    (build.ROOT / "results/studies/coverage").mkdir(parents=True)
+    sources = {"coverage.csv": "n,coverage\n50,0.94\n", "coverage/provenance.json": '{"clean": true}'}
+    for name, text in sources.items():
+        with pytest.raises(InputError, match=f"^results/studies/{name} does not exist. Run `snakemake coverage_study"):
+            build.take("coverage_study")
+        (build.ROOT / "results/studies" / name).write_text(text)
+    build.take("coverage_study")
+    assert json.loads((build.ROOT / "docs/results/coverage_provenance.json").read_text()) == {"clean": True}
+    with pytest.raises(InputError, match=r"^results/studies/small_logs.csv does not exist. Run `snakemake studies`"):
+        build.take("studies")
+
+
+def anchors(path: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a document."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def is_broken(link: str, document: Path) -> bool:
+    target, _, anchor = link.partition("#")
+    path = (document.parent / target).resolve() if target else document
+    return not path.exists() or bool(anchor and anchor not in anchors(path))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_relative_links_exist(document):
+    text = document.read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'(?:src|href)="([^"]+)"', text)
+    assert not [link for link in links if not re.match(r"\w+:", link) and is_broken(link, document)]
