@@ -1,4 +1,4 @@
-"""Reading and writing the pipeline's files: npz without pickles, and outputs that appear whole or not at all."""
+"""Reading and writing files: outputs that appear completely or not at all, npz without pickle, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -26,9 +26,11 @@ from drcrm.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+CSR_PARTS = "data", "indices", "indptr", "shape"
+
 
 def check_file_name(name: str) -> str:
-    """Return ``name``; InputError unless it is that of a file in a folder, and leads nowhere else."""
+    """Return ``name`` if it is a plain file name, which cannot lead out of its folder."""
     if name in ("", ".", "..") or name[:1] == "-" or "/" in name or not name.isprintable() or len(name.encode()) > 255:
         raise InputError(f"{name!r} is not the name of a file: no path, no '-' in front, 255 bytes at most")
     return name
@@ -36,10 +38,10 @@ def check_file_name(name: str) -> str:
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path to write to, and put what was written in the place of ``path`` if nothing was raised.
+    """Yield a temporary path to write to, and replace ``path`` by it if the block raises no exception.
 
-    A file is replaced at once and keeps its permissions; of a link, its target is. ``-`` is standard output. A pipe, a
-    device or a socket stays what it is and receives the bytes. An error of the system names ``path``.
+    The file at ``path``, or the target of a link, is replaced in one step and keeps its permissions. ``-`` is standard
+    output. A pipe, device or socket receives the bytes. An OSError names ``path``.
     """
     path = Path(path)
     try:
@@ -53,15 +55,15 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def _replaced(path: Path) -> Iterator[Path]:
-    """Yield a path in a folder beside a file, or the target of a link, which replaces it in the end.
+    """Yield a path in a temporary folder next to the file, which then replaces the file or the target of a link.
 
-    The folder that a killed process has left for the same file is removed.
+    Folders that killed processes left behind for the same file are removed.
     """
     target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".part-{zlib.crc32(os.fsencode(target.name)):08x}-"  # a name as long as the file's could be too long
-    for left in target.parent.glob(f"{prefix}*"):
-        shutil.rmtree(left, ignore_errors=True)
+    prefix = f".part-{zlib.crc32(os.fsencode(target.name)):08x}-"  # the file's name could make it too long
+    for abandoned in target.parent.glob(f"{prefix}*"):
+        shutil.rmtree(abandoned, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=prefix) as folder:
         part = Path(folder) / path.name
         yield part
@@ -72,7 +74,7 @@ def _replaced(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _streamed(path: Path) -> Iterator[Path]:
-    """Yield a path in a temporary folder, whose bytes go to a stream in the end: npz and Parquet need to seek."""
+    """Yield a path in a temporary folder and then copy its bytes to a stream, because npz and Parquet need to seek."""
     descriptor = standard_descriptor(path)
     if descriptor == 1 and sys.stdout is None:
         raise InputError(f"{path} is standard output, which is closed")
@@ -86,7 +88,7 @@ def _streamed(path: Path) -> Iterator[Path]:
 
 
 def is_stream(path: str | Path) -> bool:
-    """Return whether a path is written straight to: standard output or error, a pipe, a device or a socket."""
+    """Return whether a path is standard output or error, a pipe, a device or a socket, which cannot be replaced."""
     if standard_descriptor(path):
         return True
     try:
@@ -99,39 +101,37 @@ def is_stream(path: str | Path) -> bool:
 
 
 def standard_descriptor(path: str | Path) -> int | None:
-    """Return 1 for a path that is ``-`` or leads to where standard output goes, 2 for standard error, else None.
+    """Return 1 if a path is ``-`` or the same file as standard output, 2 if it is standard error, else None.
 
-    /dev/null is neither, although both may go there.
+    /dev/null is neither, even if a standard stream is redirected to it.
     """
     if str(path) == "-":
         return 1
     for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
         with suppress(OSError):
-            # A stream that is None is closed: its number may be that of any file.
+            # A closed stream is None; its descriptor may belong to any file.
             if stream and os.path.samestat(os.stat(path), os.fstat(descriptor)) and not is_null_device(path):
                 return descriptor
     return None
 
 
 def is_terminal(path: str | Path) -> bool:
-    """Return whether a path leads to standard output or error, and that to a terminal."""
+    """Return whether a path is standard output or error, and that stream is a terminal."""
     descriptor = standard_descriptor(path)
     return descriptor is not None and os.isatty(descriptor)
 
 
 def is_null_device(path: str | Path) -> bool:
-    """Return whether a path leads to the device that forgets what is written to it."""
+    """Return whether a path is the null device."""
     return os.path.exists(path) and os.path.samefile(path, os.devnull)
 
 
-def write_npz(path: str | Path, **arrays) -> None:
-    """Write arrays; a CSR matrix goes as its parts, under names that :func:`read_npz` puts together again."""
-    flat = {}
+def write_npz(path: str | Path, **arrays: Any) -> None:
+    """Write arrays; a CSR matrix is stored as its parts, which :func:`read_npz` joins."""
+    flat: dict[str, Any] = {}
     for name, array in arrays.items():
         if sparse.issparse(array):
-            for part in ("data", "indices", "indptr"):
-                flat[f"{name}.{part}"] = getattr(array, part)
-            flat[f"{name}.shape"] = np.array(array.shape)
+            flat |= {f"{name}.{part}": np.asarray(getattr(array, part)) for part in CSR_PARTS}
         else:
             flat[name] = array
     with atomic(path) as part, open(part, "wb") as stream:
@@ -141,42 +141,41 @@ def write_npz(path: str | Path, **arrays) -> None:
 def read_npz(
     path: str | Path, names: Iterable[str], optional: Iterable[str] = ()
 ) -> dict[str, np.ndarray | sparse.csr_array]:
-    """Read the named arrays, the ``optional`` ones if they are there.
+    """Read the named arrays, and the ``optional`` ones if the file has them.
 
-    InputError says what is wrong with the file, or which array it lacks.
+    Raises InputError for a missing or damaged file, or a missing array.
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            held = {name.removesuffix(".npy") for name in archive.namelist()}
-            return {name: _stored(archive, held, name) for name in (*names, *held.intersection(optional))}
+            members = {name.removesuffix(".npy") for name in archive.namelist()}
+            return {name: _read_array(archive, members, name) for name in (*names, *members.intersection(optional))}
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    except Exception as error:  # whatever damaged bytes make of it
+    except Exception as error:  # damaged bytes can raise anything
         message = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"{path}: not a readable npz file ({message})") from None
 
 
-def _stored(archive: zipfile.ZipFile, held: Set[str], name: str) -> np.ndarray | sparse.csr_array:
-    """An array of an archive that holds these, or a CSR matrix of its parts."""
-    if f"{name}.shape" not in held:
-        if name not in held:
-            raise InputError(f"no array {name!r}, only {sorted(held)}")
-        return _array(archive, name)
-    data, *places = (_array(archive, f"{name}.{part}") for part in ("data", "indices", "indptr", "shape"))
-    if any(array.dtype.kind not in "iu" for array in places):
-        raise InputError(f"{name} is no CSR matrix: its indices, indptr or shape are not whole numbers")
-    indices, indptr, shape = places
+def _read_array(archive: zipfile.ZipFile, members: Set[str], name: str) -> np.ndarray | sparse.csr_array:
+    """Return an array of an archive with these members, or a CSR matrix from its parts."""
+    if f"{name}.shape" not in members:
+        if name not in members:
+            raise InputError(f"no array {name!r}, only {sorted(members)}")
+        return _read_member(archive, name)
+    data, indices, indptr, shape = (_read_member(archive, f"{name}.{part}") for part in CSR_PARTS)
+    if any(array.dtype.kind not in "iu" for array in (indices, indptr, shape)):
+        raise InputError(f"{name} is not a CSR matrix: its indices, indptr or shape are not whole numbers")
     matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
     matrix.check_format(full_check=True)
     if matrix.nnz != data.size:
-        raise InputError(f"{name} is no CSR matrix: its indptr has {matrix.nnz} of {data.size} values")
+        raise InputError(f"{name} is not a CSR matrix: its indptr has {matrix.nnz} of {data.size} values")
     return matrix
 
 
-def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """An array, read to the end of its bytes, where their checksum is compared."""
+def _read_member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    """Return an array, read to the end of its bytes so that zipfile compares the checksum."""
     with archive.open(f"{name}.npy") as member:
         array = np.lib.format.read_array(member, allow_pickle=False)
         if member.read(1):
@@ -185,7 +184,7 @@ def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 
 
 def write_csv(path: str | Path, columns: list[str], rows: Iterable[Mapping[str, object]]) -> None:
-    """Write rows in the order of ``columns``; None and NaN are empty cells, floats keep all digits."""
+    """Write a table in the order of ``columns``; None and NaN become empty cells, floats keep all digits."""
     with atomic(path) as part, open(part, "w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(columns)
@@ -193,7 +192,7 @@ def write_csv(path: str | Path, columns: list[str], rows: Iterable[Mapping[str, 
 
 
 def read_csv(path: str | Path, columns: Sequence[str]) -> pd.DataFrame:
-    """Read a table, of gzip perhaps, that must have these columns; only an empty cell is a missing value."""
+    """Read a table, perhaps in gzip, that must have these columns; only empty cells are missing values."""
     import pandas as pd
 
     opened = gzip.open if str(path).endswith(".gz") else open
@@ -206,26 +205,29 @@ def read_csv(path: str | Path, columns: Sequence[str]) -> pd.DataFrame:
     except (ValueError, OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path}: not a readable csv file ({' '.join(str(error).split())})") from None
     if not text.endswith("\n"):
-        raise InputError(f"{path}: cut off: its last line does not end")
+        raise InputError(f"{path}: the file is cut off: its last line has no line feed")
     if missing := [name for name in columns if name not in table]:
         raise InputError(f"{path}: no column {missing[0]!r}, expected {', '.join(columns)}")
     return table
 
 
 def write_text(path: str | Path, text: str) -> None:
+    """Write text in UTF-8."""
     write_bytes(path, text.encode())
 
 
 def write_json(path: str | Path, value: object) -> None:
+    """Write a value as JSON with sorted keys."""
     write_text(path, json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write bytes."""
     with atomic(path) as part:
         part.write_bytes(content)
 
 
-def _cell(value) -> str:
+def _cell(value: Any) -> str:
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return ""
     if isinstance(value, (bool, np.bool_)):

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -183,7 +183,7 @@ class Actions(ABC):
     """
 
     shape: tuple[int, ...]
-    order = "C"
+    order: Literal["C", "F"] = "C"
     has_intercept = True
 
     @classmethod

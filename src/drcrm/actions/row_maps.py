@@ -5,6 +5,7 @@ the rows back to scores and contexts. All maps give the same numbers; they diffe
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -159,7 +160,7 @@ class TabledRows:
             self._tables.append((slice(labels[0], labels[-1] + 1), vectors, position))
 
     def to_rows(self, scores: np.ndarray, constant: np.ndarray) -> np.ndarray:
-        by_row: np.ndarray | None = None
+        by_row: Any = None
         for labels, vectors, position in self._tables:
             table = scores[:, labels] @ vectors
             if by_row is None:

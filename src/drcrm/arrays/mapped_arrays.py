@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from mmap import ALLOCATIONGRANULARITY
 from pathlib import Path
+from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
 import numpy as np
 from numpy.lib import format as npy
 from scipy import sparse
 
-Features = np.ndarray | sparse.csr_array
+Features: TypeAlias = Any  # np.ndarray | sparse.csr_array; scipy has no types
 
 PREFIX = ".drcrm-"  # names of temporary folders begin with it
 BLOCK_BYTES = 2**23  # rows of this size are transformed at once
@@ -38,7 +39,8 @@ class ArrayWriter:
     """
 
     def __init__(self, path: Path):
-        self._path, self._files, self._columns = Path(path), {}, None
+        self._path, self._columns = Path(path), None
+        self._files: dict[str, tuple] = {}
         self._row_ends = [np.zeros(1, dtype=np.int64)]
 
     def append(self, batch: Features) -> None:
@@ -82,7 +84,7 @@ class ArrayWriter:
         self._write_bytes(suffix, np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8))
         self._files[suffix] = file, dtype, (rows + len(values), *columns)
 
-    def _write_bytes(self, suffix: str, values: bytes | np.ndarray) -> None:
+    def _write_bytes(self, suffix: str, values: Any) -> None:
         view = memoryview(values)
         try:
             while len(view):
@@ -170,7 +172,7 @@ def take_rows(X: Features, rows: np.ndarray) -> Features:
     return write_blocks(path, (X[rows[start : start + step]] for start in range(0, max(len(rows), 1), step)))
 
 
-def as_memory_order(array: np.ndarray, order: str) -> np.ndarray:
+def as_memory_order(array: np.ndarray, order: Literal["C", "F"]) -> np.ndarray:
     """Return an array in memory order "C" or "F"; a mapped array keeps the order of its file."""
     return array if _backing(array) is not None else np.asarray(array, order=order)
 
@@ -211,10 +213,14 @@ def _open_mapped(path: str, dtype: np.dtype, offset: int, shape: tuple[int, ...]
     return np.asarray(np.memmap(path, dtype, "r", offset, shape))
 
 
-def _backing(value: np.ndarray) -> np.memmap | None:
+def _backing(value: Any) -> Any:
     """Return the memory map that an array is a view of; None if it is in memory."""
     while isinstance(value, np.ndarray):
-        if isinstance(value, np.memmap) and value._mmap is not None and not isinstance(value.base, np.ndarray):
+        if (
+            isinstance(value, np.memmap)
+            and getattr(value, "_mmap", None) is not None
+            and not isinstance(value.base, np.ndarray)
+        ):
             return value
         value = value.base
     return None

@@ -179,14 +179,16 @@ def _check_real(value: object, name: str, is_valid: bool, expected: str) -> floa
 
 def check_positive_integer(value: Any, name: str) -> int:
     """Return ``value`` if it is a whole number of at least 1."""
-    if isinstance(value, bool) or not (isinstance(value, Integral) and 1 <= to_float(value) < np.inf):
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not (is_integer and 1 <= to_float(value) < np.inf):
         raise InputError(f"{name} is {value!r}, expected a whole number of at least 1")
     return value
 
 
 def check_bool(value: Any, name: str) -> bool:
     """Return ``value`` if it is True or False."""
-    if not isinstance(value, bool | np.bool_):
+    is_bool = isinstance(value, bool | np.bool_)
+    if not is_bool:
         raise InputError(f"{name} is {value!r}, expected True or False")
     return value
 

@@ -12,6 +12,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
+from typing import Any
 
 from drcrm.errors import InputError
 
@@ -36,7 +37,7 @@ class Chunks(Sequence):
     def __len__(self) -> int:
         return len(self._items)
 
-    def __getitem__(self, number: int):
+    def __getitem__(self, number: Any) -> Any:
         return self._items[number]
 
     def map(self, function: Callable, *arguments, by_chunk: Sequence | None = None) -> Iterator:

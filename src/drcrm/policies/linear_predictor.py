@@ -77,7 +77,7 @@ class ScoreMap:
         mean: np.ndarray,
         by_row: np.ndarray | None,
         by_context: np.ndarray | None,
-        expected: np.ndarray | None,
+        expected: Any,
         buffer: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return the gradient in Θ, from gradients in log π of the rows and in the expected modelled costs.
@@ -167,11 +167,11 @@ class LinearPredictor:
         Each sample has eight times as many contexts as the previous one, and at most a quarter of all contexts. A log
         with fewer than 4 · 2¹⁷ contexts has no samples.
         """
-        m, sizes = self.log.n_contexts, []
+        m, sizes = self.log.n_contexts, list[int]()
         while (size := SAMPLE * GROWTH ** len(sizes)) <= m // 4:
             sizes.append(size)
-        drawn = np.random.default_rng(0).permutation(m)[: sizes[-1]] if sizes else None
-        return [self._restrict_to(np.sort(drawn[:size])) for size in sizes]
+        shuffled = np.random.default_rng(0).permutation(m)[: sizes[-1]] if sizes else np.empty(0)
+        return [self._restrict_to(np.sort(shuffled[:size])) for size in sizes]
 
     @property
     def is_large(self) -> bool:
@@ -245,8 +245,8 @@ def forward_policy(
         if effects is None:
             return predictor, policy.log_prob, None
         mean = policy.require_marginals("the expectation of the modelled cost")
-        expected_cost = predictor.log.actions.effect_space.expected_cost
-        return predictor, policy.log_prob, expected_cost(mean, predictor.effects)
+        effect_space: Any = predictor.log.actions.effect_space
+        return predictor, policy.log_prob, effect_space.expected_cost(mean, predictor.effects)
     check_compatible(policy, log.X.shape[1], log.actions, f"the {name}")
     predictor = LinearPredictor(log.replace(X=policy.map_features(log.X)), effects, intercept=True)
     return predictor, *predictor.forward(policy.coef_with_intercept)
