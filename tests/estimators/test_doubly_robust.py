@@ -1,0 +1,370 @@
+"""DoublyRobustDRO: what it holds out, which candidate it keeps, and how often noise passes for an improvement."""
+
+from __future__ import annotations
+
+import pickle
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.preprocessing import FunctionTransformer
+
+from drcrm import KLDRO, BanditLog, CostModel, DoublyRobustDRO, ExponentialPolicy, HeldoutScorer, SoftmaxPolicy
+from drcrm.certificates import policy_certificate
+from drcrm.errors import InputError
+from drcrm.optimization.behaviour_cloning import clone_behaviour
+from drcrm.policies.feature_maps import FeatureMap
+from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.grid_search import RIDGES, STEPS, learn
+from drcrm.selection.heldout_scores import SCORES
+
+IMPROVEMENT = list(SCORES).index("improvement_bound")
+SETTINGS = {"radius": 0.01, "confidence": 0.95, "estimate": "dr", "start": "model", "tilt": "auto", "safe": True}
+ALGORITHM = Algorithm("KLDRO", options=SETTINGS)
+KEEPS = "DoublyRobustDRO keeps π0: no candidate is shown to be better by "
+SQUARES = FunctionTransformer(lambda X: X[:, :2] ** 2)
+keeps_logging_policy = pytest.mark.filterwarnings("ignore:DoublyRobustDRO keeps π0")
+
+
+@pytest.fixture(scope="module")
+def logs(make_kind) -> dict:
+    """Return logs with 4 rows for each of 200 contexts, by kind of action."""
+    return {kind: make_kind(kind, contexts=200) for kind in ("labels", "single", "eligible", "lists")}
+
+
+@pytest.fixture(params=["labels", "single", "eligible", "lists"])
+def data(request, logs):
+    return logs[request.param]
+
+
+@pytest.fixture(scope="module")
+def labels(logs):
+    return logs["labels"]
+
+
+def split(data, heldout: np.ndarray) -> list[BanditLog]:
+    """Return the logs of the rows that are not held out, and of those that are."""
+    is_heldout = np.isin(np.arange(len(data.Y)), heldout)
+    parts = (data.rows | {"count": data.rows["count"] * part} for part in (~is_heldout, is_heldout))
+    logs = (BanditLog(data.X, data.Y, **rows, **data.actions) for rows in parts)
+    return [log.recount(log.count).merge_duplicates()[0] for log in logs]
+
+
+def test_it_keeps_the_candidate_that_learn_chooses_on_the_heldout_rows(data):
+    estimator = data.fit(DoublyRobustDRO(), logging_policy=data.logging_policy)
+    train, heldout = split(data, estimator.heldout_)
+    fits = learn(train, ALGORITHM, heldout, data.logging_policy).fits
+    chosen = fits.chosen[IMPROVEMENT]
+    assert estimator.improvement_bound_ == fits.scores[chosen, IMPROVEMENT] < 0
+    assert np.array_equal(estimator.coef_, fits.coef[chosen])
+    attributes = estimator.step_, estimator.ridge_, estimator.objective_
+    assert attributes == (fits.step[chosen], fits.ridge[chosen], fits.objective[chosen])
+    assert estimator.n_candidates_ == len(fits.step) == 2 + len(RIDGES) + len(STEPS)
+
+
+@pytest.mark.parametrize("fraction", [0.3, 0.95])
+def test_contexts_are_held_out_with_all_of_their_rows(data, fraction):
+    estimator = data.fit(DoublyRobustDRO(validation_fraction=fraction), logging_policy=data.logging_policy)
+    context = data.rows["context"]
+    occurring, heldout = (np.unique(context[rows]) for rows in (data.rows["count"] > 0, estimator.heldout_))
+    assert len(heldout) == np.ceil(fraction * len(occurring) - 1e-9) < len(occurring)
+    assert set(heldout) <= set(occurring)
+    assert np.array_equal(estimator.heldout_, np.flatnonzero(np.isin(context, heldout)))
+
+
+@keeps_logging_policy
+def test_heldout_rows_are_used_neither_for_fits_nor_for_cloning_nor_for_the_feature_map(data):
+    features = None if data.kind == "lists" else SQUARES
+    estimator = data.fit(DoublyRobustDRO(features=features))
+    train, heldout = split(data, estimator.heldout_)
+    if features:
+        feature_map = FeatureMap(features, train.X)
+        assert estimator.features_.scale == feature_map.scale
+        train, heldout = (log.replace(X=feature_map(log.X)) for log in (train, heldout))
+    assert np.array_equal(estimator.cost_model_.logging_policy.coef, clone_behaviour(train).coef)
+    fits = learn(train, ALGORITHM, heldout).fits
+    assert np.array_equal(estimator.coef_, fits.coef[fits.chosen[IMPROVEMENT]])
+
+
+@pytest.mark.parametrize("kind", ["labels", "lists"])
+def test_repeated_rows_equal_counts(kind, logs):
+    data = logs[kind]
+    counted, repeated = (
+        log.fit(DoublyRobustDRO(), logging_policy=data.logging_policy) for log in (data, data.repeated())
+    )
+    assert np.array_equal(repeated.coef_, counted.coef_)
+    often = np.repeat(np.arange(len(data.Y)), data.rows["count"])
+    occurring = counted.heldout_[data.rows["count"][counted.heldout_] > 0]
+    assert np.array_equal(np.unique(often[repeated.heldout_]), occurring)
+
+
+def test_without_safety_it_is_the_fit_to_all_rows(labels):
+    options = {"logging_policy": labels.logging_policy}
+    plain = labels.fit(KLDRO(estimate="dr", start="model", tilt="auto"), **options)
+    estimator = labels.fit(labels.fit(DoublyRobustDRO(), **options).set_params(safe=False), **options)
+    for name in ("coef_", "intercept_", "objective_", "clip_", "tilt_", "n_iter_", "converged_"):
+        assert np.array_equal(getattr(estimator, name), getattr(plain, name))
+    assert estimator.tilt_ > 0
+    attributes = estimator.improvement_bound_, estimator.step_, estimator.ridge_, estimator.n_candidates_
+    assert attributes == (None, 1, 0, 1)
+    assert estimator.heldout_.tolist() == []
+
+
+def test_fits_are_reproducible_and_seeds_choose_the_heldout_rows(labels):
+    options = {"logging_policy": labels.logging_policy}
+    first = labels.fit(DoublyRobustDRO(), **options)
+    frame = lambda X: pd.DataFrame(X, columns=list("abcd"))  # noqa: E731
+    for again in (
+        labels.fit(clone(first), **options),
+        labels.fit(DoublyRobustDRO(random_state=np.random.default_rng(0)), **options),
+        labels.fit(DoublyRobustDRO(), frame, **options),
+        pickle.loads(pickle.dumps(first)),
+    ):
+        assert np.array_equal(again.heldout_, first.heldout_)
+        assert np.array_equal(again.coef_, first.coef_)
+    assert not np.array_equal(labels.fit(DoublyRobustDRO(random_state=1), **options).heldout_, first.heldout_)
+    sparse_fit = labels.fit(DoublyRobustDRO(), sparse.csr_array, **options)
+    assert sparse_fit.improvement_bound_ == pytest.approx(first.improvement_bound_, rel=1e-2)
+
+
+def test_an_intercept_is_part_of_every_candidate(labels):
+    coef = labels.logging_policy.coef
+    narrow = DoublyRobustDRO(fit_intercept=True).fit(
+        labels.X[:, :-1], labels.Y, **labels.rows, logging_policy=ExponentialPolicy(coef[:-1], coef[-1])
+    )
+    wide = labels.fit(DoublyRobustDRO(), logging_policy=labels.logging_policy)
+    assert (narrow.step_, narrow.ridge_) == (wide.step_, wide.ridge_)
+    assert np.vstack([narrow.coef_, narrow.intercept_]) == pytest.approx(wide.coef_, rel=1e-6, abs=1e-8)
+
+
+def noise(log: BanditLog, seed: int = 0) -> dict:
+    """Return costs that are independent of contexts and actions."""
+    cost = np.random.default_rng(seed).normal(size=len(log.Y))
+    return {"propensity": log.propensity, "cost": cost, "context": log.context}
+
+
+def test_on_noise_the_logging_policy_is_kept_with_a_warning(logged, random_policy):
+    log, policy = logged(0, n=200), random_policy(0, scale=0.25)
+    n = np.isin(log.context, np.random.default_rng(0).permutation(200)[:50]).sum()
+    with pytest.warns(UserWarning, match=f"^{KEEPS}{n} held-out rows; log more") as warnings:
+        estimator = DoublyRobustDRO().fit(log.X, log.Y, **noise(log), logging_policy=policy)
+    [warning] = warnings
+    assert warning.filename == __file__
+    assert "\n" not in str(warning.message)
+    assert np.array_equal(estimator.coef_, policy.coef)
+    assert (estimator.step_, estimator.ridge_, estimator.improvement_bound_) == (0, 0, 0)
+    assert estimator.score(log.X, log.Y, **noise(log), by="improvement_bound") == pytest.approx(0, abs=1e-12)
+    with pytest.warns(UserWarning, match=KEEPS):
+        cloning = DoublyRobustDRO().fit(log.X, log.Y, **noise(log))
+    assert np.array_equal(cloning.coef_, cloning.cost_model_.logging_policy.coef)
+    X, base = log.X[:, :-1], ExponentialPolicy(policy.coef[:-1], policy.coef[-1])
+    with pytest.warns(UserWarning, match=KEEPS):
+        mapped = DoublyRobustDRO(fit_intercept=True, features=SQUARES).fit(X, log.Y, **noise(log), logging_policy=base)
+    assert mapped.predict_proba(X) == pytest.approx(base.marginals(X), rel=1e-12)
+
+
+@keeps_logging_policy
+def test_noise_rarely_passes_for_an_improvement(logged):
+    improved = 0
+    for seed in range(40):
+        log = logged(seed, n=120, passes=1)
+        improved += DoublyRobustDRO(tol=1e-3, max_iter=100).fit(log.X, log.Y, **noise(log, seed)).step_ > 0
+    assert improved <= 6  # of 40 at 0.05; more have probability 0.003
+
+
+def near_deterministic_log(seed: int):
+    """Return 200 rows of a good, near-deterministic policy over 4 actions, the policy, and the error of a policy."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=(2000, 8)), np.ones(2000)])
+    best = rng.normal(size=(9, 4))
+    right, policy = (X @ best).argmax(axis=1), SoftmaxPolicy(4 * best + rng.normal(size=(9, 4)))
+    few = X[:200]
+    A = policy.sample(few, rng)
+    cost = -(rng.random(200) < np.where(right[:200] == A, 0.6, 0.4)).astype(float)
+    rows = {"propensity": np.exp(policy.log_prob(few, A)), "cost": cost, "n_actions": 4}
+    return few, A, rows, policy, lambda learned: 1 - learned.marginals(X)[np.arange(2000), right].mean()
+
+
+@keeps_logging_policy
+def test_safe_fits_to_few_rows_of_a_near_deterministic_log_rarely_do_harm():
+    """Of 24 logs the plain fit is worse than the logging policy on most, the safe fit on at most 0.05 and chance."""
+    errors = []
+    for seed in range(24):
+        X, A, rows, policy, error = near_deterministic_log(seed)
+        fits = (DoublyRobustDRO(safe=safe).fit(X, A, **rows, logging_policy=policy) for safe in (False, True))
+        errors.append([error(policy), *(error(fit.policy_) for fit in fits)])
+    logging, plain, safe = np.transpose(errors)
+    assert (plain > logging).sum() >= 18
+    assert (safe > logging + 1e-12).sum() <= 4  # more have probability 0.006
+    assert safe.mean() < logging.mean() + 0.005 < plain.mean() - 0.04
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("contexts", [1, 2, 36, 37, 119, 120])
+def test_small_logs_keep_the_logging_policy(contexts):
+    """With fewer than 10 contexts or 30 rows to hold out, nothing is held out, and the cost model uses all rows."""
+    rng = np.random.default_rng(contexts)
+    for passes in (1, 4):
+        context = np.tile(np.arange(contexts), passes)
+        X, Y = np.ones((contexts, 1)), rng.integers(0, 2, (len(context), 2))
+        Y[0] = 0, 1  # a cost model needs two different actions; whoever flips labels gains 2
+        rows = {"propensity": np.full(len(Y), 0.25), "cost": -2.0 * Y.sum(axis=1), "context": context}
+        uniform, n = ExponentialPolicy(np.zeros((1, 2))), passes * -(-contexts // 4)
+        if contexts >= 37 and n >= 30:
+            estimator = DoublyRobustDRO().fit(X, Y, **rows, logging_policy=uniform)
+            assert estimator.improvement_bound_ < 0 < estimator.step_
+            assert len(estimator.heldout_) == n
+            continue
+        with pytest.warns(UserWarning, match=f"^{KEEPS}fewer than 10 contexts or 30 held-out rows; log more rows"):
+            estimator = DoublyRobustDRO().fit(X, Y, **rows, logging_policy=uniform)
+        assert not estimator.coef_.any()
+        assert (estimator.improvement_bound_, estimator.step_, estimator.heldout_.tolist()) == (0, 0, [])
+        model = CostModel().fit(X, Y, cost=rows["cost"], context=context)
+        assert estimator.cost_model_.model.coef_ == pytest.approx(model.coef_, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("cost", [-1.0, 0.0, 1e6])
+def test_equal_costs_keep_the_logging_policy(cost, labels):
+    costs = labels.rows | {"cost": np.full(len(labels.Y), cost)}
+    with (
+        pytest.warns(UserWarning, match=f"{KEEPS}.*; log more"),
+        pytest.warns(ConvergenceWarning, match="DoublyRobustDRO ends where it began: all costs are equal"),
+    ):
+        estimator = DoublyRobustDRO().fit(labels.X, labels.Y, **costs, logging_policy=labels.logging_policy)
+    assert np.array_equal(estimator.coef_, labels.logging_policy.coef)
+    assert (estimator.n_iter_, estimator.converged_) == (0, True)
+
+
+def test_units_and_zeros_of_costs_do_not_matter(labels):
+    options = {"logging_policy": labels.logging_policy}
+    estimator = labels.fit(DoublyRobustDRO(), **options)
+    costs = labels.rows | {"cost": 1000 * labels.rows["cost"] + 7000}
+    scaled = DoublyRobustDRO().fit(labels.X, labels.Y, **costs, **options)
+    assert scaled.improvement_bound_ == pytest.approx(1000 * estimator.improvement_bound_, rel=1e-4)
+    assert (scaled.step_, scaled.ridge_) == (estimator.step_, estimator.ridge_)
+
+
+def test_heldout_rows_certify_the_kept_policy(data):
+    """The bound of one of all candidates equals that of a log of the held-out rows, at a seventh of δ."""
+    estimator = data.fit(DoublyRobustDRO(), logging_policy=data.logging_policy)
+    count = np.zeros(len(data.Y), dtype=int)
+    count[estimator.heldout_] = data.rows["count"][estimator.heldout_]
+    log, model = BanditLog(data.X, data.Y, **data.rows | {"count": count}, **data.actions), estimator.cost_model_
+    certificate = policy_certificate(estimator, log, "dr", choices=estimator.n_candidates_, cost_model=model)
+    assert certificate.n == count.sum()
+    only = split(data, estimator.heldout_)[1]
+    same = policy_certificate(estimator, only, "dr", choices=estimator.n_candidates_, cost_model=model)
+    single = policy_certificate(estimator, log, "dr", 1 - 0.05 / estimator.n_candidates_, cost_model=model)
+    assert [same.bound, single.bound] == pytest.approx([certificate.bound] * 2, rel=1e-9)
+    assert certificate.value < certificate.bound < np.average(data.rows["cost"], weights=data.rows["count"])
+    rows = {name: values[estimator.heldout_] for name, values in data.rows.items()}
+    score = estimator.score(data.X, data.Y[estimator.heldout_], **rows, **data.eligible, by="improvement_bound")
+    assert 0 < -estimator.improvement_bound_ == pytest.approx(score, rel=1e-9)
+
+
+@keeps_logging_policy
+def test_searches_work_with_safe_fits(logged):
+    log = logged(0, n=200, passes=1)
+    rows = {"propensity": log.propensity, "cost": log.cost}
+    with config_context(enable_metadata_routing=True):
+        search = GridSearchCV(
+            DoublyRobustDRO(),
+            {"radius": [1e-3, 1e-1], "safe": [True, False]},
+            scoring=HeldoutScorer("improvement_bound"),
+            cv=KFold(2),
+            error_score="raise",
+        ).fit(log.X, log.Y, **rows)
+        again = clone(search.best_estimator_).fit(log.X, log.Y, **rows)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert np.array_equal(search.best_estimator_.coef_, again.coef_)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"safe": "yes"}, "^safe is 'yes', expected True or False$"),
+        *(
+            ({"validation_fraction": value}, f"^validation_fraction is {value}, expected a number above 0 and below 1$")
+            for value in (0, 1.0, None)
+        ),
+        *(
+            (
+                {"random_state": seed},
+                f"^random_state is {seed!r}, expected a whole number ≥ 0, a numpy Generator or None$",
+            )
+            for seed in (-1, "seed", 0.5)
+        ),
+    ],
+)
+def test_invalid_split_parameters_are_refused(options, message, labels):
+    with pytest.raises(InputError, match=message):
+        labels.fit(DoublyRobustDRO(**options))
+
+
+def test_a_failed_fit_leaves_the_last_one_and_fitted_attributes_are_documented(labels):
+    estimator = labels.fit(DoublyRobustDRO(), logging_policy=labels.logging_policy)
+    before = estimator.heldout_, estimator.improvement_bound_
+    with pytest.raises(InputError, match="cost_model is of type object"):
+        labels.fit(estimator.set_params(random_state=3), cost_model=object())
+    assert (estimator.heldout_, estimator.improvement_bound_) == before
+    fitted = {name for name in vars(estimator) if name.endswith("_") and not name.startswith("_")}
+    documented = re.findall(r"^(\w+) :", DoublyRobustDRO.__doc__.partition("\nAttributes\n")[2], re.MULTILINE)
+    assert fitted | {"feature_names_in_"} == set(documented)
+
+
+def test_candidates_equal_to_the_logging_policy_do_not_end_the_tests(labels):
+    """At this tolerance fits with a ridge do not move, so their difference to the logging policy is rounding."""
+    estimator = labels.fit(DoublyRobustDRO(tol=1e-2), logging_policy=labels.logging_policy)
+    assert estimator.improvement_bound_ < -0.1
+    unclipped = labels.fit(DoublyRobustDRO(clip=None), logging_policy=labels.logging_policy)
+    assert unclipped.clip_ is None
+    assert unclipped.step_ > 0
+
+
+def log_without_overlap(seed: int, n=600) -> tuple[dict, np.ndarray]:
+    """Return a log of 3 actions, and the true costs, (n, 3).
+
+    It lacks the last action where |x| > ½. That action costs most there, and least elsewhere. No softmax in x fits π0.
+    """
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, n)
+    is_far = np.abs(x) > 0.5
+    pi = np.where(is_far[:, None], [0.5, 0.5, 0.0], [0.3, 0.3, 0.4])
+    costs = np.column_stack([np.full(n, -0.5), np.full(n, -0.45), np.where(is_far, 0.0, -1.0)])
+    A = (rng.random(n)[:, None] > pi.cumsum(axis=1)).sum(axis=1).clip(0, 2)
+    cost = -(rng.random(n) < -costs[np.arange(n), A]).astype(float)
+    return {"X": np.column_stack([x, np.ones(n)]), "Y": A, "propensity": pi[np.arange(n), A], "cost": cost}, costs
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cloned_logging_policy_does_not_vouch_for_support():
+    """The clone has support where the log lacks actions, so certificates and the safe choice look at the rows."""
+    holds, kept = [], []
+    for seed in range(14):
+        train, costs = log_without_overlap(seed)
+        greedy = DoublyRobustDRO(safe=False).fit(**train)
+        assert greedy.cost_model_.is_cloned
+        test, _ = log_without_overlap(seed + 100)
+        truth = (greedy.predict_proba(train["X"]) * costs).sum(axis=1).mean()
+        certificate = policy_certificate(greedy, BanditLog(**test, n_actions=3), "dr", cost_model=greedy.cost_model_)
+        holds.append(certificate.bound >= truth)
+        kept.append(DoublyRobustDRO().fit(**train).step_ == 0)
+    assert np.mean(holds) >= 0.85
+    assert np.mean(kept) >= 0.85
+
+
+def test_a_known_logging_policy_replaces_the_cloned_one(logs):
+    data = logs["single"]
+    estimator = DoublyRobustDRO(safe=False, features=SQUARES)
+    cloned, known = (data.fit(clone(estimator), logging_policy=policy) for policy in (None, data.logging_policy))
+    model = cloned.cost_model_
+    assert policy_certificate(cloned, data.log, "dr", cost_model=model).unsupported is None
+    certificate = policy_certificate(cloned, data.log, "dr", cost_model=model, logging_policy=data.logging_policy)
+    assert certificate.unsupported is not None
+    assert not known.cost_model_.is_cloned

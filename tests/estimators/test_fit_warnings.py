@@ -1,0 +1,130 @@
+"""Warnings of fits: each names its cause, once, at the caller's line."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+import drcrm
+from drcrm import CIPS, KLDRO, ActionLists, Chi2DRO, CVaRDRO, DoublyRobustDRO, LogSumExp, WeightedLikelihood
+from drcrm.errors import InputError
+
+FEW_CLICKS = {"cost": -1.0 * (np.arange(1000) < 5)}
+CLICKS = {"X": np.ones((1000, 1)), "Y": np.arange(1000)[:, None] % 2, "propensity": np.full(1000, 0.5)}
+LARGEST = "is the rows of the largest cost|are the rows of the largest cost|rows (of|with) the largest cost"
+dense_and_sparse = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+
+
+def rows(log, **changes) -> dict:
+    return {"propensity": log.propensity, "cost": log.cost, "context": log.context, **changes}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "arguments", "reason"),
+    [
+        (KLDRO(), FEW_CLICKS, f"{LARGEST}.* 99.5 % .* smaller radius.* 0.00501"),
+        (Chi2DRO(), FEW_CLICKS, LARGEST),
+        (CVaRDRO(), FEW_CLICKS, "larger alpha"),
+        (LogSumExp(1e-9), FEW_CLICKS, "larger temp"),
+        (WeightedLikelihood(), {"cost": np.arange(1000.0) + 800}, r"e\^\(−βc\) is 0 .*; subtract a constant"),
+        (KLDRO(estimate="snips"), {"cost": np.r_[-1.0, np.zeros(999)]}, LARGEST),
+        (CIPS(), {"cost": np.zeros(1000)}, "all costs are equal"),
+        (CIPS(estimate="snips"), {"cost": np.full(1000, -2.0)}, "all costs are equal"),
+        (
+            CIPS(clip=2.0),
+            {"cost": -np.arange(1.0, 1001), "propensity": np.full(1000, 1e-3)},
+            "no row's weight",
+        ),
+        (CIPS(tol=1e3), {"cost": -np.arange(1000.0)}, "gradient .* within tol of 0"),
+    ],
+)
+def test_a_fit_that_does_not_move_gives_the_reason_once(estimator, arguments, reason):
+    with pytest.warns(ConvergenceWarning) as warnings:
+        estimator.fit(**{**CLICKS, **arguments})
+    [warning] = warnings
+    assert warning.filename == __file__
+    pattern = f"^{type(estimator).__name__} ends where it began: .*({reason})"
+    assert re.search(pattern, str(warning.message)), warning.message
+    assert estimator.n_iter_ == 0
+    assert not estimator.coef_.any()
+
+
+def test_a_smaller_radius_as_advised_lets_the_fit_move():
+    assert KLDRO(0.005).fit(**CLICKS, **FEW_CLICKS).n_iter_ > 0
+
+
+def test_a_fit_that_does_not_converge_is_warned_of(log):
+    with pytest.warns(ConvergenceWarning, match="KLDRO did not converge in 2 iterations"):
+        estimator = KLDRO(max_iter=2).fit(log.X, log.Y, **rows(log))
+    assert not estimator.converged_
+
+
+def test_costs_on_a_kink_of_the_ball_end_the_fit():
+    """All costs are on the threshold of the χ² ball at Θ = 0."""
+    Y = [[0, 0], *[[0, 1]] * 3, *[[1, 0]] * 3, [1, 1]]
+    with pytest.warns(ConvergenceWarning, match="Chi2DRO ends where it began: .*gradient"):
+        fitted = Chi2DRO(0.25).fit(np.ones((8, 1)), Y, np.full(8, 0.25), [0, -1, -1, -1, -1, -1, -1, -2])
+    assert fitted.objective_ <= -0.75
+
+
+def test_tiny_propensities_need_clipping():
+    """Unclipped weights are finite at Θ = 0, but not on the way of the fit."""
+    log = np.ones((4, 1)), [[0], [1], [1], [0]], np.full(4, 1e-160), [-1.0, -2.0, -1.0, 0.0]
+    with pytest.raises(InputError, match=r"the risk is not finite after .* clipped weights"):
+        CIPS(clip=None).fit(*log)
+    with pytest.warns(ConvergenceWarning, match="CIPS ends where it began: no row's weight"):
+        assert np.isfinite(CIPS().fit(*log).objective_)
+
+
+def test_costs_without_a_negative_one_are_warned_of_under_ips(log):
+    costs = rows(log, cost=log.cost + 5)
+    with pytest.warns(UserWarning, match="no cost is below 0, the least is 3: under 'ips'") as warnings:
+        CIPS().fit(log.X, log.Y, **costs)
+    assert warnings[0].filename == __file__
+    CIPS(estimate="snips").fit(log.X, log.Y, **costs)
+    WeightedLikelihood().fit(log.X, log.Y, **costs)
+
+
+@dense_and_sparse
+def test_contexts_without_a_constant_are_warned_of(log, form):
+    X = log.X[:, :-1]
+    with pytest.warns(UserWarning, match="no constant column, and the policy no intercept: set fit_intercept=True"):
+        KLDRO().fit(form(X), log.Y, **rows(log))
+    one_hot = np.column_stack([X, (np.arange(len(X)) % 3)[:, None] == np.arange(3)])
+    for whole in (np.column_stack([X, np.full(len(X), 3.0)]), one_hot, 1e9 * one_hot):
+        KLDRO().fit(form(whole), log.Y, **rows(log))
+
+
+def test_features_far_from_zero_are_warned_of_by_name(log):
+    frame = pd.DataFrame(log.X, columns=["age", "year", "size", "one"])
+    frame["year"] = 2000 + 3 * frame["year"]
+    with pytest.warns(UserWarning, match="^column 'year' .*: standardise all columns of X except") as warnings:
+        KLDRO().fit(frame, log.Y, **rows(log))
+    assert warnings[0].filename == __file__
+    with pytest.warns(UserWarning, match="^column 1 "):
+        KLDRO().fit(sparse.csr_array(frame.to_numpy()), log.Y, **rows(log))
+
+
+@pytest.mark.parametrize("name", ["KLDRO", "DoublyRobustDRO"])
+def test_a_single_action_teaches_nothing_and_is_always_taken(name):
+    X, costs = np.ones((12, 1)), {"propensity": np.ones(12), "cost": -np.arange(12.0)}
+    lists = ActionLists(np.random.default_rng(7).normal(size=(12, 2)), np.arange(13))
+    options = {"safe": False} if name == "DoublyRobustDRO" else {}
+    for contexts, actions in ((X, {"n_actions": 1}), (lists, {})):
+        with pytest.warns(ConvergenceWarning, match=f"{name} ends where it began"):
+            estimator = getattr(drcrm, name)(**options).fit(contexts, np.zeros(12, dtype=int), **costs, **actions)
+        assert estimator.predict_proba(contexts).ravel() == pytest.approx(1, rel=1e-14)
+        assert estimator.predict(contexts).tolist() == [0] * 12
+
+
+def test_equal_costs_teach_nothing(data):
+    costs = data.rows | {"cost": np.full(len(data.Y), -2.0)}
+    for estimator in (KLDRO(estimate="snips"), DoublyRobustDRO(safe=False)):
+        with pytest.warns(ConvergenceWarning, match="ends where it began: all costs are equal"):
+            estimator.fit(data.X, data.Y, **costs, **data.actions)
+        assert np.isfinite(estimator.coef_).all()

@@ -1,0 +1,202 @@
+"""Held-out scores and scorers, and scikit-learn's searches with and without metadata routing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+from drcrm import CIPS, KLDRO, CostModel, DoublyRobustDRO, ExponentialPolicy, HeldoutScorer
+from drcrm.cost_models.ridge_model import action_effects
+from drcrm.errors import InputError
+from drcrm.selection.heldout_scores import SCORES, HeldoutScores
+from drcrm.selection.score_names import MODELLED
+
+README, LIBRARY = ((Path(__file__).parents[2] / name).read_text() for name in ("README.md", "docs/library.md"))
+RADII = [1e-3, 1e-1, 0.5]
+KINDS = ("labels", "single", "eligible", "lists")
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture(scope="module")
+def one_row_logs(make_kind) -> dict:
+    """Return logs with one row for each context, as searches split them, and other logs to score on."""
+    return {(kind, seed): make_kind(kind, seed, contexts=90, passes=1) for kind in KINDS for seed in (1, 4)}
+
+
+def search_rows(data) -> dict:
+    return {"propensity": data.rows["propensity"], "cost": data.rows["cost"], **data.actions}
+
+
+@pytest.fixture
+def routed():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+@every_kind
+def test_score_is_minus_clipped_snips(kind, one_row_logs):
+    train, test = one_row_logs[kind, 1], one_row_logs[kind, 4]
+    for clip, scores in ((3.0, ("clipped_snips",)), (None, ("clipped_snips", "snips"))):
+        estimator = train.fit(KLDRO(clip=clip))
+        weight = np.minimum(test.probability(estimator.coef_) / test.rows["propensity"], clip or np.inf)
+        weight = weight * test.rows["count"]
+        expected = pytest.approx(-(weight @ test.rows["cost"]) / weight.sum(), rel=1e-9)
+        assert estimator.score(test.X, test.Y, **test.rows, **test.eligible) == expected
+        for by in scores:
+            assert estimator.score(test.X, test.Y, **test.rows, **test.eligible, by=by) == expected
+
+
+@every_kind
+def test_a_scorer_returns_minus_its_heldout_score(kind, one_row_logs):
+    train, test = one_row_logs[kind, 1], one_row_logs[kind, 4]
+    estimator = train.fit(DoublyRobustDRO(safe=False))
+    model, log = estimator.cost_model_, test.log
+    options = {"logging_policy": model.logging_policy, "is_cloned": model.is_cloned}
+    modelled = HeldoutScores(log, estimator.clip_, action_effects(model, log.X, log.actions), **options)
+    plain = HeldoutScores(log, estimator.clip_)
+    context = np.arange(90)
+    for name in SCORES:
+        score = estimator.score(test.X, test.Y, **test.rows, **test.eligible, by=name)
+        assert score == -(modelled if name in MODELLED else plain)(estimator.coef_)[name]
+        rows = {key: values for key, values in test.rows.items() if key != "context"}
+        assert np.array_equal(test.rows["context"], context)
+        assert HeldoutScorer(name)(estimator, test.X, test.Y, **rows, **test.eligible) == score
+
+
+def test_doubly_robust_score_equals_its_formula(one_row_logs):
+    train, test = one_row_logs["eligible", 1], one_row_logs["eligible", 4].choices
+    estimator = train.fit(DoublyRobustDRO(clip=3.0, safe=False))
+    model, pi = estimator.cost_model_, test.probabilities(estimator.coef_)
+    rare = test.probabilities(model.logging_policy.coef) < 0.05 / test.eligible.sum(axis=1, keepdims=True)
+    cost = train.rows["cost"][train.rows["count"] > 0]
+    effects = np.clip(test.X @ model.model.coef_ + model.model.intercept_, cost.min(), cost.max())
+    effects = np.where(rare, cost.max(), effects)
+    weight = np.minimum(test.of_rows(pi) / test.propensity, 3)
+    z = (pi * effects).sum(axis=1)[test.context] + weight * (test.cost - test.of_rows(effects))
+    score = estimator.score(test.X, test.A, **test.rows, eligible=test.eligible, by="dr")
+    assert score == pytest.approx(-np.average(z, weights=test.count), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"propensity": None}, r"CIPS.score needs propensity=.*sklearn.set_config\(enable_metadata_routing=True\)"),
+        ({"cost": None}, "CIPS.score needs cost=, one value for each logged row; searches pass it on after sklearn"),
+        ({"by": "loss"}, "by is 'loss', expected one of 'ips', 'clipped_ips', 'snips', 'clipped_snips', 'dr', "),
+        ({"by": "dr"}, "the score 'dr' needs a cost model: fit with estimate='dr', or with cost_model="),
+        ({"Y": np.zeros((90, 3))}, "Y has 3 labels, the policy has 2"),
+    ],
+)
+def test_a_score_that_cannot_be_computed_says_why(arguments, message, one_row_logs):
+    data = one_row_logs["labels", 1]
+    with pytest.raises(InputError, match=message) as error:
+        data.fit(CIPS()).score(**{"X": data.X, "Y": data.Y, **data.rows, **arguments})
+    assert "\n" not in str(error.value)
+
+
+@every_kind
+def test_a_search_chooses_the_radius_with_the_best_score(kind, routed, one_row_logs):
+    data = one_row_logs[kind, 1]
+    rows, expected = search_rows(data), []
+    search = GridSearchCV(KLDRO(), {"radius": RADII}, cv=KFold(3), error_score="raise").fit(data.X, data.Y, **rows)
+    for radius in RADII:
+        scores = []
+        for parts in KFold(3).split(np.arange(90)):
+            train, test = ({k: v[part] for k, v in rows.items() if k != "n_actions"} for part in parts)
+            estimator = KLDRO(radius).fit(data.X[parts[0]], data.Y[parts[0]], **train)
+            scores.append(estimator.score(data.X[parts[1]], data.Y[parts[1]], **test))
+        expected.append(np.mean(scores))
+    assert search.cv_results_["mean_test_score"] == pytest.approx(expected, rel=1e-9)
+    assert search.best_params_ == {"radius": RADII[int(np.argmax(expected))]}
+    best = KLDRO(**search.best_params_).fit(data.X, data.Y, **rows)
+    assert np.array_equal(search.best_estimator_.coef_, best.coef_)
+
+
+@every_kind
+def test_all_scorers_work_in_cross_validation(kind, routed, one_row_logs):
+    data, scoring = one_row_logs[kind, 1], {name: HeldoutScorer(name) for name in SCORES}
+    robust, rows = DoublyRobustDRO(tol=1e-4, safe=False), search_rows(data)
+    estimators = [robust, make_pipeline(MaxAbsScaler(), robust)] if kind == "labels" else [robust]
+    for estimator in estimators:
+        scores = cross_validate(estimator, data.X, data.Y, params=rows, scoring=scoring, cv=3, error_score="raise")
+        assert all(np.isfinite(scores[f"test_{name}"]).all() for name in SCORES)
+
+
+def test_searches_pass_on_what_a_fit_needs(routed, one_row_logs):
+    data, policy = one_row_logs["labels", 1], ExponentialPolicy(np.zeros((4, 2)))
+    robust, rows = DoublyRobustDRO(tol=1e-4, safe=False), search_rows(data)
+    search = GridSearchCV(robust, {"radius": RADII}, scoring=HeldoutScorer("dr_bound"), error_score="raise")
+    search.fit(data.X, data.Y, **rows, logging_policy=policy)
+    best = clone(robust).set_params(**search.best_params_).fit(data.X, data.Y, **rows, logging_policy=policy)
+    assert np.array_equal(search.best_estimator_.coef_, best.coef_)
+    with pytest.raises(UnsetMetadataPassedError, match="context"):  # searches split the rows that context numbers
+        GridSearchCV(KLDRO(), {"radius": RADII}).fit(data.X, data.Y, **rows, context=data.rows["context"])
+
+
+@pytest.mark.parametrize("kind", ["labels", "single", "eligible"])
+def test_a_scaler_removes_the_constant_and_an_intercept_replaces_it(kind, routed, one_row_logs):
+    data = one_row_logs[kind, 1]
+    rows, robust = search_rows(data), DoublyRobustDRO(safe=False)
+    pipeline = make_pipeline(StandardScaler(), clone(robust).set_params(fit_intercept=True))
+    pipeline.fit(data.X, data.Y, **rows)
+    X = StandardScaler().fit_transform(data.X)
+    constant = np.column_stack([X[:, :-1], np.ones(90)])
+    expected = robust.fit(constant, data.Y, **rows).predict_proba(constant, **data.eligible)
+    assert pipeline[-1].predict_proba(X, **data.eligible) == pytest.approx(expected, rel=1e-4, abs=1e-7)
+    search = GridSearchCV(pipeline, {"doublyrobustdro__radius": RADII}, cv=3, error_score="raise")
+    assert np.isfinite(search.fit(data.X, data.Y, **rows).cv_results_["mean_test_score"]).all()
+
+
+class Wrapped(BaseEstimator):
+    """A user's estimator with one of ours inside and a score of its own."""
+
+    def fit(self, X, Y, propensity, cost):
+        self.inside_ = KLDRO().fit(X, Y, propensity=propensity, cost=cost)
+        return self
+
+    def score(self, X, Y):
+        return 1.0
+
+
+def test_without_routing_a_search_raises_before_it_begins(one_row_logs):
+    """Scores of the user, which may know more than the log, are allowed."""
+    data = one_row_logs["labels", 1]
+    rows, message = search_rows(data), r"^KLDRO is scored with the propensities .*\(enable_metadata_routing=True\)"
+    for scoring in (None, HeldoutScorer("snips")):
+        with pytest.raises(InputError, match=message):
+            GridSearchCV(KLDRO(), {"radius": RADII}, scoring=scoring).fit(data.X, data.Y, **rows)
+        with pytest.raises(InputError, match=message):
+            cross_validate(KLDRO(), data.X, data.Y, params=rows, scoring=scoring)
+    pipeline = make_pipeline(StandardScaler(), KLDRO(fit_intercept=True))
+    with pytest.raises(RuntimeError, match=message):
+        GridSearchCV(pipeline, {"kldro__radius": RADII}).fit(
+            data.X, data.Y, **{f"kldro__{name}": values for name, values in rows.items()}
+        )
+    assert GridSearchCV(Wrapped(), {}, cv=3).fit(data.X, data.Y, **rows).best_score_ == 1.0
+    own = GridSearchCV(KLDRO(), {"radius": RADII}, scoring=lambda estimator, X, Y: -estimator.predict_proba(X).sum())
+    assert own.fit(data.X, data.Y, **rows).best_params_["radius"] in RADII
+
+
+def test_the_search_in_the_library_guide_chooses_the_printed_parameters(capsys):
+    [example] = re.findall(r"```python\n(.*?)```", README, re.S)
+    [search] = [block for block in re.findall(r"```py\n(.*?)```", LIBRARY, re.S) if "GridSearchCV" in block]
+    [stated] = re.findall(r"best_params_\)  # (.*)", search)
+    with sklearn.config_context():
+        exec(example + search, {})
+    assert capsys.readouterr().out.splitlines()[-1] == stated
+    assert all(f'`"{name}"`' in LIBRARY for name in SCORES)
+
+
+def test_scores_by_the_cost_model_use_the_fitted_one(one_row_logs):
+    data = one_row_logs["labels", 1]
+    expected = CostModel().fit_log(data.log.recount(data.log.count)).coef_
+    assert data.fit(DoublyRobustDRO(safe=False)).cost_model_.model.coef_ == pytest.approx(expected, rel=1e-9)
