@@ -1,0 +1,130 @@
+"""Properties of every fit: it is finite or refused in one line, and its objective equals the formula row by row."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
+from strategies import ODD_OBJECTS, examples, fit_arguments, result_or_message, spoilt_fit_arguments
+
+import drcrm
+from drcrm.estimates import ESTIMATES
+from drcrm.optimization.starts import STARTS
+from drcrm.selection.algorithms import ESTIMATORS
+
+CLASSES = {name: getattr(drcrm, name) for name in [*ESTIMATORS, "DoublyRobustDRO"]}
+WEIGHTS = [drcrm.Implicit(0.1), drcrm.Smoothed(0.5), drcrm.Shrunk(2)]
+SHARED_PARAMETERS = {"max_iter", "tol", "clip", "tilt", "estimate", "weight", "start"}
+
+
+@st.composite
+def estimators(draw) -> object:
+    """Draw an estimator with valid parameters."""
+    estimator = CLASSES[draw(st.sampled_from([*CLASSES]))]()
+    optional = {
+        "estimate": st.sampled_from([*ESTIMATES]),
+        "start": st.sampled_from([*STARTS]),
+        "weight": st.sampled_from(WEIGHTS),
+        "clip": st.sampled_from([None, 1, 2.5, 100]),
+        "tilt": st.sampled_from([0, 0.5, "auto"]),
+    }
+    for name in sorted(estimator.get_params().keys() - SHARED_PARAMETERS)[:1]:
+        optional[name] = st.sampled_from([1e-3, 0.1, 1.0, 1e4])
+    chosen = draw(st.fixed_dictionaries({"max_iter": st.sampled_from([5, 20])}, optional=optional))
+    return estimator.set_params(**chosen)
+
+
+def fit(estimator: object, arguments: dict) -> object | None:
+    """Return the fitted estimator, or None if the arguments were refused."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        return result_or_message(estimator.fit, **arguments)[0]
+
+
+def check_fit(fitted: object) -> None:
+    assert np.isfinite(fitted.coef_).all()
+    assert math.isfinite(fitted.objective_)
+    assert isinstance(fitted.converged_, bool)
+    assert 0 <= fitted.n_iter_ <= fitted.max_iter
+
+
+@examples(30)
+@given(st.data(), estimators(), fit_arguments())
+def test_invalid_arguments_are_refused_in_one_line_or_fitted(data, estimator, valid):
+    name = data.draw(st.sampled_from([None, *sorted(estimator.get_params())]))
+    arguments = valid
+    if name is None:
+        arguments = data.draw(spoilt_fit_arguments(valid))
+    else:
+        estimator.set_params(**{name: data.draw(ODD_OBJECTS)})
+    if (fitted := fit(estimator, arguments)) is not None:
+        check_fit(fitted)
+
+
+@examples(30)
+@given(estimators(), fit_arguments(), st.sampled_from([None, 0.0, -0.5, 40.0]))
+def test_fits_are_finite_and_predict_probabilities(estimator, arguments, coefficient):
+    d, q = arguments["X"].shape[1], arguments["Y"].shape[1]
+    if coefficient is not None:
+        arguments["logging_policy"] = drcrm.ExponentialPolicy(np.full((d, q), coefficient))
+    if (fitted := fit(estimator, arguments)) is None:
+        return
+    check_fit(fitted)
+    marginals = fitted.predict_proba(arguments["X"])
+    assert ((marginals >= 0) & (marginals <= 1)).all()
+
+
+def weighted_costs(fitted: object, log: dict) -> np.ndarray:
+    """Return c min(M, π/p) of every row, as often as it was logged."""
+    count = log.get("count", np.ones(len(log["Y"]), dtype=int))
+    context = log.get("context", np.arange(len(log["Y"])))
+    scores = log["X"][context] @ fitted.coef_ + fitted.intercept_
+    log_prob = (log["Y"] * scores - np.logaddexp(0, scores)).sum(axis=1)
+    weight = np.exp(np.minimum(log_prob - np.log(log["propensity"]), 700))
+    return np.repeat(log["cost"] * np.minimum(weight, fitted.clip_ or math.inf), count)
+
+
+def smallest_kl_dual(z: np.ndarray, radius: float) -> float:
+    """Return the least dual value over a grid of temperatures γ: an upper bound on the worst case of the KL ball."""
+    top = z.max()
+    return min(g * radius + top + g * math.log(np.exp((z - top) / g).mean()) for g in np.logspace(-6, 6, 241))
+
+
+def boltzmann_mean(z: np.ndarray, temperature: float) -> float:
+    share = np.exp((z - z.max()) / temperature)
+    return share @ z / share.sum()
+
+
+def log_sum_exp(z: np.ndarray, temperature: float) -> float:
+    return z.max() + temperature * math.log(np.exp((z - z.max()) / temperature).mean())
+
+
+# The smallest and the largest value that the definition of a risk allows, from weighted costs z.
+OBJECTIVES = {
+    "CIPS": lambda z, _: (z.mean(), z.mean()),
+    "POEM": lambda z, e: 2 * (z.mean() + e.variance_penalty * math.sqrt(z.var() / max(len(z) - 1, 1)),),
+    "LogSmoothing": lambda z, e: 2 * (-np.log1p(-e.smoothing * z).mean() / e.smoothing,),
+    "KLCRM": lambda z, e: 2 * (boltzmann_mean(z, e.temperature),),
+    "LogSumExp": lambda z, e: 2 * (log_sum_exp(z, e.temperature),),
+    "Chi2DRO": lambda z, e: (z.mean(), z.mean() + math.sqrt(e.radius * z.var())),
+    "KLDRO": lambda z, e: (z.mean(), smallest_kl_dual(z, e.radius)),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@examples(8)
+@given(arguments=fit_arguments(max_rows=6))
+def test_the_objective_of_a_fit_is_its_formula(name, arguments):
+    fitted = fit(CLASSES[name](max_iter=5), arguments)
+    if fitted is None:
+        assert name == "LogSmoothing"  # which needs every weighted cost below 1/λ
+        return
+    lowest, highest = OBJECTIVES[name](weighted_costs(fitted, arguments), fitted)
+    tolerance = 1e-8 + 1e-7 * abs(highest)
+    assert lowest - tolerance <= fitted.objective_ <= highest + tolerance
