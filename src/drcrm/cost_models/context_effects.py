@@ -74,10 +74,8 @@ def as_context_effects(value: object, name: str = "context_effects") -> bool | s
 
 def check_variances(covariance: object, noise: object, size: int) -> Variances:
     """Return Σ, (size, size), and σ²; raise InputError unless Σ is symmetric with variances ≥ 0, and σ² > 0."""
-    covariance, noise = (
-        as_float_array(covariance, "covariance"),
-        to_float(np.reshape(noise, -1)[0] if noise is not None else 0),
-    )
+    covariance = as_float_array(covariance, "covariance")
+    noise = 0.0 if noise is None else to_float(np.reshape(noise, -1)[0])
     if covariance.shape != (size, size) or not np.allclose(covariance, covariance.T):
         raise InputError(f"covariance has shape {covariance.shape}, expected a symmetric one of {(size, size)}")
     if not (np.isfinite(covariance).all() and (np.diag(covariance) >= 0).all() and 0 < noise < np.inf):

@@ -113,12 +113,10 @@ class CostModel:
         is_auto = isinstance(self.penalty, str) and self.penalty == "auto"
         self.penalty_ = check_positive(solver.select_penalty() if is_auto else self.penalty, "penalty")
         coef, common = solver.solve(self.penalty_)
-        coef, intercept = (
-            coef.reshape(len(coef), *log.actions.effect_space.shape),
-            np.zeros(log.actions.effect_space.shape),
-        )
+        shape = log.actions.effect_space.shape
+        coef, intercept = coef.reshape(len(coef), *shape), np.zeros(shape)
         _add_constant(coef, intercept, mean / unit + common, log, scales)
-        coef = require_finite(unit * coef / as_column(scales, log.actions.effect_space.shape))
+        coef = require_finite(unit * coef / as_column(scales, shape))
         return coef, require_finite(np.asarray(unit * intercept))
 
     def add_constant(self, constant: float, log: BanditLog) -> None:
