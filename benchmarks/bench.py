@@ -35,7 +35,7 @@ from drcrm.data.bandit_log import BanditLog, clipping_constant
 from drcrm.experiments.datasets.array_files import read_log, read_policy, write_log
 from drcrm.experiments.simulation.replay import replay
 from drcrm.files import atomic
-from drcrm.optimization.lbfgs import Fit, minimize_objectives
+from drcrm.optimization.lbfgs import Fit, LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
 from drcrm.policies.linear_predictor import LinearPredictor
@@ -121,7 +121,7 @@ def evaluation(log: BanditLog) -> Callable[[], object]:
 def fit(log: BanditLog, risk: Risk, max_iter: int) -> Fit:
     """A fit of ips from Θ = 0."""
     objective = Objective(LinearPredictor(log, trains=True), risk, Clipped(clipping_constant(log)))
-    [found] = minimize_objectives([objective], np.zeros(objective.design.shape), max_iter=max_iter)
+    [found] = minimize_objectives([objective], np.zeros(objective.design.shape), LbfgsSettings(max_iter=max_iter))
     return found
 
 
@@ -274,13 +274,13 @@ import numpy as np
 from drcrm.data.bandit_log import clipping_constant
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.optimization.objective import Objective
-from drcrm.optimization.lbfgs import minimize_objectives
+from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.risks import KLBall
 from drcrm.weights import Clipped
 from drcrm.experiments.datasets.array_files import read_log
 log, _ = read_log(sys.argv[1])
 objective = Objective(LinearPredictor(log, trains=True), KLBall(0.01), Clipped(clipping_constant(log)))
-list(minimize_objectives([objective], np.zeros(objective.design.shape), max_iter=40))
+list(minimize_objectives([objective], np.zeros(objective.design.shape), LbfgsSettings(max_iter=40)))
 """
     peak(report, data, code, path, reach=reach)
 

@@ -18,12 +18,14 @@ from finished import Run
 
 from drcrm.experiments.datasets.truths import read_truth
 from drcrm.experiments.simulation.truth import Truth
+from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.exponential import make_policy
 from drcrm.reports.tables.comparisons import interval, larger_p_value
 from drcrm.selection.algorithms import Algorithm
-from drcrm.selection.grid_search import learn
+from drcrm.selection.grid_search import LearnSettings, learn
 from drcrm.selection.score_names import SCORES
 
+PUBLIC_CODE = LearnSettings(lbfgs=LbfgsSettings(stopping="public_code"))
 BY = ("dr_bound", "improvement_bound")
 LEVEL = 0.05  # of one-tailed paired t-tests that what was chosen is worse than π0
 SETTING = ["dataset", "sharpness", "contexts"]
@@ -45,7 +47,7 @@ def rows(
             key = {"dataset": run.dataset, "seed": run.seed, "sharpness": eta, "contexts": size}
             logging = loss(truth, policy, X)
             for name, entry in algorithms.items():
-                fits = learn(train, Algorithm(**entry), heldout, policy, stopping="public_code").fits
+                fits = learn(train, Algorithm(**entry), heldout, policy, settings=PUBLIC_CODE).fits
                 losses = [loss(truth, make_policy(truth.actions, coef), X) for coef in fits.coef]
                 for by in BY:
                     chosen = fits.chosen[list(SCORES).index(by)] if len(losses) > 1 else 0

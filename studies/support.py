@@ -31,18 +31,19 @@ from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import cost_deviation
 from drcrm.experiments.datasets.truths import read_truth
-from drcrm.optimization.lbfgs import minimize_objectives
+from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import SoftmaxPolicy, make_policy
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.reports.tables.comparisons import interval
 from drcrm.risks import MeanRisk
 from drcrm.selection.algorithms import Algorithm
-from drcrm.selection.grid_search import learn
+from drcrm.selection.grid_search import LearnSettings, learn
 from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.selection.score_names import SCORES
 from drcrm.weights import Weight
 
+PUBLIC_CODE = LbfgsSettings(stopping="public_code")
 HEADLINE = list(SCORES).index("dr_bound")
 VALUES = {
     "plain": (np.nan,),
@@ -165,12 +166,12 @@ def learned(method: str, value: float, algorithm: Mapping, log: tuple, model: Co
     if method == "pessimistic":
         model = Pessimistic.of(model, train, value)
     entry = Algorithm(**{**algorithm, "options": options})
-    found = learn(train, entry, heldout, policy, model, stopping="public_code")
+    found = learn(train, entry, heldout, policy, model, LearnSettings(lbfgs=PUBLIC_CODE))
     if method != "normalised":
         return Learned(found.fits.coef, int(found.fits.chosen[HEADLINE]))
     unit = cost_deviation(train.cost, train.count)
     objectives = [Normalised(each, value * unit) for each in found.objectives]
-    coef = [fit.coef for fit in minimize_objectives(objectives, found.start, stopping="public_code")]
+    coef = [fit.coef for fit in minimize_objectives(objectives, found.start, PUBLIC_CODE)]
     believed = found.cost_model.at(SUPPORT)
     score = HeldoutScores(heldout, found.clip, believed.action_effects(heldout.X, heldout.actions))
     return Learned(np.stack(coef), int(np.argmin([score(each)["dr_bound"] for each in coef])))

@@ -13,7 +13,7 @@ from drcrm.logs import opened_log, split
 from drcrm.optimization import lbfgs as optimiser
 from drcrm.optimization import objective
 from drcrm.policies import linear_predictor as design
-from drcrm.selection import halving
+from drcrm.selection import successive_halving
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/scale.md").read_text(encoding="utf-8")
@@ -49,11 +49,19 @@ def section(title: str) -> str:
 @pytest.mark.parametrize(
     ("title", "constants"),
     [
-        ("Larger than memory", {opened_log.LARGE, split.MOST, objective.MOST_KEPT}),
+        ("Larger than memory", {opened_log.LARGE, split.MOST, objective.MAX_KEPT_SCORES}),
         ("Fewer passes", {design.LARGE, design.SAMPLE, 4 * design.SAMPLE}),
         ("Threads", {chunked_log.LARGE, chunked_log.MOST_CONTEXTS, chunked_log.BLOCK_SCORES}),
         ("Clusters", {dask_executor.FEW}),
-        ("Many actions", {halving.MANY_SCORES, halving.MANY_ACTIONS, halving.LARGEST_SAMPLE, halving.FEW_UNITS}),
+        (
+            "Many actions",
+            {
+                successive_halving.MANY_SCORES,
+                successive_halving.MANY_ACTIONS,
+                successive_halving.LARGEST_SAMPLE,
+                successive_halving.FEW_UNITS,
+            },
+        ),
     ],
 )
 def test_sizes_on_the_page_are_those_of_the_code(title, constants):
@@ -61,16 +69,16 @@ def test_sizes_on_the_page_are_those_of_the_code(title, constants):
 
 
 def test_shares_and_tolerances_on_the_page_are_those_of_the_code():
-    assert halving.STAGES == ((1 / 8, 3), (1 / 4, 1))
-    assert halving.VALIDATION == 1 / 3
-    assert (design.GROWTH, optimiser.ENOUGH) == (8, 2e-4)
+    assert successive_halving.STAGES == ((1 / 8, 3), (1 / 4, 1))
+    assert successive_halving.VALIDATION == 1 / 3
+    assert (design.GROWTH, optimiser.LARGE_TOLERANCE) == (8, 2e-4)
 
 
 def test_the_first_table_has_the_sizes_of_the_code():
     rows = table("training contexts × features | method") + table("log | shortcut")
     text = " ".join(row[0] for row in rows)
-    sizes = {opened_log.LARGE, chunked_log.LARGE, 4 * design.SAMPLE, halving.MANY_SCORES}
-    assert sizes | {halving.MANY_ACTIONS} <= numbers_of(text)
+    sizes = {opened_log.LARGE, chunked_log.LARGE, 4 * design.SAMPLE, successive_halving.MANY_SCORES}
+    assert sizes | {successive_halving.MANY_ACTIONS} <= numbers_of(text)
 
 
 def test_comparison_with_vowpal_wabbit():

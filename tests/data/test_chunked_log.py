@@ -15,7 +15,7 @@ from drcrm.data.executors import PREFETCH, Chunks, count_threads, use_threads
 from drcrm.data.scaling import describe_offset_features
 from drcrm.errors import InputError
 from drcrm.optimization import lbfgs as optimiser
-from drcrm.optimization.lbfgs import minimize_objectives
+from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies import linear_predictor as design
 from drcrm.policies.linear_predictor import LinearPredictor, modelled_cost
@@ -240,11 +240,13 @@ def test_a_fit_by_stages_ends_where_one_in_one_go_does(estimate, monkeypatch, sm
     def fitted() -> list:
         built = LinearPredictor(log, None if estimate in ("ips", "snips") else effects, trains=True)
         objectives = [Objective(built, risk, estimate=estimate) for risk in (MeanRisk(), KLBall(0.01))]
-        return list(minimize_objectives(objectives, np.zeros(built.shape), tol=1e-9, ridges=[0.05, 0.05]))
+        return list(
+            minimize_objectives(objectives, np.zeros(built.shape), LbfgsSettings(tol=1e-9), ridges=[0.05, 0.05])
+        )
 
     plain = fitted()
     small_blocks(50)
-    monkeypatch.setattr(optimiser, "ENOUGH", 1e-9)
+    monkeypatch.setattr(optimiser, "LARGE_TOLERANCE", 1e-9)
     monkeypatch.setattr(design, "LARGE", 1)
     monkeypatch.setattr(design, "SAMPLE", 20)
     monkeypatch.setattr(design, "GROWTH", 4)
@@ -318,7 +320,7 @@ def test_a_fit_by_stages_asks_of_its_coefficients_whether_it_is_hopeless(monkeyp
     small_blocks(50)
     for name, value in {"LARGE": 1, "SAMPLE": 20, "GROWTH": 4}.items():
         monkeypatch.setattr(design, name, value)
-    monkeypatch.setattr(optimiser, "PATIENCE", 3)
+    monkeypatch.setattr(optimiser, "MIN_ITERATIONS", 3)
     built = LinearPredictor(log, trains=True)
     objectives = [Objective(built, risk, estimate="snips") for risk in (MeanRisk(), KLBall(0.01))]
 
@@ -326,7 +328,7 @@ def test_a_fit_by_stages_asks_of_its_coefficients_whether_it_is_hopeless(monkeyp
         asked.append(objectives[len(asked)](coef)[0])
         return False
 
-    fits = list(minimize_objectives(objectives, np.zeros(built.shape), ridges=[0.01, 0.01], hopeless=hopeless))
+    fits = list(minimize_objectives(objectives, np.zeros(built.shape), ridges=[0.01, 0.01], give_up=hopeless))
     start = [objective(np.zeros(built.shape))[0] for objective in objectives]
     assert len(asked) == 2
     for before, there, fit in zip(start, asked, fits, strict=True):

@@ -112,7 +112,7 @@ def test_what_is_not_kept_is_computed_again(kind, small_chunks, monkeypatch):
     coef = rng.normal(size=(log.X.shape[1], *log.actions.shape))
     effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_space.shape))
     expected = evaluated(log, coef, effects)
-    monkeypatch.setattr(objective, "MOST_KEPT", 0)
+    monkeypatch.setattr(objective, "MAX_KEPT_SCORES", 0)
     for value, known in zip(evaluated(log, coef, effects), expected, strict=True):
         assert value == pytest.approx(known, rel=1e-12, abs=1e-13)
 

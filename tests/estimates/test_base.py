@@ -328,7 +328,7 @@ def test_limits_of_the_weights_are_plain_importance_weights():
             lambda: Objective(LinearPredictor(make_log()), MeanRisk(), None, "dr"),
             "the estimate 'dr' needs a cost model",
         ),
-        (lambda: LogSmoothingRisk(0.5)([1.0, 3.0]), "is of costs below 1/λ; the largest is 3"),
+        (lambda: LogSmoothingRisk(0.5)([1.0, 3.0]), "needs every weighted cost below 1/λ = 2, got 3"),
     ],
 )
 def test_errors_say_what_is_wrong(make, message):

@@ -20,8 +20,8 @@ from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.feature_maps import FeatureMap
-from drcrm.selection.algorithms import Algorithm
-from drcrm.selection.grid_search import RIDGES, STEPS, learn
+from drcrm.selection.algorithms import RIDGES, Algorithm
+from drcrm.selection.grid_search import STEPS, learn
 from drcrm.selection.heldout_scores import SCORES
 
 IMPROVEMENT = list(SCORES).index("improvement_bound")

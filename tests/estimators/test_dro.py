@@ -104,7 +104,7 @@ def test_objectives_of_competitors_equal_their_formulas(name, kind_logs):
 
 def test_weighted_likelihood_is_convex_and_ignores_propensities(log):
     criterion = ESTIMATORS["WeightedLikelihood"].criterion(sharpness=1.5)
-    objective, rng = criterion.objective(LinearPredictor(log, trains=True), 3.0), np.random.default_rng(6)
+    objective, rng = criterion.make_objective(LinearPredictor(log, trains=True), 3.0), np.random.default_rng(6)
     for _ in range(100):
         first, second = 3 * rng.normal(size=(2, 8))
         assert objective((first + second) / 2)[0] <= (objective(first)[0] + objective(second)[0]) / 2

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from drcrm.actions.row_maps import SparseRows, TabledRows
 from drcrm.data.bandit_log import BanditLog, clipping_constant
-from drcrm.optimization.lbfgs import Fit, minimize_objectives
+from drcrm.optimization.lbfgs import Fit, LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import BoltzmannRisk, CVaRRisk, KLBall, MeanRisk, VariancePenalizedRisk
@@ -41,7 +41,7 @@ def objective_on(log: BanditLog, *options) -> Objective:
 def fit(log: BanditLog, risk, clip: float | None = None, **options) -> Fit:
     """What L-BFGS finds from Θ = 0."""
     objective = objective_on(log, risk, Clipped(clip))
-    [found] = minimize_objectives([objective], np.zeros(objective.design.shape), **options)
+    [found] = minimize_objectives([objective], np.zeros(objective.design.shape), LbfgsSettings(**options))
     return found
 
 
@@ -197,7 +197,7 @@ def test_the_objective_is_that_of_the_coefficients_at_the_iteration_limit(seed, 
     X = rng.normal(size=(n, d)) * 10 ** rng.uniform(-3, 5)
     log = BanditLog(X, rng.integers(0, 2, (n, q)), rng.uniform(1e-3, 1, n), -rng.integers(0, 4, n))
     objective = objective_on(log, risk, Clipped(3.0), "snips")
-    [fit] = minimize_objectives([objective], np.zeros((d, q)), max_iter=max_iter, stopping="public_code")
+    [fit] = minimize_objectives([objective], np.zeros((d, q)), LbfgsSettings(max_iter=max_iter, stopping="public_code"))
     assert not fit.converged
     assert fit.objective == objective(fit.coef)[0]
 
@@ -239,7 +239,7 @@ def test_a_fit_starts_where_it_is_told_and_what_no_context_has_stays_there(dense
     wide = log.with_contexts(wide if dense else sparse.csr_array(wide))
     start = np.random.default_rng(13).normal(size=(7, 3))
     objective = objective_on(wide, KLBall(0.1), Clipped(3.0))
-    [none], [far] = (minimize_objectives([objective], start, max_iter=n) for n in (1, 500))
+    [none], [far] = (minimize_objectives([objective], start, LbfgsSettings(max_iter=n)) for n in (1, 500))
     assert none.objective <= objective(start)[0]
     assert np.array_equal(far.coef[[0, 4]], start[[0, 4]])
     assert far.objective < objective(start)[0]

@@ -14,10 +14,11 @@ from drcrm import BanditLog, CostModel, ExponentialPolicy
 from drcrm.data.scaling import cost_deviation, feature_scales
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import RIDGE, cloned_coefficients
+from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.optimization.starts import MAX_COEFFICIENT, TILT_RANGE, automatic_tilt, start_coef
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.selection.algorithms import Algorithm
-from drcrm.selection.grid_search import Learned, learn
+from drcrm.selection.grid_search import Learned, LearnSettings, learn
 from drcrm.weights import effective_sample_size
 
 FEATURES, LABELS = 4, 2
@@ -179,7 +180,12 @@ def test_a_cost_model_is_fitted_where_one_is_needed(counted, random_policy):
 
     def learned(cost_model=None, **options) -> Learned:
         return learn(
-            log, Algorithm("CIPS", options=options), None, random_policy(17), cost_model, stopping="public_code"
+            log,
+            Algorithm("CIPS", options=options),
+            None,
+            random_policy(17),
+            cost_model,
+            settings=LearnSettings(lbfgs=LbfgsSettings(stopping="public_code")),
         )
 
     assert learned().cost_model is None

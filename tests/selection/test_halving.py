@@ -11,9 +11,9 @@ from scipy.special import softmax
 from drcrm import BanditLog
 from drcrm.cli import candidates
 from drcrm.cli.candidates import algorithm_entries, fit_candidates
-from drcrm.selection import halving
+from drcrm.selection import successive_halving
 from drcrm.selection.grid_search import learn
-from drcrm.selection.halving import halved, is_expensive
+from drcrm.selection.successive_halving import halve_entries, is_expensive
 
 K, D = 40, 3
 ENTRIES = "kl_dro_dr", {"estimator": "KLDRO", "parameter": "radius", "grid": [0.01, 0.1], "options": {"estimate": "dr"}}
@@ -38,7 +38,7 @@ def halves(log: BanditLog) -> tuple[BanditLog, BanditLog]:
 
 @pytest.fixture
 def every_log_is_expensive(monkeypatch):
-    monkeypatch.setattr(halving, "MANY_SCORES", 0)
+    monkeypatch.setattr(successive_halving, "MANY_SCORES", 0)
 
 
 def test_only_logs_with_many_actions_and_many_scores_are_halved():
@@ -65,15 +65,15 @@ def test_heldout_rows_take_no_part_and_test_few_candidates(monkeypatch):
     train, heldout = halves(log_of(3000))
     entries, fitted, tested = algorithm_entries([*ENTRIES], 0), [], []
 
-    def recorded(part, scored, entry, **limits):
+    def recorded(part, scored, entry, *options):
         if part is train:
             tested.append(scored)
             fitted.append((entry.name, entry.algorithm.grid, [*entry.ridges]))
         else:
             assert scored is not heldout
-        return halving.fitted(part, scored, entry, **limits)
+        return successive_halving.fit_entry(part, scored, entry, *options)
 
-    monkeypatch.setattr(candidates, "fitted", recorded)
+    monkeypatch.setattr(candidates, "fit_entry", recorded)
     for part in (heldout, heldout.replace(cost=np.random.default_rng(0).normal(size=len(heldout.Y)))):
         [found] = fit_candidates(train, part, entries, lambda doing: None)
         assert found.tried == 4 + len(fitted[-1][2])
@@ -86,16 +86,16 @@ def test_rows_of_a_unit_are_never_both_fitted_to_and_scored(monkeypatch):
     units, seen = np.arange(6000) // 3, []
     train = train.replace(propensity=train.propensity * (1 - 1e-9 * units))  # which tells units apart
 
-    def recorded(part, scored, entry, **limits):
+    def recorded(part, scored, entry, *options):
         seen.append([set(np.unique(each.propensity)) for each in (part, scored)])
-        return fitted(part, scored, entry, **limits)
+        return fit_entry(part, scored, entry, *options)
 
-    fitted = halving.fitted
-    monkeypatch.setattr(halving, "fitted", recorded)
+    fit_entry = successive_halving.fit_entry
+    monkeypatch.setattr(successive_halving, "fit_entry", recorded)
     monkeypatch.setattr(train, "X", train.X)
     rows_of = {value: unit for value, unit in zip(train.propensity, units, strict=True)}
-    halved(train, algorithm_entries("kl_dro_dr", 0), units, lambda doing: None)
-    assert len(seen) == len(halving.STAGES)
+    halve_entries(train, algorithm_entries("kl_dro_dr", 0), units, lambda doing: None)
+    assert len(seen) == len(successive_halving.STAGES)
     for part, scored in seen:
         fitted_units, scored_units = ({rows_of[value] for value in values} for values in (part, scored))
         assert not fitted_units & scored_units
@@ -105,19 +105,19 @@ def test_rows_of_a_unit_are_never_both_fitted_to_and_scored(monkeypatch):
 
 def test_few_units_are_not_halved():
     train, entries = log_of(3000), algorithm_entries("kl_dro_dr", 0)
-    assert halved(train, entries, np.arange(3000) % 500, lambda doing: None) == entries
+    assert halve_entries(train, entries, np.arange(3000) % 500, lambda doing: None) == entries
 
 
 def test_an_entry_of_which_only_a_ridge_goes_on_keeps_its_best_value():
     [entry] = algorithm_entries("kl_dro_dr", 0)
     worse = replace(entry, name="worse")
     trials = [
-        halving.Trial(entry, 0.01, None, -0.1, -0.5),
-        halving.Trial(entry, 0.1, None, -0.2, -0.6),
-        halving.Trial(entry, None, 1e-3, -0.4, -0.7),
-        halving.Trial(worse, 0.01, None, 0.1, -0.1),
+        successive_halving.Trial(entry, 0.01, None, -0.1, -0.5),
+        successive_halving.Trial(entry, 0.1, None, -0.2, -0.6),
+        successive_halving.Trial(entry, None, 1e-3, -0.4, -0.7),
+        successive_halving.Trial(worse, 0.01, None, 0.1, -0.1),
     ]
-    [best] = halving._best([entry, worse], trials, 1)
+    [best] = successive_halving._keep_best([entry, worse], trials, 1)
     assert (best.name, best.algorithm.grid, best.ridges) == ("kl_dro_dr", (0.1,), (1e-3,))
 
 

@@ -250,7 +250,7 @@ def test_fits_that_promise_little_are_given_up_and_the_choice_stays(monkeypatch,
     train, heldout = parts(log)
     arguments = train, Algorithm("POEM", "variance_penalty", grid), heldout
     full = learn(*arguments).fits
-    monkeypatch.setattr(optimiser, "PATIENCE", 10)
+    monkeypatch.setattr(optimiser, "MIN_ITERATIONS", 10)
     given_up = learn(*arguments).fits
     early = given_up.iterations != full.iterations
     assert early.any()

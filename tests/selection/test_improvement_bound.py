@@ -8,8 +8,8 @@ from drcrm.certificates import upper_bound
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.errors import InputError
 from drcrm.policies.linear_predictor import forward_policy
-from drcrm.selection.algorithms import Algorithm
-from drcrm.selection.grid_search import RIDGES, STEPS, learn
+from drcrm.selection.algorithms import RIDGES, Algorithm
+from drcrm.selection.grid_search import STEPS, learn
 from drcrm.selection.heldout_scores import SCORES, HeldoutScores, select_improvement
 
 IMPROVEMENT = list(SCORES).index("improvement_bound")

@@ -162,7 +162,7 @@ def _estimate(policy: AnyPolicy, log: BanditLog, settings: _Settings, name: str)
     """Return the estimate of one policy, and warn if it is doubtful."""
     design, log_prob, expected = forward_policy(policy, log, settings.effects, name)
     objective = Objective(design, settings.risk, settings.weight, settings.estimate)
-    value = float(objective.estimated(log_prob, expected)[0])
+    value = float(objective.evaluate_forward(log_prob, expected)[0])
     weight = importance_weights(log_prob, design.log)
     low, high = design.log.cost.min(), design.log.cost.max()
     tolerance = ROUNDING * max(abs(low), abs(high))

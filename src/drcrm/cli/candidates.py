@@ -10,10 +10,11 @@ import numpy as np
 from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
+from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.exponential import LinearPolicy, make_policy
-from drcrm.selection.grid_search import IMPROVEMENT
-from drcrm.selection.halving import ROUGH, THOROUGH, fitted, halved, is_expensive
-from drcrm.selection.shipped_algorithms import Entry, entry_of
+from drcrm.selection.candidates import IMPROVEMENT
+from drcrm.selection.shipped_algorithms import Entry, as_entry
+from drcrm.selection.successive_halving import ROUGH, THOROUGH, fit_entry, halve_entries, is_expensive
 
 DEFAULT = "kl_dro_dr"
 WITH_MAP = "kl_dro_dr_map"
@@ -82,7 +83,7 @@ def algorithm_entries(
     algorithms = algorithms if isinstance(algorithms, list | tuple) else [algorithms]
     if not algorithms:
         raise InputError(f"{key} must name at least one algorithm, got an empty list")
-    return [entry_of(entry, key) for entry in algorithms]
+    return [as_entry(entry, key) for entry in algorithms]
 
 
 def fit_candidates(
@@ -95,7 +96,7 @@ def fit_candidates(
     """Return the candidate of each algorithm, selected on the held-out rows.
 
     If evaluations are expensive, the algorithms first compete on samples of the training rows: see
-    :mod:`drcrm.selection.halving`.
+    :mod:`drcrm.selection.successive_halving`.
 
     Parameters
     ----------
@@ -108,17 +109,17 @@ def fit_candidates(
     """
     is_halved = is_expensive(train)
     if is_halved:
-        entries = halved(train, entries, units, report)
+        entries = halve_entries(train, entries, units, report)
     results = []
     for number, entry in enumerate(entries, 1):
         report(f"learning: {entry.label}" + (f" ({number} of {len(entries)})" if len(entries) > 1 else ""))
-        limits = THOROUGH if entry.features is None else ROUGH  # with a feature map a fit takes ten times as long
-        results.append(_fit_candidate(train, heldout, entry, limits if is_halved else {}))
+        lbfgs = THOROUGH if entry.features is None else ROUGH  # with a feature map a fit takes ten times as long
+        results.append(_fit_candidate(train, heldout, entry, lbfgs if is_halved else None))
     return results
 
 
-def _fit_candidate(train: BanditLog, heldout: BanditLog, entry: Entry, limits: dict) -> AlgorithmResult:
-    learned, features = fitted(train, heldout, entry, **limits)
+def _fit_candidate(train: BanditLog, heldout: BanditLog, entry: Entry, lbfgs: LbfgsSettings | None) -> AlgorithmResult:
+    learned, features = fit_entry(train, heldout, entry, lbfgs)
     fits, bounds = learned.fits, learned.fits.scores[:, IMPROVEMENT]
     chosen = int(fits.chosen[IMPROVEMENT])
     is_shown = bool(chosen >= 0 and fits.step[chosen] > 0 and bounds[chosen] < 0)

@@ -22,7 +22,7 @@ from drcrm.logs.opened_log import OpenedLog, SplitLog, log_folder, split_log
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.policies.exponential import make_policy
 from drcrm.progress import show_progress
-from drcrm.selection.halving import is_expensive
+from drcrm.selection.successive_halving import is_expensive
 from drcrm.version import __version__
 
 CONNECTION_TIMEOUT = 30  # seconds to wait for a Dask scheduler

@@ -19,11 +19,12 @@ from drcrm.data.executors import count_threads, use_threads
 from drcrm.errors import InputError
 from drcrm.estimators.fit_warnings import warn_of_data, warn_of_result
 from drcrm.estimators.scoring import require_routing
+from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.exponential import LinearPolicy, as_policy, make_policy
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
 from drcrm.progress import show_progress
 from drcrm.selection.algorithms import ESTIMATORS, Algorithm, Estimator
-from drcrm.selection.grid_search import Learned, learn
+from drcrm.selection.grid_search import Learned, LearnSettings, learn
 from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.selection.score_names import MODELLED, SCORES
 from drcrm.weights import CLIPPED, Weight, as_weight
@@ -212,11 +213,12 @@ class CounterfactualEstimator(BaseEstimator):
             log, heldout = (part and part.replace(X=features(part.X)) for part in (log, heldout))
             logging_policy = features.pad_policy(logging_policy)
             cost_model = None if cost_model is None else PaddedModel(cost_model, features)
-        options = {"clip": self.clip, "max_iter": self.max_iter, "tol": self.tol, "intercept": bool(self.fit_intercept)}
+        lbfgs = LbfgsSettings(self.max_iter, self.tol)
+        settings = LearnSettings(self.clip, intercept=bool(self.fit_intercept), lbfgs=lbfgs)
         with self._configure_passes() as progress, threadpool_limits(1, "blas"):  # more threads slow small products
             if progress is not None:
                 progress(type(self).__name__)
-            learned = learn(log, algorithm, heldout, logging_policy, cost_model, **options)
+            learned = learn(log, algorithm, heldout, logging_policy, cost_model, settings)
         validate_data(self, X, skip_check_array=True)
         self._set_fitted(log, learned, features, is_heldout)
         warn_of_data(self, occurring, is_likelihood=self._entry.likelihood)

@@ -12,7 +12,8 @@ from drcrm.errors import InputError, warn
 from drcrm.estimators.dro import KLDRO
 from drcrm.policies.feature_maps import FeatureMap
 from drcrm.selection.algorithms import Algorithm
-from drcrm.selection.grid_search import IMPROVEMENT, Learned
+from drcrm.selection.candidates import IMPROVEMENT
+from drcrm.selection.grid_search import Learned
 
 LEAST_CONTEXTS, LEAST_ROWS = 10, 30  # held out: with fewer, noise passed for an improvement more often than 0.05
 

@@ -6,7 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import describe_extreme_values, describe_offset_features, has_constant
 from drcrm.errors import warn
-from drcrm.optimization.lbfgs import explain_flat_start
+from drcrm.optimization.flat_starts import explain_flat_start
 from drcrm.selection.grid_search import Learned
 
 

@@ -15,7 +15,7 @@ from drcrm.logs.mapping import as_mapping
 from drcrm.optimization.starts import STARTS
 from drcrm.selection.algorithms import Algorithm, find_estimator
 from drcrm.selection.score_names import SCORES
-from drcrm.selection.shipped_algorithms import entry_of
+from drcrm.selection.shipped_algorithms import as_entry
 
 KINDS = {"datasets": "data set", "algorithms": "algorithm", "experiments": "experiment"}
 DEEPEST = 20  # keys over one another in a configuration
@@ -219,7 +219,7 @@ def _unfit_algorithms(path: tuple, asked: object, algorithms: Mapping[str, Mappi
             yield from _unknown(path, [algorithm], known, "algorithm")
             continue
         try:
-            entry_of(algorithm)
+            as_entry(algorithm)
         except InputError as error:
             yield Fault(path, str(error).removeprefix("algorithm").lstrip(" ."))
 

@@ -1,1 +1,1 @@
-"""The training objective, its optimiser, and starting points."""
+"""Training: the objective, L-BFGS, starting points and behaviour cloning."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
-from drcrm.optimization.lbfgs import minimize_objectives
+from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.policies.linear_predictor import LinearPredictor
@@ -25,7 +25,7 @@ def cloned_coefficients(design: LinearPredictor, tol: float = 1e-6) -> np.ndarra
     and propensities of the log are not used. ``tol`` is the tolerance of L-BFGS.
     """
     objective = Objective(design, MeanRisk(), Likelihood(), cost=np.full(len(design.log.Y), -1.0))
-    [fit] = minimize_objectives([objective], np.zeros(design.shape), ridges=[RIDGE], tol=tol)
+    [fit] = minimize_objectives([objective], np.zeros(design.shape), LbfgsSettings(tol=tol), ridges=[RIDGE])
     return fit.coef
 
 

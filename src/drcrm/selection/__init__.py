@@ -1,1 +1,1 @@
-"""Algorithms, their grids, and the choice among fits by held-out scores."""
+"""Algorithms, fits along their grids, and the choice among the fits by held-out scores."""

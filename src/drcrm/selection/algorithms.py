@@ -1,20 +1,23 @@
-"""What can be chosen by name: estimators, with the risk that each minimises, and algorithms of a configuration.
+"""Registry of the estimators by name, and algorithms: an estimator, the grid of its hyper-parameter, and its options.
 
-Schema, command line, scikit-learn estimators, tables and documents read them here. A new risk is imported here, and has
-a line in ``ESTIMATORS``.
+The configuration, the command line, scikit-learn estimators, tables and reports read this registry. A new risk gets a
+line in ``ESTIMATORS``; its robust end is an attribute of the risk.
 """
+
+from __future__ import annotations
 
 import inspect
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from importlib import import_module
 
 from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_nonnegative
 from drcrm.cost_models.context_effects import as_context_effects
+from drcrm.cost_models.support import SUPPORT
 from drcrm.errors import InputError
 from drcrm.estimates import ESTIMATES
 from drcrm.optimization.objective import Criterion
@@ -35,10 +38,12 @@ from drcrm.risks import (
 )
 from drcrm.weights import CLIPPED, WEIGHTS, Weight, as_weight
 
+RIDGES = 1e-4, 1e-3, 1e-2  # λ towards π0 of a safe algorithm's additional fits, times the deviation of the costs
+
 
 @dataclass(frozen=True)
 class Estimator:
-    """An estimator: the risk it minimises, and its names of that risk's arguments.
+    """Entry of an estimator: the risk it minimises, and its names of the risk's arguments.
 
     Parameters
     ----------
@@ -46,15 +51,15 @@ class Estimator:
     risk : type
         A subclass of ``drcrm.risks.Risk``.
     parameters : tuple of str, optional
-        Its names of the risk's arguments in their order; by default those of its constructor.
+        The estimator's names of the risk's arguments, in order; by default the same names.
     hyper_parameter : str, optional
-        Which of them is the hyper-parameter; by default the first, None where there are no parameters.
+        The parameter with a grid; by default the first one, None if there is none.
     calibrated : bool
         Whether grids may be in units of ``drcrm.selection.grid_search.calibrated_penalty``.
     likelihood : bool
-        Whether its one parameter is the sharpness of a weighted log-likelihood, of which the mean is taken.
+        Whether the only parameter is the sharpness of a weighted log-likelihood.
     estimates : tuple of str
-        Those under which its risk is defined.
+        The estimates under which the risk is defined.
     """
 
     name: str
@@ -71,36 +76,45 @@ class Estimator:
         if self.hyper_parameter is None:
             object.__setattr__(self, "hyper_parameter", next(iter(self.parameters), None))
 
-    def criterion(self, estimate: str = "ips", weight: Weight | str = CLIPPED, **values) -> Criterion:
-        """Return what is minimised, of values of the parameters.
+    @property
+    def robust_end(self) -> str:
+        """Which end of the grid is more robust, "low" or "high"."""
+        return "low" if self.likelihood else self.risk.robust_end
 
-        ``weight`` is a weight, or the name of a kind, whose parameter then is in ``values`` as ``weight.NAME``.
-        InputError for a name that is unknown, or that is missing.
+    def criterion(self, estimate: str = "ips", weight: Weight | str = CLIPPED, **values) -> Criterion:
+        """Return the criterion for values of the parameters.
+
+        ``weight`` is a weight, or its name; ``values`` then has the weight's parameter under ``weight.NAME``. Raise
+        InputError if a name is unknown or missing.
         """
         check_choice(self.estimates, estimate, "estimate")
         weight = as_weight(weight, values=values)
+        arguments = self._check_names(values)
+        if self.calibrated or self.likelihood:  # the risk does not check the value under this name
+            values[self.hyper_parameter] = check_nonnegative(values[self.hyper_parameter], self.hyper_parameter)
+        if not self.likelihood:
+            return Criterion(self.risk(**{arguments[key]: value for key, value in values.items()}), weight, estimate)
+        if weight is not None:
+            raise InputError(f"{self.name} is a likelihood of the actions and takes no weight")
+        return Criterion(self.risk(), sharpness=values[self.hyper_parameter])
+
+    def _check_names(self, values: Mapping[str, object]) -> dict[str, str]:
+        """Return the risk's name of each parameter; raise InputError if a value is unknown or missing."""
         for name in values:
             if name not in self.parameters:
                 expected = ", ".join(self.parameters) or "none"
                 raise InputError(f"{self.name} has no parameter {name!r}, expected {expected}")
-        own = dict(zip(self.parameters, inspect.signature(self.risk).parameters.values(), strict=False))
+        arguments = dict(zip(self.parameters, inspect.signature(self.risk).parameters.values(), strict=False))
         for name in self.parameters:
-            optional = name in own and own[name].default is not own[name].empty
-            if name not in values and (name == self.hyper_parameter or not optional):
+            is_optional = name in arguments and arguments[name].default is not inspect.Parameter.empty
+            if name not in values and (name == self.hyper_parameter or not is_optional):
                 raise InputError(f"{self.name} needs {name}")
-        if self.calibrated or self.likelihood:  # the risk has another name for it, or has it not
-            name = self.hyper_parameter
-            values[name] = check_nonnegative(values[name], name)
-        if self.likelihood:
-            if weight is not None:
-                raise InputError(f"{self.name} has no weight: it is a likelihood of the actions")
-            return Criterion(self.risk(), sharpness=values[self.hyper_parameter])
-        return Criterion(self.risk(**{own[name].name: value for name, value in values.items()}), weight, estimate)
+        return {name: argument.name for name, argument in arguments.items()}
 
 
 ESTIMATORS = {
-    each.name: each
-    for each in (
+    estimator.name: estimator
+    for estimator in (
         Estimator("CIPS", MeanRisk, ()),
         Estimator("POEM", VariancePenalizedRisk, ("variance_penalty",), calibrated=True),
         Estimator("KLCRM", BoltzmannRisk),
@@ -115,38 +129,82 @@ ESTIMATORS = {
     )
 }
 
-RIDGES = 1e-4, 1e-3, 1e-2  # towards π0, of a safe algorithm's additional fits, in units of the deviation of the costs
-
 
 def find_estimator(name: str) -> Estimator:
-    """Return an estimator by its name, or one's own by where its risk is, ``module:Class``."""
+    """Return an estimator by its name, or that of a user's risk at ``module:Class``."""
     if name in ESTIMATORS:
         return ESTIMATORS[name]
     if ":" in name:
-        return Estimator(name, _own_risk(name))
+        return Estimator(name, _import_risk(name))
     close = get_close_matches(name, ESTIMATORS, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise InputError(f"unknown estimator {name!r}{hint} (allowed: {', '.join(ESTIMATORS)}, or module:Class of a risk)")
 
 
 @dataclass(frozen=True)
+class FitOptions:
+    """Options of an algorithm that do not depend on its risk.
+
+    Parameters
+    ----------
+    start : str
+        A key of ``drcrm.optimization.starts.STARTS``.
+    tilt : float ≥ 0 or "auto"
+        κ of the start "model".
+    support : float in [0, 1]
+        τ; see :mod:`drcrm.cost_models.support`.
+    context_effects : bool or "auto"
+        Whether the training costs are modelled with context effects under "dr" and "dm".
+    safe : bool
+        Whether the candidates include steps and ridges towards π0, and π0 itself.
+    ridge : float ≥ 0
+        λ of (λ/2) ‖Θ − start‖², in units of the standard deviation of the costs, with Θ in units of the features.
+        Under the stopping rule "public_code" there are no units.
+    features : mapping, optional
+        Name and size of a feature map; ``learn`` expects logs to which it is already applied.
+    """
+
+    start: str = "zero"
+    tilt: float | str = 1.0
+    support: float = SUPPORT
+    context_effects: bool | str = "auto"
+    safe: bool = False
+    ridge: float = 0.0
+    features: Mapping[str, int] | None = None
+
+    def __post_init__(self):
+        for name, check in _OPTION_CHECKS.items():
+            check(getattr(self, name), name)
+        if self.features is not None:
+            parse_feature_map(self.features)
+
+
+_OPTION_CHECKS = {
+    "start": lambda value, name: check_choice(STARTS, value, name),
+    "tilt": as_tilt,
+    "support": check_fraction,
+    "context_effects": as_context_effects,
+    "safe": check_bool,
+    "ridge": check_nonnegative,
+}
+_OPTION_NAMES = {option.name for option in fields(FitOptions)}
+
+
+@dataclass(frozen=True)
 class Algorithm:
-    """An algorithm as a configuration has it: an estimator, the grid of its hyper-parameter, and its other options.
+    """An algorithm of a configuration: an estimator, the grid of its hyper-parameter, and its other options.
 
     Parameters
     ----------
     estimator : str
-        One of ``ESTIMATORS``, or ``module:Class`` of a risk.
+        A key of ``ESTIMATORS``, or ``module:Class`` of a risk.
     parameter : str, optional
-        The hyper-parameter, that of the estimator, ``weight.NAME`` of its weight, or ``ridge``; none where there is
-        none.
+        Name of the hyper-parameter: that of the estimator, ``weight.NAME`` of its weight, or ``ridge``.
     grid : sequence of k floats
-        Its values; none without.
+        Values of the hyper-parameter; empty if there is none.
     options : mapping
-        Values of the estimator's other parameters; ``estimate``, ``weight`` with ``weight.NAME``, ``start``, ``tilt``,
-        ``support``, ``context_effects``, ``safe``; ``ridge``, a λ ≥ 0 in units of the deviation of the costs, of
-        (λ/2) ‖Θ − start‖², Θ in units of the features' scales, but under ``stopping="public_code"`` as it is; and
-        ``features``, the name and size of a feature map, which whoever calls ``learn`` applies.
+        Values of the estimator's other parameters, of ``estimate``, ``weight`` and ``weight.NAME``, and of
+        ``FitOptions``.
     """
 
     estimator: str
@@ -154,62 +212,64 @@ class Algorithm:
     grid: Sequence[float] = ()
     options: Mapping[str, object] = field(default_factory=dict)
 
+    @property
+    def fit_options(self) -> FitOptions:
+        """The options that do not depend on the risk, checked."""
+        return FitOptions(**{name: value for name, value in self.options.items() if name in _OPTION_NAMES})
+
     def criteria(self, unit: float = 1) -> list[Criterion]:
-        """Return what is minimised along the grid, in a unit; one without. InputError says what does not fit."""
-        estimator, options = find_estimator(self.estimator), dict(self.options)
+        """Return the criterion for each value of the grid, in a unit; raise InputError if the algorithm is invalid."""
+        estimator = find_estimator(self.estimator)
         self._check_grid(estimator)
-        check_choice(STARTS, options.pop("start", "zero"), "start")
-        as_tilt(options.pop("tilt", "auto"))
-        check_fraction(options.pop("support", 0), "support")
-        as_context_effects(options.pop("context_effects", "auto"))
-        check_bool(options.pop("safe", False), "safe")
-        check_nonnegative(options.pop("ridge", 0), "ridge")
-        if (features := options.pop("features", None)) is not None:
-            parse_feature_map(features)
+        _ = self.fit_options
+        options = {name: value for name, value in self.options.items() if name not in _OPTION_NAMES}
         if self.parameter == "ridge":
-            for each in self.grid:
-                check_nonnegative(each, "ridge")
+            for value in self.grid:
+                check_nonnegative(value, "ridge")
             return [estimator.criterion(**options)] * len(self.grid)
         values = [{self.parameter: unit * value} for value in self.grid] if self.parameter else [{}]
         return [estimator.criterion(**options, **value) for value in values]
 
     def _check_grid(self, estimator: Estimator) -> None:
+        """Raise InputError unless exactly the free hyper-parameter has a grid."""
         parameter, options = self.parameter, self.options
         if parameter in options:
             raise InputError(f"{parameter!r} is the hyper-parameter of {self.estimator}, no option")
         weight = options.get("weight", CLIPPED)
-        kind = None if isinstance(weight, Weight) else WEIGHTS.get(check_choice([CLIPPED, *WEIGHTS], weight, "weight"))
-        own = [*filter(None, [estimator.hyper_parameter]), *([f"weight.{kind.parameter}"] if kind else [])]
-        free = [name for name in own if name not in options]
+        known = [CLIPPED, *WEIGHTS]
+        weight_class = None if isinstance(weight, Weight) else WEIGHTS.get(check_choice(known, weight, "weight"))
+        allowed = [estimator.hyper_parameter] if estimator.hyper_parameter else []
+        allowed += [f"weight.{weight_class.parameter}"] if weight_class else []
+        free = [name for name in allowed if name not in options]
         if parameter == "ridge" and not free:
-            own = free = ["ridge"]
-        if (parameter not in free or not len(self.grid)) if parameter else (free or len(self.grid)):
-            given = f"{parameter} and {len(self.grid)} values" if parameter else "none"
-            expected = f"{' or '.join(own)} and at least one value" if own else "none"
+            allowed = free = ["ridge"]
+        is_valid = (parameter in free and len(self.grid) > 0) if parameter else not (free or len(self.grid))
+        if not is_valid:
+            actual = f"{parameter} and {len(self.grid)} values" if parameter else "none"
+            expected = f"{' or '.join(allowed)} and at least one value" if allowed else "none"
             instead = "" if parameter or not free else f", or a value of {' or '.join(free)} among the options"
-            raise InputError(f"the hyper-parameter of {self.estimator} is {given}, expected {expected}{instead}")
+            raise InputError(f"the hyper-parameter of {self.estimator} is {actual}, expected {expected}{instead}")
 
     @property
     def ridges(self) -> list[float]:
-        """λ along the grid."""
+        """λ of each value of the grid."""
         if self.parameter == "ridge":
             return list(self.grid)
         return [self.options.get("ridge", 0.0)] * max(1, len(self.grid))
 
     @property
     def robust_end(self) -> str:
-        """Which end of the grid is the more robust: "low" or "high"."""
+        """Which end of the grid is more robust, "low" or "high"."""
         if self.parameter == "ridge":
             return "high"
         if self.parameter and self.parameter.startswith("weight."):
             return WEIGHTS[self.options["weight"]].robust_end
-        estimator = find_estimator(self.estimator)
-        return "low" if estimator.likelihood else estimator.risk.robust_end
+        return find_estimator(self.estimator).robust_end
 
 
 @contextmanager
-def _working_folder_last() -> Iterator[None]:
-    """Import what is found nowhere else from the working folder."""
+def _searching_working_folder() -> Iterator[None]:
+    """Let imports search the working folder, after all other folders."""
     folder = os.getcwd()
     if folder in sys.path:
         yield
@@ -222,14 +282,14 @@ def _working_folder_last() -> Iterator[None]:
             sys.path.remove(folder)
 
 
-def _own_risk(path: str) -> type[Risk]:
-    """The risk at ``module:Class``; InputError says why there is none."""
+def _import_risk(path: str) -> type[Risk]:
+    """Return the risk at ``module:Class``; raise InputError if it cannot be imported or is not a risk."""
     module, _, name = path.partition(":")
     try:
-        with _working_folder_last():
+        with _searching_working_folder():
             risk = getattr(import_module(module), name)
-    except Exception as error:  # whatever the module of a user does
+    except Exception as error:  # a user's module may raise anything
         raise InputError(f"estimator {path}: {' '.join(str(error).split()) or type(error).__name__}") from None
     if not (isinstance(risk, type) and hasattr(risk, "robust_end")):
-        raise InputError(f"estimator {path}: {name} is no subclass of drcrm.risks.Risk")
+        raise InputError(f"estimator {path}: {name} must be a subclass of drcrm.risks.Risk")
     return risk

@@ -1,376 +1,274 @@
 """Learning from a log: fits along an algorithm's grid, and the choice among them by held-out scores."""
 
-from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, replace
-from functools import partial
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from drcrm.cost_models.context_effects import context_effects
-from drcrm.cost_models.ridge_model import CostModel, action_effects, tilt_coefficients
+from drcrm.cost_models.ridge_model import tilt_coefficients
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog, as_clip
-from drcrm.data.chunked_log import Block
 from drcrm.data.listeners import report_progress
 from drcrm.data.scaling import cost_deviation
 from drcrm.errors import InputError
 from drcrm.estimates import find_estimate
-from drcrm.optimization.behaviour_cloning import clone_behaviour
-from drcrm.optimization.lbfgs import MEMORY, Fit, minimize_objectives
-from drcrm.optimization.objective import Objective
+from drcrm.optimization.lbfgs import Fit, LbfgsSettings, minimize_objectives
+from drcrm.optimization.objective import Criterion, Objective
 from drcrm.optimization.starts import policy_coef, start_coef
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import MeanRisk, VariancePenalizedRisk
 from drcrm.selection.algorithms import RIDGES, Algorithm
-from drcrm.selection.heldout_scores import HeldoutScores, choose, select_improvement
+from drcrm.selection.candidates import IMPROVEMENT, Candidate, GridFit
+from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.selection.score_names import SCORES, UNMODELLED
+from drcrm.selection.training_costs import model_training_costs
 
-IMPROVEMENT = list(SCORES).index("improvement_bound")
-ROUNDING = 1e-9  # of the costs' deviation
 STEPS = 0.25, 0.5  # of the way from π0 to a fit
-RIDGE_TOLERANCE = 100  # times a fit's: by measurement such candidates are as good, and take half the time
-LOOSEST = 1e-4  # of those with a ridge: with more, a gradient over hundreds of actions is within it at π0
+RIDGE_TOLERANCE = 100  # times that of a fit, for fits with a ridge: as good by measurement, in half the time
+MAX_RIDGE_TOLERANCE = 1e-4  # with more, a gradient over hundreds of actions is already within tolerance at π0
 
 
 @dataclass(frozen=True)
-class GridFit:
-    """Fits along a grid of k values (one nameless value, NaN, where there is no hyper-parameter).
+class LearnSettings:
+    """Settings of ``learn``.
 
-    ``scores`` has a column for each of the s ``drcrm.selection.heldout_scores.SCORES``, NaN without a held-out part;
-    ``chosen`` the
-    grid index each of them chooses, −1 where all its values are NaN; ``tilt`` is NaN where the start is not tilted.
-    ``ridge`` is λ, in units of the deviation of the costs. Of a safe algorithm, more candidates follow those of the
-    grid: with a ridge, fits that began at π0; ``step`` says how far of the way from π0 to a fit a candidate is: 1 for
-    fits, 0 for π0 itself. Of those improvement_bound chooses the least that is shown to be better than π0, tested in a
-    fixed sequence: see ``select_improvement``.
+    Parameters
+    ----------
+    clip : "auto", float ≥ 1 or None
+        M, at which training and held-out weights are clipped: see ``as_clip``.
+    intercept : bool
+        Whether the policy has an intercept; it is the last row of Θ.
+    is_calibrated : bool
+        Whether the grid of POEM is in units of ``calibrated_penalty``.
+    ridges : sequence of float
+        λ of a safe algorithm's fits with a ridge towards π0, in units of the standard deviation of the costs.
+    fewer_rows : float
+        How many times fewer rows the log has than the whole log, if it is a sample: see ``Risk.for_fewer_rows``.
+    lbfgs : LbfgsSettings
+        Under the stopping rule "scaled", the smallest cost is subtracted from all costs if the estimate is
+        translation-equivariant, because costs far from 0 lose digits.
     """
 
-    grid: np.ndarray  # (k,)
-    ridge: np.ndarray  # (k,)
-    step: np.ndarray  # (k,)
-    coef: np.ndarray  # (k, d, …)
-    objective: np.ndarray  # (k,)
-    iterations: np.ndarray  # (k,)
-    converged: np.ndarray  # (k,)
-    scores: np.ndarray  # (k, s)
-    chosen: np.ndarray  # (s,)
-    tilt: np.ndarray  # (1,)
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """What may be chosen: a fit for a value of the grid, with a ridge, or a step of the way to it from π0."""
-
-    value: float
-    fit: Fit
-    ridge: float = 0.0
-    step: float = 1.0
+    clip: float | str | None = "auto"
+    intercept: bool = False
+    is_calibrated: bool = False
+    ridges: Sequence[float] = RIDGES
+    fewer_rows: float = 1.0
+    lbfgs: LbfgsSettings = field(default_factory=LbfgsSettings)
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What was learned, and of what: the fits, their objectives, where they started, M, and the cost model if any."""
+    """Result of ``learn``.
+
+    Attributes
+    ----------
+    fits : GridFit
+    objectives : list of Objective
+        One for each value of the grid.
+    start : array (d, …)
+        Θ at which the fits started.
+    clip : float or None
+        M.
+    cost_model : SupportedModel or None
+    """
 
     fits: GridFit
     objectives: list[Objective]
-    start: np.ndarray  # (d, …)
+    start: np.ndarray
     clip: float | None
     cost_model: SupportedModel | None
 
 
-@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is not finite in the end is said
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # results that are not finite are reported at the end
 def learn(
     log: BanditLog,
     algorithm: Algorithm,
     heldout: BanditLog | None = None,
     logging_policy: LinearPolicy | None = None,
-    cost_model=None,
-    *,
-    clip: float | str | None = "auto",
-    intercept: bool = False,
-    calibrated: bool = False,
-    stopping: str = "scaled",
-    max_iter: int = 1000,
-    tol: float = 1e-6,
-    ridges: Sequence[float] = RIDGES,
-    pairs: int = MEMORY,
-    fewer_rows: float = 1.0,
+    cost_model: object = None,
+    settings: LearnSettings | None = None,
 ) -> Learned:
-    """Fit an algorithm to a log for each value of its grid, and score the fits on a held-out part.
-
-    A fit that has not converged after 200 iterations is given up if each of the four scores without a cost model then
-    promises less than a quarter of what the best so far gains on the logged costs: far ends of a grid, which would
-    take most of the time. None is of a safe algorithm, whose candidates the held-out rows only test.
+    """Fit an algorithm to a log for each value of its grid, and score the fits on held-out rows.
 
     Parameters
     ----------
     log, heldout : BanditLog
-        Both are clipped with the former's M. Rows that do not occur, and contexts without rows, are left out.
+        Rows that do not occur, and contexts without rows, are left out.
     algorithm : Algorithm
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        π0, for the starts "logging" and "model", and for where a cost model is believed; else an imitation takes its
-        place there.
+        π0, for the starts "logging" and "model" and for the support of a cost model; by default the policy is cloned
+        from the log.
     cost_model : optional
-        One of the log's costs, for estimates, starts and scores that use one. Where an estimate or a start needs one
-        and there is none, it is fitted to the log.
-    clip : "auto", float ≥ 1 or None
-        M; see ``as_clip``.
-    intercept : bool
-        Whether the policy has one: it is the last row of Θ.
-    calibrated : bool
-        Whether the grid of POEM is in units of ``calibrated_penalty``.
-    stopping : "scaled" or "public_code"
-        When L-BFGS stops: see ``minimize_objectives``. Under "scaled" fits are of costs less the least where the
-        estimate does not mind: far from 0 they would lose digits.
-    max_iter, tol : int, float
-    ridges : sequence of float
-        λ of a safe algorithm's fits with a ridge towards π0, in units of the deviation of the costs.
-    pairs : int
-        Of vectors that L-BFGS keeps.
-    fewer_rows : float
-        If the log is a sample, how many times fewer rows it has: see ``Risk.for_fewer_rows``.
+        For estimates, starts and scores that use one. If an estimate or a start needs a model and there is none, it is
+        fitted to the log.
+    settings : LearnSettings, optional
 
     Raises
     ------
     InputError
-        What does not fit the algorithm or the log.
+        If the algorithm is invalid, or does not fit the log.
     """
-    log = LinearPredictor(log).log
-    clip, options = as_clip(clip, log), {"start": "zero", "support": SUPPORT, "safe": False, "context_effects": "auto"}
-    options |= algorithm.options
-    unit = cost_deviation(log.cost, log.count)  # here, where the fewest arrays of the rows are in memory
-    criteria = algorithm.criteria(calibrated_penalty(log) if calibrated else 1)
-    kind, start = find_estimate(criteria[0].estimate), options["start"]
-    shift = log.cost.min() if stopping == "scaled" and kind.is_translation_equivariant else 0.0
-    support, effects, model = options["support"], None, None
-    if cost_model is not None or kind.uses_model or start == "model" or options["safe"]:
-        asked = options["context_effects"]
-        with_rows = kind.uses_model and (log.actions.effect_space.has_context_effects if asked == "auto" else asked)
-        cost_model, effects = _cost_model(log, cost_model, logging_policy, support, shift, intercept, with_rows)
-    if start == "model":
-        logging_policy, model = cost_model.logging_policy, tilt_coefficients(cost_model.model, intercept)
-    design = LinearPredictor(
-        log.replace(cost=log.cost - shift), effects if kind.uses_model else None, intercept, trains=True
-    )
-    origin, tilt = start_coef(start, design, logging_policy, model, options.get("tilt", 1.0))
-    risks = [each.risk.for_fewer_rows(fewer_rows) for each in criteria]
-    objectives = [replace(each, risk=risk).objective(design, clip) for each, risk in zip(criteria, risks, strict=True)]
-    scored = cost_model and cost_model.with_support(support or SUPPORT)
-    scorer = None if heldout is None else _scorer(heldout, clip, intercept, scored)
-    limits = {"max_iter": max_iter, "tol": tol, "stopping": stopping, "pairs": pairs}
-    grid = np.array(algorithm.grid if algorithm.parameter else [np.nan], dtype=float)
-    patience = None if options["safe"] else scorer
-    report_progress(0, "fits", len(grid) + len(_safe_ridges(design, ridges) if options["safe"] else ()))
-    fits = _fit_all(objectives, algorithm.ridges, origin, grid, algorithm.robust_end, patience, limits)
-    candidates = [Candidate(value, fit, ridge) for value, fit, ridge in zip(grid, fits, algorithm.ridges, strict=True)]
-    if options["safe"]:
-        known = policy_coef(cost_model.logging_policy, design)
-        candidates += _safer(objectives, candidates, algorithm.robust_end, known, ridges, limits)
-    report_progress(0, "candidates", len(candidates))
-    scores = np.array([_scores(scorer, each) for each in candidates])
-    grid_fit = _grid_fit(candidates, scores, algorithm.robust_end, shift, tilt)
-    if options["safe"]:
-        grid_fit.chosen[IMPROVEMENT] = len(candidates) - 1
+    settings = settings or LearnSettings()
+    log, options = LinearPredictor(log).log, algorithm.fit_options
+    clip = as_clip(settings.clip, log)
+    cost_unit = cost_deviation(log.cost, log.count)  # computed while few arrays of the rows are in memory
+    criteria = algorithm.criteria(calibrated_penalty(log) if settings.is_calibrated else 1)
+    estimate = find_estimate(criteria[0].estimate)
+    is_shifted = settings.lbfgs.stopping == "scaled" and estimate.is_translation_equivariant
+    shift = log.cost.min() if is_shifted else 0.0
+    effects, coef = None, None
+    if cost_model is not None or estimate.uses_model or options.start == "model" or options.safe:
+        is_auto = options.context_effects == "auto"
+        asked = log.actions.effect_space.has_context_effects if is_auto else options.context_effects
+        cost_model, effects = model_training_costs(
+            log, cost_model, logging_policy, options.support, shift, settings.intercept, estimate.uses_model and asked
+        )
+    if options.start == "model":
+        logging_policy, coef = cost_model.logging_policy, tilt_coefficients(cost_model.model, settings.intercept)
+    shifted = log.replace(cost=log.cost - shift)
+    design = LinearPredictor(shifted, effects if estimate.uses_model else None, settings.intercept, trains=True)
+    origin, tilt = start_coef(options.start, design, logging_policy, coef, options.tilt)
+    search = _Search(design, algorithm, _make_objectives(criteria, design, clip, settings.fewer_rows), origin, settings)
+    scored_model = cost_model and cost_model.with_support(options.support or SUPPORT)
+    scorer = None if heldout is None else _make_scorer(heldout, clip, settings.intercept, scored_model)
+    candidates = search.fit_candidates(scorer, cost_model)
+    fits = GridFit.of(candidates, _score(candidates, scorer), algorithm.robust_end, shift, tilt)
+    if options.safe:
+        fits.chosen[IMPROVEMENT] = len(candidates) - 1
         if scorer:
-            noise = _scorer(design.sample.log, clip, intercept, scored).noise
-            grid_fit.chosen[IMPROVEMENT] = _safest(grid_fit, noise, unit)
-    return Learned(grid_fit, objectives, origin, clip, cost_model)
+            noise = _make_scorer(design.sample.log, clip, settings.intercept, scored_model).noise
+            fits.chosen[IMPROVEMENT] = fits.choose_safe(noise, cost_unit)
+    return Learned(fits, search.objectives, origin, clip, cost_model)
 
 
-def _scorer(part: BanditLog, clip: float | None, intercept: bool, model: SupportedModel | None) -> HeldoutScores:
-    """The scores of policies on a part of the log."""
+def _make_objectives(
+    criteria: list[Criterion], design: LinearPredictor, clip: float | None, fewer_rows: float
+) -> list[Objective]:
+    risks = [criterion.risk.for_fewer_rows(fewer_rows) for criterion in criteria]
+    return [replace(c, risk=risk).make_objective(design, clip) for c, risk in zip(criteria, risks, strict=True)]
+
+
+def _make_scorer(log: BanditLog, clip: float | None, intercept: bool, model: SupportedModel | None) -> HeldoutScores:
+    """Return the scores of policies on a part of the log."""
     if model is None:
-        return HeldoutScores(part, clip, intercept=intercept)
-    effects = model.action_effects(part.X, part.actions)
-    return HeldoutScores(part, clip, effects, intercept, model.logging_policy, model.is_cloned)
+        return HeldoutScores(log, clip, intercept=intercept)
+    effects = model.action_effects(log.X, log.actions)
+    return HeldoutScores(log, clip, effects, intercept, model.logging_policy, model.is_cloned)
 
 
-def _safest(fits: GridFit, noise: Callable[[np.ndarray], float], unit: float) -> int:
-    """The candidate that improvement_bound chooses: the last one, π0, where none is shown to be better.
-
-    The order of the tests is that of the noise on the rows trained on, which the held-out ones do not know. What has
-    none is π0 again, and is not tested: rounding would decide. ``unit`` is the deviation of the costs.
-    """
-    noises = np.array([noise(coef) for coef in fits.coef[:-1]])
-    tested = np.flatnonzero(noises > ROUNDING * unit)
-    found = select_improvement(fits.scores[tested, IMPROVEMENT], noises[tested])
-    return len(fits.coef) - 1 if found is None else int(tested[found])
-
-
-def _grid_fit(
-    candidates: list[Candidate], scores: np.ndarray, robust_end: str, shift: float, tilt: float | None
-) -> GridFit:
-    """Candidates as arrays, their objectives moved by ``shift``, and which of them each score chooses."""
-    values = np.array([each.value for each in candidates])
-    chosen = [choose(column, values, robust_end) for column in scores.T]
-    return GridFit(
-        grid=values,
-        ridge=np.array([each.ridge for each in candidates]),
-        step=np.array([each.step for each in candidates]),
-        coef=np.stack([each.fit.coef for each in candidates]),
-        objective=np.array([each.fit.objective for each in candidates]) + shift,
-        iterations=np.array([each.fit.iterations for each in candidates]),
-        converged=np.array([each.fit.converged for each in candidates]),
-        scores=scores,
-        chosen=np.array([-1 if index is None else index for index in chosen]),
-        tilt=np.array([np.nan if tilt is None else tilt]),
-    )
+def _score(candidates: list[Candidate], scorer: HeldoutScores | None) -> np.ndarray:
+    """Return all scores of the candidates, (k, s); the improvement of π0 on itself is 0, whatever rounding gives."""
+    report_progress(0, "candidates", len(candidates))
+    scores = np.full((len(candidates), len(SCORES)), np.nan)
+    for row, candidate in zip(scores, candidates, strict=True):
+        report_progress(1, "candidates")
+        if scorer is not None:
+            values = scorer(candidate.fit.coef)
+            row[:] = list((values | {"improvement_bound": 0.0} if candidate.step == 0 else values).values())
+    return scores
 
 
-def _cost_model(
-    log: BanditLog,
-    given,
-    logging_policy: LinearPolicy | None,
-    support: float,
-    shift: float,
-    intercept: bool,
-    with_rows: bool,
-) -> tuple[SupportedModel, np.ndarray]:
-    """The cost model, fitted where none is given, and its effects on costs less ``shift``.
+@dataclass(frozen=True)
+class _Search:
+    """The fits of one algorithm to one log, from the same start."""
 
-    ``with_rows`` says whether these have what the rows of each context say of it: see ``context_effects``.
-    """
-    known = logging_policy is not None or (isinstance(given, SupportedModel) and not given.is_cloned)
-    if isinstance(given, SupportedModel):
-        given, logging_policy = given.model, logging_policy or given.logging_policy
-    design, own = LinearPredictor(log.replace(cost=log.cost - shift)), given is None
-    shifted, sample = design.log, design.sample.log
-    model = CostModel().fit_log(shifted, action_intercepts=intercept) if own else given
-    of_shifted = deepcopy(model) if own else model
+    design: LinearPredictor
+    algorithm: Algorithm
+    objectives: list[Objective]
+    start: np.ndarray
+    settings: LearnSettings
 
-    if own:
-        model.add_constant(shift, log)
-    modelled = partial(_shifted_effects, of_shifted, 0.0 if own else shift)
-    of_sample, variances = modelled(sample.X, sample.actions), getattr(given, "variances_", None)
-    if with_rows and variances is None and design.samples:
-        effects = context_effects(sample, of_sample)
-        variances = effects.covariance, effects.noise
-    limits = [log.actions.support_rule.cost_limits(each.cost, of_sample) for each in (log, shifted)]
-    logging_policy = logging_policy or clone_behaviour(log, intercept)
-    with_support = SupportedModel(model, logging_policy, support, limits[0], is_cloned=not known)
-    of_costs = replace(with_support, limits=limits[1])
-    believed = partial(_believed_effects, modelled=modelled, model=of_costs, with_rows=with_rows, variances=variances)
-    if design.samples:
-        return with_support, design.chunked.map_contexts(_of_block, believed)
-    return with_support, believed(shifted)
+    @property
+    def grid(self) -> np.ndarray:
+        """Values of the hyper-parameter; NaN if there is none."""
+        return np.array(self.algorithm.grid if self.algorithm.parameter else [np.nan], dtype=float)
 
+    def fit_candidates(self, scorer: HeldoutScores | None, cost_model: SupportedModel | None) -> list[Candidate]:
+        """Return the fits along the grid and, if the algorithm is safe, those towards π0."""
+        is_safe, ridges = self.algorithm.fit_options.safe, self.algorithm.ridges
+        report_progress(0, "fits", len(self.grid) + (len(self._safe_ridges()) if is_safe else 0))
+        fits = self._fit_grid(ridges, None if is_safe else scorer)
+        candidates = [Candidate(*values) for values in zip(self.grid, fits, ridges, strict=True)]
+        if is_safe:
+            candidates += self._fit_towards(policy_coef(cost_model.logging_policy, self.design), candidates)
+        return candidates
 
-def _shifted_effects(model, shift: float, X, actions) -> np.ndarray:
-    """The effects of a model on costs less ``shift``."""
-    effects = action_effects(model, X, actions)
-    if shift:
-        effects = effects.copy()
-        actions.effect_space.add_constant(effects, -shift)
-    return effects
+    def _fit_grid(self, ridges: Sequence[float], scorer: HeldoutScores | None) -> list[Fit]:
+        """Return the fits along the grid, with ridges towards the start.
 
+        With a scorer, a fit that has not converged after 200 iterations is given up if each score without a cost model
+        promises less than a quarter of the best improvement on the logged costs so far. Such fits are at the far ends
+        of a grid and would take most of the time.
+        """
+        # Start at the least robust value, close to the mean: its fit is a good one to compare with. With samples, start
+        # at the most robust value, because a fit starts where the last one ended, and the objective is flat at the
+        # nearly certain policy of the least robust value.
+        order = self._order()[:: -1 if self.design.samples else 1]
+        fits, scores = [None] * len(order), np.full((len(order), len(UNMODELLED)), np.nan)
 
-def _believed_effects(
-    log: BanditLog, modelled: Callable, model: SupportedModel, with_rows: bool, variances
-) -> np.ndarray:
-    """The effects of a log's contexts, with what their rows say of them, as a model with support is believed."""
-    effects = modelled(log.X, log.actions)
-    if with_rows:
-        effects = effects + context_effects(log, effects, variances).delta
-    return model.apply_support(effects, log.X, log.actions)
+        def is_hopeless(coef: np.ndarray) -> bool:
+            gained = scorer.logged - np.fmin.reduce(scores)
+            return bool(np.all((gained > 0) & (scorer.unmodelled(coef) > scorer.logged - gained / 4)))
 
+        minimised = minimize_objectives(
+            (self.objectives[index] for index in order),
+            self.start,
+            self.settings.lbfgs,
+            ridges=[ridges[index] * _ridge_unit(self.objectives[index]) for index in order],
+            give_up=is_hopeless if scorer else None,
+        )
+        for index, fit in zip(order, minimised, strict=True):
+            report_progress(1, "fits")
+            fits[index] = fit
+            if scorer:
+                scores[index] = scorer.unmodelled(fit.coef)
+        return fits
 
-def _of_block(block: Block, function: Callable[[BanditLog], np.ndarray]) -> np.ndarray:
-    return function(block.log)
+    def _fit_towards(self, known: np.ndarray, fitted: list[Candidate]) -> list[Candidate]:
+        """Return fits of the least robust objective with a ridge towards π0, steps from π0 to all fits, and π0.
 
+        ``known`` is Θ of π0. The objective of a step on a large log is NaN, because it would take a pass.
+        """
+        least_robust = self._order()[0]
+        objective, value, lbfgs = self.objectives[least_robust], self.grid[least_robust], self.settings.lbfgs
+        tol = max(lbfgs.tol, min(RIDGE_TOLERANCE * lbfgs.tol, MAX_RIDGE_TOLERANCE))
+        candidates = []
+        for ridge in self._safe_ridges():
+            [fit] = minimize_objectives(
+                [objective], known, replace(lbfgs, tol=tol), ridges=[ridge * _ridge_unit(objective)]
+            )
+            report_progress(1, "fits")
+            candidates.append(Candidate(value, fit, ridge=ridge))
+        for fit_objective, candidate in zip(self.objectives, fitted, strict=True):
+            for step in STEPS:
+                coef = known + step * (candidate.fit.coef - known)
+                reached = np.nan if self.design.is_large else fit_objective(coef)[0]
+                candidates.append(Candidate(candidate.value, Fit(coef, reached, 0, True), step=step))
+        return [*candidates, Candidate(np.nan, Fit(known, objective(known)[0], 0, True), step=0.0)]
 
-def _fit_all(
-    objectives: list[Objective],
-    ridges: Sequence[float],
-    start: np.ndarray,
-    grid: np.ndarray,
-    robust_end: str,
-    scorer: HeldoutScores | None,
-    limits: Mapping[str, object],
-) -> list[Fit]:
-    """The fits of objectives along a grid, with ridges towards the start; with a scorer some are given up."""
-    # From the least robust value on, which is nearest to the mean: there the first fits are good ones to compare with.
-    # Where samples are drawn from the most robust one: each fit begins where the last one ended, and from policies that
-    # are nearly certain, as those of the least robust value, no slope leads away.
-    order = _order(grid, robust_end)[:: -1 if objectives[0].design.samples else 1]
-    fits, scores = [None] * len(grid), np.full((len(grid), len(UNMODELLED)), np.nan)
+    def _order(self) -> list[int]:
+        """Return indices of the grid, starting at the least robust value."""
+        grid, is_reversed = self.grid, self.algorithm.robust_end == "low"
+        return sorted(range(len(grid)), key=lambda index: grid[index], reverse=is_reversed)
 
-    def hopeless(coef: np.ndarray) -> bool:
-        gained = scorer.logged - np.fmin.reduce(scores)
-        return bool(np.all((gained > 0) & (scorer.unmodelled(coef) > scorer.logged - gained / 4)))
-
-    following = minimize_objectives(
-        (objectives[index] for index in order),
-        start,
-        ridges=[ridges[index] * _unit(objectives[index]) for index in order],
-        hopeless=hopeless if scorer else None,
-        **limits,
-    )
-    for index, fit in zip(order, following, strict=True):
-        report_progress(1, "fits")
-        fits[index] = fit
-        if scorer:
-            scores[index] = scorer.unmodelled(fit.coef)
-    return fits
+    def _safe_ridges(self) -> Sequence[float]:
+        """Return λ of the additional fits; none on a large log, which has little of the noise they guard against."""
+        return () if self.design.is_large else self.settings.ridges
 
 
-def _unit(objective: Objective) -> float:
-    """The unit of a ridge: the deviation of what an objective has for costs."""
+def _ridge_unit(objective: Objective) -> float:
+    """Return the unit of a ridge, the standard deviation of the objective's costs."""
     return cost_deviation(objective.estimate.cost, objective.design.log.count)
 
 
-def _order(grid: np.ndarray, robust_end: str) -> list[int]:
-    """Places in a grid, from the least robust value on."""
-    return sorted(range(len(grid)), key=lambda index: grid[index], reverse=robust_end == "low")
-
-
-def _safer(
-    objectives: list[Objective],
-    fitted: list[Candidate],
-    robust_end: str,
-    known: np.ndarray,
-    ridges: Sequence[float],
-    limits: Mapping[str, object],
-) -> list[Candidate]:
-    """Fits of the least robust objective with a ridge towards π0, steps back to it from all fits, and π0, Θ = known.
-
-    On a large log none have a ridge: they are against noise, of which it has little. The objective of a step there is
-    NaN: it would take a pass.
-    """
-    least = _order(np.array([each.value for each in fitted]), robust_end)[0]
-    objective, value = objectives[least], fitted[least].value
-    found, limits = [], {**limits, "tol": max(limits["tol"], min(RIDGE_TOLERANCE * limits["tol"], LOOSEST))}
-    for ridge in _safe_ridges(objective.design, ridges):
-        [fit] = minimize_objectives([objective], known, ridges=[ridge * _unit(objective)], **limits)
-        report_progress(1, "fits")
-        found.append(Candidate(value, fit, ridge=ridge))
-    for own, each in zip(objectives, fitted, strict=True):
-        for step in STEPS:
-            coef = known + step * (each.fit.coef - known)
-            reached = np.nan if own.design.is_large else own(coef)[0]
-            found.append(Candidate(each.value, Fit(coef, reached, 0, True), step=step))
-    return [*found, Candidate(np.nan, Fit(known, objective(known)[0], 0, True), step=0.0)]
-
-
-def _safe_ridges(design: LinearPredictor, ridges: Sequence[float]) -> Sequence[float]:
-    """Return the ridges towards π0 of a safe algorithm's additional fits; none on a large log."""
-    return () if design.is_large else ridges
-
-
-def _scores(scorer: HeldoutScores | None, candidate: Candidate) -> list[float]:
-    """The held-out scores of a candidate; π0 is no improvement on itself, whatever rounding says."""
-    report_progress(1, "candidates")
-    if scorer is None:
-        return [np.nan] * len(SCORES)
-    scores = scorer(candidate.fit.coef)
-    return list((scores | {"improvement_bound": 0.0} if candidate.step == 0 else scores).values())
-
-
 def calibrated_penalty(log: BanditLog) -> float:
-    """Return λ0 = −c̄ / √(V_n(c)/n), the unit of POEM's grid in the public POEM code; V_n with n − 1.
+    """Return λ0 = −c̄ / √(V_n(c)/n), the unit of POEM's grid in the public POEM code; V_n has the divisor n − 1.
 
-    Raises InputError where it is not a positive number: costs that are all equal, or positive on average.
+    Raise InputError unless it is positive: costs must vary and have a negative mean.
     """
     mean, _ = MeanRisk()(log.cost, log.count)
     penalised, _ = VariancePenalizedRisk(1)(log.cost, log.count)

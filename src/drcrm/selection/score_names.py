@@ -1,8 +1,8 @@
-"""Names of held-out scores, by what they are called in print: apart, so that tables do not depend on the numerics."""
+"""Names of the held-out scores and their labels in print, apart from the numerics so that tables need not import it."""
 
 UNMODELLED = {"ips": "IPS", "clipped_ips": "clipped IPS", "snips": "SNIPS", "clipped_snips": "clipped SNIPS"}
-MODELLED = "dr", "dr_bound", "improvement_bound"  # those that use a cost model
-SCORES = {  # by what they are called in print
+MODELLED = "dr", "dr_bound", "improvement_bound"  # these need a cost model
+SCORES = {
     **UNMODELLED,
     "dr": "DR",
     "dr_bound": "DR bound",

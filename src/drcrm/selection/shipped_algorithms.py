@@ -1,4 +1,4 @@
-"""Algorithms by name, as they come with the package, and entries of a user's mapping, in the same form."""
+"""Entries of algorithms: those of ``algorithms.yaml`` by name, and those of a user's mapping in the same form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from drcrm.policies.feature_map_names import parse_feature_map
 from drcrm.selection.algorithms import RIDGES, Algorithm
 
 ALGORITHMS = Path(__file__).with_name("algorithms.yaml")
-TYPES = {  # the keys of an entry: their types, and the names of these in errors
+KEYS = {  # of an entry: type, and the name of the type in errors
     "estimator": (str, "a name"),
     "grid": ((list, tuple), "a list of numbers"),
     "label": (str, "a text"),
@@ -25,7 +25,19 @@ TYPES = {  # the keys of an entry: their types, and the names of these in errors
 
 @dataclass(frozen=True)
 class Entry:
-    """An algorithm that competes, what it is called in print, its feature map, if any, and its ridges towards π0."""
+    """An algorithm that competes.
+
+    Parameters
+    ----------
+    name : str
+    label : str
+        Its name in print.
+    algorithm : Algorithm
+    features : mapping, optional
+        Name and size of its feature map.
+    ridges : sequence of float
+        λ of its additional fits towards π0.
+    """
 
     name: str
     label: str
@@ -42,33 +54,38 @@ def shipped_algorithms() -> dict[str, dict]:
     return yaml.load(ALGORITHMS.read_text(encoding="utf-8"), Loader=loader)
 
 
-def entry_of(asked: object, name: str = "algorithm") -> Entry:
-    """Return an algorithm by its name, or of an entry as a configuration has it; InputError says what is wrong."""
-    if not isinstance(asked, Mapping):
+def as_entry(value: object, name: str = "algorithm") -> Entry:
+    """Return an entry from a name, or from a mapping of ``KEYS``; raise InputError if it is invalid."""
+    if not isinstance(value, Mapping):
         known = {key: entry for key, entry in shipped_algorithms().items() if "estimator" in entry}
-        return _entry(check_choice(known, asked, name), known[asked])
-    if odd := asked.keys() - TYPES:
-        raise InputError(f"{name} has {min(odd, key=str)!r}, expected {', '.join(TYPES)}")
-    if asked.get("estimator") is None:
+        return _make_entry(check_choice(known, value, name), known[value])
+    _check_mapping(value, name)
+    return _make_entry(value.get("name") or value["estimator"], value)
+
+
+def _check_mapping(mapping: Mapping, name: str) -> None:
+    """Raise InputError unless a mapping has the keys and types of an entry."""
+    if unknown := mapping.keys() - KEYS:
+        raise InputError(f"{name} has {min(unknown, key=str)!r}, expected {', '.join(KEYS)}")
+    if mapping.get("estimator") is None:
         raise InputError(f"{name} has no estimator")
-    for key, value in asked.items():
-        kind, called = TYPES[key]
+    for key, value in mapping.items():
+        kind, expected = KEYS[key]
         if not (value is None or isinstance(value, kind)):
-            raise InputError(f"{name}.{key} is {value!r}, expected {called}")
-    for value in asked.get("grid") or ():
+            raise InputError(f"{name}.{key} is {value!r}, expected {expected}")
+    for value in mapping.get("grid") or ():
         if isinstance(value, bool) or not isinstance(value, Real):
             raise InputError(f"{name}.grid has {value!r}, expected numbers")
-    for key in asked.get("options") or ():
+    for key in mapping.get("options") or ():
         if not isinstance(key, str):
             raise InputError(f"{name}.options has the key {key!r}, expected a name")
-    return _entry(asked.get("name") or asked["estimator"], asked)
 
 
-def _entry(key: str, given: Mapping) -> Entry:
-    options = {"safe": True, **(given.get("options") or {})}
+def _make_entry(name: str, mapping: Mapping) -> Entry:
+    options = {"safe": True, **(mapping.get("options") or {})}
     features = options.pop("features", None)
     if features is not None:
         parse_feature_map(features)
-    algorithm = Algorithm(given["estimator"], given.get("parameter"), tuple(given.get("grid") or ()), options)
+    algorithm = Algorithm(mapping["estimator"], mapping.get("parameter"), tuple(mapping.get("grid") or ()), options)
     algorithm.criteria()
-    return Entry(key, given.get("label") or key, algorithm, features)
+    return Entry(name, mapping.get("label") or name, algorithm, features)

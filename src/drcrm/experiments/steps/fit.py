@@ -24,9 +24,9 @@ from drcrm.experiments.feature_maps import feature_map
 from drcrm.experiments.steps import add_shared, json_object, require
 from drcrm.experiments.steps.cost_model import read_cost_model
 from drcrm.files import write_npz
-from drcrm.optimization.lbfgs import STOPPING
+from drcrm.optimization.lbfgs import STOPPING, LbfgsSettings
 from drcrm.selection.algorithms import ESTIMATORS, Algorithm, find_estimator
-from drcrm.selection.grid_search import learn
+from drcrm.selection.grid_search import LearnSettings, learn
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,8 +72,8 @@ def run(options: argparse.Namespace) -> None:
         logging_policy, cost_model = mapped.pad_policy(logging_policy), CostModel().fit_log(train)
     calibrated = estimator.calibrated and unit != "unit"
     with prefix_errors(options.log) if calibrated else nullcontext():
-        known = {"calibrated": calibrated, "stopping": options.stopping}
-        fits = learn(train, algorithm, heldout, logging_policy, cost_model, **known).fits
+        settings = LearnSettings(is_calibrated=calibrated, lbfgs=LbfgsSettings(stopping=options.stopping))
+        fits = learn(train, algorithm, heldout, logging_policy, cost_model, settings).fits
     write_npz(options.output, **asdict(fits), **({"features": np.array(json.dumps(features))} if features else {}))
     for what, which in {
         "no convergence": ~fits.converged,

@@ -21,7 +21,8 @@ from operator import attrgetter
 import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.selection.grid_search import Learned, learn
+from drcrm.optimization.lbfgs import PAIRS, LbfgsSettings
+from drcrm.selection.grid_search import Learned, LearnSettings, learn
 from drcrm.selection.score_names import SCORES
 from drcrm.selection.shipped_algorithms import Entry
 
@@ -32,8 +33,8 @@ FEW_UNITS = 1000  # units of which samples would be too small
 STAGES = (1 / 8, 3), (1 / 4, 1)  # the share of the units that are fitted to, and how many fits go on
 LARGEST_SAMPLE = 2**14  # units
 VALIDATION = 1 / 3  # the share of the units that score: by default as many as are held out
-ROUGH = {"tol": 1e-4, "pairs": 50}  # of L-BFGS on samples
-THOROUGH = {"tol": 3e-6, "pairs": 50}  # on all rows: policies are better than with 1e-6 and 10 pairs, in half the time
+ROUGH = LbfgsSettings(tol=1e-4, pairs=50)  # on samples
+THOROUGH = LbfgsSettings(tol=3e-6, pairs=50)  # on all rows: better policies than 1e-6 with 10 pairs, in half the time
 BOUND, DOUBLY_ROBUST, RATIO = (list(SCORES).index(name) for name in ("improvement_bound", "dr", "snips_bound"))
 
 
@@ -41,8 +42,8 @@ BOUND, DOUBLY_ROBUST, RATIO = (list(SCORES).index(name) for name in ("improvemen
 class Trial:
     """A fit to a sample, and its scores on other training rows; it has a grid value or a ridge.
 
-    ``bound`` is the least bound, over the fit and its steps, on the difference to the logging policy. ``cost`` is the
-    doubly robust cost of the fit. Without a cost model it is the bound on the self-normalised cost.
+    ``bound`` is the smallest bound, over the fit and its steps, on the difference to the logging policy. ``cost`` is
+    the doubly robust cost of the fit. Without a cost model it is the bound on the self-normalised cost.
     """
 
     entry: Entry
@@ -53,17 +54,20 @@ class Trial:
 
 
 def is_expensive(log: BanditLog) -> bool:
-    """Return whether a log has so many scores, and actions, that few fits on all of its rows can be afforded."""
+    """Return whether a log has too many scores and actions to make all fits on all of its rows."""
     scores = log.X.shape[0] * int(np.prod(log.actions.shape))
     return scores >= max(MANY_SCORES, MANY_ACTIONS * log.n_contexts)
 
 
-def fitted(train: BanditLog, heldout: BanditLog, entry: Entry, **limits) -> tuple[Learned, Callable | None]:
-    """Return what an entry learns from a log, scored on held-out rows, and its feature map, if it has one.
-
-    ``limits`` are those of L-BFGS, as ``learn`` has them.
-    """
-    features = None
+def fit_entry(
+    train: BanditLog,
+    heldout: BanditLog,
+    entry: Entry,
+    lbfgs: LbfgsSettings | None = None,
+    fewer_rows: float = 1.0,
+) -> tuple[Learned, Callable | None]:
+    """Return what an entry learns from a log, scored on held-out rows, and its feature map, if it has one."""
+    lbfgs, features = lbfgs or LbfgsSettings(), None
     if entry.features is not None:
         from drcrm.policies.feature_maps import (  # imports scikit-learn, which takes half a second
             FeatureMap,
@@ -73,11 +77,12 @@ def fitted(train: BanditLog, heldout: BanditLog, entry: Entry, **limits) -> tupl
         features = FeatureMap(as_transformer(entry.features), train.X)
         train, heldout = (part.replace(X=features(part.X)) for part in (train, heldout))
     if train.X.shape[1] * np.prod(train.actions.shape) > MANY_COEFFICIENTS:
-        limits.pop("pairs", None)
-    return learn(train, entry.algorithm, heldout, ridges=entry.ridges, **limits), features
+        lbfgs = replace(lbfgs, pairs=PAIRS)
+    settings = LearnSettings(ridges=entry.ridges, fewer_rows=fewer_rows, lbfgs=lbfgs)
+    return learn(train, entry.algorithm, heldout, settings=settings), features
 
 
-def halved(
+def halve_entries(
     train: BanditLog, entries: Iterable[Entry], units: np.ndarray | None, tell: Callable[[str], None]
 ) -> list[Entry]:
     """Return the entries worth fitting to all training rows, with only their values and ridges that are worth it.
@@ -89,7 +94,7 @@ def halved(
     train : BanditLog
     entries : iterable of Entry
     units : array (n,), optional
-        Which rows belong together; by default those of a context do.
+        Unit of each row; rows of a unit stay together. By default the units are the contexts.
     tell : callable
         Called with a message about each entry that is being fitted.
     """
@@ -100,46 +105,47 @@ def halved(
         return entries
     place = np.random.default_rng(0).permutation(n)[unit]
     scored = train.recount(train.count * (place >= n - min(int(VALIDATION * n), LARGEST_SAMPLE)))
-    for share, most in STAGES:
+    for share, n_kept in STAGES:
         sample = train.recount(train.count * (place < min(int(share * n), LARGEST_SAMPLE)))
         trials = []
         for entry in entries:
             tell(f"choosing on {len(sample.Y)} training rows: {entry.label}")
-            trials += _trials(entry, fitted(sample, scored, entry, fewer_rows=train.size / sample.size, **ROUGH)[0])
-        entries = _best(entries, trials, most)
+            learned, _ = fit_entry(sample, scored, entry, ROUGH, train.size / sample.size)
+            trials += _make_trials(entry, learned)
+        entries = _keep_best(entries, trials, n_kept)
     return entries
 
 
-def _trials(entry: Entry, learned: Learned) -> list[Trial]:
-    """The fits of an entry to a sample."""
+def _make_trials(entry: Entry, learned: Learned) -> list[Trial]:
+    """Return the fits of an entry to a sample."""
     fits, trials = learned.fits, []
     scores = np.nan_to_num(fits.scores, nan=np.inf)
     costs = scores[:, DOUBLY_ROBUST if np.isfinite(scores[:, DOUBLY_ROBUST]).any() else RATIO]
     for index in np.flatnonzero(fits.step == 1):
-        of_grid = index < max(1, len(entry.algorithm.grid))
-        value, ridge = (float(fits.grid[index]), None) if of_grid else (None, float(fits.ridge[index]))
-        is_step = (fits.step > 0) & (fits.step < 1) & ((fits.grid == value) | np.isnan(fits.grid)) & of_grid
+        is_in_grid = index < max(1, len(entry.algorithm.grid))
+        value, ridge = (float(fits.grid[index]), None) if is_in_grid else (None, float(fits.ridge[index]))
+        is_step = (fits.step > 0) & (fits.step < 1) & ((fits.grid == value) | np.isnan(fits.grid)) & is_in_grid
         bound = scores[is_step | (np.arange(len(scores)) == index), BOUND].min()
         trials.append(Trial(entry, value, ridge, float(bound), float(costs[index])))
     return trials
 
 
-def _best(entries: list[Entry], trials: list[Trial], most: int) -> list[Entry]:
-    """Return the entries of the ``most`` best trials, with only the values and ridges of these trials.
+def _keep_best(entries: list[Entry], trials: list[Trial], n_kept: int) -> list[Entry]:
+    """Return the entries of the best trials, with only the values and ridges of these trials.
 
-    An entry that is kept only for a ridge also keeps its best value. Trials are ranked by cost and bound in turn: least
-    cost, least bound, second least cost, and so on. On samples the bound prefers policies close to the logging policy.
-    Without the bound, a few rows of large weights would decide.
+    An entry that is kept only for a ridge also keeps its best value. Trials are ranked by cost and bound in turn:
+    smallest cost, smallest bound, second smallest cost, and so on. On samples the bound prefers policies close to the
+    logging policy. Without the bound, a few rows of large weights would decide.
     """
     by_cost, by_bound = (sorted(trials, key=attrgetter(name)) for name in ("cost", "bound"))
     ordered = list({id(trial): trial for pair in zip(by_cost, by_bound, strict=True) for trial in pair}.values())
     reduced = []
     for entry in entries:
-        kept = [trial for trial in ordered[:most] if trial.entry is entry]
+        kept = [trial for trial in ordered[:n_kept] if trial.entry is entry]
         if not kept:
             continue
-        of_grid = [trial for trial in ordered if trial.entry is entry and trial.ridge is None]
-        values = [trial.value for trial in kept if trial.ridge is None] or [of_grid[0].value]
+        in_grid = [trial for trial in ordered if trial.entry is entry and trial.ridge is None]
+        values = [trial.value for trial in kept if trial.ridge is None] or [in_grid[0].value]
         algorithm = replace(entry.algorithm, grid=tuple(sorted(values)) if entry.algorithm.parameter else ())
         ridges = tuple(trial.ridge for trial in kept if trial.ridge is not None)
         reduced.append(replace(entry, algorithm=algorithm, ridges=ridges))

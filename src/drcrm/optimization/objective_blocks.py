@@ -1,0 +1,163 @@
+"""Blocks of a log on the way of an objective: forward from Θ to costs z of the rows, and back to a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import local
+
+import numpy as np
+
+from drcrm.arrays.numerics import compensated_sum
+from drcrm.data.chunked_log import Block
+from drcrm.data.executors import Chunks
+from drcrm.estimates import Estimate
+from drcrm.policies.linear_predictor import ScoreMap
+from drcrm.weights import Weight
+
+GradientInZ = np.ndarray | Callable[[np.ndarray, np.ndarray], np.ndarray]  # an array, or a function of z and share
+
+
+class ObjectiveBlock:
+    """One block of a log, with the weight and the estimate of an objective.
+
+    Every method takes Θ, so that a block that was lost with its worker can be evaluated again.
+
+    Parameters
+    ----------
+    block : Block
+    scores : ScoreMap
+    weight : Weight
+    estimate : Estimate
+        Of the whole log.
+    keeps : bool
+        Whether to keep the arrays that the gradient needs, or to compute them again in the backward pass.
+    """
+
+    def __init__(self, block: Block, scores: ScoreMap, weight: Weight, estimate: Estimate, keeps: bool):
+        self._block, self._scores, self._weight, self._keeps = block, scores, weight, keeps
+        self._estimate = estimate.restrict_to_rows(block.rows, block.context) if estimate.is_rowwise else None
+        self._coef, self._z, self._kept, self._mean = None, None, None, None
+
+    @property
+    def share(self) -> np.ndarray:
+        """Share of each row in the whole log."""
+        return self._estimate.share
+
+    def forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return log π of the rows, and the expected modelled costs of the contexts."""
+        log_prob, expected, mean = self._forward(coef)
+        self._coef, self._kept = coef, (expected, mean) if self._keeps else None
+        return log_prob, expected
+
+    def backward(self, gradients: tuple, coef: np.ndarray) -> np.ndarray:
+        """Return the gradient in Θ, from the gradients in log π and in the expected modelled costs."""
+        is_kept = self._kept is not None and np.array_equal(coef, self._coef)
+        return self._backward(*gradients, *(self._kept if is_kept else self._forward(coef)[1:]))
+
+    def costs(self, coef: np.ndarray) -> np.ndarray:
+        """Return z of the rows, (n,)."""
+        if self._coef is None or not np.array_equal(coef, self._coef):
+            self._z, *rest = self._estimated(coef)
+            self._coef, self._kept = coef, rest if self._keeps else None
+        return self._z
+
+    def cost_range(self, coef: np.ndarray) -> tuple[float, float]:
+        """Return the smallest and the largest z; both are NaN if any z is."""
+        z = self.costs(coef)
+        return z.min(), z.max()
+
+    def gradient(self, in_z: GradientInZ, coef: np.ndarray) -> np.ndarray:
+        """Return the gradient in Θ, from the gradient in z."""
+        z = self.costs(coef)
+        in_z = in_z(z, self.share) if callable(in_z) else in_z
+        slope, expected, mean = self._kept or self._estimated(coef)[1:]
+        return self._backward(*self._estimate.gradients(in_z, slope, expected), expected, mean)
+
+    def _estimated(self, coef: np.ndarray) -> tuple:
+        """Return z, ∂w/∂log π, the expected modelled costs, and μ."""
+        log_prob, expected, mean = self._forward(coef)
+        weight, slope = self._weight(log_prob, self._block.log.log_propensity)
+        return self._estimate.z(weight, expected), slope, expected, mean
+
+    def _forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        """Return log π, the expected modelled costs, and μ, which the next pass may overwrite."""
+        buffers = None
+        if self._scores.trains:
+            if self._keeps and self._mean is None:
+                self._mean = _empty_scores(self._block)
+            mean = _thread_buffer("mean", self._block) if self._mean is None else self._mean
+            buffers = [mean, _thread_buffer("scores", self._block)]
+        return self._scores.forward(self._block, coef, buffers)
+
+    def _backward(self, by_row, by_context, expected: np.ndarray | None, mean: np.ndarray) -> np.ndarray:
+        buffer = _thread_buffer("scores", self._block) if self._scores.trains else None
+        return self._scores.backward(self._block, mean, by_row, by_context, expected, buffer)
+
+
+class BlockCosts:
+    """The costs z of all rows at Θ, block by block, on which a risk is evaluated.
+
+    Parameters
+    ----------
+    blocks : Chunks of ObjectiveBlock
+    coef : array (d, …)
+    """
+
+    def __init__(self, blocks: Chunks, coef: np.ndarray):
+        self._blocks, self._coef = blocks, coef
+
+    def __len__(self) -> int:
+        """Return the number of blocks."""
+        return len(self._blocks)
+
+    def range(self) -> tuple[float, float]:
+        """Return the smallest and the largest z; both are NaN if any z is."""
+        low, high = zip(*self._blocks.map(ObjectiveBlock.cost_range, self._coef), strict=True)
+        return float(np.min(low)), float(np.max(high))
+
+    def sum(self, function: Callable[..., np.ndarray], *arguments) -> np.ndarray:
+        """Return Σ function(z, share, *arguments) over groups of blocks."""
+        return compensated_sum(self._blocks.map_groups(_group_sum, self._coef, function, *arguments))
+
+    def gather(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return z and share of all rows, (n,): 16 bytes a row."""
+        costs = [*self._blocks.map(_costs_and_shares, self._coef)]
+        self._ends = np.cumsum([len(z) for z, _ in costs])[:-1]
+        return _concatenate_pairs(costs)
+
+    def gradient(self, in_z: GradientInZ) -> np.ndarray:
+        """Return the gradient in Θ, (d, …), from the gradient in z; an array has the order of ``gather``."""
+        by_block = [in_z] * len(self) if callable(in_z) else np.split(in_z, self._ends)
+        return compensated_sum(self._blocks.map(ObjectiveBlock.gradient, self._coef, by_chunk=by_block))
+
+
+def _costs_and_shares(block: ObjectiveBlock, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return block.costs(coef), block.share
+
+
+def _group_sum(blocks: list[ObjectiveBlock], coef: np.ndarray, function: Callable, *arguments) -> np.ndarray:
+    return function(*_concatenate_pairs([_costs_and_shares(block, coef) for block in blocks]), *arguments)
+
+
+def _concatenate_pairs(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Concatenate the first and the second arrays of pairs; a single pair is not copied."""
+    if len(pairs) == 1:
+        return pairs[0]
+    first, second = zip(*pairs, strict=True)
+    return np.concatenate(first), np.concatenate(second)
+
+
+_BUFFERS = local()
+
+
+def _thread_buffer(name: str, block: Block) -> np.ndarray:
+    """Return an array of the scores' shape that belongs to this thread; the thread's next block overwrites it."""
+    array, shape = getattr(_BUFFERS, name, None), (block.log.X.shape[0], *block.log.actions.shape)
+    if array is None or array.shape != shape or array.flags.f_contiguous != (block.log.actions.order == "F"):
+        array = _empty_scores(block)
+        setattr(_BUFFERS, name, array)
+    return array
+
+
+def _empty_scores(block: Block) -> np.ndarray:
+    return np.empty((block.log.X.shape[0], *block.log.actions.shape), order=block.log.actions.order)

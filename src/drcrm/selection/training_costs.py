@@ -1,0 +1,91 @@
+"""Modelled costs of a training log: the cost model, its support, and the effects on which policies are fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from drcrm.cost_models.context_effects import context_effects
+from drcrm.cost_models.ridge_model import CostModel, action_effects
+from drcrm.cost_models.support import SupportedModel
+from drcrm.data.bandit_log import BanditLog
+from drcrm.data.chunked_log import Block
+from drcrm.optimization.behaviour_cloning import clone_behaviour
+from drcrm.policies.exponential import LinearPolicy
+from drcrm.policies.linear_predictor import LinearPredictor
+
+
+def model_training_costs(
+    log: BanditLog,
+    model: object,
+    logging_policy: LinearPolicy | None,
+    support: float,
+    shift: float = 0.0,
+    intercept: bool = False,
+    has_context_effects: bool = False,
+) -> tuple[SupportedModel, np.ndarray]:
+    """Return a cost model with support, and the effects of the log's contexts on costs minus ``shift``.
+
+    Parameters
+    ----------
+    log : BanditLog
+    model : CostModel, SupportedModel, any model with ``predict`` and ``expectation``, or None
+        None fits a CostModel to the log.
+    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
+        π0; by default that of a SupportedModel, else the policy cloned from the log.
+    support : float in [0, 1]
+        τ.
+    shift : float
+        Subtracted from the costs.
+    intercept : bool
+        Whether a fitted model and a cloned policy have intercepts.
+    has_context_effects : bool
+        Whether the effects include those of :mod:`drcrm.cost_models.context_effects`.
+    """
+    is_known = logging_policy is not None or (isinstance(model, SupportedModel) and not model.is_cloned)
+    if isinstance(model, SupportedModel):
+        model, logging_policy = model.model, logging_policy or model.logging_policy
+    variances = getattr(model, "variances_", None)
+    design = LinearPredictor(log.replace(cost=log.cost - shift))
+    shifted, sample = design.log, design.sample.log
+    if model is None:
+        fitted = CostModel().fit_log(shifted, action_intercepts=intercept)
+        model, predict = deepcopy(fitted), partial(_shifted_effects, fitted, 0.0)
+        model.add_constant(shift, log)
+    else:
+        predict = partial(_shifted_effects, model, shift)
+    sample_effects = predict(sample.X, sample.actions)
+    if has_context_effects and variances is None and design.samples:
+        of_sample = context_effects(sample, sample_effects)
+        variances = of_sample.covariance, of_sample.noise
+    limits = [log.actions.support_rule.cost_limits(part.cost, sample_effects) for part in (log, shifted)]
+    logging_policy = logging_policy or clone_behaviour(log, intercept)
+    supported = SupportedModel(model, logging_policy, support, limits[0], is_cloned=not is_known)
+    shifted_model = replace(supported, limits=limits[1])
+
+    def effects_of(part: BanditLog) -> np.ndarray:
+        effects = predict(part.X, part.actions)
+        if has_context_effects:
+            effects = effects + context_effects(part, effects, variances).delta
+        return shifted_model.apply_support(effects, part.X, part.actions)
+
+    if design.samples:
+        return supported, design.chunked.map_contexts(_apply_to_block, effects_of)
+    return supported, effects_of(shifted)
+
+
+def _shifted_effects(model: object, shift: float, X, actions) -> np.ndarray:
+    """Return the effects of a model on costs minus ``shift``."""
+    effects = action_effects(model, X, actions)
+    if shift:
+        effects = effects.copy()
+        actions.effect_space.add_constant(effects, -shift)
+    return effects
+
+
+def _apply_to_block(block: Block, function: Callable[[BanditLog], np.ndarray]) -> np.ndarray:
+    return function(block.log)
