@@ -1001,7 +1001,7 @@ class TestBadArguments:
             (["KLDR"], "unknown estimator 'KLDR'; did you mean 'KLDRO'? (allowed: CIPS, POEM, "),
             (["nowhere:Risk"], "estimator nowhere:Risk: No module named 'nowhere'"),
             (["math:Risk"], "estimator math:Risk: module 'math' has no attribute 'Risk'"),
-            (["math:sqrt"], "estimator math:sqrt: sqrt is no subclass of drcrm.risks.Risk"),
+            (["math:sqrt"], "estimator math:sqrt: sqrt must be a subclass of drcrm.risks.Risk"),
             (
                 ["KLDRO"],
                 "the hyper-parameter of KLDRO is none, expected radius and at least one value, or a value of radius "
