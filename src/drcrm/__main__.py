@@ -1,34 +1,30 @@
-"""drcrm NAME: what is done with a log of one's own, or a step of the pipeline, as Snakemake's rules run it."""
+"""The command ``drcrm NAME``: run a command for logs (``drcrm.cli``) or a step of the pipeline."""
 
 import os
 import sys
 
 if __name__ == "__main__" and sys.path[0] in ("", os.getcwd()):
-    del sys.path[0]  # python -m drcrm: a json.py beside a log must not be imported in place of Python's
+    del sys.path[0]  # python -m drcrm: a json.py next to a log must not replace Python's
 
 import argparse
+from collections.abc import Mapping
 from importlib import import_module
-from inspect import cleandoc
+from types import ModuleType
 from typing import NoReturn
 
 from drcrm import __version__
+from drcrm.cli.arguments import COMMANDS
 from drcrm.errors import InputError, escape_unprintable
 from drcrm.experiments.locks import hold
 from drcrm.kernels import choose_kernels
 from drcrm.progress import show_progress
 
-PROGRESS = "If standard error is a terminal, the command shows there what it is doing and how much is left."
-COMMANDS = {
-    "learn": "learn a policy from a log, and say whether it is better than the one that logged",
-    "evaluate_policy": "estimate what a policy would have cost, and whether a log can tell",
-    "certify": "bound what a policy costs, with a stated probability",
-    "diagnose": "say what is wrong with a log",
-    "predict": "choose actions by a learned policy",
-}
+THREAD_VARIABLES = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
+PROGRESS = "On a terminal, the command shows on standard error what it is doing and how much is left."
 STEPS = {
     "check": "check a configuration, and that it has an experiment",
     "fetch": "fetch a data set's files, check their content and store them as arrays",
-    "fetch_file": "fetch a file as it is, and check its digest",
+    "fetch_file": "fetch a file unchanged, and check its digest",
     "split": "draw the contexts that train π0, and those held out",
     "log_crf": "train the logging policy π0 on its share of the contexts",
     "skyline": "train the skyline on full supervision",
@@ -42,78 +38,89 @@ STEPS = {
     "tables": "turn an experiment's metrics into the paper's tables",
     "overview": "draw how far each algorithm comes from CIPS to full supervision",
     "figures": "draw the figures of an experiment",
-    "theory": "tabulate what a lemma of the paper says of losses whose law is known",
-    "theory_figure": "draw such a table",
+    "theory": "tabulate a lemma of the paper for losses with a known distribution",
+    "theory_figure": "draw that table",
 }
 
 
 class Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with the arguments."""
+    """An argument parser whose errors are a single line."""
 
     def error(self, message: str) -> NoReturn:
+        """Print a message and exit with status 2."""
         self.exit(2, f"{self.prog}: {escape_unprintable(message)}\n")
 
 
-def home(name: str):
-    """Return the module of a command or a step, whose ``run`` does the work; importing it takes a command a second."""
+def import_command(name: str) -> ModuleType:
+    """Import the module of a command or a step, whose ``run`` does the work. A command takes about a second."""
     if name in STEPS:
         return import_module(f"drcrm.experiments.steps.{name}")
-    with show_progress() as tell:
-        tell(f"loading {name}")
+    with show_progress() as report:
+        report(f"loading {name}")
         return import_module(f"drcrm.cli.{name}")
 
 
-def parser(step: str) -> argparse.ArgumentParser:
-    """Return the parser of a command or a step, without importing what only the work of a command needs."""
-    if step in COMMANDS:
-        declare = getattr(import_module("drcrm.cli.arguments"), step)
-        description, epilog = cleandoc(declare.__doc__ or ""), PROGRESS
+def command_parser(name: str) -> Parser:
+    """Return the parser of a command or a step. For a command, nothing heavy is imported."""
+    if name in COMMANDS:
+        source, description, epilog = COMMANDS[name], COMMANDS[name].description, PROGRESS
     else:
-        declare, description, epilog = home(step).add_arguments, home(step).__doc__, None
-    made = Parser(f"drcrm {step}", None, description, epilog, formatter_class=argparse.RawDescriptionHelpFormatter)
-    declare(made)
-    return made
+        source = import_command(name)
+        description, epilog = source.__doc__, None
+    parser = Parser(f"drcrm {name}", None, description, epilog, formatter_class=argparse.RawDescriptionHelpFormatter)
+    source.add_arguments(parser)
+    return parser
 
 
-def _listed(summaries: dict[str, str]) -> str:
+def main_parser() -> Parser:
+    """Return the parser of the name of a command or step."""
+    parser = Parser(
+        prog="drcrm",
+        description="Learn and evaluate policies from logs, and run the pipeline's steps. NAME --help describes one.",
+        epilog=f"commands for logs:\n{_list_names({name: command.summary for name, command in COMMANDS.items()})}\n\n"
+        f"steps of the pipeline, in order:\n{_list_names(STEPS)}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="drcrm NAME …",
+    )
+    parser.add_argument("name", metavar="NAME", choices=[*COMMANDS, *STEPS], help="a name from the lists below")
+    parser.add_argument("--version", action="version", version=f"drcrm {__version__}")
+    return parser
+
+
+def _list_names(summaries: Mapping[str, str]) -> str:
     width = max(map(len, [*COMMANDS, *STEPS]))
     return "\n".join(f"  {name:{width}}  {summary}" for name, summary in summaries.items())
 
 
 def main(arguments: list[str]) -> int:
-    """Run a command or a step; what cannot be used is a line on stderr, the exit status 1 (2 for wrong arguments)."""
-    # Before numpy is imported: with two threads of BLAS a small fit takes several times as long as with one.
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    """Run a command or a step, and return the exit status.
+
+    Invalid input is reported in one line on standard error with status 1, or 2 for invalid arguments.
+    """
+    for variable in THREAD_VARIABLES:  # before numpy is imported: small fits are several times faster with one thread
         os.environ.setdefault(variable, "1")
     choose_kernels(os.environ)
-    chooser = Parser(
-        prog="drcrm",
-        description="What is done with logs, and the pipeline's steps; NAME --help says what one reads and writes.",
-        epilog=f"logs:\n{_listed(COMMANDS)}\n\nsteps of the pipeline, in order:\n{_listed(STEPS)}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="drcrm NAME …",
-    )
-    chooser.add_argument("step", metavar="NAME", choices=[*COMMANDS, *STEPS], help="one of those below")
-    chooser.add_argument("--version", action="version", version=f"drcrm {__version__}")
-    step = chooser.parse_args(arguments[:1]).step
+    parser = main_parser()
+    name = parser.parse_args(arguments[:1]).name
     try:
-        options = parser(step).parse_args(arguments[1:])
-        if lock := os.environ.get("DRCRM_LOCK"):  # of the run that this is a job of
+        options = command_parser(name).parse_args(arguments[1:])
+        if lock := os.environ.get("DRCRM_LOCK"):  # of the pipeline run that started this step
             hold(lock)
-        home(step).run(options)
+        import_command(name).run(options)
     except ModuleNotFoundError as error:
         if error.name.partition(".")[0] == "drcrm":
             raise
-        chooser.error(f"{step} needs {error.name}: pip install 'drcrm[{'logs' if step in COMMANDS else 'pipeline'}]'")
+        extra = "logs" if name in COMMANDS else "pipeline"
+        parser.error(f"{name} needs {error.name}: pip install 'drcrm[{extra}]'")
     except (InputError, OSError, MemoryError) as error:
-        for each in error.args if isinstance(error, InputError) else [error]:
-            print(f"drcrm {step}: {escape_unprintable(each) or 'out of memory'}", file=sys.stderr)
+        for message in error.args if isinstance(error, InputError) else [error]:
+            print(f"drcrm {name}: {escape_unprintable(message) or 'out of memory'}", file=sys.stderr)
         return 1
     return 0
 
 
 def command() -> NoReturn:
-    """Run the installed command."""
+    """Run the installed command ``drcrm``."""
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What predict writes: names that a spreadsheet would run, and what it says of greedy actions."""
+"""The command predict: actions with their propensities, exploration, greedy actions, and names in spreadsheets."""
 
 from __future__ import annotations
 
@@ -8,139 +8,209 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from shop import MAPPING, NAMES, decisions
 
+from drcrm.__main__ import main
 from drcrm.logs import opened_log
 from drcrm.logs.encoding.columns import escape_formula, unescape_formula
 from drcrm.logs.policy_file import read_policy, write_policy
 from drcrm.logs.readers.log_files import read_records
 
-ODD = ["=cmd|' /C calc'!A0", "-1", "'@home"]
+FORMULAS = ["=cmd|' /C calc'!A0", "-1", "'@home"]
+GREEDY_CAUTION = "the certificate covers actions drawn from the policy, not --greedy"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("=1+1", "'=1+1"),
-        ("+49 30 1", "'+49 30 1"),
-        ("-x", "'-x"),
-        ("@SUM(A1)", "'@SUM(A1)"),
-        ("\t=1", "'\t=1"),
-        ("\r=1", "'\r=1"),
-        ("-", "'-"),
-        ("-1+1", "'-1+1"),
-        ("-inf", "'-inf"),
-        ("'=1", "''=1"),
-        *[(text, text) for text in ("-1", "+5", "-.5", "-1.e-5", "1e5", "a=b", "'a", "'", "", "art", " =1")],
-        *[(number, number) for number in (-1, -0.5)],
-    ],
-)
-def test_what_a_spreadsheet_would_run_gets_an_apostrophe(text, expected):
-    assert escape_formula(text) == expected
-    if isinstance(text, str):
-        assert unescape_formula(expected) == text
+def probabilities(folder, frame: pd.DataFrame) -> tuple[list[str], np.ndarray]:
+    """Return the actions of a stored policy and their probabilities for the contexts of a table."""
+    stored = read_policy(folder / "policy.npz")
+    return list(stored.encoding.names), stored.policy.marginals(stored.encoding.contexts(frame))
 
 
-@given(st.text("'=+-@\t\r1.ea", max_size=6) | st.text())
-def test_every_text_comes_back(text):
-    assert unescape_formula(escape_formula(text)) == text
+def test_actions_have_the_names_of_the_log_and_their_propensities(shop, tmp_path, run):
+    arguments = ["predict", shop / "policy.npz", shop / "later.parquet", "--output"]
+    assert run(*arguments, tmp_path / "out.csv") == (0, "", "")
+    names, probability = probabilities(shop, decisions(2000, seed=1))
+    drawn = pd.read_csv(tmp_path / "out.csv")
+    place = [names.index(name) for name in drawn["item"]]
+    np.testing.assert_allclose(drawn["propensity"], probability[np.arange(2000), place])
+    assert list(drawn.columns) == ["item", "propensity"]
+    run(*arguments, tmp_path / "greedy.parquet", "--greedy")
+    greedy = pd.read_parquet(tmp_path / "greedy.parquet")
+    assert (greedy["propensity"] == 1).all()
+    assert [names.index(name) for name in greedy["item"]] == list(probability.argmax(axis=1))
+
+
+def test_the_seed_determines_the_actions(shop, tmp_path, run):
+    drawn = []
+    for seed in ("0", "0", "1"):
+        arguments = ["predict", shop / "policy.npz", shop / "later.parquet", "--explore", "0.5", "--seed", seed]
+        run(*arguments, "--output", tmp_path / "out.csv")
+        drawn.append((tmp_path / "out.csv").read_bytes())
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+@pytest.mark.parametrize("options", [[], ["--greedy"]], ids=["drawn", "greedy"])
+def test_a_share_of_the_actions_is_uniform(options, shop, tmp_path, run):
+    arguments = ["predict", shop / "policy.npz", shop / "later.parquet", *options, "--output", tmp_path / "out.csv"]
+    assert run(*arguments, "--explore", "0.3")[0] == 0
+    drawn = pd.read_csv(tmp_path / "out.csv")
+    names, probability = probabilities(shop, decisions(2000, seed=1))
+    if options:
+        probability = np.eye(3)[probability.argmax(axis=1)]
+    place = np.array([names.index(name) for name in drawn["item"]])
+    np.testing.assert_allclose(drawn["propensity"], 0.7 * probability[np.arange(2000), place] + 0.1)
+    is_likely = probability.max(axis=1) > 0.99
+    is_best = (place == probability.argmax(axis=1))[is_likely]
+    assert len(is_best) > 500
+    assert is_best.mean() == pytest.approx(0.8, abs=4 * np.sqrt(0.16 / len(is_best)))
+    assert (1 / drawn["propensity"]).mean() == pytest.approx(3, rel=0.15)
+
+
+def test_new_categories_are_reported(shop, tmp_path, run):
+    frame = decisions(50).drop(columns=["item", "p", "click", "position"])
+    frame.loc[[3, 7], "city"] = "Chur"
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    status, _, error = run("predict", shop / "policy.npz", tmp_path / "new.csv", "--output", tmp_path / "out.csv")
+    assert status == 0
+    assert "'city' in 2 rows, which the policy has not seen" in error
+    assert len(pd.read_csv(tmp_path / "out.csv")) == 50
+
+
+def test_categories_that_are_numbers_match_in_any_format(tmp_path, run):
+    frame = decisions(500).assign(city=lambda frame: frame["city"].map({"Bern": 1, "Zürich": 2, "Genf": 30}))
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    frame.assign(city=frame["city"].astype(float)).to_csv(tmp_path / "float.csv", index=False)
+    mapping = json.dumps(MAPPING | {"algorithm": "cips"})
+    run("learn", tmp_path / "log.csv", "--config", mapping, "--output", tmp_path / "p.npz")
+    actions = []
+    for log in ("log", "float"):
+        run("predict", tmp_path / "p.npz", tmp_path / f"{log}.csv", "--output", tmp_path / "o.csv", "--greedy")
+        actions.append((tmp_path / "o.csv").read_text())
+    assert actions[0] == actions[1]
+
+
+def test_an_action_column_named_propensity_is_refused(tmp_path, run):
+    decisions(300).rename(columns={"item": "propensity"}).to_csv(tmp_path / "log.csv", index=False)
+    mapping = json.dumps(MAPPING | {"action": "propensity", "algorithm": "cips"})
+    run("learn", tmp_path / "log.csv", "--config", mapping, "--output", tmp_path / "p.npz")
+    status, _, error = run("predict", tmp_path / "p.npz", tmp_path / "log.csv", "--output", tmp_path / "o.csv")
+    assert (status, "column 'propensity'" in error) == (1, True)
+    assert not (tmp_path / "o.csv").exists()
+
+
+def test_events_that_are_not_learned_from_get_actions(tmp_path, run):
+    """Each event with a context gets one action, in order."""
+    rng, lines = np.random.default_rng(0), []
+    for number in range(300):
+        chosen = int(rng.integers(1, 3))
+        label = {"_label_cost": -float(chosen == 1), "_label_probability": 0.5, "_label_Action": chosen}
+        label |= {"_labelIndex": chosen - 1, "a": [chosen, 3 - chosen], "p": [0.5, 0.5]}
+        context = {"U": {"x": 1.0}, "_multi": [{"A": {"id": name}} for name in "ab"]}
+        lines.append(json.dumps({**label, "c": context} | ({"_skipLearn": True} if number % 3 == 0 else {})))
+    lines.append(json.dumps({"_skipLearn": True}))
+    (tmp_path / "log.dsjson").write_text("\n".join(lines) + "\n")
+    arguments = ["learn", tmp_path / "log.dsjson", "--config", '{"algorithm": "cips"}', "--output", tmp_path / "p.npz"]
+    status, output, _ = run(*arguments)
+    assert (status, "101 rows" in output) == (0, True)
+    run("predict", tmp_path / "p.npz", tmp_path / "log.dsjson", "--output", tmp_path / "o.csv")
+    assert len(pd.read_csv(tmp_path / "o.csv")) == 300
+
+
+class TestGreedy:
+    """The certificate covers drawn actions only, so predict warns about uncertain greedy actions."""
+
+    def predict(self, run, policy, shop, tmp_path, *options) -> str:
+        status, _, error = run("predict", policy, shop / "log.csv", "--output", tmp_path / "o.csv", *options)
+        assert status == 0
+        return error
+
+    def test_the_number_of_uncertain_contexts_is_reported(self, shop, tmp_path, run):
+        _, probability = probabilities(shop, pd.read_csv(shop / "log.csv"))
+        uncertain = int((probability.max(axis=1) < 1 - 1e-6).sum())
+        error = self.predict(run, shop / "policy.npz", shop, tmp_path, "--greedy")
+        assert uncertain > 0
+        assert f"{GREEDY_CAUTION}: the policy was not certain of its action in {uncertain} of 3000 contexts" in error
+
+    def test_drawn_and_certain_actions_have_no_warning(self, shop, tmp_path, run):
+        assert GREEDY_CAUTION not in self.predict(run, shop / "policy.npz", shop, tmp_path)
+        stored = read_policy(shop / "policy.npz")
+        coef = np.zeros_like(stored.policy.coef)
+        coef[-1, 0] = 40  # of the constant feature
+        write_policy(tmp_path / "certain.npz", replace(stored, policy=type(stored.policy)(coef)))
+        assert GREEDY_CAUTION not in self.predict(run, tmp_path / "certain.npz", shop, tmp_path, "--greedy")
 
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory):
-    """A folder with a log whose actions have odd names, and a policy that was learned from it."""
-    from drcrm.__main__ import main
-
+    """A folder with a log whose actions look like formulas, and a policy learned from it."""
     folder = tmp_path_factory.mktemp("odd")
-    frame = decisions(1500)
-    frame["item"] = np.array(ODD)[pd.Index(NAMES).get_indexer(frame["item"])]
+    frame = decisions(500)
+    frame["item"] = np.array(FORMULAS)[pd.Index(NAMES).get_indexer(frame["item"])]
     frame.to_parquet(folder / "log.parquet", index=False)
-    (folder / "map.json").write_text(json.dumps(MAPPING))
-    given = f"{folder}/log.parquet --config {folder}/map.json --output {folder}/policy.npz"
-    assert main(f"learn {given}".split()) == 0
+    (folder / "map.json").write_text(json.dumps(MAPPING | {"algorithm": "cips"}))
+    files = f"{folder}/log.parquet --config {folder}/map.json --output {folder}/policy.npz"
+    assert main(f"learn {files}".split()) == 0
     return folder
 
 
-@pytest.mark.parametrize(
-    ("file", "options", "names"),
-    [
-        ("o.csv", [], ["'" + ODD[0], "-1", "''@home"]),
-        ("o.csv", ["--raw-names"], ODD),
-        ("o.parquet", [], ODD),
-    ],
-)
-def test_names_in_csv_are_safe_and_said(odd, tmp_path, run, file, options, names):
-    status, _, said = run("predict", odd / "policy.npz", odd / "log.parquet", "--output", tmp_path / file, *options)
-    assert status == 0
-    read = (lambda path: pd.read_csv(path, dtype=str)) if file.endswith("csv") else pd.read_parquet
-    assert set(read(tmp_path / file)["item"]) == set(names)
-    expected = f"{tmp_path}/o.csv: 2 names begin like a formula of a spreadsheet, so they have an apostrophe in front"
-    assert (expected in said) == (names != ODD)
-    assert ("--raw-names" in said) == (names != ODD)
+class TestFormulas:
+    """Names that a spreadsheet would run as formulas get an apostrophe in CSV."""
 
-
-@pytest.mark.parametrize("large", [2**29, -1])
-def test_a_log_of_what_predict_wrote_has_the_actions_of_the_policy(odd, tmp_path, run, monkeypatch, large):
-    """In memory and on disk."""
-    monkeypatch.setattr(opened_log, "LARGE", large)
-    run("predict", odd / "policy.npz", odd / "log.parquet", "--output", tmp_path / "o.csv", "--explore", "0.2")
-    chosen = pd.read_csv(tmp_path / "o.csv", dtype=str)
-    log = pd.read_parquet(odd / "log.parquet").assign(item=chosen["item"], p=chosen["propensity"])
-    log.to_csv(tmp_path / "next.csv", index=False)
-    assert set(read_records(tmp_path / "next.csv", MAPPING).names) == set(ODD)
-    status, said, _ = run("evaluate_policy", odd / "policy.npz", tmp_path / "next.csv")
-    assert (status, bool(said)) == (0, True)
-    status, _, _ = run(*("learn", tmp_path / "next.csv", "--config", odd / "map.json", "--output", tmp_path / "p.npz"))
-    assert status == 0
-    assert set(read_policy(tmp_path / "p.npz").encoding.names) == set(ODD)
-
-
-def test_names_of_columns_are_safe_too(tmp_path, run):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"x": rng.normal(size=300), "=a": rng.integers(0, 2, 300), "b": rng.integers(0, 2, 300)})
-    frame.assign(p=0.25, cost=-frame["b"].astype(float)).to_csv(tmp_path / "log.csv", index=False)
-    mapping = {"labels": ["=a", "b"], "propensity": "p", "cost": "cost", "features": {"numeric": ["x"]}}
-    run(
-        *("learn", tmp_path / "log.csv", "--config", json.dumps(mapping | {"algorithm": "kl_dro_dr"})),
-        *("--output", tmp_path / "p.npz"),
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            *[
+                (text, f"'{text}")
+                for text in ("=1+1", "+49 30 1", "-x", "@SUM(A1)", "\t=1", "\r=1", "-", "-1+1", "-inf")
+            ],
+            ("'=1", "''=1"),
+            *[(text, text) for text in ("-1", "+5", "-.5", "-1.e-5", "1e5", "a=b", "'a", "'", "", "art", " =1", -0.5)],
+        ],
     )
-    run("predict", tmp_path / "p.npz", tmp_path / "log.csv", "--output", tmp_path / "o.csv")
-    assert list(pd.read_csv(tmp_path / "o.csv")) == ["'=a", "b", "propensity"]
+    def test_formulas_are_escaped(self, text, expected):
+        assert escape_formula(text) == expected
 
+    @given(st.text("'=+-@\t\r1.ea", max_size=6) | st.text())
+    @settings(max_examples=200)
+    def test_escaped_texts_come_back(self, text):
+        assert unescape_formula(escape_formula(text)) == text
 
-class TestGreedy:
-    """The certificate is of actions that are drawn."""
-
-    CAUTION = "the certificate covers actions drawn from the policy, not --greedy"
-
-    def said(self, run, policy, shop, tmp_path, *options) -> str:
-        status, _, said = run("predict", policy, shop / "log.csv", "--output", tmp_path / "o.csv", *options)
+    @pytest.mark.parametrize(
+        ("file", "options", "names"),
+        [
+            ("o.csv", [], ["'" + FORMULAS[0], "-1", "''@home"]),
+            ("o.csv", ["--raw-names"], FORMULAS),
+            ("o.parquet", [], FORMULAS),
+        ],
+    )
+    def test_names_are_escaped_in_csv_only(self, odd, tmp_path, run, file, options, names):
+        arguments = ["predict", odd / "policy.npz", odd / "log.parquet", "--output", tmp_path / file, *options]
+        status, _, error = run(*arguments)
         assert status == 0
-        return said
+        chosen = pd.read_csv(tmp_path / file, dtype=str) if file == "o.csv" else pd.read_parquet(tmp_path / file)
+        assert set(chosen["item"]) == set(names)
+        assert ("2 names begin like a spreadsheet formula" in error) == ("--raw-names" in error) == (names != FORMULAS)
 
-    def test_it_is_said_with_the_share_of_contexts(self, shop, tmp_path, run):
-        stored = read_policy(shop / "policy.npz")
-        probability = stored.policy.marginals(stored.encoding.contexts(pd.read_csv(shop / "log.csv")))
-        uncertain = int((probability.max(axis=1) < 1 - 1e-6).sum())
-        assert 0 < uncertain <= 3000
-        said = self.said(run, shop / "policy.npz", shop, tmp_path, "--greedy")
-        assert f"{self.CAUTION}: the policy was not certain of its action in {uncertain} of 3000 contexts" in said
+    @pytest.mark.parametrize("large", [opened_log.LARGE, -1], ids=["in memory", "in files"])
+    def test_escaped_names_are_read_as_the_actions_of_the_policy(self, odd, tmp_path, run, monkeypatch, large):
+        monkeypatch.setattr(opened_log, "LARGE", large)
+        run("predict", odd / "policy.npz", odd / "log.parquet", "--output", tmp_path / "o.csv", "--explore", "0.2")
+        chosen = pd.read_csv(tmp_path / "o.csv", dtype=str)
+        log = pd.read_parquet(odd / "log.parquet").assign(item=chosen["item"], p=chosen["propensity"])
+        log.to_csv(tmp_path / "next.csv", index=False)
+        assert set(read_records(tmp_path / "next.csv", MAPPING).names) == set(FORMULAS)
+        assert run("evaluate_policy", odd / "policy.npz", tmp_path / "next.csv")[0] == 0
+        assert run("learn", tmp_path / "next.csv", "--config", odd / "map.json", "--output", tmp_path / "p.npz")[0] == 0
+        assert set(read_policy(tmp_path / "p.npz").encoding.names) == set(FORMULAS)
 
-    def test_nothing_is_said_of_actions_that_are_drawn(self, shop, tmp_path, run):
-        assert self.CAUTION not in self.said(run, shop / "policy.npz", shop, tmp_path)
-
-    def test_nothing_is_said_of_a_policy_that_is_certain(self, shop, tmp_path, run):
-        """One that takes the same action always."""
-        stored = read_policy(shop / "policy.npz")
-        coef = np.zeros_like(stored.policy.coef)
-        coef[-1, 0] = 40  # of the constant
-        policy = type(stored.policy)(coef)
-        write_policy(tmp_path / "certain.npz", replace(stored, policy=policy))
-        assert self.CAUTION not in self.said(run, tmp_path / "certain.npz", shop, tmp_path, "--greedy")
-
-    def test_help_says_so(self, run):
-        status, said, _ = run("predict", "--help")
-        assert status == 0
-        assert "The certificate covers actions drawn from the policy. It does not cover --greedy." in said
+    def test_column_names_are_escaped_too(self, tmp_path, run):
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"x": rng.normal(size=300), "=a": rng.integers(0, 2, 300), "b": rng.integers(0, 2, 300)})
+        frame.assign(p=0.25, cost=-frame["b"].astype(float)).to_csv(tmp_path / "log.csv", index=False)
+        mapping = {"labels": ["=a", "b"], "propensity": "p", "cost": "cost", "features": {"numeric": ["x"]}}
+        config = json.dumps(mapping | {"algorithm": "cips"})
+        run("learn", tmp_path / "log.csv", "--config", config, "--output", tmp_path / "p.npz")
+        run("predict", tmp_path / "p.npz", tmp_path / "log.csv", "--output", tmp_path / "o.csv")
+        assert list(pd.read_csv(tmp_path / "o.csv")) == ["'=a", "b", "propensity"]

@@ -37,8 +37,8 @@ def test_the_verdict_on_a_correct_log_is_true():
     verdict, _, comparison = judge(BEST)
     assert verdict.verdict == "better"
     assert verdict.sentence == (
-        f"The policy is better than the logging policy. Its cost is {-comparison.difference:.4g} lower per row, and at "
-        f"least {-comparison.certificate.bound:.4g} lower with 95% confidence."
+        f"The cost of the policy is {-comparison.difference:.4g} lower per row than the logging policy's, and at least "
+        f"{-comparison.certificate.bound:.4g} lower with 95% confidence."
     )
     worse, _, comparison = judge(WORST)
     assert (worse.verdict, comparison.lower_bound > 0) == ("worse", True)
@@ -99,7 +99,7 @@ def test_bounds_are_adjusted_for_the_number_of_candidates():
     assert many.certificate.bound > one.certificate.bound
     assert many.lower_bound < one.lower_bound
     verdict = reach_verdict(many, diagnose(LOG, BEST, cost_model=MODEL), label="kl_dro", reward=True)
-    assert "Its reward is" in verdict.sentence
+    assert "The reward of kl_dro is" in verdict.sentence
     assert "higher with 95% confidence, adjusted for 10 candidates." in verdict.sentence
 
 

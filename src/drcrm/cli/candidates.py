@@ -18,7 +18,7 @@ from drcrm.selection.successive_halving import ROUGH, THOROUGH, fit_entry, halve
 
 DEFAULT = "kl_dro_dr"
 WITH_MAP = "kl_dro_dr_map"
-MAX_MAPPED = 20_000  # contexts of a log for which a feature map competes by default; on larger ones it takes too long
+MAX_MAPPED = 20_000  # contexts; on larger logs a feature map takes too long to compete by default
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from drcrm.progress import Progress, show_progress
 COLUMN = "column:"
 COLUMN_ROWS = "all rows, on the assumption that none of them was used to make the policy"
 HELDOUT_ROWS = "the rows held out from learning"
-ALL_ROWS = "all rows, none of which was recognised as a row that the policy was learned from"
+ALL_ROWS = "all rows; no row was recognised as one that the policy was learned from"
 UNCOMPARED_ROWS = (
     "all rows, which could not be compared with those that the policy was learned from: an older version wrote its file"
 )
@@ -154,9 +154,7 @@ def _recognise(
     for key in ("split", "group", "time"):
         value, expected = getattr(mapping, key), getattr(trained, key)
         if value != expected:
-            raise InputError(
-                f"{key} must be {expected!r}, with which the policy was learned from this log; got {value!r}"
-            )
+            raise InputError(f"{key} must be {expected!r}, as when the policy was learned from this log, got {value!r}")
     if recognised.training.all():
         raise InputError(f"{path}: the policy was learned from all {n} rows, expected held-out or new rows")
     return recognised

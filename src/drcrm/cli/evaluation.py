@@ -21,7 +21,7 @@ from drcrm.logs.opened_log import OpenedLog
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedPolicy:
-    """A policy with what its evaluation and the answer need.
+    """A policy with its cost model, and its name and settings for the answer.
 
     Attributes
     ----------

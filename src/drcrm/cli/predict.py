@@ -25,17 +25,17 @@ from drcrm.reports.log_report.formatting import format_imputed
 
 FORMATS = ".csv", ".parquet"
 PROPENSITY = "propensity"
-UNCERTAIN = 1e-6  # probability of other actions from which a greedy action is reported as uncertain
+UNCERTAIN = 1e-6  # a greedy action is uncertain if other actions are more probable than this
 
 
 @dataclass(frozen=True)
 class Remarks:
-    """Counts that the user is told after all actions are written.
+    """Counts to report after all actions are written.
 
     Attributes
     ----------
     unseen : Counter
-        Rows with values that the policy has not seen, by what they have.
+        Numbers of rows with values that the policy has not seen, by kind.
     missing : Counter
         Imputed values, by feature.
     uncertain : Counter
@@ -47,7 +47,7 @@ class Remarks:
     uncertain: Counter = field(default_factory=Counter)
 
     def lines(self, stored: StoredPolicy, options: argparse.Namespace) -> Iterator[str]:
-        """Yield the remarks, one line each."""
+        """Yield the remarks as lines."""
         if self.missing:
             yield f"{options.contexts}: imputed missing values: {format_imputed(self.missing)}"
         for reason, rows in self.unseen.items():

@@ -233,26 +233,22 @@ def reach_verdict(
         sentence = f"It is unknown whether {label} is better than the logging policy: {reason}."
         return Verdict("the log cannot say", sentence, _advise_logging(diagnosis), cautions)
     rounding = ROUNDING * max(map(abs, comparison.certificate.costs))
-    for name, is_shown in (
-        ("better", comparison.certificate.bound < -rounding),
-        ("worse", comparison.lower_bound > rounding),
-    ):
-        if is_shown:
-            return Verdict(name, _claim(comparison, name, label, reward) + untested(diagnosis), [], cautions)
+    is_better = comparison.certificate.bound < -rounding
+    if is_better or comparison.lower_bound > rounding:
+        claim = _claim(comparison, is_better, label, reward) + untested(diagnosis)
+        return Verdict("better" if is_better else "worse", claim, [], cautions)
     sentence = _describe_difference(comparison, label, reward)
     return Verdict("not shown", sentence, [_advise_rows(comparison, diagnosis.rows)], cautions)
 
 
-def _claim(comparison: Comparison, verdict: str, label: str, reward: bool) -> str:
+def _claim(comparison: Comparison, is_better: bool, label: str, reward: bool) -> str:
     """Return the sentence of the verdict "better" or "worse"."""
-    is_better = verdict == "better"
     sign = -1 if is_better else 1
     bound = comparison.certificate.bound if is_better else comparison.lower_bound
     more = "higher" if reward == is_better else "lower"
     return (
-        f"{capitalize(label)} is {verdict} than the logging policy. Its {'reward' if reward else 'cost'} is "
-        f"{sign * comparison.difference:.4g} {more} per row, and at least {sign * bound:.4g} {more} "
-        f"{_confidence(comparison)}."
+        f"The {'reward' if reward else 'cost'} of {label} is {sign * comparison.difference:.4g} {more} per row than "
+        f"the logging policy's, and at least {sign * bound:.4g} {more} {_confidence(comparison)}."
     )
 
 
@@ -261,8 +257,8 @@ def _describe_difference(comparison: Comparison, label: str, reward: bool) -> st
     sign = -1 if reward else 1
     low, high = sorted(sign * end for end in (comparison.lower_bound, comparison.certificate.bound))
     return (
-        f"{capitalize(label)} is not shown to be better than the logging policy. Its {'reward' if reward else 'cost'} "
-        f"differs by {sign * comparison.difference:.4g} per row, at least {low:.4g} and at most {high:.4g} "
+        f"The {'reward' if reward else 'cost'} of {label} differs from the logging policy's by "
+        f"{sign * comparison.difference:.4g} per row, at least {low:.4g} and at most {high:.4g} "
         f"{_confidence(comparison)}."
     )
 

@@ -1,0 +1,177 @@
+"""The commands evaluate_policy and certify: which rows evaluate a policy, and what the answer says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from shop import MAPPING, decisions
+from shop_fixtures import answer_of
+
+from drcrm.cli.evaluate_policy import ALL_ROWS
+
+COMMANDS = "certify", "evaluate_policy"
+
+
+def test_heldout_rows_evaluate_the_policy_on_its_own_log(shop, tmp_path, run):
+    learned = answer_of(shop / "answer.json")
+    shutil.copy(shop / "log.csv", tmp_path / "renamed.csv")
+    for command in COMMANDS:
+        status, _, _ = run(command, shop / "policy.npz", tmp_path / "renamed.csv", "--json", tmp_path / "a.json")
+        answer = answer_of(tmp_path / "a.json")
+        assert (status, answer["choices"], answer["log"]["rows"]) == (0, learned["choices"], 750)
+        [candidate], [expected] = answer["candidates"], learned["candidates"]
+        for key in ("certificate", "difference"):
+            assert candidate[key] == pytest.approx(expected[key])
+        assert candidate["estimates"]["dr"] == pytest.approx(expected["estimates"]["dr"])
+
+
+def test_all_rows_of_another_log_certify_one_choice(shop, tmp_path, run):
+    bounds = []
+    for confidence in ("0.95", "0.8"):
+        arguments = ["certify", shop / "policy.npz", shop / "later.parquet", "--confidence", confidence]
+        _, output, _ = run(*arguments, "--json", tmp_path / "a.json")
+        answer = answer_of(tmp_path / "a.json")
+        bounds.append(-answer["candidates"][0]["certificate"]["bound"])
+        sentence = f"With {100 * float(confidence):g}% confidence each, its reward is at least {bounds[-1]:.4g} per row"
+        assert sentence in " ".join(output.split())
+    assert bounds[1] > bounds[0]
+    assert (answer["choices"], answer["log"]["rows"], answer["judged_by"]) == (1, 2000, ALL_ROWS)
+    assert (answer["verdict"]["changes"], answer["verdict"]["cautions"][-1]) == ([], f"Evaluated on {ALL_ROWS}.")
+
+
+def test_a_column_with_the_logged_propensities_equals_the_logging_policy(tmp_path, run):
+    frame = decisions(1000)
+    frame.assign(mine=frame["p"]).to_csv(tmp_path / "log.csv", index=False)
+    arguments = ["evaluate_policy", "column:mine", tmp_path / "log.csv", "--json", tmp_path / "a.json"]
+    status, _, error = run(*arguments)
+    assert (status, error) == (1, "drcrm evaluate_policy: column:mine needs --config, the mapping of the log\n")
+    assert run(*arguments, "--config", json.dumps(MAPPING))[0] == 0
+    answer = answer_of(tmp_path / "a.json")
+    [candidate] = answer["candidates"]
+    assert candidate["estimates"]["ips"]["value"] == pytest.approx(-frame["click"].mean())
+    assert candidate["estimates"]["dr"] is None
+    assert candidate["difference"]["value"] == pytest.approx(0, abs=1e-12)
+    assert answer["verdict"]["verdict"] == "not shown"
+    arguments[0] = "certify"
+    status, _, error = run(*arguments, "--config", json.dumps(MAPPING), "--estimate", "dr")
+    assert (status, "needs a cost model" in error) == (1, True)
+
+
+def test_diagnose_finds_wrong_propensities(shop, tmp_path, run):
+    status, output, _ = run("diagnose", shop / "log.csv", "--config", shop / "map.json")
+    assert (status, output.split(".")[0]) == (0, "No fault found")
+    decisions(500).assign(p=lambda frame: frame["p"] / 2).to_csv(tmp_path / "wrong.csv", index=False)
+    _, output, _ = run("diagnose", tmp_path / "wrong.csv", "--config", shop / "map.json")
+    assert "FAIL: propensity audit" in output
+
+
+def test_failed_checks_refuse_the_certificate(shop, tmp_path, run):
+    decisions(600).assign(p=lambda frame: frame["p"] / 2).to_csv(tmp_path / "wrong.csv", index=False)
+    decisions(8).to_csv(tmp_path / "few.csv", index=False)
+    for name, verdict in (("wrong", "the log is wrong"), ("few", "the log cannot say")):
+        run("certify", shop / "policy.npz", tmp_path / f"{name}.csv", "--json", tmp_path / "a.json")
+        assert answer_of(tmp_path / "a.json")["verdict"]["verdict"] == verdict
+
+
+def test_bounds_count_copies_of_rows_once(shop, tmp_path, run):
+    frame = decisions(400, seed=5)
+    pd.concat([frame] * 3).to_csv(tmp_path / "copies.csv", index=False)
+    frame.to_csv(tmp_path / "once.csv", index=False)
+    bounds = []
+    for command, log in (("certify", "copies"), ("evaluate_policy", "copies"), ("certify", "once")):
+        run(command, shop / "policy.npz", tmp_path / f"{log}.csv", "--json", tmp_path / "a.json")
+        [candidate] = answer_of(tmp_path / "a.json")["candidates"]
+        bounds.append(candidate["difference"]["bound"])
+    assert bounds == pytest.approx([bounds[0]] * 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"split": "last 25 %"}, "split must be 'random 25 %'"),
+        ({"group": "city"}, "'group 25 %'"),
+        ({"features": {"numeric": ["age"], "categorical": ["city"]}}, "'price'"),
+    ],
+)
+def test_mappings_that_do_not_fit_the_policy_are_refused(change, message, shop, run):
+    """With another split, rows that the policy was learned from would evaluate it."""
+    status, _, error = run("certify", shop / "policy.npz", shop / "log.csv", "--config", json.dumps(MAPPING | change))
+    assert (status, error.count("\n")) == (1, 1)
+    assert message in error
+
+
+def test_new_categories_are_reported(shop, tmp_path, run):
+    decisions(500).assign(city="Rom").to_csv(tmp_path / "log.csv", index=False)
+    run("evaluate_policy", shop / "policy.npz", tmp_path / "log.csv", "--json", tmp_path / "a.json")
+    assert "'city' in 500 rows" in answer_of(tmp_path / "a.json")["judged_by"]
+
+
+def test_denormal_propensities_are_refused(shop, tmp_path, run):
+    frame = decisions(300)
+    frame.loc[7, "p"] = 5e-324
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    for command in COMMANDS:
+        status, _, error = run(command, shop / "policy.npz", tmp_path / "log.csv")
+        assert status == 1
+        assert "5e-324" in error
+
+
+@pytest.mark.parametrize(("confidence", "percent"), [("0.995", "99.5%"), ("0.999999", "99.9999%")])
+def test_all_digits_of_the_confidence_are_printed(confidence, percent, shop, run):
+    _, output, _ = run("certify", shop / "policy.npz", shop / "later.parquet", "--confidence", confidence)
+    assert f"With {percent} confidence each" in output.replace("\n", " ")
+
+
+BROKEN = {
+    "cut off": lambda content: content[: len(content) // 2],
+    "empty": lambda content: b"",
+    "text": lambda content: b"coef,1\n",
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_broken_policy_files_are_one_line(kind, shop, tmp_path, run):
+    path = tmp_path / "policy.npz"
+    path.write_bytes(BROKEN[kind]((shop / "policy.npz").read_bytes()))
+    for arguments in (["certify", path], ["predict", path, "--output", tmp_path / "o.csv"]):
+        status, _, error = run(*arguments[:2], shop / "log.csv", *arguments[2:])
+        assert (status, error.count("\n")) == (1, 1)
+        assert "policy.npz" in error
+    assert not (tmp_path / "o.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "change", [{"format": 99}, {"format": None}, {"encoding": {"of": "?"}}, {"model": {"limits": [0]}}]
+)
+def test_policy_files_of_another_version_are_refused(change, shop, tmp_path, run):
+    with np.load(shop / "policy.npz") as archive:
+        arrays = dict(archive)
+    header = json.loads(str(arrays.pop("header"))) | change
+    np.savez(tmp_path / "policy.npz", header=np.array(json.dumps(header)), **arrays)
+    status, _, error = run("certify", tmp_path / "policy.npz", shop / "log.csv")
+    assert (status, error.count("\n")) == (1, 1)
+    assert "policy.npz" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["certify", "none.npz", "log.csv"], "none.npz: no such file"),
+        (["certify", "policy.npz", "none.csv"], "none.csv"),
+        (["learn", "log.csv", "--output", "p.npz", "--confidence", "0.3"], "expected a number above ½ and below 1"),
+        (["learn", "log.csv", "--output", "p.npz", "--seed", "-1"], "expected a whole number from 0"),
+        (["learn", "log.csv", "--output", "p.npz", "--config", "{"], "is not JSON"),
+        (["learn", "log.csv", "--output", "p.npz", "--config", "none.yaml"], "none.yaml"),
+        (["diagnose", "none.csv", "--config", "{}"], "none.csv"),
+    ],
+)
+def test_wrong_arguments_are_one_line(arguments, message, shop, tmp_path, run, monkeypatch):
+    shutil.copy(shop / "policy.npz", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    status, _, error = run(*arguments)
+    assert (status in (1, 2), error.count("\n")) == (True, 1)
+    assert message in error
