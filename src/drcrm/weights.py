@@ -144,8 +144,8 @@ WEIGHTS = {"implicit": Implicit, "smoothed": Smoothed, "shrunk": Shrunk}
 def as_weight(weight: object, name: str = "weight", values: dict[str, object] | None = None) -> Weight | None:
     """Return a weight, or None for "clipped".
 
-    With ``values``, ``weight`` may also be a name in ``WEIGHTS``. Its parameter is then removed from ``values``,
-    where its key is ``NAME.PARAMETER``. Raise InputError if the weight or its parameter is unknown or missing.
+    With ``values``, ``weight`` may also be a name in ``WEIGHTS``. Its parameter, with the key ``NAME.PARAMETER``, is
+    then removed from ``values``. Raise InputError if the weight or its parameter is unknown or missing.
     """
     if isinstance(weight, Weight):
         return weight

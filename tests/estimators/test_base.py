@@ -309,7 +309,11 @@ def cost_model(coef) -> CostModel:
             for name in ("snips", "dr")
         ),
         (WeightedLikelihood(estimate="dr"), {}, "^estimate is 'dr', expected one of 'ips'"),
-        (WeightedLikelihood(weight=Implicit(1)), {}, "WeightedLikelihood has no weight"),
+        (
+            WeightedLikelihood(weight=Implicit(1)),
+            {},
+            "WeightedLikelihood is a likelihood of the actions and takes no weight",
+        ),
         (WeightedLikelihood(1e308), {"cost": [-10.0, 0.0]}, r"sharpness 1e\+308 is too large"),
         *(
             (CIPS(weight=name), {}, f"weight is '{name}', expected 'clipped' or a weight")

@@ -3,7 +3,7 @@
 c_i = ĉ(x_k, y_i) + a_i·δ_k + noise,   δ_k ~ N(0, Σ),   noise ~ N(0, σ²) each time a row was logged
 
 The loadings a_i are what modelled costs are linear in: (y_i, 1), or one-hot of the action. A row with multiplicity
-``count`` stands for equal rows: their mean has noise variance σ²/count, and their equality is evidence for a small σ².
+``count`` represents equal rows: their mean has noise variance σ²/count, and their equality is evidence for a small σ².
 With residuals r = c − ĉ, loadings A_k and counts C_k of context k,
 
 V_k = A_k Σ A_kᵀ + σ² C_k⁻¹,   α_k = V_k⁻¹ r_k,   δ̂_k = Σ A_kᵀ α_k,   S_k = Σ − Σ A_kᵀ V_k⁻¹ A_k Σ
@@ -34,7 +34,7 @@ LOG_2PI = np.log(2 * np.pi)
 MAX_ROUNDS = 50
 MIN_GAIN = 1e-3  # of the log marginal likelihood per context; a round with less is the last
 MIN_NOISE = 1e-2  # times the mean squared residual; equal rows would let σ² fall to 0, without a measured benefit
-MAX_COUNT = 10_000  # of a row; its mean then has no noise to speak of, and V_k can still be inverted
+MAX_COUNT = 10_000  # multiplicity of a row; its mean is then almost free of noise, and V_k is still invertible
 MAX_LOADINGS = 5000  # Σ then has 0.2 GB
 
 Variances = tuple[np.ndarray, float]
@@ -55,7 +55,7 @@ class ContextEffects:
     rounds : int
         Rounds of EM.
     log_likelihood : float
-        Of the residuals of all logged rows.
+        Log marginal likelihood of the residuals of all logged rows.
     """
 
     delta: np.ndarray

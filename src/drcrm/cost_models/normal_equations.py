@@ -18,7 +18,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
 
 MAX_MULTIPLICATIONS = 5e10  # for a preconditioner: a few seconds
-MAX_PASSES = 4  # cost of a product with the eigenvectors, in passes over the log
+MAX_PASSES = 4  # cost of a product with the eigenvectors, as a number of passes over the log
 EIGENVECTOR_COST = 10  # multiplications for the eigenvectors of a (d, d) matrix, over d³
 SMALLEST_EIGENVALUE = 1e-8  # over the largest; smaller ones are rounding, which division would magnify
 MAX_STEPS = 2000  # of conjugate gradients
@@ -64,7 +64,7 @@ class NormalEquations:
         return float(np.linalg.norm(self.target - self.product(coef) - penalty * coef) / size) if size > 0 else 0.0
 
     def solve(self, penalties: Sequence[float], precondition: Preconditioner, tolerance: float) -> np.ndarray:
-        """Return B for each penalty, (k, d, …), in at most ``MAX_STEPS`` steps each.
+        """Return B for each penalty, (k, d, …), with at most ``MAX_STEPS`` steps for each penalty.
 
         Each solution starts at the combination of the previous ones that solves the equations on their span. It ends
         when rᵀ P⁻¹ r, with the residual r and the preconditioner P, is at most tolerance² times Bᵀ target. If P is the

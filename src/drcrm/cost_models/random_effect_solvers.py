@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 BATCH_SIZE = 1_000_000  # numbers in an array of a batch's loadings
-SPARSE_RATIO = 4  # products of ones per loading up to which pairs are faster, by measurement
+SPARSE_RATIO = 4  # largest number of products of ones per loading for which pairs are faster, by measurement
 
 
 class ContextBatch(ABC):
@@ -61,7 +61,7 @@ def make_batches(
 
 
 def _split(array: np.ndarray, numbers: float) -> list[np.ndarray]:
-    """Split an array whose batch would have so many numbers into parts of at most ``BATCH_SIZE`` numbers."""
+    """Split an array into parts, given the size of its batch in numbers, so that a part has at most ``BATCH_SIZE``."""
     return np.array_split(array, min(int(-(-numbers // BATCH_SIZE)), len(array))) if len(array) else []
 
 

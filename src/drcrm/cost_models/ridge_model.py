@@ -159,7 +159,7 @@ class CostModel:
 
 
 def action_effects(model: object, X, actions: Actions) -> np.ndarray:
-    """Return the effects of contexts, from which ``actions`` computes modelled costs, of any cost model.
+    """Return the effects of contexts under any cost model; ``actions`` computes modelled costs from them.
 
     A model other than ours needs ``predict`` and ``expectation``. For label vectors its cost must be additive over
     labels, like that of CostModel.

@@ -1,4 +1,4 @@
-"""Second moments of a large log, from which ridge regressions of its costs follow without another pass.
+"""Second moments of a large log: they give ridge regressions of its costs without another pass.
 
 The moments are Σ (x, 1, c)(x, 1, c)ᵀ for each distinct action and fold. The features z of a row are x once for each
 label that it has, and x once more; or x for its action. So Σ z zᵀ = Σ_a (a aᵀ) ⊗ Σ_{i: a_i = a} x xᵀ, which for one
@@ -30,9 +30,9 @@ class Moments:
     Attributes
     ----------
     loadings : array (a, r)
-        Of each action: one-hot, or 1 for each of its labels and a last 1.
+        One row for each action: one-hot, or 1 for each of its labels and a last 1.
     sums : array (a, d + 2, d + 2)
-        Of (x, 1, c)(x, 1, c)ᵀ.
+        Σ (x, 1, c)(x, 1, c)ᵀ.
     """
 
     loadings: np.ndarray
@@ -103,7 +103,7 @@ def moments_by_fold(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> lis
     ----------
     log : BanditLog
     scales : array (d,)
-        By which features are divided.
+        Divisors of the features.
     fold : integer array (n,)
         Fold of each row, from 0.
     """

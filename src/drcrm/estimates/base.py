@@ -1,7 +1,8 @@
 """Interface of the estimates: how importance weights and modelled costs of a log become the input of a risk.
 
-An estimate turns the weights w_i of the rows and the expected modelled costs m(x) of the contexts into one number z_i a
-row, of which a risk R is taken, and passes the gradient of R back. Each estimate is a module of this package.
+An estimate maps the weights w_i of the rows, and the expected modelled costs m(x) of the contexts, to one number z_i
+for each row. A risk R of z is the value, and the estimate passes its gradient back. Each estimate is a module of this
+package.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Estimate(ABC):
     uses_weights, uses_model : bool
         Whether the estimate needs importance weights, and a cost model.
     is_translation_equivariant : bool
-        Whether adding a constant to all costs, and to the cost model, adds it to every risk and leaves gradients alone.
+        Whether a constant added to all costs and to the cost model is added to every risk, without changing gradients.
     is_rowwise : bool
         Whether z_i depends only on row i, so that the log can be evaluated in chunks. Only such estimates have ``z``,
         ``gradients`` and ``restrict_to_rows``.

@@ -52,7 +52,7 @@ class SelfNormalised(Estimate):
         v ↦ R(w (c − v)) is convex and decreasing with slope −Σ s w, so Newton's steps from below never pass the root,
         and a step from above ends below it. Steps stay inside a bracket, which starts as the range of costs. The last
         step is smaller than ``TOLERANCE``. One exception: if a few rows have nearly all the weight, the slope is steep
-        until v passes their costs, where it drops. A small step is therefore accepted only if costs above and below v
+        until v passes their costs, and then drops. A small step is therefore accepted only if costs above and below v
         balance.
         """
         low, high = self.bounds

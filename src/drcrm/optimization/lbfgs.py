@@ -18,7 +18,7 @@ from drcrm.optimization.objective import Objective
 STOPPING = ("scaled", "public_code")
 MIN_ITERATIONS = 200  # before a fit may be given up
 LARGE_TOLERANCE = 2e-4  # of the decrease on a large log; by measurement smaller ones give no better policies
-SAMPLE_PAIRS = 200  # of vectors on a sample, as many as most optimisations there have iterations
+SAMPLE_PAIRS = 200  # of vectors on a sample: optimisations on samples rarely have more iterations
 MAX_MATRIX_SIZE = 2000  # coefficients whose curvature is kept as a matrix
 PAIRS = 10  # of vectors; 50 reach much the same objectives at up to six times the cost
 
@@ -77,20 +77,20 @@ def minimize_objectives(
 ) -> Iterator[Fit]:
     """Minimise objectives of one log by L-BFGS-B, one after the other.
 
-    Coefficients of a feature that is 0 in all contexts keep their start. If samples of a large log are drawn
-    (``LinearPredictor.samples``), the first objective is minimised on larger and larger samples, and each next one
+    Coefficients of a feature that is 0 in all contexts keep their start. A large log has samples
+    (``LinearPredictor.samples``): the first objective is then minimised on larger and larger samples. Each next one
     starts at the previous solution unless ``start`` is better.
 
     Parameters
     ----------
     objectives : iterable of Objective
     start : array (d, …)
-        Θ at which the fits start.
+        Start of the fits, Θ.
     settings : LbfgsSettings, optional
     ridges : iterable of float
         λ of each objective: (λ/2) ‖Θ − start‖² is added, with Θ in units of the features.
     give_up : callable, optional
-        Called with Θ after 200 iterations; a fit for which it returns True ends, and does not count as converged.
+        Called with Θ after 200 iterations. If it returns True, the fit ends and does not count as converged.
     """
     settings = settings or LbfgsSettings()
     problems = (

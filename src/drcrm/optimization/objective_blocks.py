@@ -28,7 +28,7 @@ class ObjectiveBlock:
     scores : ScoreMap
     weight : Weight
     estimate : Estimate
-        Of the whole log.
+        The estimate on the whole log.
     keeps : bool
         Whether to keep the arrays that the gradient needs, or to compute them again in the backward pass.
     """

@@ -33,7 +33,7 @@ def start_coef(
     model: np.ndarray | None = None,
     tilt: float | str = 1.0,
 ) -> tuple[np.ndarray, float | None]:
-    """Return the Θ at which a fit starts, (d, …), and the tilt κ if there is one.
+    """Return the start of a fit, Θ of shape (d, …), and the tilt κ if there is one.
 
     Parameters
     ----------

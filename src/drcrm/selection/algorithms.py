@@ -59,7 +59,7 @@ class Estimator:
     likelihood : bool
         Whether the only parameter is the sharpness of a weighted log-likelihood.
     estimates : tuple of str
-        The estimates under which the risk is defined.
+        The estimates that the risk supports.
     """
 
     name: str
@@ -161,7 +161,7 @@ class FitOptions:
         λ of (λ/2) ‖Θ − start‖², in units of the standard deviation of the costs, with Θ in units of the features.
         Under the stopping rule "public_code" there are no units.
     features : mapping, optional
-        Name and size of a feature map; ``learn`` expects logs to which it is already applied.
+        Name and size of a feature map; ``learn`` expects logs with mapped features.
     """
 
     start: str = "zero"

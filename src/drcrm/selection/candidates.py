@@ -29,8 +29,8 @@ class Candidate:
 class GridFit:
     """The k candidates of an algorithm as arrays.
 
-    Without a hyper-parameter the grid has the single value NaN. The candidates of a safe algorithm follow those of the
-    grid; the last one is π0.
+    Without a hyper-parameter the grid has the single value NaN. The additional candidates of a safe algorithm
+    follow the grid; the last one is π0.
 
     Attributes
     ----------

@@ -38,7 +38,7 @@ class LearnSettings:
     Parameters
     ----------
     clip : "auto", float ≥ 1 or None
-        M, at which training and held-out weights are clipped: see ``as_clip``.
+        M, the upper limit of training and held-out weights: see ``as_clip``.
     intercept : bool
         Whether the policy has an intercept; it is the last row of Θ.
     is_calibrated : bool
@@ -70,7 +70,7 @@ class Learned:
     objectives : list of Objective
         One for each value of the grid.
     start : array (d, …)
-        Θ at which the fits started.
+        Start of the fits, Θ.
     clip : float or None
         M.
     cost_model : SupportedModel or None
@@ -200,9 +200,9 @@ class _Search:
     def _fit_grid(self, ridges: Sequence[float], scorer: HeldoutScores | None) -> list[Fit]:
         """Return the fits along the grid, with ridges towards the start.
 
-        With a scorer, a fit that has not converged after 200 iterations is given up if each score without a cost model
-        promises less than a quarter of the best improvement on the logged costs so far. Such fits are at the far ends
-        of a grid and would take most of the time.
+        With a scorer, hopeless fits end after 200 iterations: each score without a cost model promises less than a
+        quarter of the best improvement on the logged costs so far. They are at the far ends of a grid and would take
+        most of the time.
         """
         # Start at the least robust value, close to the mean: its fit is a good one to compare with. With samples, start
         # at the most robust value, because a fit starts where the last one ended, and the objective is flat at the

@@ -65,7 +65,8 @@ class HeldoutScores:
     ips … clipped_snips   those of ``off_policy_scores``
     dr                    the doubly robust mean with min(M, w)
     dr_bound, snips_bound the worst case of dr and of clipped_snips over the KL ball of radius z²/(2n), where z is the
-                          normal quantile at 0.95; so few effective rows do not win by chance
+                          normal quantile at 0.95; so chance does not favour policies with few
+                          effective rows
     ls_bound              the logarithmic smoothing bound on ips at δ = 0.05 and λ = 1/√n, valid for every n, for costs
                           of at most 0
     improvement_bound     the same bound on the mean of the paired differences z_i(π) − z_i(π0) under dr without
@@ -84,9 +85,8 @@ class HeldoutScores:
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         π0. Without, improvement_bound is NaN.
     is_cloned : bool
-        Whether π0 was cloned from the log. improvement_bound then compares with the logged costs, which are those of
-        π0, and charges the missing mass that the rows reveal the largest cost: see
-        :mod:`drcrm.certificates.overlap`.
+        Whether π0 was cloned from the log. improvement_bound then compares with the logged costs, and charges
+        the missing mass that the rows reveal the largest cost: see :mod:`drcrm.certificates.overlap`.
 
     Attributes
     ----------

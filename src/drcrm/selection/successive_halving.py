@@ -1,4 +1,4 @@
-"""Successive halving: which fits of which algorithms are worth all training rows of a log with many actions.
+"""Successive halving: choose the algorithms and fits that are worth all training rows of a log with many actions.
 
 With many actions every evaluation is expensive, so only a few can be made on all rows. All fits compete on a small
 sample of the training rows. The best go on to a larger sample, and the winner is fitted to all training rows. At each
@@ -8,8 +8,8 @@ The held-out rows take no part: they test only the winner, its steps back to the
 Radii are larger on samples, because means have more noise there. If several values then give the same fit, the least
 robust one goes on.
 
-No fit starts where a fit to fewer rows ended. By measurement (45 000 contexts, 300 actions) such fits take more
-iterations, and end at policies that are 1 to 10 % worse: the smaller sample's overfitting stays.
+Every fit starts anew. In a measurement (45 000 contexts, 300 actions), fits that started at the solution for fewer rows
+took more iterations. Their policies were 1 to 10 % worse, because the overfitting to the smaller sample remained.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from drcrm.selection.grid_search import Learned, LearnSettings, learn
 from drcrm.selection.score_names import SCORES
 from drcrm.selection.shipped_algorithms import Entry
 
-MANY_SCORES = 2**20  # contexts × scores of each, from which fits are expensive
-MANY_ACTIONS = 32  # scores of a context on average: with fewer, all fits are made on all rows
-MANY_COEFFICIENTS = 2**15  # above this, L-BFGS products with 50 pairs of vectors take as long as evaluations
-FEW_UNITS = 1000  # units of which samples would be too small
-STAGES = (1 / 8, 3), (1 / 4, 1)  # the share of the units that are fitted to, and how many fits go on
+MANY_SCORES = 2**20  # of all contexts: with more, fits are expensive
+MANY_ACTIONS = 32  # scores per context on average: with fewer, all fits use all rows
+MANY_COEFFICIENTS = 2**15  # with more, products with 50 pairs of vectors dominate the cost of L-BFGS
+FEW_UNITS = 1000  # samples of fewer units would be too small
+STAGES = (1 / 8, 3), (1 / 4, 1)  # share of the units in the sample, and number of fits that go on
 LARGEST_SAMPLE = 2**14  # units
-VALIDATION = 1 / 3  # the share of the units that score: by default as many as are held out
+VALIDATION = 1 / 3  # share of the units that score, equal to the default share of held-out rows
 ROUGH = LbfgsSettings(tol=1e-4, pairs=50)  # on samples
 THOROUGH = LbfgsSettings(tol=3e-6, pairs=50)  # on all rows: better policies than 1e-6 with 10 pairs, in half the time
 BOUND, DOUBLY_ROBUST, RATIO = (list(SCORES).index(name) for name in ("improvement_bound", "dr", "snips_bound"))
