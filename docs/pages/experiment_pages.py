@@ -13,7 +13,7 @@ from drcrm.reports.roles import LOSSES
 from drcrm.reports.tables import markup
 from drcrm.reports.tables import printed_tables as printed
 from drcrm.reports.tables.plan import Plan
-from drcrm.reports.tables.result_tables import sections
+from drcrm.reports.tables.result_tables import format_sections
 
 DEFAULTS = {"logging_sharpness": 1, "click_rates": [1, 0]}  # options that a page shows only if they differ
 
@@ -66,7 +66,7 @@ class Experiment:
 
 def format_page(experiment: Experiment) -> str:
     """Return the page of an experiment."""
-    tables = sections(experiment.tables, experiment.plan, experiment.markdown)
+    tables = format_sections(experiment.tables, experiment.plan, experiment.markdown)
     parts = {
         "What was run": format_run(experiment),
         **{title: "\n".join(texts.values()) for title, texts in tables.items()},
@@ -139,4 +139,4 @@ def format_losses(experiment: Experiment, metric: str, selection: str) -> str:
     if metric not in LOSSES or selection not in experiment.plan.selections:
         known = f"{', '.join(LOSSES)} by {', '.join(experiment.plan.selections)}"
         raise InputError(f"{experiment.name} has no table of {metric} by {selection}, only of {known}")
-    return printed.losses(experiment.tables[metric], metric, selection, experiment.markdown)
+    return printed.format_losses(experiment.tables[metric], metric, selection, experiment.markdown)

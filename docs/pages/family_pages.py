@@ -122,8 +122,8 @@ def format_table(family: Family, dataset: str, metric: str) -> str:
     to = replace(to, names=replace(to.names, datasets=columns), **digits)
     title = (
         f"{family.names.loss(metric, [dataset])} on {family.names.dataset(dataset)}{unit}, hyper-parameters chosen by "
-        f"{SCORES[selection]}: mean ± standard error over {printed.seeds_in_print(table, to)}. "
-        f"{printed.meaning_of_bold(table, to)}"
+        f"{SCORES[selection]}: mean ± standard error over {printed.format_seeds(table, to)}. "
+        f"{printed.explain_bold(table, to)}"
     )
     return to.titled(title, *printed.loss_columns(table, selection, to))
 

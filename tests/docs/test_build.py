@@ -28,7 +28,14 @@ experiments:
     algorithms: [cips, poem, kl_dro]
     replay_curve: {datasets: [DATASET], counts: [1, 4], seeds: 3}
 """
-SECTIONS = ["Expected loss", "Greedy loss", "Hyper-parameters", "Beside the paper", "Differences to POEM", "Figures"]
+SECTIONS = [
+    "Expected loss",
+    "Greedy loss",
+    "Hyper-parameters",
+    "Comparison with the paper",
+    "Differences to POEM",
+    "Figures",
+]
 METRICS, GRIDS = "docs/results/small_metrics.csv.gz", "docs/results/small_grids.csv.gz"
 
 

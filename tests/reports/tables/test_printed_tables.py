@@ -1,4 +1,4 @@
-"""Tables in print: the same cells in each markup, what is missing said, what is special escaped."""
+"""Tables have the same cells in each language, missing values as words, and special characters escaped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ import pytest
 
 from drcrm.reports.tables.markup import HTML, LATEX, MARKDOWN, Markup
 from drcrm.reports.tables.plan import Plan
-from drcrm.reports.tables.printed_tables import comparison, details, hyperparameters, losses
+from drcrm.reports.tables.printed_tables import (
+    format_comparison,
+    format_details,
+    format_hyperparameters,
+    format_losses,
+)
 from drcrm.reports.tables.published_results import COMPARISON
 from drcrm.reports.tables.result_tables import hyperparameter_table, loss_table
 
@@ -30,7 +35,7 @@ def to(kind, names) -> Markup:
 
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
-    """Five seeds: POEM is best, KL-CRM as good but for noise, CIPS clearly worse, aKL-CRM lacks a seed."""
+    """Five seeds: POEM is best, KL-CRM is not significantly worse, CIPS is, and aKL-CRM lacks a seed."""
     means = {"logging": 3.0, "cips": 2.0, "poem": 1.0, "kl_crm": 1.001, "akl_crm": 1.0, "skyline": 0.5}
     noise = np.array([0.1, -0.1, 0.05, -0.05, 0.0])
     rows = [
@@ -51,7 +56,9 @@ def table() -> pd.DataFrame:
 
 
 def test_losses(table, to):
-    text = losses(loss_table(table, "expected_loss", Plan(["my_set"], ["snips"], 5, [4])), "expected_loss", "snips", to)
+    text = format_losses(
+        loss_table(table, "expected_loss", Plan(["my_set"], ["snips"], 5, [4])), "expected_loss", "snips", to
+    )
     assert "my set" in text
     assert to.bold.format("1.000") + to.error.format(0.035) in text
     assert to.bold.format("1.001") in text
@@ -63,18 +70,18 @@ def test_losses(table, to):
 
 @pytest.mark.parametrize("seeds", [1, 4])
 def test_with_few_seeds_only_the_smallest_mean_is_bold(table, to, seeds):
-    """As nothing is significantly worse, and the caption says so; π0 and the CRF are not learned."""
+    """The title says so. π0 and the skyline are not learned, so they are never bold."""
     few = loss_table(table[table["seed"] < seeds], "expected_loss", Plan(["my_set"], ["snips"], seeds, [4]))
-    for part in (losses, details):
-        text = part(few, "expected_loss", "snips", to)
+    for format_part in (format_losses, format_details):
+        text = format_part(few, "expected_loss", "snips", to)
         assert text.count(to.bold.format("1.000")) == (1 if seeds == 4 else 0)
         assert sum(to.bold.format(f"{mean:.3f}") in text for mean in few["mean"].dropna().unique()) == 1
         assert ("1 seed has too little power" if seeds == 1 else "4 seeds have too little power") in text
 
 
 def test_details(table, to):
-    of = loss_table(table, "expected_loss", Plan(["my_set"], ["snips"], 5, [4]))
-    text = details(of, "expected_loss", "snips", to)
+    frame = loss_table(table, "expected_loss", Plan(["my_set"], ["snips"], 5, [4]))
+    text = format_details(frame, "expected_loss", "snips", to)
     assert to.text("80%") in text
     assert "0.902 … 1.098" in text
     assert ("80%" in text) == (to.table is not LATEX.table)
@@ -82,23 +89,23 @@ def test_details(table, to):
 
 def test_hyperparameters(table, to):
     grids = {"poem": [0.001, 0.01], "kl_crm": [0.7, 3.16]}
-    text = hyperparameters(hyperparameter_table(table, grids, ["my_set"], ["snips"]), ["my_set"], to)
-    sign = "-" if to.table is LATEX.table else "−"  # LaTeX's mathematics have a minus for it
+    text = format_hyperparameters(hyperparameter_table(table, grids, ["my_set"], ["snips"]), ["my_set"], to)
+    sign = "-" if to.table is LATEX.table else "−"  # a minus sign in LaTeX mathematics
     assert f"{to.power.format(f'{sign}3')} … {to.power.format(f'{sign}2')}" in text
     assert f"0.7 … {to.power.format('0.5')}" in text
     assert text.count("0 5") == 2
 
 
-def test_what_differs_is_escaped(kind, to):
+def test_notes_are_escaped(kind, to):
     row = dict.fromkeys(COMPARISON, np.nan) | {"metric": "greedy_loss", "dataset": "yeast", "algorithm": "poem"}
     row |= {"selection": "ips", "paper": 1.0, "differs": "a|b & c_d <e> 5%"}
-    text = comparison(pd.DataFrame([row]), to)
+    text = format_comparison(pd.DataFrame([row]), to)
     expected = {"md": r"a\|b & c_d <e> 5%", "tex": r"a|b \& c\_d <e> 5\%", "html": "a|b &amp; c_d &lt;e&gt; 5%"}
     assert expected[kind] in text
     assert "missing" in text
 
 
-def test_comparison_has_one_row_where_no_score_matters(to):
+def test_the_comparison_has_one_row_for_algorithms_without_hyperparameter(to):
     cell = dict.fromkeys(COMPARISON, np.nan) | {"metric": "greedy_loss", "dataset": "yeast", "differs": ""}
     cell |= {"paper": 4.0, "ours": 4.1, "difference": 0.1, "standard_error": 0.04, "difference_in_errors": 2.5}
     code = {"code": 4.2, "code_standard_error": 0.03, "code_difference_in_errors": -2.0}
@@ -108,7 +115,7 @@ def test_comparison_has_one_row_where_no_score_matters(to):
         cell | code | {"algorithm": "cips", "selection": "ips"},
         cell | {"algorithm": "poem", "selection": "ips"},
     ]
-    text = comparison(pd.DataFrame(rows), to)
+    text = format_comparison(pd.DataFrame(rows), to)
     assert text.count("| CIPS |" if to.table is MARKDOWN.table else "CIPS") == 1
     assert text.count("POEM") == 2
     assert "+0.100 (+2.5)" in text
@@ -118,6 +125,6 @@ def test_comparison_has_one_row_where_no_score_matters(to):
     assert "4.200" + to.error.format(0.03) in text
 
 
-def test_names_in_greek_are_written_in_each_markup(kind, to):
-    written = [to.algorithm(name) for name in ("chi2_dro", "logging", "my_own")]
-    assert written == ([r"$\chi^2$-DRO", r"$\pi_0$", "my own"] if kind == "tex" else ["χ²-DRO", "π0", "my own"])
+def test_greek_names(kind, to):
+    labels = [to.algorithm(name) for name in ("chi2_dro", "logging", "my_own")]
+    assert labels == ([r"$\chi^2$-DRO", r"$\pi_0$", "my own"] if kind == "tex" else ["χ²-DRO", "π0", "my own"])

@@ -20,7 +20,7 @@ from drcrm.reports.tables import markup
 from drcrm.reports.tables import printed_tables as printed
 from drcrm.reports.tables.plan import Plan
 from drcrm.reports.tables.result_tables import loss_table
-from drcrm.reports.tables.summary import restructured_text
+from drcrm.reports.tables.summary import format_page
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +43,6 @@ def run(options: argparse.Namespace) -> None:
         picture = next((path for path in options.output if path.suffix == ".svg"), None)
         require(picture is not None, "--output-summary needs an svg among the --output")
         losses = loss_table(plan.of_runs(metrics), "expected_loss", plan)
-        table = printed.losses(losses, "expected_loss", selection, replace(markup.HTML, names=plan.names))
-        text = restructured_text(plan.title, results, table, picture.read_text(encoding="utf-8"))
+        table = printed.format_losses(losses, "expected_loss", selection, replace(markup.HTML, names=plan.names))
+        text = format_page(plan.title, results, table, picture.read_text(encoding="utf-8"))
         write_text(options.output_summary, text)

@@ -16,7 +16,7 @@ from drcrm.experiments.steps import add_shared, require
 from drcrm.files import atomic, read_csv, write_text
 from drcrm.reports.tables import markup
 from drcrm.reports.tables.plan import PROTOCOL, Plan
-from drcrm.reports.tables.result_tables import all_tables, in_print, require_runs, sections
+from drcrm.reports.tables.result_tables import all_tables, format_sections, format_tables, require_runs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,10 +38,10 @@ def run(options: argparse.Namespace) -> None:
             frame.to_csv(part, index=False, lineterminator="\n")
     for suffix, plain in {"md": markup.MARKDOWN, "tex": markup.LATEX}.items():
         to = replace(plain, names=plan.names)
-        for name, text in in_print(tables, plan, to).items():
+        for name, text in format_tables(tables, plan, to).items():
             write_text(options.output / f"{name}.{suffix}", to.document(text))
     if options.pages:
         to = replace(markup.HTML, names=plan.names)
-        pages = [page for texts in sections(tables, plan, to).values() for page in texts.items()]
+        pages = [page for texts in format_sections(tables, plan, to).values() for page in texts.items()]
         for number, (title, text) in enumerate(pages, start=1):
             write_text(options.pages / f"{number:02} {title}.html", to.document(text))

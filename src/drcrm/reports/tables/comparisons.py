@@ -1,4 +1,4 @@
-"""Means over seeds with their intervals, and paired comparisons to the best algorithm."""
+"""Means over seeds with confidence intervals, and paired tests against the best algorithm."""
 
 import gc
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from statsmodels.stats.multitest import multipletests
 from drcrm.reports.roles import ROLES, SKYLINE
 
 LEVEL = 0.05
-EQUAL = 1e-12  # the relative difference of two losses that is rounding
+ROUNDING = 1e-12  # relative difference of two losses that are equal up to rounding
 
 
 class Interval(NamedTuple):
-    """A mean over seeds, its standard error, and its 95 % interval by Student's t; NaN where seeds are too few."""
+    """A mean over seeds with its standard error and its 95 % interval by Student's t; NaN for too few seeds."""
 
     mean: float
     standard_error: float
@@ -25,7 +25,7 @@ class Interval(NamedTuple):
 
 
 def interval(values: np.ndarray, confidence: float = 0.95) -> Interval:
-    """Summarise the values of n seeds; a missing one makes the mean missing, and n = 1 its error."""
+    """Summarise the values of n seeds. If one is missing, so is the mean; n = 1 has no standard error."""
     values = np.asarray(values, dtype=float)
     n, mean = len(values), values.mean() if len(values) else np.nan
     if n < 2:
@@ -36,13 +36,13 @@ def interval(values: np.ndarray, confidence: float = 0.95) -> Interval:
 
 
 def larger_p_value(values: np.ndarray, best: np.ndarray) -> float:
-    """Return the p-value of the one-tailed paired t-test that ``values`` have the larger mean.
+    """Return the p-value of a one-tailed paired t-test that ``values`` have the larger mean.
 
-    Pairs are the seeds that both have. What differs by rounding alone is equal: differences that are all zero give ½,
-    fewer than two pairs NaN.
+    Seeds with both values are pairs. Values that are equal up to rounding count as equal. The p-value is ½ if all
+    differences are zero, and NaN for fewer than two pairs.
     """
     values, best = np.asarray(values, dtype=float), np.asarray(best, dtype=float)
-    difference = np.where(np.isclose(values, best, rtol=EQUAL, atol=EQUAL / 1000), 0, values - best)
+    difference = np.where(np.isclose(values, best, rtol=ROUNDING, atol=ROUNDING / 1000), 0, values - best)
     difference = difference[np.isfinite(difference)]
     if len(difference) < 2:
         return np.nan
@@ -53,8 +53,8 @@ def larger_p_value(values: np.ndarray, best: np.ndarray) -> float:
 
 
 def holm(p_values: Sequence[float]) -> np.ndarray:
-    """Return p-values adjusted by Holm for being one family."""
-    gc.freeze()  # statsmodels collects garbage each time, which takes 0.1 s or more where there are many objects
+    """Return p-values of one family, adjusted by Holm's method."""
+    gc.freeze()  # statsmodels starts a garbage collection at each call, which takes 0.1 s with many objects
     try:
         return multipletests(p_values, method="holm")[1]
     finally:
@@ -62,19 +62,19 @@ def holm(p_values: Sequence[float]) -> np.ndarray:
 
 
 def compare(losses: pd.DataFrame) -> pd.DataFrame:
-    """Summarise and compare algorithms on one (data set, metric, selection).
+    """Summarise and compare algorithms for one data set, metric and selection criterion.
 
     Parameters
     ----------
     losses : DataFrame (seeds × algorithms)
-        A missing value is a missing run: the algorithm's mean is then missing too, not that of the other seeds.
+        A missing value is a missing run. The mean of its algorithm is then missing too.
 
     Returns
     -------
     DataFrame (algorithms × mean, standard_error, ci_low, ci_high, best, p_value, p_holm, n_seeds)
-        ``p_value`` tests a larger mean than that of the best learned algorithm; empty for the best itself and the
-        skyline. ``best`` is 1 for the best, and for a learned algorithm that is not significantly worse at 0.05 (one
-        seed allows no test: for the best alone). ``p_holm`` is adjusted over the column.
+        ``p_value`` tests whether the mean is larger than that of the best learned algorithm. The best algorithm and the
+        skyline have none. ``best`` is 1 for the best algorithm and for each learned algorithm that is not significantly
+        worse at level 0.05; one seed allows no test. ``p_holm`` is adjusted for all tests of the column.
     """
     columns = ["mean", "standard_error", "ci_low", "ci_high"]
     table = pd.DataFrame([interval(losses[name]) for name in losses], losses.columns, columns, dtype=float)
@@ -85,8 +85,8 @@ def compare(losses: pd.DataFrame) -> pd.DataFrame:
     table["p_value"] = pd.Series(p_values, index=table.index, dtype=float)
     table["best"] = [int(name in means.index and (name == best or table["p_value"][name] >= LEVEL)) for name in losses]
     table["p_holm"] = np.nan
-    known = table["p_value"].notna()
-    if known.any():
-        table.loc[known, "p_holm"] = holm(table.loc[known, "p_value"])
+    is_tested = table["p_value"].notna()
+    if is_tested.any():
+        table.loc[is_tested, "p_holm"] = holm(table.loc[is_tested, "p_value"])
     table["n_seeds"] = losses.notna().sum()
     return table[[*columns, "best", "p_value", "p_holm", "n_seeds"]]

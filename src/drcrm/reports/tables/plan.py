@@ -1,4 +1,4 @@
-"""What tables, figures and the overview show of an experiment: one plan, which steps are given as a JSON object."""
+"""Plan of a table or figure: the data sets, seeds, algorithms and names that it shows. Steps get it as JSON."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ PROTOCOL = ("split_unit", "logging_c", "absent_label_score", "variance_penalty_s
 
 @dataclass(frozen=True)
 class Plan:
-    """What is shown of an experiment's results. It holds what is used and no more: a change runs a step again.
+    """The part of an experiment's results that a table or figure shows.
+
+    A plan contains only what a step uses, so that other changes of the configuration do not run the step again.
 
     Parameters
     ----------
     datasets, selections : sequences of str
-        In their order, the headline selection first.
-    seeds : int, or data set → int
-        How many each mean must have: those from 0.
+        In order; the first selection criterion is the headline.
+    seeds : int, or mapping from a data set to int
+        The number of seeds, which start at 0. A mean over fewer is missing.
     counts : sequence of int
-        Replay counts; what is shown of a single one takes the first.
+        Replay counts. The first is used if only one is shown.
     algorithms : sequence of str, optional
-        Those shown beside π0 and the skyline; by default all.
+        Algorithms in addition to π0 and the skyline; by default all.
     title : str
         The experiment's name.
     names : Names
-    translations : data set → (unit, offset)
+    translations : mapping from a data set to (unit, offset)
         An expected logged cost is unit · loss − offset.
-    protocol : mapping from those of ``PROTOCOL`` to values
-        The options, beside the replay count, in which the paper's text and the public code differ.
-    grids : algorithm → the values of its grid
-    papers : data set → (the paper's data set that it stands for, in words how the data differ)
+    protocol : mapping from the options in ``PROTOCOL`` to values
+        Options in which the paper's text and the public code differ.
+    grids : mapping from an algorithm to the values of its grid
+    papers : mapping from a data set to (data set of the paper, differences in words)
     log : str
-        In words what is unusual about the log.
+        Unusual properties of the log, in words.
     """
 
     datasets: Sequence[str]
@@ -57,8 +59,8 @@ class Plan:
     log: str = ""
 
     def __post_init__(self):
-        if isinstance(self.seeds, Mapping) and (lacking := set(self.datasets) - set(self.seeds)):
-            raise ValueError(f"no number of seeds of {', '.join(sorted(lacking))}")
+        if isinstance(self.seeds, Mapping) and (missing := set(self.datasets) - set(self.seeds)):
+            raise ValueError(f"no number of seeds of {', '.join(sorted(missing))}")
         seeds = self.seeds_by_dataset.values()
         if not (self.datasets and self.counts and min(*seeds, *self.counts) >= 1):
             raise ValueError("expected data sets, and seeds and counts from 1")
@@ -66,42 +68,42 @@ class Plan:
             raise ValueError(f"selections are {self.selections}, expected some of {', '.join(SCORES)}")
 
     def json(self) -> str:
-        """Itself as ``parse`` reads it."""
+        """Return the plan as JSON, for ``parse``."""
         return json.dumps(asdict(self), ensure_ascii=False)
 
     @classmethod
     def parse(cls, text: str) -> Plan:
-        """An argument type: a plan as JSON."""
+        """Read a plan from JSON; the type of a command-line argument."""
         try:
-            given = json.loads(text)
-            if unknown := set(given) - {each.name for each in fields(cls)}:
+            values = json.loads(text)
+            if unknown := set(values) - {attribute.name for attribute in fields(cls)}:
                 raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
-            return cls(**{**given, "names": Names(**given.get("names", {}))})
+            return cls(**{**values, "names": Names(**values.get("names", {}))})
         except (ValueError, TypeError, RecursionError) as error:
             raise argparse.ArgumentTypeError(f"not a plan ({error})") from None
 
     def of_algorithms(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """The rows of the algorithms that are shown, of π0 and of the skyline."""
+        """Return the rows of the plan's algorithms, π0 and the skyline."""
         return rows[rows["algorithm"].isin([*self.algorithms, *ROLES])] if self.algorithms else rows
 
     def of_runs(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """The rows of the first replay count and of the seeds that are shown."""
+        """Return the rows of the first replay count and the plan's seeds."""
         return self.of_seeds(rows[rows["replay_count"] == self.counts[0]])
 
     def of_seeds(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """The rows of the seeds that are shown."""
+        """Return the rows of the plan's seeds."""
         return rows[rows["seed"] < rows["dataset"].map(self.seeds_of).astype(float)]
 
     def seeds_of(self, dataset: str) -> int:
-        """How many seeds a data set has; one that is not shown has none, if data sets differ."""
+        """Return the number of seeds of a data set, 0 for an unknown one if data sets differ."""
         return self.seeds.get(dataset, 0) if isinstance(self.seeds, Mapping) else self.seeds
 
     @property
     def seeds_by_dataset(self) -> dict[str, int]:
-        """How many seeds each data set has."""
-        return {each: self.seeds_of(each) for each in self.datasets}
+        """The number of seeds of each data set."""
+        return {dataset: self.seeds_of(dataset) for dataset in self.datasets}
 
     @property
     def seeds_in_words(self) -> str:
-        """How many seeds the data sets have, in words."""
+        """The numbers of seeds, in words."""
         return self.names.seeds(self.seeds_by_dataset)

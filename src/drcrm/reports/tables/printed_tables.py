@@ -1,6 +1,6 @@
-"""The tables in print: from the frames of ``tables`` and ``paper`` to text in a markup, the same cells in each."""
+"""Format the tables of an experiment: the same cells in Markdown, LaTeX and HTML."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -9,50 +9,54 @@ from drcrm.reports.roles import LOGGING, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
 from drcrm.reports.tables.markup import Markup
 from drcrm.selection.score_names import SCORES
 
-ENOUGH_SEEDS = 5  # with fewer, nearly nothing is significantly worse than the best
+ENOUGH_SEEDS = 5  # with fewer, hardly any algorithm is significantly worse than the best
 
 
-def losses(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
-    """Algorithms × data sets, as one selection has them: mean ± standard error, the best bold.
+def format_losses(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
+    """Return a loss table of one selection criterion, algorithms × data sets: mean ± standard error, the best bold.
 
-    ``table`` is a loss table of ``result_tables``. Several groups of algorithms stand under their names, π0
-    before them, and the skyline after them under its own heading. With few seeds only the smallest mean of the learned
-    is bold.
+    Several groups of algorithms have headings; π0 comes before them, the skyline after them.
     """
-    said = (
-        f"{_loss(table, metric, to)} on the test set, hyper-parameters chosen by {SCORES[selection]}: mean ± standard "
-        f"error over {seeds_in_print(table, to)}. {meaning_of_bold(table, to)}"
+    title = (
+        f"{_loss_name(table, metric, to)} on the test set, hyper-parameters chosen by {SCORES[selection]}: mean ± "
+        f"standard error over {format_seeds(table, to)}. {explain_bold(table, to)}"
     )
-    return to.titled(said, *loss_columns(table, selection, to))
+    return to.titled(title, *loss_columns(table, selection, to))
 
 
 def loss_columns(table: pd.DataFrame, selection: str, to: Markup) -> tuple[list[str], list[list[str]]]:
-    """The header and the rows of ``losses``."""
-    at = _rows_of_selection(table, selection).set_index(["dataset", "algorithm"])
-    datasets, algorithms = (list(dict.fromkeys(at.index.get_level_values(level))) for level in (0, 1))
+    """Return the header and the rows of ``format_losses``."""
+    cells = _rows_of_selection(table, selection).set_index(["dataset", "algorithm"]).to_dict("index")
+    datasets, algorithms = (list(dict.fromkeys(keys)) for keys in zip(*cells, strict=True))
     groups = to.names.grouped(name for name in algorithms if name not in ROLES)
 
-    def row(algorithm: str) -> list[str]:
-        cells = (_loss_cell(at.loc[data, algorithm], to) if (data, algorithm) in at.index else "" for data in datasets)
-        return [to.algorithm(algorithm), *cells]
+    def rows_of(names: Sequence[str], heading: str = "") -> list[list[str]]:
+        headings = [[to.italic.format(to.text(heading)), *[""] * len(datasets)]] if heading and len(groups) > 1 else []
+        present = [name for name in names if name in algorithms]
+        lines = [
+            [to.algorithm(name), *(_loss_cell(cells.get((data, name)), to) for data in datasets)] for name in present
+        ]
+        return headings + lines if present else []
 
-    def heading(group: str) -> list[str]:
-        return [to.italic.format(to.text(group)), *[""] * len(datasets)]
-
-    rows = [row(LOGGING)] if LOGGING in algorithms else []
+    rows = rows_of([LOGGING])
     for group, members in groups.items():
-        rows += [*([heading(group)] if len(groups) > 1 else []), *map(row, members)]
-    if SKYLINE in algorithms:
-        rows += [*([heading("Skyline")] if len(groups) > 1 else []), row(SKYLINE)]
-    return ["", *map(to.names.dataset, datasets)], rows
+        rows += rows_of(members, group)
+    return ["", *map(to.names.dataset, datasets)], rows + rows_of([SKYLINE], "Skyline")
 
 
-def details(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
-    """All that a loss table knows of one selection, a row per data set and algorithm."""
-    said = (
-        f"{_loss(table, metric, to)}, chosen by {SCORES[selection]}: 95 % intervals (Student t), p-values of a larger "
-        "mean than that of the best learned algorithm, the same adjusted by Holm over a data set, seeds, and the "
-        f"share of the chosen fits that converged. {meaning_of_bold(table, to)}"
+def _loss_cell(row: Mapping | None, to: Markup) -> str:
+    if row is None:
+        return ""
+    mean = to.number(row["mean"])
+    return to.with_error(to.bold.format(mean) if row["best"] else mean, row["standard_error"])
+
+
+def format_details(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
+    """Return all columns of a loss table for one selection criterion, one row per data set and algorithm."""
+    title = (
+        f"{_loss_name(table, metric, to)}, chosen by {SCORES[selection]}: 95 % intervals (Student t), p-values of a "
+        "larger mean than that of the best learned algorithm, p-values adjusted by Holm over a data set, numbers of "
+        f"seeds, and the share of the chosen fits that converged. {explain_bold(table, to)}"
     )
     header = ["Data", "Algorithm", "Mean", "95 % interval", "p", "p (Holm)", "Seeds", "Converged"]
     rows = [
@@ -61,56 +65,54 @@ def details(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str
             to.algorithm(row.algorithm),
             to.bold.format(to.number(row.mean)) if row.best else to.number(row.mean),
             "" if np.isnan(row.ci_low) else f"{to.number(row.ci_low)} … {to.number(row.ci_high)}",
-            to.number(row.p_value, ".2g", absent=""),
-            to.number(row.p_holm, ".2g", absent=""),
+            to.number(row.p_value, ".2g", missing=""),
+            to.number(row.p_holm, ".2g", missing=""),
             str(row.n_seeds),
-            to.text(to.number(row.converged, ".0%", absent="")),
+            to.text(to.number(row.converged, ".0%", missing="")),
         ]
         for row in _rows_of_selection(table, selection).itertuples()
     ]
-    return to.titled(said, header, rows)
+    return to.titled(title, header, rows)
 
 
-def seeds_in_print(table: pd.DataFrame, to: Markup) -> str:
-    """How many seeds the data sets of a loss table have, in words."""
+def format_seeds(table: pd.DataFrame, to: Markup) -> str:
+    """Return how many seeds the data sets of a loss table have."""
     return to.text(to.names.seeds(_seeds(table)))
 
 
-def meaning_of_bold(table: pd.DataFrame, to: Markup) -> str:
-    """What ``best`` says as it is printed."""
+def explain_bold(table: pd.DataFrame, to: Markup) -> str:
+    """Return which means are bold: those not significantly worse than the best, or the smallest if seeds are few."""
     few = {name: number for name, number in _seeds(table).items() if number < ENOUGH_SEEDS}
     where = f" on {to.text(', '.join(map(to.names.dataset, few)))}" if set(table["dataset"]) - set(few) else ""
     tested = "Bold: not significantly worse than the best learned algorithm (one-tailed paired t-test at 0.05)"
     if not few:
         return f"{tested}."
     seeds = to.names.seeds({"": max(few.values())})
-    has = "has" if seeds == "1 seed" else "have"
-    said = f"the smallest mean of what is learned; {seeds} {has} too little power to tell which are worse."
-    return f"{tested};{where} {said}" if where else f"Bold: {said}"
+    verb = "has" if seeds == "1 seed" else "have"
+    smallest = f"the smallest mean of the learned algorithms; {seeds} {verb} too little power to tell which are worse."
+    return f"{tested};{where} {smallest}" if where else f"Bold: {smallest}"
 
 
 def _seeds(table: pd.DataFrame) -> dict[str, int]:
-    """How many seeds each data set of a loss table has."""
+    """Return how many seeds each data set of a loss table has."""
     return table.groupby("dataset", sort=False)["n_seeds"].max().to_dict()
 
 
-def _loss(table: pd.DataFrame, metric: str, to: Markup) -> str:
-    """What a loss is called on the data sets of a table."""
+def _loss_name(table: pd.DataFrame, metric: str, to: Markup) -> str:
     return to.text(to.names.loss(metric, dict.fromkeys(table["dataset"])))
 
 
 def _rows_of_selection(table: pd.DataFrame, selection: str) -> pd.DataFrame:
-    """The rows of a loss table that one selection has, with ``best`` as it is printed."""
-    at = table[table["selection"] == selection]
-    learned = ~at["algorithm"].isin(ROLES)
-    smallest = at["mean"].where(learned).groupby(at["dataset"]).transform("min")
-    enough = at["dataset"].map(_seeds(table)) >= ENOUGH_SEEDS
-    return at.assign(best=at["best"].where(enough, (at["mean"] == smallest) & learned))
+    """Return the rows of one selection criterion, with ``best`` for the means that are printed bold."""
+    rows = table[table["selection"] == selection]
+    is_learned = ~rows["algorithm"].isin(ROLES)
+    smallest = rows["mean"].where(is_learned).groupby(rows["dataset"]).transform("min")
+    has_enough = rows["dataset"].map(_seeds(table)) >= ENOUGH_SEEDS
+    return rows.assign(best=rows["best"].where(has_enough, (rows["mean"] == smallest) & is_learned))
 
 
-def hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Markup) -> str:
-    """The range of each grid, and how often each of its values was chosen on each data set, from low to high."""
-    header = ["Algorithm", "Range", "Chosen by", *map(to.names.dataset, datasets)]
+def format_hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Markup) -> str:
+    """Return the range of each grid, and how often each value was chosen on each data set, from low to high."""
     rows = []
     for (algorithm, selection), group in table.groupby(["algorithm", "selection"], sort=False):
         grid = sorted(set(group["value"]))
@@ -118,40 +120,63 @@ def hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Markup) ->
         cells = [" ".join(str(count[value]) for value in grid) if len(count) else "" for count in counts]
         ends = f"{to.power_of_ten(grid[0])} … {to.power_of_ten(grid[-1])}"
         rows.append([to.algorithm(algorithm), ends, SCORES[selection], *cells])
-    said = "How often each value of a grid was chosen, from its low end to its high."
-    return to.titled(said, header, rows)
+    title = "How often each value of a grid was chosen, from the lowest to the highest."
+    return to.titled(title, ["Algorithm", "Range", "Chosen by", *map(to.names.dataset, datasets)], rows)
 
 
-def comparison(table: pd.DataFrame, to: Markup) -> str:
-    """The paper's and the public code's cells beside ours: a table per metric."""
+def format_comparison(table: pd.DataFrame, to: Markup) -> str:
+    """Return our results next to those of the paper and of the public code, one table per metric."""
     if table.empty:
-        return to.heading.format("None of this experiment's data sets stands for one of the paper's.")
-    return "\n".join(comparison_of(table, metric, to) for metric in dict.fromkeys(table["metric"]))
+        return to.title.format("The paper uses none of the data sets of this experiment.")
+    return "\n".join(format_metric_comparison(table, metric, to) for metric in dict.fromkeys(table["metric"]))
 
 
-def comparison_of(table: pd.DataFrame, metric: str, to: Markup) -> str:
-    """The cells of one metric beside ours, one row for what chooses nothing."""
-    header = ["Data", "Algorithm", "Chosen by", "Paper", "Ours", "Less the paper's", "Public code", "Less the code's"]
+def format_metric_comparison(table: pd.DataFrame, metric: str, to: Markup) -> str:
+    """Return the comparison of one metric. Algorithms without a hyper-parameter have one row."""
     cells = table[table["metric"] == metric]
-    said = (
-        f"{_loss(cells, metric, to)}: mean ± standard error, and what ours is above (+) or below (−) the others; in "
-        "brackets the same in standard errors: ours for the paper, which prints none, joint ones for the public "
-        "code. Where nothing is chosen nothing stands under chosen by; what differs in data or protocol is below."
-    ).replace("−", to.minus)
+    title = (
+        f"{_loss_name(cells, metric, to)}: mean ± standard error, and the difference to the paper and to the public "
+        "code. In brackets is the difference in standard errors: ours for the paper, which prints none, and joint ones "
+        "for the public code. Algorithms without a hyper-parameter are not chosen. Differences in data or protocol are "
+        "listed below."
+    )
     cells = cells.assign(selection=cells["selection"].where(~cells["algorithm"].isin(WITHOUT_HYPERPARAMETER), ""))
     cells = cells.drop_duplicates(["dataset", "algorithm", "selection"])
+    notes: dict[str, int] = {}
     groups = cells.groupby(["dataset", "algorithm"], sort=False)
-    numbers: dict[str, int] = {}
-    rows = [_comparison_row(row, numbers, to) for _, group in groups for row in group.to_dict("records")]
-    columns = [column for column in zip([*header, "Differs"], *rows, strict=True) if any(column[1:])]
+    rows = [_comparison_row(row, notes, to) for _, group in groups for row in group.to_dict("records")]
+    header = ["Data", "Algorithm", "Chosen by", "Paper", "Ours", "Difference to paper"]
+    header += ["Public code", "Difference to code", "Differs"]
+    columns = [column for column in zip(header, *rows, strict=True) if any(column[1:])]
     header, *rows = (list(line) for line in zip(*columns, strict=True))
-    table = to.titled(said, header, rows)
-    notes = "; ".join(f"({number}) {to.text(note)}" for note, number in numbers.items())
-    return f"{table}\n{to.heading.format(f'Differs: {notes}.').rstrip()}\n" if notes else table
+    text = to.titled(title, header, rows)
+    listed = "; ".join(f"({number}) {to.text(note)}" for note, number in notes.items())
+    return f"{text}\n{to.title.format(f'Differs: {listed}.').rstrip()}\n" if notes else text
 
 
-def differences(table: pd.DataFrame, to: Markup) -> str:
-    """Paired differences to POEM, a row each."""
+def _comparison_row(row: Mapping, notes: dict[str, int], to: Markup) -> list[str]:
+    """Return the cells of an algorithm. New notes get the next number."""
+
+    def difference(value: float, in_errors: float) -> str:
+        return to.number(value, "+.3f") + ("" if np.isnan(in_errors) else f" ({to.number(in_errors, '+.1f')})")
+
+    has_code = not np.isnan(row["code"])
+    numbers = [notes.setdefault(note, len(notes) + 1) for note in row["differs"].split("; ") if note]
+    return [
+        to.names.dataset(row["dataset"]),
+        to.algorithm(row["algorithm"]),
+        SCORES.get(row["selection"], ""),
+        f"{row['paper']:.3f}",
+        to.with_error(to.number(row["ours"]), row["standard_error"]),
+        difference(row["difference"], row["difference_in_errors"]),
+        to.with_error(to.number(row["code"]), row["code_standard_error"]) if has_code else "",
+        difference(row["ours"] - row["code"], row["code_difference_in_errors"]) if has_code else "",
+        ", ".join(map(str, sorted(numbers))),
+    ]
+
+
+def format_differences(table: pd.DataFrame, to: Markup) -> str:
+    """Return all paired differences to POEM."""
     header = ["Metric", "Data", "Δ", "Chosen by", "Algorithm"]
     header += ["Difference to POEM", "p (larger)", "p (smaller)", "Seeds"]
     rows = [
@@ -162,62 +187,39 @@ def differences(table: pd.DataFrame, to: Markup) -> str:
             SCORES[row.selection],
             to.algorithm(row.algorithm),
             to.with_error(to.number(row.difference, "+.3f"), row.standard_error),
-            to.number(row.p_larger, ".2g", absent=""),
-            to.number(row.p_smaller, ".2g", absent=""),
+            to.number(row.p_larger, ".2g", missing=""),
+            to.number(row.p_smaller, ".2g", missing=""),
             str(row.n_seeds),
         ]
         for row in table.itertuples()
     ]
-    said = (
-        "Losses less POEM's on the same seed: mean ± standard error, and the p-values of one-tailed paired t-tests "
+    title = (
+        "Losses minus POEM's on the same seed: mean ± standard error, and the p-values of one-tailed paired t-tests "
         "that the difference is larger or smaller than 0."
     )
-    return to.titled(said, header, rows)
+    return to.titled(title, header, rows)
 
 
-def differences_by_count(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
-    """Paired differences to POEM in one loss and by one selection: data sets and replay counts × algorithms."""
+def format_differences_by_count(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
+    """Return the differences to POEM in one loss by one selection criterion: data sets and counts × algorithms."""
     chosen = table[(table["metric"] == metric) & (table["selection"] == selection)]
     names = list(dict.fromkeys(chosen["algorithm"]))
     rows = []
     for (data, count), group in chosen.groupby(["dataset", "replay_count"], sort=False):
-        of = group.set_index("algorithm").to_dict("index")
-        ends = min(group["n_seeds"]), max(group["n_seeds"])
-        seeds = " … ".join(map(str, dict.fromkeys(ends)))
-        cells = [_difference_cell(of[name], to) if name in of else "" for name in names]
+        by_algorithm = group.set_index("algorithm").to_dict("index")
+        seeds = " … ".join(map(str, dict.fromkeys((min(group["n_seeds"]), max(group["n_seeds"])))))
+        cells = [_difference_cell(by_algorithm.get(name), to) for name in names]
         rows.append([to.names.dataset(data), str(count), seeds, *cells])
-    said = (
-        f"{_loss(chosen, metric, to)} less POEM's on the same seed, chosen by {SCORES[selection]}: mean ± standard "
-        "error; in brackets the p-value of a one-tailed paired t-test that it is smaller."
+    title = (
+        f"{_loss_name(chosen, metric, to)} minus POEM's on the same seed, chosen by {SCORES[selection]}: mean ± "
+        "standard error; in brackets the p-value of a one-tailed paired t-test that it is smaller."
     )
-    return to.titled(said, ["Data", "Δ", "Seeds", *map(to.names.label, names)], rows)
+    return to.titled(title, ["Data", "Δ", "Seeds", *map(to.names.label, names)], rows)
 
 
-def _difference_cell(row: dict, to: Markup) -> str:
+def _difference_cell(row: Mapping | None, to: Markup) -> str:
+    if row is None:
+        return ""
     difference = to.with_error(to.number(row["difference"], "+.3f"), row["standard_error"])
-    known = np.isfinite([row["difference"], row["p_smaller"]]).all()
-    return f"{difference} ({to.number(row['p_smaller'], '.2g')})" if known else difference
-
-
-def _loss_cell(row, to: Markup) -> str:
-    mean = to.number(row["mean"])
-    return to.with_error(to.bold.format(mean) if row["best"] else mean, row["standard_error"])
-
-
-def _comparison_row(row: dict, numbers: dict[str, int], to: Markup) -> list[str]:
-    def more(difference: float, in_errors: float) -> str:
-        return to.number(difference, "+.3f") + ("" if np.isnan(in_errors) else f" ({to.number(in_errors, '+.1f')})")
-
-    known = not np.isnan(row["code"])
-    notes = [numbers.setdefault(note, len(numbers) + 1) for note in row["differs"].split("; ") if note]
-    return [
-        to.names.dataset(row["dataset"]),
-        to.algorithm(row["algorithm"]),
-        SCORES.get(row["selection"], ""),
-        f"{row['paper']:.3f}",
-        to.with_error(to.number(row["ours"]), row["standard_error"]),
-        more(row["difference"], row["difference_in_errors"]),
-        to.with_error(to.number(row["code"]), row["code_standard_error"]) if known else "",
-        more(row["ours"] - row["code"], row["code_difference_in_errors"]) if known else "",
-        ", ".join(map(str, sorted(notes))),
-    ]
+    is_tested = np.isfinite([row["difference"], row["p_smaller"]]).all()
+    return f"{difference} ({to.number(row['p_smaller'], '.2g')})" if is_tested else difference

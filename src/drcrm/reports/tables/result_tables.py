@@ -1,4 +1,4 @@
-"""The tables of an experiment: from its metrics to tidy frames, and from these to print by ``printed_tables``."""
+"""Tables of an experiment as tidy frames, computed from its metrics, and collections of them in print."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ PAIRED += ["ci_low", "ci_high", "p_larger", "p_smaller", "n_seeds"]
 
 
 def require_runs(metrics: pd.DataFrame, plan: Plan) -> None:
-    """Raise an InputError that names the first run of the plan that the metrics lack."""
+    """Raise an InputError for the first run of the plan without metrics."""
     keys = ["dataset", "selection", "seed", "algorithm"]
     runs = set(plan.of_runs(metrics)[keys].itertuples(index=False, name=None))
     for dataset in plan.datasets:
@@ -31,13 +31,16 @@ def require_runs(metrics: pd.DataFrame, plan: Plan) -> None:
 
 
 def all_tables(metrics: pd.DataFrame, plan: Plan) -> dict[str, pd.DataFrame]:
-    """The tables by name: of the runs of the plan, and the differences to POEM of all runs.
+    """Return the tables by name: of the runs of the plan, and the differences to POEM of all runs.
 
-    InputError names a data set or selection of the plan without any run.
+    Raises
+    ------
+    InputError
+        If a data set or a selection criterion of the plan has no runs.
     """
-    place = {name: i for i, name in enumerate(plan.datasets)}
+    order = {name: index for index, name in enumerate(plan.datasets)}
     metrics = plan.of_algorithms(metrics)
-    metrics = metrics.sort_values("dataset", key=lambda names: names.map(place), kind="stable")  # of no table: last
+    metrics = metrics.sort_values("dataset", key=lambda names: names.map(order), kind="stable")  # unknown ones last
     differences = paired_differences(metrics, REFERENCE, plan.selections)
     metrics = plan.of_runs(metrics)
     runs = set(zip(metrics["dataset"], metrics["selection"], strict=True))
@@ -54,63 +57,16 @@ def all_tables(metrics: pd.DataFrame, plan: Plan) -> dict[str, pd.DataFrame]:
 
 
 def ablation_table(metrics: pd.DataFrame, plan: Plan) -> pd.DataFrame:
-    """The expected losses of an ablation's algorithms, from each start, by the headline selection."""
-    algorithms = [key for by_start in plan.names.starts.values() for key in by_start.values()]
+    """Return the expected losses of an ablation's algorithms from each start, by the headline criterion."""
+    algorithms = [key for keys in plan.names.starts.values() for key in keys.values()]
     metrics = plan.of_runs(metrics[metrics["algorithm"].isin(algorithms)])
     return loss_table(metrics, "expected_loss", replace(plan, selections=plan.selections[:1]))
 
 
-def in_print(tables: Mapping[str, pd.DataFrame], plan: Plan, to: Markup) -> dict[str, str]:
-    """The tables of ``all_tables`` in a markup, by name."""
-    texts = {
-        metric: "\n".join(
-            part(tables[metric], metric, by, to) for part in (printed.losses, printed.details) for by in plan.selections
-        )
-        for metric in LOSSES
-    }
-    texts["hyperparameters"] = printed.hyperparameters(tables["hyperparameters"], plan.datasets, to)
-    texts["paper_comparison"] = printed.comparison(tables["paper_comparison"], to)
-    texts["differences_to_poem"] = printed.differences(tables["differences_to_poem"], to)
-    return texts
-
-
-def sections(tables: Mapping[str, pd.DataFrame], plan: Plan, to: Markup) -> dict[str, dict[str, str]]:
-    """The tables of ``all_tables``, and an ``ablation``, one by one, by section and title.
-
-    Losses by each selection, and of the headline all the rest. What is empty is left out: no grids, no data set that
-    stands for one of the paper's, nothing beside POEM. Titles are of letters, hyphens and spaces: the report has them
-    in data URIs, whose head a comma would end.
-    """
-    headline, parts = plan.selections[0], {}
-    titles = {metric: plan.names.title(metric, plan.datasets) for metric in LOSSES}
-    for metric, title in titles.items():
-        parts[f"{LOSSES[metric]} loss"] = {
-            **{f"{title} by {SCORES[by]}": printed.losses(tables[metric], metric, by, to) for by in plan.selections},
-            f"{title} in detail": printed.details(tables[metric], metric, headline, to),
-        }
-    if "ablation" in tables:
-        of = tables["ablation"], "expected_loss", headline, to
-        parts["Estimate, start and risk"] = {"Losses": printed.losses(*of), "Details": printed.details(*of)}
-    if len(tables["hyperparameters"]):
-        text = printed.hyperparameters(tables["hyperparameters"], plan.datasets, to)
-        parts["Hyper-parameters"] = {"Chosen hyper-parameters": text}
-    compared, to_poem = tables["paper_comparison"], tables["differences_to_poem"]
-    parts["Beside the paper"] = {
-        f"{titles[metric]} beside the paper": printed.comparison_of(compared, metric, to)
-        for metric in dict.fromkeys(compared["metric"])
-    }
-    parts["Differences to POEM"] = {
-        f"{titles[metric]} beside POEM": printed.differences_by_count(to_poem, metric, headline, to)
-        for metric in dict.fromkeys(to_poem["metric"])
-    }
-    return parts
-
-
 def loss_table(metrics: pd.DataFrame, metric: str, plan: Plan) -> pd.DataFrame:
-    """Summarise one metric for every data set and selection of a plan: a row per (dataset, selection, algorithm).
+    """Summarise one metric: one row per data set, selection criterion and algorithm of a plan.
 
-    A run that is missing among a data set's seeds, from 0, makes its algorithm's mean missing. ``converged`` is the
-    share of the chosen fits that converged.
+    A missing run makes its algorithm's mean missing. ``converged`` is the share of chosen fits that converged.
     """
     frames = []
     for dataset, selection in product(plan.datasets, plan.selections):
@@ -118,15 +74,16 @@ def loss_table(metrics: pd.DataFrame, metric: str, plan: Plan) -> pd.DataFrame:
         losses = cell.pivot(index="seed", columns="algorithm", values=metric).reindex(range(plan.seeds_of(dataset)))
         compared = compare(losses[list(dict.fromkeys(cell["algorithm"]))])
         compared["converged"] = cell.groupby("algorithm")["converged"].mean()
-        compared.insert(0, "dataset", dataset)
-        compared.insert(1, "selection", selection)
-        frames.append(compared.rename_axis("algorithm").reset_index())
+        frames.append(compared.rename_axis("algorithm").reset_index().assign(dataset=dataset, selection=selection))
     table = pd.concat(frames, ignore_index=True)
-    return table[["dataset", "algorithm", "selection", *table.columns[3:]]]
+    keys = ["dataset", "algorithm", "selection"]
+    return table[[*keys, *table.columns.drop(keys)]]
 
 
-def hyperparameter_table(metrics: pd.DataFrame, grids: Mapping[str, Sequence[float]], datasets, selections):
-    """Count how often each value of each grid was chosen: a row per (dataset, algorithm, selection, value)."""
+def hyperparameter_table(
+    metrics: pd.DataFrame, grids: Mapping[str, Sequence[float]], datasets: Sequence[str], selections: Sequence[str]
+) -> pd.DataFrame:
+    """Count how often each value of each grid was chosen."""
     rows = []
     for dataset, (algorithm, grid), selection in product(datasets, grids.items(), selections):
         key = {"dataset": dataset, "algorithm": algorithm, "selection": selection}
@@ -136,10 +93,10 @@ def hyperparameter_table(metrics: pd.DataFrame, grids: Mapping[str, Sequence[flo
 
 
 def paired_differences(metrics: pd.DataFrame, reference: str, selections: Sequence[str]) -> pd.DataFrame:
-    """Compare every learned algorithm with one of them, seed by seed: a row per (metric, dataset, replay count, …).
+    """Compare every learned algorithm with a reference on the same seeds, at every replay count.
 
-    ``difference`` is the mean of its loss less the reference's; ``p_larger`` and ``p_smaller`` are of one-tailed paired
-    t-tests. A seed that lacks one of the two makes the row missing. Empty where the reference was not run.
+    ``difference`` is the mean loss minus the reference's. ``p_larger`` and ``p_smaller`` belong to one-tailed paired
+    t-tests. A seed that lacks one of the two makes the row missing. The table is empty without the reference.
     """
     rows = []
     runs = metrics[metrics["selection"].isin(selections)]
@@ -154,3 +111,52 @@ def paired_differences(metrics: pd.DataFrame, reference: str, selections: Sequen
                 n_seeds = int((ours - theirs).notna().sum())
                 rows.append((metric, *key, algorithm, *interval(ours - theirs), *p_values, n_seeds))
     return pd.DataFrame(rows, columns=PAIRED)
+
+
+def format_tables(tables: Mapping[str, pd.DataFrame], plan: Plan, to: Markup) -> dict[str, str]:
+    """Return the text of the tables of ``all_tables`` by name."""
+    texts = {}
+    for metric in LOSSES:
+        parts = [
+            (part, selection)
+            for part in (printed.format_losses, printed.format_details)
+            for selection in plan.selections
+        ]
+        texts[metric] = "\n".join(part(tables[metric], metric, selection, to) for part, selection in parts)
+    texts["hyperparameters"] = printed.format_hyperparameters(tables["hyperparameters"], plan.datasets, to)
+    texts["paper_comparison"] = printed.format_comparison(tables["paper_comparison"], to)
+    texts["differences_to_poem"] = printed.format_differences(tables["differences_to_poem"], to)
+    return texts
+
+
+def format_sections(tables: Mapping[str, pd.DataFrame], plan: Plan, to: Markup) -> dict[str, dict[str, str]]:
+    """Return the text of each table of ``all_tables``, and of an ``ablation``, by section and title.
+
+    Losses are tabulated by each selection criterion, all other tables by the headline criterion. Empty tables are left
+    out. Titles consist of letters, hyphens and spaces, because the report puts them into data URIs.
+    """
+    headline, parts = plan.selections[0], {}
+    titles = {metric: plan.names.title(metric, plan.datasets) for metric in LOSSES}
+    for metric, title in titles.items():
+        losses = {
+            f"{title} by {SCORES[by]}": printed.format_losses(tables[metric], metric, by, to) for by in plan.selections
+        }
+        losses[f"{title} in detail"] = printed.format_details(tables[metric], metric, headline, to)
+        parts[f"{LOSSES[metric]} loss"] = losses
+    if "ablation" in tables:
+        arguments = tables["ablation"], "expected_loss", headline, to
+        texts = {"Losses": printed.format_losses(*arguments), "Details": printed.format_details(*arguments)}
+        parts["Estimate, start and risk"] = texts
+    if len(tables["hyperparameters"]):
+        text = printed.format_hyperparameters(tables["hyperparameters"], plan.datasets, to)
+        parts["Hyper-parameters"] = {"Chosen hyper-parameters": text}
+    published, paired = tables["paper_comparison"], tables["differences_to_poem"]
+    parts["Comparison with the paper"] = {
+        f"{titles[metric]} compared with the paper": printed.format_metric_comparison(published, metric, to)
+        for metric in dict.fromkeys(published["metric"])
+    }
+    parts["Differences to POEM"] = {
+        f"{titles[metric]} compared with POEM": printed.format_differences_by_count(paired, metric, headline, to)
+        for metric in dict.fromkeys(paired["metric"])
+    }
+    return parts

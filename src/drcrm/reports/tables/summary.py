@@ -1,8 +1,7 @@
-"""The first page of a report: what was compared, what was found, and what that means."""
+"""First page of an experiment's report: what was compared, the findings, the main table and the overview."""
 
 import re
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from html import escape
 from textwrap import indent
 
@@ -14,88 +13,112 @@ from drcrm.reports.roles import BASELINE, LOGGING, ROLES, SKYLINE
 from drcrm.reports.tables.comparisons import LEVEL, compare
 from drcrm.reports.tables.printed_tables import ENOUGH_SEEDS
 
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+CAPTION = (
+    "How far each algorithm, and π0 (dashed), comes from CIPS (0 %) to full supervision (100 %) by greedy losses. The "
+    "greedy loss is that of the most probable action. Points are means over {} with 95 % intervals."
+)
 
 
-def what_was_compared(all_results: Sequence[DatasetResults]) -> str:
-    """The algorithms, and what they learned from: on which data, how much of it, and how often."""
+def format_page(title: str, all_results: Sequence[DatasetResults], table: str, svg: str) -> str:
+    """Return the page in reStructuredText.
+
+    Parameters
+    ----------
+    title : str
+    all_results : sequence of DatasetResults
+        The findings on several data sets are a list.
+    table : str
+        The headline's table in HTML.
+    svg : str
+        Content of the overview's svg file.
+    """
+    seeds = escape(all_results[0].plan.seeds_in_words)
+    columns = table, f"{svg[svg.index('<svg') :]}<p>{CAPTION.format(seeds)}</p>\n"
+    cells = "".join(f"<div>\n{column}</div>\n" for column in columns)
+    raw = indent(f'<div class="beside">\n{cells}</div>\n', "   ")
+    texts = findings(all_results[0])
+    if len(all_results) > 1:
+        texts = [f"- {' '.join(findings(results))}" for results in all_results]
+    return "\n\n".join([f"{title}\n{'=' * len(title)}", comparison(all_results), *texts, f".. raw:: html\n\n{raw}"])
+
+
+def comparison(all_results: Sequence[DatasetResults]) -> str:
+    """Return which algorithms were compared on which logs."""
     first = all_results[0]
-    learned = [_plain(first.plan.names.label(name)) for name in first.learned]
-    data = _listed(_plain(results.plan.names.dataset(results.dataset)) for results in all_results)
-    log = f" The log: {first.plan.log}." if first.plan.log else ""
-    passes = "one pass" if first.counts[0] == 1 else f"{first.counts[0]} passes"
+    names = [_plain(first.plan.names.label(name)) for name in first.learned]
+    data = _join(_plain(results.plan.names.dataset(results.dataset)) for results in all_results)
+    log = f" The log: {_plain(first.plan.log)}." if first.plan.log else ""
+    count = first.counts[0]
     return (
-        f"{_number(len(learned)).capitalize()} algorithm{'s' * (len(learned) > 1)} learned a policy from the log of "
-        f"another policy, π0, on {data}: {_listed(learned)}. A log has what π0 did in {passes} over the training "
-        f"contexts, and what that cost.{_plain(log)} All is repeated with {_plain(first.plan.seeds_in_words)}."
+        f"{len(names)} algorithm{'' if len(names) == 1 else 's'} learned a policy from the log of π0 on {data}: "
+        f"{_join(names)}. The log contains the actions of π0 and their costs in {count} "
+        f"pass{'' if count == 1 else 'es'} over the training contexts.{log} Everything was repeated with "
+        f"{_plain(first.plan.seeds_in_words)}."
     )
 
 
 def findings(results: DatasetResults) -> list[str]:
-    """How good the best algorithm on a data set is, beside what, how far that is, and which others it beats."""
+    """Return how good the best algorithm is, how far from full supervision, and which algorithms it beats."""
     table = compare(pd.DataFrame({name: results.losses(name) for name in results.algorithms}))
-    known = table["mean"].drop(list(ROLES), errors="ignore").dropna()
+    means = table["mean"].drop(list(ROLES), errors="ignore").dropna()
     data = _plain(results.plan.names.dataset(results.dataset))
-    if known.empty:
-        return [f"On {data} every algorithm lacks a seed: nothing can be compared."]
-    best = known.idxmin()
-    words = partial(results.plan.names.word, datasets=[results.dataset])
+    if means.empty:
+        return [f"On {data} every algorithm lacks a seed, so nothing can be compared."]
+    best = means.idxmin()
+    wrong, supervised = (results.plan.names.word(key, [results.dataset]) for key in ("wrong", "supervised"))
     error, label = table["standard_error"][best], _plain(results.plan.names.label(best))
-    expected = table["mean"].reindex([LOGGING, BASELINE, SKYLINE]).map(_number_or_missing)
+    expected = table["mean"].reindex([LOGGING, BASELINE, SKYLINE]).map(_number)
     return [
-        f"On {data} **{label}** is best: {known[best]:.3f}{'' if np.isnan(error) else f' ± {error:.3f}'} "
-        f"{words('wrong')}. The expected loss of π0 is {expected[LOGGING]}, that of CIPS, the plain estimate, "
-        f"{expected[BASELINE]}, and that of full supervision, {words('supervised')}, {expected[SKYLINE]}.",
-        _way_covered(results, best, label),
-        _others_beaten(results, table, best),
+        f"On {data} **{label}** is best: {means[best]:.3f}{'' if np.isnan(error) else f' ± {error:.3f}'} {wrong}. The "
+        f"expected loss of π0 is {expected[LOGGING]}, that of CIPS, the plain estimate, {expected[BASELINE]}, and that "
+        f"of full supervision, {supervised}, {expected[SKYLINE]}.",
+        _gap_closed(results, best, label),
+        _algorithms_beaten(results, table, best),
     ]
 
 
-def _way_covered(results: DatasetResults, best: str, label: str) -> str:
-    """Say how far the best algorithm comes from CIPS to full supervision by greedy losses, and how far π0 does."""
+def _gap_closed(results: DatasetResults, best: str, label: str) -> str:
+    """Return how far the best algorithm and π0 come from CIPS to full supervision, by greedy losses."""
     means = {name: results.losses(name, loss=GREEDY).mean() for name in (best, LOGGING, BASELINE, SKYLINE)}
-    said = {name: _number_or_missing(mean) for name, mean in means.items()}
+    numbers = {name: _number(mean) for name, mean in means.items()}
     greedy = (
-        f"The greedy loss, that of the most probable actions, is {said[best]} for {label}, {said[LOGGING]} for π0, "
-        f"{said[BASELINE]} for CIPS and {said[SKYLINE]} for full supervision."
+        f"The greedy loss, that of the most probable action, is {numbers[best]} for {label}, {numbers[LOGGING]} for "
+        f"π0, {numbers[BASELINE]} for CIPS and {numbers[SKYLINE]} for full supervision."
     )
     if np.isnan(list(means.values())).any():
         return f"{greedy} A seed is missing, so the way from CIPS to full supervision cannot be measured."
     if means[BASELINE] <= means[SKYLINE]:
-        return f"{greedy} CIPS loses no more than full supervision: there is no way between them to measure."
+        return f"{greedy} CIPS is as good as full supervision, so there is no gap to close."
     gap = closed_gap(results).set_index("algorithm")["mean"]
     logging = f"comes {_percent(gap[LOGGING])} of the way" if gap[LOGGING] > 0 else "is no better than CIPS"
-    gain = "" if gap[best] > gap[LOGGING] else ", which is no gain"
+    gain = "" if gap[best] > gap[LOGGING] else ", which is no gain over π0"
     return (
-        f"{greedy} By it {label} comes {_percent(gap[best])} of the way from CIPS to full supervision{gain}. "
-        f"π0, without learning, {logging}."
+        f"{greedy} By this loss, {label} comes {_percent(gap[best])} of the way from CIPS to full supervision{gain}. "
+        f"π0 itself {logging}."
     )
 
 
-def _others_beaten(results: DatasetResults, table: pd.DataFrame, best: str) -> str:
-    """How many others the best is significantly better than; where it is not all, that few seeds show little."""
-    others = [name for name in results.learned if name != best]
-    worse = int((table.loc[others, "p_holm"] < LEVEL).sum())
-    if not others:
-        return "There is no other algorithm to compare it with."
-    if len(others) == 1:
-        said = f"The other algorithm is{'' if worse else ' not'} significantly worse"
-    elif worse == len(others):
-        said = f"{'Both' if worse == 2 else f'All {_number(worse)}'} others are significantly worse"
-    else:
-        verb = "is" if worse == 1 else "are"
-        said = f"Of the {_number(len(others))} others {_number(worse)} {verb} significantly worse"
-    few = results.seeds <= ENOUGH_SEEDS and worse < len(others)
-    power = f"; {results.plan.names.seeds({results.dataset: results.seeds})} show only large differences" if few else ""
-    return f"{said} (paired t-tests over seeds at {LEVEL:g}, adjusted by Holm){power}."
+def _algorithms_beaten(results: DatasetResults, table: pd.DataFrame, best: str) -> str:
+    """Return how many other algorithms are significantly worse, with a warning if few seeds show little."""
+    rivals = [name for name in results.learned if name != best]
+    n_worse = int((table.loc[rivals, "p_holm"] < LEVEL).sum())
+    if not rivals:
+        return "There is no other algorithm to compare with."
+    seeds = results.plan.names.seeds({results.dataset: results.seeds})
+    has_little_power = results.seeds <= ENOUGH_SEEDS and n_worse < len(rivals)
+    warning = f" {seeds} show only large differences." if has_little_power else ""
+    return (
+        f"It is significantly better than {n_worse} of the {len(rivals)} other algorithms (paired t-tests over seeds "
+        f"at {LEVEL:g}, adjusted by Holm).{warning}"
+    )
 
 
 def _plain(text: str) -> str:
-    """A name in reStructuredText, where some of its characters would be marks."""
+    """Escape the characters of a name that are markup in reStructuredText."""
     return re.sub(r"([\\*`|_])", r"\\\1", text)
 
 
-def _number_or_missing(loss: float) -> str:
+def _number(loss: float) -> str:
     return "missing" if np.isnan(loss) else f"{loss:.3f}"
 
 
@@ -103,32 +126,9 @@ def _percent(share: float) -> str:
     return f"{share:.0f} %".replace("-", "−")
 
 
-def _number(number: int) -> str:
-    return NUMBERS[number] if number < len(NUMBERS) else str(number)
-
-
-def _listed(parts) -> str:
-    """A, B and C; with semicolons where a part has commas of its own."""
+def _join(parts: Iterable[str]) -> str:
+    """Return a list in words. Parts with commas are separated by semicolons."""
     *first, last = parts = list(parts)
     if any("," in part for part in parts):
         return "; ".join([*first, f"and {last}" if first else last])
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def restructured_text(title: str, all_results: Sequence[DatasetResults], table: str, picture: str) -> str:
-    """A page in reStructuredText: the title, what was run and found, the headline's table, in html, and the overview.
-
-    The overview is the text of an svg, its caption beneath it. What was found on several data sets is a list.
-    """
-    results = all_results[0]
-    caption = (
-        "How far each algorithm comes from CIPS (0 %) to full supervision (100 %) by greedy losses, those of the most "
-        "probable actions, and how far π0 does (dashed): means over "
-        f"{escape(results.plan.seeds_in_words)} with 95 % intervals."
-    )
-    texts = [f"- {' '.join(findings(each))}" for each in all_results] if len(all_results) > 1 else findings(results)
-    columns = table, f"{picture[picture.index('<svg') :]}<p>{caption}</p>\n"
-    beside = "".join(f"<div>\n{column}</div>\n" for column in columns)
-    raw = indent(f'<div class="beside">\n{beside}</div>\n', "   ")
-    parts = [f"{title}\n{'=' * len(title)}", what_was_compared(all_results), *texts]
-    return "\n\n".join([*parts, f".. raw:: html\n\n{raw}"])
