@@ -55,7 +55,7 @@ from scipy.special import expit, softmax
 
 from drcrm.files import atomic
 from drcrm.logs.policy_file import read_policy
-from drcrm.logs.readers.log_files import read_contexts
+from drcrm.logs.readers.log_files import context_batches
 
 FEATURES, ACTIONS, LABELS = 20, 5, 5
 COLUMNS = [f"f{each}" for each in range(FEATURES)]
@@ -335,7 +335,7 @@ def by_drcrm(world: World, files: dict, form: str) -> dict[str, object]:
     stored = read_policy(output)
     names = [int(str(each).removeprefix("y")) for each in stored.encoding.names]
     assert names == [*range(len(names))]
-    X, _ = read_contexts(files["fresh"], stored.encoding)
+    [(X, *_)] = context_batches(files["fresh"], stored.encoding, FRESH)
     policy = world.drawn(stored.policy.marginals(X))
     drawn = (policy * world.fresh[1]).sum(axis=1).mean()
     said = stored.header["verdict"]["verdict"]

@@ -362,7 +362,7 @@ def test_two_experiments_of_one_name_are_an_error(config, tmp_path):
     doubled = tmp_path / "doubled.yaml"
     doubled.write_text("experiments:\n  mine: {datasets: [toy]}\n  mine: {datasets: [toy], seeds: 2}\n")
     output = snakemake(tmp_path, doubled, "mine", "--dry-run", fails=True)
-    assert f"{doubled}, line 3: experiments.mine is there twice, first in line 2" in output.splitlines()
+    assert f"{doubled}, line 3: experiments.mine occurs twice, first in line 2" in output.splitlines()
 
 
 @pytest.mark.slow

@@ -23,16 +23,16 @@ def said(path: Path, text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("mirror: a\nexperiments: {}\nmirror: b\n", "line 3: mirror is there twice, first in line 1"),
+        ("mirror: a\nexperiments: {}\nmirror: b\n", "line 3: mirror occurs twice, first in line 1"),
         (
             "experiments:\n  mine: {datasets: [digits]}\n  'mine': {datasets: [digits]}\n",
-            "line 3: experiments.mine is there twice, first in line 2",
+            "line 3: experiments.mine occurs twice, first in line 2",
         ),
         (
             "experiments:\n  demo: {replay_curve: {\n    counts: [1],\n    counts: [2]}}",
-            "line 4: experiments.demo.replay_curve.counts is there twice, first in line 3",
+            "line 4: experiments.demo.replay_curve.counts occurs twice, first in line 3",
         ),
-        ('{"mirror": "a",\n "mirror": "b"}', "line 2: mirror is there twice, first in line 1"),
+        ('{"mirror": "a",\n "mirror": "b"}', "line 2: mirror occurs twice, first in line 1"),
     ],
 )
 def test_a_name_that_comes_twice_is_an_error_with_its_lines(tmp_path, text, expected):
@@ -44,8 +44,8 @@ def test_names_that_come_twice_and_other_errors_have_a_line_each(tmp_path):
     path = tmp_path / "mine.yaml"
     text = "mirror: a\nmirror: b\nrun: [demo]\nrun: [dmo]\nexperiments: {demo: {seeds: 0}}\n"
     first, second, third, fourth = said(path, text)
-    assert first == f"{path}, line 2: mirror is there twice, first in line 1"
-    assert second == f"{path}, line 4: run is there twice, first in line 3"
+    assert first == f"{path}, line 2: mirror occurs twice, first in line 1"
+    assert second == f"{path}, line 4: run occurs twice, first in line 3"
     assert third.startswith("config: run: unknown experiment 'dmo'; did you mean 'demo'?")
     assert fourth.startswith("config: experiments.demo.seeds: 0 is less than the minimum of 1")
 

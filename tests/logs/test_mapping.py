@@ -63,33 +63,33 @@ def test_what_is_held_out_by_default():
         ({"slice": True}, "slice is True, expected a column's name, in quotes"),
         ({"labels": ["a"]}, "mapping has action and labels, expected one of them"),
         ({"action": None, "labels": "a"}, "labels is 'a', expected a list of columns"),
-        ({"action": None, "labels": []}, "labels is [], expected at least one column"),
-        ({"action": None, "labels": ["a", "a"]}, "labels has 'a' twice"),
+        ({"action": None, "labels": []}, "labels is [], expected a list of at least one column"),
+        ({"action": None, "labels": ["a", "a"]}, "labels is ['a', 'a'], expected a list of columns, each once"),
         ({"cost": "c"}, "mapping has reward and cost, expected one of them"),
         ({"propensity": None}, "propensity is null, expected a column's name, or propensity_model: softmax"),
         ({"propensity_model": "softmax"}, "propensity_model is 'softmax', but propensity is a column"),
-        ({"propensity": None, "propensity_model": "forest"}, "propensity_model is 'forest', expected one of 'softmax'"),
+        ({"propensity": None, "propensity_model": "forest"}, "propensity_model is 'forest', expected 'softmax'"),
         ({"features": ["age"]}, "features is ['age'], expected {numeric: [...], categorical: [...], time: [...]}"),
         ({"features": {"numeric": "age"}}, "features.numeric is 'age', expected a list of columns"),
         ({"features": {"text": ["age"]}}, "features is {'text': ['age']}, expected {numeric"),
-        ({"features": {"numeric": ["a"], "categorical": ["a"]}}, "'a' is a numeric and a categorical feature"),
-        ({"features": {"categorical": ["a"], "time": ["a"]}}, "'a' is a categorical and a time feature"),
-        ({"features": {"time": ["click"]}}, "'click' is reward and a feature, which is not known before the choice"),
+        ({"features": {"numeric": ["a"], "categorical": ["a"]}}, "'a' is a numeric feature and a categorical feature"),
+        ({"features": {"categorical": ["a"], "time": ["a"]}}, "'a' is a categorical feature and a time feature"),
+        ({"features": {"time": ["click"]}}, "'click' is reward and a time feature, expected"),
         ({"time": 3}, "time is 3, expected a column's name"),
-        ({"time": "click"}, "'click' is reward and time, expected another column"),
+        ({"time": "click"}, "'click' is reward and time, expected a different column"),
         ({"delimiter": "x"}, "delimiter is 'x', expected one of ',', ';'"),
         ({"delimiter": ",", "decimal": ","}, "decimal and delimiter are both ',', expected another delimiter"),
-        ({"features": {"numeric": ["click"]}}, "'click' is reward and a feature, which is not known before the choice"),
-        ({"features": {"categorical": ["item"]}}, "'item' is action and a feature"),
-        ({"propensity": "click"}, "'click' is propensity and reward, expected a column each"),
-        ({"split": "first 10 %"}, "split is 'first 10 %', expected such as 'random 25 %'"),
-        ({"split": "last 100 %"}, "split is 'last 100 %', expected such as"),
-        ({"split": 0.25}, "split is 0.25, expected such as"),
+        ({"features": {"numeric": ["click"]}}, "'click' is reward and a numeric feature, expected"),
+        ({"features": {"categorical": ["item"]}}, "'item' is action and a categorical feature"),
+        ({"propensity": "click"}, "'click' is propensity and reward, expected a different column for each"),
+        ({"split": "first 10 %"}, "split is 'first 10 %', expected a text such as 'random 25 %'"),
+        ({"split": "last 100 %"}, "split is 'last 100 %', expected a text such as"),
+        ({"split": 0.25}, "split is 0.25, expected a text such as"),
         ({"group": None, "split": "group 25 %"}, "split is 'group 25 %', but the mapping has no group"),
-        ({"cost_range": [0, -1]}, "cost_range is [0, -1], expected [least, largest]"),
-        ({"cost_range": [0, float("inf")]}, "cost_range is [0, inf], expected [least, largest]"),
+        ({"cost_range": [0, -1]}, "cost_range is [0.0, -1.0], expected [least, largest]"),
+        ({"cost_range": [0, float("inf")]}, "cost_range is [0.0, inf], expected [least, largest]"),
         ({"cost_range": 1}, "cost_range is 1, expected [least, largest]"),
-        ({"algorithm": 3}, "algorithm is 3, expected a name, or estimator, parameter, grid and options"),
+        ({"algorithm": 3}, "algorithm is 3, expected a name; or a map with estimator"),
     ],
 )
 def test_what_is_wrong_is_said(changes, message):
@@ -144,6 +144,6 @@ def test_what_a_table_needs(left_out, message):
 
 @pytest.mark.parametrize("key", ["action", "slice", "features"])
 def test_what_a_file_says_itself_is_not_mapped(key):
-    with pytest.raises(InputError, match=f"mapping has {key}, but dsjson has no columns that are named"):
+    with pytest.raises(InputError, match=f"mapping has {key}, but dsjson has no named columns"):
         as_mapping({key: WHOLE[key]}).require_no_columns("dsjson")
     assert as_mapping({"split": "last 25 %"}).require_no_columns("dsjson").split == "last 25 %"

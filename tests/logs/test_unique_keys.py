@@ -34,18 +34,18 @@ def test_json_with_a_repeated_key_names_it(value, data):
     text = '{"outer": [{\n' + ",\n".join(members) + "\n}]}"
     with pytest.raises(InputError) as error:
         parse_json(text)
-    assert error.value.args == (f"{key} is there twice in one map",)
+    assert error.value.args == (f"{key} occurs twice in one map, expected once",)
 
 
 def test_yaml_has_the_path_and_both_lines():
     text = "a: 1\nb:\n  - {c: 1, d: 2,\n     c: 3}\na: 2\n"
     assert repeated_keys(text) == [
-        "line 4: b.0.c is there twice, first in line 3",
-        "line 5: a is there twice, first in line 1",
+        "line 4: b.0.c occurs twice, first in line 3",
+        "line 5: a occurs twice, first in line 1",
     ]
     with pytest.raises(InputError) as error:
         parse_yaml(text)
-    assert error.value.args[1] == "line 5: a is there twice, first in line 1"
+    assert error.value.args[1] == "line 5: a occurs twice, first in line 1"
 
 
 def test_yaml_without_repeated_keys_is_what_yaml_reads():
@@ -59,10 +59,10 @@ def test_yaml_without_repeated_keys_is_what_yaml_reads():
         (
             "m.yaml",
             "action: a\nreward: r\npropensity: p\nreward: s\n",
-            "line 4: reward is there twice, first in line 2",
+            "line 4: reward occurs twice, first in line 2",
         ),
-        ("m.yaml", "features:\n  numeric: [a]\n  numeric: [b]\n", "line 3: features.numeric is there twice"),
-        ("m.json", '{"action": "a",\n "reward": "r",\n "action": "b"}', "action is there twice in one map"),
+        ("m.yaml", "features:\n  numeric: [a]\n  numeric: [b]\n", "line 3: features.numeric occurs twice"),
+        ("m.json", '{"action": "a",\n "reward": "r",\n "action": "b"}', "action occurs twice in one map"),
     ],
 )
 def test_a_mapping_with_a_repeated_key_is_an_error(tmp_path, name, text, message):
@@ -86,4 +86,4 @@ def test_json_of_the_command_line_with_a_repeated_key_is_an_error(capsys, argume
     with pytest.raises(SystemExit):
         main(arguments)
     said = capsys.readouterr().err
-    assert said == f"drcrm {arguments[0]}: argument {option}: reward is there twice in one map\n"
+    assert said == f"drcrm {arguments[0]}: argument {option}: reward occurs twice in one map, expected once\n"

@@ -1,7 +1,8 @@
-"""The public bandit log: core's, made of users' files too."""
+"""Bandit logs from records: their features encoded block by block, missing propensities estimated."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,74 +14,13 @@ from drcrm.arrays.array_collector import ArrayCollector
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import run_in_order
 from drcrm.data.listeners import report_progress
-from drcrm.logs.encoding.registry import Encoding
-from drcrm.logs.propensities import imitated
+from drcrm.logs.encoding.base import Encoding
+from drcrm.logs.propensities import estimate_propensities
 from drcrm.logs.readers.log_files import read_records
-from drcrm.logs.readers.obp import records_of_feedback
+from drcrm.logs.readers.obp import feedback_batch
 from drcrm.logs.readers.table_records import records_of_frame
+from drcrm.logs.record_collector import collect
 from drcrm.logs.records import Records
-
-
-def log_of_frame(frame, mapping) -> BanditLog:
-    """Return the log of a table's rows; see :meth:`BanditLog.from_frame`."""
-    return log_of(records_of_frame(frame, mapping))
-
-
-def log_of_feedback(feedback) -> BanditLog:
-    """Return the log of OBP's dictionary; see :meth:`BanditLog.from_obp`."""
-    return log_of(records_of_feedback(feedback))
-
-
-def log_of(records: Records, encoding: Encoding | None = None, propensity: np.ndarray | None = None) -> BanditLog:
-    """Return the log of records, row by row.
-
-    Parameters
-    ----------
-    records : Records
-    encoding : Encoding, optional
-        By default fitted to these rows.
-    propensity : array (n,), optional
-        Estimated ones in place of those logged; by default, where none are logged, :func:`imitated`.
-    """
-    if propensity is None and records.propensity is None:
-        propensity = imitated(records)
-    encoding = records.fit() if encoding is None else encoding
-    log = encoded(records if propensity is None else replace(records, propensity=propensity), encoding)
-    return log.replace(imitated_propensities=propensity is not None)
-
-
-def encoded(
-    records: Records, encoding: Encoding, rows: np.ndarray | None = None, path: Path | None = None
-) -> BanditLog:
-    """Return the log of rows with propensities, encoded block by block.
-
-    Parameters
-    ----------
-    records : Records
-    encoding : Encoding
-    rows : bool array (n,), optional
-        Which rows; by default all.
-    path : Path, optional
-        Where the names of memory-mapped files begin; by default the log is in memory.
-    """
-    collector, sizes, n = ArrayCollector(path), [], 0
-    try:
-        for log in run_in_order(partial(_block_log, block, encoding) for block in records.blocks_of(rows)):
-            arrays = {name: getattr(log, name) for name in ("X", "Y", "propensity", "cost", "count")}
-            collector.append(arrays | {"context": log.context + n})
-            sizes += [log.actions.count_choices()] if isinstance(log.actions, ListedActions) else []
-            n += log.n_contexts
-            report_progress(len(log.Y), "rows", records.size)
-        changes = collector.finish()
-    finally:
-        collector.close()
-    if sizes:
-        changes["actions"] = ListedActions(np.append(0, np.cumsum(np.concatenate(sizes))))
-    return log.replace(encoding=encoding, skipped=records.skipped, imitated_propensities=records.is_imitated, **changes)
-
-
-def _block_log(records: Records, encoding: Encoding) -> BanditLog:
-    return BanditLog(**records.arrays(encoding))
 
 
 def read_log(path, mapping=None) -> BanditLog:
@@ -90,7 +30,7 @@ def read_log(path, mapping=None) -> BanditLog:
     ----------
     path : str or Path
     mapping : dict, path of YAML or JSON, or LogMapping, optional
-        What the columns of a table are: see :meth:`BanditLog.from_frame`.
+        Meaning of the columns of a table: see :meth:`BanditLog.from_frame`.
 
     Raises
     ------
@@ -98,3 +38,62 @@ def read_log(path, mapping=None) -> BanditLog:
         What is wrong with the file or the mapping, in one line that begins with its path.
     """
     return log_of(read_records(path, mapping))
+
+
+def log_of_frame(frame, mapping) -> BanditLog:
+    """Return the log of a table's rows; see :meth:`BanditLog.from_frame`."""
+    return log_of(records_of_frame(frame, mapping))
+
+
+def log_of_feedback(feedback) -> BanditLog:
+    """Return the log of OBP's dictionary; see :meth:`BanditLog.from_obp`."""
+    return log_of(collect([feedback_batch(feedback)]))
+
+
+def log_of(records: Records, encoding: Encoding | None = None, propensity: np.ndarray | None = None) -> BanditLog:
+    """Return the log of records.
+
+    Parameters
+    ----------
+    records : Records
+    encoding : Encoding, optional
+        By default fitted to these rows.
+    propensity : array (n,), optional
+        Estimated propensities that replace the logged ones. By default :func:`estimate_propensities` is used if none
+        were logged.
+    """
+    if propensity is None and records.propensity is None:
+        propensity = estimate_propensities(records)
+    encoding = records.fit() if encoding is None else encoding
+    log = encode(records if propensity is None else replace(records, propensity=propensity), encoding)
+    return log.replace(imitated_propensities=propensity is not None)
+
+
+def encode(records: Records, encoding: Encoding, rows: np.ndarray | None = None, path: Path | None = None) -> BanditLog:
+    """Return the log of rows with propensities, encoded block by block.
+
+    Parameters
+    ----------
+    records : Records
+    encoding : Encoding
+    rows : bool array (n,), optional
+        Selected rows; by default all.
+    path : Path, optional
+        Prefix of the names of memory-mapped files; by default the log is in memory.
+    """
+    sizes, n_contexts = [], 0
+    with closing(ArrayCollector(path)) as collector:
+        for log in run_in_order(partial(_encode_block, block, encoding) for block in records.blocks_of(rows)):
+            arrays = {name: getattr(log, name) for name in ("X", "Y", "propensity", "cost", "count")}
+            collector.append(arrays | {"context": log.context + n_contexts})
+            sizes += [log.actions.count_choices()] if isinstance(log.actions, ListedActions) else []
+            n_contexts += log.n_contexts
+            report_progress(len(log.Y), "rows", records.size)
+        changes = collector.finish()
+    if sizes:
+        changes["actions"] = ListedActions(np.append(0, np.cumsum(np.concatenate(sizes))))
+    return log.replace(encoding=encoding, skipped=records.skipped, imitated_propensities=records.is_imitated, **changes)
+
+
+def _encode_block(records: Records, encoding: Encoding) -> BanditLog:
+    return BanditLog(**records.arrays(encoding))

@@ -1,4 +1,4 @@
-"""Logs as commands use them: read, checked, split and encoded, in memory or in a folder that is removed in the end."""
+"""Logs as the commands use them: read, checked, split and encoded, in memory or in a temporary folder."""
 
 from __future__ import annotations
 
@@ -18,43 +18,45 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from drcrm.arrays.mapped_arrays import PREFIX, folder_prefix, scratch_folder, scratch_path
+from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.repeated_rows.recognition import LearnedRows, RecognisedRows
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, check_records
 from drcrm.errors import InputError, prefix_errors
-from drcrm.logs.encoded_log import BanditLog, encoded
-from drcrm.logs.encoding.registry import Encoding
+from drcrm.logs.encoded_log import encode
+from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.policy_file import digest
-from drcrm.logs.propensities import imitated
+from drcrm.logs.propensities import estimate_propensities
 from drcrm.logs.readers.log_files import read_records
 from drcrm.logs.records import Records
 from drcrm.logs.split import held_out
 
-LARGE = 2**27  # bytes of a log's numbers above which they are in files; by measurement these are no slower
+LARGE = 2**27  # bytes of a log's numbers above which they are in files; by measurement smaller logs are no slower
 Tell = Callable[[str], None]
 Folder = Callable[[], Path]
-# The checks of all rows, the file's digest, a function from a seed to held-out rows ↦ the rows a policy learned from.
+# From the checks of all rows, the file's digest, and a function from a seed to the held-out rows, return the rows that
+# a policy was trained on.
 Select = Callable[[RowChecks, str, Callable[[int], np.ndarray]], RecognisedRows | None]
 
 
 @dataclass(frozen=True)
 class OpenedLog:
-    """Rows of a file that judge a policy, encoded.
+    """Encoded rows of a file for the evaluation of policies.
 
     Attributes
     ----------
     path : Path
     digest : str
-        Of the file.
+        SHA-256 of the file.
     records : Records
         The rows without their features; propensities may be estimated.
     log : BanditLog
     checks : RowChecks
-        Of all rows of the file.
+        Checks of all rows of the file.
     unseen : mapping of int
-        How many rows have what the encoding of a policy has not seen, by what they have.
-    recognised : Recognised, optional
-        The rows of the file that a policy was learned from.
+        Number of rows with values that the encoding of a policy does not know, by what is unknown.
+    recognised : RecognisedRows, optional
+        Rows of the file that a policy was trained on.
     """
 
     path: Path
@@ -67,13 +69,13 @@ class OpenedLog:
 
     @property
     def units(self) -> np.ndarray | None:
-        """Which rows belong together: groups; or each row is one, however often it counts."""
+        """Return the group of each row; without groups, each row is a unit, whatever its count."""
         if self.records.groups is None and self.records.count is not None:
             return np.arange(self.records.size)
         return self.records.groups
 
     def as_dict(self) -> dict:
-        """Return what an answer says about the log."""
+        """Return the part of an answer that describes the log."""
         return {
             "name": self.path.name,
             "format": self.records.format,
@@ -92,7 +94,7 @@ class OpenedLog:
 
 @dataclass(frozen=True)
 class SplitLog:
-    """A log of which a part is held out.
+    """Log with held-out rows.
 
     Attributes
     ----------
@@ -112,16 +114,16 @@ class SplitLog:
 
     @property
     def learned_rows(self) -> LearnedRows:
-        """The hashes of all rows."""
+        """Return the hashes of all rows, with which a command recognises the training rows later."""
         return self.heldout.checks.learned(self.is_heldout)
 
 
 @contextmanager
 def log_folder(path: Path) -> Iterator[Folder]:
-    """Yield a function that creates a folder for the arrays of a large log; it is removed in the end.
+    """Yield a function that creates a folder for the arrays of a large log; the folder is removed at the end.
 
-    The folder is next to a file, or among the system's temporary files if it cannot be there. From its creation to the
-    end of the ``with`` block, arrays that are derived from those in the folder are written there too.
+    The folder is next to a file, or among the system's temporary files if it cannot be created there. From its
+    creation to the end of the ``with`` block, arrays that are derived from its arrays are written to it too.
     """
     parent = path.absolute().parent
     _remove_left_folders(parent)
@@ -138,19 +140,20 @@ def log_folder(path: Path) -> Iterator[Folder]:
 def split_log(
     path: Path, mapping: LogMapping, seed: int, tell: Tell, folder: Folder | None = None, most: int | None = None
 ) -> SplitLog:
-    """Return a log of which a part is held out, as the seed has it; the encoding is fitted to the other rows.
+    """Return a log with held-out rows; the encoding is fitted to the training rows.
 
     Parameters
     ----------
     path : Path
     mapping : LogMapping
     seed : int
+        Seed of the split.
     tell : callable
-        It receives what is being done.
+        It receives a description of the current step.
     folder : callable, optional
         From :func:`log_folder`; by default the log is in memory.
     most : int, optional
-        Bytes of the rows in memory; by default ``LARGE``.
+        Largest size in bytes of the rows in memory; by default ``LARGE``.
 
     Raises
     ------
@@ -161,8 +164,8 @@ def split_log(
     with prefix_errors(path):
         is_heldout = held_out(records, seed)
         encoding = records.fit(~is_heldout)
-        train = encoded(records, encoding, ~is_heldout, scratch_path(records.cost))
-        log = encoded(records, encoding, is_heldout)
+        train = encode(records, encoding, ~is_heldout, scratch_path(records.cost))
+        log = encode(records, encoding, is_heldout)
     heldout = OpenedLog(path, digest(path), records.without_features(is_heldout), log, checks)
     return SplitLog(records.size, len(records.data), train, heldout, is_heldout)
 
@@ -175,16 +178,16 @@ def open_log(
     encoding: Encoding | None = None,
     select: Select | None = None,
 ) -> OpenedLog:
-    """Return the rows of a log that judge a policy.
+    """Return the rows of a log for the evaluation of a policy.
 
     Parameters
     ----------
     path, mapping, tell, folder
         As for :func:`split_log`.
     encoding : Encoding, optional
-        Of a policy; by default it is fitted to all rows.
+        Encoding of a policy; by default it is fitted to all rows.
     select : callable, optional
-        It returns the rows that a policy was learned from, which do not judge; by default all rows do.
+        It returns the rows that a policy was trained on, which are left out; by default no rows are.
     """
     records, checks = _checked_records(path, mapping, tell, folder, LARGE)
     known_digest = digest(path)
@@ -194,7 +197,7 @@ def open_log(
         unseen = Counter()
         for block in () if encoding is None else records.blocks_of(rows):
             unseen.update(encoding.unseen(block.data))
-        log = encoded(records, encoding or records.fit(), rows, scratch_path(records.cost))
+        log = encode(records, encoding or records.fit(), rows, scratch_path(records.cost))
     return OpenedLog(path, known_digest, records.without_features(rows), log, checks, unseen, recognised)
 
 
@@ -203,32 +206,33 @@ def _checked_records(
 ) -> tuple[Records, RowChecks]:
     """Return the rows of a file, with estimated propensities if none are logged, and their checks.
 
-    Copies of a row are one group. With copies on both sides of a split, a policy would be judged on rows that it saw.
+    Copies of a row form a group. With copies on both sides of a split, a policy would be evaluated on training rows.
     """
     tell(f"reading {path.name}")
     records = read_records(path, mapping, folder, most)
-    _require_range(path, records)
     with prefix_errors(path):
+        _require_range(records)
         if records.propensity is None:
-            tell("imitating the logging policy")
-            records = replace(records, propensity=imitated(records))
+            tell("estimating propensities")
+            records = replace(records, propensity=estimate_propensities(records))
         tell("encoding")
         checks = check_records(path, records)
     return replace(records, groups=checks.groups), checks
 
 
-def _require_range(path: Path, records: Records) -> None:
-    """Raise InputError where costs are outside of the range that the mapping states."""
-    if records.mapping.cost_range is None:
-        return
-    (low, high), least, most = records.mapping.cost_range, records.cost.min(), records.cost.max()
+def _require_range(records: Records) -> None:
+    """Raise InputError if costs are outside of the range that the mapping states."""
+    low, high = records.mapping.cost_range or (-np.inf, np.inf)
+    least, most = records.cost.min(), records.cost.max()
     if not low <= least <= most <= high:
         negated = ", which are negated rewards," if records.reward else ""
-        raise InputError(f"{path}: costs{negated} are from {least:g} to {most:g}, cost_range is [{low:g}, {high:g}]")
+        raise InputError(
+            f"costs{negated} must be in cost_range, [{low:g}, {high:g}]; they are from {least:g} to {most:g}"
+        )
 
 
 def _temporary_folder(parent: Path) -> TemporaryDirectory:
-    """Return a folder that is removed in the end: in this one, or among the system's temporary files."""
+    """Return a folder that is removed at the end, in ``parent`` or else among the system's temporary files."""
     options = {"prefix": folder_prefix(), "ignore_cleanup_errors": True}
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -240,19 +244,17 @@ def _temporary_folder(parent: Path) -> TemporaryDirectory:
 def _remove_left_folders(parent: Path) -> None:
     """Remove the temporary folders that killed processes of this machine left."""
     host = f"{PREFIX}{socket.gethostname()}-"
-    for left in parent.glob(f"{glob.escape(host)}*"):
-        owner = re.fullmatch(r"(\d+)-\w+", left.name.removeprefix(host))  # not of a machine called HOST-7
+    for folder in parent.glob(f"{glob.escape(host)}*"):
+        owner = re.fullmatch(r"(\d+)-\w+", folder.name.removeprefix(host))  # excludes machines such as HOST-7
         if owner and not _is_running(int(owner[1])):
-            shutil.rmtree(left, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_running(process: int) -> bool:
-    if os.name != "posix":  # elsewhere the signal 0 would not only ask
+    if os.name != "posix":  # on other systems the signal 0 may end the process
         return True
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # somebody else's
-        pass
+    except OSError as error:  # PermissionError: a process of another user
+        return not isinstance(error, ProcessLookupError)
     return True

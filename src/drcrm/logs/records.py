@@ -1,155 +1,154 @@
-"""What a reader gives: the rows of a log, aligned, before their features are encoded."""
+"""Logged rows of a file before their features are encoded, and the batches in which a reader yields them."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 
 import numpy as np
 
 from drcrm.arrays.array_collector import ArrayCollector
-from drcrm.arrays.mapped_arrays import count_bytes, scratch_path, take_rows
-from drcrm.arrays.validation import Features
+from drcrm.arrays.mapped_arrays import scratch_path, take_rows
 from drcrm.data.executors import run_in_order
 from drcrm.errors import InputError
+from drcrm.logs.encoding.base import ContextFeatures, Encoding
 from drcrm.logs.encoding.columns import reject_rows
 from drcrm.logs.mapping import LogMapping
 
-SHOWN = 8  # names in a message
 BLOCK_ROWS, BLOCK_BYTES = 2**17, 2**24  # of consecutive rows that are processed at once
-
-
-class Data(ABC):
-    """Features of m contexts, not yet encoded."""
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def take(self, rows: np.ndarray | slice) -> Data:
-        """Return some contexts, by a mask, their numbers or a slice."""
-
-    @abstractmethod
-    def fit(self, kind: str, names: list, rows: np.ndarray | None = None):
-        """Return the encoding that is fitted to contexts, by a mask (m,); by default to all."""
-
-    @abstractmethod
-    def arrays(self) -> dict[object, Features]:
-        """Return all arrays but the codes; batches of them are appended to each other."""
-
-    @abstractmethod
-    def with_arrays(self, size: int, arrays: dict, codes: dict[str, np.ndarray], values: dict[str, list[str]]) -> Data:
-        """Return the features of other contexts: ``size`` of them, with arrays, codes and values of the same names."""
-
-    def coded(self) -> dict[str, tuple[np.ndarray, list[str]]]:
-        """Return of each coded column its codes (m,) and the values in whose list they are places."""
-        return {}
-
-    def missing(self) -> dict[str, int]:
-        """Return how many values are missing, by column."""
-        return {}
-
-    @property
-    def nbytes(self) -> int:
-        return sum(map(count_bytes, [*self.arrays().values(), *(codes for codes, _ in self.coded().values())]))
-
-
-LEAST = 1e-100  # of a propensity: weights by a smaller one are beyond numbers, and no policy draws such an action
+LEAST_PROPENSITY = 1e-100  # weights by smaller propensities overflow, and no policy draws such an action
+KINDS = {"single": "single actions", "labels": "labels", "lists": "lists of actions"}  # for messages
 
 
 @dataclass(frozen=True)
-class Records:
-    """n logged rows of a file.
+class LogSource:
+    """Format of a log, and what its columns mean; the same for all rows.
 
     Attributes
     ----------
     format : "csv", "parquet", "npz", "dsjson", "vw", "obp" or "frame"
     mapping : LogMapping
     kind : "single", "labels" or "lists"
-    names : list of str or int
-        Of the actions, or labels; none of lists.
-    data : Data or None
-        The features of m contexts.
-    action : integer array (n,), or (n, q)
-        Places in ``names``, or in the context's list; or 0 and 1 of each label.
-    cost : array (n,)
-        A reward is negated.
-    reward : bool
+        Kind of the actions.
+    is_reward : bool
         Whether the costs are negated rewards.
-    propensity : array (n,), optional
-        None where they are to be imitated.
-    context : integer array (n,), optional
-        The row of ``data`` of each; None if row i belongs to context i.
-    rows : integer array (n,)
-        The number of each in its file, from 0; of a folder, counted on from file to file.
-    skipped : dict of int
-        How many rows were not read, by reason.
-    missing : dict of int
-        How many values of the whole log are missing, by feature column.
-    slices : integer array (n,), optional
-        Places in ``slice_values``.
-    slice_values : list of str
-    groups : integer array (n,), optional
-    candidate : array (n,), optional
-        A policy's probability of the logged actions.
-    count : integer array (n,), optional
-        How often each row counts.
-    time : array (n,), optional
-        By which the rows are ordered, ties as in the file.
+    first_action : int, optional
+        Number of the first action, if the format numbers the actions; None if they have names.
     clock : str, optional
-        What ``time`` is: numbers, times, or times with zone.
+        Kind of ``time``: numbers, times, or times with zone.
     """
 
     format: str
     mapping: LogMapping
     kind: str
-    names: list
-    data: Data | None
+    is_reward: bool
+    first_action: int | None = None
+    clock: str | None = None
+
+    def summary(self) -> tuple[str, str, str]:
+        """Return phrases for what all batches of a log must have in common."""
+        columns = ", ".join(self.mapping.columns)
+        return f"the columns {columns}", KINDS[self.kind], f"{self.clock} in the column for time"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowColumns:
+    """Columns of n logged rows.
+
+    Attributes
+    ----------
+    action : integer array (n,), or (n, q)
+        Place among the names of the actions, or in the context's list; or 0 and 1 for each label.
+    cost : array (n,)
+        The lower, the better; a reward is negated.
+    rows : integer array (n,)
+        Number of the row in its file, from 0; in a folder, counted on from file to file.
+    propensity : array (n,), optional
+        None if the propensities have to be estimated.
+    context : integer array (n,), optional
+        Context of each row; None if row i belongs to context i.
+    slices : integer array (n,), optional
+        Place among the values of the slice column.
+    groups : integer array (n,), optional
+        Number of the group: rows of a group depend on each other.
+    candidate : array (n,), optional
+        Probability that a policy under evaluation gives the logged action.
+    count : integer array (n,), optional
+        Multiplicity of the row.
+    time : array (n,), optional
+        Order of the rows; ties are in the order of the file.
+    """
+
     action: np.ndarray
     cost: np.ndarray
-    reward: bool
-    propensity: np.ndarray | None
     rows: np.ndarray
+    propensity: np.ndarray | None = None
     context: np.ndarray | None = None
-    skipped: dict[str, int] = field(default_factory=dict)
-    missing: dict[str, int] = field(default_factory=dict)
     slices: np.ndarray | None = None
-    slice_values: list[str] = field(default_factory=list)
     groups: np.ndarray | None = None
     candidate: np.ndarray | None = None
     count: np.ndarray | None = None
     time: np.ndarray | None = None
-    clock: str | None = None
-
-    def validated(self) -> Records:
-        """Return the records; InputError where there are none, or for a cost or a propensity out of range."""
-        if not len(self.action):
-            said = "".join(f"; {count} {reason}" for reason, count in self.skipped.items())
-            raise InputError(f"has no rows that can be read, expected at least one{said}")
-        reject_rows(
-            ~np.isfinite(self.cost), self.cost, "reward" if self.reward else "cost", self.rows, "a finite number"
-        )
-        for name in ("propensity", "candidate"):
-            values, least = getattr(self, name), "(" if name == "propensity" else "["
-            if values is not None:
-                low = values <= 0 if name == "propensity" else values < 0
-                bad = low | ~(values <= 1)
-                reject_rows(bad, values, self._called(name), self.rows, f"a value in {least}0, 1]")
-        if self.propensity is not None:
-            small = self.propensity < LEAST
-            reject_rows(small, self.propensity, self._called("propensity"), self.rows, f"at least {LEAST:g}")
-        return self
 
     @property
     def size(self) -> int:
         """n."""
         return len(self.action)
 
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return the columns that the log has, by name."""
+        columns = {column.name: getattr(self, column.name) for column in fields(RowColumns)}
+        return {name: values for name, values in columns.items() if values is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records(RowColumns):
+    """Logged rows with the features of their contexts.
+
+    Attributes
+    ----------
+    source : LogSource
+    data : ContextFeatures or None
+        Features of the m contexts; None once they are encoded.
+    names : list of str or int
+        Names of the actions, or labels; empty for lists.
+    slice_values : list of str
+        Values of the slice column.
+    skipped : dict of int
+        Number of rows that the reader skipped, by reason.
+    missing : dict of int
+        Number of missing values by feature column.
+    """
+
+    source: LogSource
+    data: ContextFeatures | None
+    names: list = field(default_factory=list)
+    slice_values: list[str] = field(default_factory=list)
+    skipped: dict[str, int] = field(default_factory=dict)
+    missing: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def mapping(self) -> LogMapping:
+        return self.source.mapping
+
+    @property
+    def format(self) -> str:
+        return self.source.format
+
+    @property
+    def kind(self) -> str:
+        return self.source.kind
+
+    @property
+    def reward(self) -> bool:
+        """Whether the costs are negated rewards."""
+        return self.source.is_reward
+
     @property
     def is_imitated(self) -> bool:
-        """Whether the propensities are not logged, but to be estimated."""
+        """Whether the propensities are estimated, not logged."""
         return self.mapping.propensity_model is not None
 
     @property
@@ -159,19 +158,36 @@ class Records:
 
     @property
     def contexts(self) -> np.ndarray:
-        """The row of ``data`` of each row, (n,)."""
+        """The context of each row, (n,)."""
         return np.arange(self.size) if self.context is None else self.context
 
+    def validated(self) -> Records:
+        """Return the records; InputError if there are none, or for a cost or a probability out of range."""
+        if not self.size:
+            reasons = "".join(f"; {count} {reason}" for reason, count in self.skipped.items())
+            raise InputError(f"has no rows that can be read, expected at least one{reasons}")
+        bad = ~np.isfinite(self.cost)
+        reject_rows(bad, self.cost, "reward" if self.reward else "cost", self.rows, "a finite number")
+        for name, least, expected in (
+            ("propensity", np.nextafter(0, 1), "a value in (0, 1]"),
+            ("candidate", 0, "a value in [0, 1]"),
+            ("propensity", LEAST_PROPENSITY, f"at least {LEAST_PROPENSITY:g}"),
+        ):
+            if (values := getattr(self, name)) is not None:
+                bad = ~((values >= least) & (values <= 1))
+                reject_rows(bad, values, self.mapping.label_of(name), self.rows, expected)
+        return self
+
     def take(self, rows: np.ndarray | slice) -> Records:
-        """Return some rows, of their numbers, a mask or a slice, in that order, and the contexts that they have."""
+        """Return selected rows and their contexts; ``rows`` are row numbers, a mask or a slice."""
         used, context = rows, None
         if self.context is not None:
             used, context = np.unique(self.context[rows], return_inverse=True)
-        vectors = {name: values[rows] for name, values in self._vectors().items() if name != "context"}
-        return replace(self, **vectors, context=context, data=self.data.take(used))
+        columns = {name: values[rows] for name, values in self.columns().items()}
+        return replace(self, **columns | {"context": context, "data": self.data.take(used)})
 
     def blocks(self) -> Iterator[tuple[slice, Records]]:
-        """Yield consecutive rows, and where they are; all at once if a context may have several rows."""
+        """Yield blocks of consecutive rows with their place; a single block if contexts may have several rows."""
         rows = max(min(BLOCK_ROWS, BLOCK_BYTES * self.size // max(self.data.nbytes, 1)), 1)
         if self.context is not None or self.size <= rows:
             yield slice(0, self.size), self
@@ -181,7 +197,7 @@ class Records:
             yield place, self.take(place)
 
     def blocks_of(self, rows: np.ndarray | None) -> Iterator[Records]:
-        """Yield some rows, by a mask (n,), block by block; by default all."""
+        """Yield selected rows, a mask (n,), block by block; by default all rows."""
         for place, block in self.blocks():
             if rows is None or rows[place].all():
                 yield block
@@ -190,44 +206,36 @@ class Records:
 
     def map(self, function: Callable[[slice, Records], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
         """Return arrays of all rows by name, computed block by block; in files if the records are mapped."""
-        collector = ArrayCollector(scratch_path(self.cost))
-        try:
+        with closing(ArrayCollector(scratch_path(self.cost))) as collector:
             for arrays in run_in_order(partial(function, place, block) for place, block in self.blocks()):
                 collector.append(arrays)
             return collector.finish()
-        finally:
-            collector.close()
 
     def without_features(self, rows: np.ndarray | None = None) -> Records:
-        """Return rows, by a mask (n,), by default all, without their features and contexts."""
-        vectors = {} if rows is None else {name: take_rows(values, rows) for name, values in self._vectors().items()}
-        return replace(self, **vectors | {"data": None, "context": None})
+        """Return selected rows, a mask (n,), by default all, without their features and contexts."""
+        columns = {} if rows is None else {name: take_rows(values, rows) for name, values in self.columns().items()}
+        return replace(self, **columns | {"data": None, "context": None})
 
-    def fit(self, rows: np.ndarray | None = None):
-        """Return an encoding fitted to some rows, by a mask (n,), by default to all; its names are those of all."""
+    def fit(self, rows: np.ndarray | None = None) -> Encoding:
+        """Return the encoding fitted to selected rows, by default to all; it knows the names of all actions."""
         if rows is not None and self.context is not None:
             used = np.zeros(len(self.data), dtype=bool)
             used[self.context[rows]] = True
             rows = used
         return self.data.fit(self.kind, self.names, rows)
 
-    def _vectors(self) -> dict[str, np.ndarray]:
-        """The arrays with an entry for each row."""
-        values = {column.name: getattr(self, column.name) for column in fields(self)}
-        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-
-    def arrays(self, encoding) -> dict:
-        """Return what a ``BanditLog`` is made of."""
+    def arrays(self, encoding: Encoding) -> dict:
+        """Return the arguments of a ``BanditLog``."""
         if self.propensity is None:
             raise InputError("the file has no propensities, expected propensity_model: softmax in the mapping")
         if self.kind != encoding.kind:
-            raise InputError(f"the log is of {KINDS[self.kind]}, the encoding of {KINDS[encoding.kind]}")
-        arrays = {"X": encoding.contexts(self.data), "Y": self.action_among(encoding.names)}
+            raise InputError(f"the log has {KINDS[self.kind]}, expected {KINDS[encoding.kind]} like the encoding")
+        arrays = {"X": encoding.contexts(self.data), "Y": self._action_among(encoding.names)}
         arrays |= {"propensity": self.propensity, "cost": self.cost, "context": self.context, "count": self.count}
         return arrays | ({"n_actions": len(encoding.names)} if self.kind == "single" else {})
 
-    def action_among(self, names: list) -> np.ndarray:
-        """Return the actions as places among other names."""
+    def _action_among(self, names: list) -> np.ndarray:
+        """Return the actions as places among the names of an encoding."""
         if self.kind == "lists" or self.names == names:
             return self.action
         if self.kind == "labels":
@@ -236,18 +244,29 @@ class Records:
         action = np.array([place.get(str(name), -1) for name in self.names], dtype=np.intp)[self.action]
         if (action < 0).any():
             logged = np.array(self.names, dtype=object)[self.action]
-            reject_rows(action < 0, logged, self._called("action"), self.rows, f"one of {_listed(names)}")
+            reject_rows(action < 0, logged, self.mapping.label_of("action"), self.rows, f"one of {_listed(names)}")
         return action
 
-    def _called(self, name: str) -> str:
-        """What is said of a key: its column's name too, where it is another."""
-        column = getattr(self.mapping, name)
-        return name if column in (None, name) else f"{name} {column!r}"
+
+@dataclass(frozen=True)
+class Batch:
+    """Consecutive rows as a reader yields them.
+
+    Attributes
+    ----------
+    records : Records
+        Without groups. Names, slice values, skipped rows and missing values are those of this batch.
+    group_marks : integer array (n,), optional
+        Hash of the group's name; −1 for a row without a group.
+    weights : array (n,), optional
+        Number of decisions that a row stands for, not necessarily whole.
+    """
+
+    records: Records
+    group_marks: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
 
-KINDS = {"single": "single actions", "labels": "labels", "lists": "lists of actions"}
-
-
-def _listed(names: list) -> str:
-    shown = ", ".join(repr(name) for name in names[:SHOWN])
-    return f"{shown}, … ({len(names)})" if len(names) > SHOWN else shown
+def _listed(names: list, most: int = 8) -> str:
+    first = ", ".join(repr(name) for name in names[:most])
+    return f"{first}, … ({len(names)})" if len(names) > most else first

@@ -1,4 +1,4 @@
-"""What is held out of a log."""
+"""Split of a log into training and held-out rows, which keeps dependent rows together."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ import numpy as np
 from drcrm.errors import InputError
 from drcrm.logs.records import Records
 
-MOST = 2**19  # units that are held out: more of them change no verdict, and are better learned from
+MOST = 2**19  # held-out units: more of them change no verdict, and serve better for training
 
 
 def held_out(records: Records, seed: int = 0) -> np.ndarray:
-    """Return which rows are held out, a mask (n,): a share of the units, at least one, not all, and at most 2¹⁹.
+    """Return the held-out rows, a mask (n,): a share of the units, at least one, not all, and at most 2¹⁹.
 
-    A unit is a group, where the log has groups, else a context. "last 25 %" holds out the units that appear last, by
+    A unit is a group, or a context if the log has no groups. "last 25 %" holds out the units that appear last, by
     time or in the file.
 
     Parameters
     ----------
     records : Records
     seed : int
-        Of what is drawn.
+        Seed of the draw.
 
     Raises
     ------
     InputError
-        A log of a single unit.
+        A log with a single unit.
     """
     kind, share = records.mapping.split_rule
     first, unit = _units(records)
     if len(first) < 2:
-        called = "context" if records.groups is None else "group"
-        raise InputError(f"the log has a single {called}, of which nothing can be held out")
+        name = "context" if records.groups is None else "group"
+        raise InputError(f"the log has a single {name}, expected at least two: one is held out")
     if kind == "last" and records.time is not None:
         first = np.full(len(first), records.size)
         np.minimum.at(first, unit, ranks(records.time))
     order = np.argsort(first) if kind == "last" else np.random.default_rng(seed).permutation(len(first))
-    many = int(np.clip(round(share * len(first)), 1, min(len(first) - 1, MOST)))
-    held = np.zeros(len(first), dtype=bool)
-    held[order[-many:]] = True
-    return held[unit]
+    n_heldout = int(np.clip(round(share * len(first)), 1, min(len(first) - 1, MOST)))
+    is_heldout = np.zeros(len(first), dtype=bool)
+    is_heldout[order[-n_heldout:]] = True
+    return is_heldout[unit]
 
 
 def _units(records: Records) -> tuple[np.ndarray, np.ndarray | slice]:
@@ -53,13 +53,13 @@ def _units(records: Records) -> tuple[np.ndarray, np.ndarray | slice]:
 
 
 def halves(units: np.ndarray) -> np.ndarray:
-    """Return a random half, 0 or 1, for each row, (n,), by its unit: units stay whole."""
+    """Return a random half, 0 or 1, for each row, (n,); all rows of a unit are in one half."""
     _, unit = np.unique(units, return_inverse=True)
     return np.random.default_rng(0).permutation(unit.max() + 1)[unit] % 2
 
 
 def ranks(time: np.ndarray) -> np.ndarray:
     """Return the place of each row in the order of time, (n,); ties are in file order."""
-    found = np.empty(len(time), dtype=np.intp)
-    found[np.argsort(time, kind="stable")] = np.arange(len(time))
-    return found
+    places = np.empty(len(time), dtype=np.intp)
+    places[np.argsort(time, kind="stable")] = np.arange(len(time))
+    return places

@@ -1,4 +1,4 @@
-"""YAML and JSON in which a key must not occur twice: their parsers keep the last value without a word."""
+"""YAML and JSON in which a repeated key is an error; their parsers silently keep the last value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from drcrm.errors import InputError
 
 
 def parse_yaml(text: str) -> object:
-    """Return what YAML has; InputError has a line for each key that occurs twice, or says why it is not YAML."""
+    """Return the content of YAML; InputError has a line for each repeated key, or explains why it is not YAML."""
     value = load_yaml(text)
     if repeated := repeated_keys(text):
         raise InputError(*repeated)
@@ -18,7 +18,7 @@ def parse_yaml(text: str) -> object:
 
 
 def parse_json(text: str) -> object:
-    """Return what JSON has; InputError names a key that occurs twice, or says why the text is not JSON."""
+    """Return the content of JSON; InputError names a repeated key, or explains why the text is not JSON."""
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except InputError:
@@ -31,46 +31,46 @@ def _unique(members: list[tuple[str, object]]) -> dict[str, object]:
     content: dict[str, object] = {}
     for key, value in members:
         if key in content:
-            raise InputError(f"{key} is there twice in one map")
+            raise InputError(f"{key} occurs twice in one map, expected once")
         content[key] = value
     return content
 
 
 def load_yaml(text: str) -> object:
-    """Return what YAML has, of a key that occurs twice the last value; InputError says why it is not YAML."""
-    return _by_parser("load", text)
+    """Return the content of YAML, with the last value of a repeated key; InputError explains why it is not YAML."""
+    return _run_parser("load", text)
 
 
 def repeated_keys(text: str) -> list[str]:
-    """Return a sentence for each key that occurs twice in YAML, with its path; InputError as ``load_yaml``."""
-    return [*_repeated_in_yaml(_by_parser("compose", text), [], set())]
+    """Return a message for each repeated key of YAML, with its path and lines; InputError like ``load_yaml``."""
+    return [*_repeated_below(_run_parser("compose", text), [], set())]
 
 
-def _by_parser(name: str, text: str) -> object:
-    """Return what one of PyYAML's parsers makes of a text."""
-    yaml = import_module("yaml")  # of an extra: the library does without
+def _run_parser(name: str, text: str) -> object:
+    """Return the result of a function of PyYAML."""
+    yaml = import_module("yaml")  # in the extra ``logs``
     try:
         return getattr(yaml, name)(text, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: " if mark else ""
+        place = f"line {mark.line + 1}: " if mark else ""
         problem = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise InputError(f"{where}not YAML: {problem}") from None
+        raise InputError(f"{place}not YAML: {problem}") from None
 
 
-def _repeated_in_yaml(node, path: list[str], seen: set[int]) -> Iterator[str]:
-    """Yield a sentence for each key that occurs twice below a node of PyYAML's."""
+def _repeated_below(node, path: list[str], seen: set[int]) -> Iterator[str]:
+    """Yield a message for each repeated key below a node of PyYAML."""
     if node is None or id(node) in seen:  # an alias repeats a node
         return
     seen.add(id(node))
     if node.id == "sequence":
         for index, item in enumerate(node.value):
-            yield from _repeated_in_yaml(item, [*path, str(index)], seen)
+            yield from _repeated_below(item, [*path, str(index)], seen)
     elif node.id == "mapping":
         lines: dict[str, int] = {}
         for key, value in node.value:
             name, line = str(key.value), key.start_mark.line + 1
             if name in lines and key.id == "scalar":
-                yield f"line {line}: {'.'.join([*path, name])} is there twice, first in line {lines[name]}"
+                yield f"line {line}: {'.'.join([*path, name])} occurs twice, first in line {lines[name]}"
             lines.setdefault(name, line)
-            yield from _repeated_in_yaml(value, [*path, name], seen)
+            yield from _repeated_below(value, [*path, name], seen)

@@ -8,15 +8,16 @@ import re
 
 import numpy as np
 import pytest
+from log_contexts import read_contexts
 from sklearn.feature_extraction import FeatureHasher
 
 import drcrm
 from drcrm.errors import InputError
 from drcrm.logs.encoded_log import log_of
-from drcrm.logs.encoding.named_features import PARTED
+from drcrm.logs.encoding.hashed_features import TIMES
 from drcrm.logs.encoding.registry import encoding_of
 from drcrm.logs.readers.dsjson import features
-from drcrm.logs.readers.log_files import read_contexts, read_records
+from drcrm.logs.readers.log_files import read_records
 
 
 def decision(**changes) -> dict:
@@ -61,7 +62,7 @@ def test_features_are_own_ones_and_products(tmp_path):
     records = read_records(file_of(tmp_path, decision()))
     shared = {"User^city=Bern": 1, "User^age": 3}
     own = [{"A^id=x": 1}, {"A^id=y": 1, "A^n": 2}, {"b": 1}]
-    named = [{**each, **{f"{a}{PARTED}{s}": each[a] * shared[s] for a in each for s in shared}} for each in own]
+    named = [{**each, **{f"{a}{TIMES}{s}": each[a] * shared[s] for a in each for s in shared}} for each in own]
     expected = FeatureHasher(2**18).transform(named).tocsr()
     encoding = records.fit()
     assert encoding.kept == sorted(set(expected.indices.tolist()))
@@ -173,11 +174,11 @@ def test_counts_of_pdrop_have_the_weight_as_their_mean(tmp_path):
         (decision(c=3), "c is of type int"),
         (decision(c={}), "_multi is missing"),
         (decision(c={"_multi": []}), "_multi is missing"),
-        (decision(c={"_multi": [3]}), "_multi is missing, or no list of maps"),
-        (decision(p=[0.7, 0.3]), "a has 3 entries, p 2, expected as many"),
-        (decision(a=[1, 3, 4]), "the action chosen, 2, is not in a"),
-        (decision(a=3), "a or p is no list"),
-        (decision(p=[0.1, 0.7, 0.2]), "_label_probability is 0.7, but p of the action chosen 0.1"),
+        (decision(c={"_multi": [3]}), "_multi is missing or not a list of maps"),
+        (decision(p=[0.7, 0.3]), "a has 3 entries, p 2, expected the same number"),
+        (decision(a=[1, 3, 4]), "the logged action, 2, is not in a"),
+        (decision(a=3), "a or p is not a list"),
+        (decision(p=[0.1, 0.7, 0.2]), "_label_probability is 0.7, but p of the logged action 0.1"),
         (
             decision(p=[1.2, 0.1, 0.2], _label_probability=1.2),
             "row 1: p has '1.2', expected a number in",
@@ -204,9 +205,9 @@ def test_counts_of_pdrop_have_the_weight_as_their_mean(tmp_path):
         (decision(_label_cost=10**400), "_label_cost is '1000"),
         (decision(pdrop=1), "pdrop is 1, expected a number from 0 to below 1"),
         (decision(pdrop=-0.1), "pdrop is -0.1, expected"),
-        (decision(_outcomes=[]), "is of conditional bandits (CCB) or slates, expected one action of a list"),
-        ({"_label_ca": {}, "c": {}}, "is of continuous actions (CATS)"),
-        (decision(c={"_multi": [{}], "_slots": []}), "is of conditional bandits (CCB)"),
+        (decision(_outcomes=[]), "describes conditional bandits (CCB) or slates, expected one action of a list"),
+        ({"_label_ca": {}, "c": {}}, "describes continuous actions (CATS)"),
+        (decision(c={"_multi": [{}], "_slots": []}), "describes conditional bandits (CCB)"),
         (decision(c={"x": float("inf"), "_multi": [{"a": 1}] * 3}), "x is inf, expected a finite number"),
     ],
 )
@@ -224,7 +225,7 @@ def test_lines_that_are_no_decision(tmp_path, line, message):
     [
         ([], "has no rows that can be read"),
         ([{"RewardValue": 1}], "has no rows that can be read, expected at least one; 1 rewards and observations"),
-        ([decision(c={"_multi": [{}, {}, {}]})], "no action has features of its own"),
+        ([decision(c={"_multi": [{}, {}, {}]})], "no action has features, expected"),
     ],
 )
 def test_files_without_a_decision(tmp_path, lines, message):
@@ -235,7 +236,7 @@ def test_files_without_a_decision(tmp_path, lines, message):
 def test_a_file_that_is_cut_off(tmp_path):
     path = tmp_path / "log.json.gz"
     path.write_bytes(gzip.compress("\n".join([json.dumps(decision(EventId=str(i))) for i in range(99)]).encode())[:-40])
-    with pytest.raises(InputError, match=r"log\.json\.gz: is cut off, or damaged"):
+    with pytest.raises(InputError, match=r"log\.json\.gz: is truncated or damaged"):
         read_records(path)
 
 
@@ -322,14 +323,14 @@ def test_contexts_of_text(tmp_path):
         ("1:-1:0.5 | a\n1:2:x | a", "row 1: its probability is 'x', expected a finite number"),
         ("1:-1:0.5 | a\n1:-1:1.5 | a", "propensity is 1.5 in row 1, expected a value in (0, 1]"),
         ("1:-1:0.5 | a\n0:-1:0.5 | a", "row 1: the action is 0, expected 1 or more"),
-        ("1:-1:0.5 | a\n1:-1:0.5 2 | a", "row 1: its label is '1:-1:0.5 2', expected one action:cost:probability"),
+        ("1:-1:0.5 | a\n1:-1:0.5 2 | a", "row 1: its label is '1:-1:0.5 2', expected action:cost:probability"),
         ("1:-1:0.5 | a\n1:-1 | a", "row 1: its label is '1:-1'"),
-        ("1:-1:0.5 | a\n1:-1:0.5 | a:b:c", "row 1: 'a:b:c' is no feature"),
+        ("1:-1:0.5 | a\n1:-1:0.5 | a:b:c", "row 1: 'a:b:c' is not a feature"),
         ("1:-1:0.5 | a\n1:-1:0.5 | a:nan", "row 1: a:nan is 'nan', expected a finite number"),
         ("1:-1:0.5 | a\n1000000:-1:0.5 | a", "actions reach 1000000 in 2 rows"),
         ("shared | a\n\n1:-1:.5 | a", "row 0: its block has no actions"),
         ("shared | a\n1:-1:.5 | a\n1:-1:.5 | a", "row 0: its block has 2 labels, expected one"),
-        ("shared | a\nshared | a\n1:-1:.5 | a", "more than one shared line"),
+        ("shared | a\nshared | a\n1:-1:.5 | a", "or several shared lines"),
         ("| a\n| b", "has no rows that can be read, expected at least one; 1 blocks without a label"),
         ('{"a": 1}', "row 0: is JSON, expected text"),
     ],
@@ -349,5 +350,5 @@ def test_bytes_that_are_not_utf_8(tmp_path, name):
 
 
 def test_columns_cannot_be_mapped(tmp_path):
-    with pytest.raises(InputError, match="mapping has reward, but a dsjson file has no columns that are named"):
+    with pytest.raises(InputError, match="mapping has reward, but a dsjson file has no named columns"):
         read_records(file_of(tmp_path, decision()), {"reward": "click"})

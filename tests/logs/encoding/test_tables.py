@@ -10,6 +10,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from log_contexts import read_contexts
 from scipy import sparse
 
 import drcrm
@@ -17,7 +18,6 @@ from drcrm.data.bandit_log import BanditLog as CoreLog
 from drcrm.errors import InputError
 from drcrm.logs.encoded_log import log_of
 from drcrm.logs.encoding.registry import encoding_of
-from drcrm.logs.readers.log_files import read_contexts
 from drcrm.logs.readers.table_records import records_of_frame
 from drcrm.logs.split import held_out
 
@@ -229,12 +229,12 @@ def test_what_is_wrong_is_said_with_its_row(frame, mapping, tmp_path, change, me
         (lambda frame: frame.assign(age=1j), "age is a column of complex128, expected numbers"),
         (lambda frame: frame.assign(age=[[1]] * len(frame)), "age is "),
         (lambda frame: frame.assign(city=[[1]] * len(frame)), "city has values that are lists or maps"),
-        (lambda frame: pd.concat([frame, frame["age"]], axis=1), "column 'age' stands 2 times, expected once"),
+        (lambda frame: pd.concat([frame, frame["age"]], axis=1), "column 'age' occurs 2 times, expected once"),
         (lambda frame: frame.to_dict(), "frame is of type dict, expected a pandas DataFrame"),
         (lambda frame: frame.assign(age=frame["age"] * 1e300), "age reaches "),
         (
             lambda frame: pd.concat([frame] * 50).assign(item=range(2000)),
-            "action 'item' has 2000 values in 2000 rows, expected the names of some actions",
+            "action 'item' has 2000 values in 2000 rows, expected the names of fewer actions",
         ),
     ],
 )
@@ -246,10 +246,14 @@ def test_frames_that_are_no_log(frame, mapping, change, message):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", b"", "is empty, expected a line with the columns' names"),
+        ("a.csv", b"", "is empty, expected a line with the names of the columns"),
         ("a.csv", b"\n\n", "is empty"),
         ("a.csv", b"item,p,click,age,price,city\n", "has no rows"),
-        ("a.csv", b"item;p;click\n1;2;3\n", "column 'age' is missing, expected one of those it has: item, p, click"),
+        (
+            "a.csv",
+            b"item;p;click\n1;2;3\n",
+            "column 'age' is missing, expected one of the file's columns: item, p, click",
+        ),
         ("a.csv", b"item,p,click,age,price\n", "column 'city' is missing"),
         ("a.csv", b"item,p,click,age,price,city\na,.5,1,1,1\n", "has 5 columns in row 0, expected 6"),
         ("a.csv", b"item,p,click,age,price,city\na,.5,1,1,1,x\na,.5,1,1,1,x,9\n", "has 7 columns in row 1, expected 6"),
@@ -258,15 +262,15 @@ def test_frames_that_are_no_log(frame, mapping, change, message):
         (
             "a.csv",
             b'item,p,click,age,price,city\na,.5,1,1,1,"x\na,.5,1,1,1,x\n',
-            "has a quote in row 0 that does not end",
+            "has a quote without an end in row 0",
         ),
         ("a.csv", b"PK\x03\x04\x00\x00\x00\x00", "is not text, expected CSV"),
-        ("a.csv.gz", gzip.compress(b"item,p,click\n" * 999, mtime=0)[:50], "is cut off, or damaged"),
-        ("a.csv.bz2", bz2.compress(b"item,p,click\n" * 999)[:50], "is cut off, or damaged"),
+        ("a.csv.gz", gzip.compress(b"item,p,click\n" * 999, mtime=0)[:50], "is truncated or damaged"),
+        ("a.csv.bz2", bz2.compress(b"item,p,click\n" * 999)[:50], "is truncated or damaged"),
         ("a.parquet", b"PAR1", "is not a readable Parquet file"),
         ("a.parquet", b"", "is not a readable Parquet file"),
-        ("a.xlsx", b"", "is of no known format, expected one of .csv"),
-        ("a", b"", "is of no known format"),
+        ("a.xlsx", b"", "has no known format, expected a suffix of .csv"),
+        ("a", b"", "has no known format"),
     ],
 )
 def test_files_that_are_no_log(mapping, tmp_path, name, content, message):
@@ -378,7 +382,7 @@ def test_the_last_are_held_out(frame, mapping):
 
 
 def test_nothing_can_be_held_out_of_one_row(frame, mapping):
-    with pytest.raises(InputError, match="the log has a single context, of which nothing can be held out"):
+    with pytest.raises(InputError, match="the log has a single context, expected at least two"):
         held_out(records_of_frame(frame[:1], mapping))
     assert held_out(records_of_frame(frame[:2], mapping)).sum() == 1
 

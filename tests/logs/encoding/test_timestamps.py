@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import numpy as np
 import pandas as pd
 import pytest
+from log_contexts import read_contexts
 
 import drcrm
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
@@ -15,7 +16,7 @@ from drcrm.errors import InputError
 from drcrm.logs.encoded_log import log_of
 from drcrm.logs.encoding.registry import encoding_of
 from drcrm.logs.encoding.timestamps import order_of, times_of
-from drcrm.logs.readers.log_files import read_contexts, read_records
+from drcrm.logs.readers.log_files import read_records
 from drcrm.logs.readers.table_records import records_of_frame
 from drcrm.logs.split import held_out
 
@@ -155,7 +156,7 @@ def test_ties_of_time_are_in_file_order_and_groups_begin_with_their_first_row(fr
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (["2024-01-01", "2024-01-02Z"], "time 'ts' is '2024-01-01' in row 0, expected a time zone, as other rows"),
+        (["2024-01-01", "2024-01-02Z"], "time 'ts' is '2024-01-01' in row 0, expected a time zone, like in other rows"),
         (["2024-01-01", None], "time 'ts' is missing in row 1, expected a number, or a date"),
         (["5", "2024-01-02"], "time 'ts' is '2024-01-02' in row 1, expected a finite number"),
         (["2024-01-02", "5"], "time 'ts' is '5' in row 1, expected a date"),
@@ -171,7 +172,7 @@ def test_files_of_other_kinds_of_time(frame, mapping, tmp_path):
     (tmp_path / "log").mkdir()
     frame.assign(ts=as_written("text")).to_csv(tmp_path / "log" / "a.csv", index=False)
     frame.assign(ts=range(40)).to_csv(tmp_path / "log" / "b.csv", index=False)
-    with pytest.raises(InputError, match=r"b.csv: 'ts' has numbers, the rows before have times"):
+    with pytest.raises(InputError, match=r"b.csv: has numbers in the column for time, expected times in"):
         read_records(tmp_path / "log", {**mapping, "time": "ts"})
 
 

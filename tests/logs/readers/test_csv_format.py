@@ -8,11 +8,12 @@ import re
 
 import numpy as np
 import pytest
+from log_contexts import read_contexts
 
 import drcrm
 from drcrm.errors import InputError
 from drcrm.logs.readers.csv_format import CsvFormat
-from drcrm.logs.readers.log_files import context_batches, read_contexts
+from drcrm.logs.readers.log_files import context_batches
 
 HEAD = "item;p;click;age;price;city\n"
 
@@ -54,7 +55,7 @@ def test_a_folder_of_files_with_other_delimiters(frame, mapping, tmp_path):
     with pytest.raises(InputError, match=r"c.tsv: .* with a decimal point; for decimal commas between other"):
         drcrm.read_log(folder, mapping)
     (folder / "0.tsv").write_text(frame[:20].to_csv(sep="\t", decimal=",", index=False))
-    with pytest.raises(InputError, match=r"a.tsv: .* expected a number with a decimal comma, as in other rows"):
+    with pytest.raises(InputError, match=r"a.tsv: .* expected a number with a decimal comma, like in other rows"):
         drcrm.read_log(folder, mapping)
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from log_contexts import read_contexts
 from scipy import sparse
 
 import drcrm
@@ -20,7 +21,7 @@ from drcrm.logs.mapping import as_mapping
 from drcrm.logs.opened_log import log_folder, split_log
 from drcrm.logs.policy_file import digest
 from drcrm.logs.readers import log_files as readers
-from drcrm.logs.readers.log_files import context_batches, read_contexts, read_records, record_batches
+from drcrm.logs.readers.log_files import context_batches, read_records, record_batches
 from drcrm.logs.record_collector import collect
 from drcrm.logs.split import held_out
 
@@ -155,7 +156,7 @@ def test_batches_together_are_the_log(tmp_path_factory, n, at_once, files, seed)
     path = written(visits(n, seed), folder, "parquet", files)
     mapping = as_mapping(MAPPING | {"group": "user", "slice": "place"})
     found = [*record_batches(path, mapping, at_once)]
-    assert sum(batch.size for batch in found) == n
+    assert sum(batch.records.size for batch in found) == n
     same(collect(found), read_records(path, mapping))
     if files == 1:
         frame = pd.read_parquet(path)
@@ -206,7 +207,7 @@ def test_folders_that_are_no_logs(tmp_path):
     with pytest.raises(InputError, match=r"has files of more than one format, such as a.npz, b.csv"):
         read_records(tmp_path / "log")
     (tmp_path / "log/c").mkdir()
-    with pytest.raises(InputError, match="has the folder 'c', expected files alone"):
+    with pytest.raises(InputError, match="has the folder 'c', expected only files"):
         read_records(tmp_path / "log")
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from log_contexts import read_contexts
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.readers.log_files import read_contexts, read_records
+from drcrm.logs.readers.log_files import read_records
 
 OPEN_BANDIT = Path(__file__).resolve().parents[4] / "shared/data/obd"
 
@@ -43,14 +44,14 @@ def test_feedback_is_a_log(feedback):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"action": None}, "feedback has no 'action', expected the keys action, reward, pscore"),
+        ({"action": None}, "feedback has no 'action', expected the keys action, reward, context"),
         ({"pscore": None}, "has no pscore, expected it"),
-        ({"context": np.zeros(30)}, "context has 1 dimensions, expected (rows, features)"),
+        ({"context": np.zeros(30)}, "context has shape (30,), expected (rows, features)"),
         ({"context": np.full((30, 2), np.nan)}, "context has nan in row 0, column 0"),
-        ({"n_rounds": 31}, "n_rounds is 31, expected 30, the rows of context"),
+        ({"n_rounds": 31}, "n_rounds is 31, expected 30, the number of rows"),
         ({"n_actions": 2}, "expected one of 2, numbered from 0"),
         ({"action": np.full(30, -1)}, "action is -1 in row 0"),
-        ({"action": np.full(30, 10**9), "n_actions": None}, "actions reach 1000000001 in 30 rows"),
+        ({"action": np.full(30, 10**9), "n_actions": None}, "actions reach 1000000000 in 30 rows"),
         ({"reward": np.zeros(29)}, "cost has shape (29,), expected (30,)"),
         ({"pscore": np.full(30, 1.5)}, "propensity is 1.5 in row 0, expected a value in (0, 1]"),
     ],
@@ -96,9 +97,11 @@ def test_npz_of_a_log(tmp_path, kind):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({}, "has the arrays of none, expected one X"),
-        ({"X": np.eye(2), "propensity": np.ones(2), "cost": np.ones(2)}, "expected one Y, or A"),
-        ({"X": np.eye(2), "Y": [0, 1], "A": [0, 1], "cost": [1, 1]}, "expected one Y, or A"),
+        ({}, "has the arrays none, expected X, Y"),
+        (
+            {"X": np.eye(2), "propensity": np.ones(2), "cost": np.ones(2)},
+            "expected X, Y, propensity, and cost or reward",
+        ),
         ({"X": np.eye(2), "Y": [0, 1], "cost": [1, 1]}, "has no propensity, expected it"),
         ({"X": np.eye(2), "Y": [0, 1], "cost": [1, 1], "propensity": [1, 0]}, "propensity is 0.0 in row 1"),
         ({"X": np.eye(2), "Y": [0, 1, 1], "cost": [1, 1, 1], "propensity": [1, 1, 1]}, "Y has 3 rows, expected 2"),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from log_contexts import read_contexts
 from text_logs import LOGS, dsjson, vw_lists, vw_single
 
 from drcrm.diagnostics.repeated_rows.duplicates import check_copies
@@ -23,7 +24,7 @@ from drcrm.logs.encoded_log import BanditLog, log_of
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.opened_log import OpenedLog, log_folder, open_log, split_log
 from drcrm.logs.readers import log_files as readers
-from drcrm.logs.readers.log_files import context_batches, read_contexts, read_records, record_batches
+from drcrm.logs.readers.log_files import context_batches, read_records, record_batches
 from drcrm.logs.record_collector import collect
 from drcrm.logs.records import Records
 
@@ -186,7 +187,7 @@ def test_lists_of_another_order_are_others(tmp_path):
 LATE = {
     "dsjson": ('{"c": 3}', "row 57: c is of type int, expected a map"),
     "lists.vw": ("1:1:nan | a", "row 57: its probability is 'nan', expected a finite number"),
-    "single.vw": ("| a", "row 57: is of a list of actions, expected a label, as the lines before have one"),
+    "single.vw": ("| a", "row 57: has no label, expected action:cost:probability like in earlier lines"),
 }
 
 
@@ -204,7 +205,7 @@ def test_what_is_wrong_in_a_late_batch_is_said_by_its_line(kind, tmp_path, monke
 
 def test_a_file_that_counts_from_1_has_no_0(tmp_path):
     text = dsjson(3, odd=0) + dsjson(3, base=0, odd=0)
-    with pytest.raises(InputError, match=r"row 3: a has 0, expected actions counted from 1, as in the lines before"):
+    with pytest.raises(InputError, match=r"row 3: a has 0, expected actions counted from 1, like in earlier lines"):
         read_records(written(tmp_path, "log.dsjson", text))
 
 
@@ -213,7 +214,7 @@ def test_a_folder_of_lists_and_of_single_actions_is_none(tmp_path):
     folder.mkdir()
     written(folder, "1.vw", LOGS["lists.vw"])
     written(folder, "2.vw", LOGS["single.txt"])
-    with pytest.raises(InputError, match=r"2\.vw: is of single actions, the files before are of lists of actions"):
+    with pytest.raises(InputError, match=r"2\.vw: has single actions, expected lists of actions like earlier rows"):
         read_records(folder)
 
 

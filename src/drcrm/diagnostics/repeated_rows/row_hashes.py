@@ -16,7 +16,7 @@ from drcrm.actions.listed_actions import ListedActions
 from drcrm.arrays.mapped_arrays import map_rows
 from drcrm.data.bandit_log import BanditLog
 from drcrm.logs.encoding.arrays import Arrays
-from drcrm.logs.encoding.named_features import Lists, Named
+from drcrm.logs.encoding.hashed_features import HashedFeatures
 from drcrm.logs.encoding.tables import Table
 from drcrm.logs.records import Records
 
@@ -84,13 +84,9 @@ def _hash_features(table: Table) -> np.ndarray:
 
 
 @_hash_features.register
-def _(named: Named) -> np.ndarray:
-    return _hash_matrix(named.hashed)
-
-
-@_hash_features.register
-def _(lists: Lists) -> np.ndarray:
-    return _hash_lists(_hash_matrix(lists.hashed), lists.starts)
+def _(features: HashedFeatures) -> np.ndarray:
+    hashes = _hash_matrix(features.hashed)
+    return hashes if features.starts is None else _hash_lists(hashes, features.starts)
 
 
 @_hash_features.register

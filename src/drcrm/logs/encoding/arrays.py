@@ -1,4 +1,4 @@
-"""Features that a file already has as arrays: nothing is fitted to them."""
+"""Features that a file already stores as arrays; their encoding leaves them unchanged."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from drcrm.actions.action_lists import ActionLists
-from drcrm.arrays.validation import Features, check_features
+from drcrm.arrays.mapped_arrays import Features
+from drcrm.arrays.validation import check_features
 from drcrm.errors import InputError
-from drcrm.logs.records import Data
+from drcrm.logs.encoding.base import ContextFeatures, Encoding
 
 
 @dataclass(frozen=True)
-class Arrays(Data):
+class Arrays(ContextFeatures):
     """Features of m contexts, an array or CSR (m, d), or their lists of actions."""
 
     X: Features | ActionLists
@@ -27,46 +28,31 @@ class Arrays(Data):
     def fit(self, kind: str, names: list, rows: np.ndarray | None = None) -> ArrayEncoding:
         return ArrayEncoding(kind, names, self.X.shape[1])
 
-    def arrays(self) -> dict[object, Features]:
+    def arrays(self) -> dict[str, Features]:
         if isinstance(self.X, ActionLists):
             return {"features": self.X.features, "starts": self.X.starts}
         return {"X": self.X}
 
-    def with_arrays(self, size, arrays, codes, values) -> Arrays:
+    def rebuild(self, size, arrays, values) -> Arrays:
         return Arrays(arrays["X"] if "X" in arrays else ActionLists(**arrays))
 
 
 @dataclass(frozen=True)
-class ArrayEncoding:
-    """X as it is.
-
-    Parameters
-    ----------
-    kind : "single", "labels" or "lists"
-    names : list of str or int
-    n_features : int
-    """
+class ArrayEncoding(Encoding):
+    """Identity: X is used as stored."""
 
     kind: str
     names: list
     n_features: int
 
-    def contexts(self, data) -> Features | ActionLists:
-        """Return X; InputError where it has another number of features."""
+    type_name = "arrays"
+
+    def contexts(self, data: Arrays | Features | ActionLists) -> Features | ActionLists:
+        """Return X; InputError unless it has the kind and the number of features of the training log."""
         X = data.X if isinstance(data, Arrays) else data
         if isinstance(X, ActionLists) != (self.kind == "lists"):
-            raise InputError(f"X is of type {type(X).__name__}, expected contexts as those that were learned from")
+            raise InputError(f"X is of type {type(X).__name__}, expected contexts like those of the training log")
         X = X if self.kind == "lists" else check_features(X)
         if X.shape[1] != self.n_features:
             raise InputError(f"X has {X.shape[1]} features, expected {self.n_features}")
         return X
-
-    def unseen(self, data) -> dict[str, int]:
-        return {}
-
-    def as_dict(self) -> dict:
-        return {"of": "arrays", "kind": self.kind, "names": self.names, "n_features": self.n_features}
-
-    @classmethod
-    def of_dict(cls, given: dict) -> ArrayEncoding:
-        return cls(given["kind"], given["names"], int(given["n_features"]))

@@ -1,4 +1,4 @@
-"""Columns of a user's table as numbers or categories."""
+"""Columns of a user's table as numbers or categories, and names that are safe in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ import pandas as pd
 from drcrm.errors import InputError
 from drcrm.logs.mapping import import_extra
 
-MISSING = ""  # what a missing value is as a category
-WHOLE = re.compile(r"^(0|-?[1-9]\d*)\.0+$")  # a whole number as text, with a point
-MISSING_TEXTS = {  # as in pandas
+MISSING = ""  # category of missing values
+WHOLE = re.compile(r"^(0|-?[1-9]\d*)\.0+$")  # a whole number with a decimal point
+MISSING_TEXTS = {  # like pandas
     *("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"),
     *("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN"),
 }
 TIME_ADVICE = "; list dates and times in features: {time: [...]}"
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:([,.' \u2019\u00a0\u202f])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
-LARGEST = 10**15  # whole numbers that floats tell apart
-FORMULA = re.compile(r"'*[=+\-@\t\r]")  # how a text begins that spreadsheets run, or that ``escape_formula`` has made
+DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
+LARGEST = 10**15  # floats represent smaller whole numbers exactly
+FORMULA = re.compile(r"'*[=+\-@\t\r]")  # start of a text that a spreadsheet runs, or that ``escape_formula`` returned
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
@@ -29,14 +31,12 @@ def numbers(
 ) -> np.ndarray:
     """Return a column as floats, (n,); InputError names the first row without a finite number.
 
-    If ``optional``, missing values are NaN: empty cells, nulls, NaN, and the texts in ``MISSING_TEXTS``.
+    If ``optional``, missing values become NaN: empty cells, nulls, NaN, and the texts in ``MISSING_TEXTS``.
     """
     kind = column.dtype
-    if pd.api.types.is_complex_dtype(kind) or not (
-        pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_string_dtype(kind) or kind in ("object", "category")
-    ):
-        advice = TIME_ADVICE if kind.kind == "M" else ""
-        raise InputError(f"{name} is a column of {kind}, expected numbers{advice}")
+    is_number = pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind)
+    if not (is_number or pd.api.types.is_string_dtype(kind) or kind in ("object", "category")):
+        raise InputError(f"{name} is a column of {kind}, expected numbers{TIME_ADVICE if kind.kind == 'M' else ''}")
     try:
         values = _cast(column, optional)
         if values is not None and not (np.isinf(values) if optional else ~np.isfinite(values)).any():
@@ -46,7 +46,7 @@ def numbers(
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} is not a column of numbers") from None
     bad = ~np.isfinite(values)
-    if optional and bad.any():
+    if optional:
         bad[bad] = ~is_missing(column[bad])
     if bad.any():
         expected += _advice(column.iloc[int(np.argmax(bad))])
@@ -68,22 +68,23 @@ def _is_missing(value: object) -> bool:
 
 
 def _advice(value: object) -> str:
-    """Return how to fix a value that is not a number."""
+    """Return advice on how to correct a value that is not a number."""
+    text = str(value).strip()
     if _is_missing(value):
         return "; only features may be missing: remove such rows"
-    if isinstance(value, datetime.date) or re.match(r"\d{4}-\d{2}-\d{2}", str(value)):
+    if isinstance(value, datetime.date) or DATE.match(text):
         return TIME_ADVICE
-    if THOUSANDS.fullmatch(text := str(value).strip()):
+    if THOUSANDS.fullmatch(text):
         return " without thousands separators: write 1234.5"
-    if re.fullmatch(r"[+-]?\d*,\d+", text):
+    if DECIMAL_COMMA.fullmatch(text):
         return ' with a decimal point; for decimal commas between other delimiters set decimal: "," in the mapping'
     return ""
 
 
 def _cast(column: pd.Series, optional: bool) -> np.ndarray | None:
-    """Return numbers, and texts by pyarrow in a tenth of the time of pandas; None for other columns, or if it fails.
+    """Return the numbers of a numeric or Arrow text column; None for other columns, or if a text is not a number.
 
-    If ``optional``, ``MISSING_TEXTS`` are NaN.
+    pyarrow takes a tenth of the time of pandas. If ``optional``, ``MISSING_TEXTS`` become NaN.
     """
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
         return column.to_numpy(dtype=float)
@@ -97,34 +98,36 @@ def _cast(column: pd.Series, optional: bool) -> np.ndarray | None:
 
 
 def reject_rows(bad: np.ndarray, values, name: str, rows: np.ndarray, expected: str) -> None:
-    """Raise InputError for the first row where ``bad`` is true, by its number in the file."""
+    """Raise InputError for the first row with ``bad`` true, by its number in the file."""
     if not bad.any():
         return
     at = int(np.argmax(bad))
     value = values.iloc[at] if isinstance(values, pd.Series) else values[at]
     value = value.item() if isinstance(value, np.generic) else value
-    is_lacking = np.ndim(value) == 0 and pd.isna(value)
-    shown = ("nan" if values.dtype.kind == "f" else "missing") if is_lacking else _short(value)
-    raise InputError(f"{name} is {shown} in row {rows[at]}, expected {expected}")
+    text = repr(value)
+    text = text if len(text) <= 60 else f"{text[:57]}…"
+    if np.ndim(value) == 0 and pd.isna(value):
+        text = "nan" if values.dtype.kind == "f" else "missing"
+    raise InputError(f"{name} is {text} in row {rows[at]}, expected {expected}")
 
 
 def categories(column: pd.Series, name: str) -> tuple[np.ndarray, list[str]]:
-    """Return the codes of a column's values, (n,), and the values as texts; what is missing is the empty text.
+    """Return the codes of a column's values, (n,), and the values as texts; a missing value is the empty text.
 
-    Whole numbers are the same text whatever they are stored as: 1, 1.0 and "1" are one category.
+    A whole number has the same text in every storage: 1, 1.0 and "1" are one category.
     """
     try:
-        codes, found = pd.factorize(column, use_na_sentinel=True)
+        codes, distinct = pd.factorize(column, use_na_sentinel=True)
     except TypeError:
         raise InputError(f"{name} has values that are lists or maps, expected texts or numbers") from None
-    texts = [*map(as_text, found), MISSING]
+    texts = [*map(as_text, distinct), MISSING]
     values = list(dict.fromkeys(texts[:-1] if (codes >= 0).all() else texts))
     place = {value: at for at, value in enumerate(values)}
     return np.array([place.get(text, -1) for text in texts], dtype=np.intp)[codes], values
 
 
 def as_text(value: object) -> str:
-    """Return a value of a category as text."""
+    """Return a categorical value as text."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float) and value.is_integer() and abs(value) < LARGEST:
         value = int(value)
@@ -133,33 +136,25 @@ def as_text(value: object) -> str:
 
 
 def escape_formula(value: object) -> object:
-    """Return a text with an apostrophe in front if a spreadsheet would run it as a formula, else the value.
+    """Return a text with an apostrophe in front if a spreadsheet would run it as a formula; other values unchanged.
 
-    The rule is OWASP's: texts that begin with ``= + - @``, a tab or a carriage return. Numbers stay as they are. Texts
-    that begin so after apostrophes get one more, so that ``unescape_formula`` returns every text.
+    The rule is OWASP's: texts that begin with ``= + - @``, a tab or a carriage return, except numbers. Texts that
+    begin so after apostrophes get one more, so that ``unescape_formula`` inverts this function.
     """
     runs = isinstance(value, str) and FORMULA.match(value) and not NUMBER.fullmatch(value)
     return f"'{value}" if runs else value
 
 
 def unescape_formula(text: str) -> str:
-    """Return the text of which ``escape_formula`` made this one."""
+    """Return the text that ``escape_formula`` escaped."""
     return text[1:] if text != text[1:] and escape_formula(text[1:]) == text else text
 
 
 def as_names(values: list[str]) -> list[str] | list[int]:
-    """Return names in order: of whole numbers as such, else as texts."""
-    if all(_is_whole(value) for value in values):
-        return sorted(map(int, values))
-    return sorted(values)
+    """Return sorted names: as integers if all are whole numbers, otherwise as texts."""
+    return sorted(map(int, values)) if all(map(_is_whole, values)) else sorted(values)
 
 
 def _is_whole(value: str) -> bool:
     digits = value.removeprefix("-")
-    plain = digits.isascii() and digits.isdigit() and len(digits) < 16
-    return plain and value == str(int(value))
-
-
-def _short(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}…"
+    return digits.isascii() and digits.isdigit() and len(digits) < 16 and value == str(int(value))

@@ -1,45 +1,19 @@
-"""What is fitted to the features of a table: the scales of its numbers, and the values of its categories."""
+"""Parameters of a table's encoding: mean and scale of numeric columns, values or hashed features of categories."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import numpy as np
 
 from drcrm.errors import InputError
-from drcrm.logs.encoding.columns import MISSING
-from drcrm.logs.encoding.timestamps import hour_of, weekday_of
+from drcrm.logs.encoding.hashing import hash_names
 
-ONE_HOT = 100  # values of a column up to which each has a feature of its own
-HASHED = 2**12  # features of a column with more
-ALL_MISSING = "{} is missing in all training rows, expected at least one value; or remove it from features"
-
-
-def fitted_numbers(columns: Iterable[tuple[str, np.ndarray]]) -> tuple[dict[str, tuple[float, float]], tuple[str, ...]]:
-    """Return the scales of numeric columns, and the names of those with missing values, which are NaN."""
-    scales, indicators = {}, []
-    for name, values in columns:
-        lacking = np.isnan(values)
-        if lacking.any():
-            indicators.append(name)
-            values = values[~lacking]
-        scales[name] = scale(values, name)
-    return scales, tuple(indicators)
+ONE_HOT = 100  # columns with more values are hashed
+N_COLUMNS = 2**12  # of the hashed features of a categorical column
+ALL_MISSING = "{} is missing in all training rows, expected at least one value; otherwise remove it from features"
 
 
-def fitted_categories(columns: Iterable[tuple[str, list[str]]], times: Iterable[str]) -> dict[str, list]:
-    """Return what is kept of each categorical column; the hours of columns that have dates only are left out."""
-    values = {name: known(occurring) for name, occurring in columns}
-    for name in times:
-        if values[weekday_of(name)] == [MISSING]:
-            raise InputError(ALL_MISSING.format(name))
-        if values[hour_of(name)] == [MISSING]:
-            del values[hour_of(name)]
-    return values
-
-
-def scale(values: np.ndarray, name: str) -> tuple[float, float]:
-    """Return the mean and deviation of a column; of a constant one, 1 in place of the deviation."""
+def fit_scale(values: np.ndarray, name: str) -> tuple[float, float]:
+    """Return the mean and the standard deviation of a numeric column; for a constant column, its value and 1."""
     if not len(values):
         raise InputError(ALL_MISSING.format(name))
     if values.min() == values.max():
@@ -47,20 +21,18 @@ def scale(values: np.ndarray, name: str) -> tuple[float, float]:
     with np.errstate(over="ignore", invalid="ignore"):
         mean, deviation = float(values.mean()), float(values.std())
     if not np.isfinite([mean, deviation]).all():
-        raise InputError(f"{name} reaches {abs(values).max():.3g}, expected numbers whose squares are numbers")
+        raise InputError(f"{name} reaches {abs(values).max():.3g}, expected numbers whose squares are finite")
     return mean, deviation or 1.0
 
 
-def known(values: list[str]) -> list[str] | list[int]:
-    """Return the distinct values of a column in order; if they are many, the features that they are hashed to."""
-    return sorted(values) if len(values) <= ONE_HOT else sorted({at for at, _ in hashed(values)})
+def fit_categories(values: list[str]) -> list[str] | list[int]:
+    """Return the sorted values of a categorical column; if they are many, the hashed features in use."""
+    return sorted(values) if len(values) <= ONE_HOT else sorted({feature for feature, _ in hash_categories(values)})
 
 
-def hashed(values: list[str]) -> list[tuple[int, float]]:
-    """Return the feature and the sign that each value is hashed to."""
+def hash_categories(values: list[str]) -> list[tuple[int, float]]:
+    """Return the hashed feature and the sign of each value."""
     if not values:
         return []
-    from sklearn.feature_extraction import FeatureHasher  # takes half a second, and most logs do without
-
-    found = FeatureHasher(HASHED, input_type="string").transform([[value] for value in values])
-    return list(zip(found.indices.tolist(), found.data.tolist(), strict=True))
+    features, signs = hash_names(values, N_COLUMNS)
+    return list(zip(features.tolist(), signs.tolist(), strict=True))

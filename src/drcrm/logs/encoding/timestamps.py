@@ -19,7 +19,7 @@ MICROSECOND = "datetime64[us]"
 
 
 class Times(NamedTuple):
-    """The n times of a column, as written: their zone is not applied.
+    """The n times of a column, as written: their time zone is not applied.
 
     Attributes
     ----------
@@ -37,12 +37,12 @@ class Times(NamedTuple):
 
 
 def hour_of(name: str) -> str:
-    """Return the name of the feature that has the hours of a column."""
+    """Return the name of the feature with the hours of a column."""
     return f"{name}: hour"
 
 
 def weekday_of(name: str) -> str:
-    """Return the name of the feature that has the weekdays of a column."""
+    """Return the name of the feature with the weekdays of a column."""
     return f"{name}: weekday"
 
 
@@ -60,20 +60,20 @@ def order_of(column: pd.Series, name: str, rows: np.ndarray) -> tuple[np.ndarray
 
     Times are in microseconds since 1970. InputError for a missing value, and for values of more than one kind.
     """
-    called = name if name == "time" else f"time {name!r}"
-    reject_rows(is_missing(column), column, called, rows, f"a number, or {EXPECTED}; remove rows without one")
+    label = name if name == "time" else f"time {name!r}"
+    reject_rows(is_missing(column), column, label, rows, f"a number, or {EXPECTED}; remove rows without one")
     if column.dtype.kind != "M" and pd.notna(pd.to_numeric(column[:1].astype(object), errors="coerce")).all():
-        return numbers(column, called, rows), "numbers"
-    wall, _, offset = times_of(column, called, rows)
+        return numbers(column, label, rows), "numbers"
+    wall, _, offset = times_of(column, label, rows)
     has_zone = ~np.isnat(offset)
     if has_zone.any():
-        reject_rows(~has_zone, column, called, rows, "a time zone, as other rows have one")
+        reject_rows(~has_zone, column, label, rows, "a time zone, like in other rows")
     instants = wall - np.where(has_zone, offset, np.timedelta64(0, "us"))
     return instants.astype(MICROSECOND).astype(np.int64).astype(float), "times with zone" if has_zone.any() else "times"
 
 
 def times_of(column: pd.Series, name: str, rows: np.ndarray) -> Times:
-    """Return the times of a column; InputError names the first row that has none."""
+    """Return the times of a column; InputError names the first row with an invalid time."""
     kind = column.dtype
     if kind.kind == "M":
         wall = column.dt.tz_localize(None).to_numpy(dtype=MICROSECOND)
@@ -83,16 +83,12 @@ def times_of(column: pd.Series, name: str, rows: np.ndarray) -> Times:
         return Times(wall, ~np.isnat(wall), offset)
     if pd.api.types.is_numeric_dtype(kind) and column.notna().any():
         raise InputError(f"{name} is a column of {kind}, expected {EXPECTED}")
-    return _parsed(column, name, rows)
-
-
-def _parsed(column: pd.Series, name: str, rows: np.ndarray) -> Times:
     texts = column.astype(object).map(_as_iso)
-    lacking = is_missing(texts)
-    date, clock, zone = (part for _, part in texts.where(~lacking).astype("str").str.extract(ISO).items())
+    missing = is_missing(texts)
+    date, clock, zone = (part for _, part in texts.where(~missing).astype("str").str.extract(ISO).items())
     wall = pd.to_datetime(date + "T" + clock.fillna("00:00"), format="ISO8601", errors="coerce")
     wall = wall.to_numpy(dtype=MICROSECOND)
-    reject_rows(np.isnat(wall) & ~lacking, column, name, rows, EXPECTED)
+    reject_rows(np.isnat(wall) & ~missing, column, name, rows, EXPECTED)
     clocks = zone.replace("Z", "+00:00").str.replace(r"(\d\d):?(\d\d)$", r"\1:\2:00", regex=True)
     offset = pd.to_timedelta(clocks.astype(object)).to_numpy(dtype="timedelta64[us]")
     return Times(wall, clock.notna().to_numpy(dtype=bool), offset)

@@ -1,4 +1,4 @@
-"""Decisions as lines of text tell them, some at a time, and the records that they are."""
+"""Decisions as the text formats describe them, batches of decisions, and their records."""
 
 from __future__ import annotations
 
@@ -8,46 +8,53 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drcrm.logs.encoding.named_features import Lists, Named, Pairs
+from drcrm.logs.encoding.hashed_features import HashedFeatures, Pairs
 from drcrm.logs.mapping import LogMapping
-from drcrm.logs.records import Records
+from drcrm.logs.records import Batch, LogSource, Records
 
-PER_ROW = 8  # hashed features that count as a row of a table, where many are to be read at once
+PER_ROW = 8  # hashed features that take about the memory of a table's row
+
+
+class Outcome(NamedTuple):
+    """The logged action, its cost and its propensity."""
+
+    action: int
+    cost: float
+    propensity: float
 
 
 class Decision(NamedTuple):
-    """What lines say of a decision.
+    """A decision of a log.
 
     Attributes
     ----------
     row : int
-        The number of the first of them in the file, from 0.
+        Number of its first line in the file, from 0.
     features : list of (str, float)
-        Of the context.
-    listed : list of the same, optional
-        Of each action of its list; None of single actions.
-    label : (int, float, float), optional
-        The action, its cost and its propensity.
+        Features of the context.
+    listed : list of such lists, optional
+        Features of each action of the context's list; None for single actions.
+    outcome : Outcome, optional
     weight : float, optional
-        How many decisions it stands for.
+        Number of decisions that this one stands for.
     """
 
     row: int
     features: Pairs
     listed: list[Pairs] | None = None
-    label: tuple[int, float, float] | None = None
+    outcome: Outcome | None = None
     weight: float | None = None
 
     @property
     def size(self) -> int:
-        """How many hashed features it has."""
+        """Number of hashed features."""
         if self.listed is None:
             return len(self.features)
         return (1 + len(self.features)) * sum(map(len, self.listed))
 
 
 def batches(decisions: Iterable[Decision], rows: int) -> Iterator[list[Decision]]:
-    """Yield decisions that take about as much memory as so many rows of a table; without decisions, an empty batch."""
+    """Yield decisions in batches that take about the memory of ``rows`` rows of a table; at least one batch."""
     batch, left = [], rows * PER_ROW
     for decision in decisions:
         if left <= 0:
@@ -58,36 +65,33 @@ def batches(decisions: Iterable[Decision], rows: int) -> Iterator[list[Decision]
     yield batch
 
 
-def data_of(found: list[Decision]) -> Named | Lists:
+def features_of(decisions: list[Decision]) -> HashedFeatures:
     """Return the features of decisions."""
-    if found and found[0].listed is not None:
-        return Lists.of([each.features for each in found], [each.listed for each in found])
-    return Named.of(each.features for each in found)
+    contexts = [decision.features for decision in decisions]
+    if decisions and decisions[0].listed is not None:
+        return HashedFeatures.of_lists(contexts, [decision.listed for decision in decisions])
+    return HashedFeatures.of_contexts(contexts)
 
 
-def records_of(found: list[Decision], form: str, mapping: LogMapping, skipped: Counter) -> Records:
-    """Return decisions as a part of a log, as :func:`drcrm.logs.record_collector.collect` takes them.
-
-    Single actions are those that occur, and counts the weights, where there are some.
-    """
-    data = data_of(found)
-    action, cost, propensity = np.array([each.label for each in found], dtype=float).reshape(-1, 3).T
-    names, action = [], action.astype(np.intp)
-    if isinstance(data, Named):
+def batch_of(decisions: list[Decision], form: str, mapping: LogMapping, skipped: Counter) -> Batch:
+    """Return the batch of decisions and of the lines that were skipped before them."""
+    data = features_of(decisions)
+    outcomes = np.array([decision.outcome for decision in decisions], dtype=float)
+    action, cost, propensity = outcomes.reshape(-1, 3).T
+    names, action, is_single = [], action.astype(np.intp), data.starts is None
+    if is_single:
         names, action = np.unique(action, return_inverse=True)
         names = names.tolist()
-    weights = [each.weight for each in found if each.weight is not None]
-    return Records(
-        format=form,
-        mapping=mapping,
-        kind="single" if isinstance(data, Named) else "lists",
+    kind = "single" if is_single else "lists"
+    records = Records(
+        source=LogSource(form, mapping, kind, is_reward=False, first_action=1 if is_single else None),
         names=names,
         data=data,
         action=action,
         cost=cost,
-        reward=False,
         propensity=None if mapping.propensity_model else propensity,
-        rows=np.array([each.row for each in found], dtype=np.intp),
+        rows=np.array([decision.row for decision in decisions], dtype=np.intp),
         skipped=dict(skipped),
-        count=np.array(weights) if weights else None,
-    ).validated()
+    )
+    weights = [decision.weight for decision in decisions if decision.weight is not None]
+    return Batch(records.validated(), weights=np.array(weights) if weights else None)

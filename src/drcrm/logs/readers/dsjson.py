@@ -1,4 +1,7 @@
-"""Vowpal Wabbit's dsjson: a line of JSON for each decision, with the context's list of actions."""
+"""Vowpal Wabbit's dsjson: a line of JSON for each decision, with the context's list of actions.
+
+Format: https://github.com/VowpalWabbit/vowpal_wabbit/wiki/DSJSON
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,15 @@ import numpy as np
 
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError, prefix_errors
-from drcrm.logs.encoding.named_features import Pairs
-from drcrm.logs.readers.decisions import Decision
+from drcrm.logs.encoding.hashed_features import Pairs
+from drcrm.logs.readers.decisions import Decision, Outcome
 
 Lines = Iterable[tuple[int, bytes]]
-CALLED = "a dsjson file"
-USUAL = 1  # the number of the first action
-ROUNDED = 0.005  # the most that a probability moves if it is rounded to two digits
-FEW = 1000  # decisions among which one tells from which number on actions are counted
-OTHERS = {
+DESCRIPTION = "a dsjson file"
+DEFAULT_VARIANT = 1  # actions are counted from 1
+ROUNDING = 0.005  # largest change of a probability that is rounded to two digits
+MOST_TESTED = 1000  # decisions that are examined for the number of the first action
+UNSUPPORTED = {
     "_outcomes": "conditional bandits (CCB) or slates",
     "_slots": "conditional bandits (CCB)",
     "_decisions": "slates",
@@ -28,199 +31,183 @@ OTHERS = {
 CHECKPOINT, SKIPPED, DANGLING = "checkpoints", "lines with _skipLearn", "rewards and observations without a decision"
 
 
-def way_of(lines: Lines) -> int | None:
-    """Return from which number on actions are counted, 0 or 1: the first list ``a`` that can tell says so, if any."""
-    for decision, said in islice(_decisions(lines, Counter()), FEW):
-        numbers = _as_list(said.get("a"))
-        if 0 in numbers or len(decision.listed) in numbers:
+def detect_variant(lines: Lines) -> int | None:
+    """Return the number of the first action, 0 or 1, from the first list ``a`` that shows it; None if none does."""
+    for decision, event in islice(_decisions(lines, Counter()), MOST_TESTED):
+        numbers = event.get("a")
+        if isinstance(numbers, list) and (0 in numbers or len(decision.listed) in numbers):
             return 0 if 0 in numbers else 1
     return None
 
 
-def decisions(lines: Lines, base: int, skipped: Counter) -> Iterator[Decision]:
-    """Give the decisions of lines of dsjson, and count those that are none.
+def decisions(lines: Lines, first_action: int, skipped: Counter) -> Iterator[Decision]:
+    """Yield the decisions of dsjson.
 
     Parameters
     ----------
     lines : iterable of (int, bytes)
         With their numbers.
-    base : int
-        Of the first action, as ``way_of`` tells it.
+    first_action : int
+        Number of the first action, from ``detect_variant``.
     skipped : Counter
-        To which is added, by reason.
+        Counts lines without a decision, by reason.
 
     Raises
     ------
     InputError
-        A line that is no JSON, or no decision among listed actions, with its number.
+        A line that is not JSON or not a decision among listed actions, with its number.
     """
-    for decision, said in _decisions(lines, skipped):
+    for decision, event in _decisions(lines, skipped):
         with prefix_errors(f"row {decision.row}"):
-            if base and 0 in _as_list(said.get("a")):
-                raise InputError("a has 0, expected actions counted from 1, as in the lines before")
-            place = _chosen(decision, said, base)
-            label = place, _required(said, "_label_cost"), _propensity(said, place + base)
-            weight = _weight(said)
-        yield decision._replace(label=label, weight=weight)
+            if first_action and isinstance(event.get("a"), list) and 0 in event["a"]:
+                raise InputError("a has 0, expected actions counted from 1, like in earlier lines")
+            place = _place(event, len(decision.listed), first_action)
+            outcome = Outcome(place, _finite(event, "_label_cost"), _propensity(event, place + first_action))
+            dropped = to_float(event.get("pdrop", 0))
+            if not 0 <= dropped < 1:
+                raise InputError(f"pdrop is {str(event['pdrop'])[:40]}, expected a number from 0 to below 1")
+        yield decision._replace(outcome=outcome, weight=1 / (1 - dropped))
 
 
-def contexts(lines: Lines, of_lists: bool) -> Iterator[Decision]:
-    """Give the lists of actions of lines of dsjson, whatever they say of what was chosen."""
+def contexts(lines: Lines, _: bool) -> Iterator[Decision]:
+    """Yield the contexts of dsjson with their lists of actions, without outcomes."""
     return (decision for decision, _ in _decisions(lines, Counter(), learning=False))
 
 
 def _decisions(lines: Lines, skipped: Counter, learning: bool = True) -> Iterator[tuple[Decision, dict]]:
-    """The decisions, without what became of them, and all that their lines say."""
+    """Yield the decisions without outcomes, and the events that describe them."""
     for row, line in lines:
         line = line.strip(b"\xef\xbb\xbf \t\r\n")
         if line.startswith(b"[CHECKPOINT"):
             skipped[CHECKPOINT] += 1
         elif line:
             with prefix_errors(f"row {row}"):
-                said = _parsed(line)
-                context = _context(said, skipped, learning)
+                event = _parsed(line)
+                context = _context(event, skipped, learning)
                 if context is None:
                     continue
-                listed = [features(each) for each in context["_multi"]]
-                decision = Decision(row, features(context), listed)
-            yield decision, said
-
-
-def _context(said: dict, skipped: Counter, learning: bool) -> dict | None:
-    """The context of a decision, with its list of actions; None where a line is of none, which is counted."""
-    has_context = "c" in said or "_multi" in said
-    if said.get("_skipLearn") is True and (learning or not has_context):
-        skipped[SKIPPED] += 1
-        return None
-    if not has_context:
-        if "RewardValue" in said or "Observations" in said:
-            skipped[DANGLING] += 1
-            return None
-        for key, called in OTHERS.items():
-            if key in said:
-                raise InputError(f"is of {called}, expected one action of a list ({key} is not read)")
-        raise InputError("has no c, expected the context of a decision")
-    context = said.get("c", said)
-    if not isinstance(context, dict):
-        raise InputError(f"c is of type {type(context).__name__}, expected a map")
-    for key, called in OTHERS.items():
-        if key in said or key in context:
-            raise InputError(f"is of {called}, expected one action of a list ({key} is not read)")
-    actions = context.get("_multi")
-    if not (isinstance(actions, list) and actions and all(isinstance(each, dict) for each in actions)):
-        raise InputError("_multi is missing, or no list of maps, expected the features of each action")
-    return context
+                decision = Decision(row, features(context), [features(action) for action in context["_multi"]])
+            yield decision, event
 
 
 def _parsed(line: bytes) -> dict:
     try:
-        said = json.loads(line.decode("utf-8"))
+        event = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError:
         raise InputError("is not UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"is not JSON: {str(error)[:100]}") from None
-    if not isinstance(said, dict):
-        raise InputError("is not a map in JSON, expected a decision a line")
-    return said
+    if not isinstance(event, dict):
+        raise InputError("is not a map in JSON, expected a decision on each line")
+    return event
 
 
-def features(context: dict, name: str = "") -> Pairs:
-    """Return named features: a text is a category of its key, a number a value, true 1, false and null nothing."""
-    found: Pairs = []
+def _context(event: dict, skipped: Counter, learning: bool) -> dict | None:
+    """Return the context of a decision with its list of actions; None for a line to skip, which is counted."""
+    if event.get("_skipLearn") is True and (learning or "c" not in event):
+        skipped[SKIPPED] += 1
+        return None
+    if "c" not in event and ("RewardValue" in event or "Observations" in event):
+        skipped[DANGLING] += 1
+        return None
+    context = event.get("c", {})
+    if not isinstance(context, dict):
+        raise InputError(f"c is of type {type(context).__name__}, expected a map")
+    if unsupported := [key for key in UNSUPPORTED if key in event or key in context]:
+        key = unsupported[0]
+        raise InputError(f"describes {UNSUPPORTED[key]}, expected one action of a list ({key} is not supported)")
+    if "c" not in event:
+        raise InputError("has no c, expected the context of a decision")
+    actions = context.get("_multi")
+    if not (isinstance(actions, list) and actions and all(isinstance(action, dict) for action in actions)):
+        raise InputError("_multi is missing or not a list of maps, expected the features of each action")
+    return context
+
+
+def features(context: dict, namespace: str = "") -> Pairs:
+    """Return named features like Vowpal Wabbit: a text is a category of its key, a number a value, true is 1.
+
+    False, null and 0 are no features. The words of ``_text`` are features; other keys with an underscore are ignored.
+    """
+    pairs: Pairs = []
     for key, value in context.items():
         if key == "_text" and isinstance(value, str):
-            found += [(f"{name}{word}", 1.0) for word in value.split()]
+            pairs += [(f"{namespace}{word}", 1.0) for word in value.split()]
         elif not key.startswith("_"):
-            _gather(value, f"{name}{key}", found)
-    return found
+            pairs += _features_of(value, f"{namespace}{key}")
+    return pairs
 
 
-def _gather(value: object, name: str, found: Pairs) -> None:
-    """Add the features of a value to those found."""
+def _features_of(value: object, name: str) -> Pairs:
     if isinstance(value, str):
-        found.append((f"{name}={value}", 1.0))
-    elif isinstance(value, dict):
-        found += features(value, f"{name}^")
-    elif isinstance(value, list):
-        for at, each in enumerate(value):
-            inside = isinstance(each, str | dict | list)
-            _gather(each, name if inside else f"{name}[{at}]", found)
-    elif value:
-        if not abs(to_float(value)) < np.inf:
-            raise InputError(f"{name} is {str(value)[:40]}, expected a finite number")
-        found.append((name, float(value)))
+        return [(f"{name}={value}", 1.0)]
+    if isinstance(value, dict):
+        return features(value, f"{name}^")
+    if isinstance(value, list):
+        pairs: Pairs = []
+        for at, entry in enumerate(value):
+            pairs += _features_of(entry, name if isinstance(entry, str | dict | list) else f"{name}[{at}]")
+        return pairs
+    if not value:
+        return []
+    if not abs(to_float(value)) < np.inf:
+        raise InputError(f"{name} is {str(value)[:40]}, expected a finite number")
+    return [(name, float(value))]
 
 
-def _as_list(value: object) -> list:
-    return value if isinstance(value, list) else []
-
-
-def _required(said: dict, key: str) -> float:
-    if key not in said:
+def _finite(event: dict, key: str) -> float:
+    if key not in event:
         raise InputError(f"has no {key}, expected a number")
-    if not abs(to_float(said[key])) < np.inf:
-        raise InputError(f"{key} is {str(said[key])[:40]!r}, expected a finite number")
-    return float(said[key])
+    if not abs(to_float(event[key])) < np.inf:
+        raise InputError(f"{key} is {str(event[key])[:40]!r}, expected a finite number")
+    return float(event[key])
 
 
-def _chosen(decision: Decision, said: dict, base: int) -> int:
-    """The place of the chosen action in its list, from 0."""
+def _place(event: dict, n_actions: int, first_action: int) -> int:
+    """Return the place of the logged action in its list, from 0."""
     places = []
-    for key, first in (("_label_Action", base), ("_label_action", base), ("_labelIndex", 0)):
-        if key in said:
-            place = to_float(said[key]) - first
-            if not (0 <= place < len(decision.listed) and place == int(place)):
-                last = len(decision.listed) - 1 + first
-                raise InputError(f"{key} is {str(said[key])[:40]}, expected a whole number from {first} to {last}")
+    for key, first in (("_label_Action", first_action), ("_labelIndex", 0)):
+        if key in event:
+            place = to_float(event[key]) - first
+            if place not in range(n_actions):
+                expected = f"a whole number from {first} to {n_actions - 1 + first}"
+                raise InputError(f"{key} is {str(event[key])[:40]}, expected {expected}")
             places.append(int(place))
     if not places:
-        raise InputError("has no _label_Action and no _labelIndex, expected the action that was chosen")
+        raise InputError("has no _label_Action and no _labelIndex, expected the logged action")
     if min(places) < max(places):
         raise InputError(f"_label_Action and _labelIndex are of actions {places[0]} and {places[-1]}, expected one")
     return places[0]
 
 
-def _propensity(said: dict, label: int) -> float:
-    """p of the action chosen, of those that stand beside ``a``; or else of the label itself."""
-    stated = _required(said, "_label_probability") if "_label_probability" in said else None
-    if "p" not in said:
-        if stated is None:
-            raise InputError("has no p and no _label_probability, expected the probability of the action chosen")
-        return stated
-    actions, probabilities = said.get("a"), said["p"]
-    if not (isinstance(actions, list) and isinstance(probabilities, list)):
-        raise InputError("a or p is no list, expected actions and their probabilities")
-    if len(actions) != len(probabilities):
-        raise InputError(f"a has {len(actions)} entries, p {len(probabilities)}, expected as many")
-    if label not in actions:
-        raise InputError(f"the action chosen, {label}, is not in a")
-    place = actions.index(label)
-    _require_probabilities(probabilities, place)
-    found = to_float(probabilities[place])
-    if stated is not None and not abs(found - stated) <= 1e-3 * stated:
-        raise InputError(
-            f"_label_probability is {stated:g}, but p of the action chosen {found:g}; p stands in a's order"
-        )
-    return found
+def _propensity(event: dict, action: int) -> float:
+    """Return the probability of the logged action, from ``p`` in the order of ``a`` or from the label.
 
-
-def _require_probabilities(probabilities: list, chosen: int) -> None:
-    """Raise InputError unless p has probabilities of one draw: their sum is at most 1, up to rounding to 2 digits.
-
-    Only an action that was not chosen may have 0: VW's explorers by bags, or without exploration, log such actions.
+    Only an action that was not logged may have probability 0, as explorers by bags log it. The sum of ``p`` is at most
+    1, up to rounding to two digits.
     """
+    stated = _finite(event, "_label_probability") if "_label_probability" in event else None
+    if "p" not in event:
+        if stated is None:
+            raise InputError("has no p and no _label_probability, expected the probability of the logged action")
+        return stated
+    actions, probabilities = event.get("a"), event["p"]
+    if not (isinstance(actions, list) and isinstance(probabilities, list)):
+        raise InputError("a or p is not a list, expected actions and their probabilities")
+    if len(actions) != len(probabilities):
+        raise InputError(f"a has {len(actions)} entries, p {len(probabilities)}, expected the same number")
+    if action not in actions:
+        raise InputError(f"the logged action, {action}, is not in a")
+    logged = actions.index(action)
     for place, value in enumerate(probabilities):
-        if not 0 <= to_float(value) <= 1 or (place == chosen and not value):
-            expected = "(0, 1] for the action chosen" if place == chosen else "[0, 1]"
+        if not 0 <= to_float(value) <= 1 or (place == logged and not value):
+            expected = "(0, 1] for the logged action" if place == logged else "[0, 1]"
             raise InputError(f"p has {str(value)[:40]!r}, expected a number in {expected}")
-    total, most = sum(map(to_float, probabilities)), 1 + ROUNDED * len(probabilities)
-    if total > most:
+    total, propensity = sum(map(to_float, probabilities)), to_float(probabilities[logged])
+    if total > 1 + ROUNDING * len(probabilities):
         raise InputError(f"p adds up to {total:g}, expected at most 1: it has a probability for each action of a")
-
-
-def _weight(said: dict) -> float:
-    """How many lines a line stands for, 1/(1 − pdrop)."""
-    dropped = to_float(said.get("pdrop", 0))
-    if not 0 <= dropped < 1:
-        raise InputError(f"pdrop is {str(said['pdrop'])[:40]}, expected a number from 0 to below 1")
-    return 1 / (1 - dropped)
+    if stated is not None and not abs(propensity - stated) <= 1e-3 * stated:
+        raise InputError(
+            f"_label_probability is {stated:g}, but p of the logged action {propensity:g}: p must be in the order of a"
+        )
+    return propensity

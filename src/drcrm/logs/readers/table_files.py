@@ -1,4 +1,4 @@
-"""CSV and Parquet: the columns that are needed, as frames."""
+"""CSV and Parquet files, read as frames with the needed columns; decompressed lines of text files."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from drcrm.logs.mapping import import_extra
 from drcrm.logs.readers.csv_format import CsvFormat
 
 PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
-HEADER = 2**20  # bytes among which a CSV's first line is
-BLOCK = 2**22  # bytes of a CSV that are read at once
-REPORTED = 1000  # lines after which reading text reports its progress
+HEADER = 2**20  # bytes of a CSV file that contain its first line
+BLOCK = 2**22  # bytes of a CSV file that are read at once
+REPORTED = 1000  # lines of text between two reports of progress
 
 
 class Columns(NamedTuple):
-    """The columns to read, and which of them have numbers."""
+    """The columns to read, and those among them that have numbers."""
 
     names: list[str]
     numeric: list[str]
 
 
 def opened(path: Path) -> io.BufferedIOBase:
-    """Open a file, unpacked by its first bytes, whatever its name; InputError where it cannot be."""
+    """Open a file, decompressed according to its first bytes; InputError if it cannot be opened."""
     try:
         with path.open("rb") as file:
             start = file.read(3)
@@ -49,7 +49,7 @@ def opened(path: Path) -> io.BufferedIOBase:
 
 
 def lines_of(path: Path, reported: bool = False) -> Iterator[bytes]:
-    """Yield the lines of a file, and with ``reported`` report the progress; InputError for a file that is cut off."""
+    """Yield the lines of a file; with ``reported``, report the progress. InputError for a truncated file."""
     with opened(path) as file:
         lines, position = iter(partial(_read, file.readline), b""), 0
         for number, line in enumerate(lines, 1):
@@ -59,7 +59,7 @@ def lines_of(path: Path, reported: bool = False) -> Iterator[bytes]:
 
 
 def _report(file: io.BufferedIOBase, before: int) -> int:
-    """Report how many bytes of a file, packed or not, were read since its position was ``before``; return it now."""
+    """Report the bytes of a file, packed or not, that were read since the position ``before``; return the position."""
     position = os.lseek(file.fileno(), 0, os.SEEK_CUR)
     report_progress(position - before, "bytes")
     return position
@@ -72,18 +72,18 @@ def table_frames(
     rows: int,
     csv_format: CsvFormat | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield columns of a CSV file, as texts, or of a Parquet file.
+    """Yield the selected columns of a CSV file, as texts, or of a Parquet file.
 
     Parameters
     ----------
     path : Path
     form : "csv" or "parquet"
     needed : callable
-        The columns that the file has ↦ those that are given.
+        It maps the columns of the file to the columns to read.
     rows : int
-        How many rows a frame has, except for the last one.
+        Number of rows of a frame; the last one may be smaller.
     csv_format : CsvFormat, optional
-        How CSV is written; by default it is detected.
+        Format of CSV; by default it is detected.
     """
     arrow = import_extra("pyarrow")
     if form == "csv":
@@ -104,12 +104,12 @@ def table_frames(
 
 
 def _frame(table) -> pd.DataFrame:
-    """A table as a frame; whole numbers stay such where some are missing, whatever else stands in the same part."""
+    """Return a table as a frame; whole numbers stay whole in columns with missing values."""
     return table.to_pandas(integer_object_nulls=True, split_blocks=True)
 
 
 def _csv_tables(path: Path, needed: Callable[[list[str]], Columns], csv_format: CsvFormat) -> Iterator:
-    """The rows of a CSV file, block by block."""
+    """Yield the rows of a CSV file, block by block."""
     with opened(path) as file:
         text = _first_text(_read(file.read, HEADER))
     header, delimiter = csv_format.header_of(text)
@@ -124,7 +124,7 @@ def _csv_tables(path: Path, needed: Callable[[list[str]], Columns], csv_format: 
 
 
 def _with_points(table, numeric: list[str], first: int):
-    """Return a table with decimal points in place of decimal commas; InputError for points and thousands separators."""
+    """Return a table with decimal points instead of decimal commas; InputError for points and thousands separators."""
     compute = import_extra("pyarrow.compute")
     for name in numeric:
         texts = table[name]
@@ -132,8 +132,8 @@ def _with_points(table, numeric: list[str], first: int):
         if compute.any(odd).as_py():
             at = compute.index(odd, True).as_py()
             raise InputError(
-                f"{name} is {texts[at].as_py()!r} in row {first + at}, expected a number with a decimal comma, as in "
-                "other rows, without thousands separators"
+                f"{name} is {texts[at].as_py()!r} in row {first + at}, expected a number with a decimal comma, like "
+                "in other rows, without thousands separators"
             )
         place = table.column_names.index(name)
         table = table.set_column(place, name, compute.replace_substring(texts, ",", "."))
@@ -141,7 +141,7 @@ def _with_points(table, numeric: list[str], first: int):
 
 
 def _parquet_tables(path: Path, needed: Callable[[list[str]], Columns], rows: int) -> Iterator:
-    """The rows of a Parquet file, batch by batch."""
+    """Yield the rows of a Parquet file, batch by batch."""
     arrow = import_extra("pyarrow")
     with _parquet(path) as file:
         header = file.schema_arrow.names
@@ -154,10 +154,10 @@ def _parquet_tables(path: Path, needed: Callable[[list[str]], Columns], rows: in
 
 @contextmanager
 def _parquet(path: Path) -> Iterator:
-    """A Parquet file; InputError where it cannot be read."""
+    """Open a Parquet file; InputError if it cannot be read."""
     arrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
     try:
-        with parquet.ParquetFile(path, pre_buffer=False) as file:  # else what was read stays in memory
+        with parquet.ParquetFile(path, pre_buffer=False) as file:  # with a buffer, the file would stay in memory
             yield file
     except (arrow.ArrowException, OSError, ValueError, TypeError) as error:
         if isinstance(error, InputError):
@@ -169,13 +169,13 @@ def _read(read: Callable[..., bytes], *size: int) -> bytes:
     try:
         return read(*size)
     except (EOFError, OSError, zlib.error, ValueError) as error:
-        raise InputError(f"is cut off, or damaged: {_one_line(error)}") from None
+        raise InputError(f"is truncated or damaged: {_one_line(error)}") from None
 
 
 def _first_text(start: bytes) -> str:
-    """The first bytes of a CSV file as text."""
+    """Return the first bytes of a CSV file as text."""
     if not start.strip():
-        raise InputError("is empty, expected a line with the columns' names")
+        raise InputError("is empty, expected a line with the names of the columns")
     text = _decoded(start)
     if "\0" in text:
         raise InputError("is not text, expected CSV")
@@ -201,7 +201,7 @@ def _csv_rows(file, header: list[str], columns: list[str], delimiter: str) -> It
         "read_options": reader.ReadOptions(use_threads=False, block_size=BLOCK),
         "parse_options": reader.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         "convert_options": reader.ConvertOptions(
-            include_columns=list(dict.fromkeys([*columns, header[-1]])),
+            include_columns=list(dict.fromkeys([*columns, header[-1]])),  # the last one shows an open quote
             column_types={name: arrow.string() for name in header},
             strings_can_be_null=True,
             null_values=[""],
@@ -219,11 +219,11 @@ def _csv_rows(file, header: list[str], columns: list[str], delimiter: str) -> It
             raise
         raise InputError(_unreadable(error, header)) from None
     if rows and (last.as_py() or "").endswith("\n"):
-        raise InputError(f"has a quote in row {rows - 1} that does not end")
+        raise InputError(f"has a quote without an end in row {rows - 1}")
 
 
 def _unreadable(error: BaseException, header: list[str]) -> str:
-    """What pyarrow says, with row and column as they are counted here."""
+    """Return a message of pyarrow with rows counted from 0."""
     text = _one_line(error)
     if place := re.match(r"In CSV column #(\d+): Row #(\d+): .*UTF8", text):
         return f"is not UTF-8 in row {int(place[2]) - 2}, column {header[int(place[1])]!r}"

@@ -1,4 +1,4 @@
-"""The rows of a table as records."""
+"""Rows of a frame as records."""
 
 from __future__ import annotations
 
@@ -13,19 +13,16 @@ from drcrm.logs.encoding.timestamps import order_of
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.readers.obp import dataset_mapping
 from drcrm.logs.record_collector import collect
-from drcrm.logs.records import Records
+from drcrm.logs.records import Batch, LogSource, Records
 
 
-def records_of_frame(frame: pd.DataFrame, mapping, form: str = "frame") -> Records:
-    """Return the rows of a frame; its index counts for nothing."""
-    return collect([part_of_frame(frame, mapping, form)])
+def records_of_frame(frame: pd.DataFrame, mapping) -> Records:
+    """Return the rows of a frame; its index is ignored."""
+    return collect([frame_batch(frame, mapping, "frame")])
 
 
-def part_of_frame(frame: pd.DataFrame, mapping, form: str, first: int = 0) -> Records:
-    """Return the rows of a frame that is a part of a file, from the row ``first`` on, as ``collect`` takes them.
-
-    Its actions are those that occur, and its groups marks of their names, −1 where there is none.
-    """
+def frame_batch(frame: pd.DataFrame, mapping, form: str, first: int = 0) -> Batch:
+    """Return the rows of a frame, a part of a file that begins with the row ``first``."""
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"frame is of type {type(frame).__name__}, expected a pandas DataFrame")
     mapping = dataset_mapping(list(frame.columns), as_mapping(mapping)).require_table()
@@ -34,65 +31,62 @@ def part_of_frame(frame: pd.DataFrame, mapping, form: str, first: int = 0) -> Re
         raise InputError("has no rows, expected at least one")
     rows = np.arange(first, first + len(frame))
 
-    def vector(key: str) -> np.ndarray | None:
+    def vector(key: str, expected: str = "a finite number") -> np.ndarray | None:
         name = getattr(mapping, key)
-        expected = "a value in (0, 1]" if key == "propensity" else "a finite number"
-        called = key if name in (None, key) else f"{key} {name!r}"
-        return None if name is None else numbers(frame[name], called, rows, expected)
+        return None if name is None else numbers(frame[name], mapping.label_of(key), rows, expected)
 
     reward = vector("reward")
     data = Table.of(frame, mapping.numeric, mapping.categorical, mapping.times, rows)
     time, clock = (None, None) if mapping.time is None else order_of(frame[mapping.time], mapping.time, rows)
-    names, action = _labels(frame, mapping, rows) if mapping.labels else _actions(frame, mapping.action, rows, form)
-    return Records(
-        format=form,
-        mapping=mapping,
-        kind="labels" if mapping.labels else "single",
+    names, action = _labels(frame, mapping, rows) if mapping.labels else _actions(frame, mapping, rows, form)
+    slices, slice_values = (None, []) if mapping.slice is None else categories(frame[mapping.slice], mapping.slice)
+    records = Records(
+        source=LogSource(form, mapping, "labels" if mapping.labels else "single", reward is not None, clock=clock),
         names=names,
         data=data,
         action=action,
         cost=vector("cost") if reward is None else 0 - reward,
-        reward=reward is not None,
-        propensity=vector("propensity"),
+        propensity=vector("propensity", "a value in (0, 1]"),
         rows=rows,
-        **_slices(frame, mapping.slice),
-        groups=None if mapping.group is None else _groups(frame[mapping.group], mapping.group),
+        slices=slices,
+        slice_values=slice_values,
         candidate=vector("candidate"),
         time=time,
-        clock=clock,
         missing=data.missing(),
-    ).validated()
+    )
+    marks = None if mapping.group is None else _group_marks(frame[mapping.group], mapping.group)
+    return Batch(records.validated(), group_marks=marks)
 
 
-def _groups(column: pd.Series, name: str) -> np.ndarray:
-    """Marks of the groups; of a row without one, −1."""
+def _group_marks(column: pd.Series, name: str) -> np.ndarray:
+    """Return a mark of each row's group, a hash of its name; −1 for a row without a group."""
     codes, values = categories(column, name)
     marks = (hash_texts(values) >> np.uint64(1)).astype(np.int64)
     return np.where([value == MISSING for value in values], -1, marks)[codes]
 
 
-def _actions(frame: pd.DataFrame, name: str, rows: np.ndarray, form: str) -> tuple[list, np.ndarray]:
-    """The actions' names, and the logged ones as places among them; in CSV ``drcrm predict`` escapes formulas."""
-    column = frame[name]
-    codes, values = categories(column, name)
-    called = "action" if name == "action" else f"action {name!r}"
-    missing = np.array([value == "" for value in values])[codes]
-    reject_rows(missing, column, called, rows, "an action's name; remove rows without one")
+def _actions(frame: pd.DataFrame, mapping: LogMapping, rows: np.ndarray, form: str) -> tuple[list, np.ndarray]:
+    """Return the names of the actions that occur, and the logged actions as places among them.
+
+    In CSV, names that ``drcrm predict`` escaped lose their apostrophe.
+    """
+    column = frame[mapping.action]
+    codes, values = categories(column, mapping.action)
+    missing = np.array([value == MISSING for value in values])[codes]
+    advice = "an action's name; remove rows without one"
+    reject_rows(missing, column, mapping.label_of("action"), rows, advice)
     if form == "csv":
         values = [unescape_formula(value) for value in values]
     names = as_names(list(dict.fromkeys(values)))
-    place = {str(each): at for at, each in enumerate(names)}
+    place = {str(name): at for at, name in enumerate(names)}
     return names, np.array([place[value] for value in values], dtype=np.intp)[codes]
 
 
 def _labels(frame: pd.DataFrame, mapping: LogMapping, rows: np.ndarray) -> tuple[list, np.ndarray]:
+    """Return the names of the labels, and the logged label vectors, (n, q)."""
     columns = []
     for name in mapping.labels:
         values = numbers(frame[name], f"label {name!r}", rows, "0 or 1")
         reject_rows((values != 0) & (values != 1), values, f"label {name!r}", rows, "0 or 1")
         columns.append(values)
     return list(mapping.labels), np.column_stack(columns).astype(np.uint8)
-
-
-def _slices(frame: pd.DataFrame, name: str | None) -> dict:
-    return {} if name is None else dict(zip(("slices", "slice_values"), categories(frame[name], name), strict=True))

@@ -1,4 +1,7 @@
-"""Vowpal Wabbit's text of contextual bandits: ``action:cost:probability | features``, and blocks of listed actions."""
+"""Vowpal Wabbit's text of contextual bandits: ``action:cost:probability | features``, and blocks of listed actions.
+
+Format: https://github.com/VowpalWabbit/vowpal_wabbit/wiki/Contextual-Bandit-algorithms
+"""
 
 from __future__ import annotations
 
@@ -11,31 +14,32 @@ from typing import NamedTuple
 import numpy as np
 
 from drcrm.errors import InputError, prefix_errors
-from drcrm.logs.encoding.named_features import Pairs
-from drcrm.logs.readers.decisions import Decision
+from drcrm.logs.encoding.hashed_features import Pairs
+from drcrm.logs.readers.decisions import Decision, Outcome
 
 Lines = Iterable[tuple[int, bytes]]
-CALLED = "Vowpal Wabbit's text"
-LABEL = re.compile(r"(\d{1,9}):([^:\s]+):([^:\s]+)")
-BARE = re.compile(r"\d{1,9}(:[^:\s]+)?")
+DESCRIPTION = "Vowpal Wabbit's text"
+DEFAULT_VARIANT = False  # single actions
 SHARED = "shared"
-USUAL = False  # lists of actions
+LABEL = re.compile(r"(\d{1,9}):([^:\s]+):([^:\s]+)")
+TAG = re.compile(rf"(?:^|\s)'\S*|(?:^|\s)(?!{SHARED}$|\d{{1,9}}(?:$|:))\S+$")  # 'tag, or a word just before the bar
 UNLABELLED = "blocks without a label"
 
 
 class Line(NamedTuple):
-    """A line: its label, (action, cost, probability), and its features."""
+    """A line: whether it is of the shared context, its label, and its features."""
 
     row: int
     is_shared: bool
-    label: tuple[int, float, float] | None
+    label: Outcome | None
     features: Pairs
 
 
-def way_of(lines: Lines) -> bool | None:
-    """Return whether text is of lists: of blocks with an action a line, one of them labelled; else all lines are.
+def detect_variant(lines: Lines) -> bool | None:
+    """Return whether the text has lists, blocks with a line for each action; None if single lines leave it open.
 
-    None where all lines are, each apart, which is either; InputError where there are none.
+    In a block with several lines, the first two show it: only in lists do lines lack a label. InputError if the text
+    is empty.
     """
     before, is_empty = None, True
     for line in _parsed(lines):
@@ -48,137 +52,103 @@ def way_of(lines: Lines) -> bool | None:
 
 
 def decisions(lines: Lines, of_lists: bool, skipped: Counter) -> Iterator[Decision]:
-    """Give the decisions of lines: of listed actions, of which those without a label are counted; or of single ones.
+    """Yield the decisions of a text.
 
     Parameters
     ----------
     lines : iterable of (int, bytes)
         With their numbers.
     of_lists : bool
-        As ``way_of`` tells it.
+        Whether the actions are listed, from ``detect_variant``.
     skipped : Counter
-        To which is added, by reason.
+        Counts lists without a label.
 
     Raises
     ------
     InputError
-        A line that is no such text, with its number.
+        A line in another format, with its number.
     """
-    if not of_lists:
-        for line in _lines(lines):
-            with prefix_errors(f"row {line.row}"):
-                if line.label is None:
-                    raise InputError("is of a list of actions, expected a label, as the lines before have one")
-                if line.label[0] == 0:
-                    raise InputError("the action is 0, expected 1 or more")
-            yield Decision(line.row, line.features, label=line.label)
-        return
-    for block in _blocks(lines):
-        with prefix_errors(f"row {block[0].row}"):
-            decision = _of_block(block)
-            labels = [(place, line.label) for place, line in enumerate(_actions(block)) if line.label]
+    for block, decision in _blocks(lines, of_lists):
+        with prefix_errors(f"row {decision.row}"):
+            labels = [(place, line.label) for place, line in enumerate(block) if line.label]
             if len(labels) > 1:
                 raise InputError(f"its block has {len(labels)} labels, expected one")
-        if labels:
-            [(place, (_, cost, propensity))] = labels
-            yield decision._replace(label=(place, cost, propensity))
-        else:
+            if not labels and not of_lists:
+                raise InputError("has no label, expected action:cost:probability like in earlier lines")
+            if not of_lists and labels[0][1].action == 0:
+                raise InputError("the action is 0, expected 1 or more")
+        for place, label in labels:
+            yield decision._replace(outcome=label._replace(action=place) if of_lists else label)
+        if not labels:
             skipped[UNLABELLED] += 1
 
 
 def contexts(lines: Lines, of_lists: bool) -> Iterator[Decision]:
-    """Give the contexts of lines, or of blocks, whatever their labels."""
+    """Yield the contexts of a text, without outcomes."""
+    return (decision for _, decision in _blocks(lines, of_lists))
+
+
+def _blocks(lines: Lines, of_lists: bool) -> Iterator[tuple[list[Line], Decision]]:
+    """Yield the lines of a decision's actions, and the decision; empty lines separate lists."""
     if not of_lists:
-        yield from (Decision(line.row, line.features) for line in _lines(lines))
+        for line in filter(None, _parsed(lines)):
+            yield [line], Decision(line.row, line.features)
         return
-    for block in _blocks(lines):
+    for is_text, group in groupby(_parsed(lines), bool):
+        if not is_text:
+            continue
+        block = list(group)
+        actions = block[1:] if block[0].is_shared else block
         with prefix_errors(f"row {block[0].row}"):
-            decision = _of_block(block)
-        yield decision
-
-
-def _lines(lines: Lines) -> Iterator[Line]:
-    return (line for line in _parsed(lines) if line)
-
-
-def _blocks(lines: Lines) -> Iterator[list[Line]]:
-    """The lines between empty ones."""
-    for is_line, block in groupby(_parsed(lines), bool):
-        if is_line:
-            yield list(block)
-
-
-def _of_block(block: list[Line]) -> Decision:
-    shared = block[0].features if block[0].is_shared else []
-    return Decision(block[0].row, shared, [line.features for line in _actions(block)])
-
-
-def _actions(block: list[Line]) -> list[Line]:
-    """The lines of a block's actions."""
-    actions = block[1:] if block[0].is_shared else block
-    if not actions or any(line.is_shared for line in actions):
-        raise InputError("its block has no actions, or more than one shared line, expected shared once, and actions")
-    return actions
+            if not actions or any(line.is_shared for line in actions):
+                raise InputError("its block has no actions or several shared lines, expected one before the actions")
+        shared = block[0].features if block[0].is_shared else []
+        yield actions, Decision(block[0].row, shared, [line.features for line in actions])
 
 
 def _parsed(lines: Lines) -> Iterator[Line | None]:
-    """What lines say; None of an empty one."""
+    """Yield parsed lines; None for an empty line."""
     for row, line in lines:
         with prefix_errors(f"row {row}"):
-            text = _text(line)
-            found = _line(row, text) if text else None
-        yield found
-
-
-def _text(line: bytes) -> str:
-    try:
-        return line.decode("utf-8").strip(" \t\r\n\ufeff")
-    except UnicodeDecodeError:
-        raise InputError("is not UTF-8") from None
+            try:
+                text = line.decode("utf-8").strip(" \t\r\n\ufeff")
+            except UnicodeDecodeError:
+                raise InputError("is not UTF-8") from None
+            parsed = _line(row, text) if text else None
+        yield parsed
 
 
 def _line(row: int, text: str) -> Line:
     if text.startswith("{"):
         raise InputError("is JSON, expected text such as 1:-1:0.5 | features; dsjson ends in .json or .dsjson")
     before, bar, after = text.partition("|")
-    tokens = before.split()
-    if tokens and not before.endswith((" ", "\t")) and not _is_label(tokens[-1]) and bar:
-        tokens.pop()  # a tag
-    tokens = [token for token in tokens if not token.startswith("'")]
-    is_shared = tokens == [SHARED]
-    return Line(row, is_shared, None if is_shared else _label(tokens), _features(f"|{after}") if bar else [])
-
-
-def _is_label(token: str) -> bool:
-    return token == SHARED or bool(LABEL.fullmatch(token) or BARE.fullmatch(token))
-
-
-def _label(tokens: list[str]) -> tuple[int, float, float] | None:
-    if not tokens:
-        return None
-    match = LABEL.fullmatch(tokens[0]) if len(tokens) == 1 else None
-    if not match:
-        shown = " ".join(tokens)[:60]
-        raise InputError(f"its label is {shown!r}, expected one action:cost:probability (a list has the eligible ones)")
-    return int(match[1]), _number(match[2], "its cost"), _number(match[3], "its probability")
+    label = (TAG.sub("", before) if bar else before).strip()
+    if label in ("", SHARED):
+        return Line(row, label == SHARED, None, _features(after) if bar else [])
+    if not (match := LABEL.fullmatch(label)):
+        raise InputError(
+            f"its label is {label[:60]!r}, expected action:cost:probability (in a list, only for the logged action)"
+        )
+    outcome = Outcome(int(match[1]), _number(match[2], "its cost"), _number(match[3], "its probability"))
+    return Line(row, False, outcome, _features(after) if bar else [])
 
 
 def _features(text: str) -> Pairs:
-    """The features of ``|namespace:weight name name:value …``, each of its namespace."""
-    found: Pairs = []
-    for part in text.split("|")[1:]:
-        space, weight = "", 1.0
+    """Return the features of ``namespace:weight name name:value …|…``, with their namespaces in their names."""
+    pairs: Pairs = []
+    for part in text.split("|"):
+        namespace, weight = "", 1.0
         words = part.split()
         if words and not part[0].isspace():
-            space, weight = _named(words.pop(0))
-        found += [(f"{space}^{name}", weight * value) for name, value in map(_named, words)]
-    return [(name, value) for name, value in found if value]
+            namespace, weight = _name_and_value(words.pop(0))
+        pairs += [(f"{namespace}^{name}", weight * value) for name, value in map(_name_and_value, words)]
+    return [(name, value) for name, value in pairs if value]
 
 
-def _named(word: str) -> tuple[str, float]:
+def _name_and_value(word: str) -> tuple[str, float]:
     name, *values = word.split(":")
     if len(values) > 1:
-        raise InputError(f"{word[:60]!r} is no feature, expected name or name:value")
+        raise InputError(f"{word[:60]!r} is not a feature, expected name or name:value")
     return name, _number(values[0], word[:60]) if values else 1.0
 
 

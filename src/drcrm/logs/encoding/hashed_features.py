@@ -1,0 +1,198 @@
+"""Named features of Vowpal Wabbit's formats, hashed to columns; for lists of actions, with products with the context's.
+
+A reader yields the features of a context or an action as pairs of a name and a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from drcrm.actions.action_lists import ActionLists
+from drcrm.arrays.mapped_arrays import slice_rows
+from drcrm.arrays.validation import append_constant
+from drcrm.errors import InputError
+from drcrm.logs.encoding.base import ContextFeatures, Encoding
+from drcrm.logs.encoding.hashing import hash_names
+
+Pairs = list[tuple[str, float]]
+N_COLUMNS = 2**18
+BLOCK_ROWS = 2**17  # rows whose entries are examined at once
+TIMES = " × "  # between the two names of a product
+
+
+@dataclass(frozen=True)
+class HashedFeatures(ContextFeatures):
+    """Hashed features of m contexts, or of the actions in their lists.
+
+    Attributes
+    ----------
+    hashed : CSR (m, 2¹⁸), or (N, 2¹⁸)
+        Features of each context. For lists: features of all N actions, list after list, namely an action's features
+        and their products with the context's features.
+    starts : integer array (m + 1,), optional
+        First row of each list; None if there are no lists.
+    """
+
+    hashed: sparse.csr_array
+    starts: np.ndarray | None = None
+
+    @classmethod
+    def of_contexts(cls, contexts: Iterable[Pairs]) -> HashedFeatures:
+        matrix, names = _indexed(contexts)
+        column, sign = hash_names(names, N_COLUMNS)
+        row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        return cls(_sum_entries(row, column[matrix.indices], sign[matrix.indices] * matrix.data, matrix.shape[0]))
+
+    @classmethod
+    def of_lists(cls, contexts: Iterable[Pairs], lists: list[list[Pairs]]) -> HashedFeatures:
+        """Return lists from the features of contexts and of the actions in their lists.
+
+        Every entry of an action meets every entry of its context: ``first`` and ``second`` are the places of both
+        entries of each product, and ``pair`` is the number of its pair of names.
+        """
+        starts = np.append(0, np.cumsum([len(actions) for actions in lists], dtype=np.intp))
+        shared, shared_names = _indexed(contexts)
+        action, action_names = _indexed(pairs for actions in lists for pairs in actions)
+        row = np.repeat(np.arange(action.shape[0]), np.diff(action.indptr))
+        context = np.repeat(np.arange(len(lists)), np.diff(starts))[row]
+        n_shared = np.diff(shared.indptr)[context]
+        first = np.repeat(np.arange(action.nnz), n_shared)
+        within = np.arange(len(first)) - np.repeat(np.cumsum(n_shared) - n_shared, n_shared)
+        second = shared.indptr[context][first] + within
+        width = shared.shape[1]
+        codes = action.indices[first].astype(np.int64) * width + shared.indices[second]
+        pairs, pair = np.unique(codes, return_inverse=True)
+        products = [f"{action_names[code // width]}{TIMES}{shared_names[code % width]}" for code in pairs]
+        column, sign = hash_names(products, N_COLUMNS)
+        action_column, action_sign = hash_names(action_names, N_COLUMNS)
+        with np.errstate(over="ignore"):
+            values = sign[pair] * action.data[first] * shared.data[second]
+        hashed = _sum_entries(
+            np.concatenate([row, row[first]]),
+            np.concatenate([action_column[action.indices], column[pair]]),
+            np.concatenate([action_sign[action.indices] * action.data, values]),
+            action.shape[0],
+        )
+        return cls(hashed, starts)
+
+    def __len__(self) -> int:
+        return self.hashed.shape[0] if self.starts is None else len(self.starts) - 1
+
+    def take(self, rows: np.ndarray | slice) -> HashedFeatures:
+        if self.starts is None:
+            return HashedFeatures(slice_rows(self.hashed, rows) if isinstance(rows, slice) else self.hashed[rows])
+        if isinstance(rows, slice):
+            start, stop, _ = rows.indices(len(self))
+            starts = self.starts[start : stop + 1]
+            return HashedFeatures(slice_rows(self.hashed, slice(starts[0], starts[-1])), starts - starts[0])
+        sizes = np.diff(self.starts)[rows]
+        starts = np.append(0, np.cumsum(sizes))
+        places = np.repeat(self.starts[:-1][rows] - starts[:-1], sizes) + np.arange(starts[-1])
+        return HashedFeatures(self.hashed[places], starts)
+
+    def fit(self, kind: str, names: list, rows: np.ndarray | None = None) -> HashedEncoding:
+        if rows is not None and self.starts is not None:
+            rows = np.repeat(rows, np.diff(self.starts))
+        return HashedEncoding(kind, names, columns_in_use(self.hashed, rows))
+
+    def arrays(self) -> dict[str, np.ndarray | sparse.csr_array]:
+        return {"hashed": self.hashed} | ({} if self.starts is None else {"sizes": np.diff(self.starts)})
+
+    def rebuild(self, size, arrays, values) -> HashedFeatures:
+        starts = np.append(0, np.cumsum(arrays["sizes"])) if "sizes" in arrays else None
+        return HashedFeatures(arrays["hashed"], starts)
+
+
+@dataclass(frozen=True)
+class HashedEncoding(Encoding):
+    """Hashed features ↦ X, or the features ψ of listed actions: the columns that occurred in training.
+
+    X of single actions ends with a constant 1. Lists need the products, since features that all actions of a list
+    share cancel in π(a|x) ∝ exp(ψ_a·θ).
+
+    Parameters
+    ----------
+    kind : "single" or "lists"
+    names : list of int
+    kept : list of int
+        Hashed columns that occurred in training, in order.
+    """
+
+    kind: str
+    names: list
+    kept: list[int]
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(column, int) and 0 <= column < N_COLUMNS for column in self.kept):
+            raise ValueError(f"columns beyond {N_COLUMNS}")
+
+    @property
+    def type_name(self) -> str:
+        return "lists" if self.kind == "lists" else "named"
+
+    @property
+    def n_features(self) -> int:
+        return len(self.kept) + (self.kind == "single")
+
+    def contexts(self, data: HashedFeatures) -> sparse.csr_array | ActionLists:
+        """Return X, CSR (m, d), or the lists of actions."""
+        is_lists = isinstance(data, HashedFeatures) and data.starts is not None
+        if is_lists != (self.kind == "lists"):
+            found, expected = ("lists of actions", "contexts") if is_lists else ("contexts", "lists of actions")
+            raise InputError(f"the file has {found}, expected {expected} like the training log")
+        if is_lists and not self.kept:
+            raise InputError("no action has features, expected features that distinguish the actions of a list")
+        hashed = data.hashed
+        column = self._place[hashed.indices]
+        is_kept = column >= 0
+        ends = np.append(hashed.indptr[:1], np.cumsum(is_kept, dtype=hashed.indptr.dtype))[hashed.indptr]
+        shape = hashed.shape[0], len(self.kept)
+        X = sparse.csr_array((hashed.data[is_kept], column[is_kept], ends), shape)
+        return ActionLists(X, data.starts) if is_lists else sparse.csr_array(append_constant(X))
+
+    def unseen(self, data: HashedFeatures) -> dict[str, int]:
+        """Return the number of contexts, or of listed actions, with features that did not occur in training."""
+        hashed = data.hashed
+        is_new = self._place[hashed.indices] < 0
+        rows = np.unique(np.repeat(np.arange(hashed.shape[0]), np.diff(hashed.indptr))[is_new])
+        return {"new features": len(rows)} if len(rows) else {}
+
+    @property
+    def _place(self) -> np.ndarray:
+        """Place of each hashed column among those kept; −1 for the rest."""
+        place = np.full(N_COLUMNS, -1, dtype=np.int32)
+        place[self.kept] = np.arange(len(self.kept))
+        return place
+
+
+def columns_in_use(hashed: sparse.csr_array, rows: np.ndarray | None = None) -> list[int]:
+    """Return the columns that have entries in selected rows, a mask; by default in all rows."""
+    in_use = np.zeros(N_COLUMNS, dtype=bool)
+    for start in range(0, hashed.shape[0], BLOCK_ROWS):
+        block = slice_rows(hashed, slice(start, start + BLOCK_ROWS))
+        entries = slice(None) if rows is None else np.repeat(rows[start : start + BLOCK_ROWS], np.diff(block.indptr))
+        in_use[block.indices[entries]] = True
+    return np.flatnonzero(in_use).tolist()
+
+
+def _indexed(rows: Iterable[Pairs]) -> tuple[sparse.csr_array, list[str]]:
+    """Return rows of named features as a CSR matrix with a column for each name, and the names."""
+    place: dict[str, int] = {}
+    columns, values, starts = [], [], [0]
+    for row in rows:
+        columns += [place.setdefault(name, len(place)) for name, _ in row]
+        values += [value for _, value in row]
+        starts.append(len(columns))
+    shape = (len(starts) - 1, max(len(place), 1))
+    matrix = sparse.csr_array((np.array(values, dtype=float), np.array(columns, dtype=np.int64), starts), shape)
+    return matrix, list(place)
+
+
+def _sum_entries(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, n_rows: int) -> sparse.csr_array:
+    """Return the CSR matrix (n_rows, 2¹⁸) of entries; entries of the same place are added."""
+    places = rows.astype(np.int32), columns.astype(np.int32)
+    return sparse.csr_array(sparse.coo_array((values, places), (n_rows, N_COLUMNS)))
