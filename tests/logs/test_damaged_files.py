@@ -15,11 +15,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from log_contexts import read_contexts
 from strategies import ODD_TEXTS, damaged, examples, result_or_message
 
 import drcrm
 from drcrm.logs.encoding.registry import encoding_of
-from drcrm.logs.readers.log_files import read_contexts
 
 COMPRESSIONS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}
 MAPPING = {
