@@ -1,15 +1,16 @@
-"""The bandit log and its clipping constant."""
+"""The bandit log: checks, counts, duplicates, and its clipping constant."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from scipy import sparse
+from softmax_logs import Choices
 
-from drcrm import BanditLog, CostModel
-from drcrm.actions.label_vectors import LabelVectors
+from drcrm import BanditLog, SoftmaxPolicy
 from drcrm.data.bandit_log import clipping_constant
 from drcrm.errors import InputError
+from drcrm.policies.linear_predictor import forward_policy
 
 
 def log_of(propensity, count=None) -> BanditLog:
@@ -18,7 +19,7 @@ def log_of(propensity, count=None) -> BanditLog:
 
 
 @pytest.mark.parametrize("n", [1, 2, 10, 11, 37, 1001])
-def test_clipping_constant_is_numpys_percentile(n):
+def test_the_clipping_constant_is_a_ratio_of_numpy_percentiles(n):
     propensity = np.exp(-np.random.default_rng(n).exponential(3, n))
     high = np.percentile(np.log(propensity), 90, method="lower")
     low = np.percentile(np.log(propensity), 10, method="higher")
@@ -26,39 +27,28 @@ def test_clipping_constant_is_numpys_percentile(n):
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64])
-def test_costs_that_wrapped_around_are_refused(kind):
+def test_costs_that_wrapped_around_are_rejected(kind):
     costs = np.array([1, 0, 2], dtype=kind)
     assert BanditLog(np.ones((3, 1)), np.eye(3), np.full(3, 0.5), costs).cost.tolist() == [1, 0, 2]
     with pytest.raises(InputError, match=r"cost is .* in row 0, expected less in the unsigned type uint.*; give a sig"):
         BanditLog(np.ones((3, 1)), np.eye(3), np.full(3, 0.5), 0 - costs)
 
 
-def test_one_hot_actions_are_a_single_choice():
-    rng = np.random.default_rng(0)
-    Y = np.eye(4, dtype=np.uint8)[rng.integers(0, 4, 30)]
-    with pytest.raises(InputError, match="every row of Y has exactly one 1: that is a single choice among 4 actions"):
-        LabelVectors(4).check_not_one_hot(Y)
-    with pytest.raises(InputError, match=r"single choice among 4 actions\. Pass a vector of whole numbers"):
-        CostModel().fit(np.ones((30, 1)), Y, cost=np.arange(30))
-    for labels in (Y[:9], np.vstack([Y, np.ones((1, 4))]), Y[:1].repeat(30, axis=0), np.eye(2)[Y[:, 0]]):
-        LabelVectors(labels.shape[1]).check_not_one_hot(labels)  # few, not all, all the same, two labels
-
-
-def test_clipping_constant_beyond_the_range_of_numbers():
+def test_the_clipping_constant_may_be_infinite():
     assert clipping_constant(log_of([5e-324, 5e-324, 0.5, 0.5])) == np.inf
 
 
-def test_clipping_constant_counts_rows_as_often_as_they_occur():
+def test_the_clipping_constant_uses_the_counts_of_rows():
     rng = np.random.default_rng(0)
     propensity, count = np.exp(-rng.exponential(3, 50)), rng.integers(0, 5, 50)
     assert clipping_constant(log_of(propensity, count)) == clipping_constant(log_of(np.repeat(propensity, count)))
 
 
-def test_clipping_constant_is_never_below_e():
+def test_the_clipping_constant_is_at_least_e():
     assert clipping_constant(log_of(np.full(30, 0.5))) == pytest.approx(np.e)
 
 
-def test_merging_keeps_every_row_and_its_count(logged):
+def test_merging_duplicates_keeps_every_row_and_its_count(logged):
     log = logged(3, n=10, features=2, labels=9, passes=60, scale=3)
     merged, group = log.merge_duplicates()
     assert merged.size == log.size
@@ -71,27 +61,52 @@ def test_merging_keeps_every_row_and_its_count(logged):
     assert len(merged.merge_duplicates()[0].Y) == len(merged.Y)
 
 
-def test_rows_that_differ_in_anything_stay_apart():
+def test_rows_that_differ_are_not_merged():
     rows = {"Y": [[1], [1], [1], [0], [1]], "propensity": [0.5, 0.5, 0.4, 0.5, 0.5], "cost": [-1, -1, -1, -1, 0.0]}
     merged, group = BanditLog([[1.0], [2.0]], **rows, context=[0, 0, 0, 0, 0]).merge_duplicates()
     assert sorted(merged.count) == [1, 1, 1, 2]
     assert group[0] == group[1]
 
 
-def test_recount_leaves_out_contexts_without_rows():
+def test_recount_drops_contexts_without_rows():
     log = BanditLog([[1.0], [2.0], [3.0]], [[1], [0], [1]], [0.5] * 3, [-1.0] * 3, context=[2, 1, 0])
     part = log.recount([1, 0, 1])
     assert part.X[part.context].ravel().tolist() == [3.0, 1.0]
     assert part.X.shape[0] == 2
 
 
-def test_recount_leaves_out_rows_that_never_occur():
+def test_recount_drops_rows_of_count_zero():
     log = log_of(np.array([0.1, 0.2, 0.3])).recount([2, 0, 1])
     assert log.propensity.tolist() == [0.1, 0.3]
     assert log.count.tolist() == [2, 1]
 
 
-GOOD = {"X": [[1.0], [2.0]], "Y": [[0], [1]], "propensity": [0.5, 1.0], "cost": [-1.0, 0.0]}
+@pytest.mark.parametrize("kind", ["single", "listed"])
+def test_duplicate_choices_are_merged(kind):
+    choices = Choices.drawn(11, rows=40)
+    choices.propensity, choices.cost = 0.25 + np.round(choices.propensity) / 2, -np.floor(-choices.cost)
+    log = getattr(choices, kind)()
+    merged, group = log.merge_duplicates()
+    keys = list(zip(choices.context, choices.A, choices.propensity, choices.cost, strict=True))
+    assert len(merged.Y) == len(set(keys)) < 40
+    assert np.array_equal(merged.count, np.bincount(group, choices.count))
+    for name in ("context", "Y", "propensity", "cost"):
+        assert np.array_equal(getattr(merged, name)[group], getattr(log, name))
+
+
+@pytest.mark.parametrize("restricted", [True, False], ids=["eligible", "all"])
+@pytest.mark.parametrize("kind", ["single", "listed"])
+def test_recount_keeps_the_probabilities_of_the_remaining_rows(kind, restricted):
+    choices, theta = Choices.drawn(12, rows=60, restricted=restricted), np.random.default_rng(7).normal(size=(4, 3))
+    count = choices.count * np.isin(choices.context, [1, 4, 7])
+    log = getattr(choices, kind)().recount(count)
+    _, log_prob, _ = forward_policy(SoftmaxPolicy(theta if kind == "single" else theta.ravel()), log)
+    expected = np.log(choices.of_rows(choices.probabilities(theta)))[count > 0]
+    assert log_prob == pytest.approx(expected, rel=1e-11, abs=1e-13)
+    assert log.size == count.sum()
+
+
+VALID = {"X": [[1.0], [2.0]], "Y": [[0], [1]], "propensity": [0.5, 1.0], "cost": [-1.0, 0.0]}
 
 
 @pytest.mark.parametrize(
@@ -129,6 +144,6 @@ GOOD = {"X": [[1.0], [2.0]], "Y": [[0], [1]], "propensity": [0.5, 1.0], "cost": 
         ({"count": [0, 0]}, "the log is empty: the counts of all 2 rows are 0"),
     ],
 )
-def test_errors_say_which_row_is_wrong(change, message):
+def test_invalid_arrays_are_rejected_with_their_row(change, message):
     with pytest.raises(InputError, match=message):
-        BanditLog(**{**GOOD, **change})
+        BanditLog(**{**VALID, **change})

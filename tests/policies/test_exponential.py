@@ -1,4 +1,4 @@
-"""The exponential policy against direct enumeration of its actions."""
+"""Exponential and softmax policies against sums over all actions."""
 
 from __future__ import annotations
 
@@ -9,62 +9,74 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.special import expit, log_expit
+from softmax_logs import Choices, softmax
 
-from drcrm import ExponentialPolicy
+from drcrm import ActionLists, ExponentialPolicy, SoftmaxPolicy
 from drcrm.actions.label_vectors import LabelVectors
 from drcrm.arrays.numerics import exp
 from drcrm.errors import InputError
 from drcrm.policies.exponential import as_policy
 
-ACTIONS = np.array(list(product([0, 1], repeat=3)))
+VECTORS = np.array(list(product([0, 1], repeat=3)))
+LISTS = ActionLists(np.ones((7, 2)), [0, 3, 4, 7])
+every_form = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+restricted = pytest.mark.parametrize("restricted", [True, False], ids=["eligible", "all"])
 
 
-@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix], ids=["dense", "csr"])
-def test_log_prob_is_the_softmax_over_all_actions(make, labelled, random_policy):
+def random_coef(seed: int = 0, shape=(4, 3), scale: float = 1.0) -> np.ndarray:
+    return scale * np.random.default_rng([seed, 7]).normal(size=shape)
+
+
+def both_policies(choices: Choices, theta: np.ndarray) -> list[tuple[SoftmaxPolicy, object, dict]]:
+    """Return the same policy over K actions and over lists, with its contexts and keyword arguments."""
+    eligible = {} if choices.eligible.all() else {"eligible": choices.eligible}
+    return [(SoftmaxPolicy(theta), choices.X, eligible), (SoftmaxPolicy(theta.ravel()), choices.lists(), {})]
+
+
+# Label vectors
+
+
+@every_form
+def test_log_prob_is_the_softmax_over_all_label_vectors(form, labelled, random_policy):
     policy, (X, _) = random_policy(labels=3), labelled(n=6)
-    energy = X @ policy.coef @ ACTIONS.T
+    energy = X @ policy.coef @ VECTORS.T
     expected = energy - np.log(np.exp(energy).sum(axis=1, keepdims=True))
-    for column, action in zip(expected.T, ACTIONS, strict=True):
-        assert policy.log_prob(make(X), np.tile(action, (6, 1))) == pytest.approx(column, rel=1e-12)
-    assert policy.marginals(make(X)) == pytest.approx(np.exp(expected) @ ACTIONS, rel=1e-12)
-    best = ACTIONS[expected.argmax(axis=1)]
-    assert np.array_equal(policy.greedy(make(X)), best)
+    for column, vector in zip(expected.T, VECTORS, strict=True):
+        assert policy.log_prob(form(X), np.tile(vector, (6, 1))) == pytest.approx(column, rel=1e-12)
+    assert policy.marginals(form(X)) == pytest.approx(np.exp(expected) @ VECTORS, rel=1e-12)
+    assert np.array_equal(policy.greedy(form(X)), VECTORS[expected.argmax(axis=1)])
 
 
-@pytest.mark.parametrize("rows", [4, 31, 32, 100], ids=lambda rows: f"{rows} rows a context")
-def test_context_picks_the_row_of_x(rows, labelled, random_policy):
-    policy, (X, _) = random_policy(1, labels=3), labelled(1, n=6)
-    rng = np.random.default_rng(2)
+@pytest.mark.parametrize("rows", [4, 31, 32, 100])
+def test_context_selects_the_row_of_x(rows, labelled, random_policy):
+    policy, (X, _), rng = random_policy(1, labels=3), labelled(1, n=6), np.random.default_rng(2)
     context = rng.permutation(np.repeat(np.arange(len(X)), rows))
-    Y = ACTIONS[rng.integers(0, len(ACTIONS), len(context))]
+    Y = VECTORS[rng.integers(0, len(VECTORS), len(context))]
     assert policy.log_prob(X, Y, context) == pytest.approx(policy.log_prob(X[context], Y), rel=1e-13)
 
 
 @pytest.mark.parametrize("rows", [1, 40])
 @pytest.mark.parametrize("labels", [1, 3, 40])
-def test_log_prob_is_never_above_zero(labels, rows, labelled, random_policy):
-    """Not even by rounding: p = e^{log π} is a propensity, which must be at most 1."""
+def test_log_prob_of_labels_is_at_most_zero_after_rounding(labels, rows, labelled, random_policy):
+    """Otherwise p = e^{log π} would be a propensity above 1."""
     X, _ = labelled(5, n=30)
+    context = np.repeat(np.arange(30), rows)
     for scale in (1, 30, 100, 1000):
         policy = random_policy(scale, labels=labels, scale=scale)
-        context = np.repeat(np.arange(30), rows)
         assert policy.log_prob(X, policy.greedy(X)[context], context).max() <= 0
 
 
-def test_greedy_takes_a_label_on_the_boundary():
+def test_greedy_takes_a_label_with_score_zero():
     assert ExponentialPolicy([[0.0, -1.0, 1.0]]).greedy([[1.0]]).tolist() == [[1, 0, 1]]
 
 
-def test_actions_are_signed_integers(random_policy):
-    """So that minus how many labels they have is what it says."""
-    policy = random_policy(5)
-    X = np.ones((20, 4))
-    for actions in (policy.greedy(X), policy.sample(X, random_state=0)):
-        assert actions.dtype == np.int64
-        assert -2 <= (-actions.sum(axis=1)).min() <= (-actions.sum(axis=1)).max() <= 0
+def test_label_vectors_are_signed_integers(random_policy):
+    """Unsigned integers would wrap around in −Y.sum()."""
+    policy, X = random_policy(5), np.ones((20, 4))
+    assert policy.greedy(X).dtype == policy.sample(X, random_state=0).dtype == np.int64
 
 
-def test_samples_have_the_marginals(labelled, random_policy):
+def test_sampled_labels_have_the_marginal_probabilities(labelled, random_policy):
     policy, (X, _) = random_policy(2, labels=3), labelled(2, n=6)
     many = np.repeat(X[:2], 20000, axis=0)
     share = policy.sample(many, random_state=3).reshape(2, 20000, 3).mean(axis=1)
@@ -73,7 +85,7 @@ def test_samples_have_the_marginals(labelled, random_policy):
 
 
 @pytest.mark.parametrize("size", [1.0, 40.0, 690.0, 710.0, 1000.0])
-def test_the_log_partition_of_large_scores(size):
+def test_the_log_partition_of_large_label_scores_is_exact(size):
     scores = size * np.array([[1.0, -1.0], [0.3, 1.0], [-1.0, -1.0]])
     log_partition, marginals = LabelVectors(2).log_partition(scores)
     assert log_partition == pytest.approx(-log_expit(-scores).sum(axis=1), rel=1e-14, abs=1e-15)
@@ -86,6 +98,107 @@ def test_certain_labels_have_log_probability_zero():
     assert policy.marginals([[1.0]]).tolist() == [[0.0, 1.0]]
 
 
+def test_exp_is_zero_for_exponents_below_minus_200():
+    x = np.array([-1000.0, -201.0, -199.0, 0.0, 3.0])
+    expected = np.where(x < -200, 0, np.exp(x))
+    assert np.array_equal(exp(x, out=np.empty(5)), expected)
+    assert np.array_equal(exp(x, out=x), expected)
+
+
+# One of many actions
+
+
+@every_form
+@restricted
+def test_a_softmax_policy_is_the_softmax_over_the_available_actions(form, restricted):
+    choices, theta, intercept = Choices.drawn(1, restricted=restricted), random_coef(), random_coef(1, 3)
+    policy, X, expected = SoftmaxPolicy(theta, intercept), form(choices.X), choices.probabilities(theta, intercept)
+    known = {} if choices.eligible.all() else {"eligible": choices.eligible}
+    assert policy.marginals(X, **known) == pytest.approx(expected, rel=1e-12)
+    assert (policy.marginals(X, **known)[~choices.eligible] == 0).all()
+    assert policy.greedy(X, **known).tolist() == expected.argmax(axis=1).tolist()
+    log_prob = policy.log_prob(X, choices.A, choices.context, **known)
+    assert log_prob == pytest.approx(np.log(choices.of_rows(expected)), rel=1e-12)
+    lists, policy, expected = choices.lists(form), SoftmaxPolicy(theta.ravel()), choices.probabilities(theta)
+    assert policy.marginals(lists) == pytest.approx(expected[choices.eligible], rel=1e-12)
+    best = [row[available].argmax() for row, available in zip(expected, choices.eligible, strict=True)]
+    assert policy.greedy(lists).tolist() == best
+    log_prob = policy.log_prob(lists, choices.position, choices.context)
+    assert log_prob == pytest.approx(np.log(choices.of_rows(expected)), rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1, 30, 1e3, 1e6, 1e12])
+def test_probabilities_sum_to_one_and_log_prob_is_at_most_zero(scale):
+    choices = Choices.drawn(4, contexts=30, actions=5)
+    theta, sizes = random_coef(3, (4, 5), scale), choices.eligible.sum(axis=1)
+    marginals = [policy.marginals(X, **known) for policy, X, known in both_policies(choices, theta)]
+    assert marginals[0] == pytest.approx(choices.probabilities(theta), rel=1e-9, abs=1e-60)
+    assert marginals[0].sum(axis=1) == pytest.approx(1, rel=1e-12)
+    assert np.add.reduceat(marginals[1], np.r_[0, np.cumsum(sizes)[:-1]]) == pytest.approx(1, rel=1e-12)
+    for policy, X, known in both_policies(choices, theta):
+        total = np.zeros(30)
+        for place in range(5):
+            contexts = np.flatnonzero(sizes > place)
+            numbers = np.array([np.flatnonzero(row)[place] for row in choices.eligible[contexts]])
+            log_prob = policy.log_prob(X, numbers if known else np.full(len(contexts), place), contexts, **known)
+            assert log_prob.max() <= 0
+            total[contexts] += np.exp(log_prob)
+        assert total == pytest.approx(1, rel=1e-9)
+        assert policy.log_prob(X, policy.greedy(X, **known), **known).max() <= 0
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [0.0, 2e4, -3e4],
+        [1e300, -1e300, 0.0],
+        [-1e4, -1e4, -1e4],
+        [710.0, 709.0, 0.0],
+        [709.5, 709.5, 709.0],
+        [1e-300, 0.0, 0.0],
+    ],
+)
+def test_extreme_scores_do_not_overflow(scores):
+    policy, listed, lists = SoftmaxPolicy([scores]), SoftmaxPolicy([1.0]), ActionLists(np.c_[scores], [0, 3])
+    expected = softmax(np.array([scores]))
+    assert policy.marginals([[1.0]]) == pytest.approx(expected, rel=1e-12)
+    assert listed.marginals(lists) == pytest.approx(expected[0], rel=1e-12)
+    log_prob = scores - np.logaddexp.reduce(scores)
+    assert [policy.log_prob([[1.0]], [a])[0] for a in range(3)] == pytest.approx(log_prob, rel=1e-12, abs=1e-12)
+    assert [listed.log_prob(lists, [a])[0] for a in range(3)] == pytest.approx(log_prob, rel=1e-12, abs=1e-12)
+
+
+def test_sampled_actions_have_the_probabilities_of_the_policy():
+    """χ² of 40 000 draws for each context is below its quantile at 1 − 10⁻⁶."""
+    choices, theta, draws = Choices.drawn(5, contexts=4, actions=4), random_coef(4, (4, 4)), 40_000
+    choices.eligible[1] = [True, False, False, True]
+    expected, repeated = choices.probabilities(theta), np.repeat(np.arange(4), draws)
+    eligible = choices.eligible[repeated]
+    single = SoftmaxPolicy(theta).sample(choices.X[repeated], 0, eligible=eligible)
+    places = SoftmaxPolicy(theta.ravel()).sample(choices.lists()[repeated], 1)
+    for k in range(4):
+        available = choices.eligible[k]
+        for sample in (single[repeated == k], np.flatnonzero(available)[places[repeated == k]]):
+            counts, mean = np.bincount(sample, minlength=4), draws * expected[k]
+            assert counts[~available].sum() == 0
+            assert ((counts - mean)[available] ** 2 / mean[available]).sum() < 30
+    assert np.array_equal(single, SoftmaxPolicy(theta).sample(choices.X[repeated], 0, eligible=eligible))
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 1e3])
+def test_sampled_and_greedy_actions_are_eligible(scale):
+    """Even if rounding leaves the sum of the probabilities below 1, or if the best action is not eligible."""
+    K, m, rng = 1000, 3000, np.random.default_rng(6)
+    X, eligible = np.ones((m, 1)), rng.random((m, K)) < 0.01
+    eligible[np.arange(m), rng.integers(0, K, m)] = True
+    policy = SoftmaxPolicy(scale * rng.normal(size=(1, K)))
+    assert eligible[np.arange(m), policy.sample(X, 0, eligible=eligible)].all()
+    assert eligible[np.arange(m), policy.greedy(X, eligible=eligible)].all()
+
+
+# Errors
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -93,33 +206,49 @@ def test_certain_labels_have_log_probability_zero():
         (lambda p: p.marginals([[1.0, np.nan, 0, 0]]), "X has nan in row 0, column 1, expected finite"),
         (lambda p: p.log_prob([[1.0, 0, 0, 0]], [[0, 1]]), "Y has 2 labels, the policy has 3"),
         (lambda p: p.log_prob([[1.0, 0, 0, 0]], [[0, 1, 2]]), "Y has 2 in row 0, label 2, expected 0 or 1"),
-        (
-            lambda p: p.log_prob(np.ones((2, 4)), [[0, 1, 0]], [-1]),
-            "context is -1 in row 0, expected a row of X",
-        ),
+        (lambda p: p.log_prob(np.ones((2, 4)), [[0, 1, 0]], [-1]), "context is -1 in row 0, expected a row of X"),
         (lambda p: p.log_prob(np.ones((2, 4)), [[0, 1, 0]], [2]), "context is 2 in row 0"),
         (lambda p: ExponentialPolicy([[np.nan]]), "coef has a NaN or infinite entry"),
         (lambda p: ExponentialPolicy([1.0]), r"coef has shape \(1,\)"),
         (lambda p: p.marginals("text"), "X is not an array of numbers"),
+        (lambda p: p.marginals(LISTS), "ActionLists"),
+        (lambda p: p.marginals(np.ones((1, 4)), eligible=[[True] * 3]), "eligible"),
     ],
 )
-def test_errors_say_what_is_wrong(call, message, random_policy):
+def test_errors_of_a_policy_over_labels(call, message, random_policy):
     with pytest.raises(InputError, match=message):
         call(random_policy(labels=3))
 
 
-def test_exponentials_that_vanish_are_zero():
-    x = np.array([-1000.0, -201.0, -199.0, 0.0, 3.0])
-    expected = np.where(x < -200, 0, np.exp(x))
-    out = np.empty(5)
-    assert np.array_equal(exp(x, out=out), expected)
-    assert np.array_equal(exp(x, out=x), expected)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p: p.marginals(np.ones((2, 3))), "X has 3 features, the policy has 2"),
+        (lambda p: p.marginals(LISTS), "ActionLists"),
+        (lambda p: p.log_prob(np.ones((2, 2)), [0, 3]), "Y is 3 in row 1"),
+        (lambda p: p.log_prob(np.ones((2, 2)), [0, -1]), "Y is -1 in row 1"),
+        (lambda p: p.log_prob(np.ones((2, 2)), [0]), "Y has 1 rows, expected 2"),
+        (lambda p: p.log_prob(np.ones((2, 2)), [[0, 1, 0], [1, 0, 0]]), "Y"),
+        (lambda p: p.marginals(np.ones((2, 2)), eligible=np.ones((2, 2))), "eligible has 2 columns, expected one for"),
+        (lambda p: p.log_prob(np.ones((1, 2)), [1], eligible=[[1, 0, 1]]), "Y is 1 in row 0.*eligible"),
+        (lambda p: p.sample(np.ones((1, 2)), 0, eligible=[[False, False, False]]), "eligible"),
+        (lambda p: SoftmaxPolicy([1.0, 1.0]).marginals(np.ones((2, 2))), "[Ll]ists"),
+        (lambda p: SoftmaxPolicy([1.0, 1.0]).log_prob(LISTS, [0, 1, 0]), "Y is 1 in row 1"),
+        (lambda p: SoftmaxPolicy([1.0]).marginals(LISTS), "2 features"),
+        (lambda p: SoftmaxPolicy(1.0), "coef"),
+        (lambda p: SoftmaxPolicy([[np.inf]]), "coef has a NaN or infinite entry"),
+        (lambda p: SoftmaxPolicy(np.ones((2, 3)), [1.0, 2.0]), "intercept"),
+    ],
+)
+def test_errors_of_a_softmax_policy(call, message):
+    with pytest.raises(InputError, match=message) as error:
+        call(SoftmaxPolicy(np.ones((2, 3))))
+    assert "\n" not in str(error.value)
 
 
-def test_a_policy_is_itself_or_that_of_an_estimator(random_policy):
+def test_as_policy_takes_a_policy_or_a_fitted_estimator(random_policy):
     policy = random_policy(labels=3)
-    assert as_policy(policy) is policy
-    assert as_policy(SimpleNamespace(policy_=policy)) is policy
-    for other in (policy.coef, SimpleNamespace(), None):
+    assert as_policy(policy) is as_policy(SimpleNamespace(policy_=policy)) is policy
+    for invalid in (policy.coef, SimpleNamespace(), None):
         with pytest.raises(InputError, match="expected an ExponentialPolicy or a SoftmaxPolicy, or a fitted"):
-            as_policy(other)
+            as_policy(invalid)

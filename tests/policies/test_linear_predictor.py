@@ -1,51 +1,96 @@
-"""A log as a linear map: backward is the transpose of forward's derivative, whatever the log and the mode."""
+"""The map from coefficients to a log: its adjoint, its values for any policy, and samples of large logs."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from block_logs import block_log, use_small_samples
 from formulas import backward
 from scipy import sparse
+from softmax_logs import Choices, cost_model
 
-from drcrm.data.bandit_log import BanditLog
-from drcrm.policies.exponential import ExponentialPolicy
+from drcrm import BanditLog, ExponentialPolicy, SoftmaxPolicy
+from drcrm.cost_models.ridge_model import action_effects
 from drcrm.policies.linear_predictor import LinearPredictor, forward_policy, importance_weights
 
+every_form = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 
-def make_log(dense: bool, rows: int) -> BanditLog:
-    """12 contexts, some of them without rows, and rows some of which do not occur."""
+
+def label_log(form, rows: int) -> BanditLog:
+    """Return a log of 12 contexts, some of which have no rows, with counts of 0 to 2."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(12, 4)) * (rng.random((12, 4)) < 0.7)
-    given = rng.integers(0, 2, (rows, 3)), rng.uniform(0.05, 1, rows), -rng.exponential(2, rows)
-    return BanditLog(X if dense else sparse.csr_array(X), *given, rng.integers(0, 9, rows), rng.integers(0, 3, rows))
+    columns = rng.integers(0, 2, (rows, 3)), rng.uniform(0.05, 1, rows), -rng.exponential(2, rows)
+    return BanditLog(form(X), *columns, rng.integers(0, 9, rows), rng.integers(0, 3, rows))
 
 
 @pytest.mark.parametrize("trains", [True, False], ids=["trains", "once"])
-@pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "none"])
-@pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
-@pytest.mark.parametrize("rows", [30, 400], ids=["sparse rows", "tabled rows"])
-def test_backward_is_the_transpose_of_the_derivative_of_forward(trains, intercept, dense, rows):
-    log, rng = make_log(dense, rows), np.random.default_rng(1)
-    design = LinearPredictor(log, rng.normal(size=(12, 4)), intercept, trains)
-    coef, direction = rng.normal(size=(2, *design.shape))
-    step = 1e-6
-    ahead, behind = (design.forward(coef + side * step * direction) for side in (1, -1))
-    moved = [(here - there) / (2 * step) for here, there in zip(ahead, behind, strict=True)]
-    by_row, by_context = (rng.normal(size=len(each)) for each in moved)
-    slope = backward(design, coef, by_row, by_context)
-    assert slope @ direction.ravel() == pytest.approx(by_row @ moved[0] + by_context @ moved[1], rel=1e-6, abs=1e-8)
+@pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "no intercept"])
+@pytest.mark.parametrize("rows", [30, 400], ids=["few rows", "many rows"])
+@pytest.mark.parametrize("kind", ["labels", "single", "listed"])
+@every_form
+def test_backward_is_the_adjoint_of_the_derivative_of_forward(kind, form, rows, intercept, trains):
+    if kind == "listed" and intercept:
+        pytest.skip("an intercept does not change a policy over lists")
+    rng = np.random.default_rng(1)
+    log = label_log(form, rows) if kind == "labels" else getattr(Choices.drawn(8, rows=rows), kind)(form)
+    effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_space.shape))
+    predictor = LinearPredictor(log, effects, intercept, trains)
+    theta, direction = rng.normal(size=(2, *predictor.shape))
+    ahead, behind = (predictor.forward(theta + step * direction) for step in (1e-6, -1e-6))
+    derivatives = [(after - before) / 2e-6 for after, before in zip(ahead, behind, strict=True)]
+    by_row, by_context = (rng.normal(size=len(derivative)) for derivative in derivatives)
+    gradient = backward(predictor, theta, by_row, by_context)
+    expected = by_row @ derivatives[0] + by_context @ derivatives[1]
+    assert gradient @ direction.ravel() == pytest.approx(expected, rel=1e-6, abs=1e-7)
+    parts = backward(predictor, theta, by_row, None) + backward(predictor, theta, None, by_context)
+    assert parts == pytest.approx(gradient, abs=1e-11)
 
 
-@pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
-def test_a_pass_is_what_the_policy_says_of_the_rows_that_occur(dense):
-    log, rng = make_log(dense, 60), np.random.default_rng(2)
+@every_form
+def test_a_forward_pass_has_the_values_of_a_policy_over_labels(form):
+    log, rng = label_log(form, 60), np.random.default_rng(2)
     policy, effects = ExponentialPolicy(rng.normal(size=(4, 3)), rng.normal(size=3)), rng.normal(size=(12, 4))
-    design, log_prob, expected = forward_policy(policy, log, effects)
-    present = log.count > 0
-    plain = np.exp(policy.log_prob(log.X, log.Y, log.context)) / log.propensity
-    assert importance_weights(log_prob, design.log) == pytest.approx(plain[present], rel=1e-12)
-    used = np.unique(log.context[present])
+    predictor, log_prob, expected = forward_policy(policy, log, effects)
+    occurs = log.count > 0
+    weights = np.exp(policy.log_prob(log.X, log.Y, log.context)) / log.propensity
+    assert importance_weights(log_prob, predictor.log) == pytest.approx(weights[occurs], rel=1e-12)
     modelled = (policy.marginals(log.X) * effects[:, :-1]).sum(axis=1) + effects[:, -1]
-    assert expected == pytest.approx(modelled[used], rel=1e-12)
-    by_hand = (log.Y * effects[log.context, :-1]).sum(axis=1) + effects[log.context, -1]
-    assert design.modelled_cost == pytest.approx(by_hand[present], rel=1e-12)
+    assert expected == pytest.approx(modelled[np.unique(log.context[occurs])], rel=1e-12)
+    of_rows = (log.Y * effects[log.context, :-1]).sum(axis=1) + effects[log.context, -1]
+    assert predictor.modelled_cost == pytest.approx(of_rows[occurs], rel=1e-12)
+
+
+@every_form
+@pytest.mark.parametrize("restricted", [True, False], ids=["eligible", "all"])
+def test_a_forward_pass_has_the_values_of_a_policy_over_choices(form, restricted):
+    choices, rng = Choices.drawn(10, restricted=restricted), np.random.default_rng(5)
+    theta, B = rng.normal(size=(2, 4, 3))
+    pi, modelled = choices.probabilities(theta), choices.X @ B
+    occurs = choices.count > 0
+    contexts = np.unique(choices.context[occurs])
+    for log, policy, model in (
+        (choices.single(form), SoftmaxPolicy(theta), cost_model(B)),
+        (choices.listed(form), SoftmaxPolicy(theta.ravel()), cost_model(B.ravel())),
+    ):
+        predictor, log_prob, expected = forward_policy(policy, log, action_effects(model, log.X, log.actions))
+        weights = (choices.of_rows(pi) / choices.propensity)[occurs]
+        assert importance_weights(log_prob, predictor.log) == pytest.approx(weights, rel=1e-11)
+        expectation = np.where(choices.eligible, pi * modelled, 0).sum(axis=1)
+        assert expected == pytest.approx(expectation[contexts], rel=1e-11)
+        assert predictor.modelled_cost == pytest.approx(choices.of_rows(modelled)[occurs], rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["labels", "single", "lists"])
+def test_samples_of_a_log_are_nested(kind, monkeypatch):
+    use_small_samples(monkeypatch, 5, growth=3)
+    log = block_log(kind, 200)
+    effects = np.zeros((log.X.shape[0], *log.actions.effect_space.shape))
+    sizes, previous = [], set()
+    for sample, rows in LinearPredictor(log, effects, trains=True).samples:
+        sizes.append(sample.log.n_contexts)
+        assert np.array_equal(sample.log.cost, log.cost[rows])
+        assert previous <= {*rows}
+        previous = {*rows}
+    assert sizes == [5, 15, 45]
+    assert not LinearPredictor(block_log(kind, 19)).samples

@@ -1,0 +1,95 @@
+"""The action space of a log is inferred from its contexts and actions."""
+
+import numpy as np
+import pytest
+
+from drcrm import ActionLists, BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
+from drcrm.actions.label_vectors import LabelVectors
+from drcrm.errors import InputError
+from drcrm.policies.exponential import as_policy, make_policy
+from drcrm.policies.linear_predictor import forward_policy
+
+LISTS = ActionLists(np.ones((7, 2)), [0, 3, 4, 7])
+VALID = {"X": np.ones((3, 2)), "Y": [0, 2, 1], "propensity": np.full(3, 0.5), "cost": -np.arange(3.0)}
+LOGS = {
+    "single": BanditLog(**VALID),
+    "lists": BanditLog(**{**VALID, "X": LISTS, "Y": [0, 0, 2]}),
+    "labels": BanditLog(**{**VALID, "Y": np.eye(3, dtype=int)}),
+}
+
+
+def test_a_vector_of_actions_is_a_single_choice():
+    X, p, c = np.ones((4, 2)), np.full(4, 0.5), -np.arange(4.0)
+    assert repr(BanditLog(X, [0, 1, 2, 1], p, c)) == "BanditLog(4 rows, 4 contexts, 2 features, one of 3 actions)"
+    assert BanditLog(X, [0, 1, 2, 1], p, c, n_actions=7).actions.shape == (7,)
+    assert BanditLog(X, [0, 1, 2, 1], p, c, eligible=np.ones((4, 5), dtype=bool)).actions.shape == (5,)
+    assert BanditLog(X, np.array([0.0, 1.0, 2.0, 1.0]), p, c).Y.tolist() == [0, 1, 2, 1]
+    assert BanditLog(X, [[0, 1], [1, 0], [1, 1], [0, 0]], p, c).actions.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"Y": [0, 1.5, 1]}, r"Y is 1\.5 in row 1, expected a whole number"),
+        ({"Y": [0, -1, 1]}, r"Y is -1 in row 1, expected .*0 or more"),
+        ({"Y": [0, np.nan, 1]}, "Y is nan in row 1"),
+        ({"Y": [0, 1]}, "Y has 2 rows, expected 3"),
+        ({"Y": ["a", "b", "a"]}, "Y is not an array of numbers, but of text such as 'a'"),
+        ({"n_actions": 2}, "Y is 2 in row 1, expected one of 2 actions, numbered from 0"),
+        ({"n_actions": 0}, "n_actions is 0, expected a whole number of at least 1"),
+        ({"n_actions": 2.5}, "n_actions is 2.5, expected a whole number"),
+        ({"n_actions": 4, "eligible": np.ones((3, 3))}, "eligible has 3 columns, expected one for each of 4 actions"),
+        ({"eligible": np.ones((2, 3))}, "eligible has 2 rows, expected 3"),
+        ({"eligible": np.ones(3)}, r"eligible has shape \(3,\), expected"),
+        ({"eligible": [[1, 1, 1], [0, 0, 0], [1, 1, 1]]}, "eligible has no action in row 1, expected at least one"),
+        ({"eligible": [[1, 1, 1], [1, 1, 2], [1, 1, 1]]}, r"eligible has 2 in row 1, .* 2, expected 0 or 1"),
+        ({"eligible": [[1, 1, 1], [1, 1, 0], [1, 1, 1]]}, "Y is 2 in row 1, expected an action that is eligible"),
+        ({"X": LISTS, "Y": [0, 1, 0]}, "Y is 1 in row 1, expected a place in its list of 1, from 0"),
+        ({"X": LISTS, "Y": [0, 0, -1]}, "Y is -1 in row 2"),
+        ({"X": LISTS, "Y": np.zeros((3, 2))}, r"Y has shape \(3, 2\), expected"),
+        ({"X": LISTS, "Y": [0, 0, 0], "n_actions": 3}, "n_actions needs"),
+        ({"X": LISTS, "Y": [0, 0, 0], "eligible": np.ones((3, 3))}, "eligible needs"),
+        ({"Y": [[0, 1], [1, 0], [1, 1]], "n_actions": 2}, r"Y has shape \(3, 2\), expected \(rows,\)"),
+        ({"Y": [[0, 1], [1, 0], [1, 1]], "eligible": np.ones((3, 2))}, "eligible needs"),
+        ({"context": [0, 1, 3]}, "context is 3 in row 2"),
+    ],
+)
+def test_invalid_actions_are_rejected(arguments, message):
+    with pytest.raises(InputError, match=message) as error:
+        BanditLog(**{**VALID, **arguments})
+    assert "\n" not in str(error.value)
+
+
+def test_one_hot_label_vectors_are_rejected_as_a_single_choice():
+    Y = np.eye(4, dtype=np.uint8)[np.random.default_rng(0).integers(0, 4, 30)]
+    with pytest.raises(InputError, match="every row of Y has exactly one 1: that is a single choice among 4 actions"):
+        CostModel().fit(np.ones((30, 1)), Y, cost=np.arange(30))
+    few, mixed, same, two_labels = Y[:9], np.vstack([Y, np.ones((1, 4))]), Y[:1].repeat(30, axis=0), np.eye(2)[Y[:, 0]]
+    for labels in (few, mixed, same, two_labels):
+        LabelVectors(labels.shape[1]).check_not_one_hot(labels)
+
+
+@pytest.mark.parametrize(
+    ("policy", "kind"),
+    [
+        (ExponentialPolicy(np.zeros((2, 3))), "single"),
+        (SoftmaxPolicy(np.zeros((2, 3))), "labels"),
+        (SoftmaxPolicy(np.zeros((2, 3))), "lists"),
+        (SoftmaxPolicy(np.zeros(2)), "single"),
+        (SoftmaxPolicy(np.zeros((2, 4))), "single"),
+        (SoftmaxPolicy(np.zeros(3)), "lists"),
+    ],
+)
+def test_a_policy_over_different_actions_is_rejected(policy, kind):
+    with pytest.raises(InputError, match=r"expected|the policy is over .*, the log has") as error:
+        forward_policy(policy, LOGS[kind])
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", LOGS)
+def test_each_action_space_has_its_policy_class(kind):
+    shape = (2,) if kind == "lists" else (2, 3)
+    policy = make_policy(LOGS[kind].actions, np.zeros(shape))
+    assert type(policy) is (ExponentialPolicy if kind == "labels" else SoftmaxPolicy)
+    assert as_policy(policy) is policy
+    forward_policy(policy, LOGS[kind])

@@ -1,0 +1,121 @@
+"""Mapped files and workers of a cluster give the same values, gradients and policies as arrays in memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import nullcontext
+from itertools import count
+
+import numpy as np
+import pytest
+from block_logs import (
+    KINDS,
+    block_log,
+    evaluate_all,
+    random_effects,
+    use_small_samples,
+    write_mapped,
+    write_mapped_log,
+)
+
+from drcrm.arrays.mapped_arrays import scratch_folder
+from drcrm.data import chunked_log, dask_executor, executors
+from drcrm.data.dask_executor import use_cluster
+from drcrm.errors import InputError
+from drcrm.optimization.lbfgs import minimize_objectives
+from drcrm.optimization.objective import Objective
+from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.risks import KLBall
+from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.grid_search import learn
+
+OPTIONS = {"estimate": "dr", "start": "model", "tilt": "auto", "safe": True}
+ALGORITHM = Algorithm("KLDRO", "radius", (0.01, 0.1), OPTIONS)
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Divide every log into many chunks, all of which go to the workers."""
+    sizes = {"LARGE": 100, "MOST_CONTEXTS": 32, "MANY_SCORES": 2000, "BLOCK_SCORES": 1000, "GROUP_SCORES": 4000}
+    for name, value in sizes.items():
+        monkeypatch.setattr(chunked_log, name, value)
+    monkeypatch.setattr(dask_executor, "FEW", 0)
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed = pytest.importorskip("distributed", reason="the extra drcrm[dask] is not installed")
+    options = {"dashboard_address": ":0", "processes": True, "threads_per_worker": 1}
+    with distributed.LocalCluster(n_workers=2, **options) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_and_gradients_do_not_depend_on_storage_or_workers(kind, client, tmp_path):
+    log = block_log(kind, 300)
+    effects = random_effects(log)
+    expected = evaluate_all(log, effects)
+    on_disk, effects_on_disk = write_mapped_log(log, tmp_path), write_mapped(effects, tmp_path / "effects")
+    assert len(LinearPredictor(on_disk).chunked.blocks) > 8
+    for executor, *arguments in (
+        (nullcontext(), on_disk, effects_on_disk),
+        (use_cluster(client, tmp_path), log, effects),
+        (use_cluster(client, tmp_path), on_disk, effects_on_disk),
+    ):
+        with executor:
+            for value, known in zip(evaluate_all(*arguments), expected, strict=True):
+                assert value == pytest.approx(known, rel=1e-10, abs=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sample"), [("shuffled", 10**6), ("eligible", 100), ("lists", 10**6), ("sparse", 100), ("many", 100)]
+)
+def test_workers_learn_the_same_policy(kind, sample, client, tmp_path, monkeypatch):
+    use_small_samples(monkeypatch, sample, 8)
+    train, heldout = block_log(kind, 420), block_log(kind, 150, seed=1)
+    expected = learn(train, ALGORITHM, heldout).fits
+    on_disk = [write_mapped_log(log, tmp_path / name) for name, log in (("train", train), ("heldout", heldout))]
+    with use_cluster(client, tmp_path), scratch_folder(tmp_path):
+        found = learn(on_disk[0], ALGORITHM, on_disk[1]).fits
+    assert np.array_equal(found.chosen, expected.chosen)
+    assert found.scores == pytest.approx(expected.scores, rel=1e-6, abs=1e-6, nan_ok=True)
+    assert found.coef == pytest.approx(expected.coef, rel=1e-6, abs=1e-6)
+
+
+def test_workers_do_all_passes_over_the_training_rows(client, tmp_path, monkeypatch):
+    """The cost model, its effects, samples and the fit do not map over their chunks in this process."""
+    use_small_samples(monkeypatch, 100, 8)
+    train, heldout = block_log("single", 420), block_log("single", 150, seed=1)
+    with use_cluster(client, tmp_path):
+        monkeypatch.setattr(executors, "deque", None)  # ChunkExecutor.run fails here
+        assert learn(train, ALGORITHM, heldout).fits.chosen.size
+
+
+def test_a_fit_survives_the_death_of_a_worker(client, tmp_path):
+    objective = Objective(LinearPredictor(block_log("single", 300), trains=True), KLBall(0.1))
+    start = np.zeros(objective.design.shape)
+    [expected] = minimize_objectives([objective], start)
+    workers, calls = client.run(os.getpid), count()
+
+    class KillingBall(KLBall):
+        def evaluate_sums(self, *arguments):
+            if next(calls) == 5:
+                os.kill(min(workers.values()), signal.SIGKILL)
+            return super().evaluate_sums(*arguments)
+
+    objective.risk = KillingBall(0.1)
+    with use_cluster(client, tmp_path):
+        [found] = minimize_objectives([objective], start)
+    assert next(calls) > 6
+    assert found.coef == pytest.approx(expected.coef, rel=1e-8, abs=1e-8)
+
+
+def test_a_cluster_needs_workers(tmp_path):
+    class EmptyClient:
+        def nthreads(self) -> dict:
+            return {}
+
+    objective = Objective(LinearPredictor(block_log("single", 300), trains=True), KLBall(0.1))
+    with use_cluster(EmptyClient(), tmp_path), pytest.raises(InputError, match="no workers"):
+        objective(np.zeros(objective.design.shape))

@@ -1,0 +1,76 @@
+"""Fits to a large log, which begin on samples of its contexts."""
+
+import numpy as np
+import pytest
+from block_logs import block_log, use_small_blocks, use_small_samples
+
+from drcrm.cost_models.context_effects import context_effects
+from drcrm.cost_models.ridge_model import CostModel
+from drcrm.optimization import lbfgs
+from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
+from drcrm.optimization.objective import Objective
+from drcrm.policies import linear_predictor
+from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.risks import KLBall, MeanRisk
+
+
+def objectives_on(log, estimate: str, effects=None) -> list[Objective]:
+    predictor = LinearPredictor(log, effects, trains=True)
+    return [Objective(predictor, risk, estimate=estimate) for risk in (MeanRisk(), KLBall(0.01))]
+
+
+@pytest.mark.parametrize("radius", [0.01, "auto"])
+def test_an_objective_on_a_sample_has_a_radius_for_its_number_of_rows(radius, monkeypatch):
+    use_small_samples(monkeypatch, 10)
+    objective = Objective(LinearPredictor(block_log("labels", 80), trains=True), KLBall(radius))
+    sample = next(objective.samples())
+    scaled = [part.risk.radius_at(part.estimate.size) * part.estimate.size for part in (objective, sample)]
+    assert scaled[0] == pytest.approx(scaled[1], rel=1e-12)
+    assert sample.estimate.size == sample.design.log.size
+
+
+@pytest.mark.parametrize("estimate", ["snips", "dr"])
+def test_a_staged_fit_ends_at_the_optimum_of_a_plain_fit(estimate, monkeypatch):
+    log = block_log("labels", 400)
+    effects = CostModel().fit_log(log).effects(log.X) if estimate == "dr" else None
+
+    def fit() -> list:
+        objectives = objectives_on(log, estimate, effects)
+        start = np.zeros(objectives[0].design.shape)
+        return list(minimize_objectives(objectives, start, LbfgsSettings(tol=1e-9), ridges=[0.05, 0.05]))
+
+    plain = fit()
+    use_small_blocks(monkeypatch, 50)
+    monkeypatch.setattr(lbfgs, "LARGE_TOLERANCE", 1e-9)
+    use_small_samples(monkeypatch, 20)
+    for staged, expected in zip(fit(), plain, strict=True):
+        assert staged.converged
+        assert staged.objective == pytest.approx(expected.objective, abs=1e-6)
+
+
+def test_a_staged_fit_passes_its_coefficients_to_the_stopping_rule(monkeypatch):
+    use_small_blocks(monkeypatch, 50)
+    use_small_samples(monkeypatch, 20)
+    monkeypatch.setattr(lbfgs, "MIN_ITERATIONS", 3)
+    objectives, values = objectives_on(block_log("labels", 400), "snips"), []
+    start = np.zeros(objectives[0].design.shape)
+
+    def is_hopeless(coef: np.ndarray) -> bool:
+        values.append(objectives[len(values)](coef)[0])
+        return False
+
+    fits = list(minimize_objectives(objectives, start, ridges=[0.01, 0.01], give_up=is_hopeless))
+    assert len(values) == 2
+    for objective, value, fit in zip(objectives, values, fits, strict=True):
+        assert value < objective(start)[0]
+        assert fit.converged
+
+
+def test_variance_components_of_a_large_log_are_estimated_on_a_sample(monkeypatch):
+    log = block_log("labels", 400)
+    effects = CostModel().fit_log(log).effects(log.X)
+    monkeypatch.setattr(linear_predictor, "SAMPLE", 100)
+    fitted = context_effects(log, effects)
+    assert fitted.rounds == 0, "no round uses all contexts"
+    repeated = context_effects(log, effects, (fitted.covariance, fitted.noise))
+    assert np.array_equal(repeated.delta, fitted.delta)
