@@ -63,12 +63,12 @@ def import_command(name: str) -> ModuleType:
 def command_parser(name: str) -> Parser:
     """Return the parser of a command or a step. For a command, nothing heavy is imported."""
     if name in COMMANDS:
-        source, description, epilog = COMMANDS[name], COMMANDS[name].description, PROGRESS
+        add_arguments, description, epilog = COMMANDS[name].add_arguments, COMMANDS[name].description, PROGRESS
     else:
-        source = import_command(name)
-        description, epilog = source.__doc__, None
+        step = import_command(name)
+        add_arguments, description, epilog = step.add_arguments, step.__doc__ or "", ""
     parser = Parser(f"drcrm {name}", None, description, epilog, formatter_class=argparse.RawDescriptionHelpFormatter)
-    source.add_arguments(parser)
+    add_arguments(parser)
     return parser
 
 
@@ -108,7 +108,7 @@ def main(arguments: list[str]) -> int:
             hold(lock)
         import_command(name).run(options)
     except ModuleNotFoundError as error:
-        if error.name.partition(".")[0] == "drcrm":
+        if str(error.name).partition(".")[0] == "drcrm":
             raise
         extra = "logs" if name in COMMANDS else "pipeline"
         parser.error(f"{name} needs {error.name}: pip install 'drcrm[{extra}]'")

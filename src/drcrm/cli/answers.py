@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from drcrm.version import __version__
 INPUTS, OUTPUTS = ("log", "contexts", "config", "policy"), ("output", "json", "report")
 
 
-def build_answer(command: str, opened: OpenedLog, **parts) -> dict:
+def build_answer(command: str, opened: OpenedLog, **parts: object) -> dict:
     """Return the answer of a command on a log; ``parts`` are its other keys."""
     header = {"command": command, "version": __version__, "unit": "cost", "log": opened.as_dict()}
     return header | {"reward": opened.records.reward, **parts}
@@ -41,7 +42,7 @@ def write_answer(answer: dict, options: argparse.Namespace) -> None:
     print(text(answer), end="", file=sys.stderr if is_taken else sys.stdout)
 
 
-def _to_json(value):
+def _to_json(value: Any) -> Any:
     """Return a value without NaN, infinity and numpy types."""
     if isinstance(value, Mapping):
         return {str(key): _to_json(entry) for key, entry in value.items()}

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from drcrm.errors import InputError
 from drcrm.logs.unique_keys import parse_json
 
-Option = tuple[str, dict[str, object]]  # a flag, and the keyword arguments of add_argument
+Option = tuple[str, dict[str, Any]]  # a flag, and the keyword arguments of add_argument
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Command:
             parser.add_argument(flag, **settings)
 
 
-def parse_mapping(text: str) -> Path | dict:
+def parse_mapping(text: str) -> object:
     """Return the path of a mapping, or the mapping itself if the text is JSON."""
     if not text.lstrip().startswith("{"):
         return Path(text)

@@ -29,11 +29,11 @@ def run(options: argparse.Namespace) -> None:
 def _state_certificates(evaluation: Evaluation) -> Verdict:
     """Return the certificates in place of the verdict, unless the verdict refuses them."""
     verdict, [comparison] = evaluation.verdict, evaluation.comparisons
-    if verdict.verdict in WITHOUT_CERTIFICATE:
+    cost, difference = comparison.cost_certificate, comparison.certificate
+    if verdict.verdict in WITHOUT_CERTIFICATE or cost is None or difference is None:
         return verdict
     is_reward = evaluation.opened.records.reward
     unit, side, sign = ("reward", "at least", -1) if is_reward else ("cost", "at most", 1)
-    cost, difference = comparison.cost_certificate, comparison.certificate
     sentence = (
         f"With {percent(cost.confidence)} confidence each, its {unit} is {side} {sign * cost.bound:.4g} per row, and "
         f"the difference to the logging policy's {unit} is {side} {sign * difference.bound:+.4g}."

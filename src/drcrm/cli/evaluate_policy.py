@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -124,7 +125,8 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
 
 def _evaluated(stored: StoredPolicy) -> EvaluatedPolicy:
     name = str(stored.header.get("kept", "policy"))
-    settings = dict(stored.header.get("algorithm", {})) if name != "logging" else {}
+    algorithm: Any = stored.header.get("algorithm", {})
+    settings = dict(algorithm) if name != "logging" else {}
     label = "the estimated logging policy" if name == "logging" else settings.pop("label", name)
     return EvaluatedPolicy(name, label, stored.policy, stored.model, settings={**settings, "name": name})
 

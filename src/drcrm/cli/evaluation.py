@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.diagnostics.diagnosis import Diagnosis, LogDetails, diagnose
@@ -40,7 +41,7 @@ class EvaluatedPolicy:
     policy: object
     cost_model: object = None
     clip: float | str | None = "auto"
-    settings: Mapping[str, object] | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,13 +74,14 @@ class Evaluation:
     def candidates(self) -> list[dict]:
         """Return the estimates and the comparison of each policy as JSON values."""
         defaults = {"parameter": None, "value": None, "ridge": 0.0, "step": 1.0}
-        entries, options = [], {"groups": self.diagnosis.units, "confidence": self.confidence}
+        options: dict[str, Any] = {"groups": self.diagnosis.units, "confidence": self.confidence}
+        entries = []
         for policy, comparison in zip(self.policies, self.comparisons, strict=True):
             values = estimate_values(
                 policy.policy, self.opened.log, cost_model=policy.cost_model, clip=policy.clip, **options
             )
             entry = {"name": policy.name, "label": policy.label, "estimates": values, **comparison.as_dict()}
-            entries.append(entry | defaults | dict(policy.settings or {}))
+            entries.append(entry | defaults | dict(policy.settings))
         return entries
 
 
@@ -113,7 +115,8 @@ def evaluate(
 
 def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None) -> Diagnosis:
     """Run the checks of a log, and of a policy on it."""
-    records, encoding = opened.records, opened.log.encoding
+    records = opened.records
+    encoding: Any = opened.log.encoding
     details = LogDetails(
         groups=opened.units,
         slices=records.row_slices,
@@ -131,5 +134,5 @@ def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None) -> Di
 
 def estimate_logging(opened: OpenedLog, diagnosis: Diagnosis, confidence: float) -> dict:
     """Return the cost of the logging policy, the mean of the log, as JSON values."""
-    log, options = opened.log, {"groups": diagnosis.units, "confidence": confidence}
-    return off_policy_value(log.propensity, log, clip=None, **options).as_dict()
+    propensity = opened.log.propensity
+    return off_policy_value(propensity, opened.log, clip=None, groups=diagnosis.units, confidence=confidence).as_dict()

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -105,8 +106,9 @@ def _dask_workers(options: argparse.Namespace, report: Callable[[str], None]) ->
 
 def _require_several_actions(heldout: OpenedLog) -> None:
     """Raise InputError if all rows have the same action."""
-    names = heldout.log.encoding.names
-    if heldout.log.encoding.kind == "single" and len(names) == 1:
+    encoding: Any = heldout.log.encoding
+    names = encoding.names
+    if encoding.kind == "single" and len(names) == 1:
         raise InputError(
             f"{heldout.path}: every row has the action {names[0]!r}, so the log cannot say what others cost; expected "
             "at least two actions"

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -103,7 +104,7 @@ def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, remarks: 
 
 
 def _draw_actions(
-    policy: LinearPolicy, X, options: argparse.Namespace, streams: tuple[np.random.Generator, ...]
+    policy: LinearPolicy, X: Any, options: argparse.Namespace, streams: tuple[np.random.Generator, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return actions and the probabilities they were chosen with: (1 − ε) π(a|x) + ε over the number of actions.
 
@@ -160,7 +161,7 @@ def _open_output(options: argparse.Namespace) -> Iterator[Callable[[pd.DataFrame
             yield lambda frame: frame.to_csv(stream, index=False, header=not stream.tell())
             return
         arrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
-        writers = []
+        writers: list[Any] = []
 
         def write(frame: pd.DataFrame) -> None:
             table = arrow.Table.from_pandas(frame, preserve_index=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights
 from drcrm.diagnostics.weight_tables import weight_tables
 from drcrm.errors import InputError
 from drcrm.logs.split import ranks
+from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import forward_policy, importance_weights, modelled_cost
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
@@ -61,10 +63,10 @@ class LogDetails:
         Results of :func:`check_rows`, if the caller ran them on more rows than these.
     """
 
-    groups: object = None
-    slices: object = None
-    row_numbers: object = None
-    time: object = None
+    groups: Any = None
+    slices: Any = None
+    row_numbers: Any = None
+    time: Any = None
     action_names: list | None = None
     columns: Mapping[str, slice] | None = None
     imitated: bool = False
@@ -124,11 +126,11 @@ class Diagnosis:
 
 def diagnose(
     log: BanditLog,
-    policy=None,
+    policy: Any = None,
     details: LogDetails | None = None,
     *,
-    cost_model=None,
-    logging_policy=None,
+    cost_model: Any = None,
+    logging_policy: LinearPolicy | None = None,
     modelled: np.ndarray | None = None,
 ) -> Diagnosis:
     """Check a log, and a policy on it.
@@ -175,7 +177,8 @@ def diagnose(
         check_cost_model(log, cost_model),
         check_leakage(log, details.columns, units),
     ]
-    of_policy, tables = [], {}
+    of_policy: list[Diagnostic | None] = []
+    tables: dict[str, Any] = {}
     if policy is not None:
         with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
             weights = _weigh_policy(log, policy, cost_model, logging_policy, modelled)
@@ -187,7 +190,9 @@ def diagnose(
     return Diagnosis(tuple(check for check in checks if check), units, log.size, calibration=calibration, **tables)
 
 
-def check_rows(log: BanditLog, groups=None, imitated: bool = False) -> tuple[tuple[Diagnostic, ...], np.ndarray | None]:
+def check_rows(
+    log: BanditLog, groups: np.ndarray | None = None, imitated: bool = False
+) -> tuple[tuple[Diagnostic, ...], np.ndarray | None]:
     """Check a log for copies of rows and for dependent rows.
 
     Returns
@@ -210,7 +215,9 @@ def _restrict_to_counted(modelled: np.ndarray, log: BanditLog) -> np.ndarray:
     return TabularPolicy.for_log(np.zeros(len(log.Y)), modelled, log).mean
 
 
-def _weigh_policy(log: BanditLog, policy, cost_model, logging_policy, modelled: np.ndarray) -> PolicyWeights:
+def _weigh_policy(
+    log: BanditLog, policy: Any, cost_model: Any, logging_policy: LinearPolicy | None, modelled: np.ndarray
+) -> PolicyWeights:
     has_model = cost_model is not None and getattr(policy, "mean", policy) is not None
     design, log_prob, _ = forward_policy(policy, log)
     weight = importance_weights(log_prob, log)
@@ -225,13 +232,13 @@ def _weigh_policy(log: BanditLog, policy, cost_model, logging_policy, modelled: 
     return PolicyWeights(log, np.exp(np.minimum(log_prob, 0)), weight, mean, logging_mean, residual)
 
 
-def _probabilities(policy, log: BanditLog) -> np.ndarray:
+def _probabilities(policy: LinearPolicy, log: BanditLog) -> np.ndarray:
     eligible = getattr(log.actions, "eligible", None)
     contexts = log.actions.unbind(log.X)
     return policy.marginals(contexts) if eligible is None else policy.marginals(contexts, eligible)
 
 
-def _estimate_slices(weights: PolicyWeights, slices: np.ndarray | None, units) -> list[dict]:
+def _estimate_slices(weights: PolicyWeights, slices: np.ndarray | None, units: np.ndarray | None) -> list[dict]:
     """Estimate a policy in each slice by SNIPS without clipping; the slice with the most rows comes first."""
     if slices is None:
         return []

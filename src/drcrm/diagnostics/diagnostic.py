@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def to_json_number(value):
+def to_json_number(value: Any) -> Any:
     """Return a number as a Python number, None if it is not finite, and any other value unchanged."""
     if isinstance(value, float | np.floating):
         return float(value) if np.isfinite(value) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +29,9 @@ MAX_FEATURES = 200  # if there are more, those most correlated with the costs ar
 ROUNDING = 1e-9  # relative to the largest cost
 
 
-def check_leakage(log: BanditLog, columns: Mapping[str, slice] | None = None, units=None) -> Diagnostic | None:
+def check_leakage(
+    log: BanditLog, columns: Mapping[str, slice] | None = None, units: np.ndarray | None = None
+) -> Diagnostic | None:
     """Check the largest share of the variance of costs that one feature explains on rows that it was not fitted to.
 
     A feature predicts costs by a line, by means in at most 20 quantile bins, or by means of its categories. It is
@@ -63,7 +66,7 @@ def check_leakage(log: BanditLog, columns: Mapping[str, slice] | None = None, un
     shares = {name: explained(values) for name, values in features}
     if not shares:
         return None
-    name = max(shares, key=shares.get)
+    name = max(shares, key=lambda name: shares[name])
     share = shares[name]
     level = worst_level(share > FAILS, share > CAUTIONS)
     sentence = f"no single feature explains more than {max(share, 0):.0%} of the variance of costs"
@@ -74,7 +77,7 @@ def check_leakage(log: BanditLog, columns: Mapping[str, slice] | None = None, un
     return Diagnostic(NAME, share, threshold, level, sentence, "out of fold, this project")
 
 
-def _feature_rows(log: BanditLog, rows: np.ndarray):
+def _feature_rows(log: BanditLog, rows: np.ndarray) -> Any:
     """Return the features of rows, (rows, d), as an array or CSC; for lists, those of the logged action."""
     places = log.context[rows]
     if isinstance(log.actions, ListedActions):
@@ -84,7 +87,7 @@ def _feature_rows(log: BanditLog, rows: np.ndarray):
     return X.tocsc() if sparse.issparse(X) else X
 
 
-def _features(X, columns: Mapping[str, slice] | None, weighted: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+def _features(X: Any, columns: Mapping[str, slice] | None, weighted: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the name and the values of each feature: numbers, or integer codes of categories."""
     if columns is None:
         for column in _most_correlated(X, weighted):
@@ -98,7 +101,7 @@ def _features(X, columns: Mapping[str, slice] | None, weighted: np.ndarray) -> I
 
 
 @np.errstate(divide="ignore", invalid="ignore")
-def _most_correlated(X, weighted: np.ndarray) -> np.ndarray:
+def _most_correlated(X: Any, weighted: np.ndarray) -> np.ndarray:
     """Return the columns that are most correlated with the costs, by their values or by whether they are 0."""
     if X.shape[1] <= MAX_FEATURES:
         return np.arange(X.shape[1])
@@ -109,7 +112,7 @@ def _most_correlated(X, weighted: np.ndarray) -> np.ndarray:
     return np.sort(np.argpartition(score, -MAX_FEATURES)[-MAX_FEATURES:])
 
 
-def _dense_column(column) -> np.ndarray:
+def _dense_column(column: Any) -> np.ndarray:
     return (column.toarray() if sparse.issparse(column) else column)[:, 0]
 
 
@@ -120,7 +123,9 @@ def _action_codes(log: BanditLog, rows: np.ndarray) -> np.ndarray | None:
     return np.unique(log.Y[rows], axis=0, return_inverse=True)[1].ravel()
 
 
-def _explained_share(deviation, action, count, half, values) -> float:
+def _explained_share(
+    deviation: np.ndarray, action: np.ndarray | None, count: np.ndarray, half: np.ndarray, values: np.ndarray
+) -> float:
     """Return the share of the variance that a feature explains, or that it explains beyond the action, if less."""
     predict = partial(_cross_predict, count=count, half=half)
 
@@ -151,13 +156,15 @@ def _bins(values: np.ndarray) -> np.ndarray:
     return np.searchsorted(edges, values)
 
 
-def _cross_predict(fit: Callable, values, target, count, half) -> np.ndarray:
+def _cross_predict(
+    fit: Callable, values: np.ndarray, target: np.ndarray, count: np.ndarray, half: np.ndarray
+) -> np.ndarray:
     """Return the target, (n,), as predicted by a fit to the other half."""
     predictions = [fit(values, target, count * (half != fold)) for fold in (0, 1)]
     return np.where(half == 0, *predictions)
 
 
-def _means(codes, target, weight) -> np.ndarray:
+def _means(codes: np.ndarray, target: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Return the weighted mean of the target in each row's category, or of all rows if its category has no weight."""
     rows = np.bincount(codes, weight)
     means = np.full(len(rows), weight @ target / max(weight.sum(), 1))
@@ -165,7 +172,7 @@ def _means(codes, target, weight) -> np.ndarray:
     return means[codes]
 
 
-def _line(values, target, weight) -> np.ndarray:
+def _line(values: np.ndarray, target: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Return the predictions of a line fitted by weighted least squares."""
     values = values / max(np.abs(values).max(), np.finfo(float).tiny)
     n = max(weight.sum(), 1)

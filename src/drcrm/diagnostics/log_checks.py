@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import chdtrc, ndtr
@@ -48,7 +50,7 @@ def check_exploration(log: BanditLog, imitated: bool = False) -> Diagnostic:
     return Diagnostic("exploration", share, threshold, level, sentence, "this project")
 
 
-def check_cost_drift(log: BanditLog, is_last: np.ndarray, units=None) -> Diagnostic | None:
+def check_cost_drift(log: BanditLog, is_last: np.ndarray, units: np.ndarray | None = None) -> Diagnostic | None:
     """Check whether the mean cost differs between two parts of a log.
 
     Parameters
@@ -73,7 +75,9 @@ def check_cost_drift(log: BanditLog, is_last: np.ndarray, units=None) -> Diagnos
     return Diagnostic("drift of costs", float(last - first), NO_DRIFT, level, sentence, "Welch 1947", *ends)
 
 
-def check_gain_drift(log: BanditLog, weight: np.ndarray, is_last: np.ndarray, units=None) -> Diagnostic | None:
+def check_gain_drift(
+    log: BanditLog, weight: np.ndarray, is_last: np.ndarray, units: np.ndarray | None = None
+) -> Diagnostic | None:
     """Check whether a policy's gain over the logging policy differs between two parts of a log.
 
     The gain is the self-normalised estimate of the cost difference. The check fails if the difference is significant
@@ -99,7 +103,7 @@ def _has_enough_rows(log: BanditLog) -> bool:
     return min(log.size, len(log.Y)) >= MIN_ROWS
 
 
-def _compare_parts(values: np.ndarray, log: BanditLog, is_last: np.ndarray, units) -> tuple:
+def _compare_parts(values: np.ndarray, log: BanditLog, is_last: np.ndarray, units: np.ndarray | None) -> tuple:
     """Return both means, the interval of their difference, and whether the interval excludes 0."""
     first_n, last_n = log.count @ ~is_last, log.count @ is_last
     first, last = log.count @ (values * ~is_last) / first_n, log.count @ (values * is_last) / last_n
@@ -109,7 +113,7 @@ def _compare_parts(values: np.ndarray, log: BanditLog, is_last: np.ndarray, unit
     return first, last, (low, high), low > 0 or high < 0
 
 
-def check_action_drift(log: BanditLog, is_last: np.ndarray, names=None) -> Diagnostic | None:
+def check_action_drift(log: BanditLog, is_last: np.ndarray, names: Sequence | None = None) -> Diagnostic | None:
     """Check whether the shares of actions or labels differ between two parts of a log.
 
     One of K actions is tested by Pearson's χ² test, labels by two-sided z-tests with a Bonferroni correction. The
@@ -145,7 +149,7 @@ def check_action_drift(log: BanditLog, is_last: np.ndarray, names=None) -> Diagn
     return Diagnostic("drift of actions", change, threshold, level, sentence, "Pearson 1900")
 
 
-def check_cost_model(log: BanditLog, cost_model=None) -> Diagnostic | None:
+def check_cost_model(log: BanditLog, cost_model: Any = None) -> Diagnostic | None:
     """Check R² of a cost model on rows that it was not fitted to.
 
     Without a model, one is fitted to each half of the contexts and predicts the other half. Returns None if costs are
@@ -165,7 +169,7 @@ def check_cost_model(log: BanditLog, cost_model=None) -> Diagnostic | None:
     return Diagnostic("R² of the cost model", r_squared, threshold, level, sentence, "out of fold")
 
 
-def _squared_error(model, log: BanditLog) -> float:
+def _squared_error(model: Any, log: BanditLog) -> float:
     return log.count @ (log.cost - modelled_cost(log, action_effects(model, log.X, log.actions))) ** 2
 
 

@@ -25,8 +25,8 @@ Sources: Li, Chen, Kleban & Gupta 2015, whose arithmetic mean takes π0 of all a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -68,7 +68,7 @@ class TestedMean(NamedTuple):
     actions: str
 
 
-def cross_fit_propensities(log: BanditLog, groups=None, folds: int = FOLDS) -> np.ndarray:
+def cross_fit_propensities(log: BanditLog, groups: np.ndarray | None = None, folds: int = FOLDS) -> np.ndarray:
     """Estimate the logging policy's probabilities of all actions by models fitted to other folds.
 
     The model, by :mod:`drcrm.optimization.behaviour_cloning`, is a softmax or a logistic regression of each label.
@@ -81,7 +81,7 @@ def cross_fit_propensities(log: BanditLog, groups=None, folds: int = FOLDS) -> n
     rng = np.random.default_rng(0)
     fold = rng.permutation(unit.max() + 1)[unit] % min(folds, unit.max() + 1)
     has_intercept, order = log.actions.has_intercept and not has_constant(log.X), rng.permutation(log.n_contexts)
-    probability = None
+    probability: Any = None
     for number in range(fold.max() + 1):
         outside = order[fold[order] != number] if fold.max() else order
         is_fitted = np.zeros(log.n_contexts, dtype=bool)
@@ -97,7 +97,11 @@ def cross_fit_propensities(log: BanditLog, groups=None, folds: int = FOLDS) -> n
 
 
 def audit_propensities(
-    log: BanditLog, modelled: np.ndarray, units=None, imitated: bool = False, names=None
+    log: BanditLog,
+    modelled: np.ndarray,
+    units: np.ndarray | None = None,
+    imitated: bool = False,
+    names: Sequence | None = None,
 ) -> tuple[list[Diagnostic], list[dict[str, float]]]:
     """Test a log's propensities.
 
@@ -153,7 +157,9 @@ def required_rows(log: BanditLog) -> int:
     return max(MIN_ROWS, int(np.ceil(needed / GROSS)))
 
 
-def _check_arithmetic_mean(log: BanditLog, modelled: np.ndarray, model: np.ndarray, units, names) -> Diagnostic:
+def _check_arithmetic_mean(
+    log: BanditLog, modelled: np.ndarray, model: np.ndarray, units: np.ndarray | None, names: Sequence | None
+) -> Diagnostic:
     ratio = model / log.propensity
     tested = {_estimate_mean(ratio, log, units, ALL): np.ones(len(model), dtype=bool)}
     for action, is_action in _frequent_actions(log):
@@ -168,7 +174,7 @@ def _check_arithmetic_mean(log: BanditLog, modelled: np.ndarray, model: np.ndarr
     return _check_means("propensity audit, arithmetic mean", means, is_explained, means[:1], what)
 
 
-def _check_harmonic_mean(log: BanditLog, units, names) -> Diagnostic:
+def _check_harmonic_mean(log: BanditLog, units: np.ndarray | None, names: Sequence | None) -> Diagnostic:
     means = [
         _estimate_mean(is_action / log.propensity / _eligible_share(log, action), log, units, _name(action, names))
         for action, is_action in _frequent_actions(log)
@@ -180,7 +186,7 @@ def _check_harmonic_mean(log: BanditLog, units, names) -> Diagnostic:
     return _check_means("propensity audit, harmonic mean", means, never, means, what)
 
 
-def _check_likelihood_ratio(log: BanditLog, modelled: np.ndarray, units) -> Diagnostic:
+def _check_likelihood_ratio(log: BanditLog, modelled: np.ndarray, units: np.ndarray | None) -> Diagnostic:
     value = log_evidence(log, modelled, log.log_propensity, units) / np.log(10)
     fails = bool(value > -np.log10(LEVEL))
     sentence = "a model fitted to other rows does not predict the logged actions better than the propensities do"
@@ -199,7 +205,7 @@ def _check_likelihood_ratio(log: BanditLog, modelled: np.ndarray, units) -> Diag
     )
 
 
-def log_evidence(log: BanditLog, modelled: np.ndarray, log_propensity: np.ndarray, units) -> float:
+def log_evidence(log: BanditLog, modelled: np.ndarray, log_propensity: np.ndarray, units: np.ndarray | None) -> float:
     """Return the logarithm of the capital that bets on f/p > 1 make of 1.
 
     It is the mean capital over the bets and over f = q and q sharpened. A unit bets once, on its mean ratio. Source:
@@ -276,7 +282,7 @@ def _uniform_log_prob(log: BanditLog) -> np.ndarray:
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _estimate_mean(z: np.ndarray, log: BanditLog, units, actions: str) -> TestedMean:
+def _estimate_mean(z: np.ndarray, log: BanditLog, units: np.ndarray | None, actions: str) -> TestedMean:
     mean = float(log.count @ z / log.size)
     error = compute_interval(mean, z, log, units, 0.95)["standard_error"]
     return TestedMean(mean, error if np.isfinite(error) else np.inf, actions)
@@ -330,5 +336,5 @@ def _deviation(values: np.ndarray, log: BanditLog) -> float:
     return float(np.sqrt(log.count @ (values - log.count @ values / log.size) ** 2 / log.size))
 
 
-def _name(action: int, names) -> str:
+def _name(action: int, names: Sequence | None) -> str:
     return f"action {action if names is None else names[action]}"

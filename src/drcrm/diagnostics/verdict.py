@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
+from drcrm.certificates.certificate import Certificate
 from drcrm.certificates.intervals import PolicyValue
 from drcrm.certificates.off_policy_value import off_policy_value
-from drcrm.certificates.policy_certificate import LOGGING, Certificate, policy_certificate
+from drcrm.certificates.policy_certificate import LOGGING, policy_certificate
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import Diagnosis
@@ -18,6 +20,7 @@ from drcrm.diagnostics.diagnostic import capitalize, to_json_number
 from drcrm.diagnostics.leakage import ADVICE
 from drcrm.diagnostics.leakage import NAME as LEAKAGE
 from drcrm.errors import InputError
+from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.tabular import policy_for_log
 
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
@@ -119,14 +122,21 @@ class Verdict:
 
 
 def estimate_values(
-    policy, log: BanditLog, *, cost_model=None, clip="auto", groups=None, confidence: float = 0.95
+    policy: Any,
+    log: BanditLog,
+    *,
+    cost_model: Any = None,
+    clip: float | str | None = "auto",
+    groups: np.ndarray | None = None,
+    confidence: float = 0.95,
 ) -> dict[str, object]:
     """Return every estimate of a policy's cost as JSON values; None for an estimate that lacks an input.
 
     "clipped_ips" is clipped at ``clip``, the other estimates are not. The parameters are those of
     :func:`drcrm.off_policy_value`.
     """
-    policy, values = policy_for_log(policy, log), {}
+    policy = policy_for_log(policy, log)
+    values: dict[str, object] = {}
     lacks_model = cost_model is None or getattr(policy, "mean", policy) is None
     with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
         for name in ESTIMATES:
@@ -139,13 +149,13 @@ def estimate_values(
 
 
 def compare_with_logging(
-    policy,
+    policy: Any,
     log: BanditLog,
     settings: ComparisonSettings | None = None,
     *,
-    cost_model=None,
-    logging_policy=None,
-    groups=None,
+    cost_model: Any = None,
+    logging_policy: LinearPolicy | None = None,
+    groups: np.ndarray | None = None,
 ) -> Comparison:
     """Compare a policy with the logging policy on rows that trained neither the policy nor the cost model.
 
@@ -166,21 +176,24 @@ def compare_with_logging(
     if settings.estimate == "dr" and (cost_model is None or not has_mean):
         settings = replace(settings, estimate="snips")
     models = {"cost_model": cost_model, "logging_policy": logging_policy if has_mean else None, "groups": groups}
-    certificates, refusal = [None, None], ""
     with warnings.catch_warnings(action="ignore"):
         options = models | {"clip": None, "baseline": LOGGING, "confidence": settings.confidence}
         difference = off_policy_value(policy, log, settings.estimate, **options)
-        for place, baseline in enumerate((LOGGING, None)):
-            try:
-                certificates[place] = _certify(policy, log, settings, baseline, models)
-            except InputError as error:
-                refusal = str(error)
+        certificate, refusal = _certify(policy, log, settings, LOGGING, models)
+        cost_certificate, cost_refusal = _certify(policy, log, settings, None, models)
         lower_bound = _lower_bound(policy, log, settings, models)
-    return Comparison(difference, *certificates, refusal, settings.choices, lower_bound)
+    refusal = cost_refusal or refusal
+    return Comparison(difference, certificate, cost_certificate, refusal, settings.choices, lower_bound)
 
 
-def _certify(policy, log: BanditLog, settings: ComparisonSettings, baseline: str | None, models: dict) -> Certificate:
-    return policy_certificate(policy, log, baseline=baseline, **asdict(settings), **models)
+def _certify(
+    policy: Any, log: BanditLog, settings: ComparisonSettings, baseline: str | None, models: dict[str, Any]
+) -> tuple[Certificate | None, str]:
+    """Return a certificate and an empty string, or None and the reason why none can be issued."""
+    try:
+        return policy_certificate(policy, log, baseline=baseline, **asdict(settings), **models), ""
+    except InputError as error:
+        return None, str(error)
 
 
 @dataclass(frozen=True)
@@ -189,12 +202,12 @@ class _NegatedModel:
 
     model: object
 
-    def action_effects(self, X, actions) -> np.ndarray:
+    def action_effects(self, X: Any, actions: Any) -> np.ndarray:
         """Return the negated effects of the model."""
         return -action_effects(self.model, X, actions)
 
 
-def _lower_bound(policy, log: BanditLog, settings: ComparisonSettings, models: dict) -> float:
+def _lower_bound(policy: Any, log: BanditLog, settings: ComparisonSettings, models: dict[str, Any]) -> float:
     """Return the negated certificate of the negated costs, at level δ/(2K).
 
     Its level is half of δ/K since its tail is the long one, which few rows show.
@@ -203,10 +216,8 @@ def _lower_bound(policy, log: BanditLog, settings: ComparisonSettings, models: d
     negated = None if costs is None else (-costs[1], -costs[0])
     settings = replace(settings, choices=2 * settings.choices, cost_range=negated)
     models = models | {"cost_model": None if model is None else _NegatedModel(model)}
-    try:
-        return -_certify(policy, log.with_cost(-log.cost), settings, LOGGING, models).bound
-    except InputError:
-        return -np.inf
+    certificate, _ = _certify(policy, log.with_cost(-log.cost), settings, LOGGING, models)
+    return -np.inf if certificate is None else -certificate.bound
 
 
 def untested(diagnosis: Diagnosis) -> str:
@@ -228,23 +239,24 @@ def reach_verdict(
     for check in failed:
         if check.name.startswith(AUDIT):
             return Verdict("the log is wrong", f"{capitalize(check.sentence)}.", REPAIRS, cautions)
-    if failed or None in (comparison.certificate, comparison.cost_certificate):
+    certificate = comparison.certificate
+    if failed or certificate is None or comparison.cost_certificate is None:
         reason = failed[0].sentence if failed else comparison.refusal
         sentence = f"It is unknown whether {label} is better than the logging policy: {reason}."
         return Verdict("the log cannot say", sentence, _advise_logging(diagnosis), cautions)
-    rounding = ROUNDING * max(map(abs, comparison.certificate.costs))
-    is_better = comparison.certificate.bound < -rounding
+    rounding = ROUNDING * max(map(abs, certificate.costs))
+    is_better = certificate.bound < -rounding
     if is_better or comparison.lower_bound > rounding:
-        claim = _claim(comparison, is_better, label, reward) + untested(diagnosis)
+        bound = certificate.bound if is_better else comparison.lower_bound
+        claim = _claim(comparison, is_better, bound, label, reward) + untested(diagnosis)
         return Verdict("better" if is_better else "worse", claim, [], cautions)
-    sentence = _describe_difference(comparison, label, reward)
+    sentence = _describe_difference(comparison, certificate.bound, label, reward)
     return Verdict("not shown", sentence, [_advise_rows(comparison, diagnosis.rows)], cautions)
 
 
-def _claim(comparison: Comparison, is_better: bool, label: str, reward: bool) -> str:
+def _claim(comparison: Comparison, is_better: bool, bound: float, label: str, reward: bool) -> str:
     """Return the sentence of the verdict "better" or "worse"."""
     sign = -1 if is_better else 1
-    bound = comparison.certificate.bound if is_better else comparison.lower_bound
     more = "higher" if reward == is_better else "lower"
     return (
         f"The {'reward' if reward else 'cost'} of {label} is {sign * comparison.difference:.4g} {more} per row than "
@@ -252,10 +264,10 @@ def _claim(comparison: Comparison, is_better: bool, label: str, reward: bool) ->
     )
 
 
-def _describe_difference(comparison: Comparison, label: str, reward: bool) -> str:
+def _describe_difference(comparison: Comparison, upper_bound: float, label: str, reward: bool) -> str:
     """Return the sentence of the verdict "not shown"."""
     sign = -1 if reward else 1
-    low, high = sorted(sign * end for end in (comparison.lower_bound, comparison.certificate.bound))
+    low, high = sorted(sign * end for end in (comparison.lower_bound, upper_bound))
     return (
         f"The {'reward' if reward else 'cost'} of {label} differs from the logging policy's by "
         f"{sign * comparison.difference:.4g} per row, at least {low:.4g} and at most {high:.4g} "

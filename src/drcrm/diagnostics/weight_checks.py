@@ -63,7 +63,7 @@ class PolicyWeights(NamedTuple):
     residual: np.ndarray
 
 
-def check_weights(weights: PolicyWeights, units=None) -> list[Diagnostic]:
+def check_weights(weights: PolicyWeights, units: np.ndarray | None = None) -> list[Diagnostic]:
     """Return the checks of a policy's weights, causes before effects, since a verdict names the first that fails.
 
     ``units`` (n,) are ids of independent units of rows. Checks that the rows do not allow are left out.
@@ -175,13 +175,13 @@ def _check_largest(title: str, magnitudes: dict[str, np.ndarray], count: np.ndar
     shares = {name: float(magnitudes[name].max() / total) for name, total in totals.items() if 0 < total < np.inf}
     if not shares:
         return None
-    name = max(shares, key=shares.get)
+    name = max(shares, key=lambda name: shares[name])
     share, threshold = shares[name], f"at most {LARGE_SHARE:.0%}; fails above {DOMINANT_SHARE:.0%}"
     level = worst_level(share > DOMINANT_SHARE, share > LARGE_SHARE)
     return Diagnostic(title, share, threshold, level, f"one row has {share:.1%} of {name}", "this project")
 
 
-def _check_skewness(weights: PolicyWeights, units) -> Diagnostic | None:
+def _check_skewness(weights: PolicyWeights, units: np.ndarray | None) -> Diagnostic | None:
     """Check the larger skewness of both tails of the estimate: large costs, or large rewards."""
     log, weight, residual = weights.log, weights.weight, weights.residual
     if not np.isfinite(log.count @ weight * (1 + np.abs(residual).max())):
@@ -200,7 +200,7 @@ def _check_skewness(weights: PolicyWeights, units) -> Diagnostic | None:
     return Diagnostic("skewness of the estimate", skewness, threshold, level, sentence, "Hall 1992")
 
 
-def _check_mean(log: BanditLog, weight: np.ndarray, units) -> Diagnostic:
+def _check_mean(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) -> Diagnostic:
     mean = float(log.count @ weight / log.size)
     interval = compute_interval(mean, weight, log, units, 0.95)
     error, n = interval["standard_error"], interval["n"]
@@ -244,7 +244,7 @@ def _check_quantile(log: BanditLog, weight: np.ndarray) -> Diagnostic:
     )
 
 
-def _check_clipping(log: BanditLog, weight: np.ndarray, units) -> Diagnostic:
+def _check_clipping(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) -> Diagnostic:
     """Check how far clipping moves the self-normalised estimate, in standard errors."""
     clip = clipping_constant(log)
     value, clipped = (float(log.count @ (w * log.cost) / (log.count @ w)) for w in (weight, np.minimum(weight, clip)))

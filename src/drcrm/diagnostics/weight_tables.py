@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from drcrm.cost_models.support import SUPPORT
@@ -15,7 +17,9 @@ SMALLEST_SHOWN = 1e-4  # of the largest weight; smaller weights share the first 
 BINS = 20
 
 
-def weight_tables(weights: PolicyWeights, names=None, rows=None) -> dict[str, object]:
+def weight_tables(
+    weights: PolicyWeights, names: Sequence | None = None, rows: np.ndarray | None = None
+) -> dict[str, object]:
     """Return the tables as JSON values: weights, overlap, actions and largest_rows.
 
     Parameters
@@ -65,7 +69,7 @@ def _overlap(weights: PolicyWeights) -> dict[str, list[float]]:
     return {"edges": edges.tolist(), **histograms}
 
 
-def _actions(weights: PolicyWeights, names) -> list[dict[str, object]]:
+def _actions(weights: PolicyWeights, names: Sequence | None) -> list[dict[str, object]]:
     """Return how often each action or label was logged, and the policy's probability of it; [] for lists."""
     log = weights.log
     if not log.actions.shape:

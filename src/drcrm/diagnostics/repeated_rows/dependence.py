@@ -7,7 +7,7 @@ logged propensity. So the expectation of 1(a = a')/p is at most 1 for any two co
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -53,7 +53,10 @@ class TestedRows(NamedTuple):
 
 
 def check_independence(
-    rows: TestedRows, units=None, columns: Mapping[str, np.ndarray] | None = None, imitated: bool = False
+    rows: TestedRows,
+    units: np.ndarray | None = None,
+    columns: Mapping[str, np.ndarray] | None = None,
+    imitated: bool = False,
 ) -> Diagnostic:
     """Check whether rows are independent.
 
@@ -148,7 +151,8 @@ def tested_rows_of_records(records: Records, features: np.ndarray) -> TestedRows
     """Return the first rows of a file; ``features`` are hashes of its rows' features."""
     n = min(MAX_ROWS, records.size)
     records = records.take(slice(0, n)) if n < records.size else records
-    data, projected = records.data, np.empty((len(records.data), 0))
+    data: Any = records.data
+    projected = np.empty((len(data), 0))
     if isinstance(data, Table):
         projected = _project(data.numbers.values(), data.codes.values())
     elif isinstance(data, Arrays) and not isinstance(data.X, ActionLists):
@@ -165,7 +169,7 @@ def tested_rows_of_log(log: BanditLog, features: np.ndarray) -> TestedRows:
     return TestedRows(features[:n], hash_choices(log.Y[:n]), log.propensity[:n], projected)
 
 
-def _project_matrix(X) -> np.ndarray:
+def _project_matrix(X: Any) -> np.ndarray:
     if sparse.issparse(X):
         return X @ np.random.default_rng(0).normal(size=(X.shape[1], DIMENSIONS))
     return _project(X.T, ())

@@ -47,7 +47,7 @@ def check_copies(
     repeats = int((ordered[1:] == ordered[:-1]).sum())
     del ordered
     row = pd.factorize(rows)[0] if repeats else None
-    has_copies = repeats > 0 and _has_copies(features, row, propensity)
+    has_copies = row is not None and _has_copies(features, row, propensity)
     sentence = f"{repeats} of {n} rows, {repeats / n:.1%}, repeat another row in features, action, propensity and cost"
     sentence += ". Chance does not explain so many, so intervals count each distinct row once" if has_copies else ""
     level, threshold = worst_level(False, has_copies), "no more than by chance"

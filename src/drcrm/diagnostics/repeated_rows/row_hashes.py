@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import singledispatch
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,6 @@ from drcrm.arrays.mapped_arrays import map_rows
 from drcrm.data.bandit_log import BanditLog
 from drcrm.logs.encoding.arrays import Arrays
 from drcrm.logs.encoding.hashed_features import HashedFeatures
-from drcrm.logs.encoding.tables import Table
 from drcrm.logs.records import Records
 
 FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, so multiplication by it is one-to-one
@@ -76,7 +75,8 @@ def hash_choices(choices: np.ndarray) -> np.ndarray:
 
 
 @singledispatch
-def _hash_features(table: Table) -> np.ndarray:
+def _hash_features(table: Any) -> np.ndarray:
+    """Return the hash of the features of each context, (m,), of a table; other kinds of data are registered below."""
     if not table.numbers and not table.codes:
         return np.zeros(len(table), dtype=np.uint64)
     numbers = (hash_numbers(values) for values in table.numbers.values())
@@ -96,7 +96,7 @@ def _(arrays: Arrays) -> np.ndarray:
     return _hash_matrix(arrays.X)
 
 
-def _hash_matrix(X) -> np.ndarray:
+def _hash_matrix(X: Any) -> np.ndarray:
     """Return the hash of each row, (n,). For a sparse matrix the storage order of the entries does not matter."""
     if not sparse.issparse(X):
         return _mix(hash_numbers(column) for column in X.T)
@@ -132,7 +132,7 @@ def hash_texts(values: list[str]) -> np.ndarray:
 
 def _mix(columns: Iterable[np.ndarray]) -> np.ndarray:
     """Combine hashes of several columns into one hash per row; the order of the columns matters."""
-    mixed = np.uint64(0)
+    mixed: Any = np.uint64(0)
     for column in columns:
         mixed = mixed * FACTOR + column
         mixed ^= mixed >> np.uint64(32)
