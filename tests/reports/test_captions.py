@@ -178,9 +178,9 @@ def test_algorithms_without_score_have_no_surprise_and_no_certificate(metrics, p
 def test_the_first_page_names_the_loss_of_each_data_set(metrics, plan):
     unusual = replace(plan, log="π0's scores × 4")
     scene, yeast = (results_on(metrics, unusual, name) for name in plan.datasets)
-    assert "labels are wrong per context of the test set. The expected loss of π0" in findings(scene)[0]
-    assert "that of full supervision, a CRF that sees all labels, 0." in findings(scene)[0]
-    assert "of the actions on the test set are wrong. The expected loss of π0" in findings(yeast)[0]
-    assert "full supervision, a logistic regression that sees the right actions, 0." in findings(yeast)[0]
+    assert "labels are wrong per context of the test set. Expected losses for comparison: π0" in findings(scene)[0]
+    assert "full supervision (a CRF that sees all labels) 0." in findings(scene)[0]
+    assert "of the actions on the test set are wrong. Expected losses for comparison: π0" in findings(yeast)[0]
+    assert "full supervision (a logistic regression that sees the right actions) 0." in findings(yeast)[0]
     assert "The log: π0's scores × 4. Everything was repeated with 6 seeds (Yeast 3)." in comparison([scene, yeast])
     assert "means over 6 seeds (Yeast 3) with 95 %" in format_page("mixed", [scene, yeast], "", "<svg/>")

@@ -218,7 +218,7 @@ def test_bounds_for_logged_contexts_are_not_counted(results):
     data = results()
     figure = certificates(replace(data, plan=replace(data.plan, protocol={"split_unit": "row"})))
     assert list(means(figure)) == ["CIPS", "POEM", "KL-DRO"]
-    assert "A bound holds for the logged contexts, not for the new" in " ".join(figure.get_suptitle().split())
+    assert "A bound is valid for the logged contexts, not for the new" in " ".join(figure.get_suptitle().split())
     assert figure.axes[0].get_ylabel() == "Bound on the loss on logged contexts"
     counted = certificates(data)
     assert "logged" not in counted.get_suptitle() + counted.axes[0].get_ylabel()

@@ -17,7 +17,8 @@ from drcrm.reports.roles import BASELINE, LOGGING, REFERENCE
 
 FARTHEST = 1.5  # times π0's loss: the largest bound inside the axis
 LOGGED = (
-    "Rows were held out, not contexts. A bound holds for the logged contexts, not for the new contexts of the test set."
+    "Rows were held out, not contexts. A bound is valid for the logged contexts, not for the new contexts of the test "
+    "set."
 )
 
 
@@ -25,7 +26,7 @@ def replay_count(results: DatasetResults) -> Figure:
     """Draw expected loss against the replay count, the paper's Figure 1.
 
     Lines are the losses of π0 and of the skyline. A curve has a gap if a seed is missing. Curves are shifted so that
-    their intervals can be told apart. The axis ends at most 10 % above all means of π0 and CIPS, and means beyond it
+    their intervals do not overlap. The axis ends at most 10 % above all means of π0 and CIPS, and means beyond it
     are written there.
     """
     frame, names = figure_data.loss_by_count(results), results.plan.names
@@ -99,8 +100,8 @@ def certificates(results: DatasetResults) -> Figure:
     """Draw the certified bound on each policy's loss against its loss on the test set.
 
     If contexts were held out, bounds above the diagonal hold, and the legend counts the seeds. If rows were held out,
-    bounds hold for the logged contexts only, so they are not counted. The dotted line is π0's loss. A mean bound above
-    1½ times that loss is written at the end of the axis.
+    bounds are valid for the logged contexts only, so they are not counted. The dotted line is π0's loss. A mean bound
+    above 1½ times that loss is written at the end of the axis.
     """
     frame, names = figure_data.certified(results), results.plan.names
     is_counted = results.plan.protocol.get("split_unit") != "row"

@@ -28,8 +28,8 @@ RADII = {
 def coverage_95(frame: pd.DataFrame, confidence: float = 0.95) -> Figure:
     """Lemma 1: draw the coverage of bounds against n with Monte Carlo intervals, one row of panels per kind of tail.
 
-    Dashed lines are limits. Curves are shifted so that intervals can be told apart. The coverage of the naive mean is
-    below the axis and written there.
+    Dashed lines are limits. Curves are shifted so that their intervals do not overlap. The coverage of the naive
+    mean is below the axis and written there.
     """
     frame = frame[frame["confidence"] == confidence].assign(radius=frame["radius"].fillna(""))
     drawn = frame[frame["method"] != "mean"]
@@ -99,7 +99,7 @@ def expansion(frame: pd.DataFrame) -> Figure:
 def penalty(frame: pd.DataFrame) -> Figure:
     """Lemma 3: draw the χ² ball and mean + √(εV) against ε, and their difference below.
 
-    A vertical line marks the ε at which a weight reaches 0. The value of the ball is that of the primal problem, which
+    A vertical line marks the first ε with a weight of 0. The value of the ball is that of the primal problem, which
     does not use a variance.
     """
     figure, panels, columns = _panels(frame, 2, 4.2, sharex=True, sharey="row")

@@ -54,9 +54,9 @@ def _loss_cell(row: Mapping | None, to: Markup) -> str:
 def format_details(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
     """Return all columns of a loss table for one selection criterion, one row per data set and algorithm."""
     title = (
-        f"{_loss_name(table, metric, to)}, chosen by {SCORES[selection]}: 95 % intervals (Student t), p-values of a "
-        "larger mean than that of the best learned algorithm, p-values adjusted by Holm over a data set, numbers of "
-        f"seeds, and the share of the chosen fits that converged. {explain_bold(table, to)}"
+        f"{_loss_name(table, metric, to)}, chosen by {SCORES[selection]}: 95 % intervals (Student t) and p-values of "
+        "a larger mean than the best learned algorithm, also adjusted by Holm over a data set. Converged is the share "
+        f"of the chosen fits that converged. {explain_bold(table, to)}"
     )
     header = ["Data", "Algorithm", "Mean", "95 % interval", "p", "p (Holm)", "Seeds", "Converged"]
     rows = [
@@ -125,7 +125,7 @@ def format_hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Mar
 
 
 def format_comparison(table: pd.DataFrame, to: Markup) -> str:
-    """Return our results next to those of the paper and of the public code, one table per metric."""
+    """Return our results next to the published ones, one table per metric."""
     if table.empty:
         return to.title.format("The paper uses none of the data sets of this experiment.")
     return "\n".join(format_metric_comparison(table, metric, to) for metric in dict.fromkeys(table["metric"]))

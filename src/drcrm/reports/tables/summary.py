@@ -69,36 +69,36 @@ def findings(results: DatasetResults) -> list[str]:
     error, label = table["standard_error"][best], _plain(results.plan.names.label(best))
     expected = table["mean"].reindex([LOGGING, BASELINE, SKYLINE]).map(_number)
     return [
-        f"On {data} **{label}** is best: {means[best]:.3f}{'' if np.isnan(error) else f' ± {error:.3f}'} {wrong}. The "
-        f"expected loss of π0 is {expected[LOGGING]}, that of CIPS, the plain estimate, {expected[BASELINE]}, and that "
-        f"of full supervision, {supervised}, {expected[SKYLINE]}.",
+        f"On {data} **{label}** is best: {means[best]:.3f}{'' if np.isnan(error) else f' ± {error:.3f}'} {wrong}. "
+        f"Expected losses for comparison: π0 {expected[LOGGING]}, CIPS (the plain estimate) {expected[BASELINE]}, full "
+        f"supervision ({supervised}) {expected[SKYLINE]}.",
         _gap_closed(results, best, label),
-        _algorithms_beaten(results, table, best),
+        _algorithms_beaten(results, table, best, label),
     ]
 
 
 def _gap_closed(results: DatasetResults, best: str, label: str) -> str:
-    """Return how far the best algorithm and π0 come from CIPS to full supervision, by greedy losses."""
+    """Return how much of the gap between CIPS and full supervision the best algorithm and π0 close."""
     means = {name: results.losses(name, loss=GREEDY).mean() for name in (best, LOGGING, BASELINE, SKYLINE)}
     numbers = {name: _number(mean) for name, mean in means.items()}
     greedy = (
-        f"The greedy loss, that of the most probable action, is {numbers[best]} for {label}, {numbers[LOGGING]} for "
-        f"π0, {numbers[BASELINE]} for CIPS and {numbers[SKYLINE]} for full supervision."
+        f"Greedy losses, of the most probable actions: {label} {numbers[best]}, π0 {numbers[LOGGING]}, CIPS "
+        f"{numbers[BASELINE]}, full supervision {numbers[SKYLINE]}."
     )
     if np.isnan(list(means.values())).any():
         return f"{greedy} A seed is missing, so the way from CIPS to full supervision cannot be measured."
     if means[BASELINE] <= means[SKYLINE]:
         return f"{greedy} CIPS is as good as full supervision, so there is no gap to close."
     gap = closed_gap(results).set_index("algorithm")["mean"]
-    logging = f"comes {_percent(gap[LOGGING])} of the way" if gap[LOGGING] > 0 else "is no better than CIPS"
-    gain = "" if gap[best] > gap[LOGGING] else ", which is no gain over π0"
+    logging = f"comes {_percent(gap[LOGGING])} of the way" if gap[LOGGING] > 0 else "has no smaller loss than CIPS"
+    gain = "" if gap[best] > gap[LOGGING] else ", less than π0"
     return (
-        f"{greedy} By this loss, {label} comes {_percent(gap[best])} of the way from CIPS to full supervision{gain}. "
+        f"{greedy} {label} comes {_percent(gap[best])} of the way from CIPS to full supervision{gain}. "
         f"π0 itself {logging}."
     )
 
 
-def _algorithms_beaten(results: DatasetResults, table: pd.DataFrame, best: str) -> str:
+def _algorithms_beaten(results: DatasetResults, table: pd.DataFrame, best: str, label: str) -> str:
     """Return how many other algorithms are significantly worse, with a warning if few seeds show little."""
     rivals = [name for name in results.learned if name != best]
     n_worse = int((table.loc[rivals, "p_holm"] < LEVEL).sum())
@@ -108,7 +108,7 @@ def _algorithms_beaten(results: DatasetResults, table: pd.DataFrame, best: str) 
     has_little_power = results.seeds <= ENOUGH_SEEDS and n_worse < len(rivals)
     warning = f" {seeds} show only large differences." if has_little_power else ""
     return (
-        f"It is significantly better than {n_worse} of the {len(rivals)} other algorithms (paired t-tests over seeds "
+        f"{label} is significantly better than {n_worse} of {len(rivals)} other algorithms (paired t-tests over seeds "
         f"at {LEVEL:g}, adjusted by Holm).{warning}"
     )
 
