@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import warnings
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 from vw_lines import LINES, candidate
 
-from drcrm import off_policy_value, read_log
+from drcrm import BanditLog, ExponentialPolicy, off_policy_value, read_log
 
 STATED = json.loads((Path(__file__).parents[1] / "data/vw_estimates.json").read_text())
 
@@ -22,3 +24,22 @@ def test_estimates_of_dsjson_equal_those_of_vowpal_wabbit(estimate, tmp_path):
     assert (len(log.Y), sum(log.skipped.values())) == (STATED["events"], 200 - STATED["events"])
     probability = np.array([candidate(action, size) for action, size in zip(log.Y, sizes, strict=True)])
     assert -off_policy_value(probability, log, estimate, clip=None) == pytest.approx(STATED[estimate], rel=1e-9)
+
+
+def test_doubtful_estimates_raise_warnings():
+    """Few rows have the policy's actions, or the value is outside the range of the logged costs."""
+    rng = np.random.default_rng(24)
+    Y, X = rng.integers(0, 2, (400, 3)), np.ones((400, 1))
+    log = BanditLog(X, Y, np.full(400, 1 / 8), Y.sum(axis=1) - 3.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for sharpness, estimate in product((0.0, 1.0, 5.0, 30.0), ("ips", "snips", "dr", "dm")):
+            off_policy_value(ExponentialPolicy(np.full((1, 3), -sharpness)), log, estimate, clip=None)
+    always = ExponentialPolicy([[30.0, 30, 30]])
+    few_weights = "^the mean weight is .*, far below 1: the log has few of the actions"
+    with pytest.warns(UserWarning, match=few_weights) as caught:
+        off_policy_value(always, log.recount(~Y.all(axis=1)), "dr")
+    assert [warning.filename for warning in caught] == [__file__]
+    costly = log.with_cost(log.cost + 10).recount(1 + 9 * Y.all(axis=1))
+    with pytest.warns(UserWarning, match="^the estimate by 'ips' is .*, outside the range of the logged costs"):
+        off_policy_value(always, costly, "ips", clip=None)

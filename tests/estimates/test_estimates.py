@@ -1,0 +1,134 @@
+"""Estimates, weights and risks together: reference values, finite differences, and identities between estimates."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from label_logs import CONTEXTS, LABELS, expand, make_coef, make_log, make_model, make_objective, numeric_gradient
+from scipy import sparse
+
+from drcrm import CostModel, ExponentialPolicy, off_policy_value
+from drcrm.cost_models.ridge_model import action_effects
+from drcrm.data.bandit_log import BanditLog, clipping_constant
+from drcrm.errors import InputError
+from drcrm.estimates import ESTIMATES
+from drcrm.optimization.objective import Objective
+from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.risks import (
+    AdaptiveBoltzmannRisk,
+    BoltzmannRisk,
+    Chi2Ball,
+    KLBall,
+    LogSmoothingRisk,
+    LogSumExpRisk,
+    MeanRisk,
+    VariancePenalizedRisk,
+)
+from drcrm.weights import Clipped, Implicit, Shrunk, Smoothed
+
+REFERENCE = json.loads((Path(__file__).parents[1] / "data/estimate_values.json").read_text())
+REFERENCE_RISKS = {"mean": lambda radius: MeanRisk(), "kl_ball": KLBall, "chi2_ball": Chi2Ball}
+RISKS = [
+    MeanRisk(),
+    VariancePenalizedRisk(0.8),
+    BoltzmannRisk(3.0),
+    AdaptiveBoltzmannRisk(0.1),
+    KLBall(0.05),
+    KLBall(0.6),
+    Chi2Ball(0.2),
+    Chi2Ball(2.0),
+    LogSumExpRisk(2.0),
+    LogSmoothingRisk(0.01),
+]
+WEIGHTS = [Clipped(2.0), Clipped(None), Implicit(0.3), Smoothed(0.6), Shrunk(4.0)]
+
+
+@pytest.mark.filterwarnings("ignore:the estimate by")
+@pytest.mark.parametrize("entry", REFERENCE)
+@pytest.mark.parametrize("form", [np.array, sparse.csr_array], ids=["dense", "csr"])
+def test_values_and_gradients_agree_with_50_digits(entry, form):
+    log = BanditLog(form(entry["X"]), entry["Y"], entry["propensity"], entry["cost"], entry["context"], entry["count"])
+    coef, model = np.array(entry["coef"]), CostModel()
+    model.coef_ = np.array(entry["B"])
+    design = LinearPredictor(log, action_effects(model, log.X, log.actions), trains=True)
+    for case in entry["found"]:
+        risk = REFERENCE_RISKS[case["risk"]](case["radius"])
+        value, gradient = Objective(design, risk, Clipped(case["clip"]), case["estimate"])(coef)
+        assert value == pytest.approx(case["value"], rel=1e-9, abs=1e-9)
+        assert gradient == pytest.approx(np.array(case["gradient"]), rel=1e-9, abs=1e-9)
+        arguments = case["estimate"], risk, "clipped", case["clip"], model
+        assert off_policy_value(ExponentialPolicy(coef), log, *arguments) == pytest.approx(value, rel=1e-13)
+
+
+@pytest.mark.parametrize("risk", RISKS, ids=repr)
+@pytest.mark.parametrize("estimate", ESTIMATES)
+@pytest.mark.parametrize("weight", WEIGHTS, ids=repr)
+def test_gradient_is_the_finite_difference(risk, estimate, weight):
+    objective, coef = make_objective(make_log(1), risk, weight, estimate), make_coef(2, 0.5).ravel()
+    assert objective(coef)[1] == pytest.approx(numeric_gradient(objective, coef), abs=5e-7)
+
+
+@pytest.mark.parametrize("risk", RISKS, ids=repr)
+@pytest.mark.parametrize("estimate", ESTIMATES)
+def test_repeated_contexts_equal_the_log_row_by_row(risk, estimate):
+    log, coef = make_log(3), make_coef(4)
+    for weight in (Clipped(2.0), Shrunk(4.0)):
+        value, gradient = make_objective(log, risk, weight, estimate)(coef)
+        for same in (expand(log), log.merge_duplicates()[0]):
+            same_value, same_gradient = make_objective(same, risk, weight, estimate)(coef)
+            assert same_value == pytest.approx(value, rel=1e-10)
+            assert same_gradient == pytest.approx(gradient, rel=1e-9, abs=1e-9)
+
+
+def test_direct_method_is_the_sum_over_all_actions():
+    log, model, policy = make_log(15), make_model(), ExponentialPolicy(make_coef(16))
+    expected = np.zeros(CONTEXTS)
+    for action in product([0, 1], repeat=LABELS):
+        rows = np.tile(action, (CONTEXTS, 1))
+        expected += np.exp(policy.log_prob(log.X, rows)) * model.predict(log.X, rows)
+    value = off_policy_value(policy, log, "dm", cost_model=model)
+    assert value == pytest.approx(np.bincount(log.context, log.count, CONTEXTS) @ expected / log.size, rel=1e-12)
+
+
+@pytest.mark.parametrize("risk", [MeanRisk(), KLBall(0.1)], ids=repr)
+def test_doubly_robust_is_the_direct_method_without_residuals_and_ips_without_a_model(risk):
+    log, policy, zero = make_log(17), ExponentialPolicy(make_coef(18)), CostModel()
+    exact = log.with_cost(make_model().predict(log.X[log.context], log.Y))
+    dr, dm = (off_policy_value(policy, exact, name, risk, cost_model=make_model()) for name in ("dr", "dm"))
+    assert dr == pytest.approx(dm, rel=1e-12)
+    zero.coef_ = np.zeros((len(policy.coef), LABELS + 1))
+    dr = off_policy_value(policy, log, "dr", risk, Implicit(0.1), cost_model=zero)
+    assert dr == pytest.approx(off_policy_value(policy, log, "ips", risk, Implicit(0.1)), rel=1e-12)
+
+
+def test_values_are_clipped_like_fits():
+    log, policy = make_log(22), ExponentialPolicy(make_coef(23, 2))
+    clip = clipping_constant(log.recount(log.count))
+    for estimate in ("ips", "snips"):
+        auto, explicit, none = (off_policy_value(policy, log, estimate, clip=value) for value in ("auto", clip, None))
+        assert off_policy_value(policy, log, estimate) == auto == explicit != none
+        assert none == make_objective(log, MeanRisk(), Clipped(None), estimate)(policy.coef)[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"estimate": "sips"}, "estimate is 'sips', expected one"),
+        *(({"clip": clip}, "clip is .*, expected 'auto', a num") for clip in (0.5, np.nan, "none", [2.0])),
+        ({"policy": ExponentialPolicy(np.zeros((3, 5)))}, r"coef has shape \(3, 5\), expected \(5, 3\)"),
+        ({"risk": "kl"}, "risk is 'kl', expected a risk such as KLBall"),
+        ({"log": (1, 2)}, "log is of type tuple, expected a BanditLog"),
+    ],
+)
+def test_invalid_arguments_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        off_policy_value(**{"policy": ExponentialPolicy(np.zeros((5, 3))), "log": make_log(), **arguments})
+
+
+def test_estimates_that_need_a_model_refuse_to_do_without():
+    with pytest.raises(InputError, match="the estimate 'dr' needs a cost model"):
+        Objective(LinearPredictor(make_log()), MeanRisk(), None, "dr")

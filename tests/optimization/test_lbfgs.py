@@ -1,0 +1,118 @@
+"""Fits by L-BFGS: minima, limits of iterations, absent features and ridges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from label_logs import expand, make_log, make_objective
+from scipy import sparse
+
+from drcrm.data.bandit_log import BanditLog
+from drcrm.optimization.lbfgs import Fit, LbfgsSettings, minimize_objectives
+from drcrm.risks import BoltzmannRisk, CVaRRisk, KLBall, MeanRisk
+from drcrm.weights import Clipped
+
+
+def fit(log: BanditLog, risk, clip: float | None = None, start=None, **settings) -> Fit:
+    """Return the fit from Θ = 0 or another start."""
+    objective = make_objective(log, risk, Clipped(clip))
+    start = np.zeros(objective.design.shape) if start is None else start
+    [found] = minimize_objectives([objective], start, LbfgsSettings(**settings))
+    return found
+
+
+def make_bounded_log() -> BanditLog:
+    """Return a log with a finite best policy: the best action follows the sign of large features, not of small ones."""
+    x = np.array([3.0, -3.0, 0.5, -0.5])
+    gain = np.array([-1.0, 1.0, 1.5, -1.5, -1.2, 1.2, 1.6, -1.6])
+    context, action = np.repeat(np.arange(8), 2), np.tile([0, 1], 8)
+    cost = -2 + gain[context] * action
+    return BanditLog(
+        np.kron(np.eye(2), x[:, None]), action[:, None], np.full(16, 0.5), cost, context, np.repeat([1, 3], 8)
+    )
+
+
+def test_a_log_and_the_log_row_by_row_have_the_same_fit(risk):
+    if isinstance(risk, CVaRRisk):
+        pytest.skip("L-BFGS ends at Θ = 0, where equal costs are a kink of CVaR")
+    log = make_bounded_log()
+    short, long = (fit(part, risk, 3.0, tol=1e-12) for part in (log, expand(log)))
+    assert short.converged
+    assert short.objective == pytest.approx(long.objective, rel=1e-9)
+    assert short.coef == pytest.approx(long.coef, abs=1e-6)
+
+
+def test_a_fit_is_a_minimum():
+    log, risk = make_bounded_log(), BoltzmannRisk(3.0)
+    found, objective = fit(log, risk), make_objective(log, risk, Clipped(None))
+    value, gradient = objective(found.coef)
+    assert value == found.objective
+    assert np.abs(gradient).max() < 1e-4
+    for direction in np.random.default_rng(10).normal(size=(20, 2)) / 2:
+        assert objective(found.coef.ravel() + 0.1 * direction)[0] > value
+
+
+def test_the_objective_belongs_to_the_coefficients_if_a_line_search_fails():
+    """scipy returns the value of another Θ at a kink, where clipping begins."""
+    log = BanditLog([[1.0]], [[1, 1], [1, 0]], [1.0, 0.01], [-1.0, -1.0], context=[0, 0])
+    found = fit(log, MeanRisk(), np.e)
+    assert not found.converged
+    assert found.objective == make_objective(log, MeanRisk(), Clipped(np.e))(found.coef)[0]
+
+
+@pytest.mark.parametrize(
+    ("seed", "risk", "max_iter"), [(43, CVaRRisk(0.5), 2), (184, KLBall(0.1), 5), (282, KLBall(0.1), 1)]
+)
+def test_the_objective_belongs_to_the_coefficients_at_the_iteration_limit(seed, risk, max_iter):
+    """scipy returns the value of another Θ if a line search has used up all evaluations."""
+    rng = np.random.default_rng(seed)
+    n, d, q = rng.integers(1, 12), rng.integers(1, 4), rng.integers(1, 3)
+    X = rng.normal(size=(n, d)) * 10 ** rng.uniform(-3, 5)
+    log = BanditLog(X, rng.integers(0, 2, (n, q)), rng.uniform(1e-3, 1, n), -rng.integers(0, 4, n))
+    objective = make_objective(log, risk, Clipped(3.0), "snips")
+    settings = LbfgsSettings(max_iter=max_iter, stopping="public_code")
+    [found] = minimize_objectives([objective], np.zeros((d, q)), settings)
+    assert not found.converged
+    assert found.objective == objective(found.coef)[0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fit_in_a_grid_equals_the_fit_by_itself(seed):
+    """To the last digit, which depends on where inner searches start."""
+    log = expand(make_log(seed))
+    objectives = [make_objective(log, KLBall(radius)) for radius in (0.001, 0.01, 0.1)]
+    start = np.zeros(objectives[0].design.shape)
+    for objective, found in zip(objectives, minimize_objectives(objectives, start), strict=True):
+        [single] = minimize_objectives([objective], start)
+        assert found.iterations == single.iterations
+        assert np.array_equal(found.coef, single.coef)
+
+
+def test_a_fit_at_the_iteration_limit_has_not_converged():
+    found = fit(make_log(11), MeanRisk(), max_iter=2)
+    assert (found.converged, found.iterations) == (False, 2)
+
+
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
+@pytest.mark.parametrize("seed", [None, 13], ids=["zero", "random start"])
+def test_absent_features_keep_their_start(dense, seed):
+    log, risk = make_log(12, dense), KLBall(0.1)
+    X = np.insert(log.X if dense else log.X.toarray(), [0, 3], 0, axis=1)
+    wide = log.with_contexts(X if dense else sparse.csr_array(X))
+    start = np.zeros((7, 3)) if seed is None else np.random.default_rng(seed).normal(size=(7, 3))
+    wide_fit = fit(wide, risk, 3.0, start)
+    narrow_fit = fit(log, risk, 3.0, np.delete(start, [0, 4], axis=0))
+    assert np.array_equal(wide_fit.coef[[0, 4]], start[[0, 4]])
+    assert np.delete(wide_fit.coef, [0, 4], axis=0) == pytest.approx(narrow_fit.coef, abs=1e-9)
+    assert wide_fit.objective < make_objective(wide, risk, Clipped(3.0))(start)[0]
+
+
+def test_a_ridge_keeps_a_fit_near_its_start():
+    objective, start = make_objective(make_log(14), MeanRisk(), Clipped(None)), np.full((5, 3), 0.5)
+    settings = LbfgsSettings(tol=1e-9)
+    fits = [next(minimize_objectives([objective], start, settings, [ridge])) for ridge in (0.0, 0.1, 1.0, 1e4)]
+    moved = [np.abs(found.coef - start).max() for found in fits]
+    assert moved == sorted(moved, reverse=True)
+    assert moved[-1] < 1e-3
+    penalty = (objective.design.scales**2 * (fits[2].coef - start)).ravel()
+    assert np.abs(objective(fits[2].coef)[1] + 1.0 * penalty).max() < 1e-3

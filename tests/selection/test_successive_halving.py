@@ -1,0 +1,125 @@
+"""Successive halving on logs with many actions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from drcrm import BanditLog
+from drcrm.cli import candidates
+from drcrm.cli.candidates import algorithm_entries, fit_candidates
+from drcrm.selection import successive_halving
+from drcrm.selection.grid_search import learn
+from drcrm.selection.successive_halving import Trial, halve_entries, is_expensive
+
+K, D = 40, 3
+OTHER = {"estimator": "KLDRO", "parameter": "radius", "grid": [0.01, 0.1], "options": {"estimate": "dr"}}
+
+
+def make_log(n: int, seed: int = 0, gain: float = 2.0) -> BanditLog:
+    """Return clicks that follow linear scores, logged by a stochastic policy; with gain 0 they are pure noise."""
+    rng, world = np.random.default_rng([seed, 1]), np.random.default_rng(7)
+    X = rng.normal(size=(n, D))
+    scores, logging_scores = X @ world.normal(size=(D, K)), X @ world.normal(size=(D, K))
+    p = softmax(0.5 * logging_scores, axis=1)
+    action, rows = (p.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1), np.arange(n)
+    clicks = rng.random(n) < 1 / (1 + np.exp(1 - gain * scores[rows, action]))
+    return BanditLog(X, action, p[rows, action], -clicks.astype(float), n_actions=K)
+
+
+def split(log: BanditLog) -> tuple[BanditLog, BanditLog]:
+    is_heldout = np.arange(len(log.Y)) % 3 == 0
+    return log.recount(~is_heldout * log.count), log.recount(is_heldout * log.count)
+
+
+def ignore(message: str) -> None:
+    pass
+
+
+@pytest.fixture
+def every_log_is_expensive(monkeypatch):
+    monkeypatch.setattr(successive_halving, "MANY_SCORES", 0)
+
+
+def test_only_logs_with_many_actions_and_scores_are_expensive():
+    large = BanditLog(np.ones((10**5, 1)), np.arange(10**5) % 20, np.ones(10**5), np.ones(10**5), n_actions=20)
+    assert [is_expensive(log) for log in (make_log(50), make_log(2**20 // K + 1), large)] == [False, True, False]
+
+
+def test_a_small_log_is_fitted_without_halving():
+    train, heldout = split(make_log(600))
+    [entry] = algorithm_entries("kl_dro_dr", 0)
+    entry = replace(entry, algorithm=replace(entry.algorithm, grid=(0.01,)))
+    [result] = fit_candidates(train, heldout, [entry], ignore)
+    fits = learn(train, entry.algorithm, heldout).fits
+    assert result.tried == len(fits.grid)
+    assert any(np.array_equal(result.policy.coef, coef) for coef in fits.coef)
+
+
+@pytest.mark.usefixtures("every_log_is_expensive")
+def test_heldout_rows_do_not_choose_the_fit(monkeypatch):
+    """With other held-out costs, the same single fit is made on all training rows."""
+    train, heldout = split(make_log(2400))
+    entries, fitted = algorithm_entries(["kl_dro_dr", OTHER], 0), []
+
+    def record(part, scored, entry, *options):
+        if part is train:
+            fitted.append((entry.name, entry.algorithm.grid, [*entry.ridges]))
+        return successive_halving.fit_entry(part, scored, entry, *options)
+
+    monkeypatch.setattr(candidates, "fit_entry", record)
+    for part in (heldout, heldout.replace(cost=np.random.default_rng(0).normal(size=len(heldout.Y)))):
+        [result] = fit_candidates(train, part, entries, ignore)
+        assert result.tried == 4 + len(fitted[-1][2])
+    assert fitted[0] == fitted[1]
+    assert len(fitted[0][1]) == 1
+
+
+def test_no_unit_is_both_fitted_to_and_scored(monkeypatch):
+    units, fit_entry, n_stages = np.arange(6000) // 3, successive_halving.fit_entry, []
+    train = make_log(6000)
+    train = train.replace(propensity=train.propensity * (1 - 1e-9 * units))  # identifies rows
+    unit_of = dict(zip(train.propensity, units, strict=True))
+
+    def check(part, scored, entry, *options):
+        fitted_units, scored_units = ({unit_of[p] for p in rows.propensity} for rows in (part, scored))
+        assert not fitted_units & scored_units
+        assert (len(part.Y), len(scored.Y)) == (3 * len(fitted_units), 3 * len(scored_units))
+        n_stages.append(1)
+        return fit_entry(part, scored, entry, *options)
+
+    monkeypatch.setattr(successive_halving, "fit_entry", check)
+    halve_entries(train, algorithm_entries("kl_dro_dr", 0), units, ignore)
+    assert len(n_stages) == len(successive_halving.STAGES)
+
+
+def test_few_units_are_not_halved():
+    train, entries = make_log(1500), algorithm_entries("kl_dro_dr", 0)
+    assert halve_entries(train, entries, np.arange(1500) % 500, ignore) == entries
+
+
+def test_an_entry_kept_for_a_ridge_keeps_its_best_value():
+    [entry] = algorithm_entries("kl_dro_dr", 0)
+    worse = replace(entry, name="worse")
+    trials = [
+        Trial(entry, 0.01, None, -0.1, -0.5),
+        Trial(entry, 0.1, None, -0.2, -0.6),
+        Trial(entry, None, 1e-3, -0.4, -0.7),
+        Trial(worse, 0.01, None, 0.1, -0.1),
+    ]
+    [best] = successive_halving._keep_best([entry, worse], trials, 1)
+    assert (best.name, best.algorithm.grid, best.ridges) == ("kl_dro_dr", (0.1,), (1e-3,))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("every_log_is_expensive")
+def test_noise_is_rarely_an_improvement():
+    """Each bound holds with probability 0.95: more than 3 of 12 are below 0 with probability 0.002."""
+    results = []
+    for seed in range(12):
+        train, heldout = split(make_log(2000, seed, gain=0.0))
+        results += fit_candidates(train, heldout, algorithm_entries("kl_dro_dr", 0), ignore)
+    assert sum(result.is_shown for result in results) <= 3
