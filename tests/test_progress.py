@@ -1,4 +1,4 @@
-"""Progress on a terminal, and the lines of --verbose."""
+"""Progress bars on a terminal, and the lines of --verbose."""
 
 from __future__ import annotations
 
@@ -17,16 +17,24 @@ import pytest
 from shop import MAPPING, decisions
 from text_logs import vw_single
 
+from drcrm.__main__ import main
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.listeners import Listener, report_pass, report_progress, use_listener
-from drcrm.logs.readers import table_files as table_reader
+from drcrm.logs.readers import table_files
 from drcrm.logs.readers.log_files import read_records
 from drcrm.progress import show_progress
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn
 
 SOURCE = str(Path(__file__).parent.parent / "src")
-REFRESHED = 0.11  # seconds after which tqdm shows something new
+REFRESH_TIME = 0.11  # seconds between two updates of a tqdm bar
+COMMANDS = {
+    "learn log.csv --config map.json --output policy.npz": ["reading log.csv", "encoding", "learning: ", "evaluating"],
+    "certify policy.npz log.csv": ["reading the policy", "reading log.csv", "encoding", "certifying"],
+    "evaluate_policy policy.npz log.csv": ["reading the policy", "reading log.csv", "encoding", "evaluating"],
+    "diagnose log.csv --config map.json": ["reading log.csv", "encoding", "diagnosing"],
+    "predict policy.npz log.csv --output o.csv": ["choosing actions for log.csv"],
+}
 
 
 class Terminal(io.StringIO):
@@ -35,93 +43,85 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def shown(monkeypatch):
-    """Begin to write to a terminal: within a test, as pytest sets stderr after the fixtures."""
+def open_terminal(monkeypatch):
+    """Return a function that replaces standard error by a terminal; pytest sets standard error after the fixtures."""
 
-    def begin() -> Terminal:
+    def replace_stderr() -> Terminal:
         terminal = Terminal()
         monkeypatch.setattr("sys.stderr", terminal)
         monkeypatch.setattr("tqdm.tqdm.monitor_interval", 0)  # no thread that outlives the test
         return terminal
 
-    return begin
+    return replace_stderr
 
 
 class Recorder(Listener):
     """Total and sum of the reports by unit."""
 
     def __init__(self):
-        self.total, self.done = {}, {}
+        self.totals, self.sums = {}, {}
 
     def receive_progress(self, amount, unit, total=None):
-        self.done[unit] = self.done.get(unit, 0) + amount
+        self.sums[unit] = self.sums.get(unit, 0) + amount
         if total is not None:
-            self.total[unit] = total
+            self.totals[unit] = total
 
 
-def test_a_terminal_shows_what_is_done_and_how_much_is_left(shown):
-    terminal = shown()
-    with show_progress() as tell:
-        tell("reading")
+def test_a_terminal_shows_the_task_and_the_remaining_work(open_terminal):
+    terminal = open_terminal()
+    with show_progress() as report:
+        report("reading")
         assert terminal.getvalue() == "\rreading …"
-        tell("learning")
+        report("learning")
         report_pass(2_000_000)
-        time.sleep(REFRESHED)
+        time.sleep(REFRESH_TIME)
         report_pass(2_000_000)
         assert re.search(r"\rlearning …, [\d.e+]+ million rows a second *$", terminal.getvalue())
         report_progress(0, "fits", 4)
-        time.sleep(REFRESHED)
+        time.sleep(REFRESH_TIME)
         report_progress(1, "fits")
-        assert re.search(
-            r"\rlearning:  25%\|.*\| 1 of 4 fits, 00:00 left, .* million rows a second$", terminal.getvalue()
-        )
+        bar = r"\rlearning:  25%\|.*\| 1 of 4 fits, 00:00 left, .* million rows a second$"
+        assert re.search(bar, terminal.getvalue())
     assert "\n" not in terminal.getvalue()
     assert re.search(r"\r +\r$", terminal.getvalue())
+    before = terminal.getvalue()
+    report_pass(10)
+    report_progress(1, "fits", 2)
+    assert terminal.getvalue() == before, "reports outside the block are ignored"
 
 
-def test_a_file_has_nothing_unless_it_is_asked_for(capsys):
-    with show_progress() as tell:
-        tell("learning")
+def test_a_file_gets_lines_only_if_verbose(capsys):
+    with show_progress() as report:
+        report("learning")
         report_pass(10)
     assert capsys.readouterr() == ("", "")
-    with show_progress(verbose=True) as tell:
-        tell("reading")
-        tell("learning")
+    with show_progress(verbose=True) as report:
+        report("reading")
+        report("learning")
         report_pass(10)
         report_progress(1, "fits", 2)
-    assert re.fullmatch(
-        r"reading: \d+\.\d s\nlearning: \d+\.\d s, 1 passes, [\d.e+-]+ million rows a second\n", capsys.readouterr().err
-    )
+    lines = r"reading: \d+\.\d s\nlearning: \d+\.\d s, 1 passes, [\d.e+-]+ million rows a second\n"
+    assert re.fullmatch(lines, capsys.readouterr().err)
 
 
-def test_without_tqdm_only_the_lines_are_left(shown, monkeypatch):
-    terminal = shown()
+def test_without_tqdm_there_are_only_verbose_lines(open_terminal, monkeypatch):
+    terminal = open_terminal()
     monkeypatch.setitem(sys.modules, "tqdm", None)
-    with show_progress(verbose=True) as tell:
-        tell("reading")
+    with show_progress(verbose=True) as report:
+        report("reading")
         report_progress(1, "bytes", 2)
     assert re.fullmatch(r"reading: \d+\.\d s\n", terminal.getvalue())
 
 
-def test_a_closed_standard_error_is_none_to_write_to(monkeypatch):
+def test_standard_error_may_be_closed(monkeypatch):
     monkeypatch.setattr("sys.stderr", None)
-    with show_progress(verbose=True) as tell:
-        tell("reading")
-
-
-def test_nobody_hears_of_passes_outside(shown):
-    terminal = shown()
-    with show_progress() as tell:
-        tell("learning")
-    before = terminal.getvalue()
-    report_pass(10)
-    report_progress(1, "fits", 2)
-    assert terminal.getvalue() == before
+    with show_progress(verbose=True) as report:
+        report("reading")
 
 
 @pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.parquet", "log.vw", "folder"])
 def test_reading_reports_all_bytes(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(table_reader, "REPORTED", 1)
+    monkeypatch.setattr(table_files, "REPORTED", 1)
     path, frame, mapping = tmp_path / name, decisions(300), MAPPING
     if name == "log.vw":
         path.write_text(vw_single(300))
@@ -134,63 +134,64 @@ def test_reading_reports_all_bytes(tmp_path, monkeypatch, name):
             frame.to_csv(path / f"{part}.csv", index=False)
     else:
         frame.to_csv(path, index=False)
-    size = sum(each.stat().st_size for each in ([path] if path.is_file() else path.iterdir()))
+    size = sum(file.stat().st_size for file in ([path] if path.is_file() else path.iterdir()))
     recorder = Recorder()
     with use_listener(recorder):
         read_records(path, mapping)
-    assert recorder.total == {"bytes": size}
-    assert 0.98 * size < recorder.done["bytes"] <= size
+    assert recorder.totals == {"bytes": size}
+    assert 0.98 * size < recorder.sums["bytes"] <= size
 
 
 @pytest.mark.parametrize(("safe", "fits", "candidates"), [(False, 2, 2), (True, 5, 10)])
 def test_learning_reports_all_fits_and_candidates(safe, fits, candidates):
     rng, recorder = np.random.default_rng(0), Recorder()
-    Y = np.eye(2)[rng.integers(0, 2, 60)]
-    train, heldout = (
-        BanditLog(rng.normal(size=(60, 2)), Y, propensity=np.full(60, 0.5), cost=-rng.random(60)) for _ in "ab"
-    )
+    Y, p = np.eye(2)[rng.integers(0, 2, 60)], np.full(60, 0.5)
+    train, heldout = (BanditLog(rng.normal(size=(60, 2)), Y, p, -rng.random(60)) for _ in range(2))
     with use_listener(recorder):
         learn(train, Algorithm("KLDRO", "radius", (0.01, 0.1), {"estimate": "dr", "safe": safe}), heldout)
-    assert recorder.total == recorder.done == {"fits": fits, "candidates": candidates}
+    assert recorder.totals == recorder.sums == {"fits": fits, "candidates": candidates}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A log, its mapping and a policy."""
+    """A folder with a log, its mapping and a policy."""
     folder = tmp_path_factory.mktemp("log")
     decisions(400).to_csv(folder / "log.csv", index=False)
     (folder / "map.json").write_text(json.dumps(MAPPING | {"algorithm": "cips"}))
-    run = [sys.executable, "-m", "drcrm", "learn", "log.csv", "--config", "map.json", "--output", "policy.npz"]
-    subprocess.run(run, cwd=folder, env=os.environ | {"PYTHONPATH": SOURCE}, check=True, stdout=subprocess.DEVNULL)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["learn", "log.csv", "--config", "map.json", "--output", "policy.npz"]) == 0
     return folder
 
 
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        ("learn log.csv --config map.json --output p.npz", ["reading log.csv", "encoding", "learning: ", "judging"]),
-        ("certify policy.npz log.csv", ["reading the policy", "reading log.csv", "encoding", "certifying"]),
-        ("evaluate_policy policy.npz log.csv", ["reading the policy", "reading log.csv", "encoding", "judging"]),
-        ("diagnose log.csv --config map.json", ["reading log.csv", "encoding", "diagnosing"]),
-        ("predict policy.npz log.csv --output o.csv", ["choosing actions for log.csv"]),
-    ],
-)
-def test_every_command_shows_from_its_start_what_it_does(folder, arguments, parts):
+def check_order(text: str, parts: list[str]) -> None:
+    places = [text.index(f"\r{part}") for part in parts]
+    assert places == sorted(places)
+    assert places[0] == 0
+    assert re.search(r"\r +\r[^…\r]*\s*$", text), "the bar is removed; a remark may follow"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_shows_its_tasks(command, folder, open_terminal, monkeypatch):
+    monkeypatch.chdir(folder)
+    terminal = open_terminal()
+    assert main(command.split()) == 0
+    check_order(terminal.getvalue(), [f"loading {command.split()[0]} …", *COMMANDS[command]])
+
+
+def test_a_process_on_a_real_terminal_shows_its_tasks(folder):
     terminal, stderr = pty.openpty()
-    command = [sys.executable, "-m", "drcrm", *arguments.split()]
+    command = "predict policy.npz log.csv --output o.csv"
     environment = os.environ | {"PYTHONPATH": SOURCE, "PYTHONUTF8": "1"}
-    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=stderr) as process:
+    arguments = [sys.executable, "-m", "drcrm", *command.split()]
+    with subprocess.Popen(arguments, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=stderr) as process:
         os.close(stderr)
-        said = b""
+        output = b""
         try:
             while block := os.read(terminal, 2**16):
-                said += block
-        except OSError:  # how Linux ends a terminal that nobody writes to any more
+                output += block
+        except OSError:  # Linux ends a terminal like this when its last writer closes it
             pass
         os.close(terminal)
     assert process.returncode == 0
-    text = said.decode()
-    places = [text.index(part) for part in [f"\rloading {arguments.split()[0]} …", *(f"\r{part}" for part in parts)]]
-    assert places == sorted(places)
-    assert places[0] == 0
-    assert re.search(r"\r +\r[^…\r]*\s*$", text)  # the bar is gone; predict may add a remark
+    check_order(output.decode(), ["loading predict …", *COMMANDS[command]])

@@ -1,0 +1,333 @@
+"""One of K actions, and lists, under every weight, estimate and risk: against 50 digits, formulas and label vectors."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import brentq
+from scipy.stats import norm
+from sklearn.linear_model import LogisticRegression
+from softmax_logs import RISKS, WEIGHTS, Choices, cost_model, ratio
+
+from drcrm import ActionLists, BanditLog, CostModel, SoftmaxPolicy, off_policy_value
+from drcrm.certificates import policy_certificate, upper_bound
+from drcrm.cost_models.ridge_model import action_effects
+from drcrm.cost_models.support import SupportedModel
+from drcrm.estimates import ESTIMATES
+from drcrm.optimization.behaviour_cloning import cloned_coefficients
+from drcrm.optimization.objective import Objective
+from drcrm.optimization.starts import start_coef
+from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.risks import Chi2Ball, KLBall, MeanRisk
+from drcrm.selection.heldout_scores import HeldoutScores
+from drcrm.weights import Clipped
+
+REFERENCE = json.loads((Path(__file__).parent / "data/softmax_values.json").read_text())
+BALLS = {"mean": lambda radius: MeanRisk(), "kl_ball": KLBall, "chi2_ball": Chi2Ball}
+every_estimate = pytest.mark.parametrize("estimate", ESTIMATES)
+every_risk = pytest.mark.parametrize(
+    "formula", RISKS, ids=lambda risk: f"{type(risk).__name__}{[*vars(risk).values()]}"
+)
+every_form = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+kinds = pytest.mark.parametrize("kind", ["single", "listed"])
+restricted = pytest.mark.parametrize("restricted", [True, False], ids=["eligible", "all"])
+ignore_overlap = pytest.mark.filterwarnings("ignore:the estimate by", "ignore:the mean weight is")
+
+
+def random_coef(seed: int, shape=(4, 3), scale: float = 1.0) -> np.ndarray:
+    return scale * np.random.default_rng([seed, 7]).normal(size=shape)
+
+
+def in_shape(kind: str, *coefficients: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return coefficients (d, K) in the shape of a kind: flat for lists with features x ⊗ e_a."""
+    return tuple(coef.ravel() if "listed" in kind else coef for coef in coefficients)
+
+
+def make_objective(log: BanditLog, risk, weight, estimate: str, model, intercept: bool = False) -> Objective:
+    """Return an objective; ``model`` is a cost model or its coefficients."""
+    model = cost_model(model) if isinstance(model, np.ndarray) else model
+    effects = action_effects(model, log.X, log.actions)
+    return Objective(LinearPredictor(log, effects, intercept, trains=True), risk, weight, estimate)
+
+
+def assert_equal(found, expected, tolerance: float = 1e-12) -> None:
+    """Compare two values with their gradients."""
+    assert found[0] == pytest.approx(expected[0], rel=tolerance, abs=tolerance)
+    assert found[1] == pytest.approx(expected[1], rel=tolerance, abs=tolerance * max(1, abs(found[1]).max()))
+
+
+# Objectives
+
+
+@every_estimate
+def test_two_actions_equal_one_label(risk, estimate):
+    """Θ = (0, θ), and the costs are b_0 and b_0 + b_1."""
+    choices = Choices.drawn(0, actions=2, restricted=False)
+    labels = BanditLog(choices.X, choices.A[:, None], **choices.rows)
+    (label, base), theta = random_coef(1, (2, 4)), random_coef(2, (4, 1))
+    of_label, of_actions = np.column_stack([label, base]), np.column_stack([base, base + label])
+    for weight, _ in WEIGHTS:
+        single = make_objective(choices.single(), risk, weight, estimate, of_actions)
+        value, gradient = single(np.column_stack([np.zeros(4), theta]))
+        expected, gradient = make_objective(labels, risk, weight, estimate, of_label)(theta), gradient.reshape(4, 2)
+        assert_equal((value, gradient[:, 1]), expected)
+        assert_equal((value, -gradient[:, 0]), expected)
+
+
+@every_estimate
+@restricted
+def test_lists_with_features_x_by_action_equal_single_choices(risk, estimate, restricted):
+    """ψ_a = x ⊗ e_a; eligible sets are shorter lists."""
+    choices, theta, B = Choices.drawn(3, restricted=restricted), random_coef(4), random_coef(5)
+    single, listed = choices.single(), choices.listed()
+    for weight, _ in WEIGHTS:
+        expected = make_objective(single, risk, weight, estimate, B)(theta)
+        assert_equal(make_objective(listed, risk, weight, estimate, B.ravel())(theta.ravel()), expected)
+
+
+@pytest.mark.parametrize("entry", REFERENCE)
+@pytest.mark.parametrize("kind", ["single", "listed", "sparse single", "sparse listed"])
+@ignore_overlap
+def test_objectives_equal_arithmetic_of_50_digits(entry, kind):
+    names = ("X", "action", "propensity", "cost", "context", "count", "eligible")
+    choices = Choices(*(np.array(entry[name]) for name in names))
+    log = getattr(choices, kind.split()[-1])(sparse.csr_array if "sparse" in kind else np.asarray)
+    theta, B, logging = in_shape(kind, *(np.array(entry[name]) for name in ("coef", "B", "logging")))
+    logging_policy, policy = SoftmaxPolicy(logging), SoftmaxPolicy(theta)
+    for row in entry["found"]:
+        risk, weight, support = BALLS[row["risk"]](row["radius"]), Clipped(row["clip"]), row["support"]
+        model = SupportedModel.of(cost_model(B), log, logging_policy, support)
+        value, gradient = make_objective(log, risk, weight, row["estimate"], model)(theta)
+        assert value == pytest.approx(row["value"], rel=1e-10, abs=1e-10)
+        assert gradient == pytest.approx(np.array(row["gradient"]), rel=1e-10, abs=1e-10)
+        arguments = row["estimate"], risk, "clipped", row["clip"], cost_model(B), support, logging_policy
+        assert off_policy_value(policy, log, *arguments) == pytest.approx(value, rel=1e-13)
+
+
+@every_risk
+@every_estimate
+@kinds
+@ignore_overlap
+def test_an_estimate_equals_its_formula_row_by_row(formula, estimate, kind):
+    choices, theta, B = Choices.drawn(6), random_coef(7), random_coef(8)
+    log = choices.single() if kind == "single" else choices.listed(sparse.csr_array)
+    coef, model_coef = in_shape(kind, theta, B)
+    for weight, written in WEIGHTS:
+        expected = choices.value(theta, B, formula, written, estimate)
+        options = {"cost_model": cost_model(model_coef)}
+        value = off_policy_value(SoftmaxPolicy(coef), log, estimate, formula, weight, **options)
+        assert value == pytest.approx(expected, rel=1e-9)
+
+
+@every_risk
+@every_estimate
+def test_gradients_equal_finite_differences(formula, estimate):
+    step = 1e-6
+    choices, B = Choices.drawn(9), random_coef(10)
+    variants = [
+        (Choices.drawn(9, restricted=False).single(), B, True),
+        (choices.single(sparse.csr_array), B, False),
+        (choices.listed(), B.ravel(), False),
+        (choices.listed(sparse.csr_array), B.ravel(), False),
+    ]
+    for log, model, intercept in variants:
+        for weight, _ in WEIGHTS:
+            objective = make_objective(log, formula, weight, estimate, model, intercept)
+            theta, direction = random_coef(11, (2, np.prod(objective.design.shape)))
+            gradient = objective(theta / 2)[1]
+            ahead, behind = (objective(theta / 2 + side * step * direction)[0] for side in (1, -1))
+            assert gradient @ direction == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=2e-6)
+
+
+@every_risk
+@every_estimate
+@kinds
+def test_counts_and_repeated_contexts_equal_separate_rows(formula, estimate, kind):
+    choices = Choices.drawn(12)
+    theta, B = in_shape(kind, random_coef(13), random_coef(14))
+    rows = choices.repeated()
+    contexts = {"X": rows.X[rows.context], "eligible": rows.eligible[rows.context], "context": np.arange(len(rows.A))}
+    log, separate = getattr(choices, kind)(), getattr(replace(rows, **contexts), kind)()
+    for weight, _ in WEIGHTS:
+        found = make_objective(log, formula, weight, estimate, B)(theta)
+        assert_equal(make_objective(separate, formula, weight, estimate, B)(theta), found, 1e-9)
+
+
+@every_estimate
+def test_the_order_of_actions_and_a_constant_score_do_not_matter(estimate):
+    choices, theta, B, order = Choices.drawn(15), random_coef(16), random_coef(17), np.array([2, 0, 1])
+    reordered = replace(choices, A=np.argsort(order)[choices.A], eligible=choices.eligible[:, order])
+    options = KLBall(0.1), Clipped(2.0), estimate
+    value, gradient = make_objective(choices.single(), *options, B)(theta)
+    moved = make_objective(reordered.single(), *options, B[:, order])(theta[:, order])
+    assert_equal((value, gradient.reshape(4, 3)[:, order]), (moved[0], moved[1].reshape(4, 3)))
+    shifted = make_objective(choices.single(), *options, B)(theta + random_coef(18, (4, 1)))
+    assert_equal((value, gradient), shifted, 1e-11)
+    assert gradient.reshape(4, 3).sum(axis=1) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("estimate", ["snips", "dr"])
+def test_a_constant_cost_moves_the_estimate_by_itself(estimate):
+    rng = np.random.default_rng(31)
+    lists = ActionLists(rng.normal(size=(60, 3)), np.arange(0, 61, 3))
+    Y, p, cost, context = rng.integers(0, 3, 80), rng.uniform(0.1, 1, 80), -rng.exponential(1, 80), np.arange(80) % 20
+    values = []
+    for constant in (0, -10):
+        log = BanditLog(lists, Y, p, cost + constant, context)
+        objective = make_objective(log, KLBall(0.1), Clipped(2.0), estimate, CostModel(0.1).fit_log(log))
+        values.append(objective(random_coef(32, 3)))
+    assert values[1][0] == pytest.approx(values[0][0] - 10, rel=1e-8)
+    assert values[1][1] == pytest.approx(values[0][1], rel=1e-6, abs=1e-8)
+
+
+# Held-out scores and certificates
+
+
+@pytest.fixture
+def weighted_rows():
+    """A log of 400 rows, the coefficients of a policy and a model, weights, expected and modelled costs of the rows."""
+    choices, theta, B = Choices.drawn(19, rows=400, contexts=40), random_coef(20, scale=0.5), random_coef(21)
+    pi, modelled = choices.probabilities(theta), choices.X @ B
+    weight = choices.of_rows(pi) / choices.propensity
+    expected = np.where(choices.eligible, pi * modelled, 0).sum(axis=1)[choices.context]
+    return choices, theta, B, weight, expected, choices.of_rows(modelled)
+
+
+@kinds
+def test_held_out_scores_equal_their_formulas(kind, weighted_rows):
+    choices, theta, B, weight, expected, modelled = weighted_rows
+    log, cost, count = getattr(choices, kind)(), choices.cost, choices.count
+    coef, model_coef = in_shape(kind, theta, B)
+    n, clip = count.sum(), 2.0
+    clipped, ball = np.minimum(weight, clip), KLBall(norm.ppf(0.95) ** 2 / (2 * n))
+    dr = expected + clipped * (cost - modelled)
+    uniform = choices.eligible / choices.eligible.sum(axis=1, keepdims=True)
+    z0 = (uniform * (choices.X @ B)).sum(axis=1)[choices.context]
+    z0 += choices.of_rows(uniform) / choices.propensity * (cost - modelled)
+    formulas = {
+        "ips": count @ (weight * cost) / n,
+        "clipped_ips": count @ (clipped * cost) / n,
+        "snips": count @ (weight * cost) / (count @ weight),
+        "clipped_snips": count @ (clipped * cost) / (count @ clipped),
+        "dr": count @ dr / n,
+        "dr_bound": ball(dr, count)[0],
+        "snips_bound": ratio(clipped, cost, count, ball),
+        "ls_bound": upper_bound(weight * cost, method="log_smoothing", weights=count),
+        "improvement_bound": ball(expected + weight * (cost - modelled) - z0, count)[0],
+    }
+    effects = action_effects(cost_model(model_coef), log.X, log.actions)
+    scores = HeldoutScores(log, clip, effects, False, SoftmaxPolicy(np.zeros_like(coef)))(coef)
+    assert scores == pytest.approx(formulas, rel=1e-9)
+
+
+@kinds
+@ignore_overlap
+def test_certificates_equal_their_formulas(kind, weighted_rows):
+    choices, theta, B, weight, expected, modelled = weighted_rows
+    log, cost, count = getattr(choices, kind)(), choices.cost, choices.count.astype(float)
+    coef, model_coef = in_shape(kind, theta, B)
+    policy, options, n = SoftmaxPolicy(coef), {"check_tails": False, "cost_model": cost_model(model_coef)}, count.sum()
+    contexts = [choices.context == k for k in np.unique(choices.context[count > 0])]
+    for estimate, z in {"ips": weight * cost, "dr": expected + weight * (cost - modelled)}.items():
+        for method in ("kl", "chi2", "student"):
+            found = policy_certificate(policy, log, estimate, method=method, **options)
+            assert found.bound == pytest.approx(upper_bound(z, method=method, weights=count), rel=1e-9)
+            assert found.value == pytest.approx(count @ z / n, rel=1e-9)
+        means = [np.average(z[rows], weights=count[rows]) for rows in contexts]
+        found = policy_certificate(policy, log, estimate, by="context", **options)
+        assert found.bound == pytest.approx(upper_bound(means), rel=1e-9)
+        assert found.n == len(contexts)
+    found, ball = policy_certificate(policy, log, "snips", check_tails=False), KLBall(norm.ppf(0.95) ** 2 / (2 * n))
+    root = brentq(lambda v: ball(weight * (cost - v), count)[0], cost.min(), cost.max() + 1, xtol=1e-13)
+    assert found.bound == pytest.approx(root, rel=1e-9)
+    assert found.value == pytest.approx(count @ (weight * cost) / (count @ weight), rel=1e-9)
+    assert found.mean_weight == pytest.approx(count @ weight / n, rel=1e-9)
+    assert found.effective_size == pytest.approx((count @ weight) ** 2 / (count @ weight**2), rel=1e-9)
+
+
+# Starts and cost models
+
+
+@kinds
+@every_form
+def test_the_automatic_tilt_leaves_a_third_of_the_rows(kind, form):
+    """The weights of Θ0 − κB have an effective sample size of n/3."""
+    choices = Choices.drawn(22, rows=300, contexts=100, actions=8)
+    base, B = random_coef(23, (4, 8), 0.1), random_coef(24, (4, 8))
+    choices.propensity = choices.of_rows(choices.probabilities(base))
+    log, (theta, model) = getattr(choices, kind)(form), in_shape(kind, base, B)
+    start, tilt = start_coef("model", LinearPredictor(log), SoftmaxPolicy(theta), model, "auto")
+    origin = theta - theta.mean(axis=1, keepdims=True) if kind == "single" else theta
+    assert start == pytest.approx(origin - tilt * model, rel=1e-12, abs=1e-14)
+    weight = choices.of_rows(choices.probabilities(base - tilt * B)) / choices.propensity
+    size = (choices.count @ weight) ** 2 / (choices.count @ weight**2)
+    assert size == pytest.approx(choices.count.sum() / 3, rel=1e-6)
+
+
+@kinds
+@every_form
+def test_behaviour_cloning_is_multinomial_logistic_regression(kind, form):
+    """Against scikit-learn with the same ridge, λ = 10⁻⁴ in units of the features."""
+    choices = Choices.drawn(25, rows=400, contexts=60, restricted=False)
+    scales, n = np.abs(choices.X).max(axis=0), choices.count.sum()
+    regression = LogisticRegression(C=1 / (n * 1e-4), fit_intercept=False, tol=1e-10, max_iter=10_000)
+    regression.fit((choices.X / scales)[choices.context], choices.A, sample_weight=choices.count)
+    expected = choices.probabilities(regression.coef_.T / scales[:, None])
+    found = cloned_coefficients(LinearPredictor(getattr(choices, kind)(form), trains=True))
+    assert choices.probabilities(found.reshape(4, 3)) == pytest.approx(expected, abs=2e-3)
+
+
+@kinds
+@every_form
+@restricted
+def test_the_cost_model_is_a_ridge_regression(kind, form, restricted):
+    """On z = x ⊗ e_a in units of its features, with an unpenalised intercept, by the normal equations."""
+    choices, penalty = Choices.drawn(26, rows=120, restricted=restricted), 0.02
+    log, available = getattr(choices, kind)(form), choices.eligible
+    features = np.einsum("kj,ab->kajb", choices.X, np.eye(3)).reshape(12, 3, 12)
+    used = np.unique(choices.context[choices.count > 0])
+    if kind == "single":
+        scales = np.repeat(np.abs(choices.X[used]).max(axis=0), 3)
+    else:
+        scales = np.abs(features[used][available[used]]).max(axis=0)
+    scales = np.where(scales > 0, scales, 1)
+    z, share = choices.of_rows(features) / scales, choices.count / choices.count.sum()
+    centred = z - share @ z
+    gram = centred.T @ (centred * share[:, None]) + penalty * np.eye(12)
+    coef = np.linalg.solve(gram, centred.T @ (share * choices.cost))
+    expected = (features / scales) @ coef + share @ (choices.cost - z @ coef)
+    found = action_effects(CostModel(penalty).fit_log(log), log.X, log.actions)
+    assert (found[available] if kind == "single" else found) == pytest.approx(expected[available], rel=1e-7, abs=1e-7)
+
+
+@kinds
+@every_form
+def test_the_selected_penalty_does_not_depend_on_the_form_of_the_log(kind, form):
+    choices = Choices.drawn(27, rows=200, contexts=50, restricted=False)
+    choices.cost = choices.of_rows(choices.X @ random_coef(28)) + choices.cost / 5
+    expected, model = CostModel().fit_log(choices.single()), CostModel().fit_log(getattr(choices, kind)(form))
+    assert model.penalty_ == expected.penalty_
+    X, A = choices.X if kind == "single" else choices.lists(), choices.A[:50]
+    assert model.predict(X, A) == pytest.approx(expected.predict(choices.X, A), rel=1e-6)
+
+
+@kinds
+def test_fit_predict_and_expectation_of_a_cost_model_agree(kind):
+    choices, theta = Choices.drawn(29, restricted=kind == "listed"), random_coef(30)
+    X, A = (choices.X, choices.A) if kind == "single" else (choices.lists(), choices.position)
+    model = CostModel(0.1).fit(X, A, cost=choices.cost, context=choices.context, count=choices.count)
+    log = getattr(choices, kind)()
+    assert model.coef_ == pytest.approx(CostModel(0.1).fit_log(log).coef_, rel=1e-9, abs=1e-12)
+    effects = action_effects(model, log.X, log.actions)
+    by_action = np.zeros(choices.eligible.shape)
+    by_action[choices.eligible] = effects if kind == "listed" else effects[choices.eligible]
+    expected = (choices.probabilities(theta) * by_action).sum(axis=1)
+    assert model.expectation(X, SoftmaxPolicy(*in_shape(kind, theta))) == pytest.approx(expected, rel=1e-10)
+    first = np.array([np.flatnonzero(row)[0] for row in choices.eligible])
+    predicted = model.predict(X, first if kind == "single" else np.zeros(12, dtype=int))
+    assert predicted == pytest.approx(by_action[np.arange(12), first], rel=1e-10)
