@@ -1,0 +1,128 @@
+"""Standard errors and confidence intervals of off-policy values."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from probability_logs import log_and_policy
+
+from drcrm import BanditLog, PolicyValue, SoftmaxPolicy, off_policy_value
+from drcrm.certificates import policy_certificate
+from drcrm.errors import InputError
+from drcrm.risks import KLBall
+
+pytestmark = pytest.mark.filterwarnings("ignore:the (estimate by|effective sample size)")
+
+
+def test_the_standard_error_of_independent_rows_is_that_of_a_mean():
+    log, policy, _ = log_and_policy("single")
+    log = BanditLog(log.X, log.Y[:20], log.propensity[:20], log.cost[:20], n_actions=4)
+    weight = np.exp(policy.log_prob(log.X, log.Y)) / log.propensity
+    z = weight * log.cost
+    found = off_policy_value(policy, log, clip=None)
+    assert (found.n, found.by) == (20, "row")
+    assert found.standard_error == pytest.approx(z.std(ddof=1) / np.sqrt(20), rel=1e-12)
+    assert found.high - found == pytest.approx(2.093024054408263 * found.standard_error)  # t of 19 degrees
+    ratio = off_policy_value(policy, log, "snips", clip=None)
+    terms = weight * (log.cost - ratio) / weight.mean()
+    assert ratio.standard_error == pytest.approx(terms.std(ddof=1) / np.sqrt(20), rel=1e-12)
+    difference = off_policy_value(policy, log, clip=None, baseline="logging")
+    assert difference == pytest.approx((z - log.cost).mean())
+    assert difference.standard_error == pytest.approx((z - log.cost).std(ddof=1) / np.sqrt(20))
+    assert off_policy_value(policy, log, baseline=policy).interval == (0, 0)
+
+
+@pytest.mark.parametrize("estimate", ["ips", "snips"])
+def test_duplicated_rows_in_groups_add_no_information(estimate):
+    log, policy, _ = log_and_policy("single", n=20, m=22)
+    once = BanditLog(log.X[log.context], log.Y, log.propensity, log.cost, n_actions=4)
+    columns = (np.repeat(column, 2, axis=0) for column in (once.X, once.Y, once.propensity, once.cost))
+    twice, ids = BanditLog(*columns, n_actions=4), np.repeat([f"user {i}" for i in range(20)], 2)
+    expected = off_policy_value(policy, once, estimate, clip=None)
+    naive = off_policy_value(policy, twice, estimate, clip=None)
+    grouped = off_policy_value(policy, twice, estimate, clip=None, groups=ids)
+    assert grouped.interval == pytest.approx(expected.interval)
+    assert (grouped.n, grouped.by) == (20, "group")
+    assert naive.standard_error < 0.75 * expected.standard_error
+    expected, naive = (policy_certificate(policy, log, estimate, check_tails=False) for log in (once, twice))
+    grouped = policy_certificate(policy, twice, estimate, groups=ids, check_tails=False)
+    assert grouped.bound == pytest.approx(expected.bound)
+    assert grouped.bound > naive.bound
+    assert grouped.by == "group"
+
+
+def test_contexts_with_several_rows_are_the_units():
+    log, policy, _ = log_and_policy("single")
+    found = off_policy_value(policy, log)
+    assert (found.n, found.by) == (len(np.unique(log.context[log.count > 0])), "context")
+    assert found.interval == pytest.approx(off_policy_value(policy, log, groups=log.context).interval)
+    single_context = BanditLog(np.ones((1, 1)), [0, 1, 1], [0.5] * 3, [1.0, 0, 2], np.zeros(3, int))
+    found = off_policy_value([[0.5, 0.5]], single_context)
+    assert (found.n, found.by) == (3, "row")
+
+
+def test_intervals_by_groups_have_their_coverage():
+    """Rows of a group share an effect, so intervals by rows are too narrow. 600 logs, ± 5 standard errors."""
+    rng, logs, covered, naive = np.random.default_rng(0), 600, 0, 0
+    policy, groups = SoftmaxPolicy([[0.0, 1.0]]), np.repeat(np.arange(50), 4)
+    probabilities = np.exp([0, 1]) / (1 + np.e)
+    truth = 0.2 * probabilities[0] - 0.1 * probabilities[1]
+    for _ in range(logs):
+        action = rng.integers(0, 2, 200)
+        cost = np.where(action == 0, 0.2, -0.1) + np.repeat(rng.normal(size=50), 4) + 0.1 * rng.normal(size=200)
+        log = BanditLog(np.ones((200, 1)), action, np.full(200, 0.5), cost)
+        found = off_policy_value(policy, log, "snips", clip=None, groups=groups)
+        covered += found.low <= truth <= found.high
+        naive += abs(found - truth) <= 1.97 * off_policy_value(policy, log, "snips").standard_error
+    assert covered / logs == pytest.approx(0.95, abs=0.045)
+    assert naive / logs < 0.8
+
+
+def test_a_policy_value_is_a_float_with_an_interval():
+    log, policy, _ = log_and_policy("labels")
+    found = off_policy_value(policy, log)
+    assert isinstance(found, float)
+    assert type(found) is PolicyValue
+    restored = pickle.loads(pickle.dumps(found))
+    assert (restored, restored.__dict__) == (found, found.__dict__)
+    assert json.loads(json.dumps(found.as_dict()))["low"] == found.low
+    robust = off_policy_value(policy, log, risk=KLBall(0.1))
+    assert robust.as_dict() == {"value": float(robust), "standard_error": None, "low": None, "high": None}
+    narrow, wide = (off_policy_value(policy, log, confidence=confidence) for confidence in (0.5, 0.99))
+    assert wide.low < narrow.low < narrow.high < wide.high
+    one_row = BanditLog([[1.0]], [0], [0.5], [1.0])
+    assert np.isnan(off_policy_value([1.0], one_row).standard_error)
+    with pytest.warns(UserWarning, match="nan"):
+        assert np.isnan(off_policy_value(np.zeros(1), one_row, "snips").low)
+
+
+def test_weights_may_have_squares_beyond_the_range_of_floats():
+    log = BanditLog(np.ones((3, 1)), [0, 1, 1], [1e-300, 1, 1], [1.0, 1, 1])
+    found = off_policy_value([[1.0, 0.0]] * 3, log, clip=None)
+    assert found == found.standard_error == pytest.approx(1e300 / 3)
+    assert found.effective_size == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"confidence": 1}, "confidence is 1, expected a number above 0 and below 1"),
+        ({"groups": [1, 2]}, r"groups has shape \(2,\), expected \(60,\)"),
+        ({"groups": [None] * 60}, "groups is None in row 0, expected an id for each row"),
+        ({"baseline": "random"}, "baseline is 'random', expected a policy, or 'logging'"),
+        ({"baseline": "logging", "risk": KLBall(0.1)}, "baseline needs the mean"),
+        ({"baseline": np.ones(3)}, r"baseline has shape \(3,\)"),
+    ],
+)
+def test_invalid_options_are_rejected(options, message):
+    with pytest.raises(InputError, match=message):
+        off_policy_value(np.full(60, 0.5), log_and_policy("single")[0], **options)
+
+
+def test_groups_need_an_asymptotic_certificate():
+    log, _, _ = log_and_policy("single")
+    with pytest.raises(InputError, match="groups need an asymptotic method, got log_smoothing"):
+        policy_certificate(np.full(60, 0.25), log, method="log_smoothing", groups=np.arange(60))
