@@ -1,4 +1,4 @@
-"""A small log as a frame, and its mapping."""
+"""Small log as a frame, and its mapping."""
 
 from __future__ import annotations
 

@@ -9,37 +9,37 @@ from pathlib import Path
 import pytest
 
 from drcrm.logs import opened_log, records
-from drcrm.logs.readers import log_files as readers
+from drcrm.logs.readers import log_files
 
 
-def close(one, other) -> None:
-    """Two answers of the same content, but for rounding."""
-    if isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for key, each in one.items():
-            close(each, other[key])
-    elif isinstance(one, list):
-        assert len(one) == len(other)
-        for each, another in zip(one, other, strict=True):
-            close(each, another)
+def close(first, second) -> None:
+    """Assert that two answers are equal up to rounding."""
+    if isinstance(first, dict):
+        assert first.keys() == second.keys()
+        for key, value in first.items():
+            close(value, second[key])
+    elif isinstance(first, list):
+        assert len(first) == len(second)
+        for entry, counterpart in zip(first, second, strict=True):
+            close(entry, counterpart)
     else:
-        assert one == (pytest.approx(other, rel=1e-8, abs=1e-8) if isinstance(one, float) else other)
+        assert first == (pytest.approx(second, rel=1e-8, abs=1e-8) if isinstance(first, float) else second)
 
 
 @contextmanager
 def mapped_files(monkeypatch, rows: int = 700) -> Iterator[list[Path]]:
-    """Put all logs into mapped files, which are read and encoded in several batches; yield their folders."""
-    folders, make = [], opened_log._temporary_folder
+    """Put all logs into mapped files, read and encoded in several batches; yield the folders of the files."""
+    folders, create = [], opened_log._temporary_folder
 
-    def recorded(parent: Path):
-        folder = make(parent)
+    def record(parent: Path):
+        folder = create(parent)
         folders.append(Path(folder.name))
         return folder
 
     with monkeypatch.context() as patched:
         patched.setattr(opened_log, "LARGE", -1)
-        patched.setattr(opened_log, "_temporary_folder", recorded)
-        patched.setattr(readers, "ROWS", rows)
+        patched.setattr(opened_log, "_temporary_folder", record)
+        patched.setattr(log_files, "ROWS", rows)
         patched.setattr(records, "BLOCK_ROWS", rows - 50)
         yield folders
     assert folders

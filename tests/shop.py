@@ -1,4 +1,4 @@
-"""Logs as users have them: decisions of a shop, by a policy that is known."""
+"""Log of a shop by a known logging policy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CITIES = np.array(["Bern", "Zürich", "Genf"])
 
 
 def decisions(n: int, seed: int = 0) -> pd.DataFrame:
-    """What a soft policy logged; the right action is that of the city, and of the price."""
+    """Return n rows of a softmax logging policy; the best action depends on the city and the price."""
     rng = np.random.default_rng(seed)
     age, price, city = rng.normal(40, 9, n), rng.exponential(30, n), rng.integers(0, 3, n)
     scores = np.column_stack([age / 20, price / 40, np.full(n, 1.5)])

@@ -1,4 +1,4 @@
-"""A shop's log as files, and the policy that was learned from it."""
+"""Files of the shop's log, a policy learned from it, and a function that runs commands."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from drcrm.__main__ import main
 
 @pytest.fixture(scope="session")
 def shop(tmp_path_factory):
-    """A folder with a log, another one, their mapping, and the policy that was learned, with its answer and page."""
+    """Return a folder with a training log, a later log, their mapping, and the learned policy, answer and report."""
     folder = tmp_path_factory.mktemp("shop")
     decisions(3000).to_csv(folder / "log.csv", index=False)
     decisions(2000, seed=1).to_parquet(folder / "later.parquet", index=False)
     (folder / "map.json").write_text(json.dumps(MAPPING), encoding="utf-8")
-    given = f"{folder}/log.csv --config {folder}/map.json --output {folder}/policy.npz"
-    assert main(f"learn {given} --json {folder}/answer.json --report {folder}/report.html".split()) == 0
+    arguments = f"{folder}/log.csv --config {folder}/map.json --output {folder}/policy.npz"
+    assert main(f"learn {arguments} --json {folder}/answer.json --report {folder}/report.html".split()) == 0
     return folder
 
 
 @pytest.fixture
 def run(capsys):
-    """Run a command; its exit status, and what it said on stdout and stderr."""
+    """Return a function that runs a command and returns its exit status, standard output and standard error."""
 
     def run(*arguments) -> tuple[int, str, str]:
         try:
-            status = main([str(each) for each in arguments])
+            status = main([str(argument) for argument in arguments])
         except SystemExit as end:
             status = end.code
         return status, *capsys.readouterr()

@@ -1,8 +1,10 @@
-"""Logs that are read in batches, of one file or many, in memory or into files: the same rows, split and features."""
+"""Logs of all formats read in batches, from a file or a folder: the same rows, features and errors for every size."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+import bz2
+import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,20 +12,23 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from log_contexts import read_contexts
 from scipy import sparse
+from text_logs import LOGS, dsjson, vw_lists, vw_single
 
-import drcrm
+from drcrm.diagnostics.repeated_rows.duplicates import check_copies
+from drcrm.diagnostics.repeated_rows.recognition import RecognisedRows
+from drcrm.diagnostics.repeated_rows.row_hashes import hash_log, hash_records
 from drcrm.errors import InputError
+from drcrm.logs import opened_log
 from drcrm.logs import records as records_module
-from drcrm.logs.encoding.tables import Table
+from drcrm.logs.encoded_log import log_of
 from drcrm.logs.mapping import as_mapping
-from drcrm.logs.opened_log import log_folder, split_log
+from drcrm.logs.opened_log import log_folder, open_log, split_log
 from drcrm.logs.policy_file import digest
-from drcrm.logs.readers import log_files as readers
+from drcrm.logs.readers import log_files
 from drcrm.logs.readers.log_files import context_batches, read_records, record_batches
+from drcrm.logs.readers.table_records import records_of_frame
 from drcrm.logs.record_collector import collect
-from drcrm.logs.split import held_out
 
 MAPPING = {
     "action": "item",
@@ -31,23 +36,25 @@ MAPPING = {
     "reward": "click",
     "features": {"numeric": ["age", "one"], "categorical": ["city"]},
 }
-LABELS = {"labels": ["a", "b"], **{key: each for key, each in MAPPING.items() if key != "action"}}
+LABELS = {"labels": ["a", "b"], **{key: value for key, value in MAPPING.items() if key != "action"}}
+ESTIMATED = {"propensity": None, "propensity_model": "softmax"}
+MAKERS = {"dsjson": dsjson, "lists.vw": vw_lists, "single.vw": vw_single}
 
 
 def visits(n: int, seed: int = 0, late: object = "late", copies: int = 1, cities: int = 3) -> pd.DataFrame:
-    """Rows of which the last have a city and an action that no other has; some are without a user, or told again."""
+    """Return rows of which only the last have a certain city and action; optionally several copies of each row."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(
         {
             "age": rng.normal(40, 10, n).round(3),
             "one": 1.5,
-            "city": np.array([f"c{each}" for each in rng.integers(0, cities, n)], dtype=object),
+            "city": np.array([f"c{code}" for code in rng.integers(0, cities, n)], dtype=object),
             "item": np.array(rng.integers(0, 3, n), dtype=object),
             "p": rng.uniform(0.1, 1, n),
             "click": rng.integers(0, 2, n),
             "place": rng.integers(1, 4, n),
-            "zip": pd.array([10**17 + each for each in rng.integers(0, 9, n)], dtype="Int64"),
-            "user": [None if each == 5 else f"u{each}" for each in rng.integers(0, 9, n)],
+            "zip": pd.array([10**17 + code for code in rng.integers(0, 9, n)], dtype="Int64"),
+            "user": [None if code == 5 else f"u{code}" for code in rng.integers(0, 9, n)],
             "a": rng.integers(0, 2, n),
             "b": rng.integers(0, 2, n),
         }
@@ -58,53 +65,53 @@ def visits(n: int, seed: int = 0, late: object = "late", copies: int = 1, cities
     return pd.concat([frame] * copies).sample(frac=1, random_state=seed) if copies > 1 else frame
 
 
-def written(frame: pd.DataFrame, path: Path, form: str, files: int) -> Path:
-    if files == 1:
-        path = path / f"log.{form}"
-        places = [(path, frame)]
-    else:
-        path = path / "log"
+def write_table(frame: pd.DataFrame, folder: Path, form: str, files: int = 1) -> Path:
+    """Write a frame to a file, or to several files of a folder, and return the path."""
+    path, parts = folder / f"log.{form}", [frame]
+    places = [path]
+    if files > 1:
+        path = folder / "log"
         path.mkdir(exist_ok=True)
         (path / "_SUCCESS").write_text("")
-        parts = np.array_split(np.arange(len(frame)), files)
-        places = [(path / f"part-{at}.{form}", frame.iloc[part]) for at, part in enumerate(parts)]
-    for place, some in places:
+        parts = [frame.iloc[rows] for rows in np.array_split(np.arange(len(frame)), files)]
+        places = [path / f"part-{number}.{form}" for number in range(files)]
+    for place, part in zip(places, parts, strict=True):
         if form == "csv":
-            some.to_csv(place, index=False)
+            part.to_csv(place, index=False)
         else:
-            some.to_parquet(place, index=False, row_group_size=7)
+            part.to_parquet(place, index=False, row_group_size=7)
     return path
 
 
-def same(one, other) -> None:
-    """Records, or data, of the same rows."""
-    for field in fields(one):
-        ours, theirs = getattr(one, field.name), getattr(other, field.name)
-        if isinstance(ours, Table):
-            same(ours, theirs)
-        elif isinstance(ours, dict):
-            assert ours.keys() == theirs.keys()
-            for name, each in ours.items():
-                assert np.array_equal(each, theirs[name])
-        elif isinstance(ours, np.ndarray):
-            assert np.array_equal(ours, theirs), field.name
+def write_text(folder: Path, name: str, text: str | None = None) -> Path:
+    (folder / name).write_text(LOGS[name] if text is None else text)
+    return folder / name
+
+
+def assert_same_arrays(first, second, names) -> None:
+    for name in names:
+        a, b = getattr(first, name, None), getattr(second, name, None)
+        if sparse.issparse(a):
+            assert np.array_equal(a[:].toarray(), b.toarray())
+        elif isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+            assert a.dtype == b.dtype, name
+            assert np.array_equal(a, b), name
         else:
-            assert ours == theirs
+            assert a == b, name
 
 
-def is_mapped(array: np.ndarray) -> bool:
-    return isinstance(array.base, np.memmap)
+def assert_same_records(first, second) -> None:
+    columns = "action", "cost", "propensity", "rows", "row_slices", "groups", "candidate", "count", "time"
+    assert_same_arrays(first, second, (*columns, "names", "skipped", "missing", "source", "slice_values"))
 
 
-def dense(X) -> np.ndarray:
-    return X.toarray() if sparse.issparse(X) else np.asarray(X)
+def assert_same_logs(first, second) -> None:
+    assert_same_arrays(first, second, ("X", "Y", "propensity", "cost", "context", "count", "encoding"))
+    assert_same_arrays(first.actions, second.actions, ("starts", "shape"))
+    assert dict(first.skipped) == dict(second.skipped)
 
 
-def split(path: Path, mapping: dict, folder=None, most: int = 2**30):
-    return split_log(path, as_mapping(mapping), 3, lambda what: None, folder, most)
-
-
-KINDS = {
+TABLES = {  # changes of a mapping, and options of ``visits``
     "single": (MAPPING, {}),
     "labels": (LABELS, {}),
     "numbers": (MAPPING, {"late": 7}),
@@ -112,124 +119,237 @@ KINDS = {
     "last": (MAPPING | {"split": "last 20 %"}, {}),
     "copies": (MAPPING, {"copies": 3}),
     "hashed": (MAPPING, {"cities": 400}),
-    "holes": (MAPPING | {"features": {"numeric": ["age"], "categorical": ["zip"]}, "group": "zip"}, {}),
-    "candidate": (MAPPING | {"candidate": "one", "slice": "city"} | {"features": {"numeric": ["age"]}}, {}),
+    "missing": (MAPPING | {"features": {"numeric": ["age"], "categorical": ["zip"]}, "group": "zip"}, {}),
+    "candidate": (MAPPING | {"candidate": "b", "slice": "city"} | {"features": {"numeric": ["age"]}}, {}),
 }
+TEXTS = [(name, mapping) for name in LOGS for mapping in ({}, ESTIMATED)]
+CASES = [(kind, form, files) for kind in TABLES for form, files in (("csv", 3), ("parquet", 1))]
 
 
-@pytest.mark.parametrize("files", [1, 3])
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_log_in_files_is_that_in_memory(kind, form, files, tmp_path, monkeypatch):
-    mapping, options = KINDS[kind]
-    frame = visits(300, **options)
-    frame["one"] = 1.0 if kind == "candidate" else frame["one"]
-    path = written(frame, tmp_path, form, files)
-    expected = split(path, mapping)
-    assert expected.size == len(frame)
-    for rows in (11, 64, 1000):
-        monkeypatch.setattr(readers, "ROWS", rows)
+def select(checks, file_digest, held_out) -> RecognisedRows:
+    """Recognise the rows that seed 3 does not hold out as training rows."""
+    return RecognisedRows(~held_out(3), held_out(3))
+
+
+def assert_batches_do_not_matter(path: Path, mapping, folder: Path, monkeypatch, sizes=(11, 1000)) -> None:
+    """Split and open a log in memory, and in mapped files in batches of several sizes; compare."""
+    source = path, as_mapping(mapping), 3, lambda step: None
+    expected = split_log(*source)
+    encoding, judging = expected.train.encoding, (path, source[1], source[3])
+    whole, known = open_log(*judging), open_log(*judging, None, expected.train.encoding)
+    for rows in sizes:
+        monkeypatch.setattr(log_files, "ROWS", rows)
         monkeypatch.setattr(records_module, "BLOCK_ROWS", rows)
-        with log_folder(tmp_path / "p.npz") as folder:
-            found = split(path, mapping, folder, most=2000)
-        assert is_mapped(found.train.propensity)
-        assert not is_mapped(found.heldout.log.propensity)
-        assert np.array_equal(found.is_heldout, expected.is_heldout)
-        for ours, theirs in ((found.train, expected.train), (found.heldout.log, expected.heldout.log)):
-            assert ours.encoding == theirs.encoding
-            assert sparse.issparse(ours.X) == sparse.issparse(theirs.X)
-            assert np.array_equal(dense(ours.X), dense(theirs.X))
-            assert str(ours.actions) == str(theirs.actions)
-            for name in ("Y", "propensity", "cost", "context", "count"):
-                assert np.array_equal(getattr(ours, name), getattr(theirs, name))
-                assert getattr(ours, name).dtype == getattr(theirs, name).dtype
-        ours, theirs = found.heldout.records, expected.heldout.records
-        for name in ("action", "cost", "propensity", "rows", "row_slices", "groups", "candidate", "names", "mapping"):
-            assert np.array_equal(getattr(ours, name), getattr(theirs, name)), name
-    assert (expected.heldout.records.groups is not None) == (kind in ("groups", "holes", "copies"))
+        monkeypatch.setattr(opened_log, "LARGE", 1000)
+        with log_folder(folder / "p.npz") as create:
+            split = split_log(*source, create)
+            assert isinstance(split.train.propensity.base, np.memmap)
+            assert not isinstance(split.heldout.log.propensity.base, np.memmap)
+            assert (split.size, split.n_contexts) == (expected.size, expected.n_contexts)
+            assert np.array_equal(split.is_heldout, expected.is_heldout)
+            assert_same_logs(split.train, expected.train)
+            selected = open_log(*judging, create, encoding, select)
+            for opened, reference in (
+                (split.heldout, expected.heldout),
+                (selected, expected.heldout),
+                (open_log(*judging, create), whole),
+                (open_log(*judging, create, encoding), known),
+            ):
+                assert_same_records(opened.records, reference.records)
+                assert_same_logs(opened.log, reference.log)
+                assert opened is selected or dict(opened.unseen) == dict(reference.unseen)
+
+
+@pytest.mark.parametrize(("kind", "form", "files"), CASES)
+def test_rows_of_a_table_do_not_depend_on_batches(kind, form, files, tmp_path, monkeypatch):
+    mapping, options = TABLES[kind]
+    path = write_table(visits(200, **options), tmp_path, form, files)
+    assert_batches_do_not_matter(path, mapping, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(("name", "mapping"), TEXTS)
+def test_rows_of_text_do_not_depend_on_batches(name, mapping, tmp_path, monkeypatch):
+    path = write_text(tmp_path, name)
+    assert_batches_do_not_matter(path, mapping, tmp_path, monkeypatch)
+    records = read_records(path, mapping)
+    assert (records.count is not None) == (name == "log.dsjson")
 
 
 @settings(max_examples=25)
-@given(n=st.integers(2, 60), at_once=st.integers(1, 30), files=st.integers(1, 2), seed=st.integers(0, 99))
-def test_batches_together_are_the_log(tmp_path_factory, n, at_once, files, seed):
-    folder = tmp_path_factory.mktemp("batches")
-    path = written(visits(n, seed), folder, "parquet", files)
-    mapping = as_mapping(MAPPING | {"group": "user", "slice": "place"})
-    found = [*record_batches(path, mapping, at_once)]
-    assert sum(batch.records.size for batch in found) == n
-    same(collect(found), read_records(path, mapping))
-    if files == 1:
-        frame = pd.read_parquet(path)
-        same(collect(found).data, drcrm.logs.readers.table_records.records_of_frame(frame, mapping).data)
+@given(
+    kind=st.sampled_from(["parquet", *MAKERS]),
+    n=st.integers(2, 50),
+    rows=st.integers(1, 30),
+    files=st.integers(1, 2),
+    seed=st.integers(0, 99),
+)
+def test_batches_of_any_size_are_the_log(tmp_path_factory, kind, n, rows, files, seed):
+    folder, mapping, frame = tmp_path_factory.mktemp("batches"), as_mapping(None), None
+    if kind == "parquet":
+        frame, mapping = visits(n, seed), as_mapping(MAPPING | {"group": "user", "slice": "place"})
+        path = write_table(frame, folder, kind, files)
+    else:
+        path = write_text(folder, f"log.{kind}", MAKERS[kind](n, seed))
+    try:
+        whole = read_records(path, mapping)
+    except InputError:  # no decision of the text has a label
+        return
+    joined = collect(record_batches(path, mapping, rows))
+    assert_same_records(joined, whole)
+    assert_same_logs(log_of(joined), log_of(whole))
+    if frame is not None and files == 1:
+        assert_same_logs(log_of(records_of_frame(pd.read_parquet(path), mapping)), log_of(whole))
+
+
+@pytest.mark.parametrize("name", ["csv", "parquet", *LOGS])
+def test_contexts_do_not_depend_on_batches(name, tmp_path):
+    is_table = name not in LOGS
+    path = write_table(visits(50), tmp_path, name) if is_table else write_text(tmp_path, name)
+    records = read_records(path, MAPPING if is_table else None)
+    encoding = records.take(np.arange(40 if is_table else 3)).fit()
+    [(whole, unseen, _)] = context_batches(path, encoding, 2**17)
+    parts = [*context_batches(path, encoding, 7)]
+    assert len(parts) == 8 if is_table else len(parts) > 20
+    [reason] = unseen
+    assert sum(new.get(reason, 0) for _, new, _ in parts) == unseen[reason] > 0
+    if encoding.kind == "lists":
+        assert np.array_equal(np.concatenate([np.diff(X.starts) for X, _, _ in parts]), np.diff(whole.starts))
+        parts, whole = [(X.features, new, missing) for X, new, missing in parts], whole.features
+    stack = sparse.vstack if sparse.issparse(whole) else np.vstack
+    assert abs(stack([X for X, _, _ in parts]) - whole).max() == 0
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 @pytest.mark.parametrize(
-    ("column", "value", "said"),
+    ("column", "value", "message"),
     [
         ("p", 1.5, "propensity 'p' is 1.5 in row 57, expected a value in (0, 1]"),
         ("age", np.inf, "age is {}inf{} in row 57, expected a finite number"),
         ("item", None, "action 'item' is missing in row 57, expected an action's name; remove rows without one"),
     ],
 )
-def test_what_is_wrong_in_a_late_batch_is_said_as_in_one_batch(form, column, value, said, tmp_path, monkeypatch):
+def test_errors_in_late_batches_of_a_table_name_the_row(form, column, value, message, tmp_path, monkeypatch):
     frame = visits(80)
     frame.loc[57, column] = value
-    path = written(frame, tmp_path, form, 1)
-    with pytest.raises(InputError) as expected:
-        read_records(path, MAPPING)
-    quote = "'" if form == "csv" else ""
-    assert str(expected.value) == f"{path}: {said.format(quote, quote)}"
-    monkeypatch.setattr(readers, "ROWS", 10)
-    with pytest.raises(InputError) as found:
-        read_records(path, MAPPING, lambda: tmp_path)
-    assert str(found.value) == str(expected.value)
+    path, quote = write_table(frame, tmp_path, form), "'" if form == "csv" else ""
+    for rows in (1000, 10):
+        monkeypatch.setattr(log_files, "ROWS", rows)
+        with pytest.raises(InputError) as error:
+            read_records(path, MAPPING, lambda: tmp_path)
+        assert str(error.value) == f"{path}: {message.format(quote, quote)}"
 
 
-def test_of_a_folder_errors_name_the_file_and_the_row_in_it(tmp_path):
+LATE = {
+    "dsjson": ('{"c": 3}', "row 57: c is of type int, expected a map"),
+    "lists.vw": ("1:1:nan | a", "row 57: its probability is 'nan', expected a finite number"),
+    "single.vw": ("| a", "row 57: has no label, expected action:cost:probability like in earlier lines"),
+}
+
+
+@pytest.mark.parametrize("kind", LATE)
+def test_errors_in_late_batches_of_text_name_the_line(kind, tmp_path, monkeypatch):
+    bad, message = LATE[kind]
+    lines = MAKERS[kind](90).split("\n")
+    path = write_text(tmp_path, f"log.{kind}", "\n".join([*lines[:57], bad, *lines[57:]]))
+    for rows in (4, 1000):
+        monkeypatch.setattr(log_files, "ROWS", rows)
+        with pytest.raises(InputError) as error:
+            read_records(path)
+        assert str(error.value) == f"{path}: {message}"
+
+
+def test_errors_in_a_folder_name_the_file_and_its_row(tmp_path):
     frame = visits(80)
     frame.loc[57, "p"] = 2
-    path = written(frame, tmp_path, "csv", 2)
-    for at_once in (None, 6):
-        with pytest.raises(InputError) as found:
-            [*record_batches(path, as_mapping(MAPPING), at_once)]
-        assert str(found.value).startswith(f"{path / 'part-1.csv'}: propensity 'p' is 2.0 in row 17, expected")
+    path = write_table(frame, tmp_path, "csv", 2)
+    for rows in (None, 6):
+        with pytest.raises(InputError) as error:
+            [*record_batches(path, as_mapping(MAPPING), rows)]
+        assert str(error.value).startswith(f"{path / 'part-1.csv'}: propensity 'p' is 2.0 in row 17, expected")
 
 
-def test_folders_that_are_no_logs(tmp_path):
-    (tmp_path / "log").mkdir()
-    with pytest.raises(InputError, match="log: is a folder without files"):
-        read_records(tmp_path / "log", MAPPING)
-    (tmp_path / "log/a.npz").write_text("")
-    with pytest.raises(InputError, match="log: is a folder of npz, expected a single file"):
-        read_records(tmp_path / "log")
-    (tmp_path / "log/b.csv").write_text("x\n1\n")
-    with pytest.raises(InputError, match=r"has files of more than one format, such as a.npz, b.csv"):
-        read_records(tmp_path / "log")
-    (tmp_path / "log/c").mkdir()
-    with pytest.raises(InputError, match="has the folder 'c', expected only files"):
-        read_records(tmp_path / "log")
+def test_folders_of_other_content_are_rejected(tmp_path):
+    folder = tmp_path / "log"
+    folder.mkdir()
+    for name, message in (
+        (None, "log: is a folder without files"),
+        ("a.npz", "log: is a folder of npz, expected a single file"),
+        ("b.csv", "has files of more than one format, such as a.npz, b.csv"),
+        ("c/d.csv", "has the folder 'c', expected only files"),
+    ):
+        if name:
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text("x\n1\n")
+        with pytest.raises(InputError, match=message):
+            read_records(folder, MAPPING)
 
 
-def test_the_digest_of_a_folder_is_of_all_its_files(tmp_path):
-    path = written(visits(20), tmp_path, "csv", 2)
+def test_a_folder_has_one_kind_of_actions(tmp_path):
+    write_text(tmp_path, "1.vw", LOGS["lists.vw"])
+    write_text(tmp_path, "2.vw", LOGS["single.txt"])
+    with pytest.raises(InputError, match=r"2\.vw: has single actions, expected lists of actions like earlier rows"):
+        read_records(tmp_path)
+
+
+def test_the_digest_of_a_folder_covers_all_files(tmp_path):
+    path = write_table(visits(20), tmp_path, "csv", 2)
     before = digest(path)
     (path / "part-1.csv").write_bytes((path / "part-1.csv").read_bytes() + b"\n")
     assert digest(path) != before != digest(path / "part-0.csv")
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_contexts_come_in_batches(form, tmp_path):
-    path = written(visits(50), tmp_path, form, 1)
-    encoding = read_records(path, MAPPING).fit(np.arange(50) < 40)
-    X, unseen = read_contexts(path, encoding)
-    parts = [*context_batches(path, encoding, 7)]
-    assert len(parts) == 8
-    assert np.array_equal(np.concatenate([each for each, _, _ in parts]), X)
-    assert sum(each.get("new value of 'city'", 0) for _, each, _ in parts) == unseen["new value of 'city'"] == 5
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
+def test_packed_files_of_a_folder_are_read_like_one_file(pack, tmp_path):
+    path, folder = write_text(tmp_path, "log.dsjson"), tmp_path / "log"
+    lines = path.read_bytes().splitlines(keepends=True)
+    folder.mkdir()
+    (folder / "1.json.gz").write_bytes(pack(b"".join(lines[:70])))
+    (folder / "2.json").write_bytes(b"".join(lines[70:]))
+    whole = read_records(path)
+    for rows in (None, 9):
+        assert_same_records(collect(record_batches(folder, as_mapping(None), rows)), whole)
+    assert len([*context_batches(folder, whole.fit(), 2**17)]) == 2
 
 
-def test_no_more_are_held_out_than_are_needed(tmp_path, monkeypatch):
-    monkeypatch.setattr("drcrm.logs.split.MOST", 7)
-    records = read_records(written(visits(100), tmp_path, "csv", 1), MAPPING)
-    assert held_out(records).sum() == 7
+def test_the_variant_of_a_file_can_come_from_its_siblings(tmp_path):
+    event = {"c": {"_multi": [{"x": 1}, {"x": 2}]}, "_label_cost": 0, "_label_probability": 0.5, "_label_Action": 1}
+    from_0 = event | {"a": [1, 0], "p": [0.5, 0.5]}
+    for number, files in enumerate(
+        (
+            {"1.dsjson": json.dumps(event), "2.dsjson": json.dumps(from_0)},
+            {"1.vw": "1:1:0.5 | x"},
+            {"1.vw": "0:1:0.5 |a x\n\n0:1:0.5 |a y\n", "2.vw": "0:1:0.5 |a x\n|a y\n"},
+        )
+    ):
+        (tmp_path / str(number)).mkdir()
+        for name, text in files.items():
+            write_text(tmp_path / str(number), name, text)
+    assert read_records(tmp_path / "0").action.tolist() == [1, 1]
+    assert read_records(tmp_path / "1").kind == "single"
+    assert np.diff(read_records(tmp_path / "2").data.starts).tolist() == [1, 1, 2]
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_records_and_their_encoded_log_have_the_same_copies(name, tmp_path):
+    records = read_records(write_text(tmp_path, name))
+    first, second = (
+        check_copies(*hashes, records.propensity)[1] for hashes in (hash_records(records), hash_log(log_of(records)))
+    )
+    assert np.array_equal(first, second)
+    assert (first is not None) == (name in ("log.dsjson", "copies.dsjson"))
+
+
+def test_the_order_of_a_list_matters_but_not_that_of_features(tmp_path):
+    first, swapped = "shared |u a:2\n0:1:0.5 |a {}\n|a z\n\n", "shared |u a:2\n0:1:0.5 |a z\n|a x y:2\n\n"
+    text = first.format("x y:2") + swapped + first.format("y:2 x")
+    hashes = hash_records(read_records(write_text(tmp_path, "log.vw", text))).features
+    assert hashes[0] == hashes[2] != hashes[1]
+
+
+def test_actions_of_all_batches_are_numbered_from_1(tmp_path, monkeypatch):
+    monkeypatch.setattr(log_files, "ROWS", 2)
+    path = write_text(tmp_path, "log.vw", "3:1:0.5 | a\n1:1:0.5 | a\n" * 5 + "5:1:0.5 | a\n")
+    assert read_records(path).names == [1, 2, 3, 4, 5]
+    path = write_text(tmp_path, "log.vw", "3:1:0.5 | a\n" * 5 + "999999999:1:0.5 | a\n")
+    with pytest.raises(InputError, match="actions reach 999999999 in 6 rows, expected them numbered from 1"):
+        read_records(path)

@@ -1,0 +1,53 @@
+"""Hashed features: products with the context's features, selection of lists, new features."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+from log_contexts import read_contexts
+from sklearn.feature_extraction import FeatureHasher
+from vw_lines import decision, write_lines
+
+from drcrm.logs.encoded_log import log_of
+from drcrm.logs.encoding.hashed_features import TIMES
+from drcrm.logs.encoding.registry import encoding_of
+from drcrm.logs.readers.log_files import read_records
+
+
+def test_features_of_listed_actions_are_their_own_and_products_with_the_context(tmp_path):
+    """Reference: scikit-learn's hasher on all names of each action."""
+    records = read_records(write_lines(tmp_path, decision()))
+    shared = {"User^city=Bern": 1, "User^age": 3}
+    listed = [{"A^id=x": 1}, {"A^id=y": 1, "A^n": 2}, {"b": 1}]
+    products = [{f"{a}{TIMES}{s}": action[a] * shared[s] for a in action for s in shared} for action in listed]
+    named = [action | product for action, product in zip(listed, products, strict=True)]
+    expected = FeatureHasher(2**18).transform(named).tocsr()
+    encoding = records.fit()
+    assert encoding.kept == sorted(set(expected.indices.tolist()))
+    features = encoding.contexts(records.data).features.toarray()
+    assert np.array_equal(features, expected[:, encoding.kept].toarray())
+
+
+def test_an_encoding_survives_json_and_counts_new_features(tmp_path):
+    records = read_records(write_lines(tmp_path, *[decision()] * 3))
+    encoding = encoding_of(json.loads(json.dumps(records.fit().as_dict())))
+    assert encoding == records.fit()
+    new = decision(c={"_multi": [{"A": {"id": "x"}}, {"A": {"id": "new"}}]}, _label_cost=..., p=..., a=...)
+    lists, unseen = read_contexts(write_lines(tmp_path, new, name="new.json"), encoding)
+    assert lists.starts.tolist() == [0, 2]
+    assert unseen == {"new features": 1}
+    assert not lists.features[[1]].toarray().any()
+
+
+def test_selected_lists_are_those_of_their_rows(tmp_path):
+    lines = [decision(c={"s": i, "_multi": [{"k": f"{i}{j}"} for j in range(2 + i % 3)]}) for i in range(9)]
+    for line in lines:
+        line.update(a=[2], p=[0.7])
+    records = read_records(write_lines(tmp_path, *lines))
+    encoding, rows = records.fit(), np.array([7, 2, 5])
+    selected, whole = log_of(records.take(rows), encoding), log_of(records, encoding)
+    expected = whole.actions.unbind(whole.X)[rows]
+    assert np.array_equal(selected.actions.starts, expected.starts)
+    assert np.array_equal(selected.X.toarray(), expected.features.toarray())
+    assert selected.context.tolist() == [0, 1, 2]

@@ -1,0 +1,183 @@
+"""dsjson: decisions of Vowpal Wabbit, their probabilities and weights, skipped lines and errors."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+
+import numpy as np
+import pytest
+from vw_lines import decision, write_lines
+
+import drcrm
+from drcrm.errors import InputError
+from drcrm.logs.readers.dsjson import features
+from drcrm.logs.readers.log_files import read_records
+
+
+def test_a_decision_is_read_like_vowpal_wabbit(tmp_path):
+    second = decision(_label_Action=3, _labelIndex=2, _label_probability=0.2)
+    log = drcrm.read_log(write_lines(tmp_path, decision(), second))
+    assert (log.Y.tolist(), log.propensity.tolist(), log.cost.tolist()) == ([1, 2], [0.7, 0.2], [-1, -1])
+    assert log.actions.starts.tolist() == [0, 3, 6]
+
+
+def test_features_are_named_like_in_vowpal_wabbits_json():
+    context = {
+        "a": "x y",
+        "n": 2.5,
+        "t": True,
+        "f": False,
+        "z": None,
+        "zero": 0,
+        "l": [1, "u", {"k": 2}],
+        "o": {"p": {"q": 1}},
+        "_hidden": 3,
+        "_multi": [{}],
+        "_text": "two words",
+        "deep": {"_text": "w"},
+    }
+    texts = dict.fromkeys(("a=x y", "t", "l[0]", "l=u", "o^p^q", "two", "words", "deep^w"), 1)
+    assert dict(features(context)) == {**texts, "n": 2.5, "l^k": 2}
+
+
+def test_skipped_lines_are_counted(tmp_path):
+    path = write_lines(
+        tmp_path,
+        '[CHECKPOINT {"a": 1}]',
+        decision(),
+        decision(_skipLearn=True),
+        {"RewardValue": 1, "EventId": "e", "EnqueuedTimeUtc": "t"},
+        {"EventId": "e", "Observations": [{"v": 1}]},
+        "",
+        decision(_skipLearn=False),
+    )
+    records = read_records(path)
+    assert records.rows.tolist() == [1, 6]
+    reasons = "checkpoints", "lines with _skipLearn", "rewards and observations without a decision"
+    assert records.skipped == dict(zip(reasons, (1, 1, 2), strict=True)) == dict(drcrm.read_log(path).skipped)
+
+
+def test_actions_are_counted_from_0_if_a_has_0(tmp_path):
+    lines = decision(a=[1, 0, 2], _label_Action=1), decision(a=[2, 1], p=[0.4, 0.6], _label_Action=2, _labelIndex=2)
+    lines[1]["_label_probability"] = 0.4
+    assert drcrm.read_log(write_lines(tmp_path, *lines)).Y.tolist() == [1, 2]
+
+
+def test_actions_counted_from_1_have_no_0(tmp_path):
+    path = write_lines(tmp_path, decision(), decision(a=[1, 0, 2]))
+    with pytest.raises(InputError, match=r"row 1: a has 0, expected actions counted from 1, like in earlier lines"):
+        read_records(path)
+
+
+@pytest.mark.parametrize("left_out", [["_labelIndex"], ["_label_Action"], ["_label_probability"], ["p", "a"]])
+def test_redundant_keys_may_be_missing(tmp_path, left_out):
+    log = drcrm.read_log(write_lines(tmp_path, decision(**dict.fromkeys(left_out, ...))))
+    assert (log.Y.tolist(), log.propensity.tolist()) == ([1], [0.7])
+
+
+@pytest.mark.parametrize(
+    "p",
+    [
+        [0.7, 0.3, 0],  # a bag without a vote for an action
+        [0.7, 0.1, 0.1],  # a truncated list
+        np.float32([0.7, 0.2, 0.1]).astype(float).tolist(),
+        [0.7, 0.16, 0.15],  # rounded to two digits from 0.7, 0.155 and 0.145
+    ],
+)
+def test_probabilities_may_be_zero_rounded_or_incomplete(tmp_path, p):
+    assert drcrm.read_log(write_lines(tmp_path, decision(p=p, _label_probability=...))).propensity.tolist() == [p[0]]
+
+
+@pytest.mark.parametrize(("dropped", "count"), [([0.5] * 3, [1, 1, 1]), ([0.5, 0, 0.75, 0.0], [2, 1, 4, 1])])
+def test_counts_are_relative_weights_of_lines_that_were_not_dropped(tmp_path, dropped, count):
+    path = write_lines(tmp_path, *(decision(pdrop=value) for value in dropped))
+    assert drcrm.read_log(path).count.tolist() == count
+
+
+def test_the_mean_count_is_the_weight(tmp_path):
+    lines = [decision(pdrop=0.6)] * 2000 + [decision()]
+    count = drcrm.read_log(write_lines(tmp_path, *lines)).count
+    assert set(count[:-1]) == {2, 3}
+    assert abs(count[:-1].mean() - 2.5) < 4 * 0.5 / np.sqrt(2000)
+
+
+def test_half_a_surrogate_pair_is_read(tmp_path):
+    path = write_lines(tmp_path, json.dumps(decision()).replace("Bern", "\\ud83d"))
+    assert read_records(path).size == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("3", "is not a map in JSON"),
+        ({}, "has no c, expected the context"),
+        (decision(c=3), "c is of type int"),
+        (decision(c={}), "_multi is missing"),
+        (decision(c={"_multi": []}), "_multi is missing"),
+        (decision(c={"_multi": [3]}), "_multi is missing or not a list of maps"),
+        (decision(p=[0.7, 0.3]), "a has 3 entries, p 2, expected the same number"),
+        (decision(a=[1, 3, 4]), "the logged action, 2, is not in a"),
+        (decision(a=3), "a or p is not a list"),
+        (decision(p=[0.1, 0.7, 0.2]), "_label_probability is 0.7, but p of the logged action 0.1"),
+        (decision(p=[1.2, 0.1, 0.2], _label_probability=1.2), "p has '1.2', expected a number in"),
+        (decision(p=["x", 0.1, 0.2], _label_probability=...), "p has 'x', expected a number in"),
+        (decision(p=[0, 0.5, 0.5], _label_probability=...), "p has '0', expected a number in (0, 1]"),
+        (decision(p=[0.7, -0.1, 0.2]), "p has '-0.1', expected a number in [0, 1]"),
+        (decision(p=[0.7, float("nan"), 0.2]), "p has 'nan', expected a number in [0, 1]"),
+        (decision(p=[1, 1, 1], _label_probability=1), "p adds up to 3, expected at most 1"),
+        (decision(p=..., _label_probability=1.2), "propensity is 1.2 in row 1, expected a value in (0, 1]"),
+        (decision(p=..., _label_probability=...), "has no p and no _label_probability"),
+        (decision(_label_Action=4), "_label_Action is 4, expected a whole number from 1 to 3"),
+        (decision(_label_Action=0), "_label_Action is 0, expected a whole number from 1 to 3"),
+        (decision(_label_Action="2"), "_label_Action is 2, expected a whole number"),
+        (decision(_label_Action=1), "_label_Action and _labelIndex are of actions 0 and 1"),
+        (decision(_label_Action=..., _labelIndex=...), "has no _label_Action and no _labelIndex"),
+        (decision(_label_cost=...), "has no _label_cost, expected a number"),
+        (decision(_label_cost="low"), "_label_cost is 'low', expected a finite number"),
+        (decision(_label_cost=float("nan")), "_label_cost is 'nan', expected a finite number"),
+        (decision(_label_cost=10**400), "_label_cost is '1000"),
+        (decision(pdrop=1), "pdrop is 1, expected a number from 0 to below 1"),
+        (decision(pdrop=-0.1), "pdrop is -0.1, expected"),
+        (decision(_outcomes=[]), "describes conditional bandits (CCB) or slates, expected one action of a list"),
+        ({"_label_ca": {}, "c": {}}, "describes continuous actions (CATS)"),
+        (decision(c={"_multi": [{}], "_slots": []}), "describes conditional bandits (CCB)"),
+        (decision(c={"x": float("inf"), "_multi": [{"a": 1}] * 3}), "x is inf, expected a finite number"),
+    ],
+)
+def test_invalid_lines_are_rejected_with_their_row(tmp_path, line, message):
+    path = write_lines(tmp_path, decision(), line)
+    with pytest.raises(InputError, match=re.escape(message)) as error:
+        read_records(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert "row 1" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], "has no rows that can be read"),
+        ([{"RewardValue": 1}], "has no rows that can be read, expected at least one; 1 rewards and observations"),
+        ([decision(c={"_multi": [{}, {}, {}]})], "no action has features"),
+    ],
+)
+def test_files_without_a_decision_are_rejected(tmp_path, lines, message):
+    with pytest.raises(InputError, match=message):
+        drcrm.read_log(write_lines(tmp_path, *lines))
+
+
+def test_a_truncated_packed_file_is_rejected(tmp_path):
+    path = tmp_path / "log.json.gz"
+    text = "\n".join(json.dumps(decision(EventId=str(number))) for number in range(99))
+    path.write_bytes(gzip.compress(text.encode())[:-40])
+    with pytest.raises(InputError, match=r"log\.json\.gz: is truncated or damaged"):
+        read_records(path)
+
+
+def test_columns_cannot_be_mapped(tmp_path):
+    with pytest.raises(InputError, match="mapping has reward, but a dsjson file has no named columns"):
+        read_records(write_lines(tmp_path, decision()), {"reward": "click"})
