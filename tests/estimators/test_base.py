@@ -5,7 +5,9 @@ from __future__ import annotations
 import pickle
 import re
 from dataclasses import replace
+from importlib import import_module
 from inspect import signature
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -424,6 +426,35 @@ def test_a_thousand_actions_are_learned():
     assert proba.sum(axis=1) == pytest.approx(1, rel=1e-10)
     assert not proba[~eligible].any()
     assert estimator.objective_ < cost.mean()
+
+
+@pytest.mark.parametrize("kind", ["label_vectors", "single_choice", "action_lists"])
+def test_the_best_policy_is_approached(kind, monkeypatch):
+    """With 30 times the rows, the cost above the best policy's halves, and is a fifth of the logging policy's."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "studies"))
+    study, few, many = import_module("kinds"), 200, 6000
+    rows = pd.DataFrame([row for seed in range(4) for row in study.regrets(kind, seed, (few, many))])
+    mean = rows.groupby([0, 1])[2].mean()
+    assert rows[2].min() > -1e-12
+    for name in study.ALGORITHMS:
+        assert mean[name, many] < mean[name, few] / 2
+        assert mean[name, many] < mean[study.LOGGING, many] / 5
+
+
+def test_constants_of_scores_costs_and_lists_are_handled():
+    """A constant in all scores changes no start, costs may have an intercept by action, and lists keep their starts."""
+    rng = np.random.default_rng(1)
+    X, logging = np.column_stack([rng.normal(size=(2000, 3)), np.ones(2000)]), SoftmaxPolicy(rng.normal(size=(4, 4)))
+    A = rng.integers(0, 4, 2000)
+    log = BanditLog(X, A, np.ones(2000), np.zeros(2000), n_actions=4)
+    shifted, _ = start_coef("logging", LinearPredictor(log), SoftmaxPolicy(logging.coef + 100))
+    assert SoftmaxPolicy(shifted).marginals(X) == pytest.approx(logging.marginals(X), rel=1e-12)
+    cost = np.array([-2.0, -1, 0, 1])[A] + 0.1 * rng.normal(size=2000)
+    model = CostModel().fit(X[:, :3], A, cost=cost)
+    assert model.predict(np.zeros((4, 3)), np.arange(4)) == pytest.approx([-2, -1, 0, 1], abs=0.05)
+    lists, moved = (ActionLists(np.ones((6, 2)), starts) for starts in ([0, 2, 5, 6], [0, 1, 2, 6]))
+    with pytest.raises(InputError, match="same starts"):
+        BanditLog(lists, [0, 1, 0], [0.5] * 3, [0.0] * 3).with_contexts(moved)
 
 
 def test_propensities_of_a_confident_policy_can_be_learned_from(log):
