@@ -3,7 +3,7 @@
 π0, CIPS and classifiers of the logged actions, with numpy, scipy and scikit-learn alone: nothing of the project is
 imported, and the random streams are of its own. MIRROR is a folder with the LibSVM files of the data sets. Prints
 and writes, for each data set, sharpness, click rates and algorithm, the means over seeds of the expected and the
-greedy error on the test file, and their standard errors. tests/test_peers.py holds `single_choice` against them.
+greedy error on the test file, and their standard errors. tests/pages/test_peers.py holds `single_choice` against them.
 
 Two choices of the project decide results and are no part of a formula. CIPS is not convex, and L-BFGS finds another
 optimum when features are in units of their largest |x|, as `stopping: scaled` has them: `cips_scaled`; `cips` has them

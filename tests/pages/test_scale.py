@@ -15,7 +15,7 @@ from drcrm.optimization import objective
 from drcrm.policies import linear_predictor as design
 from drcrm.selection import successive_halving
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/scale.md").read_text(encoding="utf-8")
 RESULTS = ROOT / "docs/results/scale.csv"
 ROWS = {"10⁵": 10**5, "10⁶": 10**6, "10⁷": 10**7}

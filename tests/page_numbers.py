@@ -1,0 +1,104 @@
+"""Numbers printed on the pages of docs, and their sources, the published results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+from scipy import stats
+
+ROOT = Path(__file__).parents[1]
+SETS = ["scene", "yeast", "rcv1_subset", "tmc2007_500"]
+SCENE_AND_YEAST = SETS[:2]
+PAPER = ["cips", "poem", "kl_crm", "akl_crm", "akl_crm_sum", "kl_dro", "chi2_dro"]
+OTHERS = [
+    "norm_poem",
+    "log_smoothing",
+    "implicit_exploration",
+    "exponential_smoothing",
+    "log_sum_exp",
+    "weighted_likelihood",
+]
+ANCHORED = ["log_smoothing_anchored", "implicit_exploration_anchored", "exponential_smoothing_anchored"]
+NUMBER = r"([−+]?\d+(?:\.\d+)?)"
+
+
+@cache
+def page_text(path: str) -> str:
+    return " ".join((ROOT / path).read_text(encoding="utf-8").split())
+
+
+def numbers(path: str, pattern: str) -> list[float]:
+    """Return the numbers in the only match of a pattern on a page; # stands for a number."""
+    [match] = re.findall(pattern.replace("#", NUMBER), page_text(path))
+    return [float(number.replace("−", "-")) for number in ([match] if isinstance(match, str) else match)]
+
+
+def table_row(path: str, title: str, label: str) -> list[str]:
+    """Return the cells of the table row that begins with a label, in the section with a title."""
+    section = (ROOT / path).read_text(encoding="utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    [line] = [line for line in section.splitlines() if line.startswith(f"| {label}")]
+    return line.replace("−", "-").strip("| ").split(" | ")[1:]
+
+
+@cache
+def metrics(experiment: str, count: int = 4) -> pd.DataFrame:
+    """Return the rows of an experiment at a replay count."""
+    rows = pd.read_csv(ROOT / f"docs/results/{experiment}_metrics.csv.gz")
+    return rows[rows["replay_count"] == count]
+
+
+@cache
+def table(name: str) -> pd.DataFrame:
+    return pd.read_csv(ROOT / f"docs/results/{name}.csv")
+
+
+def losses(experiment, data, algorithm, selection="dr_bound", metric="expected_loss", count=4) -> pd.Series:
+    """Return the losses of an algorithm by seed."""
+    rows = metrics(experiment, count)
+    keep = (rows["dataset"] == data) & (rows["algorithm"] == algorithm) & (rows["selection"] == selection)
+    return rows[keep].set_index("seed")[metric].sort_index()
+
+
+def share_closed(data, algorithm, experiment="beyond", selection="dr_bound", seeds=20) -> float:
+    """Return the share of the way from CIPS to full supervision that greedy losses of the first seeds close, in %."""
+
+    def mean(name: str) -> float:
+        by_seed = losses(experiment, data, name, selection, "greedy_loss")
+        assert len(by_seed) >= seeds
+        return by_seed.iloc[:seeds].mean()
+
+    return 100 * (mean("cips") - mean(algorithm)) / (mean("cips") - mean("skyline"))
+
+
+def rounded(values: Iterable[float], digits: int = 0) -> list[float]:
+    return [round(value, digits) for value in values]
+
+
+def ends(values: Iterable[float], digits: int = 1) -> list[float]:
+    """Return the smallest and the largest value, rounded."""
+    values = list(values)
+    return rounded([min(values), max(values)], digits)
+
+
+def mean_and_error(values: pd.Series, digits: int = 3) -> list[float]:
+    """Return the mean and its standard error, rounded as on the pages."""
+    return rounded([values.mean(), values.sem()], digits)
+
+
+def p_below(values: pd.Series) -> float:
+    """Return the p-value of the hypothesis that the mean of paired differences is not below 0."""
+    return stats.ttest_1samp(values, 0, alternative="less").pvalue
+
+
+def is_level(values: pd.Series) -> bool:
+    return stats.ttest_1samp(values, 0).pvalue > 0.05
+
+
+def check_claims(page: str, claims: dict[str, list[float]]) -> None:
+    """Assert that the sentences of a page, found by their patterns, have these numbers."""
+    for pattern, expected in claims.items():
+        assert numbers(page, pattern) == expected, pattern

@@ -1,0 +1,72 @@
+"""Numbers on docs/beside.md, verdicts of other tools on logs with a known truth, come from docs/results."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from page_numbers import ROOT, table
+
+CLAIMS = "better", "worse", "deploy"
+SEEDS = 20
+SHORT = {"the log cannot say": "cannot say", "the log is wrong": "log is wrong"}
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> pd.DataFrame:
+    return table("verdicts_beside").set_index(["judge", "log", "policy"]).sort_index()
+
+
+def printed_cell(row: pd.Series) -> str:
+    """Return the counted verdicts in short form, with claims that the truth refutes in bold."""
+    parts = []
+    for part in row["verdicts"].split("; "):
+        count, verdict = part.split(" ", 1)
+        text = f"{count} {SHORT.get(verdict, verdict)}"
+        parts.append(f"**{text}**" if verdict in CLAIMS and row["wrong"] > 0 else text)
+    return ", ".join(parts)
+
+
+def test_table_of_verdicts(verdicts):
+    page = (ROOT / "docs/beside.md").read_text(encoding="utf-8")
+    lines = [line for line in page.splitlines() if line.startswith("|")][2:]
+    assert len(lines) == len(verdicts.loc["drcrm"])
+    for line in lines:
+        log, policy, gain, *cells = line.strip("| ").split(" | ")
+        judges = "drcrm", "drcrm, imitated", "skdr-eval SNDR", "skdr-eval plain"
+        assert cells == [printed_cell(verdicts.loc[judge, log, policy]) for judge in judges]
+        true_gain = verdicts.loc["drcrm", log, policy]["true gain"]
+        assert float(gain.replace("−", "-")) == pytest.approx(true_gain, abs=5.1e-4)
+
+
+@pytest.mark.parametrize(
+    ("logs", "policies", "outcome", "counts"),
+    [
+        ("good, drift", "near, far, bad", "right", {"drcrm": 117, "skdr-eval SNDR": 19, "skdr-eval plain": 76}),
+        ("sharp", "near, far", "right", {"skdr-eval plain": 25, "drcrm": 11}),
+        ("wrong by 2", "near, far, bad", "named", {"drcrm": 60}),
+        ("wrong by 2", "near, far, bad", "open", {"drcrm": 60}),
+        ("wrong by 2", "near, far, bad", "right", {"drcrm, imitated": 60, "skdr-eval plain": 39}),
+        ("no overlap; a trap", "near, far", "open", {"drcrm": 40}),
+        (
+            "no overlap; a trap",
+            "near, far",
+            "wrong",
+            {"skdr-eval SNDR": 2, "skdr-eval plain": 36, "drcrm, imitated": 40},
+        ),
+        ("drift that turns", "near, far", "wrong", {"drcrm": 0, "skdr-eval SNDR": 0, "skdr-eval plain": 6}),
+        ("drift that turns", "near, far", "open", {"drcrm": 40}),
+        ("drift that turns", "bad", "right", {"drcrm": 11}),
+    ],
+)
+def test_counts_in_sentences(verdicts, logs, policies, outcome, counts):
+    names = [name.replace(";", ",") for name in logs.split(", ")]
+    rates = {judge: verdicts.loc[judge][outcome].unstack().loc[names, policies.split(", ")] for judge in counts}
+    assert {judge: round(SEEDS * rate.to_numpy().sum()) for judge, rate in rates.items()} == counts
+
+
+def test_gains_in_sentences(verdicts):
+    far, bad = verdicts.loc["skdr-eval SNDR", "good", "far"], verdicts.loc["skdr-eval plain", "sharp", "bad"]
+    assert (round(far["estimated gain"], 2), round(far["true gain"], 2)) == (0.04, 0.1)
+    assert (round(bad["estimated gain"], 3), round(bad["true gain"], 3)) == (-0.002, -0.042)
+    assert (verdicts.loc["drcrm", "drift that turns"]["raised"] == "drift of the gain").all()
+    assert (verdicts.loc["skdr-eval DR", "verdicts"] == f"{SEEDS} do_not_deploy").all()
