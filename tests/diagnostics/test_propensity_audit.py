@@ -119,6 +119,8 @@ def test_estimated_propensities_are_not_tested():
     verdict, diagnosis, _ = judge(BEST, change_log(LOG, propensity=LOG.propensity / 2), imitated=True)
     assert levels(diagnosis)["propensity audit"] == "caution"
     assert verdict.verdict != "the log is wrong"
+    verdict, _, _ = judge(BEST, imitated=True)
+    assert (verdict.verdict, verdict.sentence.endswith("which could not be tested.")) == ("better", True)
 
 
 def test_cross_fitting_keeps_groups_in_one_fold():

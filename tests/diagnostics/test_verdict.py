@@ -103,17 +103,6 @@ def test_bounds_are_adjusted_for_the_number_of_candidates():
     assert "higher with 95% confidence, adjusted for 10 candidates." in verdict.sentence
 
 
-def test_copies_of_rows_count_once():
-    once = change_log(LOG, slice(0, 600))
-    rows = np.random.default_rng(0).permutation(np.repeat(np.arange(600), 3))
-    verdict, diagnosis, comparison = judge(BEST, change_log(LOG, rows))
-    assert levels(diagnosis)["duplicated rows"] == "caution"
-    assert "1200 of 1800 rows, 66.7%, repeat another row" in " ".join(verdict.cautions)
-    without = compare_with_logging(BEST, once, cost_model=MODEL)
-    assert comparison.difference.interval == pytest.approx(without.difference.interval)
-    assert comparison.certificate.bound == pytest.approx(without.certificate.bound)
-
-
 def test_a_policy_known_by_its_probabilities_of_the_logged_actions():
     policy = np.exp(BEST.log_prob(LOG.X, LOG.Y))
     verdict, diagnosis, comparison = judge(policy)
@@ -125,8 +114,3 @@ def test_a_policy_known_by_its_probabilities_of_the_logged_actions():
     assert values["dr"] is None is values["dm"]
     assert complete["snips"] == pytest.approx(values["snips"])
     assert None not in complete.values()
-
-
-def test_claims_from_estimated_propensities_state_their_condition():
-    verdict, _, _ = judge(BEST, imitated=True)
-    assert (verdict.verdict, verdict.sentence.endswith("which could not be tested.")) == ("better", True)

@@ -13,7 +13,7 @@ from dependent_logs import draw_jittered, draw_users
 from shop import MAPPING, decisions
 from shop_fixtures import answer_of
 
-from drcrm.cli.evaluate_policy import ALL_ROWS, HELDOUT_ROWS, UNCOMPARED_ROWS
+from drcrm.cli.evaluate_policy import HELDOUT_ROWS, UNCOMPARED_ROWS
 from drcrm.diagnostics.repeated_rows.recognition import LearnedRows
 from drcrm.diagnostics.repeated_rows.row_hashes import hash_records
 from drcrm.logs import opened_log
@@ -138,12 +138,6 @@ def test_rows_of_a_new_log_that_are_equal_by_chance_are_not_recognised(kind):
         learned = LearnedRows.of(hash_records(old), rng.random(1000) < 0.25, False)
         recognised += learned.recognise(hash_records(new), new.propensity) is not None
     assert recognised <= 1
-
-
-def test_a_policy_is_one_choice_on_a_new_log(shop, tmp_path, run):
-    answer = certify(run, shop / "policy.npz", write_log(decisions(N, seed=5), tmp_path / "log.csv"))
-    assert answer["recognised"] == {"training": 0, "heldout": 0, "new": N}
-    assert (answer["choices"], answer["judged_by"]) == (1, ALL_ROWS)
 
 
 def test_hashes_do_not_depend_on_the_number_format_of_a_file(tmp_path):
