@@ -10,7 +10,7 @@ from scipy import sparse
 from drcrm import ActionLists, BanditLog
 from drcrm.arrays.mapped_arrays import ArrayWriter
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
-from drcrm.diagnostics.leakage import ADVICE, NAME, check_leakage
+from drcrm.diagnostics.leakage import ADVICE, LEAKAGE, check_leakage
 from drcrm.diagnostics.verdict import compare_with_logging, reach_verdict
 from drcrm.logs.encoded_log import BanditLog as FileLog
 
@@ -105,7 +105,7 @@ def test_all_columns_of_a_category_are_one_feature():
     assert log.encoding.columns == {**numeric, "status": slice(4, 7)}
     policy, details = np.full((400, K), 1 / K), LogDetails(columns=log.encoding.columns)
     diagnosis = diagnose(log, policy, details)
-    assert NAME in diagnosis.failed
+    assert LEAKAGE in diagnosis.failed
     assert any("feature 'status' alone explains" in check.sentence for check in diagnosis.diagnostics)
     verdict = reach_verdict(compare_with_logging(policy, log), diagnosis)
     assert (verdict.verdict, verdict.changes) == ("the log cannot say", [f"{ADVICE}."])

@@ -48,7 +48,7 @@ class LogDetails:
     groups : array (n,), optional
         Ids of independent groups of rows.
     slices : array (n,), optional
-        Values for which the policy is estimated separately.
+        Values of a column; the policy is estimated separately for each value.
     row_numbers : integer array (n,), optional
         Numbers of the rows in their file.
     time : array (n,), optional

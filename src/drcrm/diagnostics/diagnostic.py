@@ -25,7 +25,7 @@ class Diagnostic:
     sentence : str
         The result in plain words with its numbers, without a capital and a full stop.
     source : str
-        Where the check comes from.
+        Publication of the check.
     low, high : float or None
         Ends of the confidence interval of the value, at 95 % unless the threshold names another level.
     """

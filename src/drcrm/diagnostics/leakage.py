@@ -15,7 +15,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
 from drcrm.logs.split import halves
 
-NAME = "leakage of the reward"
+LEAKAGE = "leakage of the reward"
 ADVICE = (
     "Remove it from the features if it is unknown before the decision. If it is known, subtract its prediction from "
     "the reward, which changes no difference between policies"
@@ -35,8 +35,8 @@ def check_leakage(
     """Check the largest share of the variance of costs that one feature explains on rows that it was not fitted to.
 
     A feature predicts costs by a line, by means in at most 20 quantile bins, or by means of its categories. It is
-    fitted to half of the contexts and predicts the other half. What it explains through the logged action does not
-    count.
+    fitted to half of the contexts and predicts the other half. Only what it explains beyond the logged
+    action counts.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def check_leakage(
         sentence = f"feature {name} alone explains {share:.0%} of the variance of costs on rows that it was not fitted "
         sentence += f"to. {ADVICE}"
     threshold = f"at most {CAUTIONS:.0%}; fails above {FAILS:.0%}"
-    return Diagnostic(NAME, share, threshold, level, sentence, "out of fold, this project")
+    return Diagnostic(LEAKAGE, share, threshold, level, sentence, "out of fold, this project")
 
 
 def _feature_rows(log: BanditLog, rows: np.ndarray) -> Any:

@@ -17,8 +17,7 @@ from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import Diagnosis
 from drcrm.diagnostics.diagnostic import capitalize, to_json_number
-from drcrm.diagnostics.leakage import ADVICE
-from drcrm.diagnostics.leakage import NAME as LEAKAGE
+from drcrm.diagnostics.leakage import ADVICE, LEAKAGE
 from drcrm.errors import InputError
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.tabular import policy_for_log

@@ -27,11 +27,11 @@ from drcrm.weights import effective_sample_size
 
 MIN_EFFECTIVE_ROWS, LOW_SHARE, VERY_LOW_SHARE = 10, 0.1, 0.05
 MANY_EFFECTIVE_ROWS = 400  # enough, whatever their share: a policy that takes one of 50 actions has 2 % of any log
-MIN_TAIL = 5  # weights to which a tail can be fitted
+MIN_TAIL = 5  # weights; fewer do not show a tail
 SOME_MASS, LARGE_MASS = 0.01, 0.2  # probability of unsupported actions: caution, fail
 MIN_MEAN, MAX_MEAN = 0.9, 1.1
-STANDARD_ERRORS = 4  # by which a mean weight that fails is outside of these
-HEAVY_TAIL = 0.7  # k̂ from which a sample of usual size estimates the mean badly
+STANDARD_ERRORS = 4  # distance of a failing mean weight from these limits
+HEAVY_TAIL = 0.7  # larger k̂: a sample of usual size estimates the mean badly
 LARGE_SHARE, DOMINANT_SHARE = 0.1, 0.5  # of one row in a sum: caution, fail
 MAX_CLIP_EFFECT = 2  # standard errors
 LARGE_QUANTILE = 20.0  # 0.99 quantile of the weights over their mean
@@ -151,22 +151,28 @@ def _check_tail(log: BanditLog, weight: np.ndarray) -> Diagnostic | None:
         sentence += ". Their mean is infinite, so no estimate from them converges"
     elif k > heavy:
         sentence += ". Their mean converges too slowly for this many rows"
-    threshold, level = f"at most {heavy:.2f}; fails from 1", worst_level(k >= 1, k > heavy)
-    return Diagnostic("Pareto k̂", k, threshold, level, sentence, "Vehtari et al. 2024")
+    level = worst_level(k >= 1, k > heavy)
+    return Diagnostic("Pareto k̂", k, f"at most {heavy:.2f}; fails from 1", level, sentence, "Vehtari et al. 2024")
 
 
 def _check_cost_tail(magnitudes: dict[str, np.ndarray], count: np.ndarray) -> Diagnostic | None:
     """Check the largest k̂ of named magnitudes, each (n,), beyond their root mean square."""
     shapes = {name: _fit_tail(values, count, 1.0) for name, values in magnitudes.items()}
-    name = max(shapes, key=lambda name: np.nan_to_num(shapes[name], nan=-np.inf))
-    k = shapes[name]
-    if not np.isfinite(k):
+    shapes = {name: shape for name, shape in shapes.items() if np.isfinite(shape)}
+    if not shapes:
         return None
-    sentence = f"the tail of {name} has Pareto shape {k:.2f}"
-    sentence += ". Rare, large costs dominate, so standard errors are unreliable" if k > HEAVY_TAIL else ""
-    level = worst_level(False, k > HEAVY_TAIL)
-    threshold = f"at most {HEAVY_TAIL:g}"
-    return Diagnostic("Pareto k̂ of weighted costs", k, threshold, level, sentence, "Vehtari et al. 2024")
+    name = max(shapes, key=lambda name: shapes[name])
+    is_heavy = shapes[name] > HEAVY_TAIL
+    sentence = f"the tail of {name} has Pareto shape {shapes[name]:.2f}"
+    sentence += ". Rare, large costs dominate, so standard errors are unreliable" if is_heavy else ""
+    return Diagnostic(
+        "Pareto k̂ of weighted costs",
+        shapes[name],
+        f"at most {HEAVY_TAIL:g}",
+        worst_level(False, is_heavy),
+        sentence,
+        "Vehtari et al. 2024",
+    )
 
 
 def _check_largest(title: str, magnitudes: dict[str, np.ndarray], count: np.ndarray) -> Diagnostic | None:
