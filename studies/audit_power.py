@@ -1,7 +1,7 @@
-"""How often the propensity audit detects wrong propensities, by the number of rows.
+"""How often does the propensity audit detect wrong propensities, by the number of rows?
 
-Logs are those of the study ``verdicts`` without an effect: normal contexts, one of 5 actions, drawn by the policy
-``soft`` or ``sharp``. Each log is audited with its own propensities and with wrong ones:
+The logs are those of the study ``verdicts`` without an effect: normal contexts and one of 5 actions, drawn by the
+policy ``soft`` or ``sharp``. The study audits each log with its own propensities and with wrong ones:
 
 none           the probabilities by which the actions were drawn
 uniform        1/5
@@ -12,8 +12,8 @@ doubled        2 p, at most 1
 halved         p/2
 some doubled   2 p of two of the actions, at most 1
 
-A row per policy, number of rows and fault: the shares of logs whose audit ``fails``, so that the verdict is "the log is
-wrong"; is ``untested``, and says so; or raises another ``caution``. In the rows of ``none`` they are false alarms.
+The table has a row per policy, number of rows and fault: the shares of logs whose audit ``fails`` (so that the verdict
+is "the log is wrong"), is ``untested``, or raises another ``caution``. In the rows of ``none`` these are false alarms.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ POLICIES = "soft", "sharp"
 LEVELS = "fails", "untested", "caution"
 
 
-def wrong(propensity: np.ndarray, action: np.ndarray) -> dict[str, np.ndarray]:
+def wrong_propensities(propensity: np.ndarray, action: np.ndarray) -> dict[str, np.ndarray]:
     """Return the propensities with each fault."""
     doubled = np.minimum(2 * propensity, 1)
     return {
@@ -45,11 +45,11 @@ def wrong(propensity: np.ndarray, action: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def audited(world: World, policy: str, rows: int, seed: int) -> list[dict[str, object]]:
-    """Return what the audit says of one log with each fault."""
+def audit(world: World, policy: str, rows: int, seed: int) -> list[dict[str, object]]:
+    """Return the outcome of the audit of one log with each fault."""
     log = world.log(policy, np.random.default_rng(seed), rows)
     modelled, results = cross_fit_propensities(log), []
-    for fault, propensity in wrong(log.propensity, log.Y).items():
+    for fault, propensity in wrong_propensities(log.propensity, log.Y).items():
         tests, _ = audit_propensities(BanditLog(log.X, log.Y, propensity, log.cost, n_actions=ACTIONS), modelled)
         levels = {test.name: test.level for test in tests}
         fails = "fail" in levels.values()
@@ -62,14 +62,14 @@ def audited(world: World, policy: str, rows: int, seed: int) -> list[dict[str, o
 def table(repetitions: int) -> pd.DataFrame:
     """Return a row per policy, number of rows and fault."""
     world = World(is_null=True)
-    found = [
+    results = [
         result
         for policy in POLICIES
         for rows in ROWS
         for seed in range(repetitions)
-        for result in audited(world, policy, rows, seed)
+        for result in audit(world, policy, rows, seed)
     ]
-    return pd.DataFrame(found).groupby(["policy", "rows", "fault"], sort=False)[[*LEVELS]].mean().reset_index()
+    return pd.DataFrame(results).groupby(["policy", "rows", "fault"], sort=False)[[*LEVELS]].mean().reset_index()
 
 
 def summary(rows: pd.DataFrame) -> str:

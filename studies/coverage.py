@@ -1,16 +1,17 @@
-"""How often certificates hold where the truth is known.
+"""How often do certificates hold for costs whose mean is known?
 
-Every setting has costs z ≤ 0 of a known mean in a known range, so that all methods are defined. Replayed logs are of
-contexts with three labels, four passes of a logging policy and another policy's costs w c: by row, the contexts stay
-and the truth is the mean over them; by context, they are drawn anew, and the truth is the mean over all.
+In every setting the costs z ≤ 0 have a known mean and a known range, so that all methods are defined. The settings
+``replayed`` use contexts with three labels, four passes of a logging policy, and costs w c of a second policy. ``by
+row`` keeps the contexts fixed, and the truth is the mean over them. ``by context`` draws new contexts, and the truth is
+the mean over all contexts.
 
-A row per setting, n and method: the share of repetitions whose bound is not below the truth, its standard error, and
-the mean of bound − truth, also ÷ that of Student's. n counts rows.
+The table has a row per setting, n (the number of rows) and method: the share of repetitions whose bound is not below
+the truth, its standard error, and the mean of bound − truth, also divided by that of Student's bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -27,88 +28,106 @@ SIZES = (50, 200, 1000, 4000)
 ASYMPTOTIC = ("kl", "chi2", "squared_hellinger", "reverse_kl", "student")
 METHODS = (*ASYMPTOTIC, *FINITE_SAMPLE)
 PASSES = 4
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Costs of a known mean: ``draw(rng, n)`` → z (n,); with groups, which rows are of one context."""
+    """Costs with a known mean.
+
+    Attributes
+    ----------
+    tails : str
+        The kind of distribution.
+    low : float
+        The smallest possible cost.
+    truth : function of n
+        The mean that a bound from n rows must cover.
+    draw : function of a generator and n
+        Draws costs z, (n,).
+    is_grouped : bool
+        Whether the rows of one context form a group.
+    """
 
     tails: str
     low: float
     truth: Callable[[int], float]
     draw: Callable[[np.random.Generator, int], np.ndarray]
-    grouped: bool = False
+    is_grouped: bool = False
 
 
-def plain(tails: str, distribution, low: float) -> Setting:
-    """z = −X, X of a scipy distribution between 0 and −low."""
+def negated(tails: str, distribution, low: float) -> Setting:
+    """Return z = −X, for X from a scipy distribution on [0, −low]."""
     mean = -float(distribution.mean())
     return Setting(tails, low, lambda n: mean, lambda rng, n: -distribution.rvs(n, random_state=rng).astype(float))
 
 
-def cut(tails: str, distribution, most: float, upwards: bool = False) -> Setting:
-    """z = −min(X, most), or with its tail towards high costs min(X, most) − most."""
-    mean = quad(distribution.sf, 0, most, limit=500)[0]
-    origin, sign = (-most, 1) if upwards else (0.0, -1)
+def truncated(tails: str, distribution, limit: float, is_upwards: bool = False) -> Setting:
+    """Return z = −min(X, limit), or min(X, limit) − limit with the tail towards high costs."""
+    mean = quad(distribution.sf, 0, limit, limit=500)[0]
+    origin, sign = (-limit, 1) if is_upwards else (0.0, -1)
 
     def draw(rng: np.random.Generator, n: int) -> np.ndarray:
-        return origin + sign * np.minimum(distribution.rvs(n, random_state=rng), most)
+        return origin + sign * np.minimum(distribution.rvs(n, random_state=rng), limit)
 
-    return Setting(tails, -most, lambda n: origin + sign * mean, draw)
+    return Setting(tails, -limit, lambda n: origin + sign * mean, draw)
 
 
 def two_values(tails: str, low: float, probability: float, high: float) -> Setting:
-    """z is low with a probability, else high."""
+    """Return z that is low with a probability and high otherwise."""
     truth = probability * low + (1 - probability) * high
     return Setting(tails, low, lambda n: truth, lambda rng, n: np.where(rng.random(n) < probability, low, high))
 
 
 class Population:
-    """Contexts with three labels, and for every action of each: its probabilities by two policies, and its cost − 3."""
+    """Contexts with three labels, two policies, and the costs (Hamming loss − 3) of all eight actions."""
 
     def __init__(self, distance: float, contexts: int = 2000):
         rng = np.random.default_rng(0)
         actions = np.array(list(product((0, 1), repeat=3)))
         labels = rng.random((contexts, 3)) < 0.4
         base = rng.normal(size=(contexts, 3))
-        logging, policy = (expit(base + shift * (2 * labels - 1)) for shift in (0.0, distance))
-        self.logging, other = (
-            np.prod(np.where(actions[None] == 1, p[:, None], 1 - p[:, None]), axis=2) for p in (logging, policy)
+        self.logging, policy = (
+            np.prod(np.where(actions[None] == 1, p[:, None], 1 - p[:, None]), axis=2)
+            for p in (expit(base + shift * (2 * labels - 1)) for shift in (0.0, distance))
         )
         cost = (actions[None] != labels[:, None]).sum(axis=2) - 3.0
-        self.z = cost * other / self.logging
+        self.z = cost * policy / self.logging
         self.mean = (self.logging * self.z).sum(axis=1)
 
     def replay(self, rng: np.random.Generator, contexts: np.ndarray) -> np.ndarray:
-        """The costs w c of some passes over contexts, those of one context beside one another."""
+        """Return the costs w c of all passes over some contexts; the rows of a context are adjacent."""
         thresholds = np.cumsum(self.logging[contexts], axis=1)
-        drawn = rng.random((len(contexts), PASSES))
-        actions = np.minimum((drawn[:, :, None] > thresholds[:, None]).sum(axis=2), 7)
+        uniform = rng.random((len(contexts), PASSES))
+        actions = np.minimum((uniform[:, :, None] > thresholds[:, None]).sum(axis=2), 7)
         return self.z[contexts[:, None], actions].ravel()
 
     def by_row(self, tails: str) -> Setting:
-        first = lambda n: np.arange(n // PASSES) % len(self.z)  # noqa: E731
+        def first(n: int) -> np.ndarray:
+            return np.arange(n // PASSES) % len(self.z)
+
         truth = lambda n: float(self.mean[first(n)].mean())  # noqa: E731
         return Setting(tails, float(self.z.min()), truth, lambda rng, n: self.replay(rng, first(n)))
 
     def by_context(self, tails: str) -> Setting:
-        drawn = lambda rng, n: rng.integers(0, len(self.z), n // PASSES)  # noqa: E731
-        truth = lambda n: float(self.mean.mean())  # noqa: E731
-        return Setting(tails, float(self.z.min()), truth, lambda rng, n: self.replay(rng, drawn(rng, n)), grouped=True)
+        def draw(rng: np.random.Generator, n: int) -> np.ndarray:
+            return self.replay(rng, rng.integers(0, len(self.z), n // PASSES))
+
+        return Setting(tails, float(self.z.min()), lambda n: float(self.mean.mean()), draw, is_grouped=True)
 
 
 def settings() -> dict[str, Setting]:
     near, far = Population(0.7), Population(1.5)
     return {
-        "uniform": plain("light", stats.uniform(), -1),
-        "beta(2, 2)": plain("light", stats.beta(2, 2), -1),
-        "beta(½, ½)": plain("light", stats.beta(0.5, 0.5), -1),
-        "a coin": plain("light", stats.bernoulli(0.5), -1),
-        "Hamming loss − 6": plain("light", stats.binom(6, 0.3), -6),
-        "exponential, cut at 20": cut("light", stats.expon(), 20),
-        "log-normal, cut at 100": cut("heavy", stats.lognorm(1.5), 100),
-        "Pareto 1.5, cut at 1000": cut("heavy", stats.pareto(1.5), 1000),
-        "Pareto 1.5, cut at 1000, towards high costs": cut("heavy", stats.pareto(1.5), 1000, upwards=True),
+        "uniform": negated("light", stats.uniform(), -1),
+        "beta(2, 2)": negated("light", stats.beta(2, 2), -1),
+        "beta(½, ½)": negated("light", stats.beta(0.5, 0.5), -1),
+        "a coin": negated("light", stats.bernoulli(0.5), -1),
+        "Hamming loss − 6": negated("light", stats.binom(6, 0.3), -6),
+        "exponential, cut at 20": truncated("light", stats.expon(), 20),
+        "log-normal, cut at 100": truncated("heavy", stats.lognorm(1.5), 100),
+        "Pareto 1.5, cut at 1000": truncated("heavy", stats.pareto(1.5), 1000),
+        "Pareto 1.5, cut at 1000, towards high costs": truncated("heavy", stats.pareto(1.5), 1000, is_upwards=True),
         "−50 once in 100, else −1": two_values("long towards low costs", -50, 0.01, -1.0),
         "−1 once in 20, else 0": two_values("long towards low costs", -1, 0.05, 0.0),
         "0 once in 20, else −1": two_values("long towards high costs", -1, 0.95, 0.0),
@@ -121,38 +140,51 @@ def settings() -> dict[str, Setting]:
 
 
 def bounds(setting: Setting, n: int, repetitions: int, seed: int = 0) -> dict[str, np.ndarray]:
-    """The bounds by each method, (repetitions,)."""
+    """Return the bounds by each method, (repetitions,)."""
     rng = np.random.default_rng([seed, n])
-    found = {method: np.empty(repetitions) for method in METHODS}
-    groups = np.repeat(np.arange(n // PASSES), PASSES) if setting.grouped else None
+    results = {method: np.empty(repetitions) for method in METHODS}
+    groups = np.repeat(np.arange(n // PASSES), PASSES) if setting.is_grouped else None
     for repetition in range(repetitions):
         z = setting.draw(rng, n)
         for method in METHODS:
             ranged = {"low": setting.low, "high": 0.0} if method in ("empirical_bernstein", "betting") else {}
-            found[method][repetition] = upper_bound(z, CONFIDENCE, method, **ranged, groups=groups)
-    return found
+            results[method][repetition] = upper_bound(z, CONFIDENCE, method, **ranged, groups=groups)
+    return results
 
 
 def measure(name: str, setting: Setting, n: int, repetitions: int) -> pd.DataFrame:
-    """A row per method."""
-    found, truth = bounds(setting, n, repetitions), setting.truth(n)
-    student = np.mean(found["student"] - truth)
+    """Return a row per method."""
+    by_method, truth = bounds(setting, n, repetitions), setting.truth(n)
+    student = np.mean(by_method["student"] - truth)
     rows = []
-    for method, values in found.items():
-        coverage, width = np.mean(values >= truth - 1e-12), np.mean(values - truth)
+    for method, values in by_method.items():
+        coverage, width = np.mean(values >= truth - ROUNDING), np.mean(values - truth)
         error = np.sqrt(coverage * (1 - coverage) / repetitions)
         rows.append([name, setting.tails, n, method, CONFIDENCE, repetitions, coverage, error, width, width / student])
     columns = ["setting", "tails", "n", "method", "confidence", "repetitions", "coverage", "standard_error"]
     return pd.DataFrame(rows, columns=[*columns, "width", "width_to_student"])
 
 
+def mean_coverage(rows: pd.DataFrame, keys: Sequence[str], measured: Sequence[str]) -> pd.DataFrame:
+    """Return means by key of ``coverage`` and other columns, and the standard error of the coverage.
+
+    ``width`` is bound − truth. Rows without a bound, whose width is NaN, do not count for the coverage.
+    """
+    is_refused = rows["width"].isna()
+    rows = rows.assign(refused=is_refused, coverage=(rows["width"] >= -ROUNDING).where(~is_refused))
+    groups = rows.astype(dict.fromkeys(measured, float)).groupby([*keys], sort=False)
+    means = groups[[*measured]].mean()
+    means["standard_error"] = np.sqrt(means["coverage"] * (1 - means["coverage"]) / groups["width"].count())
+    return means.reset_index()
+
+
 def table(repetitions: int) -> pd.DataFrame:
-    """The rows of all settings, at every n."""
+    """Return a row per setting, n and method."""
     return pd.concat(
         measure(name, setting, n, repetitions) for (name, setting), n in product(settings().items(), SIZES)
     )
 
 
 def summary(rows: pd.DataFrame) -> str:
-    """The coverage."""
+    """Return the coverage by setting, n and method."""
     return rows.pivot(index=["setting", "n"], columns="method", values="coverage").to_string(float_format="%.4f")

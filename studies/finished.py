@@ -1,4 +1,4 @@
-"""A finished run of an experiment, as the studies read it."""
+"""A finished run of an experiment: its logging policy, and new logs that this policy draws."""
 
 from __future__ import annotations
 
@@ -16,39 +16,51 @@ from drcrm.experiments.simulation.truth import CERTAIN, Rates
 from drcrm.experiments.steps import generator
 from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy, make_policy
 
-HELD_OUT = 0.25  # of the rows of a run that is logged again
+HELDOUT_SHARE = 0.25
 
 
 @dataclass(frozen=True)
 class Run:
-    """π0 of a finished run, and the folder of its data set."""
+    """The logging policy of a finished run, and the folder of its data set."""
 
     dataset: str
     seed: int
     resources: Path
     logging: ExponentialPolicy | SoftmaxPolicy
 
-    def logged_again(
+    def draw_log(
         self, sharpness: float, replays: int = 1, contexts: int | None = None, click_rates: Rates = CERTAIN
     ) -> tuple[BanditLog, BanditLog, LinearPolicy]:
-        """The training and the held-out part of another log, and the π0 that logged it, its scores times η.
+        """Draw a new log from the logging policy with its scores multiplied by ``sharpness``.
 
-        Of all training contexts, or some that are drawn. A quarter of the rows is held out; with one action of K there
-        are clicks.
+        Parameters
+        ----------
+        sharpness : float
+            η, the factor of the scores.
+        replays : int
+            Number of passes over the contexts.
+        contexts : int, optional
+            Number of training contexts to draw; by default all are used.
+        click_rates : pair of float
+            Click probabilities of the right action and of the others. Only single choices have clicks.
+
+        Returns
+        -------
+        training rows, held-out rows (a quarter of all), and the logging policy
         """
         X, truth = read_truth(self.resources / "train.npz")
         policy = make_policy(truth.actions, sharpness * self.logging.coef)
         if contexts is not None:
-            drawn = np.sort(generator(self.dataset, self.seed, "small logs").permutation(X.shape[0])[:contexts])
-            X, truth = X[drawn], truth[drawn]
+            rows = np.sort(generator(self.dataset, self.seed, "small logs").permutation(X.shape[0])[:contexts])
+            X, truth = X[rows], truth[rows]
         rates = click_rates if truth.labels.ndim == 1 else CERTAIN
         rng, click_rng = (generator(self.dataset, self.seed, name) for name in ("replay", "clicks"))
         log = replay(policy, X, truth, replays, rng, rates, click_rng)
-        held = heldout_rows(log.size, HELD_OUT, generator(self.dataset, self.seed, "heldout"))
-        return log.recount(~held), log.recount(held), policy
+        is_heldout = heldout_rows(log.size, HELDOUT_SHARE, generator(self.dataset, self.seed, "heldout"))
+        return log.recount(~is_heldout), log.recount(is_heldout), policy
 
 
 def read_run(folder: Path, resources: Path, dataset: str, seed: int) -> Run:
-    """Read π0 of a run, by the run's folder and that of its data set."""
+    """Read the logging policy from a run's folder; ``resources`` is the folder of its data set."""
     _, truth = read_truth(resources / "test.npz")
     return Run(dataset, seed, resources, read_policy(folder / "logging.npz", truth.actions))

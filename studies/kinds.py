@@ -1,18 +1,19 @@
-"""How fast the learned policy approaches the best one, for every kind of action.
+"""How fast does the learned policy approach the best one, for each kind of action?
 
-Contexts are normal, their last feature constant; coefficients, normal too, say how likely actions are clicked:
+Contexts are normal with a constant. Coefficients θ, normal too, determine the costs:
 
-    label vectors      2 labels, 5 features, each label is 1 with σ(2 x·θ_l): the cost is how many are wrong, minus 2
-    one action of K    5 actions, 5 features: the cost is −1 with σ(x·θ_a), 0 otherwise
-    lists of actions   2 to 8 actions of 5 features: the cost is −1 with σ(ψ·θ), 0 otherwise
+    label vectors      2 labels, 5 features; label l is 1 with probability σ(2 x·θ_l); the cost is the number of wrong
+                       labels minus 2
+    one action of K    5 actions, 5 features; the cost is −1 with probability σ(x·θ_a), else 0
+    lists of actions   2 to 8 actions with 5 features; the cost is −1 with probability σ(ψ·θ), else 0
 
-So the most probable actions of coefficients θ are the best policy, which is in the class, while no cost is linear.
-π0 has coefficients a fifth as large. Weights are not clipped, so that what is minimised is right as n grows; it is not
-convex, and some fits end in a local minimum.
+The most probable actions under θ are the best policy. It is in the class of policies, although no cost is linear. The
+logging policy has random coefficients a fifth as large. Weights are not clipped, so the estimates converge as n grows.
+The objective is not convex, and some fits end in a local minimum.
 
-A row per kind, algorithm and n, the number of logged rows, each of a context of its own: the mean over logs of the
-expected cost minus that of the best policy, on 20 000 contexts more, with its Student interval. π0 is among the
-algorithms. Log number s has seed s, and coefficients of its own; smaller logs are the first rows of larger ones.
+The table has a row per kind, algorithm and n (logged rows, each with its own context): the mean over logs of the
+expected cost minus that of the best policy, on 20 000 fresh contexts, with its Student interval. The logging policy is
+one of the algorithms. Log s has seed s and its own coefficients. Smaller logs are the first rows of larger ones.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 from scipy.special import expit
+from synthetic import normal_contexts
 
 from drcrm.actions.action_lists import ActionLists
 from drcrm.estimators.base import CounterfactualEstimator
@@ -32,12 +34,14 @@ from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
 from drcrm.reports.tables.comparisons import interval
 
 SIZES = (100, 316, 1000, 3162, 10_000, 31_623)
-CONTEXTS = 20_000  # on which policies are compared
+FRESH_CONTEXTS = 20_000
 LOGGING = "logging"
 ALGORITHMS = {"cips": CIPS(clip=None), "doubly_robust_dro": DoublyRobustDRO("auto", clip=None, safe=False)}
 
 
 class LabelVectors:
+    """Contexts and costs of label vectors, and their logging policy."""
+
     labels = 2
 
     def __init__(self, rng: np.random.Generator):
@@ -45,15 +49,15 @@ class LabelVectors:
         self.logging = ExponentialPolicy(0.2 * rng.normal(size=(5, self.labels)))
 
     def contexts(self, n: int):
-        return np.column_stack([self.rng.normal(size=(n, 4)), np.ones(n)])
+        return normal_contexts(self.rng, n, 4)
 
     def costs(self, X, Y: np.ndarray) -> np.ndarray:
-        """Drawn costs of actions."""
+        """Draw the costs of actions."""
         right = self.rng.random(Y.shape) < expit(X @ self.coef)
         return (right != Y).sum(axis=1) - float(self.labels)
 
-    def expected(self, X, policy) -> float:
-        """The expected cost of a policy, or with None of the best."""
+    def expected_cost(self, X, policy) -> float:
+        """Return the expected cost of a policy, or of the best policy for None."""
         right = expit(X @ self.coef)
         by_label = np.maximum(right, 1 - right)
         if policy is not None:
@@ -63,6 +67,8 @@ class LabelVectors:
 
 
 class SingleChoice(LabelVectors):
+    """Contexts and costs of one action of K, and their logging policy."""
+
     actions = 5
 
     def __init__(self, rng: np.random.Generator):
@@ -73,27 +79,29 @@ class SingleChoice(LabelVectors):
         clicked = expit((X * self.coef.T[A]).sum(axis=1))
         return -(self.rng.random(len(A)) < clicked).astype(float)
 
-    def expected(self, X, policy) -> float:
+    def expected_cost(self, X, policy) -> float:
         clicked = expit(X @ self.coef)
         return -(clicked.max(axis=1) if policy is None else (policy.marginals(X) * clicked).sum(axis=1)).mean()
 
 
 class ListedActions(SingleChoice):
-    most = 8
+    """Contexts and costs of lists of actions, and their logging policy."""
+
+    max_length = 8
 
     def __init__(self, rng: np.random.Generator):
         self.rng, self.coef = rng, rng.normal(size=5)
         self.logging = SoftmaxPolicy(0.2 * rng.normal(size=5))
 
     def contexts(self, n: int) -> ActionLists:
-        starts = np.r_[0, np.cumsum(self.rng.integers(2, self.most + 1, n))]
+        starts = np.r_[0, np.cumsum(self.rng.integers(2, self.max_length + 1, n))]
         return ActionLists(self.rng.normal(size=(starts[-1], 5)), starts)
 
     def costs(self, X: ActionLists, A: np.ndarray) -> np.ndarray:
         clicked = expit(X.features[X.starts[:-1] + A] @ self.coef)
         return -(self.rng.random(len(A)) < clicked).astype(float)
 
-    def expected(self, X: ActionLists, policy) -> float:
+    def expected_cost(self, X: ActionLists, policy) -> float:
         clicked, first = expit(X.features @ self.coef), X.starts[:-1]
         best = np.maximum.reduceat(clicked, first)
         return -(best if policy is None else np.add.reduceat(policy.marginals(X) * clicked, first)).mean()
@@ -105,33 +113,31 @@ KINDS = {"label_vectors": LabelVectors, "single_choice": SingleChoice, "action_l
 def regrets(
     kind: str, seed: int, sizes: Sequence[int], algorithms: dict[str, CounterfactualEstimator] = ALGORITHMS
 ) -> Iterator[tuple[str, int, float]]:
-    """Expected costs above that of the best policy: algorithm, n and cost."""
+    """Yield algorithm, n and the expected cost minus that of the best policy."""
     world = KINDS[kind](np.random.default_rng([seed, [*KINDS].index(kind)]))
-    unseen, X = world.contexts(CONTEXTS), world.contexts(max(sizes))
+    fresh, X = world.contexts(FRESH_CONTEXTS), world.contexts(max(sizes))
     Y = world.logging.sample(X, world.rng)
-    rows = {"propensity": np.exp(world.logging.log_prob(X, Y)), "cost": world.costs(X, Y)}
-    best = world.expected(unseen, None)
+    propensity, cost = np.exp(world.logging.log_prob(X, Y)), world.costs(X, Y)
+    best = world.expected_cost(fresh, None)
     for n in sizes:
-        part = slice(n)
-        known = {name: values[part] for name, values in rows.items()}
-        yield LOGGING, n, world.expected(unseen, world.logging) - best
+        yield LOGGING, n, world.expected_cost(fresh, world.logging) - best
         for name, estimator in algorithms.items():
-            estimator.fit(X[part], Y[part], **known, logging_policy=world.logging)
-            yield name, n, world.expected(unseen, estimator.policy_) - best
+            estimator.fit(X[:n], Y[:n], propensity=propensity[:n], cost=cost[:n], logging_policy=world.logging)
+            yield name, n, world.expected_cost(fresh, estimator.policy_) - best
 
 
 def table(repetitions: int, sizes: Sequence[int] = SIZES) -> pd.DataFrame:
-    """A row per kind, algorithm and n."""
-    with warnings.catch_warnings(action="ignore"):  # small logs: fits that do not converge, actions that no row has
-        found = [(kind, *row) for kind in KINDS for seed in range(repetitions) for row in regrets(kind, seed, sizes)]
-    columns = ["kind", "algorithm", "n"]
-    groups = pd.DataFrame(found, columns=[*columns, "regret"]).groupby(columns, sort=False)["regret"]
+    """Return a row per kind, algorithm and n."""
+    with warnings.catch_warnings(action="ignore"):  # fits to small logs warn about convergence and unlogged actions
+        rows = [(kind, *row) for kind in KINDS for seed in range(repetitions) for row in regrets(kind, seed, sizes)]
+    keys = ["kind", "algorithm", "n"]
+    groups = pd.DataFrame(rows, columns=[*keys, "regret"]).groupby(keys, sort=False)["regret"]
     return pd.DataFrame(
-        [{**dict(zip(columns, key, strict=True)), **interval(of.to_numpy())._asdict()} for key, of in groups]
+        [dict(zip(keys, key, strict=True)) | interval(values.to_numpy())._asdict() for key, values in groups]
     )
 
 
 def summary(rows: pd.DataFrame) -> str:
-    """The mean costs above the best policy's."""
+    """Return the mean costs minus that of the best policy."""
     means = rows.pivot(index="n", columns=["kind", "algorithm"], values="mean")
     return means.to_string(float_format="%.4f")
