@@ -1,4 +1,4 @@
-"""How often do certificates hold for costs whose mean is known?
+"""How often do certificates cover the truth, for costs with a known mean?
 
 In every setting the costs z ≤ 0 have a known mean and a known range, so that all methods are defined. The settings
 ``replayed`` use contexts with three labels, four passes of a logging policy, and costs w c of a second policy. ``by
@@ -6,7 +6,8 @@ row`` keeps the contexts fixed, and the truth is the mean over them. ``by contex
 the mean over all contexts.
 
 The table has a row per setting, n (the number of rows) and method: the share of repetitions whose bound is not below
-the truth, its standard error, and the mean of bound − truth, also divided by that of Student's bound.
+the truth, and its standard error. ``width`` is the mean of bound − truth, ``width_to_student`` its ratio to the width
+of Student's bound.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class Population:
         self.mean = (self.logging * self.z).sum(axis=1)
 
     def replay(self, rng: np.random.Generator, contexts: np.ndarray) -> np.ndarray:
-        """Return the costs w c of all passes over some contexts; the rows of a context are adjacent."""
+        """Return the costs w c of all passes; the rows of one context are adjacent."""
         thresholds = np.cumsum(self.logging[contexts], axis=1)
         uniform = rng.random((len(contexts), PASSES))
         actions = np.minimum((uniform[:, :, None] > thresholds[:, None]).sum(axis=2), 7)

@@ -38,7 +38,7 @@ class Run:
         sharpness : float
             η, the factor of the scores.
         replays : int
-            Number of passes over the contexts.
+            How often each context is logged.
         contexts : int, optional
             Number of training contexts to draw; by default all are used.
         click_rates : pair of float

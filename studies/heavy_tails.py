@@ -1,13 +1,13 @@
-"""How often certificates are issued and false when costs are rare, large or skewed.
+"""How often are certificates issued, and how often are they false, if costs are rare, large or skewed?
 
 Contexts are normal with a constant, and a softmax draws one of four actions. Costs do not depend on context or action,
-so every policy costs their mean, and a difference to the logging policy is 0. A loss is 0 except in a share of the
-rows, where it has the size below; a revenue is a negated loss. The policy `near` moves the scores of the logging policy
+so every policy costs their mean, and a difference to the logging policy is 0. A share of the rows has a loss of the
+size below, the others have none. A revenue is a negated loss. The policy `near` moves the scores of the logging policy
 a little, `far` three times as much. A cost model is fitted to another log of the same size. Certificates are at 0.95.
 
-A row per law, sign, policy, number of rows and bound has the number of logs, the share with a certificate and the share
-with a false one (its bound is below the truth). For the bounds by `dr`, the same two shares follow without the check of
-tails (`check_tails=False`), and the share of logs whose 95 % interval of the estimate covers the truth.
+The table has a row per law, sign, policy, number of rows and bound: the number of logs, the share with a certificate,
+and the share with a false one (its bound is below the truth). For the bounds by `dr` the same two shares follow without
+the check of tails (`check_tails=False`), and the share of logs whose 95 % interval covers the truth.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
+from synthetic import normal_coefficients, normal_contexts
 
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.policy_certificate import policy_certificate
@@ -70,7 +71,7 @@ class World:
 
     def __init__(self):
         rng = np.random.default_rng(0)
-        scores, direction = (np.vstack([rng.normal(size=(FEATURES, ACTIONS)), np.zeros(ACTIONS)]) for _ in range(2))
+        scores, direction = (normal_coefficients(rng, FEATURES, ACTIONS) for _ in range(2))
         self.logging = SoftmaxPolicy(scores / 2)
         moves = {"near": 0.7, "far": 2.0}
         self.policies = {name: SoftmaxPolicy(scores / 2 + move * direction) for name, move in moves.items()}
@@ -78,14 +79,14 @@ class World:
     def log(self, law: str, sign: int, n: int, rng: np.random.Generator) -> BanditLog:
         """Return a log of n independent rows."""
         share, (draw, _) = LAWS[law]
-        X = np.column_stack([rng.normal(size=(n, FEATURES)), np.ones(n)])
+        X = normal_contexts(rng, n, FEATURES)
         action = self.logging.sample(X, rng)
         propensity = np.exp(self.logging.log_prob(X, action))
         cost = sign * (rng.random(n) < share) * draw(rng, n)
         return BanditLog(X, action, propensity, cost, n_actions=ACTIONS)
 
 
-def certified(world: World, law: str, sign: int, n: int, seed: int) -> Iterator[tuple]:
+def certify(world: World, law: str, sign: int, n: int, seed: int) -> Iterator[tuple]:
     """Yield policy, bound, and whether certificates are issued, false, plain and false, and the interval covers."""
     rng = np.random.default_rng([seed, n, list(LAWS).index(law), sign + 1])
     training, log = (world.log(law, sign, n, rng) for _ in range(2))
@@ -93,17 +94,17 @@ def certified(world: World, law: str, sign: int, n: int, seed: int) -> Iterator[
     for (name, policy), (bound, settings) in product(world.policies.items(), BOUNDS.items()):
         truth = 0.0 if "baseline" in settings else mean
         is_dr = settings["estimate"] == "dr"
-        outcome = outcome_of(policy, log, truth, cost_model=model, **settings)
+        checked = outcome(policy, log, truth, cost_model=model, **settings)
         unchecked, covers = (np.nan, np.nan), np.nan
         if is_dr:
-            unchecked = outcome_of(policy, log, truth, cost_model=model, check_tails=False, **settings)
+            unchecked = outcome(policy, log, truth, cost_model=model, check_tails=False, **settings)
             options = {key: value for key, value in settings.items() if key != "method"}
             value = off_policy_value(policy, log, cost_model=model, clip=None, **options)
             covers = value.low <= truth <= value.high
-        yield name, bound, *outcome, *unchecked, covers
+        yield name, bound, *checked, *unchecked, covers
 
 
-def outcome_of(policy: SoftmaxPolicy, log: BanditLog, truth: float, **settings) -> tuple[bool, bool]:
+def outcome(policy: SoftmaxPolicy, log: BanditLog, truth: float, **settings) -> tuple[bool, bool]:
     """Return whether there is a certificate, and whether it is false."""
     try:
         certificate = policy_certificate(policy, log, **settings)
@@ -115,10 +116,10 @@ def outcome_of(policy: SoftmaxPolicy, log: BanditLog, truth: float, **settings) 
 def table(repetitions: int, sizes: tuple[int, ...] = SIZES, laws: tuple[str, ...] = tuple(LAWS)) -> pd.DataFrame:
     """Return a row per law, sign, policy, n and bound."""
     world, rows = World(), []
-    with warnings.catch_warnings(action="ignore"):  # the table has what they warn of
+    with warnings.catch_warnings(action="ignore"):  # the table measures what they warn about
         for law, sign, n, seed in product(laws, (1, -1), sizes, range(repetitions)):
             kind = "loss" if sign > 0 else "revenue"
-            rows += [(law, kind, n, *outcome) for outcome in certified(world, law, sign, n, seed)]
+            rows += [(law, kind, n, *result) for result in certify(world, law, sign, n, seed)]
     keys = ["law", "sign", "n", "policy", "bound"]
     measured = ["issued", "false", "issued unchecked", "false unchecked", "interval covers"]
     frame = pd.DataFrame(rows, columns=[*keys, *measured]).astype(dict.fromkeys(measured, float))

@@ -1,9 +1,11 @@
-"""Write made multi-label sets, which no algorithm was built with: python studies/made_sets.py FOLDER
+"""Write synthetic multi-label data sets: python studies/made_sets.py FOLDER
 
-They come from scikit-learn's make_multilabel_classification: documents of random length, each with some of the labels
-and words drawn from the mixture of those. Rows are scaled to unit norm, as those of Yeast and RCV1 are, and rounded to
-six digits, so that a file holds them exactly. `docs/made.yaml` is the experiment on the first three; the others were
-drawn when the design was settled, for `docs/unseen.yaml` and `docs/unseen_sharp.yaml`.
+They were not used to design any algorithm.
+
+scikit-learn's make_multilabel_classification draws documents of random length, their labels, and words from a mixture
+of the labels. Rows have unit norm, like those of Yeast and RCV1, and six digits, so that a text file stores them
+exactly. `docs/made.yaml` is the experiment on the first three sets. The others were drawn after the design was settled,
+for `docs/unseen.yaml` and `docs/unseen_sharp.yaml`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from drcrm.files import atomic
 
 @dataclass(frozen=True)
 class Shape:
-    """A set's shape: how many rows there are, and the mean numbers of labels and of words in one."""
+    """Numbers of features, labels and rows of a data set, and the mean numbers of labels and words per row."""
 
     features: int
     labels: int
@@ -44,7 +46,7 @@ SHAPES = {
 
 
 def make(shape: Shape) -> tuple[sparse.csr_array, np.ndarray]:
-    """The features and labels of all rows, those of the training part first."""
+    """Return the features and labels of all rows, training rows first."""
     words, labels = make_multilabel_classification(
         n_samples=shape.train + shape.test,
         n_features=shape.features,

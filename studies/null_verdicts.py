@@ -1,6 +1,6 @@
-"""How often `learn` says *better* about faulty logs in which no policy can be better.
+"""How often does `learn` say *better* about faulty logs in which no policy can be better?
 
-Rewards do not depend on actions, so every policy earns what the logging policy earns, and *better* is a false claim. A
+Rewards do not depend on actions, so every policy earns the same, and *better* is a false claim. A
 log has 1000 rows with two numeric features, a city and one of three actions, drawn by a softmax. Each kind of log has
 one fault:
 
@@ -31,6 +31,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 from scipy.stats import binom
+from synthetic import draw_actions
 
 from drcrm.__main__ import main
 from drcrm.diagnostics.verdict import VERDICTS
@@ -72,7 +73,7 @@ def decisions(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     scores += frame["city"].to_numpy()[:, None] == CITIES
     probability = np.exp(scores - scores.max(axis=1, keepdims=True))
     probability /= probability.sum(axis=1, keepdims=True)
-    action = (probability.cumsum(axis=1) > rng.random(len(frame))[:, None]).argmax(axis=1)
+    action = draw_actions(probability, rng)
     return frame.assign(action=ACTIONS[action], p=probability[np.arange(len(frame)), action])
 
 
@@ -81,7 +82,7 @@ def rewards(frame: pd.DataFrame, rng: np.random.Generator) -> np.ndarray:
     return 1 + 0.2 * (frame["city"] == "Bern") + 0.02 * (frame["age"] - 40) + rng.normal(size=len(frame))
 
 
-def log_of(kind: str, rng: np.random.Generator, rows: int = ROWS) -> pd.DataFrame:
+def draw_log(kind: str, rng: np.random.Generator, rows: int = ROWS) -> pd.DataFrame:
     """Return a log with its fault."""
     sizes = {"duplicated": rows // 2, "jittered": rows // COPIES, "same action": USERS}
     frame = contexts(sizes.get(kind, rows), rng)
@@ -114,7 +115,7 @@ def log_of(kind: str, rng: np.random.Generator, rows: int = ROWS) -> pd.DataFram
     return frame
 
 
-def mapping_of(kind: str) -> dict[str, object]:
+def mapping(kind: str) -> dict[str, object]:
     """Return the mapping of a kind of log."""
     if kind == "duplicated":
         return MAPPING | {"features": {"categorical": ["age", "spent"]}}
@@ -123,19 +124,19 @@ def mapping_of(kind: str) -> dict[str, object]:
     return MAPPING
 
 
-def verdict_of(kind: str, seed: int) -> str:
+def verdict(kind: str, seed: int) -> str:
     """Return the verdict on one log."""
     rng = np.random.default_rng([KINDS.index(kind), seed])
     with TemporaryDirectory() as name:
         folder = Path(name)
         log, policy, answer = folder / "log.csv", folder / "policy.npz", folder / "answer.json"
-        frame = log_of(kind, rng)
+        frame = draw_log(kind, rng)
         frame.to_csv(log, index=False)
-        config = ["--config", json.dumps(mapping_of(kind)), "--json", str(answer)]
+        config = ["--config", json.dumps(mapping(kind)), "--json", str(answer)]
         run(["learn", str(log), "--output", str(policy), *config])
         if kind == "learned from":
             log = folder / "later.csv"
-            pd.concat([frame, log_of("none", rng, APPENDED)]).to_csv(log, index=False)
+            pd.concat([frame, draw_log("none", rng, APPENDED)]).to_csv(log, index=False)
             run(["evaluate_policy", str(policy), str(log), *config])
         return json.loads(answer.read_text())["verdict"]["verdict"]
 
@@ -153,7 +154,7 @@ def table(repetitions: int, kinds: tuple[str, ...] = KINDS) -> pd.DataFrame:
     """Return a row per kind of log."""
     rows = []
     for kind in kinds:
-        verdicts = pd.Series([verdict_of(kind, seed) for seed in range(repetitions)])
+        verdicts = pd.Series([verdict(kind, seed) for seed in range(repetitions)])
         shares = verdicts.value_counts(normalize=True).reindex(list(VERDICTS), fill_value=0.0)
         chance = binom.sf((verdicts == "better").sum() - 1, repetitions, ALLOWED)
         rows.append({"log": kind, "logs": repetitions, **shares, "p_value": chance})

@@ -1,23 +1,24 @@
-"""What 10 000 rows of a real log with some 50 clicks can say: the samples of the Open Bandit Dataset.
+"""What do 10 000 rows of a real log with some 50 clicks show? The samples of the Open Bandit Dataset.
 
-A fashion shop showed items in three positions, chosen by Bernoulli Thompson sampling (``bts``) or at random, side by
-side, to men and to women: four files of 10 000 rows, one item in one position each. A policy is learned from one log as
-``drcrm learn`` does (a quarter of the rows is held out, and chooses among what an algorithm fitted), and judged on all
-rows of the other, as ``drcrm evaluate_policy`` does: from bts's log, judged on the random one, and the other way
-round. Features are the four of the user, and the position. The affinities of users and items are not used.
+A fashion shop showed items to men and to women in three positions. Bernoulli Thompson sampling (``bts``) or a uniform
+policy (``random``) chose the items, in the same weeks. Each of the four files has 10 000 rows, a row for one item in
+one position. The study learns a policy from one log like ``drcrm learn``: a quarter of the rows is held out and selects
+a candidate. It evaluates the policy on all rows of the other log like ``drcrm evaluate_policy``. It does so in both
+directions. The features are the four of the user, and the position. The affinities of users and items are not used.
 
-Beside the algorithms of the configuration, from the same log:
+Baselines for the algorithms of the configuration:
 
-bts, random       the two policies that logged, by their own average: there is nothing to estimate
-imitation         of the policy that logged what was learned from: what ``drcrm learn`` keeps where nothing is shown
-best item         in each position the item of the highest click rate, of those shown there at least 30 times
+bts, random       the two logging policies, by the average of the log that each of them wrote
+imitation         a clone of the logging policy that was learned from; ``drcrm learn`` returns it if no candidate is
+                  shown to be better
+best item         in each position the item with the highest click rate, among those shown there at least 30 times
 
-A row per set, log that was learned from, and policy. ``ips``, ``snips`` and ``dr`` are click rates with 95 % intervals,
-not clipped; the cost model of ``dr`` is of the log learned from. ``more`` is how much more than bts is clicked: where
-bts logged the rows of the judge by paired differences of ``dr``, else of two samples. ``clicks`` are as many clicks of
-equal weight as the estimate by weights rests on, (Σ w)²/Σ w² over rows that were clicked. ``shown`` says whether the
-part held out showed a candidate of the algorithm to be better than what logged, ``verdict`` what all rows of the judge
-say of the policy beside the one that logged them, at the level of as many choices as there are policies.
+The table has a row per set, training log and policy. ``ips``, ``snips`` and ``dr`` are click rates with 95 % intervals,
+without clipping; the cost model of ``dr`` comes from the training log. ``more`` is the click rate minus that of bts, by
+paired differences of ``dr`` if bts logged the evaluation rows, else by two samples. ``clicks`` is the effective number
+of clicks, (Σ w)²/Σ w² over clicked rows. ``shown`` is whether the held-out rows showed a candidate of the algorithm to
+be better than the logging policy. ``verdict`` compares the policy with the logging policy on all evaluation rows. Its
+level is adjusted for the number of policies.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ from drcrm.policies.linear_predictor import forward_policy, importance_weights
 
 SETS = "men", "women"
 BTS, RANDOM = "bts", "random"
-LEAST_SHOWN = 30
+MIN_SHOWN = 30
 CONFIDENCE = 0.95
-SHOWN = "ips", "snips", "dr"
+ESTIMATES = "ips", "snips", "dr"
 
 
 @dataclass(frozen=True)
-class Judge:
-    """The log that policies are judged on, and of how many each is one."""
+class Evaluation:
+    """The log that policies are evaluated on, and the number of policies."""
 
     part: OpenedLog
     choices: int
@@ -60,8 +61,8 @@ class Judge:
     def modelled(self) -> np.ndarray:
         return cross_fit_propensities(self.part.log)
 
-    def says(self, policy, model) -> dict[str, object]:
-        """Click rates of a policy, what they rest on, and the verdict beside the policy that logged."""
+    def evaluate(self, policy, model) -> dict[str, object]:
+        """Return click rates of a policy, their effective sample sizes, and the verdict."""
         log = self.part.log
         diagnosis = diagnose(
             log,
@@ -73,12 +74,12 @@ class Judge:
         comparison = compare_with_logging(
             policy, log, ComparisonSettings(choices=self.choices), cost_model=model, groups=diagnosis.units
         )
-        found = estimate_values(policy, log, cost_model=model, groups=diagnosis.units)
+        estimates = estimate_values(policy, log, cost_model=model, groups=diagnosis.units)
         more = comparison.difference
         return {
-            **{key: value for name in SHOWN for key, value in rates(name, found[name]).items()},
+            **{key: value for name in ESTIMATES for key, value in click_rates(name, estimates[name]).items()},
             **{"more": -more, "more_low": -more.high, "more_high": -more.low},
-            "clicks": clicks_of_equal_weight(policy, log),
+            "clicks": effective_clicks(policy, log),
             "effective_size": more.effective_size,
             "mean_weight": more.mean_weight,
             "failed": "; ".join(diagnosis.failed),
@@ -86,97 +87,101 @@ class Judge:
         }
 
 
-def rates(name: str, found: Mapping | None) -> dict[str, float]:
-    """An estimated cost as a click rate, with its interval."""
-    ends = (np.nan,) * 3 if found is None else (0 - found["value"], 0 - found["high"], 0 - found["low"])
-    return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
+def click_rates(name: str, estimate: Mapping | None) -> dict[str, float]:
+    """Return an estimated cost as a click rate with its interval."""
+    values = (np.nan,) * 3 if estimate is None else [0 - estimate[end] for end in ("value", "high", "low")]
+    return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
 
 
-def clicks_of_equal_weight(policy, log) -> float:
-    """(Σ w)²/Σ w² of the rows that were clicked; 0 where none has a weight."""
+def effective_clicks(policy, log) -> float:
+    """Return (Σ w)²/Σ w² over clicked rows; 0 if their weights are 0."""
     _, log_prob, _ = forward_policy(policy, log)
     weight = importance_weights(log_prob, log)[log.cost < 0]
     return float(weight.sum() ** 2 / (weight**2).sum()) if weight.any() else 0.0
 
 
-def own_average(part: OpenedLog) -> dict[str, object]:
-    """The click rate of the policy that logged."""
-    found = off_policy_value(part.log.propensity, part.log, clip=None, confidence=CONFIDENCE)
-    return rates("ips", found.as_dict()) | {"clicks": float((part.log.cost < 0).sum())}
+def logged_average(part: OpenedLog) -> dict[str, object]:
+    """Return the click rate of the logging policy."""
+    value = off_policy_value(part.log.propensity, part.log, clip=None, confidence=CONFIDENCE)
+    return click_rates("ips", value.as_dict()) | {"clicks": float((part.log.cost < 0).sum())}
 
 
 def best_items(log: BanditLog, positions: np.ndarray) -> dict[str, int]:
-    """Of each position the item of the highest click rate, of those shown there at least 30 times, or most often."""
-    found = {}
+    """Return each position's item with the highest click rate, among items shown at least 30 times or most often."""
+    best = {}
     for position in np.unique(positions):
         rows = positions == position
-        shown, clicked = (np.bincount(log.Y[rows], of, log.actions.shape[0]) for of in (None, -log.cost[rows]))
-        enough = shown >= min(LEAST_SHOWN, shown.max())
-        found[position] = int(np.argmax(np.where(enough, clicked / np.maximum(shown, 1), -1)))
-    return found
+        weights = None, -log.cost[rows]
+        shown, clicked = (np.bincount(log.Y[rows], weight, log.actions.shape[0]) for weight in weights)
+        is_frequent = shown >= min(MIN_SHOWN, shown.max())
+        best[position] = int(np.argmax(np.where(is_frequent, clicked / np.maximum(shown, 1), -1)))
+    return best
 
 
-def always(items: Mapping[str, int], part: OpenedLog) -> np.ndarray:
-    """The policy of one item in each position, (m, K): of a position that has none any item."""
+def deterministic_policy(items: Mapping[str, int], part: OpenedLog) -> np.ndarray:
+    """Return the probabilities of the policy with one item per position, (m, K); other positions get any item."""
     mean = np.full((part.log.n_contexts, part.log.actions.shape[0]), 1 / part.log.actions.shape[0])
     for position, item in items.items():
         mean[part.records.row_slices == position] = np.eye(part.log.actions.shape[0])[item]
     return mean
 
 
-def read(path: Path, encoding: Encoding) -> OpenedLog:
+def read_part(path: Path, encoding: Encoding) -> OpenedLog:
     return open_log(path, as_mapping(None), lambda _: None, None, encoding)
 
 
-def path_of(resources: Path, policy: str, of: str) -> Path:
-    return resources / f"{policy}_{of}.csv.bz2"
+def path_of(resources: Path, policy: str, name: str) -> Path:
+    return resources / f"{policy}_{name}.csv.bz2"
 
 
-def learned(resources: Path, policy: str, of: str, algorithms: Mapping) -> tuple[OpenedLog, list[AlgorithmResult]]:
-    """The log that is learned from, and what each algorithm makes of it, as by ``drcrm learn``."""
-    path = path_of(resources, policy, of)
+def learn(resources: Path, policy: str, name: str, algorithms: Mapping) -> tuple[OpenedLog, list[AlgorithmResult]]:
+    """Return the training log, and the result of each algorithm, like in ``drcrm learn``."""
+    path = path_of(resources, policy, name)
     log = split_log(path, as_mapping(None), 0, lambda _: None)
-    entries = algorithm_entries([{**entry, "name": name} for name, entry in algorithms.items()], log.train.n_contexts)
-    return read(path, log.train.encoding), fit_candidates(log.train, log.heldout.log, entries, lambda _: None)
+    entries = algorithm_entries([{**entry, "name": key} for key, entry in algorithms.items()], log.train.n_contexts)
+    return read_part(path, log.train.encoding), fit_candidates(log.train, log.heldout.log, entries, lambda _: None)
 
 
-def rows(resources: Path, of: str, source: str, other: str, algorithms: Mapping) -> Iterator[dict[str, object]]:
-    """The rows of one set, learned from one log and judged on the other."""
-    whole, found = learned(resources, source, of, algorithms)
-    part = read(path_of(resources, other, of), whole.log.encoding)
-    judge, model = Judge(part, len(found) + 2), found[0].model
-    own = {source: own_average(whole), other: own_average(part)}
-    keys = {"set": of, "learned": source, "judged": other}
-    for name in (BTS, RANDOM):
-        yield {**keys, "policy": name, **own[name]}
-    imitation = make_policy(whole.log.actions, model.logging_policy.coef)
-    given = {"imitation": imitation, "best item": always(best_items(whole.log, whole.records.row_slices), part)}
-    policies = {name: (policy, model, {}) for name, policy in given.items()}
-    for each in found:
-        chosen = {"shown": each.is_shown, "step": each.step, "ridge": each.ridge, "value": each.value}
-        policies[each.entry.name] = each.policy, each.model, chosen
-    for name, (policy, known, chosen) in policies.items():
-        row = judge.says(policy, known)
-        yield {**keys, "policy": name, **row, **(beside(row, own[BTS]) if other == RANDOM else {}), **chosen}
+def rows(resources: Path, name: str, source: str, target: str, algorithms: Mapping) -> Iterator[dict[str, object]]:
+    """Yield the rows of one set, learned from the log of ``source`` and evaluated on the log of ``target``."""
+    training, results = learn(resources, source, name, algorithms)
+    part = read_part(path_of(resources, target, name), training.log.encoding)
+    evaluation, model = Evaluation(part, len(results) + 2), results[0].model
+    averages = {source: logged_average(training), target: logged_average(part)}
+    keys = {"set": name, "learned": source, "judged": target}
+    for policy in (BTS, RANDOM):
+        yield {**keys, "policy": policy, **averages[policy]}
+    best_item = deterministic_policy(best_items(training.log, training.records.row_slices), part)
+    policies = {
+        "imitation": (make_policy(training.log.actions, model.logging_policy.coef), model, {}),
+        "best item": (best_item, model, {}),
+    }
+    for result in results:
+        selected = {"shown": result.is_shown, "step": result.step, "ridge": result.ridge, "value": result.value}
+        policies[result.entry.name] = result.policy, result.model, selected
+    for label, (policy, policy_model, selected) in policies.items():
+        row = evaluation.evaluate(policy, policy_model)
+        unpaired = unpaired_difference(row, averages[BTS]) if target == RANDOM else {}
+        yield {**keys, "policy": label, **row, **unpaired, **selected}
 
 
-def beside(row: Mapping, own: Mapping) -> dict[str, float]:
-    """How much more than bts is clicked, by two samples."""
-    deviations = [of[f"{name}_high"] - of[f"{name}_low"] for name, of in (("dr", row), ("ips", own))]
-    more, half = row["dr"] - own["ips"], np.hypot(*deviations) / 2
+def unpaired_difference(row: Mapping, bts: Mapping) -> dict[str, float]:
+    """Return the click rate minus that of bts, by two samples."""
+    widths = [row["dr_high"] - row["dr_low"], bts["ips_high"] - bts["ips_low"]]
+    more, half = row["dr"] - bts["ips"], np.hypot(*widths) / 2
     return {"more": more, "more_low": more - half, "more_high": more + half}
 
 
 def table(resources: Path, algorithms: Mapping) -> pd.DataFrame:
-    """A row per set, log that was learned from, and policy."""
-    pairs = [(of, *pair) for of in SETS for pair in ((BTS, RANDOM), (RANDOM, BTS))]
-    return pd.DataFrame([row for pair in pairs for row in rows(resources, *pair, algorithms)])
+    """Return a row per set, training log and policy."""
+    cases = [(name, *pair) for name in SETS for pair in ((BTS, RANDOM), (RANDOM, BTS))]
+    return pd.DataFrame([row for case in cases for row in rows(resources, *case, algorithms)])
 
 
 def summary(rows: pd.DataFrame) -> str:
-    """Click rates in %, their intervals, and the verdicts."""
-    shown = rows[["set", "learned", "policy", "clicks", "effective_size"]].round(1)
-    for name in (*SHOWN, "more"):
+    """Return click rates in %, their intervals, and the verdicts."""
+    table = rows[["set", "learned", "policy", "clicks", "effective_size"]].round(1)
+    for name in (*ESTIMATES, "more"):
         ends = (100 * rows[[name, f"{name}_low", f"{name}_high"]]).to_numpy()
-        shown[name] = [f"{value:.2f} ({low:.2f} to {high:.2f})" for value, low, high in ends]
-    return shown.assign(shown=rows["shown"], verdict=rows["verdict"]).to_string(index=False)
+        table[name] = [f"{value:.2f} ({low:.2f} to {high:.2f})" for value, low, high in ends]
+    return table.assign(shown=rows["shown"], verdict=rows["verdict"]).to_string(index=False)

@@ -1,17 +1,19 @@
-"""How often certificates hold where π0 is sharp, and the log lacks actions of the policy.
+"""How often do certificates hold if the logging policy is near-deterministic and the log lacks actions of the policy?
 
-The label vectors and single choices of the study ``kinds``, with 6 labels and 8 actions, on 4000 contexts. π0 has the
-coefficients η/2 (θ + noise). A policy is learned from at most 3000 rows by DoublyRobustDRO as it fits, with support or
-without, or by CIPS, or is π0 with four times its scores; the cost model is that of DoublyRobustDRO: with support, by π0
-or by an imitation of it, or ``plain``. Ten logs of n rows, each of a context of its own, certify it at 0.95. The truth
-is the mean expected cost over all contexts. ``ips, costs ≥ 0`` has costs less their least. A difference is to π0 as it
-logged, or to ``twice``, π0 with twice its scores. Two bounds of a difference to π0 are the doubly robust certificate
-and the bound of the logged costs from below, at 0.975 each.
+The label vectors and single choices are those of the study ``kinds``, with 6 labels and 8 actions, on 4000 contexts.
+The logging policy π0 has the coefficients η/2 (θ + noise). DoublyRobustDRO, with the support rule or without, and CIPS
+learn policies from at most 3000 rows; another policy is π0 with four times its scores. The cost model is that of
+DoublyRobustDRO: with the support rule for π0, for a clone of π0 (``imitation``), or without the rule (``plain``).
 
-A row per kind, η, policy, n and certificate: the share of logs whose bound is not below the truth, with its standard
-error; the mean of bound − truth; the share of logs that show a policy to be better than its baseline; the shares whose
-rows show that actions are missing, and that are refused; and the means of the policy's probability without support,
-where π0 is known, and of the effective size.
+Ten logs of n rows, each row with its own context, certify each policy at 0.95. The truth is the mean expected cost over
+all contexts. ``ips, costs ≥ 0`` subtracts the smallest cost. A difference is to the logged costs, or to ``twice``, π0
+with twice its scores. ``two bounds`` of a difference are the doubly robust certificate and a lower bound on the logged
+costs, at 0.975 each.
+
+The table has a row per kind, η, policy, n and certificate: the share of logs whose bound is not below the truth, with
+its standard error; the mean of bound − truth; the share of logs that show the policy to be better than its baseline;
+the shares of logs whose rows show that actions are missing, and that are refused; and the means of the policy's
+probability without support, if π0 is known, and of the effective sample size.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
+from coverage import mean_coverage
 from kinds import LabelVectors, SingleChoice
 
 from drcrm.certificates.bounds import upper_bound
@@ -32,11 +35,11 @@ from drcrm.estimators.doubly_robust import DoublyRobustDRO
 from drcrm.estimators.paper import CIPS
 from drcrm.optimization.behaviour_cloning import restrict_to_support
 
-CONTEXTS, MOST_LEARNED, LOGS = 4000, 3000, 10
+CONTEXTS, MAX_TRAINING_ROWS, LOGS = 4000, 3000, 10
 SIZES = (300, 1000, 3000, 30_000)
 SHARPNESS = (0.25, 1, 4, 16)
 MEASURED = ["width", "better", "missing", "unsupported", "effective_size"]
-AS_FITTED = {"safe": False, "context_effects": False}  # no rows held out, and none share a context
+FIT_OPTIONS = {"safe": False, "context_effects": False}  # no rows are held out, and no rows share a context
 PLAIN, KNOWN, TO_LOGGING, TO_TWICE = {"model": "plain"}, {"known": True}, {"baseline": "logging"}, {"baseline": "twice"}
 SETTINGS = {
     "dr": {"estimate": "dr"},
@@ -61,101 +64,95 @@ SETTINGS = {
 }
 
 
-class Labels(LabelVectors):
-    labels, least = 6, -6.0
+class SixLabels(LabelVectors):
+    labels, smallest_cost = 6, -6.0
 
 
-class Choices(SingleChoice):
-    actions, least = 8, -1.0
+class EightActions(SingleChoice):
+    actions, smallest_cost = 8, -1.0
 
 
-KINDS = {"label_vectors": Labels, "single_choice": Choices}
+KINDS = {"label_vectors": SixLabels, "single_choice": EightActions}
 
 
 class World:
-    """Contexts, π0 and costs; policies from a log of n rows, with what they cost, and a cost model."""
+    """Contexts and costs, the logging policy, and the policies and cost models that were learned from one log."""
 
     def __init__(self, kind: str, sharpness: float, n: int, seed: int):
         self.kind = KINDS[kind](np.random.default_rng([seed, n, int(4 * sharpness), [*KINDS].index(kind)]))
         self.rng, coef = self.kind.rng, self.kind.coef
         logging = type(self.kind.logging)(sharpness / 2 * (coef + self.rng.normal(size=coef.shape)))
         self.logging, self.X = logging, self.kind.contexts(CONTEXTS)
-        log = self.log(min(n, MOST_LEARNED))
-        rows = {"propensity": log.propensity, "cost": log.cost, **log.actions.options}
-        learned = DoublyRobustDRO(**AS_FITTED).fit(log.X, log.Y, **rows, logging_policy=logging)
+        log = self.log(min(n, MAX_TRAINING_ROWS))
+        rows = {"propensity": log.propensity, "cost": log.cost, **log.actions.log_options}
+        learned = DoublyRobustDRO(**FIT_OPTIONS).fit(log.X, log.Y, **rows, logging_policy=logging)
         plain = learned.cost_model_.model
         imitation = restrict_to_support(plain, log, None, SUPPORT)
         self.models = {"support": learned.cost_model_, "imitation": imitation, "plain": plain}
-        unsafe = DoublyRobustDRO(support=0, **AS_FITTED).fit(log.X, log.Y, **rows, logging_policy=logging)
+        unsafe = DoublyRobustDRO(support=0, **FIT_OPTIONS).fit(log.X, log.Y, **rows, logging_policy=logging)
         self.policies = {
             "doubly_robust_dro": learned.policy_,
             "without_support": unsafe.policy_,
             "cips": CIPS().fit(log.X, log.Y, **rows).policy_,
             "sharpened": type(logging)(4 * logging.coef),
         }
-        self.costs = {name: self.kind.expected(self.X, policy) for name, policy in self.policies.items()}
+        self.costs = {name: self.kind.expected_cost(self.X, policy) for name, policy in self.policies.items()}
         self.baselines = {"logging": logging, "twice": type(logging)(2 * logging.coef)}
-        self.baseline_costs = {name: self.kind.expected(self.X, policy) for name, policy in self.baselines.items()}
+        self.baseline_costs = {name: self.kind.expected_cost(self.X, policy) for name, policy in self.baselines.items()}
 
     def log(self, n: int) -> BanditLog:
-        """Independent rows."""
+        """Draw a log of independent rows."""
         X = self.X[self.rng.integers(0, CONTEXTS, n)]
         Y = self.logging.sample(X, self.rng)
         columns = {"n_actions": self.logging.coef.shape[1]} if Y.ndim == 1 else {}
         return BanditLog(X, Y, np.exp(self.logging.log_prob(X, Y)), self.kind.costs(X, Y), **columns)
 
-    def certified(self, name: str, log: BanditLog):
-        """What each certificate says of a policy: the bound less the truth, if it shows it to be better, and so on."""
-        truth, least = self.costs[name], self.kind.least
-        positive = log.with_cost(log.cost - least)
-        for certificate, settings in SETTINGS.items():
-            of, origin = (positive, least) if certificate.endswith("≥ 0") else (log, 0.0)
-            two = certificate.endswith("two bounds")
-            origin += upper_bound(-log.cost, 0.975) if two else 0.0
-            baseline = "logging" if two else settings.get("baseline")
-            true = truth - self.baseline_costs.get(baseline, 0.0)
+    def certify(self, name: str, log: BanditLog):
+        """Yield the name of each certificate of a policy, and its values of ``MEASURED``."""
+        smallest = self.kind.smallest_cost
+        positive = log.with_cost(log.cost - smallest)
+        for label, settings in SETTINGS.items():
+            costs, origin = (positive, smallest) if label.endswith("≥ 0") else (log, 0.0)
+            has_two_bounds = label.endswith("two bounds")
+            origin += upper_bound(-log.cost, 0.975) if has_two_bounds else 0.0
+            baseline = "logging" if has_two_bounds else settings.get("baseline")
+            truth = self.costs[name] - self.baseline_costs.get(baseline, 0.0)
             try:
-                given = policy_certificate(self.policies[name], of, check_tails=False, **self.arguments(settings))
+                result = policy_certificate(self.policies[name], costs, check_tails=False, **self.arguments(settings))
             except InputError:
-                yield certificate, np.nan, np.nan, np.nan, np.nan, np.nan
+                yield label, np.nan, np.nan, np.nan, np.nan, np.nan
                 continue
-            bound = given.bound + origin
-            better = bound < 0 if baseline else np.nan
-            yield certificate, bound - true, better, given.missing, given.unsupported, given.effective_size
+            bound = result.bound + origin
+            is_better = bound < 0 if baseline else np.nan
+            yield label, bound - truth, is_better, result.missing, result.unsupported, result.effective_size
 
     def arguments(self, settings: dict) -> dict:
-        """What policy_certificate is given."""
-        given = dict(settings)
-        given["cost_model"] = self.models[given.pop("model", "support")]
-        if given.pop("known", False):
-            given["logging_policy"] = self.logging
-        if given.get("baseline") == "twice":
-            given["baseline"] = self.baselines["twice"]
-        return given
+        """Return the arguments of ``policy_certificate`` for an entry of ``SETTINGS``."""
+        arguments = dict(settings)
+        arguments["cost_model"] = self.models[arguments.pop("model", "support")]
+        if arguments.pop("known", False):
+            arguments["logging_policy"] = self.logging
+        if arguments.get("baseline") == "twice":
+            arguments["baseline"] = self.baselines["twice"]
+        return arguments
 
 
 def table(repetitions: int, sizes=SIZES) -> pd.DataFrame:
-    """A row per kind, sharpness, policy, n and certificate."""
-    found = []
-    with warnings.catch_warnings(action="ignore"):  # what they say is measured here
+    """Return a row per kind, sharpness, policy, n and certificate."""
+    results = []
+    with warnings.catch_warnings(action="ignore"):  # the table measures what they warn about
         for n, kind, sharpness, seed in product(sizes, KINDS, SHARPNESS, range(-(-repetitions // LOGS))):
             world = World(kind, sharpness, n, seed)
             for log, name in product([world.log(n) for _ in range(LOGS)], world.policies):
                 key = kind, sharpness, name, n
-                found += [(*key, *each) for each in world.certified(name, log)]
-    columns = ["kind", "sharpness", "policy", "n", "certificate"]
-    rows = pd.DataFrame(found, columns=[*columns, *MEASURED])
-    rows["refused"] = rows["width"].isna()
-    rows["coverage"] = (rows["width"] >= -1e-12).where(~rows["refused"])
+                results += [(*key, *values) for values in world.certify(name, log)]
+    keys = ["kind", "sharpness", "policy", "n", "certificate"]
     measured = ["coverage", *MEASURED[:3], "refused", *MEASURED[3:]]
-    groups = rows.astype(dict.fromkeys(measured, float)).groupby(columns, sort=False)
-    means = groups[measured].mean()
-    means["standard_error"] = np.sqrt(means["coverage"] * (1 - means["coverage"]) / groups["width"].count())
-    return means.reset_index()
+    return mean_coverage(pd.DataFrame(results, columns=[*keys, *MEASURED]), keys, measured)
 
 
 def summary(rows: pd.DataFrame) -> str:
-    """The coverage by certificate: of all, at each sharpness, and the least of all rows."""
+    """Return the coverage by certificate: at each sharpness, the mean, and the smallest of all rows."""
     coverage = rows.pivot_table(index="certificate", columns="sharpness", values="coverage", sort=False)
-    by = rows.groupby("certificate", sort=False)["coverage"]
-    return coverage.assign(all=by.mean(), least=by.min()).to_string(float_format="%.3f")
+    by_certificate = rows.groupby("certificate", sort=False)["coverage"]
+    return coverage.assign(all=by_certificate.mean(), least=by_certificate.min()).to_string(float_format="%.3f")

@@ -1,12 +1,12 @@
-"""What is learned from few, noisy rows, and whether it is better than π0.
+"""What is learned from few, noisy rows, and is it better than the logging policy?
 
-From the contexts of a run's training part some are drawn, and each is logged once by π0, its scores times η; with one
-action of K the costs are clicks. A quarter of the rows is held out and chooses. All contexts are logged too.
+The logging policy of a run, with its scores times η, logs a sample of the training contexts, each context once. Single
+choices have clicks. A quarter of the rows is held out and selects a candidate. One log has all training contexts.
 
-There is a row per run, η, number of contexts, algorithm and score: the expected loss of what the score chooses on the
-test set, π0's, and the least of all candidates. A step of 0 in what is chosen is π0 itself. The summary has the mean
-differences to π0 with standard errors, how often what was chosen is worse, and what share of the least candidate's gain
-is kept; in the last line of each score over all settings.
+There is a row per run, η, number of contexts, algorithm and selection criterion. It has the expected loss on the test
+set of the selected policy, of the logging policy and of the best candidate. A selected step of 0 means the logging
+policy. The summary has mean differences to the logging policy with standard errors, and how often the selected policy
+is worse. It also has the share of the best candidate's gain that is kept. Its last lines are over all settings.
 """
 
 from __future__ import annotations
@@ -26,61 +26,69 @@ from drcrm.selection.grid_search import LearnSettings, learn
 from drcrm.selection.score_names import SCORES
 
 PUBLIC_CODE = LearnSettings(lbfgs=LbfgsSettings(stopping="public_code"))
-BY = ("dr_bound", "improvement_bound")
-LEVEL = 0.05  # of one-tailed paired t-tests that what was chosen is worse than π0
+CRITERIA = ("dr_bound", "improvement_bound")
+LEVEL = 0.05  # of one-tailed paired t-tests that the selected policy is worse than the logging policy
+LARGE = 3000  # contexts
 SETTING = ["dataset", "sharpness", "contexts"]
 
 
-def loss(truth: Truth, policy, X) -> float:
+def expected_loss(truth: Truth, policy, X) -> float:
     return round(truth.losses(policy, X)["expected_loss"], 6)
 
 
 def rows(
     run: Run, algorithms: Mapping, sizes: Sequence[int], sharpness: Sequence[float], click_rates: Sequence[float]
 ) -> Iterator[dict]:
-    """What each score chooses of each algorithm's candidates, at every η and size."""
+    """Yield a row per η, size, algorithm and selection criterion."""
     X, truth = read_truth(run.resources / "test.npz")
-    everything = read_truth(run.resources / "train.npz")[0].shape[0]
+    n_contexts = read_truth(run.resources / "train.npz")[0].shape[0]
     for eta in sharpness:
-        for size in [*(each for each in sizes if each < everything), everything]:
-            train, heldout, policy = run.logged_again(eta, 1, size, click_rates)
+        for size in [*(size for size in sizes if size < n_contexts), n_contexts]:
+            train, heldout, policy = run.draw_log(eta, 1, size, click_rates)
             key = {"dataset": run.dataset, "seed": run.seed, "sharpness": eta, "contexts": size}
-            logging = loss(truth, policy, X)
+            logging = expected_loss(truth, policy, X)
             for name, entry in algorithms.items():
                 fits = learn(train, Algorithm(**entry), heldout, policy, settings=PUBLIC_CODE).fits
-                losses = [loss(truth, make_policy(truth.actions, coef), X) for coef in fits.coef]
-                for by in BY:
-                    chosen = fits.chosen[list(SCORES).index(by)] if len(losses) > 1 else 0
-                    found = {"expected_loss": losses[chosen], "step": fits.step[chosen], "ridge": fits.ridge[chosen]}
-                    about = {"logging": logging, "least": min(losses)}
-                    yield {**key, "all": size == everything, "algorithm": name, "selection": by, **found, **about}
+                losses = [expected_loss(truth, make_policy(truth.actions, coef), X) for coef in fits.coef]
+                for criterion in CRITERIA:
+                    best = fits.chosen[list(SCORES).index(criterion)] if len(losses) > 1 else 0
+                    selected = {"expected_loss": losses[best], "step": fits.step[best], "ridge": fits.ridge[best]}
+                    names = {"all": size == n_contexts, "algorithm": name, "selection": criterion}
+                    yield {**key, **names, **selected, "logging": logging, "least": min(losses)}
 
 
 def table(rows: pd.DataFrame) -> pd.DataFrame:
-    """By setting, algorithm and score: the difference to π0, how often it is above 0, and the share of the gain."""
-    found = rows.assign(difference=rows["expected_loss"] - rows["logging"], gain=rows["logging"] - rows["least"])
-    lines = []
-    for key, of in found.groupby([*SETTING, "algorithm", "selection"], sort=True):
-        difference = interval(of["difference"])
-        share = -of["difference"].sum() / of["gain"].sum()
-        values = {"loss": of["expected_loss"].mean(), "logging": of["logging"].mean(), "least": of["least"].mean()}
+    """Return a row per setting, algorithm and criterion: the difference to the logging policy, and the gain kept."""
+    rows = rows.assign(difference=rows["expected_loss"] - rows["logging"], gain=rows["logging"] - rows["least"])
+    keys, lines = [*SETTING, "algorithm", "selection"], []
+    for key, part in rows.groupby(keys, sort=True):
+        difference = interval(part["difference"])
+        values = {
+            "loss": part["expected_loss"].mean(),
+            "logging": part["logging"].mean(),
+            "least": part["least"].mean(),
+        }
         values |= {"difference": difference.mean, "±": difference.standard_error}
-        values["p"] = larger_p_value(of["expected_loss"], of["logging"])
-        lines.append(dict(zip([*SETTING, "algorithm", "selection"], key, strict=True)) | values | {"kept": share})
+        values["p"] = larger_p_value(part["expected_loss"], part["logging"])
+        values["kept"] = -part["difference"].sum() / part["gain"].sum()
+        lines.append(dict(zip(keys, key, strict=True)) | values)
     return pd.DataFrame(lines)
 
 
 def summary(rows: pd.DataFrame) -> str:
-    found = table(rows)
-    worse = found.assign(worse=found["p"] < LEVEL).groupby(["algorithm", "selection"])[["worse"]].sum()
-    several = rows.assign(large=rows["contexts"] >= 3000)
-    gains = several.assign(gain=rows["logging"] - rows["least"], kept=rows["logging"] - rows["expected_loss"])
+    results = table(rows)
+    worse = results.assign(worse=results["p"] < LEVEL).groupby(["algorithm", "selection"])[["worse"]].sum()
+    gains = rows.assign(
+        large=rows["contexts"] >= LARGE,
+        gain=rows["logging"] - rows["least"],
+        kept=rows["logging"] - rows["expected_loss"],
+    )
     total = gains.groupby(["algorithm", "selection", "large"])[["kept", "gain"]].sum()
     shares = (total["kept"] / total["gain"]).unstack("large")
     return "\n\n".join(
         [
-            found.to_string(index=False, float_format="%.3f"),
-            f"significantly worse than π0, of {found.groupby(SETTING).ngroups} settings\n{worse.to_string()}",
-            f"share of all gains kept, by whether 3000 contexts or more\n{shares.to_string(float_format='%.2f')}",
+            results.to_string(index=False, float_format="%.3f"),
+            f"significantly worse than π0, of {results.groupby(SETTING).ngroups} settings\n{worse.to_string()}",
+            f"share of all gains kept, by whether {LARGE} contexts or more\n{shares.to_string(float_format='%.2f')}",
         ]
     )

@@ -1,19 +1,20 @@
-"""Where a cost model is believed: what support brings and costs, and what others do instead.
+"""Where should a policy trust its cost model, and what do the support rule and other methods gain?
 
-The log of a run is drawn again, from π0 with its scores times η, and KL-DRO with DR is learned from it:
+The logging policy π0 of a run, with its scores times η, draws a new log. KL-DRO with DR learns from it by each method:
 
-    plain        the model is believed everywhere
-    support      it is believed where π0 takes an action with at least τ of the uniform probability
-    pessimistic  β standard errors of the ridge regression are added to each modelled cost, with one action of K alone
-    eligible     the policy may take supported actions alone (τ = 0.05), the most probable under π0 among them; with one
-                 action of K alone
-    switch       weights above a threshold are 0: there the model alone counts. Source: Wang, Agarwal & Dudík 2017
-    normalised   λ (w̄ − 1)² is added to the objective, w̄ the mean weight, whose expectation is 1 where there is
-                 support: the normaliser of SNIPS as a constraint. λ is in units of the deviation of the costs
+    plain        trusts the model everywhere
+    support      trusts the model if π0 takes the action with at least τ of the uniform probability
+    pessimistic  adds β standard errors of the ridge regression to each modelled cost; only with one action of K
+    eligible     allows only supported actions (τ = 0.05) and the most probable action under π0; only with one action
+                 of K
+    switch       sets weights above a threshold to 0, so that only the model counts there. Source: Wang, Agarwal &
+                 Dudík 2017
+    normalised   adds λ (w̄ − 1)² to the objective. The mean weight w̄ has expectation 1 if π0 has support: this is the
+                 normaliser of SNIPS as a constraint. λ is in units of the standard deviation of the costs
 
-Radii are chosen by the bound of DR with support. There is a row per run, η, method and its value: the expected loss of
-what was chosen on the test set, and the least along the grid of radii, beside π0's. The summary has means, and
-differences to support at τ = 0.05 with standard errors.
+The bound on DR with the support rule selects the radius. There is a row per run, η, method and its value: the expected
+loss on the test set of the selected policy, of the best policy along the grid of radii, and of π0. The summary has
+means, and differences to the support rule at τ = 0.05 with standard errors.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ VALUES = {
     "switch": (3.0, 10.0, 30.0, 100.0),
     "normalised": (1.0, 10.0, 100.0),
 }
-OF_ONE_ACTION = ("pessimistic", "eligible")
+SINGLE_CHOICE_METHODS = ("pessimistic", "eligible")
 
 
 class Switch(Weight):
@@ -72,27 +73,27 @@ class Switch(Weight):
 
 @dataclass
 class Pessimistic:
-    """A cost model with β standard errors added to the cost of each of K actions.
+    """A cost model with β standard errors added to the cost of each of K actions, as if each had its own regression.
 
-    se(x, a)² = s² xᵀ (X_aᵀ X_a + n λ S²)⁻¹ x, s² the mean squared residual, X_a the contexts in which a was logged, S
-    the scales of the features: as if each action had its own regression.
+    se(x, a)² = s² xᵀ (X_aᵀ X_a + n λ S²)⁻¹ x, with the mean squared residual s², the contexts X_a in which action a was
+    logged, and the scales S of the features.
     """
 
     model: CostModel
-    roots: list[np.ndarray]  # of each action, R with Rᵀ R the inverse
+    roots: list[np.ndarray]  # for each action R, such that Rᵀ R is the inverse
     factor: float
 
     @classmethod
     def of(cls, model: CostModel, log: BanditLog, factor: float) -> Pessimistic:
-        X, roots = _dense(log.X), []
+        X, roots = to_dense(log.X), []
         residual = log.cost - model.effects(log.X)[log.context, log.Y]
         deviation = np.sqrt(log.count @ residual**2 / log.size)
         ridge = log.size * model.penalty_ * np.diag(abs(X).max(axis=0) ** 2)
         for action in range(model.coef_.shape[1]):
             rows = np.flatnonzero(action == log.Y)
-            weighed = X[log.context[rows]] * np.sqrt(log.count[rows])[:, None]
-            factored = linalg.cholesky(weighed.T @ weighed + ridge, lower=True)
-            roots.append(deviation * linalg.solve_triangular(factored, np.eye(X.shape[1]), lower=True))
+            weighted = X[log.context[rows]] * np.sqrt(log.count[rows])[:, None]
+            cholesky = linalg.cholesky(weighted.T @ weighted + ridge, lower=True)
+            roots.append(deviation * linalg.solve_triangular(cholesky, np.eye(X.shape[1]), lower=True))
         return cls(model, roots, factor)
 
     @property
@@ -100,12 +101,12 @@ class Pessimistic:
         return self.model.coef_
 
     def action_effects(self, X, actions) -> np.ndarray:
-        errors = [np.sqrt(((_dense(X) @ root.T) ** 2).sum(axis=1)) for root in self.roots]
+        errors = [np.sqrt(((to_dense(X) @ root.T) ** 2).sum(axis=1)) for root in self.roots]
         return self.model.action_effects(X, actions) + self.factor * np.column_stack(errors)
 
 
 class Bounded(Weight):
-    """π/p up to 10⁶; the slope of a larger weight is 10⁶, too."""
+    """π/p up to 10⁶; larger weights have the slope 10⁶."""
 
     def __call__(self, log_prob, log_propensity):
         value = np.exp(np.minimum(np.minimum(log_prob, 0) - log_propensity, np.log(1e6)))
@@ -136,100 +137,84 @@ class Normalised:
         return value + self._factor * missing**2, gradient + 2 * self._factor * missing * slope, guess
 
 
-def _dense(X) -> np.ndarray:
+def to_dense(X) -> np.ndarray:
     return X.toarray() if sparse.issparse(X) else X
 
 
-def supported(policy: SoftmaxPolicy, X) -> np.ndarray:
-    """Which actions have support, (n, K)."""
+def has_support(policy: SoftmaxPolicy, X) -> np.ndarray:
+    """Return which actions have support, (n, K)."""
     probability = policy.marginals(X)
     return probability >= np.minimum(SUPPORT / probability.shape[1], probability.max(axis=1, keepdims=True))
 
 
-@dataclass(frozen=True)
-class Learned:
-    """The policies along the grid of radii, and which of them the held-out score chooses."""
-
-    coef: np.ndarray
-    chosen: int
-
-
-def learned(method: str, value: float, algorithm: Mapping, log: tuple, model: CostModel) -> Learned:
-    """Fit the algorithm as a method has it."""
+def learn_by(
+    method: str, value: float, algorithm: Mapping, log: tuple, model: CostModel
+) -> tuple[Sequence[np.ndarray], int]:
+    """Return the coefficients along the grid of radii by a method, and the number of the selected ones."""
     train, heldout, policy = log
     options = {**algorithm["options"], "context_effects": False, "support": value if method == "support" else 0}
     if method == "eligible":
         options["support"] = SUPPORT
-        train, heldout = (restricted(each, policy) for each in (train, heldout))
+        train, heldout = (restrict_to_supported(part, policy) for part in (train, heldout))
     if method == "switch":
         options["weight"] = Switch(value)
     if method == "pessimistic":
         model = Pessimistic.of(model, train, value)
     entry = Algorithm(**{**algorithm, "options": options})
-    found = learn(train, entry, heldout, policy, model, LearnSettings(lbfgs=PUBLIC_CODE))
+    learned = learn(train, entry, heldout, policy, model, LearnSettings(lbfgs=PUBLIC_CODE))
     if method != "normalised":
-        return Learned(found.fits.coef, int(found.fits.chosen[HEADLINE]))
+        return learned.fits.coef, int(learned.fits.chosen[HEADLINE])
     unit = cost_deviation(train.cost, train.count)
-    objectives = [Normalised(each, value * unit) for each in found.objectives]
-    coef = [fit.coef for fit in minimize_objectives(objectives, found.start, PUBLIC_CODE)]
-    believed = found.cost_model.at(SUPPORT)
-    score = HeldoutScores(heldout, found.clip, believed.action_effects(heldout.X, heldout.actions))
-    return Learned(np.stack(coef), int(np.argmin([score(each)["dr_bound"] for each in coef])))
+    objectives = [Normalised(objective, value * unit) for objective in learned.objectives]
+    coefs = [fit.coef for fit in minimize_objectives(objectives, learned.start, PUBLIC_CODE)]
+    supported = learned.cost_model.with_support(SUPPORT)
+    score = HeldoutScores(heldout, learned.clip, supported.action_effects(heldout.X, heldout.actions))
+    return coefs, int(np.argmin([score(coef)["dr_bound"] for coef in coefs]))
 
 
-def restricted(log: BanditLog, policy: SoftmaxPolicy) -> BanditLog:
-    """The rows of a log whose actions have support, and which actions those are."""
-    offered = supported(policy, log.X)
-    rows = offered[log.context, log.Y]
-    kept = {name: getattr(log, name)[rows] for name in ("Y", "propensity", "cost", "context", "count")}
-    K = offered.shape[1]
-    made = BanditLog(
-        log.X,
-        kept["Y"],
-        kept["propensity"],
-        kept["cost"],
-        kept["context"],
-        kept["count"],
-        n_actions=K,
-        eligible=offered,
-    )
-    return made.recount(made.count)
+def restrict_to_supported(log: BanditLog, policy: SoftmaxPolicy) -> BanditLog:
+    """Return the rows whose actions have support; only supported actions are eligible."""
+    eligible = has_support(policy, log.X)
+    rows = eligible[log.context, log.Y]
+    columns = (getattr(log, name)[rows] for name in ("Y", "propensity", "cost", "context", "count"))
+    restricted = BanditLog(log.X, *columns, n_actions=eligible.shape[1], eligible=eligible)
+    return restricted.recount(restricted.count)
 
 
 def rows(run: Run, algorithms: Mapping, sharpness: Sequence[float], replays: int) -> Iterator[dict]:
-    """What each method learns with each of its values."""
+    """Yield a row per η, method and value of the method."""
     X, truth = read_truth(run.resources / "test.npz")
-    single = truth.labels.ndim == 1
+    is_single = truth.labels.ndim == 1
     [(name, algorithm)] = algorithms.items()
     for eta in sharpness:
-        log = run.logged_again(eta, replays)
+        log = run.draw_log(eta, replays)
         model = CostModel().fit_log(log[0])
         key = {"dataset": run.dataset, "seed": run.seed, "sharpness": eta, "algorithm": name}
         logging = truth.losses(log[2], X)["expected_loss"]
-        offered = supported(log[2], X) if single else None
+        eligible = has_support(log[2], X) if is_single else None
 
-        def loss(coef: np.ndarray, offered: np.ndarray | None) -> float:
+        def loss(coef: np.ndarray, eligible: np.ndarray | None) -> float:
             policy = make_policy(truth.actions, coef)
-            if offered is None:
+            if eligible is None:
                 return truth.losses(policy, X)["expected_loss"]
-            return truth.losses_of_probabilities(policy.marginals(X, offered))["expected_loss"]
+            return truth.losses_of_probabilities(policy.marginals(X, eligible))["expected_loss"]
 
         for method, values in VALUES.items():
-            for value in values if single or method not in OF_ONE_ACTION else ():
-                found = learned(method, value, algorithm, log, model)
-                losses = [loss(coef, offered if method == "eligible" else None) for coef in found.coef]
-                about = {"expected_loss": losses[found.chosen], "least": min(losses), "logging": logging}
-                yield {**key, "method": method, "value": value, **about}
+            for value in values if is_single or method not in SINGLE_CHOICE_METHODS else ():
+                coefs, selected = learn_by(method, value, algorithm, log, model)
+                losses = [loss(coef, eligible if method == "eligible" else None) for coef in coefs]
+                results = {"expected_loss": losses[selected], "least": min(losses), "logging": logging}
+                yield {**key, "method": method, "value": value, **results}
 
 
 def summary(rows: pd.DataFrame) -> str:
-    """Means by η, method and value, and the difference to support as it is by default, with its standard error."""
-    lines = []
-    for key, of in rows.groupby(["dataset", "sharpness", "method", "value"], dropna=False, sort=False):
-        usual = rows[(rows["method"] == "support") & (rows["value"] == SUPPORT)]
-        paired = of.merge(usual, on=["dataset", "sharpness", "seed"], suffixes=("", "_usual"))
-        difference = interval(paired["expected_loss"] - paired["expected_loss_usual"])
-        means = of[["logging", "expected_loss", "least"]].mean().to_dict()
-        names = dict(zip(["dataset", "sharpness", "method", "value"], key, strict=True))
+    """Return means by η, method and value, and differences to the default support rule with standard errors."""
+    keys, lines = ["dataset", "sharpness", "method", "value"], []
+    default = rows[(rows["method"] == "support") & (rows["value"] == SUPPORT)]
+    for key, part in rows.groupby(keys, dropna=False, sort=False):
+        paired = part.merge(default, on=["dataset", "sharpness", "seed"], suffixes=("", "_default"))
+        difference = interval(paired["expected_loss"] - paired["expected_loss_default"])
+        means = part[["logging", "expected_loss", "least"]].mean().to_dict()
+        names = dict(zip(keys, key, strict=True))
         lines.append({**names, **means, "difference": difference.mean, "±": difference.standard_error})
     return pd.DataFrame(lines).to_string(index=False, float_format="%.3f")
