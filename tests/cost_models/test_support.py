@@ -1,255 +1,205 @@
-"""Support: the rule written out, what it costs where π0 is soft, and what it saves where π0 is sharp."""
+"""Support rule written out, and its effect on fits to near-deterministic and to exploring logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from scipy import sparse
 from softmax_logs import Choices, cost_model
 
-import drcrm
-from drcrm import (
-    BanditLog,
-    CostModel,
-    DoublyRobustDRO,
-    ExponentialPolicy,
-    SoftmaxPolicy,
-    off_policy_value,
-    policy_support,
-)
+from drcrm import CIPS, BanditLog, CostModel, DoublyRobustDRO, ExponentialPolicy, SoftmaxPolicy, off_policy_value
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn
-from drcrm.selection.heldout_scores import SCORES
+from drcrm.selection.score_names import SCORES
 
 VECTORS = [0, 0], [0, 1], [1, 0], [1, 1]
 
 
-def sharp_labels(scale: float, seed: int = 0, n: int = 400, passes: int = 4):
-    """A log of three labels, π0 and the loss of policies: labels follow π0's scores and products of the features.
+def make_label_log(scale: float, seed: int = 0, n: int = 400) -> tuple[BanditLog, ExponentialPolicy, Callable]:
+    """Return a log of three labels, π0 and the loss of policies.
 
-    A linear model of the cost is wrong where π0 never goes, the more often the sharper it is.
+    The labels follow π0's scores and products of the features. So a linear cost model is wrong for actions that π0 does
+    not take; the larger the scale, the closer π0 is to deterministic.
     """
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.normal(size=(n, 4)), np.ones(n)])
     coef = rng.normal(size=(5, 3))
-    right = X @ coef + (X[:, :4] * np.roll(X[:, :4], -1, axis=1)) @ rng.normal(size=(4, 3)) > 0
-    policy = ExponentialPolicy(scale * coef)
-    context = np.tile(np.arange(n), passes)
+    labels = X @ coef + (X[:, :4] * np.roll(X[:, :4], -1, axis=1)) @ rng.normal(size=(4, 3)) > 0
+    policy, context = ExponentialPolicy(scale * coef), np.tile(np.arange(n), 4)
     Y = policy.sample(X[context], rng)
-    cost = (right[context] != Y).sum(axis=1) - 3.0
+    cost = (labels[context] != Y).sum(axis=1) - 3.0
     log = BanditLog(X, Y, np.exp(policy.log_prob(X[context], Y)), cost, context)
-    return log, policy, lambda learned: np.where(right, 1 - learned.marginals(X), learned.marginals(X)).sum() / n
+    return log, policy, lambda other: np.where(labels, 1 - other.marginals(X), other.marginals(X)).sum() / n
 
 
-def test_the_rule_for_label_vectors(logged, random_policy):
-    log, policy = logged(3), random_policy(4, scale=3.0)
-    model = CostModel(0.01).fit_log(log)
-    support = 0.5
-    made = SupportedModel.of(model, log, policy, support)
-    e, mu = model.effects(log.X), policy.marginals(log.X)
-    R = np.quantile(abs(e[:, :2]), 0.99)
-    for k in range(len(e)):
-        first, second, base = e[k]
-        moved = np.array([first, second])
+@pytest.fixture
+def label_model(logged, random_policy):
+    """A log, its cost model, the logging policy, and the model with support."""
+    log, policy, model = logged(3), random_policy(4, scale=3.0), CostModel(0.01).fit_log(logged(3))
+    return log, model, policy, SupportedModel.of(model, log, policy, 0.5)
+
+
+@pytest.fixture
+def choices():
+    """A log of choices, and coefficients of a cost model, the logging policy and another policy."""
+    coefs = np.random.default_rng(0).normal(size=(3, 4, 5)) * [[[1]], [[3]], [[1]]]
+    return Choices.drawn(2, actions=5, contexts=30), *coefs
+
+
+def test_the_rule_for_label_vectors(label_model):
+    log, model, policy, supported = label_model
+    effects, mu = model.effects(log.X), policy.marginals(log.X)
+    R = np.quantile(abs(effects[:, :2]), 0.99)
+    costs = np.empty((len(effects), len(VECTORS)))
+    for k, (*labels, base) in enumerate(effects):
         for label in range(2):
-            if mu[k, label] < support / 2:
-                moved[label] = max(moved[label], R)
-            if 1 - mu[k, label] < support / 2:
-                before, moved[label] = moved[label], min(moved[label], -R)
-                base += before - moved[label]
-        for Y in VECTORS:
-            believed = made.predict(log.X[[k]], np.array([Y]))[0]
-            assert believed == pytest.approx(base + moved @ Y, rel=1e-12)
-            as_is = model.predict(log.X[[k]], np.array([Y]))[0]
-            often = np.where(Y, mu[k], 1 - mu[k]) >= support / 2
-            assert believed >= as_is - 1e-12
-            if often.all():
-                assert believed == pytest.approx(as_is, abs=1e-12)
-    of_vectors = (
-        np.exp(policy.log_prob(log.X, each)) * made.predict(log.X, each)
-        for each in (np.tile(Y, (len(e), 1)) for Y in VECTORS)
-    )
-    assert made.expectation(log.X, policy) == pytest.approx(sum(of_vectors), rel=1e-10)
+            if mu[k, label] < 0.25:
+                labels[label] = max(labels[label], R)
+            if mu[k, label] > 0.75:
+                before, labels[label] = labels[label], min(labels[label], -R)
+                base += before - labels[label]
+        costs[k] = [base + np.dot(labels, Y) for Y in VECTORS]
+    expected = 0.0
+    for column, vector in enumerate(VECTORS):
+        Y = np.tile(vector, (len(effects), 1))
+        assert supported.predict(log.X, Y) == pytest.approx(costs[:, column], rel=1e-12)
+        plain, is_supported = model.predict(log.X, Y), (np.where(Y, mu, 1 - mu) >= 0.25).all(axis=1)
+        assert (costs[:, column] >= plain - 1e-12).all()
+        assert costs[is_supported, column] == pytest.approx(plain[is_supported], abs=1e-12)
+        expected = expected + np.exp(policy.log_prob(log.X, Y)) * costs[:, column]
+    assert supported.expectation(log.X, policy) == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-def test_the_rule_for_one_action_of_many(form):
-    given = Choices.drawn(2, actions=5, contexts=30)
-    rng = np.random.default_rng(0)
-    B, logging = rng.normal(size=(2, 4, 5))
-    logging *= 3
-    pi = given.probabilities(logging)
-    rare = pi < 0.5 / given.eligible.sum(axis=1, keepdims=True)
-    assert 0.1 < rare[given.eligible].mean() < 0.9
-    expected = np.where(rare, given.cost.max(), np.clip(given.X @ B, given.cost.min(), given.cost.max()))
-    for log, coef, theta in (
-        (given.single(form), B, logging),
-        (given.listed(form), B.ravel(), logging.ravel()),
+def test_the_rule_for_choices_and_lists(form, choices):
+    given, B, logging, _ = choices
+    is_rare = given.probabilities(logging) < 0.5 / given.eligible.sum(axis=1, keepdims=True)
+    expected = np.where(is_rare, given.cost.max(), np.clip(given.X @ B, given.cost.min(), given.cost.max()))
+    for log, coef, theta, places in (
+        (given.single(form), B, logging, given.eligible),
+        (given.listed(form), B.ravel(), logging.ravel(), ...),
     ):
-        made = SupportedModel.of(cost_model(coef), log, SoftmaxPolicy(theta), 0.5)
-        effects = action_effects(made, log.X, log.actions)
-        assert np.asarray(effects)[... if coef.ndim == 1 else given.eligible] == pytest.approx(
-            expected[given.eligible], rel=1e-12
-        )
-        assert np.array_equal(made.with_support(0).action_effects(log.X, log.actions), log.X @ coef)
+        model = SupportedModel.of(cost_model(coef), log, SoftmaxPolicy(theta), 0.5)
+        effects = np.asarray(action_effects(model, log.X, log.actions))
+        assert effects[places] == pytest.approx(expected[given.eligible], rel=1e-12)
+        assert np.array_equal(model.with_support(0).action_effects(log.X, log.actions), log.X @ coef)
 
 
-def test_the_mass_of_label_vectors_without_support_and_their_rows(logged, random_policy):
-    """Σ π(y) over the vectors with any label that π0 hardly gives."""
-    log, policy, logging, support = logged(5), random_policy(6, scale=2.0), random_policy(4, scale=3.0), 0.5
-    mass, rows = find_unsupported(policy, log, logging, support)
-    known = logging.marginals(log.X)
+def test_unsupported_label_vectors_are_those_with_any_unsupported_label(logged, random_policy):
+    log, policy, logging = logged(5), random_policy(6, scale=2.0), random_policy(4, scale=3.0)
+    mass, is_unsupported = find_unsupported(policy, log, logging, 0.5)
+    mu, expected = logging.marginals(log.X), 0.0
 
-    def is_odd(Y, mu):
-        return (np.where(Y == 1, mu, 1 - mu) < support / 2).any(axis=1)
+    def is_rare(Y: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        return (np.where(Y == 1, mean, 1 - mean) < 0.25).any(axis=1)
 
-    each = [np.tile(Y, (len(log.X), 1)) for Y in VECTORS]
-    expected = sum(np.exp(policy.log_prob(log.X, Y)) * is_odd(Y, known) for Y in each)
+    for vector in VECTORS:
+        Y = np.tile(vector, (len(log.X), 1))
+        expected = expected + np.exp(policy.log_prob(log.X, Y)) * is_rare(Y, mu)
     assert 0.05 < expected.mean() < 0.95
     assert mass == pytest.approx(expected, abs=1e-12)
-    assert np.array_equal(rows, is_odd(log.Y, known[log.context]))
-    assert 0 < rows.mean() < 1
+    assert np.array_equal(is_unsupported, is_rare(log.Y, mu[log.context]))
 
 
-def test_the_mass_of_choices_without_support_and_their_rows():
-    given = Choices.drawn(2, actions=5, contexts=30)
-    B, logging, policy = np.random.default_rng(0).normal(size=(3, 4, 5)) * [[[1]], [[3]], [[1]]]
-    rare = given.probabilities(logging) < 0.5 / given.eligible.sum(axis=1, keepdims=True)
-    expected = (given.probabilities(policy) * rare).sum(axis=1)
-    for log, theta, coef in (
-        (given.single(), logging, policy),
-        (given.listed(), logging.ravel(), policy.ravel()),
+def test_unsupported_choices_can_be_charged_an_extreme_cost(choices):
+    given, B, logging, policy = choices
+    is_rare = given.probabilities(logging) < 0.5 / given.eligible.sum(axis=1, keepdims=True)
+    expected = (given.probabilities(policy) * is_rare).sum(axis=1)
+    for log, theta, coef, costs, places in (
+        (given.single(), logging, policy, B, given.eligible),
+        (given.listed(), logging.ravel(), policy.ravel(), B.ravel(), ...),
     ):
-        mass, rows = find_unsupported(SoftmaxPolicy(coef), log, SoftmaxPolicy(theta), 0.5)
+        mass, is_unsupported = find_unsupported(SoftmaxPolicy(coef), log, SoftmaxPolicy(theta), 0.5)
         assert mass == pytest.approx(expected, abs=1e-12)
-        assert np.array_equal(rows, rare[given.context, given.A])
-        made = SupportedModel.of(cost_model(B if coef.ndim == 2 else B.ravel()), log, SoftmaxPolicy(theta), 0.5)
-        most, least = given.cost.max() + 3, given.cost.min() - 3
-        believed = made.action_effects(log.X, log.actions)
-        places = given.eligible if coef.ndim == 2 else ...
-        for extreme, sign in ((most, 1), (least, -1)):
-            counted = np.asarray(made.effects_at_extreme(log.X, log.actions, extreme, sign))[places]
-            wanted = np.where(rare[given.eligible], extreme, np.asarray(believed)[places])
-            assert np.array_equal(counted, wanted)
-        assert np.array_equal(made.effects_at_extreme(log.X, log.actions, given.cost.max() - 9, 1), believed)
+        assert np.array_equal(is_unsupported, is_rare[given.context, given.A])
+        model = SupportedModel.of(cost_model(costs), log, SoftmaxPolicy(theta), 0.5)
+        effects = model.action_effects(log.X, log.actions)
+        for extreme, sign in ((given.cost.max() + 3, 1), (given.cost.min() - 3, -1)):
+            charged = np.asarray(model.effects_at_extreme(log.X, log.actions, extreme, sign))[places]
+            assert np.array_equal(charged, np.where(is_rare[given.eligible], extreme, np.asarray(effects)[places]))
+        assert np.array_equal(model.effects_at_extreme(log.X, log.actions, given.cost.max() - 9, 1), effects)
 
 
-def test_labels_that_are_counted_at_the_least_cost_mirror_the_largest(logged, random_policy):
-    log, policy = logged(3), random_policy(4, scale=3.0)
-    model, mirrored = CostModel(0.01).fit_log(log), CostModel(0.01).fit_log(log.with_cost(-log.cost))
-    made, other = (SupportedModel.of(each, log, policy, 0.5) for each in (model, mirrored))
-    dear, cheap = (
-        made.effects_at_extreme(log.X, log.actions, 0.0, 1),
-        made.effects_at_extreme(log.X, log.actions, -3.0, -1),
-    )
-    assert np.array_equal(dear, made.action_effects(log.X, log.actions))
-    assert cheap == pytest.approx(-other.effects_at_extreme(log.X, log.actions, 3.0, 1), abs=1e-9)
-    costs = [
-        log.actions.effect_space.expected_cost(policy.marginals(log.X), each)
-        for each in (cheap, model.effects(log.X), dear)
-    ]
-    assert (costs[0] <= costs[1] + 1e-12).all()
-    assert (costs[1] <= costs[2] + 1e-12).all()
+def test_labels_at_the_smallest_cost_mirror_labels_at_the_largest(label_model):
+    log, model, policy, supported = label_model
+    mirrored = SupportedModel.of(CostModel(0.01).fit_log(log.with_cost(-log.cost)), log, policy, 0.5)
+    high, low = (supported.effects_at_extreme(log.X, log.actions, *extreme) for extreme in ((0.0, 1), (-3.0, -1)))
+    assert np.array_equal(high, supported.action_effects(log.X, log.actions))
+    assert low == pytest.approx(-mirrored.effects_at_extreme(log.X, log.actions, 3.0, 1), abs=1e-9)
+    mean, expected_cost = policy.marginals(log.X), log.actions.effect_space.expected_cost
+    costs = np.array([expected_cost(mean, effects) for effects in (low, model.effects(log.X), high)])
+    assert (np.diff(costs, axis=0) >= -1e-12).all()
     assert (costs[0] < costs[2] - 1e-3).any()
 
 
 @pytest.mark.parametrize("K", [2, 1000])
-def test_a_uniform_policy_has_support_everywhere(K):
-    rng = np.random.default_rng(0)
-    X, A = np.ones((50, 1)), rng.integers(0, K, 50)
-    log = BanditLog(X, A, np.full(50, 1 / K), rng.uniform(-1, 0, 50), n_actions=K)
+def test_a_uniform_logging_policy_has_support_everywhere(K):
+    rng, X = np.random.default_rng(0), np.ones((50, 1))
+    log = BanditLog(X, rng.integers(0, K, 50), np.full(50, 1 / K), rng.uniform(-1, 0, 50), n_actions=K)
     model = CostModel(0.1).fit_log(log)
-    made = SupportedModel.of(model, log, SoftmaxPolicy(np.zeros((1, K))), 1.0)
-    believed = np.clip(model.effects(X), log.cost.min(), log.cost.max())
-    assert np.array_equal(made.action_effects(X, log.actions), believed)
-    assert policy_support(SoftmaxPolicy(rng.normal(size=(1, K))), log, SoftmaxPolicy(np.zeros((1, K)))).mass == 0
+    supported = SupportedModel.of(model, log, SoftmaxPolicy(np.zeros((1, K))), 1.0)
+    expected = np.clip(model.effects(X), log.cost.min(), log.cost.max())
+    assert np.array_equal(supported.action_effects(X, log.actions), expected)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_sharp_log_does_not_fool_a_fit_with_support(seed):
-    """Without support the policy is worse than π0; scores take support, whatever the fit took, and see it."""
-    log, policy, loss = sharp_labels(10.0, seed)
-    losses, promised = {}, {}
+@pytest.mark.parametrize("seed", range(2))
+def test_support_prevents_a_bad_policy_on_a_near_deterministic_log(seed):
+    """Without support the learned policy is worse than π0; scores always use support and reveal it."""
+    log, policy, loss = make_label_log(10.0, seed)
+    losses, scores = [], []
     for support in (0, SUPPORT):
         options = {"estimate": "dr", "start": "model", "tilt": "auto", "support": support}
         fits = learn(log, Algorithm("KLDRO", "radius", [0.01], options), log, policy).fits
-        losses[support] = loss(ExponentialPolicy(fits.coef[0]))
-        promised[support] = dict(zip(SCORES, fits.scores[0], strict=True))["dr"]
-    assert losses[SUPPORT] < loss(policy) < losses[0]
-    assert promised[SUPPORT] < promised[0]
+        losses.append(loss(ExponentialPolicy(fits.coef[0])))
+        scores.append(fits.scores[0, list(SCORES).index("dr")])
+    assert losses[1] < loss(policy) < losses[0]
+    assert scores[1] < scores[0]
 
 
-def test_a_soft_log_is_left_alone():
-    log, policy, _ = sharp_labels(0.1)
-    plain, careful = (DoublyRobustDRO(support=each, safe=False) for each in (0, SUPPORT))
-    for each in (plain, careful):
-        each.fit(log.X, log.Y, log.propensity, log.cost, log.context, logging_policy=policy)
-    assert np.array_equal(plain.coef_, careful.coef_)
-
-
-def test_an_imitation_is_in_the_place_of_a_policy_that_is_not_known():
-    log, policy, loss = sharp_labels(10.0)
+def test_support_does_not_change_fits_to_an_exploring_log():
+    log, policy, _ = make_label_log(0.1)
     rows = log.X, log.Y, log.propensity, log.cost, log.context
-    found = DoublyRobustDRO(safe=False).fit(*rows)
-    known = found.cost_model_.logging_policy
-    assert known.coef == pytest.approx(clone_behaviour(log).coef, abs=1e-6)
-    again = DoublyRobustDRO(safe=False).fit(*rows, cost_model=found.cost_model_)
-    assert again.cost_model_.logging_policy is known
-    assert again.objective_ == pytest.approx(found.objective_, rel=1e-5)
-    assert loss(found.policy_) < loss(policy)
-    given = DoublyRobustDRO(safe=False).fit(*rows, logging_policy=policy)
-    assert given.cost_model_.logging_policy is policy
+    fits = [DoublyRobustDRO(support=tau, safe=False).fit(*rows, logging_policy=policy) for tau in (0, SUPPORT)]
+    assert np.array_equal(fits[0].coef_, fits[1].coef_)
 
 
-def test_the_value_with_support_is_that_of_the_model_with_support(logged, random_policy):
+def test_an_unknown_logging_policy_is_cloned():
+    log, policy, loss = make_label_log(10.0)
+    rows = log.X, log.Y, log.propensity, log.cost, log.context
+    fitted = DoublyRobustDRO(safe=False).fit(*rows)
+    cloned = fitted.cost_model_.logging_policy
+    assert cloned.coef == pytest.approx(clone_behaviour(log).coef, abs=1e-6)
+    assert loss(fitted.policy_) < loss(policy)
+    again = DoublyRobustDRO(safe=False).fit(*rows, cost_model=fitted.cost_model_)
+    assert again.cost_model_.logging_policy is cloned
+    known = DoublyRobustDRO(safe=False).fit(*rows, logging_policy=policy)
+    assert known.cost_model_.logging_policy is policy
+
+
+@pytest.mark.parametrize("estimate", ["dr", "dm"])
+def test_values_with_support_are_those_of_the_supported_model(logged, random_policy, estimate):
     log, policy, logging = logged(5), random_policy(6), random_policy(7, scale=3.0)
     model = CostModel(0.1).fit_log(log)
-    made = SupportedModel.of(model, log, logging, 0.3)
-    for estimate in ("dr", "dm"):
-        arguments = policy, log, estimate
-        with_support = off_policy_value(*arguments, cost_model=model, support=0.3, logging_policy=logging)
-        assert with_support == off_policy_value(*arguments, cost_model=made)
-        assert with_support == off_policy_value(*arguments, cost_model=made.with_support(0.1), support=0.3)
-        assert with_support > off_policy_value(*arguments, cost_model=model)
+    supported = SupportedModel.of(model, log, logging, 0.3)
+
+    def value(**options) -> float:
+        return off_policy_value(policy, log, estimate, **options)
+
+    expected = value(cost_model=model, support=0.3, logging_policy=logging)
+    assert expected == value(cost_model=supported) == value(cost_model=supported.with_support(0.1), support=0.3)
+    assert expected > value(cost_model=model)
     fitted = {"cost_model": CostModel().fit_log(log), "logging_policy": clone_behaviour(log)}
-    assert off_policy_value(*arguments, support=0.3) == off_policy_value(*arguments, support=0.3, **fitted)
-
-
-def test_what_a_policy_has_without_support(logged, random_policy):
-    log, policy, logging = logged(8), random_policy(9, scale=2.0), random_policy(10, scale=2.0)
-    found = policy_support(policy, log, logging, 0.4)
-    mu, known = policy.marginals(log.X), logging.marginals(log.X)
-    rows = log.context
-    missing = np.where(known < 0.2, mu, 0) + np.where(known > 0.8, 1 - mu, 0)
-    assert found.mass_by_action == pytest.approx(missing[rows].mean(axis=0), rel=1e-12)
-    assert found.mass == pytest.approx(found.mass_by_action.sum(), rel=1e-12)
-    ratio = np.where(log.Y, mu[rows] / known[rows], (1 - mu[rows]) / (1 - known[rows])).mean(axis=0)
-    assert found.mean_weight_by_action == pytest.approx(ratio, rel=1e-12)
-    weight = np.exp(policy.log_prob(log.X, log.Y, log.context)) / log.propensity
-    assert found.mean_weight == pytest.approx(weight.mean(), rel=1e-12)
-    assert policy_support(policy, log).mass == policy_support(policy, log, clone_behaviour(log)).mass
-
-
-def test_what_a_policy_over_actions_has_without_support():
-    given = Choices.drawn(4, actions=4, contexts=20, rows=200)
-    rng = np.random.default_rng(1)
-    theta, logging = 2 * rng.normal(size=(2, 4, 4))
-    pi, known = given.probabilities(theta), given.probabilities(logging)
-    share = np.bincount(given.context, given.count, 20) / given.count.sum()
-    missing = np.where(known < 0.3 / given.eligible.sum(axis=1, keepdims=True), pi, 0)
-    weight = given.of_rows(pi) / given.propensity
-    of_action = np.bincount(given.A, given.count * weight, 4) / given.count.sum()
-    single = policy_support(SoftmaxPolicy(theta), given.single(), SoftmaxPolicy(logging), 0.3)
-    listed = policy_support(SoftmaxPolicy(theta.ravel()), given.listed(), SoftmaxPolicy(logging.ravel()), 0.3)
-    assert single.mass_by_action == pytest.approx(share @ missing, rel=1e-12)
-    assert single.mean_weight_by_action == pytest.approx(of_action / (share @ pi), rel=1e-12)
-    assert [single.mass, single.mean_weight] == pytest.approx([listed.mass, listed.mean_weight], rel=1e-12)
+    assert value(support=0.3) == value(support=0.3, **fitted)
 
 
 @pytest.mark.parametrize("support", [-0.1, 1.5, np.nan, "0.05", None])
-def test_a_support_that_is_none(logged, support):
+def test_a_support_outside_0_to_1_is_refused(logged, support):
     log = logged()
     with pytest.raises(InputError, match=r"support is .*, expected a number from 0 to 1"):
         DoublyRobustDRO(support=support).fit(log.X, log.Y, log.propensity, log.cost, log.context)
@@ -257,8 +207,7 @@ def test_a_support_that_is_none(logged, support):
         off_policy_value(ExponentialPolicy(np.zeros((4, 2))), log, support=support)
 
 
-def test_a_logging_policy_of_other_features(logged):
-    log = logged()
-    other = ExponentialPolicy(np.zeros((3, 2)))
+def test_a_logging_policy_with_other_features_is_refused(logged):
+    log, policy = logged(), ExponentialPolicy(np.zeros((3, 2)))
     with pytest.raises(InputError, match=r"the logging policy's coef has shape \(3, 2\), expected \(4, 2\)"):
-        drcrm.CIPS(estimate="dr").fit(log.X, log.Y, log.propensity, log.cost, log.context, logging_policy=other)
+        CIPS(estimate="dr").fit(log.X, log.Y, log.propensity, log.cost, log.context, logging_policy=policy)
