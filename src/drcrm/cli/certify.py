@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from drcrm.cli.answers import require_separate_outputs, write_answer
-from drcrm.cli.evaluate_policy import open_policy_on_log
+from drcrm.cli.evaluate_policy import answer_on_policy
 from drcrm.cli.evaluation import Evaluation
 from drcrm.diagnostics.verdict import WITHOUT_CERTIFICATE, Verdict, percent, untested
-from drcrm.errors import InputError
-from drcrm.progress import show_progress
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    require_separate_outputs(options)
-    with show_progress(options.verbose, options.jobs) as report, open_policy_on_log(options, report) as case:
-        if options.estimate == "dr" and case.policy.cost_model is None:
-            raise InputError(
-                f"--estimate dr needs a cost model, which {options.policy} does not have; use snips or ips"
-            )
-        report("certifying")
-        evaluation = case.evaluate(options.confidence, options.estimate)
-        answer = case.answer("certify", evaluation, _state_certificates(evaluation))
-    write_answer(answer, options)
+    answer_on_policy("certify", options, _state_certificates)
 
 
 def _state_certificates(evaluation: Evaluation) -> Verdict:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,10 @@ class PolicyOnLog:
 
     def evaluate(self, confidence: float, estimate: str | None = None) -> Evaluation:
         """Evaluate the policy by "dr" if it has a cost model, else by "snips", unless ``estimate`` names another."""
-        estimate = estimate or ("snips" if self.policy.cost_model is None else "dr")
+        has_model = self.policy.cost_model is not None
+        if estimate == "dr" and not has_model:
+            raise InputError(f"--estimate dr needs a cost model, which {self.policy.label} lacks; use snips or ips")
+        estimate = estimate or ("dr" if has_model else "snips")
         cost_range = self.opened.records.mapping.cost_range
         settings = ComparisonSettings(estimate, confidence, self.choices, cost_range)
         return evaluate(self.opened, [self.policy], self.policy, settings)
@@ -82,11 +86,16 @@ class PolicyOnLog:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
+    answer_on_policy("evaluate_policy", options, attrgetter("verdict"))
+
+
+def answer_on_policy(command: str, options: argparse.Namespace, conclude: Callable[[Evaluation], Verdict]) -> None:
+    """Evaluate a policy on a log, and write the answer with the verdict that ``conclude`` returns."""
     require_separate_outputs(options)
     with show_progress(options.verbose, options.jobs) as report, open_policy_on_log(options, report) as case:
         report("evaluating the policy")
-        evaluation = case.evaluate(options.confidence)
-        answer = case.answer("evaluate_policy", evaluation, evaluation.verdict)
+        evaluation = case.evaluate(options.confidence, getattr(options, "estimate", None))
+        answer = case.answer(command, evaluation, conclude(evaluation))
     write_answer(answer, options)
 
 
