@@ -1,8 +1,9 @@
-"""A policy does not depend on the units of costs and features, nor, under snips and dr, on where costs have their 0."""
+"""Fits do not depend on the units of costs and features, nor, for snips and dr, on the zero of the costs."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,79 +17,62 @@ from drcrm.selection.algorithms import ESTIMATORS
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 NAMES = [*sorted(set(ESTIMATORS) & set(drcrm.__all__)), "DoublyRobustDRO"]
-IN_COSTS = {"temperature": 1, "smoothing": -1, "sharpness": -1}  # hyper-parameters in a power of the costs' unit
-MOVED = [
-    (name, estimate)
-    for name in NAMES
-    for estimate in ("snips", "dr")
-    if name not in ("LogSmoothing", "WeightedLikelihood")
-]
+POWERS = {"temperature": 1, "smoothing": -1, "sharpness": -1}  # of the costs' unit in hyper-parameters
+SHIFTED = [name for name in NAMES if name not in ("LogSmoothing", "WeightedLikelihood")]
 
 
-@pytest.fixture(scope="module")
-def example() -> dict:
-    """The log of the README's example."""
-    [text] = re.findall(r"```python\n(.*?)policy = ", README, re.S)
-    found = {}
-    exec(text, found)
-    return found
+@cache
+def example_log() -> dict:
+    """Return the variables of the README's example before the fit."""
+    [code] = re.findall(r"```python\n(.*?)policy = ", README, re.S)
+    variables: dict = {}
+    exec(code, variables)
+    return variables
 
 
-def fitted(name: str, example: dict, unit=1.0, zero=0.0, scales=1.0, **options):
-    """An estimator of the example in other units."""
-    estimator = getattr(drcrm, name)(**options)
-    for parameter, power in IN_COSTS.items():
+def fit(name: str, unit=1.0, zero=0.0, scales=1.0, **options):
+    """Fit an estimator to the example in other units; return Θ in the original units and the estimator."""
+    log, estimator = example_log(), getattr(drcrm, name)(**options)
+    for parameter, power in POWERS.items():
         if parameter in estimator.get_params():
             estimator.set_params(**{parameter: getattr(estimator, parameter) * unit**power})
     scales = np.broadcast_to(scales, 5)
-    X, cost = example["X"] * scales, unit * example["c"] + zero
-    logging_policy = ExponentialPolicy(example["logger"].coef / scales[:, None])
-    estimator.fit(X, example["Y"], propensity=example["p"], cost=cost, logging_policy=logging_policy)
+    logging_policy = ExponentialPolicy(log["logger"].coef / scales[:, None])
+    columns = {"propensity": log["p"], "cost": unit * log["c"] + zero, "logging_policy": logging_policy}
+    estimator.fit(log["X"] * scales, log["Y"], **columns)
+    assert estimator.n_iter_ > 0
     return estimator.coef_ * scales[:, None], estimator
 
 
-@pytest.fixture(scope="module")
-def as_it_is(example):
-    """Each estimator's Θ in the example's own units."""
-    found = {}
-
-    def of(name: str, **options):
-        key = (name, *options.items())
-        if key not in found:
-            found[key] = fitted(name, example, **options)[0]
-        return found[key]
-
-    return of
+@cache
+def original_coef(name: str, estimate: str | None = None) -> np.ndarray:
+    return fit(name, **({} if estimate is None else {"estimate": estimate}))[0]
 
 
-def agree(found: np.ndarray, expected: np.ndarray) -> bool:
-    return bool(abs(found - expected).max() <= 1e-6 * max(abs(expected).max(), 1))
+def assert_same(coef: np.ndarray, expected: np.ndarray) -> None:
+    assert abs(coef - expected).max() <= 1e-6 * max(abs(expected).max(), 1)
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=6)
+@settings(max_examples=5)
 @given(unit=st.floats(-12, 12), scales=st.lists(st.floats(-6, 6), min_size=5, max_size=5))
-def test_the_units_of_costs_and_features_do_not_matter(name, example, as_it_is, unit, scales):
-    found, estimator = fitted(name, example, unit=10**unit, scales=10 ** np.array(scales))
-    assert agree(found, as_it_is(name))
-    assert estimator.n_iter_ > 0
+def test_the_units_of_costs_and_features_do_not_matter(name, unit, scales):
+    assert_same(fit(name, unit=10**unit, scales=10 ** np.array(scales))[0], original_coef(name))
 
 
-@pytest.mark.parametrize(("name", "estimate"), MOVED)
-@settings(max_examples=3)
+@pytest.mark.parametrize("name", SHIFTED)
+@pytest.mark.parametrize("estimate", ["snips", "dr"])
+@settings(max_examples=2)
 @given(zero=st.integers(-(10**6), 10**6))
-def test_where_the_costs_have_their_zero_does_not_matter(name, estimate, example, as_it_is, zero):
-    found, estimator = fitted(name, example, zero=zero, estimate=estimate)
-    assert agree(found, as_it_is(name, estimate=estimate))
-    assert estimator.n_iter_ > 0
+def test_the_zero_of_the_costs_does_not_matter(name, estimate, zero):
+    assert_same(fit(name, zero=zero, estimate=estimate)[0], original_coef(name, estimate))
 
 
-def test_what_a_fit_found_is_in_the_users_units(example):
-    """Its objective, its tilt, and its cost model."""
-    _, here = fitted("DoublyRobustDRO", example)
-    _, there = fitted("DoublyRobustDRO", example, unit=1e3, zero=1e5, scales=1e-2)
-    assert there.objective_ == pytest.approx(1e3 * here.objective_ + 1e5, rel=1e-9)
-    assert there.tilt_ == pytest.approx(here.tilt_ / 1e3, rel=1e-9)
-    X, Y = example["X"], example["Y"]
-    predicted = here.cost_model_.predict(X, Y)
-    assert there.cost_model_.predict(X * 1e-2, Y) == pytest.approx(1e3 * predicted + 1e5, rel=1e-9)
+def test_fitted_attributes_are_in_the_users_units():
+    _, original = fit("DoublyRobustDRO")
+    _, scaled = fit("DoublyRobustDRO", unit=1e3, zero=1e5, scales=1e-2)
+    assert scaled.objective_ == pytest.approx(1e3 * original.objective_ + 1e5, rel=1e-9)
+    assert scaled.tilt_ == pytest.approx(original.tilt_ / 1e3, rel=1e-9)
+    X, Y = example_log()["X"], example_log()["Y"]
+    predicted = original.cost_model_.predict(X, Y)
+    assert scaled.cost_model_.predict(X * 1e-2, Y) == pytest.approx(1e3 * predicted + 1e5, rel=1e-9)

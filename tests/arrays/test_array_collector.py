@@ -1,4 +1,4 @@
-"""Arrays that are collected batch by batch: the same in memory, in files, and moved to files in between."""
+"""Arrays that are collected in batches are the same in memory, in files, and moved to files in between."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from scipy import sparse
 from drcrm.arrays.array_collector import ArrayCollector
 
 
-def batches(number: int) -> dict:
+def make_batch(number: int) -> dict:
     rng = np.random.default_rng(number)
     X = sparse.random_array((number + 1, 7), density=0.4, rng=rng, format="csr")
     return {"X": X, ("code", "a"): rng.integers(0, 9, number + 1).astype(np.int32), "missing": None}
 
 
 @pytest.mark.parametrize("moved_after", [0, 2, 5])
-def test_arrays_in_files_are_those_in_memory(moved_after, tmp_path):
+def test_arrays_in_files_equal_arrays_in_memory(moved_after, tmp_path):
     memory, files = ArrayCollector(None), ArrayCollector(None)
-    for number in range(5):
+    for number in range(6):
         if number == moved_after:
             files.move_to(tmp_path / "log")
-        memory.append(batches(number))
-        files.append(batches(number))
-    if moved_after == 5:
-        files.move_to(tmp_path / "log")
+        if number < 5:
+            memory.append(make_batch(number))
+            files.append(make_batch(number))
     assert files.nbytes == memory.nbytes > 0
     expected, found = memory.finish(), files.finish()
     assert found.keys() == expected.keys() == {"X", ("code", "a")}
