@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,3 +38,20 @@ def mapping() -> dict:
         "reward": "click",
         "features": {"numeric": ["age", "price"], "categorical": ["city"]},
     }
+
+
+def write_table(frame: pd.DataFrame, folder: Path, name: str) -> Path:
+    """Write a frame as Parquet, or as CSV packed according to the end of the name; return the path."""
+    path = folder / name
+    if "parquet" in name:
+        frame.to_parquet(path)
+    else:
+        pack = {"gz": gzip.compress, "z2": bz2.compress}.get(name[-2:], bytes)
+        path.write_bytes(pack(frame.to_csv(index=False).encode()))
+    return path
+
+
+def assert_same_log(first, second) -> None:
+    for name in ("X", "Y", "propensity", "cost", "context", "count"):
+        assert np.array_equal(getattr(first, name), getattr(second, name)), name
+    assert first.actions.shape == second.actions.shape

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 
 import numpy as np
 import pandas as pd
@@ -18,10 +18,9 @@ from drcrm.logs.encoding.registry import encoding_of
 from drcrm.logs.encoding.timestamps import order_of, times_of
 from drcrm.logs.readers.log_files import read_records
 from drcrm.logs.readers.table_records import records_of_frame
-from drcrm.logs.split import held_out
 
 ZONE = timezone(timedelta(hours=5, minutes=30))
-TIMES = [datetime(2024, 2, 27) + timedelta(hours=7 * each, minutes=each) for each in range(40)]
+TIMES = [datetime(2024, 2, 27) + timedelta(hours=7 * time, minutes=time) for time in range(40)]
 DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
 
@@ -30,20 +29,20 @@ def timed(mapping: dict) -> dict:
 
 
 def features_of(times) -> np.ndarray:
-    """By another route: the standard library alone."""
-    hours, days = sorted({each.hour for each in times}), sorted({DAYS[each.weekday()] for each in times})
+    """Reference: the standard library."""
+    hours, days = sorted({time.hour for time in times}), sorted({DAYS[time.weekday()] for time in times})
     return np.array(
-        [[each.hour == hour for hour in hours] + [DAYS[each.weekday()] == day for day in days] for each in times], float
+        [[time.hour == hour for hour in hours] + [DAYS[time.weekday()] == day for day in days] for time in times], float
     )
 
 
 def as_written(kind: str) -> list:
     if kind == "text":
-        return [each.isoformat() for each in TIMES]
+        return [time.isoformat() for time in TIMES]
     if kind == "text with space and zone":
-        return [f"{each}{zone}" for each, zone in zip(TIMES, ["Z", "+02:00", "-0330", ""] * 10, strict=True)]
+        return [f"{time}{zone}" for time, zone in zip(TIMES, ["Z", "+02:00", "-0330", ""] * 10, strict=True)]
     if kind == "zoned":
-        return [each.replace(tzinfo=ZONE) for each in TIMES]
+        return [time.replace(tzinfo=ZONE) for time in TIMES]
     return TIMES
 
 
@@ -64,7 +63,7 @@ def test_hours_and_weekdays_are_as_written(frame, mapping, tmp_path, kind, form)
 
 @pytest.mark.parametrize("form", ["frame", "csv", "parquet"])
 def test_a_date_has_no_hour(frame, mapping, tmp_path, form):
-    frame["ts"] = [each.date() for each in TIMES]
+    frame["ts"] = [time.date() for time in TIMES]
     if form != "frame":
         path = tmp_path / f"log.{form}"
         frame.to_csv(path, index=False) if form == "csv" else frame.to_parquet(path)
@@ -98,7 +97,7 @@ def test_missing_times_are_a_category_and_counted(frame, mapping):
         ([1], "in row 7"),
     ],
 )
-def test_what_is_no_time(frame, mapping, value, message):
+def test_invalid_times_are_rejected_with_their_row(frame, mapping, value, message):
     frame["ts"] = as_written("text")
     frame["ts"] = frame["ts"].astype(object)
     frame.at[7, "ts"] = value
@@ -107,50 +106,17 @@ def test_what_is_no_time(frame, mapping, value, message):
     assert message in str(error.value)
 
 
-def test_numbers_are_no_times(frame, mapping):
+def test_numbers_are_rejected_as_times(frame, mapping):
     frame["ts"] = 1.7e9
     with pytest.raises(InputError, match="ts is a column of float64, expected a date"):
         drcrm.BanditLog.from_frame(frame, timed(mapping))
 
 
-def test_a_column_with_the_name_of_a_part(frame, mapping):
+def test_a_column_may_not_have_the_name_of_a_derived_feature(frame, mapping):
     frame["ts"], frame["ts: hour"] = TIMES, "a"
     mapping["features"]["categorical"] = ["ts: hour"]
     with pytest.raises(InputError, match="'ts: hour' is a column and a part of 'ts', expected another column's name"):
         drcrm.BanditLog.from_frame(frame, timed(mapping))
-
-
-@pytest.mark.parametrize("kind", ["numbers", "texts", "times", "zones"])
-@pytest.mark.parametrize("form", ["frame", "csv"])
-def test_the_last_by_time_are_held_out(frame, mapping, tmp_path, kind, form):
-    order = np.random.default_rng(3).permutation(40)
-    start = datetime(2024, 3, 30, tzinfo=UTC)
-    instants = [start + timedelta(hours=int(each)) for each in order]
-    frame["ts"] = {
-        "numbers": [f"{each}.5" for each in order],
-        "texts": [each.isoformat()[:19] for each in instants],
-        "times": pd.DatetimeIndex(instants).tz_localize(None),
-        "zones": [each.astimezone(timezone(timedelta(hours=i % 5))).isoformat() for i, each in enumerate(instants)],
-    }[kind]
-    mapping = {**mapping, "time": "ts", "split": "last 20 %"}
-    if form == "csv":
-        frame.to_csv(tmp_path / "log.csv", index=False)
-        records = read_records(tmp_path / "log.csv", mapping)
-    else:
-        records = records_of_frame(frame, mapping)
-    assert np.flatnonzero(held_out(records)).tolist() == np.flatnonzero(order >= 32).tolist()
-    assert records.rows.tolist() == [*range(40)]
-
-
-def test_ties_of_time_are_in_file_order_and_groups_begin_with_their_first_row(frame, mapping):
-    mapping = {**mapping, "time": "ts", "split": "last 50 %"}
-    frame["ts"] = [1, 0] * 20
-    assert np.flatnonzero(held_out(records_of_frame(frame, mapping))).tolist() == [*range(0, 40, 2)]
-    frame["ts"] = 1
-    assert np.flatnonzero(held_out(records_of_frame(frame, mapping))).tolist() == [*range(20, 40)]
-    frame["ts"], frame["user"] = np.arange(40)[::-1], np.arange(40) // 10
-    held = held_out(records_of_frame(frame, {**mapping, "group": "user"}))
-    assert np.flatnonzero(held).tolist() == [*range(20)]
 
 
 @pytest.mark.parametrize(
@@ -162,13 +128,13 @@ def test_ties_of_time_are_in_file_order_and_groups_begin_with_their_first_row(fr
         (["2024-01-02", "5"], "time 'ts' is '5' in row 1, expected a date"),
     ],
 )
-def test_times_that_cannot_be_ordered(values, message):
+def test_times_of_several_kinds_are_rejected(values, message):
     with pytest.raises(InputError) as error:
         order_of(pd.Series(values, dtype=object), "ts", np.arange(2))
     assert message in str(error.value)
 
 
-def test_files_of_other_kinds_of_time(frame, mapping, tmp_path):
+def test_all_files_have_the_same_kind_of_time(frame, mapping, tmp_path):
     (tmp_path / "log").mkdir()
     frame.assign(ts=as_written("text")).to_csv(tmp_path / "log" / "a.csv", index=False)
     frame.assign(ts=range(40)).to_csv(tmp_path / "log" / "b.csv", index=False)
@@ -176,7 +142,7 @@ def test_files_of_other_kinds_of_time(frame, mapping, tmp_path):
         read_records(tmp_path / "log", {**mapping, "time": "ts"})
 
 
-def test_drift_is_between_the_halves_by_time(frame, mapping):
+def test_drift_compares_halves_by_time(frame, mapping):
     n = 4000
     rng = np.random.default_rng(0)
     time = rng.permutation(n)
@@ -186,10 +152,10 @@ def test_drift_is_between_the_halves_by_time(frame, mapping):
     levels = []
     for records in (records_of_frame(frame, mapping), records_of_frame(frame, {**mapping, "time": None})):
         found = diagnose(log_of(records), details=LogDetails(time=records.time)).diagnostics
-        levels.append({each.name: each.level for each in found}["drift of costs"])
+        levels.append({time.name: time.level for time in found}["drift of costs"])
     assert levels == ["caution", "good"]
     same = diagnose(log_of(records_of_frame(frame.sort_values("ts"), mapping))).diagnostics
-    assert {each.name: each.level for each in same}["drift of costs"] == "caution"
+    assert {time.name: time.level for time in same}["drift of costs"] == "caution"
 
 
 def test_objects_of_the_standard_library():

@@ -1,0 +1,74 @@
+"""Held-out rows: whole groups, the last rows by file or time, and limits."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import numpy as np
+import pandas as pd
+import pytest
+from log_fixtures import write_table
+
+from drcrm.errors import InputError
+from drcrm.logs import split
+from drcrm.logs.readers.log_files import read_records
+from drcrm.logs.readers.table_records import records_of_frame
+from drcrm.logs.split import held_out
+
+
+def test_groups_are_held_out_as_a_whole(frame, mapping):
+    records = records_of_frame(frame, {**mapping, "group": "user"})
+    is_heldout = held_out(records)
+    assert not set(records.groups[is_heldout]) & set(records.groups[~is_heldout])
+    assert len(set(records.groups[is_heldout])) == 3  # of 12
+    assert not np.array_equal(is_heldout, held_out(records, seed=1))
+
+
+def test_the_last_rows_of_the_file_are_held_out(frame, mapping):
+    records = records_of_frame(frame, {**mapping, "split": "last 20 %"})
+    assert np.flatnonzero(held_out(records)).tolist() == list(range(32, 40))
+
+
+@pytest.mark.parametrize("kind", ["numbers", "texts", "times", "zones"])
+@pytest.mark.parametrize("form", ["frame", "csv"])
+def test_the_last_rows_by_time_are_held_out(frame, mapping, tmp_path, kind, form):
+    order, start = np.random.default_rng(3).permutation(40), datetime(2024, 3, 30, tzinfo=UTC)
+    instants = [start + timedelta(hours=int(hour)) for hour in order]
+    frame["ts"] = {
+        "numbers": [f"{hour}.5" for hour in order],
+        "texts": [instant.isoformat()[:19] for instant in instants],
+        "times": pd.DatetimeIndex(instants).tz_localize(None),
+        "zones": [
+            instant.astimezone(timezone(timedelta(hours=i % 5))).isoformat() for i, instant in enumerate(instants)
+        ],
+    }[kind]
+    mapping = {**mapping, "time": "ts", "split": "last 20 %"}
+    if form == "csv":
+        records = read_records(write_table(frame, tmp_path, "log.csv"), mapping)
+    else:
+        records = records_of_frame(frame, mapping)
+    assert np.flatnonzero(held_out(records)).tolist() == np.flatnonzero(order >= 32).tolist()
+    assert records.rows.tolist() == [*range(40)]
+
+
+def test_ties_of_time_are_in_file_order_and_groups_begin_with_their_first_row(frame, mapping):
+    mapping = {**mapping, "time": "ts", "split": "last 50 %"}
+    frame["user"] = np.arange(40) // 10
+    for times, changes, expected in (
+        ([1, 0] * 20, {}, range(0, 40, 2)),
+        (1, {}, range(20, 40)),
+        (np.arange(40)[::-1], {"group": "user"}, range(20)),
+    ):
+        records = records_of_frame(frame.assign(ts=times), mapping | changes)
+        assert np.flatnonzero(held_out(records)).tolist() == [*expected]
+
+
+def test_at_least_one_row_and_not_all_are_held_out(frame, mapping):
+    with pytest.raises(InputError, match="the log has a single context, expected at least two"):
+        held_out(records_of_frame(frame[:1], mapping))
+    assert held_out(records_of_frame(frame[:2], mapping)).sum() == 1
+
+
+def test_the_number_of_held_out_rows_is_limited(frame, mapping, monkeypatch):
+    monkeypatch.setattr(split, "MOST", 7)
+    assert held_out(records_of_frame(frame, mapping)).sum() == 7
