@@ -1,4 +1,4 @@
-"""The mapping: every key, and every way to be wrong."""
+"""Mappings: every key, and every kind of error."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("left_out", [None, "slice", "group", "candidate", "algorithm", "split", "cost_range"])
-def test_a_mapping_goes_through_json(left_out):
-    given = as_mapping({key: value for key, value in WHOLE.items() if key != left_out})
-    assert as_mapping(json.loads(json.dumps(given.as_dict()))) == given
+def test_a_mapping_survives_json(left_out):
+    mapping = as_mapping({key: value for key, value in WHOLE.items() if key != left_out})
+    assert as_mapping(json.loads(json.dumps(mapping.as_dict()))) == mapping
 
 
-def test_the_same_of_a_dict_yaml_and_json(tmp_path):
+def test_dict_yaml_and_json_have_the_same_mapping(tmp_path):
     (tmp_path / "m.json").write_text(json.dumps(WHOLE))
     (tmp_path / "m.yaml").write_text("\ufeff" + json.dumps(WHOLE), encoding="utf-8")
     for path in ("m.json", "m.yaml"):
         assert as_mapping(tmp_path / path) == as_mapping(str(tmp_path / path)) == as_mapping(WHOLE)
 
 
-def test_null_propensities_are_imitated_on_request():
-    given = as_mapping({"propensity": None, "propensity_model": "softmax"})
-    assert (given.propensity, given.propensity_model) == (None, "softmax")
-    assert given.as_dict()["propensity"] is None
-    assert as_mapping(given.as_dict()) == given
+def test_null_propensities_are_estimated_on_request():
+    mapping = as_mapping({"propensity": None, "propensity_model": "softmax"})
+    assert (mapping.propensity, mapping.propensity_model) == (None, "softmax")
+    assert mapping.as_dict()["propensity"] is None
+    assert as_mapping(mapping.as_dict()) == mapping
 
 
-def test_what_is_held_out_by_default():
+def test_the_default_split():
     assert as_mapping({}).split_rule == ("random", 0.25)
     assert as_mapping({"group": "user"}).split_rule == ("group", 0.25)
     assert as_mapping({"split": "last 10%"}).split_rule == ("last", 0.1)
@@ -92,7 +92,7 @@ def test_what_is_held_out_by_default():
         ({"algorithm": 3}, "algorithm is 3, expected a name; or a map with estimator"),
     ],
 )
-def test_what_is_wrong_is_said(changes, message):
+def test_invalid_mappings_are_rejected_in_one_line(changes, message):
     with pytest.raises(InputError, match=re.escape(message)) as error:
         as_mapping({**WHOLE, **changes})
     assert "\n" not in str(error.value)
@@ -110,22 +110,22 @@ def test_what_is_wrong_is_said(changes, message):
         ("m.json", b'{"action": 1}', "action is 1"),
     ],
 )
-def test_a_file_that_is_no_mapping(tmp_path, name, content, message):
+def test_files_of_other_content_are_rejected(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=re.escape(f"{tmp_path / name}: {message}")) as error:
         as_mapping(tmp_path / name)
     assert "\n" not in str(error.value)
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file_is_rejected(tmp_path):
     with pytest.raises(InputError, match=r"none\.yaml: cannot be read: No such file"):
         as_mapping(tmp_path / "none.yaml")
 
 
-@pytest.mark.parametrize("given", [3, ["a"], {1, 2}])
-def test_a_mapping_of_another_type(given):
+@pytest.mark.parametrize("content", [3, ["a"], {1, 2}])
+def test_other_types_are_rejected(content):
     with pytest.raises(InputError, match=r"mapping is of type .*, expected a mapping of keys"):
-        as_mapping(given)
+        as_mapping(content)
 
 
 @pytest.mark.parametrize(
@@ -137,13 +137,13 @@ def test_a_mapping_of_another_type(given):
         ("features", "mapping has no features"),
     ],
 )
-def test_what_a_table_needs(left_out, message):
+def test_a_table_needs_four_keys(left_out, message):
     with pytest.raises(InputError, match=message):
         as_mapping({key: value for key, value in WHOLE.items() if key != left_out}).require_table()
 
 
 @pytest.mark.parametrize("key", ["action", "slice", "features"])
-def test_what_a_file_says_itself_is_not_mapped(key):
+def test_files_without_named_columns_have_none_in_the_mapping(key):
     with pytest.raises(InputError, match=f"mapping has {key}, but dsjson has no named columns"):
         as_mapping({key: WHOLE[key]}).require_no_columns("dsjson")
     assert as_mapping({"split": "last 25 %"}).require_no_columns("dsjson").split == "last 25 %"

@@ -1,4 +1,4 @@
-"""Keys that occur twice in YAML and JSON, in every place where a user may write them."""
+"""Repeated keys in YAML, JSON and options of commands."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.sampled_from([None, 1]))
-def test_json_without_repeated_keys_is_what_json_reads(value, indent):
+def test_json_without_repeated_keys_is_read_like_by_json(value, indent):
     assert parse_json(json.dumps(value, indent=indent)) == value
 
 
 @given(st.dictionaries(st.text('{}":\\ \nab', min_size=1), VALUES, min_size=1), st.data())
 def test_json_with_a_repeated_key_names_it(value, data):
-    """At any depth, of any content: each member is in a line of its own."""
+    """At any depth, for any content."""
     key = data.draw(st.sampled_from(sorted(value)))
     members = [f"{json.dumps(name)}: {json.dumps(content)}" for name, content in [*value.items(), (key, value[key])]]
     text = '{"outer": [{\n' + ",\n".join(members) + "\n}]}"
@@ -48,7 +48,7 @@ def test_yaml_has_the_path_and_both_lines():
     assert error.value.args[1] == "line 5: a occurs twice, first in line 1"
 
 
-def test_yaml_without_repeated_keys_is_what_yaml_reads():
+def test_yaml_without_repeated_keys_is_read_like_by_pyyaml():
     text = "a: &x {k: 1}\nb: *x\nc: {<<: *x, m: 2}\n"
     assert parse_yaml(text) == yaml.safe_load(text)
 
@@ -85,5 +85,7 @@ def test_a_mapping_with_a_repeated_key_is_an_error(tmp_path, name, text, message
 def test_json_of_the_command_line_with_a_repeated_key_is_an_error(capsys, arguments, option):
     with pytest.raises(SystemExit):
         main(arguments)
-    said = capsys.readouterr().err
-    assert said == f"drcrm {arguments[0]}: argument {option}: reward occurs twice in one map, expected once\n"
+    assert (
+        capsys.readouterr().err
+        == f"drcrm {arguments[0]}: argument {option}: reward occurs twice in one map, expected once\n"
+    )

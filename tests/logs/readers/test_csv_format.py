@@ -1,4 +1,4 @@
-"""CSV with other delimiters and decimal commas: read as the same log, or refused."""
+"""CSV with other delimiters and decimal commas: read as the same log, or rejected if it is ambiguous."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pytest
 from log_contexts import read_contexts
+from log_fixtures import assert_same_log
 
 import drcrm
 from drcrm.errors import InputError
@@ -18,39 +19,34 @@ from drcrm.logs.readers.log_files import context_batches
 HEAD = "item;p;click;age;price;city\n"
 
 
-def same(one, other) -> None:
-    for name in ("X", "Y", "propensity", "cost"):
-        assert np.array_equal(getattr(one, name), getattr(other, name)), name
-
-
 @pytest.mark.parametrize("pack", ["", ".gz", ".bz2"])
 @pytest.mark.parametrize(
     ("suffix", "delimiter", "decimal"), [("tsv", "\t", "."), ("tsv", "\t", ","), ("csv", ";", ","), ("csv", ";", ".")]
 )
-def test_a_file_is_as_its_frame(frame, mapping, tmp_path, suffix, delimiter, decimal, pack):
+def test_delimiter_and_decimal_sign_are_detected(frame, mapping, tmp_path, suffix, delimiter, decimal, pack):
     path = tmp_path / f"log.{suffix}{pack}"
     text = frame.to_csv(sep=delimiter, decimal=decimal, index=False).encode()
     path.write_bytes({"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}[pack](text))
     log = drcrm.read_log(path, mapping)
-    same(log, drcrm.BanditLog.from_frame(frame, mapping))
+    assert_same_log(log, drcrm.BanditLog.from_frame(frame, mapping))
     assert np.array_equal(read_contexts(path, log.encoding)[0], log.X)
     assert sum(len(X) for X, _, _ in context_batches(path, log.encoding, 7)) == 40
-    same(drcrm.read_log(path, {**mapping, "delimiter": delimiter, "decimal": decimal}), log)
+    assert_same_log(drcrm.read_log(path, {**mapping, "delimiter": delimiter, "decimal": decimal}), log)
 
 
 def test_missing_numbers_with_decimal_commas(frame, mapping, tmp_path):
     frame.loc[3, "age"] = np.nan
     for name, text in (("a.csv", ""), ("b.csv", "NA")):
         frame.to_csv(tmp_path / name, sep=";", decimal=",", na_rep=text, index=False)
-        same(drcrm.read_log(tmp_path / name, mapping), drcrm.BanditLog.from_frame(frame, mapping))
+        assert_same_log(drcrm.read_log(tmp_path / name, mapping), drcrm.BanditLog.from_frame(frame, mapping))
 
 
-def test_a_folder_of_files_with_other_delimiters(frame, mapping, tmp_path):
+def test_files_of_a_folder_have_one_decimal_sign(frame, mapping, tmp_path):
     folder = tmp_path / "log"
     folder.mkdir()
     frame[:20].to_csv(folder / "a.tsv", sep="\t", index=False)
     frame[20:].to_csv(folder / "b.tsv.gz", sep="\t", index=False)
-    same(drcrm.read_log(folder, mapping), drcrm.BanditLog.from_frame(frame, mapping))
+    assert_same_log(drcrm.read_log(folder, mapping), drcrm.BanditLog.from_frame(frame, mapping))
     frame[20:].to_csv(folder / "c.tsv", sep="\t", decimal=",", index=False)
     with pytest.raises(InputError, match=r"c.tsv: .* with a decimal point; for decimal commas between other"):
         drcrm.read_log(folder, mapping)
@@ -79,14 +75,14 @@ def test_a_folder_of_files_with_other_delimiters(frame, mapping, tmp_path):
         (",".join(f"column {at}" for at in range(20_000)) + "\n", ",", None),
     ],
 )
-def test_the_delimiter_is_that_of_the_header(text, delimiter, names):
-    found, detected = CsvFormat().header_of(text)
+def test_the_delimiter_follows_from_the_header(text, delimiter, names):
+    header, detected = CsvFormat().header_of(text)
     assert detected == delimiter
-    assert found == names or (names is None and len(found) == 20_000)
+    assert header == names or (names is None and len(header) == 20_000)
 
 
 @pytest.mark.parametrize("text", ["a;b,c;d\n1,5;2;d\n", "a;x,b\n", "a;x,b\n1\n", "a\tb,c\n1\t2,3\n"])
-def test_a_header_that_can_mean_two_things(text):
+def test_an_ambiguous_header_is_rejected(text):
     with pytest.raises(InputError, match=r"may have .* or .* between its columns; set delimiter in the mapping"):
         CsvFormat().header_of(text)
     assert CsvFormat(delimiter=",").header_of(text)[1] == ","
@@ -104,7 +100,7 @@ def test_a_header_that_can_mean_two_things(text):
         ("a;0.5;1;1,234;2;x\n", "must have one decimal sign"),
     ],
 )
-def test_numbers_that_can_mean_two_things(mapping, tmp_path, rows, message):
+def test_ambiguous_numbers_are_rejected(mapping, tmp_path, rows, message):
     path = tmp_path / "a.csv"
     path.write_text(HEAD + rows)
     with pytest.raises(InputError, match=re.escape(f"{path}: {message}")) as error:
@@ -112,7 +108,7 @@ def test_numbers_that_can_mean_two_things(mapping, tmp_path, rows, message):
     assert "\n" not in str(error.value)
 
 
-def test_what_the_mapping_says_settles_it(mapping, tmp_path):
+def test_the_mapping_settles_the_decimal_sign(mapping, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(HEAD + "a;1;1;1,234;2;x\nb;1;1;2;2;y\n")
     log = drcrm.read_log(path, {**mapping, "decimal": ","})
@@ -124,11 +120,11 @@ def test_what_the_mapping_says_settles_it(mapping, tmp_path):
         drcrm.read_log(path, {**mapping, "decimal": ","})
 
 
-def test_a_late_decimal_point_or_comma_is_no_other_number(mapping, tmp_path):
+def test_another_decimal_sign_in_a_late_row_is_rejected(mapping, tmp_path):
     path = tmp_path / "a.csv"
     row = "a;0{0}5;1;1{0}5;2;x\n"
-    for sign, other in ((",", "."), (".", ",")):
-        path.write_text(HEAD + row.format(sign) * 80_000 + row.format(other))
+    for sign, late_sign in ((",", "."), (".", ",")):
+        path.write_text(HEAD + row.format(sign) * 80_000 + row.format(late_sign))
         with pytest.raises(InputError, match="in row 80000, expected"):
             drcrm.read_log(path, mapping)
 

@@ -1,4 +1,4 @@
-"""Open Bandit's dictionary and csv, and npz files."""
+"""Open Bandit Pipeline: its dictionary, and the csv of the Open Bandit Dataset."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ from drcrm.errors import InputError
 from drcrm.logs.readers.log_files import read_records
 
 OPEN_BANDIT = Path(__file__).resolve().parents[4] / "shared/data/obd"
+DATASET = """,timestamp,item_id,position,click,propensity_score,user_feature_0,user_feature_1,user-item_affinity_0
+0,t,0,1,0,0.25,u0,v,0.0
+1,t,1,2,1,0.25,u1,v,0.0
+2,t,2,1,0,0.25,u0,v,0.0
+3,t,0,2,1,0.25,u1,v,0.0"""
 
 
 @pytest.fixture
@@ -32,13 +37,17 @@ def feedback() -> dict:
     }
 
 
-def test_feedback_is_a_log(feedback):
-    log = drcrm.BanditLog.from_obp(feedback)
-    assert np.array_equal(log.X, np.column_stack([feedback["context"], np.ones(30)]))
-    assert log.actions.shape == (4,)
-    assert np.array_equal(log.Y, feedback["action"])
-    assert np.array_equal(log.cost, -feedback["reward"])
-    assert np.array_equal(log.propensity, feedback["pscore"])
+def test_feedback_is_read_from_the_dictionary_and_from_npz(feedback, tmp_path):
+    path = tmp_path / "log.npz"
+    np.savez(path, **{key: value for key, value in feedback.items() if value is not None})
+    for log in (drcrm.BanditLog.from_obp(feedback), drcrm.read_log(path)):
+        assert np.array_equal(log.X, np.column_stack([feedback["context"], np.ones(30)]))
+        assert log.actions.shape == (4,)
+        assert np.array_equal(log.Y, feedback["action"])
+        assert np.array_equal(log.cost, -feedback["reward"])
+        assert np.array_equal(log.propensity, feedback["pscore"])
+        assert np.array_equal(read_contexts(path, log.encoding)[0], log.X)
+    assert read_records(path).row_slices.tolist() == feedback["position"].astype(str).tolist()
 
 
 @pytest.mark.parametrize(
@@ -56,99 +65,33 @@ def test_feedback_is_a_log(feedback):
         ({"pscore": np.full(30, 1.5)}, "propensity is 1.5 in row 0, expected a value in (0, 1]"),
     ],
 )
-def test_feedback_that_is_none(feedback, changes, message):
+def test_invalid_feedback_is_rejected(feedback, changes, message):
     with pytest.raises(InputError, match=re.escape(message)):
         drcrm.BanditLog.from_obp({**feedback, **changes})
 
 
-def test_feedback_of_another_type():
+def test_feedback_must_be_a_dictionary():
     with pytest.raises(InputError, match="feedback is of type list, expected OBP's dictionary"):
         drcrm.BanditLog.from_obp([1])
 
 
-def test_npz_of_feedback(feedback, tmp_path):
-    given = {key: value for key, value in feedback.items() if value is not None}
-    np.savez(tmp_path / "log.npz", **given)
-    log, expected = drcrm.read_log(tmp_path / "log.npz"), drcrm.BanditLog.from_obp(feedback)
-    for name in ("X", "Y", "cost", "propensity"):
-        assert np.array_equal(getattr(log, name), getattr(expected, name))
-    assert read_records(tmp_path / "log.npz").row_slices.tolist() == feedback["position"].astype(str).tolist()
-    X, _ = read_contexts(tmp_path / "log.npz", log.encoding)
-    assert np.array_equal(X, log.X)
-
-
-@pytest.mark.parametrize("kind", ["single", "labels", "lists"])
-def test_npz_of_a_log(tmp_path, kind):
-    rng = np.random.default_rng(0)
-    arrays = {"X": rng.normal(size=(6, 2)), "propensity": np.full(6, 0.5), "cost": rng.normal(size=6)}
-    arrays["Y"] = rng.integers(0, 2, (6, 3) if kind == "labels" else 6)
-    if kind == "lists":
-        arrays["X"], arrays["starts"] = rng.normal(size=(12, 2)), np.arange(0, 13, 2)
-    arrays |= {"context": np.array([0, 0, 1, 2, 4, 5]), "count": np.arange(1, 7)}
-    np.savez(tmp_path / "a.npz", **arrays)
-    log = drcrm.read_log(tmp_path / "a.npz")
-    X = drcrm.ActionLists(arrays["X"], arrays["starts"]) if kind == "lists" else arrays["X"]
-    rest = {name: arrays[name] for name in ("propensity", "cost", "context", "count")}
-    expected = drcrm.BanditLog(X, arrays["Y"], **rest)
-    for name in ("X", "Y", "cost", "propensity", "context", "count"):
-        assert np.array_equal(getattr(log, name), getattr(expected, name)), name
-
-
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        ({}, "has the arrays none, expected X, Y"),
-        (
-            {"X": np.eye(2), "propensity": np.ones(2), "cost": np.ones(2)},
-            "expected X, Y, propensity, and cost or reward",
-        ),
-        ({"X": np.eye(2), "Y": [0, 1], "cost": [1, 1]}, "has no propensity, expected it"),
-        ({"X": np.eye(2), "Y": [0, 1], "cost": [1, 1], "propensity": [1, 0]}, "propensity is 0.0 in row 1"),
-        ({"X": np.eye(2), "Y": [0, 1, 1], "cost": [1, 1, 1], "propensity": [1, 1, 1]}, "Y has 3 rows, expected 2"),
-        ({"X": ["a", "b"], "Y": [0, 1], "cost": [1, 1]}, "X is not an array of numbers"),
-    ],
-)
-def test_npz_that_is_no_log(tmp_path, arrays, message):
-    np.savez(tmp_path / "a.npz", **arrays)
-    with pytest.raises(InputError, match=re.escape(message)):
-        drcrm.read_log(tmp_path / "a.npz")
-
-
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x80\x04."])
-def test_bytes_that_are_no_npz(tmp_path, content):
-    (tmp_path / "a.npz").write_bytes(content)
-    with pytest.raises(InputError, match=r"a\.npz: is not a readable npz file"):
-        drcrm.read_log(tmp_path / "a.npz")
-
-
-def test_objects_are_not_unpickled(tmp_path):
-    np.savez(tmp_path / "a.npz", X=np.array([{}], dtype=object))
-    with pytest.raises(InputError, match="is not a readable npz file"):
-        drcrm.read_log(tmp_path / "a.npz")
-
-
-def made_dataset(folder, rows: int = 12) -> Path:
-    lines = [",timestamp,item_id,position,click,propensity_score,user_feature_0,user_feature_1,user-item_affinity_0"]
-    lines += [f"{i},t,{i % 3},{1 + i % 2},{i % 2},0.25,u{i % 2},v,0.0" for i in range(rows)]
-    (folder / "all.csv").write_text("\n".join(lines))
-    return folder / "all.csv"
-
-
-def test_the_data_sets_csv_needs_no_mapping(tmp_path):
-    records = read_records(made_dataset(tmp_path))
+def test_the_csv_of_the_dataset_needs_no_mapping(tmp_path):
+    path = tmp_path / "all.csv"
+    path.write_text(DATASET)
+    records = read_records(path)
     assert records.mapping.categorical == ("user_feature_0", "user_feature_1", "position")
-    assert records.row_slices.tolist() == ["1", "2"] * 6
+    assert records.row_slices.tolist() == ["1", "2"] * 2
     assert records.names == [0, 1, 2]
-    assert (records.reward, records.propensity.tolist()) == (True, [0.25] * 12)
-    given = {"action": "item_id", "reward": "click", "propensity": "propensity_score", "features": {}}
-    assert read_records(made_dataset(tmp_path), given).slices is None
-    imitated = {"propensity": None, "propensity_model": "softmax"}
-    assert drcrm.read_log(made_dataset(tmp_path), imitated).imitated_propensities
+    assert (records.reward, records.propensity.tolist()) == (True, [0.25] * 4)
+    mapping = {"action": "item_id", "reward": "click", "propensity": "propensity_score", "features": {}}
+    assert read_records(path, mapping).slices is None
+    estimated = {"propensity": None, "propensity_model": "softmax"}
+    assert drcrm.read_log(path, estimated).imitated_propensities
 
 
-@pytest.mark.skipif(not OPEN_BANDIT.is_dir(), reason="no Open Bandit files beside the project")
+@pytest.mark.skipif(not OPEN_BANDIT.is_dir(), reason="no files of the Open Bandit Dataset")
 @pytest.mark.parametrize(("name", "clicks", "items"), [("bts_men", 69, 34), ("random_women", 46, 46)])
-def test_open_bandit_files(name, clicks, items):
+def test_files_of_the_dataset(name, clicks, items):
     records = read_records(OPEN_BANDIT / f"{name}.csv.bz2")
     assert (records.size, -records.cost.sum(), len(records.names)) == (10_000, clicks, items)
     if name.startswith("random"):
