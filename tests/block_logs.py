@@ -1,7 +1,5 @@
 """Logs of every kind of action that are divided into small blocks, and values that all storages must agree on."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

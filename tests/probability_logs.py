@@ -1,7 +1,5 @@
 """Logs of every kind of action with a policy, for tests of off-policy values."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy

@@ -1,7 +1,5 @@
 """One of K actions, and lists, under every weight, estimate and risk: against 50 digits, formulas and label vectors."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.optimize import brentq
-from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
-from softmax_logs import RISKS, WEIGHTS, Choices, cost_model, ratio
+from softmax_logs import RISKS, WEIGHTS, Choices, cost_model
 
 from drcrm import ActionLists, BanditLog, CostModel, SoftmaxPolicy, off_policy_value
-from drcrm.certificates import policy_certificate, upper_bound
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel
 from drcrm.estimates import ESTIMATES
@@ -24,7 +19,6 @@ from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import start_coef
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import Chi2Ball, KLBall, MeanRisk
-from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.weights import Clipped
 
 REFERENCE = json.loads((Path(__file__).parent / "data/softmax_values.json").read_text())
@@ -185,71 +179,6 @@ def test_a_constant_cost_moves_the_estimate_by_itself(estimate):
     assert values[1][1] == pytest.approx(values[0][1], rel=1e-6, abs=1e-8)
 
 
-# Held-out scores and certificates
-
-
-@pytest.fixture
-def weighted_rows():
-    """A log of 400 rows, the coefficients of a policy and a model, weights, expected and modelled costs of the rows."""
-    choices, theta, B = Choices.drawn(19, rows=400, contexts=40), random_coef(20, scale=0.5), random_coef(21)
-    pi, modelled = choices.probabilities(theta), choices.X @ B
-    weight = choices.of_rows(pi) / choices.propensity
-    expected = np.where(choices.eligible, pi * modelled, 0).sum(axis=1)[choices.context]
-    return choices, theta, B, weight, expected, choices.of_rows(modelled)
-
-
-@kinds
-def test_held_out_scores_equal_their_formulas(kind, weighted_rows):
-    choices, theta, B, weight, expected, modelled = weighted_rows
-    log, cost, count = getattr(choices, kind)(), choices.cost, choices.count
-    coef, model_coef = in_shape(kind, theta, B)
-    n, clip = count.sum(), 2.0
-    clipped, ball = np.minimum(weight, clip), KLBall(norm.ppf(0.95) ** 2 / (2 * n))
-    dr = expected + clipped * (cost - modelled)
-    uniform = choices.eligible / choices.eligible.sum(axis=1, keepdims=True)
-    z0 = (uniform * (choices.X @ B)).sum(axis=1)[choices.context]
-    z0 += choices.of_rows(uniform) / choices.propensity * (cost - modelled)
-    formulas = {
-        "ips": count @ (weight * cost) / n,
-        "clipped_ips": count @ (clipped * cost) / n,
-        "snips": count @ (weight * cost) / (count @ weight),
-        "clipped_snips": count @ (clipped * cost) / (count @ clipped),
-        "dr": count @ dr / n,
-        "dr_bound": ball(dr, count)[0],
-        "snips_bound": ratio(clipped, cost, count, ball),
-        "ls_bound": upper_bound(weight * cost, method="log_smoothing", weights=count),
-        "improvement_bound": ball(expected + weight * (cost - modelled) - z0, count)[0],
-    }
-    effects = action_effects(cost_model(model_coef), log.X, log.actions)
-    scores = HeldoutScores(log, clip, effects, False, SoftmaxPolicy(np.zeros_like(coef)))(coef)
-    assert scores == pytest.approx(formulas, rel=1e-9)
-
-
-@kinds
-@ignore_overlap
-def test_certificates_equal_their_formulas(kind, weighted_rows):
-    choices, theta, B, weight, expected, modelled = weighted_rows
-    log, cost, count = getattr(choices, kind)(), choices.cost, choices.count.astype(float)
-    coef, model_coef = in_shape(kind, theta, B)
-    policy, options, n = SoftmaxPolicy(coef), {"check_tails": False, "cost_model": cost_model(model_coef)}, count.sum()
-    contexts = [choices.context == k for k in np.unique(choices.context[count > 0])]
-    for estimate, z in {"ips": weight * cost, "dr": expected + weight * (cost - modelled)}.items():
-        for method in ("kl", "chi2", "student"):
-            found = policy_certificate(policy, log, estimate, method=method, **options)
-            assert found.bound == pytest.approx(upper_bound(z, method=method, weights=count), rel=1e-9)
-            assert found.value == pytest.approx(count @ z / n, rel=1e-9)
-        means = [np.average(z[rows], weights=count[rows]) for rows in contexts]
-        found = policy_certificate(policy, log, estimate, by="context", **options)
-        assert found.bound == pytest.approx(upper_bound(means), rel=1e-9)
-        assert found.n == len(contexts)
-    found, ball = policy_certificate(policy, log, "snips", check_tails=False), KLBall(norm.ppf(0.95) ** 2 / (2 * n))
-    root = brentq(lambda v: ball(weight * (cost - v), count)[0], cost.min(), cost.max() + 1, xtol=1e-13)
-    assert found.bound == pytest.approx(root, rel=1e-9)
-    assert found.value == pytest.approx(count @ (weight * cost) / (count @ weight), rel=1e-9)
-    assert found.mean_weight == pytest.approx(count @ weight / n, rel=1e-9)
-    assert found.effective_size == pytest.approx((count @ weight) ** 2 / (count @ weight**2), rel=1e-9)
-
-
 # Starts and cost models
 
 
@@ -303,17 +232,6 @@ def test_the_cost_model_is_a_ridge_regression(kind, form, restricted):
     expected = (features / scales) @ coef + share @ (choices.cost - z @ coef)
     found = action_effects(CostModel(penalty).fit_log(log), log.X, log.actions)
     assert (found[available] if kind == "single" else found) == pytest.approx(expected[available], rel=1e-7, abs=1e-7)
-
-
-@kinds
-@every_form
-def test_the_selected_penalty_does_not_depend_on_the_form_of_the_log(kind, form):
-    choices = Choices.drawn(27, rows=200, contexts=50, restricted=False)
-    choices.cost = choices.of_rows(choices.X @ random_coef(28)) + choices.cost / 5
-    expected, model = CostModel().fit_log(choices.single()), CostModel().fit_log(getattr(choices, kind)(form))
-    assert model.penalty_ == expected.penalty_
-    X, A = choices.X if kind == "single" else choices.lists(), choices.A[:50]
-    assert model.predict(X, A) == pytest.approx(expected.predict(choices.X, A), rel=1e-6)
 
 
 @kinds

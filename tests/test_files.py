@@ -1,7 +1,5 @@
 """Writing files, links, pipes and streams; damaged npz files."""
 
-from __future__ import annotations
-
 import io
 import os
 import stat

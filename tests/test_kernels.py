@@ -1,7 +1,5 @@
 """The kernels that numpy and OpenBLAS use."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Progress bars on a terminal, and the lines of --verbose."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Fits do not depend on the units of costs and features, nor, for snips and dr, on the zero of the costs."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Arrays that are collected in batches are the same in memory, in files, and moved to files in between."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse

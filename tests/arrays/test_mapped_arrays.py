@@ -1,7 +1,5 @@
 """Memory-mapped arrays are read, sliced, transformed and pickled like arrays in memory."""
 
-from __future__ import annotations
-
 import io
 import pickle
 

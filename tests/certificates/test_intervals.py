@@ -1,7 +1,5 @@
 """Standard errors and confidence intervals of off-policy values."""
 
-from __future__ import annotations
-
 import json
 import pickle
 

@@ -1,7 +1,5 @@
 """The bandit log: checks, counts, duplicates, and its clipping constant."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse

@@ -1,7 +1,5 @@
 """Mapped files and workers of a cluster give the same values, gradients and policies as arrays in memory."""
 
-from __future__ import annotations
-
 import os
 import signal
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """Scales of features, and descriptions of features and costs that make a fit fail."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse

@@ -1,7 +1,5 @@
 """Exponential and softmax policies against sums over all actions."""
 
-from __future__ import annotations
-
 from itertools import product
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The map from coefficients to a log: its adjoint, its values for any policy, and samples of large logs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from block_logs import block_log, use_small_samples

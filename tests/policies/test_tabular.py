@@ -1,7 +1,5 @@
 """Policies that are given by their probabilities."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

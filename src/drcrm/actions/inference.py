@@ -1,7 +1,5 @@
 """Which action space a user's contexts X and actions Y belong to."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@
 labels: the effects, (m, q + 1), are the cost that each label adds and, last, the cost of the zero vector.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """Listed actions: the action is a place in the context's own list of candidates."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from drcrm.actions.action_lists import ActionLists, candidates_of_lists, starts_of_lists

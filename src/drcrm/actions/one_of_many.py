@@ -3,8 +3,6 @@
 The scores are s(a) = u_a, so A(u) = log Σ_a e^{u_a} and μ is the softmax of u. Effects are the costs of the actions.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Single choice: one of K actions, all of them or an eligible subset available in each context."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from drcrm.actions.base import require_columns

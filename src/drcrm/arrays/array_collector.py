@@ -1,7 +1,5 @@
 """Named arrays that are collected batch by batch, in memory or in memory-mapped files."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 

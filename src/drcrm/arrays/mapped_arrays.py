@@ -4,8 +4,6 @@ A mapped array takes no anonymous memory, because its pages belong to the page c
 multiplies arrays works the same whether or not they are mapped.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

@@ -4,8 +4,6 @@ Block boundaries depend only on the log's shape, so results do not depend on whe
 it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

@@ -5,8 +5,6 @@ workers see, and each worker reads its chunks once. Mapped arrays are written as
 dies, the remaining workers get new shares of the chunks.
 """
 
-from __future__ import annotations
-
 import ctypes
 import pickle
 from collections.abc import Callable, Iterable, Iterator

@@ -3,8 +3,6 @@
 Results are in the order of the chunks. Threads share the work because numpy releases the interpreter's lock.
 """
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence

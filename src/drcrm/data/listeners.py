@@ -1,7 +1,5 @@
 """Progress reports: long-running work sends them, and the current listener receives them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

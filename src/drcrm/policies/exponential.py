@@ -3,8 +3,6 @@
 ExponentialPolicy is over label vectors, SoftmaxPolicy over K actions or over lists of actions.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any

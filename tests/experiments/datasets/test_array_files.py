@@ -1,7 +1,5 @@
 """Array files of the pipeline: damaged arrays are rejected in one line that names the file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
