@@ -5,6 +5,7 @@ A bound holds if the policy was fixed before the costs were seen. It does not ho
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
@@ -25,14 +26,14 @@ METHODS = ("student", *FINITE_SAMPLE)
 
 
 def upper_bound(
-    z,
+    z: Any,
     confidence: float = 0.95,
-    method="kl",
-    weights=None,
+    method: Any = "kl",
+    weights: Any = None,
     low: float | None = None,
     high: float | None = None,
     smoothing: float | None = None,
-    groups=None,
+    groups: Any = None,
 ) -> float:
     """Return an upper bound on E z that holds with probability ``confidence`` = 1 − δ.
 
@@ -137,7 +138,7 @@ class Bound:
         return FORMULAS[self.name](self, z, weights, n)
 
 
-def as_bound(confidence, method, low=None, high=None, smoothing=None) -> Bound:
+def as_bound(confidence: Any, method: Any, low: Any = None, high: Any = None, smoothing: Any = None) -> Bound:
     """Return the bound of a method; InputError for settings that do not belong to the method."""
     confidence = check_confidence(confidence, "confidence")
     name = method if isinstance(method, str) else repr(method)
@@ -149,9 +150,9 @@ def as_bound(confidence, method, low=None, high=None, smoothing=None) -> Bound:
     return Bound(name, confidence, low, high, smoothing, ball)
 
 
-def _calibrated_ball(method, confidence: float) -> PhiBall:
+def _calibrated_ball(method: Any, confidence: float) -> PhiBall:
     if not isinstance(method, str | Mapping | Divergence) or (isinstance(method, str) and method not in DIVERGENCES):
-        smooth = [name for name, kind in DIVERGENCES.items() if kind.curvature]
+        smooth = [name for name, kind in DIVERGENCES.items() if getattr(kind, "curvature", None)]
         raise InputError(f"method is {method!r}, expected one of {', '.join([*METHODS, *smooth])}, or a divergence")
     divergence = as_divergence(method)
     if divergence.curvature is None:
@@ -159,26 +160,26 @@ def _calibrated_ball(method, confidence: float) -> PhiBall:
     return PhiBall(divergence, "auto", confidence)
 
 
-def _student(bound: Bound, z, weights, n) -> float:
+def _student(bound: Bound, z: np.ndarray, weights: np.ndarray, n: float) -> float:
     mean, deviation = mean_and_deviation(z, weights, n)
     return mean + stdtrit(n - 1, bound.confidence) * (deviation / np.sqrt(n))
 
 
-def _log_smoothing(bound: Bound, z, weights, n) -> float:
+def _log_smoothing(bound: Bound, z: np.ndarray, weights: np.ndarray, n: float) -> float:
     reject_rows(z > 0, z, "z", "at most 0 for log_smoothing")
     smoothing = 1 / np.sqrt(n) if bound.smoothing is None else check_positive(bound.smoothing, "smoothing")
     exponent = (weights @ np.log1p(-smoothing * z) + np.log(1 - bound.confidence)) / n  # −λx
     return -np.expm1(exponent) / smoothing
 
 
-def _empirical_bernstein(bound: Bound, z, weights, n) -> float:
+def _empirical_bernstein(bound: Bound, z: np.ndarray, weights: np.ndarray, n: float) -> float:
     low, high = _check_range(bound, z)
     mean, deviation = mean_and_deviation(z, weights, n)
     log_term = np.log(2 / (1 - bound.confidence))
     return mean + deviation * np.sqrt(2 * log_term / n) + 7 * (high - low) * log_term / (3 * (n - 1))
 
 
-def _betting(bound: Bound, z, weights, n) -> float:
+def _betting(bound: Bound, z: np.ndarray, weights: np.ndarray, n: float) -> float:
     low, high = _check_range(bound, z)
     if n > MOST_BETS:
         raise InputError(f"betting visits every cost in turn, expected at most {MOST_BETS:.0e} costs, got {n:.6g}")

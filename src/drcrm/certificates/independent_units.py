@@ -6,6 +6,8 @@ for each independent unit.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from drcrm.arrays.validation import reject_rows
@@ -13,7 +15,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 
 
-def number_groups(groups, rows: int) -> np.ndarray:
+def number_groups(groups: Any, rows: int) -> np.ndarray:
     """Return the group of each row as a number, (rows,), in the order of the ids.
 
     Parameters
@@ -40,12 +42,12 @@ def number_groups(groups, rows: int) -> np.ndarray:
     return np.unique(groups, return_inverse=True)[1]
 
 
-def check_groups(groups, log: BanditLog) -> np.ndarray | None:
+def check_groups(groups: Any, log: BanditLog) -> np.ndarray | None:
     """Return the group numbers of the rows with a positive count; None without groups."""
     return None if groups is None else number_groups(groups, len(log.Y))[log.count > 0]
 
 
-def group_means(groups, weights: np.ndarray, *values: np.ndarray) -> tuple[np.ndarray, ...]:
+def group_means(groups: Any, weights: np.ndarray, *values: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return the weighted mean of each vector in each group, and a weight of 1 for each group.
 
     Groups whose rows all have weight 0 are left out.

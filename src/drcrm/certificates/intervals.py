@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.special import stdtrit
 
@@ -39,7 +41,7 @@ class PolicyValue(float):
     low: float
     high: float
 
-    def __new__(cls, value: float, **attributes) -> PolicyValue:
+    def __new__(cls, value: float, **attributes: Any) -> PolicyValue:
         estimate = super().__new__(cls, value)
         estimate.__dict__.update(attributes)
         return estimate
@@ -56,7 +58,9 @@ class PolicyValue(float):
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def compute_interval(value: float, z: np.ndarray | None, log: BanditLog, groups, confidence: float) -> dict:
+def compute_interval(
+    value: float, z: np.ndarray | None, log: BanditLog, groups: Any, confidence: float
+) -> dict[str, Any]:
     """Return the interval attributes of a :class:`PolicyValue`: standard_error, low, high, confidence, n and by.
 
     Parameters

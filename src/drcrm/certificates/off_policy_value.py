@@ -1,6 +1,7 @@
 """Off-policy evaluation: estimate a policy's cost, or another risk, from a log."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +15,11 @@ from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog, as_clip, as_log
 from drcrm.data.scaling import has_constant
 from drcrm.errors import InputError, warn_all
-from drcrm.estimates import SelfNormalised, find_estimate
+from drcrm.estimates import find_estimate
+from drcrm.estimates.snips import SelfNormalised
 from drcrm.optimization.behaviour_cloning import restrict_to_support
 from drcrm.optimization.objective import Objective
+from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import forward_policy, importance_weights
 from drcrm.policies.tabular import AnyPolicy, TabularPolicy, policy_for_log
 from drcrm.risks import MeanRisk, Risk
@@ -26,18 +29,18 @@ ROUNDING = 1e-9  # relative tolerance for an estimate outside the range of costs
 
 
 def off_policy_value(
-    policy,
+    policy: Any,
     log: BanditLog,
     estimate: str = "ips",
     risk: Risk | None = None,
     weight: Weight | str = "clipped",
     clip: float | str | None = "auto",
-    cost_model=None,
+    cost_model: Any = None,
     support: float = 0.0,
-    logging_policy=None,
+    logging_policy: LinearPolicy | None = None,
     confidence: float = 0.95,
-    groups=None,
-    baseline=None,
+    groups: Any = None,
+    baseline: Any = None,
 ) -> PolicyValue:
     """Return an estimate of a policy's risk from a log. This is the training objective, at any policy.
 
@@ -133,12 +136,12 @@ class _Result:
     """The estimate of one policy. ``z`` are its terms, None unless the risk is the mean; ``weight`` is unclipped."""
 
     value: float
-    z: np.ndarray | None
+    z: Any
     weight: np.ndarray
     log: BanditLog
 
 
-def _check_baseline(baseline, log: BanditLog, risk: Risk | None):
+def _check_baseline(baseline: Any, log: BanditLog, risk: Risk | None) -> Any:
     """Return a policy, "logging" or None; InputError for anything else."""
     if baseline is None:
         return None
@@ -155,7 +158,7 @@ def _needs_intercepts(policy: AnyPolicy, log: BanditLog) -> bool:
     """Return whether the default cost model has an intercept for each action, like the policy."""
     if isinstance(policy, TabularPolicy):
         return log.actions.has_intercept and not has_constant(log.X)
-    return policy.intercept.any()
+    return bool(policy.intercept.any())
 
 
 def _estimate(policy: AnyPolicy, log: BanditLog, settings: _Settings, name: str) -> _Result:
@@ -179,9 +182,10 @@ def _estimate(policy: AnyPolicy, log: BanditLog, settings: _Settings, name: str)
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _mean_terms(objective: Objective, log_prob: np.ndarray, expected: np.ndarray | None) -> np.ndarray:
+def _mean_terms(objective: Objective, log_prob: np.ndarray, expected: Any) -> np.ndarray:
     """Return z of each row, (n,), whose mean is the estimate; for "snips" the terms of the linearized ratio."""
-    log, estimate = objective.design.log, objective.estimate
+    log = objective.design.log
+    estimate: Any = objective.estimate
     if not estimate.uses_weights:
         return expected[log.context]
     weight, _ = objective.weight(log_prob, log.log_propensity)
@@ -194,10 +198,12 @@ def _mean_terms(objective: Objective, log_prob: np.ndarray, expected: np.ndarray
     return ratio + weight * (log.cost - ratio) / mean
 
 
-def _unsupported_mass(policy: AnyPolicy, log: BanditLog, cost_model, logging_policy, support: float) -> float | None:
+def _unsupported_mass(
+    policy: AnyPolicy, log: BanditLog, cost_model: Any, logging_policy: LinearPolicy | None, support: float
+) -> float | None:
     """Return the probability of unsupported actions; None if π0, or the policy's probabilities, are unknown."""
     if logging_policy is not None:
-        known = logging_policy, support or SUPPORT, None
+        known: tuple[Any, ...] = logging_policy, support or SUPPORT, None
     elif isinstance(cost_model, SupportedModel) and cost_model.support:
         known = cost_model.logging_policy, cost_model.support, cost_model.features
     else:

@@ -9,6 +9,7 @@ bound, by a KL ball, is asymptotic. Actions that the log cannot show are charged
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from drcrm.certificates.policy_terms import PolicyTerms, TermBuilder
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, tail_residual, upper_skewness
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.errors import InputError, warn_all
-from drcrm.estimates import SelfNormalised
+from drcrm.estimates.snips import SelfNormalised
 from drcrm.policies.exponential import LinearPolicy, as_policy
 from drcrm.policies.tabular import policy_for_log
 
@@ -34,22 +35,22 @@ LEAST_WEIGHT = 1e-30  # of the largest: a policy gives every action that it may 
 
 @np.errstate(over="ignore", invalid="ignore")  # results that are not finite raise InputError
 def policy_certificate(
-    policy,
+    policy: Any,
     log: BanditLog,
     estimate: str = "ips",
     confidence: float = 0.95,
-    method="kl",
+    method: Any = "kl",
     by: str = "row",
     choices: int = 1,
     clip: float | None = None,
-    cost_model=None,
+    cost_model: Any = None,
     low: float | None = None,
     high: float | None = None,
     smoothing: float | None = None,
-    baseline=None,
+    baseline: Any = None,
     cost_range: tuple[float, float] | None = None,
     logging_policy: LinearPolicy | None = None,
-    groups=None,
+    groups: Any = None,
     check_tails: bool = True,
 ) -> Certificate:
     """Return an upper confidence bound on the expected cost of a fixed policy.
@@ -130,10 +131,9 @@ def policy_certificate(
         sides.append(builder.terms(baseline, "baseline", case.costs[0], -1))
     results = _compute(case, sides, is_supported=builder.support is not None)
     _warn(case, sides)
-    weights = summarize_weights(sides[0].weight, log) | {"mean_weight": float(log.count @ sides[0].counted / log.size)}
+    results |= summarize_weights(sides[0].weight, log) | {"mean_weight": float(log.count @ sides[0].counted / log.size)}
     return Certificate(
         **results,
-        **weights,
         confidence=float(confidence),
         method=bound.name,
         estimate=estimate,
@@ -153,13 +153,13 @@ class _Case:
     log: BanditLog
     estimate: str
     bound: Bound
-    baseline: object
+    baseline: Any
     groups: np.ndarray | None
     by: str
     costs: tuple[float, float]
     check_tails: bool
 
-    def check(self, cost_model) -> None:
+    def check(self, cost_model: Any) -> None:
         """Raise InputError if settings do not fit each other."""
         if self.groups is not None and not self.bound.asymptotic:
             raise InputError(f"groups need an asymptotic method, got {self.bound.name}")
@@ -171,20 +171,20 @@ class _Case:
             raise InputError(f"a difference by 'snips' needs an asymptotic method, got {self.bound.name}")
 
 
-def _check_names(estimate, by) -> None:
+def _check_names(estimate: Any, by: Any) -> None:
     if isinstance(estimate, str) and estimate == "dm":
         raise InputError("estimate is 'dm', which has no certificate: no bound covers the error of a cost model")
     check_choice(FEW, estimate, "estimate")
     check_choice(UNITS, by, "by")
 
 
-def _check_choices(choices) -> int:
+def _check_choices(choices: Any) -> int:
     if not (1 <= to_float(choices) <= MOST_CHOICES and choices == int(choices)):
         raise InputError(f"choices is {choices!r}, expected a whole number from 1 to {MOST_CHOICES}")
     return choices
 
 
-def _select_occurring(policy, baseline, groups, log: BanditLog):
+def _select_occurring(policy: Any, baseline: Any, groups: Any, log: BanditLog) -> tuple[Any, Any, Any, BanditLog]:
     """Return policy, baseline, groups and log, checked and restricted to the rows that occur."""
     policy = policy_for_log(policy, log)
     if isinstance(baseline, str):
@@ -194,7 +194,7 @@ def _select_occurring(policy, baseline, groups, log: BanditLog):
     return policy, baseline, check_groups(groups, log), log.recount(log.count)
 
 
-def _check_range(cost_range, cost: np.ndarray) -> tuple[float, float]:
+def _check_range(cost_range: Any, cost: np.ndarray) -> tuple[float, float]:
     """Return the range of costs, which contains all logged costs; by default it also contains 0."""
     least, largest = float(cost.min()), float(cost.max())
     if cost_range is None:
@@ -209,7 +209,7 @@ def _check_range(cost_range, cost: np.ndarray) -> tuple[float, float]:
     return low, high
 
 
-def _compute(case: _Case, sides: list[PolicyTerms], is_supported: bool) -> dict[str, object]:
+def _compute(case: _Case, sides: list[PolicyTerms], is_supported: bool) -> dict[str, Any]:
     """Return value, bound, n, missing and skewness of the certificate."""
     log, bound = case.log, case.bound
     z, gaps = sides[0].z, [side.gap for side in sides]
@@ -217,7 +217,7 @@ def _compute(case: _Case, sides: list[PolicyTerms], is_supported: bool) -> dict[
         z = z - (log.cost if isinstance(case.baseline, str) else sides[1].z)
     if not all(np.isfinite(values).all() for values in (z, *gaps)):
         raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
-    z, *gaps, count = _in_units(case, z, *gaps)
+    (z, *gaps), count = _in_units(case, z, *gaps)
     if case.estimate == "snips" and case.baseline is None:
         value, upper = _bound_ratio(case, sides[0].counted, sides[0].cost)
     else:
@@ -234,13 +234,16 @@ def _compute(case: _Case, sides: list[PolicyTerms], is_supported: bool) -> dict[
     return results | {"missing": bool(lacking), "skewness": skewness}
 
 
-def _in_units(case: _Case, *values: np.ndarray) -> tuple[np.ndarray, ...]:
+def _in_units(case: _Case, *values: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
     """Return values of rows, (n,) each, as values of independent units, and how often each unit occurs."""
     log, count = case.log, case.log.count.astype(float)
     if case.groups is not None:
-        values = [unit_values(value, count, case.groups) for value in values]
-        return *values, np.ones(len(values[0]))
-    return (*values, count) if case.by == "row" else group_means(log.context, log.count, *values)
+        units = [unit_values(value, count, case.groups) for value in values]
+        return units, np.ones(len(units[0]))
+    if case.by == "row":
+        return list(values), count
+    *units, count = group_means(log.context, log.count, *values)
+    return units, count
 
 
 def _bound_ratio(case: _Case, weight: np.ndarray, cost: np.ndarray) -> tuple[float, float]:
@@ -261,7 +264,9 @@ def _bound_ratio(case: _Case, weight: np.ndarray, cost: np.ndarray) -> tuple[flo
     return (count * weight) @ cost / (count @ weight), upper
 
 
-def _lacking_gaps(case: _Case, sides, gaps, count: np.ndarray, is_supported: bool) -> list[np.ndarray]:
+def _lacking_gaps(
+    case: _Case, sides: list[PolicyTerms], gaps: list[np.ndarray], count: np.ndarray, is_supported: bool
+) -> list[np.ndarray]:
     """Return the gaps of the policies whose actions the log lacks; InputError if the method cannot charge them."""
     if is_supported:  # a known logging policy has charged them; still, no row may have some vector of supported labels
         lacks = [case.bound.asymptotic and bool(low_weight_warning(side.counted, case.log)) for side in sides]
@@ -281,12 +286,13 @@ def _check_skewness(case: _Case, sides: list[PolicyTerms], units: int, is_lackin
     The terms are z = m + a e. The costs e of "ips" are not centred, so their mean can hide their tail: the skewness is
     the larger one of costs and centred costs.
     """
-    log, side, reference = case.log, sides[0], 0.0
+    log, side = case.log, sides[0]
+    reference: Any = 0.0
     if case.baseline is not None:
         reference = sides[1].counted if len(sides) > 1 else 1.0
-    residuals = side.residual, tail_residual(side.residual, log.cost, log.count)
+    residuals = [side.residual, tail_residual(side.residual, log.cost, log.count)]
     if is_lacking:
-        residuals = (side.cost - case.costs[1],)
+        residuals = [side.cost - case.costs[1]]
     skewness = max(upper_skewness(side.counted - reference, residual, log.count, units) for residual in residuals)
     if np.ptp(log.cost) == 0:
         raise InputError(

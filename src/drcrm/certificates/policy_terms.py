@@ -10,6 +10,7 @@ the cost a:
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -69,11 +70,11 @@ class TermBuilder:
 
     log: BanditLog
     estimate: str
-    model: object = None
+    model: Any = None
     support: tuple[LinearPolicy, float, Callable | None] | None = None
 
     @classmethod
-    def create(cls, log: BanditLog, estimate: str, model, logging_policy: LinearPolicy | None) -> "TermBuilder":
+    def create(cls, log: BanditLog, estimate: str, model: Any, logging_policy: LinearPolicy | None) -> "TermBuilder":
         """Return the builder; ``logging_policy`` replaces the logging policy of the cost model."""
         if estimate != "dr":
             return cls(log, estimate, None, None if logging_policy is None else (logging_policy, SUPPORT, None))
@@ -84,12 +85,12 @@ class TermBuilder:
             return cls(log, estimate, model, (model.logging_policy, model.support, model.features))
         return cls(log, estimate, model)
 
-    def terms(self, policy, name: str, extreme: float, sign: int = 1, clip: float | None = None) -> PolicyTerms:
+    def terms(self, policy: Any, name: str, extreme: float, sign: int = 1, clip: float | None = None) -> PolicyTerms:
         """Return the terms of a policy, with missing mass charged the cost ``extreme``.
 
         ``sign`` is 1 if this is the largest cost, for a policy, and −1 if it is the least, for a baseline.
         """
-        log = self.log
+        log, estimate = self.log, find_estimate(self.estimate)
         design, log_prob, expected = forward_policy(policy, log, self._action_effects(extreme, sign), name)
         weight = _check_weights(importance_weights(log_prob, log), log, self.estimate, clip, name)
         supported, counted, cost, unsupported = weight, weight, log.cost, None
@@ -100,10 +101,10 @@ class TermBuilder:
             share = np.divide(mass, counted, out=np.zeros_like(mass), where=counted > 0)
             cost = cost + share * (extreme - cost)
         if self.estimate == "dr":
-            z = find_estimate("dr")(log.cost, log.count, design.modelled_cost, log.context).z(weight, expected)
+            z = estimate(log.cost, log.count, design.modelled_cost, log.context).z(weight, expected)  # type: ignore
             residual = log.cost - design.modelled_cost
         else:
-            z, weight = find_estimate(self.estimate)(cost, log.count).z(counted, None), supported
+            z, weight = estimate(cost, log.count).z(counted, None), supported  # type: ignore
             total = log.count @ counted
             mean = log.count @ (counted * cost) / total if self.estimate == "snips" and total > 0 else 0.0
             residual = cost - mean
@@ -118,7 +119,7 @@ class TermBuilder:
         return action_effects(self.model, self.log.X, self.log.actions)
 
 
-def _check_weights(weight: np.ndarray, log: BanditLog, estimate: str, clip, name: str) -> np.ndarray:
+def _check_weights(weight: np.ndarray, log: BanditLog, estimate: str, clip: Any, name: str) -> np.ndarray:
     """Return the weights, clipped if ``clip`` is given; InputError if all are 0 or one is not finite."""
     if clip is not None:
         if not 1 <= to_float(clip) < np.inf:

@@ -1,9 +1,10 @@
 """The base class of all estimators: fit, predict and score with scikit-learn's conventions."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, replace
 from inspect import cleandoc
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -31,7 +32,7 @@ from drcrm.weights import CLIPPED, Weight, as_weight
 
 
 @dataclass(eq=False, repr=False)
-class CounterfactualEstimator(BaseEstimator):
+class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
     """Base class of estimators that learn a policy from a bandit log by minimising a counterfactual risk with L-BFGS.
 
     The policy is exponential for label vectors, and otherwise a softmax policy.
@@ -128,7 +129,7 @@ class CounterfactualEstimator(BaseEstimator):
     verbose: bool = False
 
     # Not scikit-learn's _parameter_constraints: these checks also serve the configuration, and raise InputError.
-    _CHECKS: ClassVar = {
+    _CHECKS: ClassVar[dict[str, Callable[[Any, str], Any]]] = {
         "n_jobs": count_threads,
         "verbose": check_bool,
         "support": check_fraction,
@@ -138,7 +139,7 @@ class CounterfactualEstimator(BaseEstimator):
         "tol": check_positive,
     }
 
-    def __init_subclass__(cls, **options):
+    def __init_subclass__(cls, **options: Any) -> None:
         """Append inherited parameters and attributes to the docstring of a class."""
         super().__init_subclass__(**options)
         inherited = cleandoc(super(cls, cls).__doc__ or "").partition("----------\n")[2]
@@ -149,22 +150,21 @@ class CounterfactualEstimator(BaseEstimator):
 
     def fit(
         self,
-        X,
-        Y,
-        propensity=None,
-        cost=None,
-        context=None,
-        count=None,
-        logging_policy=None,
-        cost_model=None,
-        n_actions=None,
-        eligible=None,
-    ):
+        X: Any,
+        Y: Any,
+        propensity: Any = None,
+        cost: Any = None,
+        context: Any = None,
+        count: Any = None,
+        logging_policy: Any = None,
+        cost_model: Any = None,
+        n_actions: int | None = None,
+        eligible: Any = None,
+    ) -> Self:
         """Fit the policy to a log of contexts, actions, propensities and costs.
 
-        The fit does not shift the costs. If no cost is below 0, "ips" is smallest for a policy that avoids every logged
-        action. The units of the costs and of each feature do not matter. Under "snips" and "dr" the zero of the costs
-        does not matter either.
+        The units of the costs and of each feature do not matter. The zero of the costs matters only under "ips": if no
+        cost is below 0, its risk is smallest for a policy that avoids every logged action.
 
         Parameters
         ----------
@@ -173,12 +173,10 @@ class CounterfactualEstimator(BaseEstimator):
         Y, propensity, cost, context, count, n_actions, eligible
             As in :class:`drcrm.BanditLog`: Y is an array (n, q) of labels, or a vector (n,) of actions.
         logging_policy : ExponentialPolicy, SoftmaxPolicy or a fitted estimator, optional
-            The logging policy π0. The start "logging" needs it. For the start "model" and for support, the default is a
-            policy cloned from the log.
+            The logging policy π0. The start "logging" needs it; elsewhere the default is cloned from the log.
         cost_model : optional
-            For the estimates "dr" and "dm" and the start "model": a ``CostModel``. The estimates accept any object with
-            ``predict`` and ``expectation``; for label vectors its cost must be additive over labels. The default is a
-            CostModel fitted to the log.
+            A ``CostModel`` for "dr", "dm" and the start "model"; by default it is fitted to the log. "dr" and "dm"
+            accept any object with ``predict`` and ``expectation``. Its cost must be additive over labels.
 
         Raises
         ------
@@ -187,11 +185,8 @@ class CounterfactualEstimator(BaseEstimator):
 
         Warns
         -----
-        ConvergenceWarning
-            L-BFGS stopped at ``max_iter``, or the fit ended at its start.
-        UserWarning
-            X has no constant column or columns that sum to a constant, and ``fit_intercept`` is False. Or a feature is
-            far from 0 compared with its deviation, like years. Or no cost is below 0 under "ips".
+        ConvergenceWarning, UserWarning
+            See :mod:`drcrm.estimators.fit_warnings`.
         """
         algorithm = self._algorithm()
         self._require("fit", Y=Y, propensity=propensity, cost=cost)
@@ -210,7 +205,7 @@ class CounterfactualEstimator(BaseEstimator):
         log, features = train.merge_duplicates()[0], None
         if self.features is not None:
             features = FeatureMap(as_transformer(self.features), log.X)
-            log, heldout = (part and part.replace(X=features(part.X)) for part in (log, heldout))
+            log, heldout = log.replace(X=features(log.X)), heldout and heldout.replace(X=features(heldout.X))
             logging_policy = features.pad_policy(logging_policy)
             cost_model = None if cost_model is None else PaddedModel(cost_model, features)
         lbfgs = LbfgsSettings(self.max_iter, self.tol)
@@ -226,7 +221,15 @@ class CounterfactualEstimator(BaseEstimator):
         return self
 
     def score(
-        self, X, Y, propensity=None, cost=None, context=None, count=None, by="clipped_snips", eligible=None
+        self,
+        X: Any,
+        Y: Any,
+        propensity: Any = None,
+        cost: Any = None,
+        context: Any = None,
+        count: Any = None,
+        by: str = "clipped_snips",
+        eligible: Any = None,
     ) -> float:
         """Return minus an off-policy estimate of the policy's cost on held-out rows. Higher is better.
 
@@ -247,10 +250,11 @@ class CounterfactualEstimator(BaseEstimator):
         self._check_columns(X)
         check_choice(SCORES, by, "by")
         self._require("score", propensity=propensity, cost=cost)
-        log = BanditLog(X, Y, propensity, cost, context, count, **self._actions.log_options, eligible=eligible)
+        actions: dict[str, Any] = self._actions.log_options | {"eligible": eligible}
+        log = BanditLog(X, Y, propensity, cost, context, count, **actions)
         self._actions.check(log.Y)
         log = log.replace(X=self.policy_.map_features(log.X))
-        options = None, True
+        options: tuple[Any, ...] = None, True
         if by in MODELLED:
             if self.cost_model_ is None:
                 raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")
@@ -266,27 +270,27 @@ class CounterfactualEstimator(BaseEstimator):
         check_is_fitted(self)
         return make_policy(self._actions, self.coef_, self.intercept_, self.features_)
 
-    def predict_proba(self, X, eligible=None) -> np.ndarray:
+    def predict_proba(self, X: Any, eligible: Any = None) -> np.ndarray:
         """Return P(y_l = 1 | x) of each label, shape (n, q), or P(a | x) of each action, shape (n, K) or (N,)."""
         self._check_columns(X)
         return self.policy_.marginals(X, eligible)
 
-    def predict(self, X, eligible=None) -> np.ndarray:
+    def predict(self, X: Any, eligible: Any = None) -> np.ndarray:
         """Return the most probable actions, shape (n, q) or (n,)."""
         self._check_columns(X)
         return self.policy_.greedy(X, eligible)
 
-    def log_prob(self, X, Y, eligible=None) -> np.ndarray:
+    def log_prob(self, X: Any, Y: Any, eligible: Any = None) -> np.ndarray:
         """Return log π(y_i | x_i), shape (n,)."""
         self._check_columns(X)
         return self.policy_.log_prob(X, Y, eligible=eligible)
 
-    def sample(self, X, random_state=None, eligible=None) -> np.ndarray:
+    def sample(self, X: Any, random_state: Any = None, eligible: Any = None) -> np.ndarray:
         """Draw one action for each context, shape (n, q) or (n,)."""
         self._check_columns(X)
         return self.policy_.sample(X, random_state, eligible)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         require_routing(self)
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.target_tags.required = True
@@ -308,12 +312,12 @@ class CounterfactualEstimator(BaseEstimator):
         entry = self._entry
         for parameter, check in self._CHECKS.items():
             check(getattr(self, parameter), parameter)
-        names = *entry.parameters, "estimate", "start", "tilt", "support", "context_effects"
+        names = *(entry.parameters or ()), "estimate", "start", "tilt", "support", "context_effects"
         weight = as_weight(self.weight)
         options = {name: getattr(self, name) for name in names} | {"weight": CLIPPED if weight is None else weight}
         return Algorithm(entry.name, options=options)
 
-    def _require(self, method: str, **rows) -> None:
+    def _require(self, method: str, **rows: Any) -> None:
         """Raise InputError if values that a method needs for each row are missing."""
         for name, values in rows.items():
             if values is None:
@@ -321,7 +325,7 @@ class CounterfactualEstimator(BaseEstimator):
                 hint = hint if method == "score" else ""
                 raise InputError(f"{type(self).__name__}.{method} needs {name}=, one value for each logged row{hint}")
 
-    def _check_columns(self, X) -> None:
+    def _check_columns(self, X: Any) -> None:
         """Raise InputError if X is invalid, and scikit-learn's errors if its columns differ from those of the fit."""
         check_is_fitted(self)
         self._actions.bind(X)

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from drcrm.selection.grid_search import Learned
 LEAST_CONTEXTS, LEAST_ROWS = 10, 30  # held out: with fewer, noise passed for an improvement more often than 0.05
 
 
-def as_generator(random_state, name: str) -> np.random.Generator:
+def as_generator(random_state: Any, name: str) -> np.random.Generator:
     """Return the generator of a seed; InputError for an invalid seed."""
     try:
         return np.random.default_rng(random_state)

@@ -11,7 +11,11 @@ from drcrm.selection.grid_search import Learned
 
 
 def warn_of_data(estimator: BaseEstimator, log: BanditLog, is_likelihood: bool) -> None:
-    """Warn of a missing constant, of features far from 0, and of "ips" without a cost below 0."""
+    """Warn of data on which a fit can go wrong silently.
+
+    X has neither a constant column nor columns that sum to a constant, and ``fit_intercept`` is False. A feature is far
+    from 0 compared with its deviation, like years. No cost is below 0 under "ips".
+    """
     if log.actions.has_intercept and not estimator.fit_intercept and not has_constant(log.X):
         warn("X has no constant column, and the policy no intercept: set fit_intercept=True, or append a constant")
     if columns := describe_offset_features(log.X, getattr(estimator, "feature_names_in_", None)):
@@ -24,7 +28,7 @@ def warn_of_data(estimator: BaseEstimator, log: BanditLog, is_likelihood: bool) 
 
 
 def warn_of_result(estimator: BaseEstimator, log: BanditLog, learned: Learned) -> None:
-    """Warn if the fit did not converge, or ended at its start."""
+    """Warn with a ConvergenceWarning if L-BFGS stopped at ``max_iter``, or the fit ended at its start."""
     name = type(estimator).__name__
     if not estimator.converged_:
         hint = "" if estimator.n_iter_ else f" ({describe_extreme_values(log)})"

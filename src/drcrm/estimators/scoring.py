@@ -1,7 +1,8 @@
 """Held-out scores as scikit-learn scorers, and a check that a search passes propensities on to them."""
 
 from traceback import walk_stack
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
+from typing import Any
 
 from sklearn import get_config
 from sklearn.base import BaseEstimator
@@ -11,7 +12,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from drcrm.errors import InputError
 
 
-class HeldoutScorer(BaseEstimator):
+class HeldoutScorer(BaseEstimator):  # type: ignore[misc]
     """Scorer for scikit-learn's searches: a held-out score of an estimator, or of a pipeline that ends in one.
 
     ``HeldoutScorer("dr_bound")(estimator, X, Y, propensity=p, cost=c)`` is ``estimator.score(…, by="dr_bound")``. In a
@@ -28,7 +29,16 @@ class HeldoutScorer(BaseEstimator):
     def __init__(self, by: str = "clipped_snips"):
         self.by = by
 
-    def score(self, estimator, X, Y, propensity=None, cost=None, count=None, eligible=None) -> float:
+    def score(
+        self,
+        estimator: Any,
+        X: Any,
+        Y: Any,
+        propensity: Any = None,
+        cost: Any = None,
+        count: Any = None,
+        eligible: Any = None,
+    ) -> float:
         """Return minus the held-out score, so higher is better. Arguments are those of the estimator's ``score``."""
         rows = {"propensity": propensity, "cost": cost, "count": count, "eligible": eligible}
         return estimator.score(X, Y, by=self.by, **{name: row for name, row in rows.items() if row is not None})
@@ -50,7 +60,7 @@ def require_routing(estimator: BaseEstimator) -> None:
     # If scikit-learn renames a variable, this check finds no search, and the printed error of score remains.
     if get_config()["enable_metadata_routing"]:
         return
-    search = next(filter(None, map(_search_in, (frame for frame, _ in walk_stack(None)))), None)
+    search: Any = next(filter(None, map(_search_in, (frame for frame, _ in walk_stack(None)))), None)
     searched = getattr(search, "estimator", None)
     last = searched.steps[-1][1] if isinstance(searched, Pipeline) else searched
     if isinstance(last, type(estimator)) and isinstance(search.scoring, HeldoutScorer | None):
@@ -61,7 +71,7 @@ def require_routing(estimator: BaseEstimator) -> None:
         )
 
 
-def _search_in(frame):
+def _search_in(frame: FrameType) -> Any:
     """Return the search whose method or function runs in a frame, an object with ``scoring``; None for others."""
     if not frame.f_globals.get("__name__", "").startswith("sklearn.model_selection."):
         return None
