@@ -1,6 +1,6 @@
-"""The demo's report in a browser, as wide as a screen and as a phone: every table shows its rows, every figure its ink.
+"""Report of the demo in a browser, as wide as a screen and as a phone: tables show their rows, figures are drawn.
 
-`make demo` makes the report; Chromium comes with apt.
+Needs the report (``make demo``) and Chromium (``apt-get install chromium``).
 """
 
 from __future__ import annotations
@@ -20,119 +20,120 @@ from playwright.sync_api import Browser, Error, Page, sync_playwright
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT / "results/demo/report.html"
 WIDTHS = (1400, 390)
-LEAST_INK = 0.01  # of a figure's pixels
-LEAST_TEXT = 7  # pixels: of exponents; all else is a third larger
-COMMANDS = "PYTHONPATH|MALLOC_|DRCRM_"  # what stands in the commands of jobs, and not beside captions
+MIN_INK = 0.01  # of a figure's pixels
+MIN_TEXT = 7  # pixels, for exponents; all other text is a third larger
+COMMANDS = "PYTHONPATH|MALLOC_|DRCRM_"  # parts of the commands of jobs, which captions must not show
 FLAGS = "--no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update"
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    found = shutil.which("chromium")
-    assert found, "no chromium: apt-get install chromium"
-    assert REPORT.exists(), f"no {REPORT.relative_to(ROOT)}: make demo"
+    path = shutil.which("chromium")
+    assert path, "Chromium is missing. Install it with: apt-get install chromium"
+    assert REPORT.exists(), f"{REPORT.relative_to(ROOT)} is missing. Run: make demo"
     with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=found, args=[*FLAGS.split(), "--disable-sync"])
-        yield started
-        started.close()
+        browser = driver.chromium.launch(executable_path=path, args=[*FLAGS.split(), "--disable-sync"])
+        yield browser
+        browser.close()
 
 
-def faults(browser: Browser, report: Path, width: int) -> list[str]:
-    """What is wrong with a report, that of the demo or a copy of it, as wide as this."""
+def problems(browser: Browser, report: Path, width: int) -> list[str]:
+    """Return what is wrong with the demo's report, or a copy of it, at this width of the screen."""
     context = browser.new_context(viewport={"width": width, "height": 900}, offline=True)
-    page, found = context.new_page(), []
-    page.on("console", lambda said: found.append(f"console: {said.text}") if said.type == "error" else None)
-    page.on("pageerror", lambda error: found.append(f"error: {error}"))
-    page.on("request", lambda asked: found.append(f"request: {asked.url}") if asked.url.startswith("http") else None)
+    page, messages = context.new_page(), []
+    page.on("console", lambda log: messages.append(f"console: {log.text}") if log.type == "error" else None)
+    page.on("pageerror", lambda error: messages.append(f"error: {error}"))
+    page.on("request", lambda request: messages.extend([f"request: {request.url}"] * request.url.startswith("http")))
     try:
         page.goto(report.as_uri())
-        labels = "Object.entries(results).map(([path, found]) => [path, Object.values(found.labels)])"
-        results = dict(page.evaluate(labels))
-        found += first_page(page, next(ROOT / path for path in results if path.endswith(".html")))
-        listed = []
-        for category in sorted(page.evaluate("Object.keys(categories)")):
-            page.evaluate("app.setView({navbarMode: 'menu'})")
-            page.locator("nav").first.get_by_text(category, exact=True).click()
-            for row in page.locator("nav tbody tr").all():
-                shown = row.locator("td").all_inner_texts()[:-1]
-                path = ROOT / next(path for path, known in results.items() if sorted(known) == sorted(shown))
-                row.locator("a").first.click()
-                look = table if path.suffix == ".html" else figure
-                found += [f"{shown[0]}: {fault}" for fault in look(page, path)]
-                listed.append(path)
-            page.locator("nav tbody tr a").nth(1).click()
-            found += caption(page, category)
-        if {*listed} != {ROOT / path for path in results}:
-            found.append("not all results are listed")
-        order = [path.name for path in listed if path.suffix == ".html"]
-        if order != sorted(order):
-            found.append(f"tables are listed as {order}")
+        for message in visit_results(page):
+            messages.append(message)
         if page.evaluate("document.documentElement.scrollWidth") > width:
-            found.append("the page is wider than the screen")
+            messages.append("the page is wider than the screen")
     except Error as error:
-        found.append(f"{error}")
+        messages.append(f"{error}")
     context.close()
-    return found
+    return messages
 
 
-def text_of(page: str) -> str:
-    """What a page of html says, without white space."""
-    said = re.sub(r"<[^>]*>", "", re.sub(r"<style>.*?</style>", "", page, flags=re.S))
-    return "".join(html.unescape(said).split())
+def visit_results(page: Page) -> Iterator[str]:
+    """Open the first page and every result, and yield what is wrong with them."""
+    labels = "Object.entries(results).map(([path, result]) => [path, Object.values(result.labels)])"
+    results = {ROOT / path: sorted(values) for path, values in page.evaluate(labels)}
+    yield from check_first_page(page, next(path for path in results if path.suffix == ".html"))
+    visited = []
+    for category in sorted(page.evaluate("Object.keys(categories)")):
+        page.evaluate("app.setView({navbarMode: 'menu'})")
+        page.locator("nav").first.get_by_text(category, exact=True).click()
+        for row in page.locator("nav tbody tr").all():
+            row_labels = row.locator("td").all_inner_texts()[:-1]
+            path = next(path for path, values in results.items() if values == sorted(row_labels))
+            row.locator("a").first.click()
+            check = check_table if path.suffix == ".html" else check_figure
+            yield from (f"{row_labels[0]}: {message}" for message in check(page, path))
+            visited.append(path)
+        page.locator("nav tbody tr a").nth(1).click()
+        yield from check_caption(page, category)
+    tables = [path.name for path in visited if path.suffix == ".html"]
+    if set(visited) != set(results):
+        yield "not all results are listed"
+    if tables != sorted(tables):
+        yield f"tables are listed as {tables}"
 
 
-def first_page(page: Page, headline: Path) -> list[str]:
-    """The sentences, the headline's table and the overview."""
+def squeeze(text: str) -> str:
+    return "".join(text.split())
+
+
+def text_of(path: Path) -> str:
+    """Return the text of an HTML file without white space."""
+    page = re.sub(r"<style>.*?</style>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return squeeze(html.unescape(re.sub(r"<[^>]*>", "", page)))
+
+
+def check_first_page(page: Page, headline: Path) -> list[str]:
+    """Check the headline's table and the overview."""
     page.locator(".prose h1").wait_for()
-    shown = "".join(page.locator(".prose").inner_text().split())
-    expected = text_of(headline.read_text(encoding="utf-8"))
-    return [
-        *([] if expected in shown else [f"the first page has no {headline.name}: {shown[:200]}"]),
-        *inked(page.locator(".prose svg").screenshot(), "the overview of the first page"),
-    ]
+    has_table = text_of(headline) in squeeze(page.locator(".prose").inner_text())
+    messages = check_ink(page.locator(".prose svg").screenshot(), "the overview of the first page")
+    return messages if has_table else [*messages, f"the first page has no {headline.name}"]
 
 
-def table(page: Page, path: Path) -> list[str]:
-    """A table shows all that its file says, and nothing else."""
+def check_table(page: Page, path: Path) -> list[str]:
+    """Check that a table shows the text of its file and no other text."""
     frame = page.locator("iframe").element_handle().content_frame()
     frame.wait_for_load_state()
-    shown = "".join(frame.locator("body").inner_text().split())
-    return [] if shown == text_of(path.read_text(encoding="utf-8")) else [f"shows {shown[:80]!r}"]
+    text = squeeze(frame.locator("body").inner_text())
+    return [] if text == text_of(path) else [f"shows {text[:80]!r}"]
 
 
-def figure(page: Page, path: Path) -> list[str]:
-    """A figure is drawn, and its text can be read."""
+def check_figure(page: Page, path: Path) -> list[str]:
+    """Check that a figure is drawn and its text is readable."""
     image = page.locator(".grow img")
     image.evaluate("image => image.decode()")
     svg = path.read_text(encoding="utf-8")
     scale = image.bounding_box()["width"] / float(re.search(r'viewBox="0 0 ([\d.]+)', svg)[1])
-    least = scale * min(float(size) for size in re.findall(r"font-size: ([\d.]+)px", svg))
-    small = [f"its smallest text has {least:.1f} pixels"] if least < LEAST_TEXT else []
-    return [*inked(image.screenshot(), "it"), *small]
+    smallest = scale * min(float(size) for size in re.findall(r"font-size: ([\d.]+)px", svg))
+    messages = [f"its smallest text has {smallest:.1f} pixels"] if smallest < MIN_TEXT else []
+    return [*check_ink(image.screenshot(), "it"), *messages]
 
 
-def caption(page: Page, category: str) -> list[str]:
-    """Beside a result stands its caption, and no command."""
-    said, beside = page.locator("nav .prose").inner_text(), page.locator("nav").first.inner_text()
-    return [
-        *([] if len(said) > 60 else [f"{category}: no caption"]),
-        *([f"{category}: a command beside the caption"] if re.search(COMMANDS, beside) else []),
-    ]
+def check_caption(page: Page, category: str) -> list[str]:
+    """Check that a result has a caption without commands."""
+    caption, panel = page.locator("nav .prose").inner_text(), page.locator("nav").first.inner_text()
+    messages = [f"{category}: no caption"] if len(caption) <= 60 else []
+    return [*messages, f"{category}: a command in the caption"] if re.search(COMMANDS, panel) else messages
 
 
-def inked(picture: bytes, what: str) -> list[str]:
-    """Whether a picture of something is blank."""
+def check_ink(picture: bytes, name: str) -> list[str]:
+    """Check that a picture is not blank."""
     pixels = np.asarray(Image.open(io.BytesIO(picture)).convert("L"))
-    return [] if (pixels < 200).mean() > LEAST_INK else [f"{what} is blank"]
+    return [] if (pixels < 200).mean() > MIN_INK else [f"{name} is blank"]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_table_and_figure_can_be_read(browser, width):
-    assert faults(browser, REPORT, width) == []
-
-
-def test_no_command_is_in_the_report():
-    assert not re.search(COMMANDS, REPORT.read_text(encoding="utf-8"))
+    assert problems(browser, REPORT, width) == []
 
 
 PLANTED = (
@@ -143,17 +144,17 @@ PLANTED = (
         '<script src="http://localhost:9/x.js"></script><div id="loading-screen">',
         "request: http://localhost:9/x.js",
     ),
-    ("filename=paired_digits.svg;base64,", "filename=paired_digits.svg;base64,AAAA", "EncodingError"),  # ends the walk
+    ("filename=paired_digits.svg;base64,", "filename=paired_digits.svg;base64,AAAA", "EncodingError"),  # ends the visit
 )
 
 
-def test_faults_are_found(browser, tmp_path):
-    """A comma in a name, an error, a request and a picture that is none."""
+def test_problems_are_found(browser, tmp_path):
     page = REPORT.read_text(encoding="utf-8")
-    for whole, planted, _ in PLANTED:
-        assert page.count(whole) == 1
-        page = page.replace(whole, planted)
+    assert not re.search(COMMANDS, page)
+    for text, planted, _ in PLANTED:
+        assert page.count(text) == 1
+        page = page.replace(text, planted)
     (tmp_path / "report.html").write_text(page, encoding="utf-8")
-    found = faults(browser, tmp_path / "report.html", WIDTHS[0])
-    for _, _, fault in PLANTED:
-        assert any(fault in each for each in found)
+    messages = problems(browser, tmp_path / "report.html", WIDTHS[0])
+    for _, _, problem in PLANTED:
+        assert any(problem in message for message in messages)
