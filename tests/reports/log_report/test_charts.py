@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drcrm.reports.log_report.answer import Interval
-from drcrm.reports.log_report.charts import MAX_BINS, Scale, calibration, gauge, histogram, merge_bins, share_bars
+from drcrm.reports.log_report.charts import Scale, calibration, gauge, histogram, share_bars
 
 FLOATS = st.floats(-1e99, 1e99)
 
@@ -51,14 +49,6 @@ def test_a_gauge_has_its_numbers_at_their_positions():
     empty = gauge(Scale(0.0, 10.0), Interval(), "blue")
     assert empty["dot"] is empty["ends"] is empty["bound"] is None
     assert gauge(Scale(0.0, 10.0), Interval(11.0), "blue")["is_hollow"]
-
-
-@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=200))
-def test_merging_bins_keeps_their_sum(sizes):
-    edges, [merged] = merge_bins(list(range(len(sizes) + 1)), sizes)
-    assert len(merged) == len(edges) - 1 <= MAX_BINS
-    assert math.fsum(merged) == pytest.approx(math.fsum(sizes))
-    assert (edges[0], edges[-1]) == (0, len(sizes))
 
 
 def heights(view: dict, colour: str) -> list[str]:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from drcrm.reports.log_report.answer import Interval
 from drcrm.reports.log_report.formatting import format_number, format_share, is_number, numbers
 
-MAX_BINS = 24
 MARGIN = 0.04  # share of the width, on both sides
 BAR_WIDTH = 0.84  # share of a bin
 
@@ -120,15 +119,6 @@ def share_bars(logging: object, policy: object, largest: float) -> Mapping[str, 
     return {"kind": "bars", "bars": bars}
 
 
-def merge_bins(edges: Sequence[float], *series: Sequence[float]) -> tuple[list[float], list[list[float]]]:
-    """Return a histogram of at most ``MAX_BINS`` bins, whose neighbouring bins are merged."""
-    n_bins = len(edges) - 1
-    width = -(-n_bins // MAX_BINS)
-    starts = range(0, n_bins, width)
-    merged = [[math.fsum(sizes[start : start + width]) for start in starts] for sizes in series]
-    return [edges[start] for start in starts] + [edges[n_bins]], merged
-
-
 def normalize(values: Sequence[object]) -> list[float]:
     """Return counts or weights as shares of their sum."""
     sizes = [max(float(value), 0.0) if is_number(value) else 0.0 for value in values]
@@ -153,7 +143,7 @@ def histogram(edges: Any, grey: Any, blue: Any, format_edge: Callable[[float], s
     is_rising = len(numbers(edges)) == len(edges) > 1 and all(left < right for left, right in pairwise(edges))
     if not is_rising or any(len(sizes) != len(edges) - 1 for sizes in series):
         return None
-    edges, pair = merge_bins(edges, *map(normalize, series))
+    pair = list(map(normalize, series))
     n_bins, peak, width = len(edges) - 1, max(map(max, pair)) or 1.0, BAR_WIDTH / len(pair)
     bars = [
         _bar((index + (1 - BAR_WIDTH) / 2 + width * place) / n_bins, width / n_bins, size / peak, colour)

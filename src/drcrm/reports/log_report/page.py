@@ -3,10 +3,11 @@
 import json
 from collections.abc import Mapping
 from functools import cache
+from typing import TYPE_CHECKING
 
 from drcrm.errors import InputError
 from drcrm.reports.log_report import sections
-from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate, as_mapping
+from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate, Interval, as_mapping
 from drcrm.reports.log_report.charts import Scale, gauge, percent
 from drcrm.reports.log_report.formatting import (
     clean,
@@ -19,6 +20,9 @@ from drcrm.reports.log_report.formatting import (
     sanitize,
     shorten,
 )
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 MARKS = {"better": "✓", "open": "≈", "worse": "↓", "care": "!", "cannot": "?", "wrong": "!"}
 MAX_FAILURES = 4
@@ -78,7 +82,7 @@ def page(answer: Mapping) -> str:
 
 
 @cache
-def _environment():
+def _environment() -> "Environment":
     """Return the templates. They escape and sanitize every value."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -187,7 +191,7 @@ def certificate(answer: Answer, candidate: Candidate) -> Mapping[str, str]:
     return tile("Certified", f"{units.side} {answer.format(candidate.bound)}", ", ".join(details))
 
 
-def _interval_with_level(answer: Answer, interval) -> str:
+def _interval_with_level(answer: Answer, interval: Interval) -> str:
     ends = answer.format_interval(interval, "")
     return f"{ends} ({answer.confidence} interval)" if ends else "no interval"
 

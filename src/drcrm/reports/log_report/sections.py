@@ -1,6 +1,6 @@
 """View values of each section of the report on a log. A section is None if the answer has nothing for it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -59,9 +59,14 @@ class Table:
     axis: Sequence[Mapping[str, str]] = ()
 
     @classmethod
-    def of(cls, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], style="stack", scale: Scale | None = None):
+    def of(
+        cls,
+        columns: Sequence[Column],
+        rows: Sequence[Sequence[Cell]],
+        style: str = "stack",
+        scale: Scale | None = None,
+    ) -> "Table | None":
         """Return the table without its empty columns, or None without rows."""
-        rows = list(rows)
         used = [index for index in range(len(columns)) if any(not cells[index].is_empty for cells in rows)]
         kept = [[cells[index] for index in used] for cells in rows]
         return cls([columns[index] for index in used], kept, style, scale.labels() if scale else ()) if rows else None

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
@@ -24,7 +25,7 @@ class Interval(NamedTuple):
     high: float
 
 
-def interval(values: np.ndarray, confidence: float = 0.95) -> Interval:
+def interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     """Summarise the values of n seeds. If one is missing, so is the mean; n = 1 has no standard error."""
     values = np.asarray(values, dtype=float)
     n, mean = len(values), values.mean() if len(values) else np.nan
@@ -35,7 +36,7 @@ def interval(values: np.ndarray, confidence: float = 0.95) -> Interval:
     return Interval(mean, error, mean - half, mean + half)
 
 
-def larger_p_value(values: np.ndarray, best: np.ndarray) -> float:
+def larger_p_value(values: ArrayLike, best: ArrayLike) -> float:
     """Return the p-value of a one-tailed paired t-test that ``values`` have the larger mean.
 
     Seeds with both values are pairs. Values that are equal up to rounding count as equal. The p-value is ½ if all

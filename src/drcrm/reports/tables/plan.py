@@ -58,7 +58,7 @@ class Plan:
     papers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     log: str = ""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if isinstance(self.seeds, Mapping) and (missing := set(self.datasets) - set(self.seeds)):
             raise ValueError(f"no number of seeds of {', '.join(sorted(missing))}")
         seeds = self.seeds_by_dataset.values()

@@ -1,6 +1,7 @@
 """Format the tables of an experiment: the same cells in Markdown, LaTeX and HTML."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,11 @@ from drcrm.reports.tables.markup import Markup
 from drcrm.selection.score_names import SCORES
 
 ENOUGH_SEEDS = 5  # with fewer, hardly any algorithm is significantly worse than the best
+
+
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table as mappings."""
+    return table.to_dict("records")  # type: ignore[return-value]
 
 
 def format_losses(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
@@ -61,16 +67,16 @@ def format_details(table: pd.DataFrame, metric: str, selection: str, to: Markup)
     header = ["Data", "Algorithm", "Mean", "95 % interval", "p", "p (Holm)", "Seeds", "Converged"]
     rows = [
         [
-            to.names.dataset(row.dataset),
-            to.algorithm(row.algorithm),
-            to.bold.format(to.number(row.mean)) if row.best else to.number(row.mean),
-            "" if np.isnan(row.ci_low) else f"{to.number(row.ci_low)} … {to.number(row.ci_high)}",
-            to.number(row.p_value, ".2g", missing=""),
-            to.number(row.p_holm, ".2g", missing=""),
-            str(row.n_seeds),
-            to.text(to.number(row.converged, ".0%", missing="")),
+            to.names.dataset(row["dataset"]),
+            to.algorithm(row["algorithm"]),
+            to.bold.format(to.number(row["mean"])) if row["best"] else to.number(row["mean"]),
+            "" if np.isnan(row["ci_low"]) else f"{to.number(row['ci_low'])} … {to.number(row['ci_high'])}",
+            to.number(row["p_value"], ".2g", missing=""),
+            to.number(row["p_holm"], ".2g", missing=""),
+            str(row["n_seeds"]),
+            to.text(to.number(row["converged"], ".0%", missing="")),
         ]
-        for row in _rows_of_selection(table, selection).itertuples()
+        for row in records(_rows_of_selection(table, selection))
     ]
     return to.titled(title, header, rows)
 
@@ -95,7 +101,8 @@ def explain_bold(table: pd.DataFrame, to: Markup) -> str:
 
 def _seeds(table: pd.DataFrame) -> dict[str, int]:
     """Return how many seeds each data set of a loss table has."""
-    return table.groupby("dataset", sort=False)["n_seeds"].max().to_dict()
+    seeds = table.groupby("dataset", sort=False)["n_seeds"].max()
+    return {str(dataset): int(number) for dataset, number in seeds.items()}
 
 
 def _loss_name(table: pd.DataFrame, metric: str, to: Markup) -> str:
@@ -144,7 +151,7 @@ def format_metric_comparison(table: pd.DataFrame, metric: str, to: Markup) -> st
     cells = cells.drop_duplicates(["dataset", "algorithm", "selection"])
     notes: dict[str, int] = {}
     groups = cells.groupby(["dataset", "algorithm"], sort=False)
-    rows = [_comparison_row(row, notes, to) for _, group in groups for row in group.to_dict("records")]
+    rows = [_comparison_row(row, notes, to) for _, group in groups for row in records(group)]
     header = ["Data", "Algorithm", "Chosen by", "Paper", "Ours", "Difference to paper"]
     header += ["Public code", "Difference to code", "Differs"]
     columns = [column for column in zip(header, *rows, strict=True) if any(column[1:])]
@@ -181,17 +188,17 @@ def format_differences(table: pd.DataFrame, to: Markup) -> str:
     header += ["Difference to POEM", "p (larger)", "p (smaller)", "Seeds"]
     rows = [
         [
-            to.text(to.names.loss(row.metric, [row.dataset])),
-            to.names.dataset(row.dataset),
-            str(row.replay_count),
-            SCORES[row.selection],
-            to.algorithm(row.algorithm),
-            to.with_error(to.number(row.difference, "+.3f"), row.standard_error),
-            to.number(row.p_larger, ".2g", missing=""),
-            to.number(row.p_smaller, ".2g", missing=""),
-            str(row.n_seeds),
+            to.text(to.names.loss(row["metric"], [row["dataset"]])),
+            to.names.dataset(row["dataset"]),
+            str(row["replay_count"]),
+            SCORES[row["selection"]],
+            to.algorithm(row["algorithm"]),
+            to.with_error(to.number(row["difference"], "+.3f"), row["standard_error"]),
+            to.number(row["p_larger"], ".2g", missing=""),
+            to.number(row["p_smaller"], ".2g", missing=""),
+            str(row["n_seeds"]),
         ]
-        for row in table.itertuples()
+        for row in records(table)
     ]
     title = (
         "Losses minus POEM's on the same seed: mean ± standard error, and the p-values of one-tailed paired t-tests "
