@@ -1,6 +1,7 @@
 """Elements of the figures: reference lines, means with intervals, grouped rows, values beyond an axis, legends."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 
-from drcrm.reports.figures.figure_data import GREEDY, LOSS, SUMMARY, DatasetResults
+from drcrm.reports.figures.figure_data import GREEDY, LOSS, SUMMARY, DatasetResults, iterate
 from drcrm.reports.figures.style import GREY, SCORE_MARKERS, SMALL, WIDTH, Look, Names
 from drcrm.reports.roles import BASELINE, LOGGING, SKYLINE
 from drcrm.selection.score_names import SCORES
@@ -53,7 +54,10 @@ def handles_of(looks: Iterable[Look], has_line: bool = False) -> list[Line2D]:
 def level_handles(keys: Iterable[tuple[str, str]]) -> list[Line2D]:
     """Return legend entries for reference lines."""
     looks = [LINES[key] for key in keys]
-    return [Line2D([], [], color=k.colour, linestyle=k.line, linewidth=1, label=k.label) for k in looks]
+    return [
+        Line2D([], [], color=look.colour, linestyle=look.line, linewidth=1, label=look.label)  # type: ignore[arg-type]
+        for look in looks
+    ]
 
 
 def score_handles(results: DatasetResults) -> list[Line2D]:
@@ -62,13 +66,13 @@ def score_handles(results: DatasetResults) -> list[Line2D]:
     return handles_of(Look(f"chosen by {SCORES[name]}", GREY, SCORE_MARKERS[name]) for name in names)
 
 
-def draw_levels(draw_line, levels: Mapping[tuple[str, str], float]) -> None:
+def draw_levels(draw_line: Callable, levels: Mapping[tuple[str, str], float]) -> None:
     """Draw reference lines with ``axes.axhline`` or ``axes.axvline``."""
     for key, level in levels.items():
         draw_line(level, color=LINES[key].colour, linestyle=LINES[key].line, linewidth=1, zorder=0)
 
 
-def draw_mean(axes: Axes, row, height: float, colour: str, marker: str) -> None:
+def draw_mean(axes: Axes, row: Any, height: float, colour: str, marker: str) -> None:
     """Draw a mean with its horizontal interval, or the word "missing"."""
     if np.isnan(row.mean):
         axes.text(0, height, "missing", color=GREY, ha="center", va="center", fontsize=SMALL)
@@ -76,9 +80,9 @@ def draw_mean(axes: Axes, row, height: float, colour: str, marker: str) -> None:
     axes.errorbar(row.mean, height, xerr=half, color=colour, marker=marker, linestyle="", elinewidth=1)
 
 
-def draw_mean_in_overview(axes: Axes, row, height: float, look: Look) -> None:
+def draw_mean_in_overview(axes: Axes, row: Any, height: float, look: Look) -> None:
     """Draw a mean with its interval, or write it at the end of the axis that it is beyond."""
-    style = {"color": look.colour, "va": "center", "fontsize": SMALL}
+    style: dict[str, Any] = {"color": look.colour, "va": "center", "fontsize": SMALL}
     if row.mean < LOWEST:
         axes.text(LOWEST + 2, height, f"◂ −{-row.mean:.0f} %", **style)
     elif row.mean > HIGHEST:
@@ -92,12 +96,12 @@ def half_width(mean: float, high: float) -> float:
     return 0 if np.isnan(high) else high - mean
 
 
-def draw_certificate(axes: Axes, row, look: Look, is_counted: bool) -> None:
+def draw_certificate(axes: Axes, row: Any, look: Look, is_counted: bool) -> None:
     """Draw a mean bound against a mean loss, and count in the legend how often the bound holds."""
     count = f": {row.n_valid} of {row.n_bounds}" if is_counted else ""
     label = f"{look.label}{count}" + (", mean missing" if np.isnan(row.mean) else "")
-    reach = {"xerr": half_width(row.loss, row.loss_high), "yerr": half_width(row.mean, row.high)}
-    style = {"color": look.colour, "marker": look.marker, "linestyle": "", "elinewidth": 0.8}
+    reach: dict[str, Any] = {"xerr": half_width(row.loss, row.loss_high), "yerr": half_width(row.mean, row.high)}
+    style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linestyle": "", "elinewidth": 0.8}
     axes.errorbar(row.loss, row.mean, **reach, **style, label=label)
 
 
@@ -113,8 +117,9 @@ def limit_to(axes: Axes, frame: pd.DataFrame, end: float) -> None:
 
 def write_beyond(axes: Axes, frame: pd.DataFrame, names: Names, along: str) -> None:
     """Write means beyond the axis above their position on the horizontal axis."""
-    for place, beyond in frame.groupby(along):
-        lines = [f"{names.label(row.algorithm)} {row.mean:.2f} ↑" for row in beyond.itertuples()]
+    for place in sorted(frame[along].dropna().unique()):
+        beyond = frame[frame[along] == place]
+        lines = [f"{names.label(row.algorithm)} {row.mean:.2f} ↑" for row in iterate(beyond)]
         above = axes.get_xaxis_transform()
         axes.text(place, 1, "\n".join(lines), transform=above, ha="center", va="bottom", fontsize=SMALL)
 
@@ -133,7 +138,7 @@ def draw_choices(axes: Axes, chosen: pd.DataFrame, selections: Sequence[str]) ->
     for row, selection in enumerate(selections):
         part = chosen[chosen["selection"] == selection]
         height = np.full(len(part), 0.08 + 0.1 * row)
-        marks = {"marker": SCORE_MARKERS[selection], "color": GREY, "linewidths": 0, "zorder": 3}
+        marks: dict[str, Any] = {"marker": SCORE_MARKERS[selection], "color": GREY, "linewidths": 0, "zorder": 3}
         axes.scatter(part["value"], height, 40 * part["share"], transform=axes.get_xaxis_transform(), **marks)
 
 

@@ -5,13 +5,14 @@ Figures are ``WIDTH`` wide with text of 9 and 10 points, so one image works in p
 
 from collections.abc import Sequence
 from textwrap import fill
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from drcrm.reports.figures import drawing, figure_data
-from drcrm.reports.figures.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults
+from drcrm.reports.figures.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults, iterate
 from drcrm.reports.figures.style import GREY, SCORE_MARKERS, SMALL, START_LOOKS, WIDTH
 from drcrm.reports.roles import BASELINE, LOGGING, REFERENCE
 
@@ -33,12 +34,12 @@ def replay_count(results: DatasetResults) -> Figure:
     figure, axes = drawing.one_panel(3.6 + 0.11 * len(results.learned))
     is_learned = ~frame["algorithm"].isin(dict(LEVELS))
     for place, (name, curve) in enumerate(frame[is_learned].groupby("algorithm", sort=False)):
-        look, octaves = names.look(name), (place / max(len(results.learned) - 1, 1) - 0.5) / 2
-        style = {"color": look.colour, "marker": look.marker, "label": look.label, "elinewidth": 0.8}
+        look, octaves = names.look(str(name)), (place / max(len(results.learned) - 1, 1) - 0.5) / 2
+        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "label": look.label, "elinewidth": 0.8}
         count, mean, high = curve[["replay_count", "mean", "high"]].to_numpy(dtype=float).T
         axes.errorbar(count * 2**octaves, mean, high - mean, **style)
-    for key, level in frame[~is_learned].groupby(["algorithm", "loss"], sort=False):
-        look = drawing.LINES[key]
+    for algorithm, loss in LEVELS:
+        level, look = frame[(frame["algorithm"] == algorithm) & (frame["loss"] == loss)], drawing.LINES[algorithm, loss]
         axes.plot(level["replay_count"], level["mean"], look.line, color=look.colour, label=look.label, linewidth=1)
     is_limiting = frame["algorithm"].isin((BASELINE, LOGGING)) & (frame["loss"] == LOSS)
     end = 1.1 * frame.loc[is_limiting, "mean"].max()
@@ -87,7 +88,7 @@ def surprise(results: DatasetResults) -> Figure:
     lines = drawing.grouped_lines(results.scored, names)
     figure, axes = drawing.one_panel(1.3 + 0.36 * len(lines))
     shifts = 0.24 * (np.arange(len(selections)) - (len(selections) - 1) / 2)
-    for row in frame.itertuples():
+    for row in iterate(frame):
         height = lines.index(row.algorithm) + shifts[selections.index(row.selection)]
         drawing.draw_mean(axes, row, height, names.look(row.algorithm).colour, SCORE_MARKERS[row.selection])
     axes.axvline(0, color=GREY, linewidth=0.8)
@@ -107,11 +108,12 @@ def certificates(results: DatasetResults) -> Figure:
     is_counted = results.plan.protocol.get("split_unit") != "row"
     note = "" if is_counted else "\n" + fill(LOGGED, 62)
     figure, axes = drawing.one_panel(4.2 + 0.09 * len(frame) + 0.17 * note.count("\n"))
-    for row in frame.itertuples():
+    for row in iterate(frame):
         drawing.draw_certificate(axes, row, names.look(row.algorithm), is_counted)
     level = results.losses(LOGGING).mean()
     drawing.draw_levels(axes.axhline, {(LOGGING, LOSS): level})
-    axes.axline([frame["loss"].min()] * 2, slope=1, color="black", linewidth=0.6, zorder=0, label="bound = loss")
+    lowest = frame["loss"].min()
+    axes.axline((lowest, lowest), slope=1, color="black", linewidth=0.6, zorder=0, label="bound = loss")
     end = FARTHEST * level if np.isfinite(level) else np.inf
     drawing.limit_to(axes, frame[frame["mean"] <= end], end)
     drawing.write_beyond(axes, frame[frame["mean"] > end], names, "loss")
@@ -129,9 +131,9 @@ def paired(results: DatasetResults) -> Figure:
     lines = drawing.grouped_lines(dict.fromkeys(frame["algorithm"]), names)
     figure, axes = drawing.one_panel(1.0 + 0.3 * len(lines))
     for name, of_seeds in frame.groupby("algorithm", sort=False):
-        look, height = names.look(name), lines.index(name)
+        look, height = names.look(str(name)), lines.index(str(name))
         axes.plot(of_seeds["difference"], np.full(len(of_seeds), height), "|", color=look.colour, alpha=0.5, ms=8)
-        drawing.draw_mean(axes, next(of_seeds.itertuples()), height, look.colour, look.marker)
+        drawing.draw_mean(axes, next(iterate(of_seeds)), height, look.colour, look.marker)
     axes.axvline(0, color=GREY, linewidth=0.8)
     drawing.label_lines(axes, lines, names)
     axes.set_xlabel(f"{results.loss_name()} − {names.label(REFERENCE)}'s, by seed")
@@ -150,7 +152,7 @@ def ablation(results: DatasetResults) -> Figure:
     levels = {key: results.losses(key[0], loss=key[1]).mean() for key in LEVELS}
     most = levels[LOGGING, LOSS]
     end = np.fmax(most, frame.loc[~(frame["mean"] > most), ["mean", "high"]].max(axis=None))
-    for row in frame.itertuples():
+    for row in iterate(frame):
         look = START_LOOKS[row.start]
         height = lines.index(row.algorithm) + 0.25 * (starts.index(row.start) - (len(starts) - 1) / 2)
         if row.mean > most:
@@ -186,7 +188,7 @@ def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
         drawing.draw_levels(axes.axvline, {(LOGGING, GREEDY): of_logging} if of_logging > drawing.LOWEST else {})
         for place in (0, 100):
             axes.axvline(place, color="black", linewidth=0.8)
-        for row in frame[frame["algorithm"].isin(lines)].itertuples():
+        for row in iterate(frame[frame["algorithm"].isin(lines)]):
             drawing.draw_mean_in_overview(axes, row, lines.index(row.algorithm), names.look(row.algorithm))
         axes.set_title(results.plan.names.dataset(results.dataset))
         axes.tick_params(axis="x", labelbottom=True)

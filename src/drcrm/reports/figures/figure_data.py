@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from drcrm.reports.roles import BASELINE, LOGGING, ROLES, SKYLINE
 from drcrm.reports.tables.comparisons import interval
@@ -95,7 +97,12 @@ class DatasetResults:
         return f"{self.title}, chosen by {SCORES[self.plan.selections[0]]}"
 
 
-def summarize(samples: Iterable[tuple[Mapping, np.ndarray]], *keys: str) -> pd.DataFrame:
+def iterate(frame: pd.DataFrame) -> Iterator[Any]:
+    """Iterate over the rows of a frame as named tuples, whose static types pandas does not know."""
+    return frame.itertuples()
+
+
+def summarize(samples: Iterable[tuple[Mapping, ArrayLike]], *keys: str) -> pd.DataFrame:
     """Return the mean and the 95 % interval of each sample, next to its keys."""
     rows = [{**key, **interval(values)._asdict()} for key, values in samples]
     return pd.DataFrame(rows, columns=[*keys, *SUMMARY])

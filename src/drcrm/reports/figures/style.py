@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from drcrm.reports.roles import LABELS, LOGGING, LOSSES, SINGLE, SKYLINE
 from drcrm.selection.score_names import SCORES
@@ -109,7 +109,7 @@ START_LOOKS = {
 WIDTH = 4.8  # inches; text of 9 and 10 points is then readable on a phone, on a page and in a paper's column
 SMALL = 9  # points, for legends and text inside axes
 
-RC = {
+RC: dict[Any, Any] = {
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,

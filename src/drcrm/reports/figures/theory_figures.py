@@ -4,6 +4,7 @@ The module ``drcrm.experiments.simulation.theory`` describes the columns.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,11 @@ from drcrm.reports.figures.style import BOUND_LOOKS, GREY, SMALL, TAILS
 WIDE = 8.0  # inches: three or four panels side by side
 EXACT = 1e-16  # drawn in place of a difference of 0 on a logarithmic axis
 NEGLIGIBLE = 1e-3  # drawn in place of smaller α_n
-CALIBRATED = {"color": GREY, "linestyle": ":", "label": "ε of Lemma 1, δ = 0.05"}  # line at the printed radius
+CALIBRATED: dict[str, Any] = {
+    "color": GREY,
+    "linestyle": ":",
+    "label": "ε of Lemma 1, δ = 0.05",
+}  # line at the printed radius
 RADII = {
     "printed": "ball, printed radius",
     "rescaled": "ball, × φ''(1)/2",
@@ -59,7 +64,7 @@ def _draw_coverage(axes: Axes, part: pd.DataFrame) -> None:
     """Draw the coverage of each bound with its interval and its limit."""
     n_methods = part["method"].nunique()
     for place, (name, curve) in enumerate(part.groupby("method", sort=False)):
-        shift, style = 1.12 ** (place - (n_methods - 1) / 2), _style(name)
+        shift, style = 1.12 ** (place - (n_methods - 1) / 2), _style(str(name))
         around = [curve["coverage"] - curve["low"], curve["high"] - curve["coverage"]]
         axes.errorbar(curve["n"] * shift, curve["coverage"], around, **style, elinewidth=0.7, linewidth=0.7)
         axes.axhline(curve["limit"].iloc[0], color=style["color"], linestyle="--", linewidth=0.6, zorder=0)
@@ -73,7 +78,7 @@ def width(frame: pd.DataFrame) -> Figure:
     figure, panels, columns = _panels(frame, 1, 3.2, sharey=True)
     for (axes,), part in columns:
         for name, curve in part[part["method"] != "mean"].groupby("method", sort=False):
-            axes.loglog(curve["n"], curve["width"], **_style(name))
+            axes.loglog(curve["n"], curve["width"], **_style(str(name)))
         _mark_sizes(axes, part)
     _write_numbers(panels[0, 0])
     return _label(figure, panels, "n", "width / Student's")
@@ -87,7 +92,7 @@ def expansion(frame: pd.DataFrame) -> Figure:
     figure, panels, columns = _panels(frame, 2, 4.6, sharex=True, sharey=True)
     for column, part in columns:
         for name, curve in part.groupby("divergence", sort=False):
-            style, limit = _style(name), curve["limit"].iloc[0]
+            style, limit = _style(str(name)), curve["limit"].iloc[0]
             for axes, kind in zip(column, ("printed", "rescaled"), strict=True):
                 axes.loglog(curve["n"], curve[kind].clip(lower=NEGLIGIBLE), **style)
             if limit > 0:
@@ -152,14 +157,21 @@ def weights(frame: pd.DataFrame) -> Figure:
     figure, panels, columns = _panels(frame, 1, 3.2)
     for (axes,), part in columns:
         for name, curve in part.groupby("divergence", sort=False):
-            style = {**_style(name), "marker": "", "linestyle": "--" if name == "kl_crm" else "-", "linewidth": 0.9}
+            style = {
+                **_style(str(name)),
+                "marker": "",
+                "linestyle": "--" if name == "kl_crm" else "-",
+                "linewidth": 0.9,
+            }
             axes.plot(curve["z"], curve["weight"], **style)
         axes.plot(curve["z"], [0] * len(curve), "|", color="black", markersize=5, zorder=3)
         axes.set_ylim(top=1.1 * part.loc[part["divergence"] != "total_variation", "weight"].max())
     return _label(figure, panels, "z", "weight n q")
 
 
-def _panels(frame: pd.DataFrame, rows: int, height: float, key: str = "tail", titles: Mapping = TAILS, **shared):
+def _panels(
+    frame: pd.DataFrame, rows: int, height: float, key: str = "tail", titles: Mapping = TAILS, **shared: Any
+) -> tuple[Figure, np.ndarray, list[tuple[np.ndarray, pd.DataFrame]]]:
     """Return a figure, its panels, and for each column of panels its rows of the frame."""
     figure = Figure(figsize=(WIDE, height))
     panels = figure.subplots(rows, len(titles), squeeze=False, **shared)
@@ -172,7 +184,7 @@ def _panels(frame: pd.DataFrame, rows: int, height: float, key: str = "tail", ti
     )
 
 
-def _style(name: str) -> dict[str, str]:
+def _style(name: str) -> dict[str, Any]:
     """Return the style of a bound's curve."""
     look = BOUND_LOOKS[name]
     return {"color": look.colour, "marker": look.marker, "label": look.label}
@@ -198,11 +210,11 @@ def _label(figure: Figure, panels: np.ndarray, x_label: str, *y_labels: str) -> 
         axes.set_xlabel(x_label)
     for axes, label in zip(panels[:, 0], y_labels, strict=True):
         axes.set_ylabel(label)
-    handles: dict[str, object] = {}
+    handles: dict[str, Any] = {}
     for axes in panels.ravel():
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    figure.legend(handles.values(), handles, loc="outside lower center", ncols=4)
+    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=4)
     return figure
 
 

@@ -1,7 +1,6 @@
 """Means over seeds with confidence intervals, and paired tests against the best algorithm."""
 
 import gc
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,7 +52,7 @@ def larger_p_value(values: ArrayLike, best: ArrayLike) -> float:
     return float(stats.t.sf(difference.mean() / (spread / np.sqrt(len(difference))), len(difference) - 1))
 
 
-def holm(p_values: Sequence[float]) -> np.ndarray:
+def holm(p_values: ArrayLike) -> np.ndarray:
     """Return p-values of one family, adjusted by Holm's method."""
     gc.freeze()  # statsmodels starts a garbage collection at each call, which takes 0.1 s with many objects
     try:
@@ -77,17 +76,17 @@ def compare(losses: pd.DataFrame) -> pd.DataFrame:
         skyline have none. ``best`` is 1 for the best algorithm and for each learned algorithm that is not significantly
         worse at level 0.05; one seed allows no test. ``p_holm`` is adjusted for all tests of the column.
     """
-    columns = ["mean", "standard_error", "ci_low", "ci_high"]
-    table = pd.DataFrame([interval(losses[name]) for name in losses], losses.columns, columns, dtype=float)
+    columns, names = ["mean", "standard_error", "ci_low", "ci_high"], list(map(str, losses))
+    table = pd.DataFrame([interval(losses[name]) for name in names], losses.columns, columns, dtype=float)
     means = table["mean"].drop(list(ROLES), errors="ignore").dropna()
-    best = means.idxmin() if len(means) else None
-    tested = [name for name in losses if name not in (best, SKYLINE) and not np.isnan(table["mean"][name])]
+    best = str(means.idxmin()) if len(means) else None
+    tested = [name for name in names if name not in (best, SKYLINE) and not np.isnan(table["mean"][name])]
     p_values = {name: larger_p_value(losses[name], losses[best]) for name in tested if best is not None}
     table["p_value"] = pd.Series(p_values, index=table.index, dtype=float)
-    table["best"] = [int(name in means.index and (name == best or table["p_value"][name] >= LEVEL)) for name in losses]
+    table["best"] = [int(name in means.index and (name == best or table["p_value"][name] >= LEVEL)) for name in names]
     table["p_holm"] = np.nan
     is_tested = table["p_value"].notna()
     if is_tested.any():
-        table.loc[is_tested, "p_holm"] = holm(table.loc[is_tested, "p_value"])
+        table.loc[is_tested, "p_holm"] = holm(table["p_value"][is_tested])
     table["n_seeds"] = losses.notna().sum()
     return table[[*columns, "best", "p_value", "p_holm", "n_seeds"]]

@@ -126,7 +126,7 @@ def format_hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Mar
         counts = [group[group["dataset"] == data].set_index("value")["times_chosen"] for data in datasets]
         cells = [" ".join(str(count[value]) for value in grid) if len(count) else "" for count in counts]
         ends = f"{to.power_of_ten(grid[0])} … {to.power_of_ten(grid[-1])}"
-        rows.append([to.algorithm(algorithm), ends, SCORES[selection], *cells])
+        rows.append([to.algorithm(str(algorithm)), ends, SCORES[str(selection)], *cells])
     title = "How often each value of a grid was chosen, from the lowest to the highest."
     return to.titled(title, ["Algorithm", "Range", "Chosen by", *map(to.names.dataset, datasets)], rows)
 
@@ -216,7 +216,7 @@ def format_differences_by_count(table: pd.DataFrame, metric: str, selection: str
         by_algorithm = group.set_index("algorithm").to_dict("index")
         seeds = " … ".join(map(str, dict.fromkeys((min(group["n_seeds"]), max(group["n_seeds"])))))
         cells = [_difference_cell(by_algorithm.get(name), to) for name in names]
-        rows.append([to.names.dataset(data), str(count), seeds, *cells])
+        rows.append([to.names.dataset(str(data)), str(count), seeds, *cells])
     title = (
         f"{_loss_name(chosen, metric, to)} minus POEM's on the same seed, chosen by {SCORES[selection]}: mean ± "
         "standard error; in brackets the p-value of a one-tailed paired t-test that it is smaller."

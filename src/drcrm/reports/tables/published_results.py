@@ -1,7 +1,8 @@
 """Comparison of our results with the paper's tables and the public POEM code, with differences in data and protocol."""
 
 from collections.abc import Mapping
-from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from drcrm.reports.roles import LOGGING, REFERENCE, SKYLINE, WITHOUT_HYPERPARAME
 from drcrm.reports.tables.plan import Plan
 from drcrm.selection.score_names import SCORES
 
+FOLDER = Path(__file__).parent / "data"
 COMPARISON = ["metric", "dataset", "algorithm", "selection", "paper_dataset", "paper", "ours", "difference"]
 COMPARISON += ["standard_error", "difference_in_errors", "n_seeds", "code", "code_standard_error"]
 COMPARISON += ["code_difference_in_errors", "differs"]
@@ -50,9 +52,9 @@ def differences(ours: Mapping, theirs: Mapping, source: str, algorithm: str) -> 
 
 def published() -> tuple[dict[tuple, dict], dict[tuple, dict]]:
     """Return the cells of the paper and of the public code by metric, data set and algorithm."""
-    cells = []
+    cells: list[Any] = []
     for name in ("paper_tables", "reference_code"):
-        table = pd.read_csv(files(__package__) / f"data/{name}.csv").drop_duplicates(["metric", "dataset", "algorithm"])
+        table = pd.read_csv(FOLDER / f"{name}.csv").drop_duplicates(["metric", "dataset", "algorithm"])
         cells.append(table.set_index(["metric", "dataset", "algorithm"]).to_dict("index"))
     return cells[0], cells[1]
 

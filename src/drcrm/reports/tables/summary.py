@@ -64,7 +64,7 @@ def findings(results: DatasetResults) -> list[str]:
     data = _plain(results.plan.names.dataset(results.dataset))
     if means.empty:
         return [f"On {data} every algorithm lacks a seed, so nothing can be compared."]
-    best = means.idxmin()
+    best = str(means.idxmin())
     wrong, supervised = (results.plan.names.word(key, [results.dataset]) for key in ("wrong", "supervised"))
     error, label = table["standard_error"][best], _plain(results.plan.names.label(best))
     expected = table["mean"].reindex([LOGGING, BASELINE, SKYLINE]).map(_number)
