@@ -7,6 +7,7 @@ do neither.
 """
 
 from abc import ABC, abstractmethod
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,7 +29,7 @@ class Weight(ABC):
         Name of the constructor's argument.
     """
 
-    robust_end = "high"
+    robust_end: Literal["low", "high"] = "high"
     parameter: str
     __repr__ = constructor_repr
 
@@ -53,7 +54,7 @@ class Clipped(Weight):
         self.clip = clip
         self._log_clip = np.inf if clip is None else np.log(clip)
 
-    def __call__(self, log_prob, log_propensity):
+    def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> ValueAndSlope:
         log_weight = log_prob - log_propensity
         clipped = np.flatnonzero(log_weight > self._log_clip)
         log_weight[clipped] = self._log_clip
@@ -77,7 +78,7 @@ class Implicit(Weight):
     def __init__(self, exploration: float):
         self.exploration = check_positive(exploration, "exploration")
 
-    def __call__(self, log_prob, log_propensity):
+    def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> ValueAndSlope:
         value = log_prob - np.logaddexp(log_propensity, np.log(self.exploration))
         exp(value, out=value)
         return value, value
@@ -100,7 +101,7 @@ class Smoothed(Weight):
         if exponent > 1:
             raise InputError(f"exponent is {exponent!r}, expected at most 1")
 
-    def __call__(self, log_prob, log_propensity):
+    def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> ValueAndSlope:
         value = log_prob - self.exponent * log_propensity
         exp(value, out=value)
         return value, value
@@ -121,7 +122,7 @@ class Shrunk(Weight):
     def __init__(self, shrinkage: float):
         self.shrinkage = check_positive(shrinkage, "shrinkage")
 
-    def __call__(self, log_prob, log_propensity):
+    def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> ValueAndSlope:
         weight = log_prob - log_propensity
         # The form w / (w²/τ + 1) does not overflow for large w.
         exp(np.minimum(weight, 300, out=weight), out=weight)
@@ -133,15 +134,19 @@ class Shrunk(Weight):
 class Likelihood(Weight):
     """log π with slope 1: not a weight, but it turns the mean of z into a log-likelihood of the logged actions."""
 
-    def __call__(self, log_prob, log_propensity):
+    def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> ValueAndSlope:
         return log_prob, np.ones(len(log_prob))
 
 
 CLIPPED = "clipped"  # name of Clipped in configurations, where M comes from the log
-WEIGHTS = {"implicit": Implicit, "smoothed": Smoothed, "shrunk": Shrunk}
+WEIGHTS: dict[str, type[Implicit] | type[Smoothed] | type[Shrunk]] = {
+    "implicit": Implicit,
+    "smoothed": Smoothed,
+    "shrunk": Shrunk,
+}
 
 
-def as_weight(weight: object, name: str = "weight", values: dict[str, object] | None = None) -> Weight | None:
+def as_weight(weight: object, name: str = "weight", values: dict[str, Any] | None = None) -> Weight | None:
     """Return a weight, or None for "clipped".
 
     With ``values``, ``weight`` may also be a name in ``WEIGHTS``. Its parameter, with the key ``NAME.PARAMETER``, is
@@ -155,7 +160,7 @@ def as_weight(weight: object, name: str = "weight", values: dict[str, object] | 
     if weight_class is None:
         return None
     key = f"{name}.{weight_class.parameter}"
-    if key not in values:
+    if values is None or key not in values:
         raise InputError(f"the weight {weight!r} needs {key}")
     return weight_class(values.pop(key))
 

@@ -50,7 +50,7 @@ def rows_by_context(log: BanditLog, effects: np.ndarray) -> list[tuple[int, np.n
     A = dense_loadings(log.Y, effects.shape[1])
     residual = log.cost - (A * effects[log.context]).sum(axis=1)
     rows = np.repeat(np.arange(len(A)), log.count)
-    return [(k, A[own], residual[own]) for k in range(log.n_contexts) if len(own := rows[log.context[rows] == k])]
+    return [(k, A[at], residual[at]) for k in range(log.n_contexts) if len(at := rows[log.context[rows] == k])]
 
 
 def log_likelihood(log: BanditLog, effects: np.ndarray, covariance: np.ndarray, noise: float) -> float:

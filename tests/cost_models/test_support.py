@@ -78,16 +78,18 @@ def test_the_rule_for_label_vectors(label_model):
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_the_rule_for_choices_and_lists(form, choices):
-    given, B, logging, _ = choices
-    is_rare = given.probabilities(logging) < 0.5 / given.eligible.sum(axis=1, keepdims=True)
-    expected = np.where(is_rare, given.cost.max(), np.clip(given.X @ B, given.cost.min(), given.cost.max()))
+    choice_log, B, logging, _ = choices
+    is_rare = choice_log.probabilities(logging) < 0.5 / choice_log.eligible.sum(axis=1, keepdims=True)
+    expected = np.where(
+        is_rare, choice_log.cost.max(), np.clip(choice_log.X @ B, choice_log.cost.min(), choice_log.cost.max())
+    )
     for log, coef, theta, places in (
-        (given.single(form), B, logging, given.eligible),
-        (given.listed(form), B.ravel(), logging.ravel(), ...),
+        (choice_log.single(form), B, logging, choice_log.eligible),
+        (choice_log.listed(form), B.ravel(), logging.ravel(), ...),
     ):
         model = SupportedModel.of(cost_model(coef), log, SoftmaxPolicy(theta), 0.5)
         effects = np.asarray(action_effects(model, log.X, log.actions))
-        assert effects[places] == pytest.approx(expected[given.eligible], rel=1e-12)
+        assert effects[places] == pytest.approx(expected[choice_log.eligible], rel=1e-12)
         assert np.array_equal(model.with_support(0).action_effects(log.X, log.actions), log.X @ coef)
 
 
@@ -108,22 +110,22 @@ def test_unsupported_label_vectors_are_those_with_any_unsupported_label(logged, 
 
 
 def test_unsupported_choices_can_be_charged_an_extreme_cost(choices):
-    given, B, logging, policy = choices
-    is_rare = given.probabilities(logging) < 0.5 / given.eligible.sum(axis=1, keepdims=True)
-    expected = (given.probabilities(policy) * is_rare).sum(axis=1)
+    choice_log, B, logging, policy = choices
+    is_rare = choice_log.probabilities(logging) < 0.5 / choice_log.eligible.sum(axis=1, keepdims=True)
+    expected = (choice_log.probabilities(policy) * is_rare).sum(axis=1)
     for log, theta, coef, costs, places in (
-        (given.single(), logging, policy, B, given.eligible),
-        (given.listed(), logging.ravel(), policy.ravel(), B.ravel(), ...),
+        (choice_log.single(), logging, policy, B, choice_log.eligible),
+        (choice_log.listed(), logging.ravel(), policy.ravel(), B.ravel(), ...),
     ):
         mass, is_unsupported = find_unsupported(SoftmaxPolicy(coef), log, SoftmaxPolicy(theta), 0.5)
         assert mass == pytest.approx(expected, abs=1e-12)
-        assert np.array_equal(is_unsupported, is_rare[given.context, given.A])
+        assert np.array_equal(is_unsupported, is_rare[choice_log.context, choice_log.A])
         model = SupportedModel.of(cost_model(costs), log, SoftmaxPolicy(theta), 0.5)
         effects = model.action_effects(log.X, log.actions)
-        for extreme, sign in ((given.cost.max() + 3, 1), (given.cost.min() - 3, -1)):
+        for extreme, sign in ((choice_log.cost.max() + 3, 1), (choice_log.cost.min() - 3, -1)):
             charged = np.asarray(model.effects_at_extreme(log.X, log.actions, extreme, sign))[places]
-            assert np.array_equal(charged, np.where(is_rare[given.eligible], extreme, np.asarray(effects)[places]))
-        assert np.array_equal(model.effects_at_extreme(log.X, log.actions, given.cost.max() - 9, 1), effects)
+            assert np.array_equal(charged, np.where(is_rare[choice_log.eligible], extreme, np.asarray(effects)[places]))
+        assert np.array_equal(model.effects_at_extreme(log.X, log.actions, choice_log.cost.max() - 9, 1), effects)
 
 
 def test_labels_at_the_smallest_cost_mirror_labels_at_the_largest(label_model):

@@ -17,8 +17,8 @@ def fit(log: BanditLog, risk, clip: float | None = None, start=None, **settings)
     """Return the fit from Θ = 0 or another start."""
     objective = make_objective(log, risk, Clipped(clip))
     start = np.zeros(objective.design.shape) if start is None else start
-    [found] = minimize_objectives([objective], start, LbfgsSettings(**settings))
-    return found
+    [result] = minimize_objectives([objective], start, LbfgsSettings(**settings))
+    return result
 
 
 def make_bounded_log() -> BanditLog:
@@ -44,20 +44,20 @@ def test_a_log_and_the_log_row_by_row_have_the_same_fit(risk):
 
 def test_a_fit_is_a_minimum():
     log, risk = make_bounded_log(), BoltzmannRisk(3.0)
-    found, objective = fit(log, risk), make_objective(log, risk, Clipped(None))
-    value, gradient = objective(found.coef)
-    assert value == found.objective
+    result, objective = fit(log, risk), make_objective(log, risk, Clipped(None))
+    value, gradient = objective(result.coef)
+    assert value == result.objective
     assert np.abs(gradient).max() < 1e-4
     for direction in np.random.default_rng(10).normal(size=(20, 2)) / 2:
-        assert objective(found.coef.ravel() + 0.1 * direction)[0] > value
+        assert objective(result.coef.ravel() + 0.1 * direction)[0] > value
 
 
 def test_the_objective_belongs_to_the_coefficients_if_a_line_search_fails():
     """scipy returns the value of another Θ at a kink, where clipping begins."""
     log = BanditLog([[1.0]], [[1, 1], [1, 0]], [1.0, 0.01], [-1.0, -1.0], context=[0, 0])
-    found = fit(log, MeanRisk(), np.e)
-    assert not found.converged
-    assert found.objective == make_objective(log, MeanRisk(), Clipped(np.e))(found.coef)[0]
+    result = fit(log, MeanRisk(), np.e)
+    assert not result.converged
+    assert result.objective == make_objective(log, MeanRisk(), Clipped(np.e))(result.coef)[0]
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_the_objective_belongs_to_the_coefficients_at_the_iteration_limit(seed, 
     log = BanditLog(X, rng.integers(0, 2, (n, q)), rng.uniform(1e-3, 1, n), -rng.integers(0, 4, n))
     objective = make_objective(log, risk, Clipped(3.0), "snips")
     settings = LbfgsSettings(max_iter=max_iter, stopping="public_code")
-    [found] = minimize_objectives([objective], np.zeros((d, q)), settings)
-    assert not found.converged
-    assert found.objective == objective(found.coef)[0]
+    [result] = minimize_objectives([objective], np.zeros((d, q)), settings)
+    assert not result.converged
+    assert result.objective == objective(result.coef)[0]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -82,15 +82,15 @@ def test_a_fit_in_a_grid_equals_the_fit_by_itself(seed):
     log = expand(make_log(seed))
     objectives = [make_objective(log, KLBall(radius)) for radius in (0.001, 0.01, 0.1)]
     start = np.zeros(objectives[0].design.shape)
-    for objective, found in zip(objectives, minimize_objectives(objectives, start), strict=True):
+    for objective, result in zip(objectives, minimize_objectives(objectives, start), strict=True):
         [single] = minimize_objectives([objective], start)
-        assert found.iterations == single.iterations
-        assert np.array_equal(found.coef, single.coef)
+        assert result.iterations == single.iterations
+        assert np.array_equal(result.coef, single.coef)
 
 
 def test_a_fit_at_the_iteration_limit_has_not_converged():
-    found = fit(make_log(11), MeanRisk(), max_iter=2)
-    assert (found.converged, found.iterations) == (False, 2)
+    result = fit(make_log(11), MeanRisk(), max_iter=2)
+    assert (result.converged, result.iterations) == (False, 2)
 
 
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
@@ -111,7 +111,7 @@ def test_a_ridge_keeps_a_fit_near_its_start():
     objective, start = make_objective(make_log(14), MeanRisk(), Clipped(None)), np.full((5, 3), 0.5)
     settings = LbfgsSettings(tol=1e-9)
     fits = [next(minimize_objectives([objective], start, settings, [ridge])) for ridge in (0.0, 0.1, 1.0, 1e4)]
-    moved = [np.abs(found.coef - start).max() for found in fits]
+    moved = [np.abs(result.coef - start).max() for result in fits]
     assert moved == sorted(moved, reverse=True)
     assert moved[-1] < 1e-3
     penalty = (objective.design.scales**2 * (fits[2].coef - start)).ravel()

@@ -18,3 +18,14 @@ ESTIMATES: dict[str, type[Estimate]] = {
 def find_estimate(name: str) -> type[Estimate]:
     """Return the class of an estimate by its name; raise InputError if there is no such name."""
     return ESTIMATES[check_choice(ESTIMATES, name, "estimate")]
+
+
+__all__ = [
+    "ESTIMATES",
+    "DirectMethod",
+    "DoublyRobust",
+    "Estimate",
+    "InversePropensity",
+    "SelfNormalised",
+    "find_estimate",
+]

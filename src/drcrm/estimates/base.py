@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from copy import copy
+from typing import Any, Self
 
 import numpy as np
 
 from drcrm.risks import Risk
 
 Gradient = np.ndarray | None
-Evaluation = tuple[float, Gradient, Gradient, object]
+Evaluation = tuple[float, Gradient, Gradient, Any]
 
 
 class Estimate(ABC):
@@ -56,14 +57,19 @@ class Estimate(ABC):
     ):
         self.cost = cost
         self.size = float(count.sum())
-        self.share = count / self.size
+        self.share: np.ndarray = count / self.size
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.cost)} rows)"
 
     @abstractmethod
     def evaluate(
-        self, risk: Risk, weight: np.ndarray, slope: np.ndarray, expected: np.ndarray | None, guess: object
+        self,
+        risk: Risk,
+        weight: np.ndarray | None,
+        slope: np.ndarray | None,
+        expected: np.ndarray | None,
+        guess: Any,
     ) -> Evaluation:
         """Return the risk, its gradient in each row's log π and in each context's expected modelled cost, and a guess.
 
@@ -74,7 +80,7 @@ class Estimate(ABC):
             w and ∂w/∂log π of each row.
         expected : array (m,), optional
             m(x) of each context.
-        guess : object
+        guess : Any
             Where inner searches start: the last result of an evaluation at a nearby policy, or None.
         """
 
@@ -84,11 +90,18 @@ class RowwiseEstimate(Estimate):
 
     is_rowwise = True
 
-    def evaluate(self, risk, weight, slope, expected, guess):
+    def evaluate(
+        self,
+        risk: Risk,
+        weight: np.ndarray | None,
+        slope: np.ndarray | None,
+        expected: np.ndarray | None,
+        guess: Any,
+    ) -> Evaluation:
         value, in_z, guess = risk.evaluate(self.z(weight, expected), self.share, self.size, guess)
         return value, *self.gradients(in_z, slope, expected), guess
 
-    def restrict_to_rows(self, rows: slice | np.ndarray, context: np.ndarray | None) -> RowwiseEstimate:
+    def restrict_to_rows(self, rows: slice | np.ndarray, context: np.ndarray | None) -> Self:
         """Return the estimate on some rows; their shares still refer to the whole log.
 
         ``context`` has the context of each remaining row, or is None if row i belongs to context i.
@@ -98,9 +111,9 @@ class RowwiseEstimate(Estimate):
         return part
 
     @abstractmethod
-    def z(self, weight: np.ndarray, expected: np.ndarray | None) -> np.ndarray:
+    def z(self, weight: Any, expected: Any) -> np.ndarray:
         """Return z of each row, (n,)."""
 
     @abstractmethod
-    def gradients(self, in_z: np.ndarray, slope: np.ndarray, expected: np.ndarray | None) -> tuple[Gradient, Gradient]:
+    def gradients(self, in_z: np.ndarray, slope: Any, expected: Any) -> tuple[Gradient, Gradient]:
         """Return the gradients in log π and in the expected modelled costs, from the gradient in z."""

@@ -1,8 +1,10 @@
 """Doubly robust estimate: a cost model corrected by the weighted residuals of the log."""
 
+from typing import Any, Self
+
 import numpy as np
 
-from drcrm.estimates.base import RowwiseEstimate
+from drcrm.estimates.base import Gradient, RowwiseEstimate
 
 
 class DoublyRobust(RowwiseEstimate):
@@ -10,21 +12,27 @@ class DoublyRobust(RowwiseEstimate):
 
     uses_model = is_translation_equivariant = True
 
-    def __init__(self, cost, count, modelled=None, context=None):
+    def __init__(
+        self,
+        cost: np.ndarray,
+        count: np.ndarray,
+        modelled: np.ndarray | None = None,
+        context: np.ndarray | None = None,
+    ):
         super().__init__(cost, count)
         self.residual = cost - modelled
         self.context = context
 
-    def restrict_to_rows(self, rows, context):
+    def restrict_to_rows(self, rows: slice | np.ndarray, context: np.ndarray | None) -> Self:
         part = super().restrict_to_rows(rows, context)
         part.residual, part.context = self.residual[rows], context
         return part
 
-    def z(self, weight, expected):
+    def z(self, weight: Any, expected: Any) -> np.ndarray:
         z = weight * self.residual
         z += expected if self.context is None else expected[self.context]
         return z
 
-    def gradients(self, in_z, slope, expected):
+    def gradients(self, in_z: np.ndarray, slope: Any, expected: Any) -> tuple[Gradient, Gradient]:
         by_context = in_z if self.context is None else np.bincount(self.context, in_z, len(expected))
         return in_z * (self.residual * slope), by_context

@@ -6,6 +6,8 @@ other risks      R(z) with z_i = v̂ + w_i (c_i − v̂)/w̄,  v̂ = Σ w c / Σ
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from drcrm.estimates.base import Estimate, Evaluation
@@ -24,11 +26,17 @@ class SelfNormalised(Estimate):
 
     is_translation_equivariant = True
 
-    def __init__(self, cost, count, modelled=None, context=None):
+    def __init__(
+        self,
+        cost: np.ndarray,
+        count: np.ndarray,
+        modelled: np.ndarray | None = None,
+        context: np.ndarray | None = None,
+    ):
         super().__init__(cost, count)
         self.bounds = cost.min(), cost.max()
 
-    def evaluate(self, risk, weight, slope, expected, guess):
+    def evaluate(self, risk: Risk, weight: Any, slope: Any, expected: Any, guess: Any) -> Evaluation:
         mean = self.share @ weight
         if not 0 < mean < np.inf:
             return np.nan, np.zeros(len(weight)), None, None
@@ -45,8 +53,8 @@ class SelfNormalised(Estimate):
         return ratio + weight * (self.cost - ratio)
 
     def _find_root(
-        self, risk: Risk, weight: np.ndarray, mean: float, guess: object
-    ) -> tuple[float, np.ndarray, float, object]:
+        self, risk: Risk, weight: np.ndarray, mean: float, guess: Any
+    ) -> tuple[float, np.ndarray, float, Any]:
         """Return the root v of R(w (c − v)), s = ∂R/∂z at the root, Σ s w, and a guess for the next search.
 
         v ↦ R(w (c − v)) is convex and decreasing with slope −Σ s w, so Newton's steps from below never pass the root,
