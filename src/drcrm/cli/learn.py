@@ -138,7 +138,7 @@ def _answer(learned: LearningResult, options: argparse.Namespace) -> dict:
     is_chosen = [policy.policy is learned.best.policy and learned.is_better for policy in evaluation.policies]
     candidates = [entry | {"chosen": chosen} for entry, chosen in zip(evaluation.candidates(), is_chosen, strict=True)]
     if not learned.is_better:
-        entry = {"name": "logging", "label": "The logging policy", "estimates": {"ips": logging}, "is_logging": True}
+        entry = {"name": "logging", "label": "π0", "estimates": {"ips": logging}, "is_logging": True}
         candidates = [entry | {"chosen": True}, *candidates]
     answer = build_answer(
         "learn",
