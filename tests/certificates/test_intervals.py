@@ -20,10 +20,10 @@ def test_the_standard_error_of_independent_rows_is_that_of_a_mean():
     log = BanditLog(log.X, log.Y[:20], log.propensity[:20], log.cost[:20], n_actions=4)
     weight = np.exp(policy.log_prob(log.X, log.Y)) / log.propensity
     z = weight * log.cost
-    found = off_policy_value(policy, log, clip=None)
-    assert (found.n, found.by) == (20, "row")
-    assert found.standard_error == pytest.approx(z.std(ddof=1) / np.sqrt(20), rel=1e-12)
-    assert found.high - found == pytest.approx(2.093024054408263 * found.standard_error)  # t of 19 degrees
+    value = off_policy_value(policy, log, clip=None)
+    assert (value.n, value.by) == (20, "row")
+    assert value.standard_error == pytest.approx(z.std(ddof=1) / np.sqrt(20), rel=1e-12)
+    assert value.high - value == pytest.approx(2.093024054408263 * value.standard_error)  # t of 19 degrees
     ratio = off_policy_value(policy, log, "snips", clip=None)
     terms = weight * (log.cost - ratio) / weight.mean()
     assert ratio.standard_error == pytest.approx(terms.std(ddof=1) / np.sqrt(20), rel=1e-12)
@@ -54,12 +54,12 @@ def test_duplicated_rows_in_groups_add_no_information(estimate):
 
 def test_contexts_with_several_rows_are_the_units():
     log, policy, _ = log_and_policy("single")
-    found = off_policy_value(policy, log)
-    assert (found.n, found.by) == (len(np.unique(log.context[log.count > 0])), "context")
-    assert found.interval == pytest.approx(off_policy_value(policy, log, groups=log.context).interval)
+    value = off_policy_value(policy, log)
+    assert (value.n, value.by) == (len(np.unique(log.context[log.count > 0])), "context")
+    assert value.interval == pytest.approx(off_policy_value(policy, log, groups=log.context).interval)
     single_context = BanditLog(np.ones((1, 1)), [0, 1, 1], [0.5] * 3, [1.0, 0, 2], np.zeros(3, int))
-    found = off_policy_value([[0.5, 0.5]], single_context)
-    assert (found.n, found.by) == (3, "row")
+    value = off_policy_value([[0.5, 0.5]], single_context)
+    assert (value.n, value.by) == (3, "row")
 
 
 def test_intervals_by_groups_have_their_coverage():
@@ -72,21 +72,21 @@ def test_intervals_by_groups_have_their_coverage():
         action = rng.integers(0, 2, 200)
         cost = np.where(action == 0, 0.2, -0.1) + np.repeat(rng.normal(size=50), 4) + 0.1 * rng.normal(size=200)
         log = BanditLog(np.ones((200, 1)), action, np.full(200, 0.5), cost)
-        found = off_policy_value(policy, log, "snips", clip=None, groups=groups)
-        covered += found.low <= truth <= found.high
-        naive += abs(found - truth) <= 1.97 * off_policy_value(policy, log, "snips").standard_error
+        value = off_policy_value(policy, log, "snips", clip=None, groups=groups)
+        covered += value.low <= truth <= value.high
+        naive += abs(value - truth) <= 1.97 * off_policy_value(policy, log, "snips").standard_error
     assert covered / logs == pytest.approx(0.95, abs=0.045)
     assert naive / logs < 0.8
 
 
 def test_a_policy_value_is_a_float_with_an_interval():
     log, policy, _ = log_and_policy("labels")
-    found = off_policy_value(policy, log)
-    assert isinstance(found, float)
-    assert type(found) is PolicyValue
-    restored = pickle.loads(pickle.dumps(found))
-    assert (restored, restored.__dict__) == (found, found.__dict__)
-    assert json.loads(json.dumps(found.as_dict()))["low"] == found.low
+    value = off_policy_value(policy, log)
+    assert isinstance(value, float)
+    assert type(value) is PolicyValue
+    restored = pickle.loads(pickle.dumps(value))
+    assert (restored, restored.__dict__) == (value, value.__dict__)
+    assert json.loads(json.dumps(value.as_dict()))["low"] == value.low
     robust = off_policy_value(policy, log, risk=KLBall(0.1))
     assert robust.as_dict() == {"value": float(robust), "standard_error": None, "low": None, "high": None}
     narrow, wide = (off_policy_value(policy, log, confidence=confidence) for confidence in (0.5, 0.99))
@@ -99,9 +99,9 @@ def test_a_policy_value_is_a_float_with_an_interval():
 
 def test_weights_may_have_squares_beyond_the_range_of_floats():
     log = BanditLog(np.ones((3, 1)), [0, 1, 1], [1e-300, 1, 1], [1.0, 1, 1])
-    found = off_policy_value([[1.0, 0.0]] * 3, log, clip=None)
-    assert found == found.standard_error == pytest.approx(1e300 / 3)
-    assert found.effective_size == 1
+    value = off_policy_value([[1.0, 0.0]] * 3, log, clip=None)
+    assert value == value.standard_error == pytest.approx(1e300 / 3)
+    assert value.effective_size == 1
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,15 @@
-"""One conformance test over the registry of estimators and all kinds of actions, and the behaviour of their base."""
+"""Behaviour of the base class: arguments, actions, columns, subclasses and scikit-learn's own checks."""
 
 from __future__ import annotations
 
-import pickle
-import re
-from dataclasses import replace
 from importlib import import_module
-from inspect import signature
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
@@ -30,230 +24,19 @@ from drcrm import (
     BanditLog,
     Chi2DRO,
     CostModel,
+    DoublyRobustDRO,
     ExponentialPolicy,
     HeldoutScorer,
     Implicit,
     LogSmoothing,
     Shrunk,
-    Smoothed,
     SoftmaxPolicy,
     WeightedLikelihood,
-    off_policy_value,
 )
-from drcrm.data.bandit_log import clipping_constant
 from drcrm.errors import InputError
 from drcrm.estimators.base import CounterfactualEstimator
-from drcrm.optimization.starts import STARTS, start_coef
+from drcrm.optimization.starts import start_coef
 from drcrm.policies.linear_predictor import LinearPredictor
-from drcrm.selection.algorithms import ESTIMATORS
-
-REGISTERED = sorted(set(ESTIMATORS) & set(drcrm.__all__))
-every_estimator = pytest.mark.parametrize("name", [*REGISTERED, "DoublyRobustDRO"])
-dense_and_sparse = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
-SHARED = {
-    *("estimate", "weight", "start", "tilt", "support", "context_effects", "features", "clip"),
-    *("fit_intercept", "max_iter", "n_jobs", "tol", "verbose"),
-}
-SAFE = {"safe", "validation_fraction", "random_state"}
-
-
-def make(name: str, **options):
-    """Return an estimator, DoublyRobustDRO without held-out rows."""
-    return getattr(drcrm, name)(**({"safe": False} if name == "DoublyRobustDRO" else {}), **options)
-
-
-def ips_objective(name: str, estimator, data, coef: np.ndarray) -> float:
-    """Return an estimator's objective for "ips": the risk of the clipped costs, or the weighted likelihood."""
-    probability, cost, count = data.probability(coef), data.rows["cost"], data.rows["count"]
-    if ESTIMATORS[name].likelihood:
-        return -np.average(np.exp(-estimator.sharpness * cost) * np.log(probability), weights=count)
-    values = {parameter: getattr(estimator, parameter) for parameter in ESTIMATORS[name].parameters}
-    weight = np.minimum(probability / data.rows["propensity"], estimator.clip_)
-    return ESTIMATORS[name].criterion(**values).risk(cost * weight, count)[0]
-
-
-@every_estimator
-def test_every_estimator_conforms(name, data):
-    """It fits, predicts by the policy's formula, minimises its objective, and copies, pickles and counts rows."""
-    estimator = make(name)
-    with pytest.raises(NotFittedError):
-        estimator.predict(data.X)
-    assert data.fit(estimator) is estimator
-    assert estimator.converged_
-    assert 0 < estimator.n_iter_ <= estimator.max_iter
-    assert estimator.clip_ == clipping_constant(data.log.recount(data.log.count))
-    proba = estimator.predict_proba(data.X, **data.eligible)
-    assert proba == pytest.approx(data.marginals(estimator.coef_), rel=1e-9, abs=1e-80)
-    drawn = estimator.sample(data.X, random_state=1, **data.eligible)
-    assert np.array_equal(drawn, estimator.policy_.sample(data.X, random_state=1, **data.eligible))
-    assert np.array_equal(estimator.predict(data.X, **data.eligible), estimator.policy_.greedy(data.X, **data.eligible))
-    log_prob = estimator.policy_.log_prob(data.X, data.Y, data.rows["context"], **data.eligible)
-    assert np.exp(log_prob) == pytest.approx(data.probability(estimator.coef_), rel=1e-9, abs=1e-80)
-    if name != "DoublyRobustDRO":
-        objective = ips_objective(name, estimator, data, estimator.coef_)
-        assert estimator.objective_ == pytest.approx(objective, rel=1e-9)
-        assert objective < ips_objective(name, estimator, data, 0 * estimator.coef_) - 0.01
-    copy = pickle.loads(pickle.dumps(estimator))
-    assert np.array_equal(copy.predict_proba(data.X, **data.eligible), proba)
-    repeated = data.repeated().fit(clone(estimator))
-    assert (repeated.clip_, repeated.tilt_) == (estimator.clip_, estimator.tilt_)
-    assert repeated.objective_ == pytest.approx(estimator.objective_, rel=1e-9)
-
-
-@pytest.mark.parametrize("name", ["KLDRO", "DoublyRobustDRO"])
-def test_refits_are_equal_and_sparse_features_have_the_same_optimum(name, data):
-    estimator = data.fit(make(name))
-    assert np.array_equal(data.fit(clone(estimator)).coef_, estimator.coef_)
-    sparse_fit = data.fit(clone(estimator), sparse.csr_array)
-    assert sparse_fit.objective_ == pytest.approx(estimator.objective_, rel=1e-4)
-
-
-@every_estimator
-def test_parameters_are_those_of_the_risk_and_documented_once(name):
-    parameters = set(make(name).get_params())
-    own = {"radius", "confidence", *SAFE} if name == "DoublyRobustDRO" else set(ESTIMATORS[name].parameters)
-    assert parameters == own | SHARED
-    text, _, attributes = getattr(drcrm, name).__doc__.partition("\nAttributes\n")
-    listed = re.findall(r"^(\w+) :", text.partition("\nParameters\n")[2], re.MULTILINE)
-    assert sorted(listed) == sorted(signature(getattr(drcrm, name)).parameters)
-    assert "coef_ : " in attributes
-
-
-@pytest.mark.parametrize("start", STARTS)
-@pytest.mark.parametrize(("name", "estimate"), [(name, e) for name in REGISTERED for e in ESTIMATORS[name].estimates])
-def test_every_estimate_decreases_from_every_start(name, estimate, start, kind_logs):
-    """``objective_`` is ``off_policy_value`` of the learned policy, and less than at the start."""
-    data = kind_logs["labels"]
-    log, model = data.log, CostModel(0.01).fit_log(data.log)
-    estimator = make(name, estimate=estimate, start=start, tilt="auto", clip=4.0, context_effects=False)
-    data.fit(estimator, logging_policy=data.logging_policy, cost_model=model)
-    coef, tilt = start_coef(start, LinearPredictor(log, trains=True), data.logging_policy, model.coef_, "auto")
-    assert estimator.tilt_ == pytest.approx(tilt)
-
-    def value(coef: np.ndarray) -> float:
-        if ESTIMATORS[name].likelihood:
-            return ips_objective(name, estimator, data, coef)
-        values = {parameter: getattr(estimator, parameter) for parameter in ESTIMATORS[name].parameters}
-        risk = ESTIMATORS[name].criterion(**values).risk
-        return off_policy_value(ExponentialPolicy(coef), log, estimate, risk, "clipped", 4.0, model)
-
-    assert estimator.objective_ == pytest.approx(value(estimator.coef_), rel=1e-9)
-    assert estimator.objective_ < value(coef) - 1e-4
-
-
-@pytest.mark.parametrize("kind", ["single", "lists"])
-@pytest.mark.parametrize("estimate", ["ips", "snips", "dr", "dm"])
-@pytest.mark.parametrize("weight", ["clipped", Implicit(0.3), Smoothed(0.5), Shrunk(4.0)], ids=lambda w: str(w)[:8])
-def test_every_estimate_and_weight_is_learned_over_actions(kind, estimate, weight, kind_logs):
-    data = kind_logs[kind]
-    model, ball = CostModel(0.01).fit_log(data.log), drcrm.risks.KLBall(0.05)
-    estimator = data.fit(KLDRO(0.05, weight=weight, estimate=estimate, clip=4.0), cost_model=model)
-    value = lambda policy: off_policy_value(policy, data.log, estimate, ball, weight, 4.0, model)  # noqa: E731
-    assert estimator.objective_ == pytest.approx(value(estimator.policy_), rel=1e-9)
-    assert estimator.objective_ < value(data.policy(np.zeros((4, 4)))) - 0.1
-
-
-@pytest.mark.parametrize("name", ["KLDRO", "DoublyRobustDRO", "WeightedLikelihood"])
-def test_lists_of_actions_are_learned_like_single_choices(name, kind_logs):
-    """With ψ_a = x ⊗ e_a both have the same policy, cost model, start and tilt."""
-    data = kind_logs["single"]
-    lists = replace(data, kind="lists", X=data.choices.lists(), Y=data.choices.position)
-    single, listed = data.fit(make(name)), lists.fit(make(name))
-    assert listed.objective_ == pytest.approx(single.objective_, rel=1e-6)
-    assert lists.marginals(listed.coef_) == pytest.approx(data.marginals(single.coef_).ravel(), abs=1e-4)
-    assert listed.tilt_ == (None if single.tilt_ is None else pytest.approx(single.tilt_, rel=1e-6))
-
-
-@dense_and_sparse
-@pytest.mark.parametrize("kind", ["labels", "eligible"])
-@pytest.mark.parametrize("name", ["CIPS", "WeightedLikelihood", "KLDRO", "DoublyRobustDRO"])
-def test_an_intercept_equals_a_constant_column(name, kind, form, kind_logs):
-    """The logging policy and the cost model then have contexts without the constant, in fits, scores and values."""
-    data = kind_logs[kind]
-    base, X, rows = data.logging_policy.coef, form(np.asarray(data.X)[:, :-1]), data.rows | data.actions
-    narrow_policy = type(data.logging_policy)(base[:-1], base[-1])
-    estimator = make(name, fit_intercept=True).fit(X, data.Y, **rows, logging_policy=narrow_policy)
-    wide = data.fit(make(name), logging_policy=data.logging_policy)
-    assert not wide.intercept_.any()
-    assert estimator.n_features_in_ == 3
-    assert np.vstack([estimator.coef_, estimator.intercept_]) == pytest.approx(wide.coef_, rel=1e-5, abs=1e-6)
-    proba = wide.predict_proba(data.X, **data.eligible)
-    assert estimator.predict_proba(X, **data.eligible) == pytest.approx(proba, rel=1e-4, abs=1e-7)
-    for by in ["clipped_snips", *(["dr_bound"] if name == "DoublyRobustDRO" else [])]:
-        score = estimator.score(X, data.Y, **data.rows, **data.eligible, by=by)
-        expected = wide.score(data.X, data.Y, **data.rows, **data.eligible, by=by)
-        assert score == pytest.approx(expected, rel=1e-5)
-    estimate = "dr" if name == "DoublyRobustDRO" else "ips"
-    value = off_policy_value(estimator, BanditLog(X, data.Y, **rows), estimate, cost_model=estimator.cost_model_)
-    assert value == pytest.approx(off_policy_value(wide, data.log, estimate, cost_model=wide.cost_model_), rel=1e-5)
-
-
-def test_an_intercept_of_the_logging_policy_is_not_dropped(kind_logs):
-    policy = ExponentialPolicy(np.zeros((4, 2)), [1.0, -1.0])
-    with pytest.raises(InputError, match="the logging policy has an intercept"):
-        kind_logs["labels"].fit(CIPS(start="logging"), logging_policy=policy)
-
-
-def test_objective_with_an_intercept_is_the_off_policy_value(kind_logs):
-    data = kind_logs["labels"]
-    estimator = KLDRO(0.05, estimate="dr", fit_intercept=True, context_effects=False)
-    estimator.fit(data.X[:, :-1], data.Y, **data.rows)
-    narrow = BanditLog(data.X[:, :-1], data.Y, **data.rows)
-    for options in ({"support": 0.05}, {"cost_model": estimator.cost_model_}):
-        value = off_policy_value(estimator, narrow, "dr", drcrm.risks.KLBall(0.05), **options)
-        assert value == pytest.approx(estimator.objective_, rel=1e-9)
-
-
-def test_a_cost_model_of_the_user_is_used_unchanged(data):
-    """Any object with ``predict`` and ``expectation``; the start "model" also needs its coefficients."""
-    fitted = CostModel(0.01).fit_log(data.log)
-    own = SimpleNamespace(predict=fitted.predict, expectation=fitted.expectation)
-    estimator, expected = (data.fit(KLDRO(estimate="dr"), cost_model=model) for model in (own, fitted))
-    assert estimator.cost_model_.model is own
-    assert estimator.objective_ == pytest.approx(expected.objective_, rel=1e-9)
-    assert estimator.coef_ == pytest.approx(expected.coef_, rel=1e-6, abs=1e-8)
-    assert data.fit(KLDRO(), cost_model=fitted).cost_model_.model is fitted
-    assert data.fit(KLDRO()).cost_model_ is None
-
-
-def test_cost_models_of_label_vectors_must_be_additive(log):
-    odd = SimpleNamespace(predict=lambda X, Y: 1e6 + 0.3 * (Y.sum(axis=1) == 2), expectation=lambda X, policy: None)
-    with pytest.raises(InputError, match="not additive"):
-        KLDRO(estimate="dr").fit(log.X[log.context], log.Y, log.propensity, log.cost + 1e6, cost_model=odd)
-
-
-def test_a_cost_model_without_the_constant_serves_a_fit_with_an_intercept(log):
-    X, rows = log.X[:, :-1], (log.Y, log.propensity, log.cost, log.context)
-    model = CostModel(0.01).fit(X, log.Y, cost=log.cost, context=log.context)
-    wide, own = CostModel(), SimpleNamespace(predict=model.predict, expectation=model.expectation)
-    wide.coef_ = np.vstack([model.coef_, model.intercept_])
-    first, second = (KLDRO(estimate="dr", fit_intercept=True).fit(X, *rows, cost_model=m) for m in (model, own))
-    third = KLDRO(estimate="dr").fit(log.X, *rows, cost_model=wide)
-    assert first.cost_model_.model is model
-    assert first.coef_ == pytest.approx(second.coef_, rel=1e-6, abs=1e-8)
-    assert first.coef_ == pytest.approx(third.coef_[:-1], rel=1e-6, abs=1e-8)
-
-
-@pytest.mark.parametrize("weight", ["clipped", Implicit(0.1)], ids=["clipped", "implicit"])
-def test_units_of_costs_and_features_do_not_matter(weight, data):
-    if data.kind == "labels":
-        pytest.skip("tests/test_units.py has label vectors")
-    estimator = data.fit(make("DoublyRobustDRO", weight=weight))
-    X = data.choices.X * np.array([1e3, 1e-2, 5.0, 1.0])
-    choices = type(data.choices)(**vars(data.choices) | {"X": X, "cost": 100 * data.choices.cost})
-    X = choices.lists() if data.kind == "lists" else X
-    scaled = make("DoublyRobustDRO", weight=weight).fit(X, data.Y, **choices.rows, **data.actions)
-    expected = estimator.predict_proba(data.X, **data.eligible)
-    assert scaled.predict_proba(X, **data.eligible) == pytest.approx(expected, abs=2e-3)
-
-
-def test_a_weight_is_a_parameter_like_others(kind_logs):
-    data, estimator = kind_logs["labels"], KLDRO(0.02, weight=Shrunk(2.0), estimate="snips", start="imitation")
-    copy = clone(estimator)
-    assert copy.get_params()["weight"].shrinkage == 2.0
-    assert {**copy.get_params(), "weight": 0} == {**estimator.get_params(), "weight": 0}
-    assert np.array_equal(data.fit(copy).coef_, data.fit(estimator).coef_)
-    assert estimator.set_params(weight="clipped", radius=0.1).get_params()["weight"] == "clipped"
 
 
 class Cautious(KLDRO):
@@ -421,7 +204,7 @@ def test_a_thousand_actions_are_learned():
     eligible = rng.random((200, 1000)) < 0.7
     A = np.array([rng.choice(np.flatnonzero(row)) for row in eligible])
     cost = (X @ B)[np.arange(200), A]
-    estimator = make("DoublyRobustDRO", tol=1e-3).fit(X, A, 1 / eligible.sum(axis=1), cost, eligible=eligible)
+    estimator = DoublyRobustDRO(safe=False, tol=1e-3).fit(X, A, 1 / eligible.sum(axis=1), cost, eligible=eligible)
     proba = estimator.predict_proba(X, eligible)
     assert proba.sum(axis=1) == pytest.approx(1, rel=1e-10)
     assert not proba[~eligible].any()

@@ -1,0 +1,256 @@
+"""Actions that the log lacks, or that a known logging policy hardly takes, are charged the largest cost."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy, certificates
+from drcrm.certificates import upper_bound
+from drcrm.errors import InputError
+from drcrm.optimization.behaviour_cloning import restrict_to_support
+
+policy_certificate = partial(certificates.policy_certificate, check_tails=False)  # the methods' own bounds
+by_row_and_context = pytest.mark.parametrize("by", ["row", "context"])
+low_overlap = pytest.mark.filterwarnings("ignore:the mean weight is", "ignore:the effective sample size is")
+
+
+def ratio_bound(terms, cost: np.ndarray, **settings) -> float:
+    """Return the v at which the upper bound on ``terms(v)`` is 0."""
+    return brentq(lambda v: upper_bound(terms(v), **settings), cost.min() - 1, cost.max() + 1, xtol=1e-13)
+
+
+@pytest.fixture
+def unsupported():
+    """Return a policy that nearly always gives label 1, a log without it, and a cost model that predicts −3.
+
+    Label 2 is a fair coin in the policy and in the log.
+    """
+    rng = np.random.default_rng(11)
+    Y = np.column_stack([np.zeros(300), rng.integers(0, 2, 300)])
+    model = CostModel()
+    model.coef_ = np.array([[0.0, 0.0, -3.0]])
+    log = BanditLog(np.ones((300, 1)), Y, np.full(300, 0.5), -1.0 - Y[:, 1] + 0.1 * rng.normal(size=300))
+    return ExponentialPolicy([[4.0, 0.0]]), log, model
+
+
+@by_row_and_context
+@pytest.mark.parametrize("method", ["kl", "student"])
+@pytest.mark.parametrize("costs", [None, (-3, 2.5)])
+@pytest.mark.parametrize("estimate", ["snips", "dr"])
+def test_missing_actions_are_charged_the_largest_cost(unsupported, estimate, costs, method, by):
+    policy, log, model = unsupported
+    if (estimate, method) == ("snips", "student"):
+        method = "chi2"
+    weight = np.exp(policy.log_prob(log.X, log.Y)) / 0.5
+    most = 0.0 if costs is None else 2.5
+    with pytest.warns(UserWarning, match="^the mean weight is .*, far below 1: the log has few of the actions"):
+        certificate = policy_certificate(
+            policy, log, estimate, method=method, by=by, cost_model=model, cost_range=costs
+        )
+    terms = most + weight * (log.cost - most)
+    assert certificate.missing
+    assert certificate.costs == (costs or (log.cost.min(), 0))
+    assert certificate.bound == pytest.approx(upper_bound(terms, method=method), abs=1e-12)
+    assert certificate.value == pytest.approx(terms.mean(), abs=1e-12)
+    assert f"mean weight {weight.mean():.4g}, missing actions charged a cost of {most:.6g})" in repr(certificate)
+
+
+@low_overlap
+def test_a_model_that_predicts_the_largest_cost_of_missing_actions_needs_no_charge(unsupported):
+    policy, log, model = unsupported
+    model.coef_ = np.array([[1.5, 0.0, -1.5]])
+    weight = np.exp(policy.log_prob(log.X, log.Y)) / 0.5
+    z = -(1 - policy.marginals(log.X)[0, 0]) * 1.5 + weight * (log.cost + 1.5)
+    certificate = policy_certificate(policy, log, "dr", cost_model=model)
+    assert not certificate.missing
+    assert certificate.bound == pytest.approx(upper_bound(z), abs=1e-12)
+
+
+@low_overlap
+def test_finite_sample_methods_are_refused_if_the_log_lacks_actions(unsupported):
+    policy, log, model = unsupported
+    with pytest.raises(InputError, match="the log lacks actions of the policy, and a bound by betting cannot charge"):
+        policy_certificate(policy, log, "dr", method="betting", low=-9, high=9, cost_model=model)
+    with pytest.raises(InputError, match="the log lacks actions of the policy, and a bound by empirical_bernstein"):
+        policy_certificate(policy, log.with_cost(log.cost + 9), method="empirical_bernstein", low=-9, high=99)
+    negative = log.with_cost(np.minimum(log.cost, 0))
+    assert not policy_certificate(policy, negative, method="log_smoothing").missing
+
+
+@low_overlap
+@pytest.mark.parametrize("estimate", ["snips", "ips"])
+def test_positive_costs_are_charged_the_largest_logged_cost(unsupported, estimate):
+    """A bound by "ips" on costs of at most 0 charges missing actions 0 anyway, so it does not change."""
+    policy, log, _ = unsupported
+    certificate = policy_certificate(policy, log.with_cost(log.cost + 9), estimate)
+    assert certificate.missing
+    weight = np.exp(policy.log_prob(log.X, log.Y)) / 0.5
+    most = log.cost.max()
+    assert certificate.bound == pytest.approx(9 + upper_bound(most + weight * (log.cost - most)), abs=1e-9)
+    negative = log.with_cost(np.minimum(log.cost, -0.1))
+    unchanged = policy_certificate(policy, negative)
+    assert not unchanged.missing
+    assert unchanged.bound == pytest.approx(upper_bound(weight * negative.cost), abs=1e-12)
+
+
+@pytest.fixture
+def coins():
+    """Return a policy, a log of six fair coins, a cost model, and the logging policy.
+
+    The policy nearly always gives all six labels, which about five of the 300 rows have.
+    """
+    rng = np.random.default_rng(2)
+    Y = rng.integers(0, 2, (300, 6))
+    log = BanditLog(np.ones((300, 1)), Y, np.full(300, 0.5**6), -Y.sum(axis=1) + rng.normal(size=300) - 4)
+    model = CostModel()
+    model.coef_ = np.r_[np.full(6, -0.5), -4][None]
+    return ExponentialPolicy(np.full((1, 6), 3.0)), log, model, ExponentialPolicy(np.zeros((1, 6)))
+
+
+@low_overlap
+@by_row_and_context
+@pytest.mark.parametrize("baseline", [None, "logging", ExponentialPolicy(np.full((1, 6), 1.0))])
+@pytest.mark.parametrize("estimate", ["ips", "snips", "dr"])
+def test_nothing_is_missing_if_the_known_logging_policy_has_support(coins, estimate, baseline, by):
+    """Weights that rest on few rows are then no sign of missing actions. Without the logging policy they are."""
+    policy, log, model, logging = coins
+
+    def terms(policy):
+        weight = np.exp(policy.log_prob(log.X, log.Y)) / log.propensity
+        centre = {"ips": 0.0, "snips": weight @ log.cost / weight.sum(), "dr": model.predict(log.X, log.Y)}[estimate]
+        return weight, (model.expectation(log.X, policy) if estimate == "dr" else centre) + weight * (log.cost - centre)
+
+    weight, z = terms(policy)
+    if baseline is not None:
+        z = z - (log.cost if baseline == "logging" else terms(baseline)[1])
+    expected = upper_bound(z)
+    if estimate == "snips" and baseline is None:
+        expected = ratio_bound(lambda v: weight * (log.cost - v), log.cost)
+    settings = {"by": by, "cost_model": model, "baseline": baseline}
+    known = policy_certificate(policy, log, estimate, logging_policy=logging, **settings)
+    assert known.bound == pytest.approx(expected, abs=1e-9 if estimate == "snips" else 1e-12)
+    assert (known.missing, known.unsupported, "support" in repr(known)) == (False, 0, False)
+    unknown = policy_certificate(policy, log, estimate, **settings)
+    assert unknown.unsupported is None
+    if estimate != "ips":
+        assert unknown.missing
+        assert unknown.bound > known.bound + 0.5
+    if estimate == "dr":
+        supported = restrict_to_support(model, log, logging, 0.05)
+        assert policy_certificate(policy, log, "dr", **settings | {"cost_model": supported}) == known
+        assert policy_certificate(policy, log, "dr", **settings | {"cost_model": supported.with_support(0)}) == unknown
+
+
+def near_deterministic_log(rng, reversed_costs=False):
+    """Return a log maker, the logging policy, a greedy policy, a cost model and the true cost of a policy.
+
+    The logging policy hardly takes the last of four actions. It costs 0, the most; with reversed costs it is the best.
+    """
+    X = np.eye(5)
+    logging = SoftmaxPolicy(np.column_stack([0.5 * rng.normal(size=(5, 3)), np.full(5, -9.0)]))
+    greedy = SoftmaxPolicy(np.column_stack([0.5 * rng.normal(size=(5, 3)), np.ones(5)]))
+    cost = np.column_stack([rng.uniform(-0.9, -0.1, (5, 3)), np.full(5, -1.0 if reversed_costs else 0.0)])
+    model = CostModel()
+    model.coef_ = np.column_stack([cost[:, :3], np.full(5, 0.0 if reversed_costs else -1.0)])
+
+    def make_log(n):
+        contexts = X[rng.integers(0, 5, n)]
+        A = logging.sample(contexts, rng)
+        drawn = -(rng.random(n) < -cost[contexts.argmax(axis=1), A]).astype(float)
+        return BanditLog(contexts, A, np.exp(logging.log_prob(contexts, A)), drawn, n_actions=4)
+
+    return make_log, logging, greedy, model, lambda policy: (policy.marginals(X) * cost).sum(axis=1).mean()
+
+
+@pytest.mark.parametrize("estimate", ["dr", "snips", "ips"])
+def test_unsupported_actions_are_charged_in_each_row(estimate):
+    """w' and c' of each row, by row and by context; M is the policy's probability of the last action."""
+    make_log, logging, policy, model, _ = near_deterministic_log(np.random.default_rng(0))
+    log, most = make_log(300), 0.25
+    settings = {"cost_model": model, "cost_range": (-1, most), "logging_policy": logging}
+    weight = np.exp(policy.log_prob(log.X, log.Y)) / log.propensity * (log.Y < 3)
+    pi, modelled = policy.marginals(log.X), model.effects(log.X)
+    if estimate == "dr":
+        clipped = np.clip(modelled[:, :3], log.cost.min(), log.cost.max())
+        modelled = np.column_stack([clipped, np.full(300, most)])
+        z = (pi * modelled).sum(axis=1) + weight * (log.cost - modelled[np.arange(300), log.Y])
+    else:
+        z = weight * log.cost + pi[:, 3] * most
+    expected, value = upper_bound(z), z.mean()
+    if estimate == "snips":
+        expected = ratio_bound(lambda v: weight * (log.cost - v) + pi[:, 3] * (most - v), log.cost)
+        value = (weight @ log.cost + pi[:, 3].sum() * most) / (weight.sum() + pi[:, 3].sum())
+    for by in ("row", "context"):
+        certificate = policy_certificate(policy, log, estimate, by=by, **settings)
+        assert certificate.bound == pytest.approx(expected, abs=1e-9)
+        assert certificate.value == pytest.approx(value, abs=1e-12)
+        assert certificate.unsupported == pytest.approx(pi[:, 3].mean(), abs=1e-12)
+        assert f"{pi[:, 3].mean():.3g} without support)" in repr(certificate)
+        assert not certificate.missing
+    if estimate == "ips":
+        finite = settings | {"method": "empirical_bernstein", "low": -200, "high": 1}
+        expected = upper_bound(z, method="empirical_bernstein", low=-200, high=1)
+        assert policy_certificate(policy, log, **finite).bound == pytest.approx(expected, abs=1e-9)
+
+
+@low_overlap
+def test_certificates_with_a_known_near_deterministic_logging_policy_hold():
+    """Of 80 logs at 0.95. A bound that charges nothing never holds; the best actions of a baseline may be missing."""
+    rng, holds, uncharged = np.random.default_rng(3), [], []
+    make_log, logging, policy, model, truth = near_deterministic_log(rng)
+    make_paired_log, better, baseline, wrong_model, paired_truth = near_deterministic_log(rng, reversed_costs=True)
+    cost, difference = truth(policy), paired_truth(better) - paired_truth(baseline)
+    paired_settings = {"logging_policy": better, "baseline": baseline, "cost_model": wrong_model, "cost_range": (-1, 0)}
+    for _ in range(80):
+        log, paired_log = make_log(400), make_paired_log(400)
+        plain = [
+            policy_certificate(policy, log, name, logging_policy=logging, cost_model=model) for name in ("snips", "dr")
+        ]
+        paired = [policy_certificate(better, paired_log, name, **paired_settings) for name in ("snips", "dr")]
+        holds.append([*(result.bound >= cost for result in plain), *(result.bound >= difference for result in paired)])
+        weight = np.exp(policy.log_prob(log.X, log.Y)) / log.propensity
+        z = model.expectation(log.X, policy) + weight * (log.cost - model.predict(log.X, log.Y))
+        uncharged.append(upper_bound(z) >= cost)
+    assert np.mean(uncharged) < 0.05
+    assert (np.mean(holds, axis=0) >= 0.92).all()
+
+
+@low_overlap
+def test_extreme_cases_of_a_known_logging_policy(coins):
+    """A policy without any support costs the most. Supported labels may still form vectors that few rows have."""
+    make_log, logging, _, model, _ = near_deterministic_log(np.random.default_rng(4))
+    last = SoftmaxPolicy(np.column_stack([np.zeros((5, 3)), np.full(5, 60.0)]))
+    for estimate in ("snips", "ips", "dr"):
+        certificate = policy_certificate(last, make_log(50), estimate, cost_model=model, logging_policy=logging)
+        assert (certificate.value, certificate.bound, certificate.unsupported) == pytest.approx((0, 0, 1), abs=1e-9)
+    policy, log, model, logging = coins
+    without = log.recount((log.Y.sum(axis=1) < 5).astype(int))
+    weight = np.exp(policy.log_prob(without.X, without.Y)) / 0.5**6
+    for estimate in ("snips", "dr"):
+        certificate = policy_certificate(policy, without, estimate, cost_model=model, logging_policy=logging)
+        assert (certificate.missing, certificate.unsupported) == (True, 0)
+        most = certificate.costs[1]
+        assert certificate.bound == pytest.approx(upper_bound(most + weight * (without.cost - most)), abs=1e-9)
+    with pytest.raises(InputError, match=r"the logging policy's coef has shape \(2, 6\), expected \(1, 6\)"):
+        policy_certificate(policy, log, logging_policy=ExponentialPolicy(np.zeros((2, 6))))
+
+
+@low_overlap
+def test_missing_actions_count_against_the_policy_and_for_the_baseline(unsupported):
+    policy, log, model = unsupported
+    weight = np.exp(policy.log_prob(log.X, log.Y)) / 0.5
+    settings = {"cost_model": model, "cost_range": (-4.0, 2.5)}
+    high, low = (extreme + weight * (log.cost - extreme) for extreme in (2.5, -4.0))
+    against = policy_certificate(policy, log, "dr", baseline="logging", **settings)
+    assert against.missing
+    assert against.bound == pytest.approx(upper_bound(high - log.cost), abs=1e-12)
+    assert "missing actions charged the worst of the costs -4 to 2.5)" in repr(against)
+    never = ExponentialPolicy([[-50.0, 0.0]])  # label 1 never
+    z = np.exp(never.log_prob(log.X, log.Y)) / 0.5 * (log.cost + 3) - 3
+    relative = policy_certificate(never, log, "dr", baseline=policy, **settings)
+    assert relative.missing
+    assert relative.bound == pytest.approx(upper_bound(z - low), abs=1e-12)
