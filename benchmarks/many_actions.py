@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -29,20 +28,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from processes import measure
 from scipy.special import expit, softmax
 
 from drcrm.logs.policy_file import read_policy
 
 FEATURES, FRESH, CHANCE = 12, 20_000, 0.1
 COLUMNS = [f"f{number}" for number in range(FEATURES)]
-
-# A process of its own, so that its seconds are those of the command only.
-MEASURE = """
-import json, os, sys
-pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
-_, status, used = os.wait4(pid, 0)
-print(json.dumps([os.waitstatus_to_exitcode(status), used.ru_utime, used.ru_stime, used.ru_maxrss / 1024]))
-"""
 
 
 @dataclass(frozen=True)
@@ -123,8 +115,8 @@ class World:
         probabilities[:, names] = stored.policy.marginals(stored.encoding.contexts(pd.DataFrame(X, columns=COLUMNS)))
         base = float((1 - costs * self.actions).sum(axis=1).mean() / 2 / self.actions) if self.is_labels else 0.0
         best = np.minimum(costs, 0).sum(axis=1) if self.is_labels else costs.min(axis=1)
-        used = [*((each * costs).sum(axis=1) for each in (probabilities, known)), best]
-        return tuple(base + float(cost.mean()) for cost in used)
+        by_policy = (probabilities * costs).sum(axis=1), (known * costs).sum(axis=1), best
+        return tuple(base + float(cost.mean()) for cost in by_policy)
 
 
 LOGS = {
@@ -138,23 +130,19 @@ LOGS = {
 }
 
 
-def learned(world: World, folder: Path) -> dict:
-    """Run ``drcrm learn`` on a log; return what it cost and found."""
+def learn(world: World, folder: Path) -> dict:
+    """Run ``drcrm learn`` on a log; return its time, its verdict and the true costs."""
     world.frame().to_parquet(folder / "log.parquet")
     (folder / "map.json").write_text(json.dumps(world.mapping))
     files = ["--config", "map.json", "--output", "p.npz", "--json", "answer.json", "--report", "report.html"]
-    command = [sys.executable, "-c", MEASURE, sys.executable, "-m", "drcrm", "learn", "log.parquet", *files]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
-    status, cpu, system, megabytes = json.loads(done.stdout.splitlines()[-1])
-    if status:
-        sys.exit(done.stderr)
+    used = measure(sys.executable, "-m", "drcrm", "learn", "log.parquet", *files, cwd=folder, env=environment)
     answer = json.loads((folder / "answer.json").read_text())
     policy, logging, best = world.true_costs(folder / "p.npz")
     return {
-        "cpu": cpu,
-        "system": system,
-        "MB": megabytes,
+        "cpu": used["user"],
+        "system": used["system"],
+        "MB": used["resident MB"],
         "verdict": answer["verdict"]["verdict"],
         "kept": answer["kept"],
         "choices": answer["choices"],
@@ -175,9 +163,9 @@ def main() -> None:
         world = LOGS[name]
         world = World(world.kind, options.rows or world.rows, options.actions or world.actions, world.seed)
         with tempfile.TemporaryDirectory() as folder:
-            found = results[name] = learned(world, Path(folder))
-        values = (f"{value:.4g}" if isinstance(value, float) else value for value in found.values())
-        print(name, *(f"{key} {value}" for key, value in zip(found, values, strict=True)), sep="  ", flush=True)
+            result = results[name] = learn(world, Path(folder))
+        values = (f"{value:.4g}" if isinstance(value, float) else value for value in result.values())
+        print(name, *(f"{key} {value}" for key, value in zip(result, values, strict=True)), sep="  ", flush=True)
         if options.json:
             options.json.write_text(json.dumps(results, indent=1))
 

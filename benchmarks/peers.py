@@ -1,15 +1,18 @@
-"""The protocol of one action of K once more, from its formulas: python benchmarks/peers.py MIRROR [--output FILE]
+"""Reproduce the single-choice protocol from its formulas: python benchmarks/peers.py MIRROR [--output FILE]
 
-π0, CIPS and classifiers of the logged actions, with numpy, scipy and scikit-learn alone: nothing of the project is
-imported, and the random streams are of its own. MIRROR is a folder with the LibSVM files of the data sets. Prints
-and writes, for each data set, sharpness, click rates and algorithm, the means over seeds of the expected and the
-greedy error on the test file, and their standard errors. tests/pages/test_peers.py holds `single_choice` against them.
+The script trains the logging policy π0, CIPS and classifiers of the logged actions with numpy, scipy and scikit-learn.
+It imports nothing from the project and uses other random streams. MIRROR is a folder with the LibSVM files of the data
+sets. The script prints and writes, for each data set, sharpness, click rates and algorithm, the mean expected and
+greedy errors on the test file over the seeds, and their standard errors. tests/pages/test_peers.py compares the
+experiment `single_choice` with them.
 
-Two choices of the project decide results and are no part of a formula. CIPS is not convex, and L-BFGS finds another
-optimum when features are in units of their largest |x|, as `stopping: scaled` has them: `cips_scaled`; `cips` has them
-as they are, as in `single_choice`. Trees of scikit-learn count rows, in the least size of a leaf and in whether they
-stop early, which they do beyond 10 000: `…_trees` have each (context, action) once, its weight times its count, as the
-project stores it; `…_trees_as_logged` have each logged row. Linear classifiers do not tell these apart.
+Two choices of the project affect results but are not part of a formula:
+
+- CIPS is not convex. L-BFGS finds another optimum if features are divided by their largest |x|, like with `stopping:
+  scaled`. `cips_scaled` divides them; `cips` does not, like `single_choice`.
+- scikit-learn's trees count rows for the smallest leaf, and stop early beyond 10 000 rows. `…_trees` have a row for
+  each distinct (context, action), its weight multiplied by its count, like the project's logs. `…_trees_as_logged` have
+  each logged row. The two are equivalent for linear classifiers.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 DATASETS = ["satimage", "pendigits"]
-CONDITIONS = [(1, (1, 0)), (4, (1, 0)), (1, (0.7, 0.2))]  # sharpness, and the rates of clicks when right and when wrong
+CONDITIONS = [(1, (1, 0)), (4, (1, 0)), (1, (0.7, 0.2))]  # sharpness; click rates of the right action and of others
 PASSES, LOGGING_SHARE, HELDOUT_SHARE = 4, 0.05, 0.25
 ABSENT_SCORE = -5
 LARGEST_WEIGHT = 100
@@ -41,7 +44,7 @@ ERRORS = ["expected_error", "greedy_error"]
 
 
 class Log(NamedTuple):
-    """Logged rows: context (which row of the training file), action, propensity, cost, how often."""
+    """Logged rows: context (row of the training file), action, propensity, cost and count."""
 
     context: np.ndarray
     action: np.ndarray
@@ -51,7 +54,7 @@ class Log(NamedTuple):
 
 
 def read(mirror: Path, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """X and y of the training file, X and y of the test file; standardised by the training file, classes 0 … K−1."""
+    """Return X and y of the training and of the test file, standardised by the training file, with classes 0 … K−1."""
     files = [str(mirror / f"{name}_{part}.svm.bz2") for part in ("train", "test")]
     train, y_train, test, y_test = load_svmlight_files(files)
     train, test = train.toarray(), test.toarray()
@@ -70,7 +73,7 @@ def share(n: int, fraction: float) -> int:
 
 
 def logging_coefficients(X: np.ndarray, y: np.ndarray, n_actions: int, sharpness: float, generator) -> np.ndarray:
-    """η Θ0, (d + 1, K): multinomial logistic regression on a share of the contexts."""
+    """Return η Θ0, (d + 1, K), by multinomial logistic regression on a share of the contexts."""
     rows = generator.choice(len(X), share(len(X), LOGGING_SHARE), replace=False)
     model = LogisticRegression(C=1, tol=1e-8, max_iter=10_000).fit(X[rows], y[rows])
     coef = np.zeros((X.shape[1] + 1, n_actions))
@@ -80,7 +83,7 @@ def logging_coefficients(X: np.ndarray, y: np.ndarray, n_actions: int, sharpness
 
 
 def replayed(probability: np.ndarray, y: np.ndarray, clicks: tuple[float, float], generator) -> Log:
-    """Each context, PASSES times: an action of π0, its propensity, and −1 at a click."""
+    """Draw PASSES rows per context: an action from π0, its propensity, and a cost of −1 for a click."""
     context = np.tile(np.arange(len(y)), PASSES)
     steps = np.cumsum(probability, axis=1)[context]
     action = (generator.random((len(context), 1)) * steps[:, -1:] >= steps).sum(axis=1)
@@ -95,22 +98,23 @@ def training_part(log: Log, generator) -> Log:
 
 
 def distinct(log: Log) -> Log:
-    """Rows of the same context, action and cost as one, with their number."""
+    """Merge rows with the same context, action and cost, and count them."""
     keys = np.column_stack([log.context, log.action, log.cost])
     _, first, count = np.unique(keys, axis=0, return_index=True, return_counts=True)
     return Log(*(column[first] for column in log[:-1]), count)
 
 
 def clip_of(propensity: np.ndarray) -> float:
-    """M: the 90th over the 10th percentile, values that occur, at least e."""
+    """Return M: the 90th over the 10th percentile (values that occur), at least e."""
     high, low = np.percentile(propensity, 90, method="lower"), np.percentile(propensity, 10, method="higher")
     return max(math.e, high / low)
 
 
 def cips(X: np.ndarray, log: Log, n_actions: int, scale: np.ndarray | float, tolerance: float = 1e-6) -> np.ndarray:
-    """Θ (d + 1, K) of least (1/n) Σ c min(M, π(a|x)/p), by L-BFGS from 0; of logged rows, each with its own count 1.
+    """Return Θ (d + 1, K) that minimises (1/n) Σ c min(M, π(a|x)/p), by L-BFGS from 0, for rows with count 1.
 
-    It stops by the tolerance of what is gained since the start, in deviations of the cost, with features ÷ scale.
+    The tolerance is relative to the gain since the start, in standard deviations of the cost; features are divided by
+    ``scale``.
     """
     X = X / scale
     clip, n, unit = clip_of(log.propensity), len(log.cost), log.cost.std()
@@ -134,7 +138,7 @@ def cips(X: np.ndarray, log: Log, n_actions: int, scale: np.ndarray | float, tol
 
 
 def classified(model, X: np.ndarray, log: Log, by_propensity: bool, n_actions: int, X_test: np.ndarray) -> np.ndarray:
-    """π(a|x) of the test contexts: a classifier of the logged actions, weighted by what they gained."""
+    """Return π(a|x) on the test contexts by a classifier of the logged actions, weighted by their gains."""
     gain = log.cost.max() - log.cost
     weight = log.count * (np.minimum(gain / log.propensity, LARGEST_WEIGHT) if by_propensity else gain)
     rows = gain > 0
@@ -145,7 +149,7 @@ def classified(model, X: np.ndarray, log: Log, by_propensity: bool, n_actions: i
 
 
 def repetition(data, name: str, sharpness: float, clicks: tuple[float, float], seed: int) -> dict[str, np.ndarray]:
-    """π(a|x) (test contexts, K) of each algorithm."""
+    """Return π(a|x), (test contexts, K), of each algorithm."""
     X, y, X_test, _ = data
     n_actions = int(y.max()) + 1
     generator = np.random.default_rng([zlib.crc32(f"peers {name} {sharpness} {clicks}".encode()), seed])
@@ -161,12 +165,12 @@ def repetition(data, name: str, sharpness: float, clicks: tuple[float, float], s
     }
     for algorithm, by_propensity in (("rewarded_rows", False), ("importance_weighted", True)):
 
-        def learnt(model, rows: Log, by_propensity: bool = by_propensity) -> np.ndarray:
+        def classify(model, rows: Log, by_propensity: bool = by_propensity) -> np.ndarray:
             return classified(model, X, rows, by_propensity, n_actions, X_test)
 
-        policies[algorithm] = learnt(LogisticRegression(C=1, max_iter=1000), log)
-        policies[f"{algorithm}_trees"] = learnt(HistGradientBoostingClassifier(random_state=seed), distinct(log))
-        policies[f"{algorithm}_trees_as_logged"] = learnt(HistGradientBoostingClassifier(random_state=seed), log)
+        policies[algorithm] = classify(LogisticRegression(C=1, max_iter=1000), log)
+        policies[f"{algorithm}_trees"] = classify(HistGradientBoostingClassifier(random_state=seed), distinct(log))
+        policies[f"{algorithm}_trees_as_logged"] = classify(HistGradientBoostingClassifier(random_state=seed), log)
     return policies
 
 
@@ -192,7 +196,7 @@ def by_seed(mirror: Path, seeds: int) -> pd.DataFrame:
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds, standard errors, the number of seeds."""
+    """Return means over seeds, their standard errors, and the number of seeds."""
     groups = rows.groupby(KEYS, sort=False)
     table = pd.DataFrame(index=groups.size().index)
     for error in ERRORS:

@@ -1,41 +1,41 @@
-"""Verdicts beside those of skdr-eval: python -m benchmarks.verdicts [--seeds 20] [--output FILE]
+"""Compare the verdicts of drcrm and skdr-eval: PYTHONPATH=studies python -m benchmarks.verdicts [--seeds 20]
 
-Run by hand, from the project's folder, in an environment that has both packages; the project never depends on it:
-``python -m venv ENV && ENV/bin/pip install -e . skdr-eval==0.12.0``. Some minutes on one core.
+Run this by hand in the project's folder, in an environment with both packages: ``python -m venv ENV && ENV/bin/pip
+install -e . skdr-eval==0.12.0``. The project never depends on skdr-eval. It takes a few minutes of one core.
 
-Logs are those of ``studies/verdicts.py``, 2000 rows each, 5 actions, clicks; as rewards here, more is better:
+The logs come from ``studies/verdicts.py``: 2000 rows, 5 actions, and clicks as rewards.
 
-good                  π0 is soft, propensities are right
+good                  π0, the logging policy, explores; the propensities are right
 sharp                 the scores of π0 times 4
-wrong by 2            good, with propensities times 2 (at most 1)
-no overlap            π0 never takes the best action in the half of the contexts with x_0 > 0
-no overlap, a trap    the same logs, in a world where what π0 never takes is never clicked
-drift                 clicks are 0.15 more likely in the last half, whatever is done
-drift that turns      in the last half the action that was best is the one that was worst; the truth is what comes after
+wrong by 2            good, with the propensities times 2 (at most 1)
+no overlap            in contexts with x_0 > 0 π0 never takes the best action
+no overlap, a trap    the same logs, but the action that π0 never takes is never clicked
+drift                 clicks are 0.15 more likely in the last half of the rows, for all actions
+drift that turns      in the last half the worst action becomes the best; the truth is that of the last half
 
-Policies, made without the log: ``near`` and ``far`` lean to the best action, ``far`` twice as strongly as π0 leans to
-what it likes, ``near`` a third of that; ``bad`` leans away from it. All judges have the same rows, no others, and π
-of all actions. The truth is by 200 000 contexts.
+The policies do not depend on the log. ``far`` prefers the best action, ``near`` prefers it a third as strongly, ``bad``
+avoids it. All judges get the same rows and the probabilities of all actions. The truth comes from 200 000 contexts.
 
-drcrm                 ``diagnose`` and ``verdict`` with the logged propensities; without a cost model, so by SNIPS
-drcrm, imitated       the same with propensities by ``propensity_model: softmax``, the logged ones unseen
-skdr-eval SNDR, DR    ``evaluate_sklearn_models`` and ``recommendation``, which takes SNDR unless told otherwise. It has
-                      no way in for logged propensities. Its policies are in proportion to 1/prediction, so 1/π is
-                      what the model predicts and π is judged exactly. ``ci_bootstrap``, as it asks for;
-                      ``baseline="logged"`` is what the verdict is against (its own default is 0, by which any
-                      policy that is ever clicked passes); ``policy_train="all"``, as nothing is trained; its own
-                      defaults for the rest, thresholds included
-skdr-eval plain       SNDR once more, not clipped and with a constant for an outcome model, which is no default: that
-                      model is read at the logged action alone, whatever the policy does, so that a good one draws the
-                      estimate to what logged, and the clip is that of least variance
+drcrm                 diagnostics and verdict with the logged propensities, by SNIPS (without a cost model)
+drcrm, imitated       the same with ``propensity_model: softmax``, without the logged propensities
+skdr-eval SNDR, DR    ``evaluate_sklearn_models`` and ``recommendation``, whose default is SNDR. skdr-eval cannot use
+                      logged propensities. Its policies are proportional to 1/prediction, so a model that predicts 1/π
+                      gives exactly π. Options: ``ci_bootstrap``, which it recommends; ``baseline="logged"`` (with its
+                      default, 0, every policy with a click passes); ``policy_train="all"``, since nothing is trained;
+                      otherwise its defaults
+skdr-eval plain       SNDR without clipping and with a constant outcome model. By default skdr-eval evaluates the
+                      outcome model at the logged action, whatever the policy does, so a good model pulls the estimate
+                      towards the value of π0, and it chooses the clip with the smallest variance
 
-``better`` and ``worse`` are what is claimed: by skdr-eval ``deploy`` is better, and it has no word for worse; all else
-leaves it open, ``do_not_deploy`` too, as it gives it for diagnostics alone. A row per log, policy and judge: the true
-gain over π0 in clicks a row and the mean of the estimated; the verdict and what was raised by the first seed; shares
-over seeds of claims that are right, wrong, or not made; how often the planted fault is ``named`` (drcrm: as the study
-has it; skdr-eval: without overlap by any warning, drift by none that it has; empty where no fault is planted, or the
-judge does not read what is wrong), and how often the interval has its own truth: of the gain with drcrm, of the
-policy's value with skdr-eval.
+Claims are ``better`` and ``worse``. skdr-eval's ``deploy`` counts as better, and it has no word for worse. Every other
+verdict is open, also ``do_not_deploy``, since diagnostics alone cause it. There is a row per log, policy and judge:
+
+- the true gain over π0 in clicks per row, and the mean estimated gain;
+- the verdict and the raised warnings for the first seed;
+- the shares over the seeds of right, wrong and open claims;
+- ``named``, the share of logs whose planted fault is named. For drcrm this follows the study. For skdr-eval any warning
+  names a lack of overlap, and no warning names drift. It is empty if there is no fault or the judge does not read it;
+- ``coverage``: of the gain for drcrm, of the policy's value for skdr-eval.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ import numpy as np
 import pandas as pd
 import skdr_eval
 from sklearn.dummy import DummyRegressor
+from verdicts import ACTIONS, CLICKS, DRIFT, FAULTS, FEATURES, MORE, World  # studies/verdicts.py
 
 from drcrm import BanditLog
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.diagnostics.verdict import compare_with_logging, reach_verdict
 from drcrm.policies.exponential import SoftmaxPolicy
-from studies.verdicts import ACTIONS, CLICKS, DRIFT, FAULTS, FEATURES, MORE, World
 
 LOGS = {
     "good": "soft",
@@ -70,40 +70,40 @@ LOGGED_AS = {"trap": "missing", "turned": "soft"}
 NEAR = 0.35
 CLAIMS = {"better": "better", "worse": "worse", "deploy": "better"}
 PLAIN = {"outcome_estimator": DummyRegressor, "clip_grid": (float("inf"),)}
-SHOWN = {
+JUDGES = {
     "drcrm": "drcrm",
     "drcrm, imitated": "drcrm, imitated",
     "skdr-eval SNDR": "skdr-eval",
     "skdr-eval plain": "skdr-eval, plain",
 }
-NAMES = [f"a{each}" for each in range(ACTIONS)]
-COLUMNS = [f"cli_{each}" for each in range(FEATURES)]
+NAMES = [f"a{number}" for number in range(ACTIONS)]
+COLUMNS = [f"cli_{number}" for number in range(FEATURES)]
 OUTPUT = Path("docs/results/verdicts_beside.csv")
 
 
-class Made(World):
-    """The world of the study with a policy more, and with kinds of which the log does not tell."""
+class ClickWorld(World):
+    """The world of the study with the policy ``near`` and with changes that the log does not show."""
 
     def __init__(self):
         super().__init__(is_null=False)
         far, bad = self.policies["good"], self.policies["bad"]
-        self.policies = {"near": SoftmaxPolicy(self.leaning + NEAR * self.best), "far": far, "bad": bad}
+        self.policies = {"near": SoftmaxPolicy(self.base + NEAR * self.best), "far": far, "bad": bad}
 
     def clicks_in(self, kind: str, X: np.ndarray) -> np.ndarray:
-        """The probability of a click for each action in the first half of the rows, (n, K)."""
+        """Return the probability of a click for each action in the first half of the rows, (n, K)."""
         clicks = self.clicks(X)
         return np.where(self.logging("missing", X) == 0, 0, clicks) if kind == "trap" else clicks
 
     def clicks_later(self, kind: str, X: np.ndarray) -> np.ndarray:
-        """And in the last half."""
+        """Return the probability of a click for each action in the last half of the rows, (n, K)."""
         if kind == "turned":
             return CLICKS + MORE * (np.arange(ACTIONS) == (X @ self.best).argmin(axis=1)[:, None])
         return self.clicks_in(kind, X) + DRIFT * (kind == "drift")
 
     def values(self, kind: str) -> tuple[dict[str, float], dict[str, float]]:
-        """Clicks a row by each policy and by π0 (``logging``): while it was logged, and in its last half."""
+        """Return clicks per row by each policy and by π0 (``logging``): in the whole log, and in its last half."""
         X = self.population
-        means = {name: each.marginals(X) for name, each in self.policies.items()}
+        means = {name: policy.marginals(X) for name, policy in self.policies.items()}
         means["logging"] = self.logging(LOGGED_AS.get(kind, kind), X)
         first, last = (
             {name: float((mean * clicks).sum(axis=1).mean()) for name, mean in means.items()}
@@ -112,7 +112,7 @@ class Made(World):
         return {name: (first[name] + last[name]) / 2 for name in means}, last
 
     def rows(self, kind: str, seed: int) -> pd.DataFrame:
-        """A log as a file has it: features, action, propensity, click."""
+        """Return a log as a table: features, action, propensity, click."""
         rng = np.random.default_rng(seed)
         log = self.log(LOGGED_AS.get(kind, kind), rng)
         X, action, click = log.X[log.context], log.Y.astype(int), -log.cost
@@ -120,33 +120,31 @@ class Made(World):
             drawn = rng.random(len(X)) < self.clicks_later(kind, X)[np.arange(len(X)), action]
             click = np.where(np.arange(len(X)) < len(X) // 2, click, drawn)
         frame = pd.DataFrame(X[:, :FEATURES], columns=COLUMNS)
-        return frame.assign(action=[NAMES[each] for each in action], p=log.propensity, click=click)
+        return frame.assign(action=[NAMES[number] for number in action], p=log.propensity, click=click)
 
 
-def by_drcrm(frame: pd.DataFrame, means: dict[str, np.ndarray], imitates: bool) -> dict[str, dict[str, object]]:
-    """The verdict on each policy."""
-    known = {"propensity": None, "propensity_model": "softmax"} if imitates else {"propensity": "p"}
-    log = BanditLog.from_frame(
-        frame, {"action": "action", "reward": "click", "features": {"numeric": COLUMNS}, **known}
-    )
+def judge_by_drcrm(frame: pd.DataFrame, means: dict[str, np.ndarray], is_imitated: bool) -> dict[str, dict]:
+    """Return the verdict on each policy."""
+    mapping = {"action": "action", "reward": "click", "features": {"numeric": COLUMNS}}
+    mapping |= {"propensity": None, "propensity_model": "softmax"} if is_imitated else {"propensity": "p"}
+    log = BanditLog.from_frame(frame, mapping)
     assert (log.context == np.arange(len(frame))).all()
-    assert [str(each) for each in log.encoding.names] == NAMES
-    found = {}
+    assert [str(name) for name in log.encoding.names] == NAMES
+    verdicts = {}
     for name, mean in means.items():
-        diagnosis = diagnose(log, mean, LogDetails(imitated=imitates))
+        diagnosis = diagnose(log, mean, LogDetails(imitated=is_imitated))
         comparison = compare_with_logging(mean, log, groups=diagnosis.units)
-        gain = -comparison.difference
-        found[name] = {
+        verdicts[name] = {
             "verdict": reach_verdict(comparison, diagnosis, reward=True).verdict,
-            "gain": float(gain),
+            "gain": float(-comparison.difference),
             "interval": (-comparison.difference.high, -comparison.difference.low),
-            "raised": "; ".join(each.name for each in diagnosis.diagnostics if each.level != "good"),
+            "raised": "; ".join(check.name for check in diagnosis.diagnostics if check.level != "good"),
         }
-    return found
+    return verdicts
 
 
-class Inverse:
-    """What skdr-eval takes for a model: predictions to which its policy is inversely proportional."""
+class InverseProbability:
+    """A model for skdr-eval, whose policy is proportional to 1/prediction."""
 
     def __init__(self, policy):
         self.policy = policy
@@ -155,18 +153,18 @@ class Inverse:
         return self
 
     def predict(self, X):
-        """1/π of the action in the last columns."""
+        """Return 1/π of the action in the last columns."""
         contexts = np.column_stack([X[:, :FEATURES], np.ones(len(X))])
         return 1 / self.policy.marginals(contexts)[X[:, FEATURES:].astype(bool)]
 
 
-def by_skdr(frame: pd.DataFrame, policies: dict[str, object], **settings) -> dict[str, dict[str, dict[str, object]]]:
-    """The verdict on each policy by each of its two estimators."""
-    eligible = {f"{each}_elig": 1 for each in NAMES}
+def judge_by_skdr(frame: pd.DataFrame, policies: dict[str, object], **settings) -> dict[str, dict[str, dict]]:
+    """Return the verdict on each policy by each of the two estimators."""
+    eligible = {f"{name}_elig": 1 for name in NAMES}
     logs = frame.drop(columns="p").assign(arrival_ts=np.arange(len(frame)), **eligible)
     artifact = skdr_eval.evaluate_sklearn_models(
         logs,
-        {name: Inverse(each) for name, each in policies.items()},
+        {name: InverseProbability(policy) for name, policy in policies.items()},
         fit_models=False,
         policy_train="all",
         ci_bootstrap=True,
@@ -175,8 +173,8 @@ def by_skdr(frame: pd.DataFrame, policies: dict[str, object], **settings) -> dic
         **settings,
     )
     rows = artifact.report.set_index(["estimator", "model"])
-    found = {"SNDR": {}, "DR": {}}
-    for estimator, by_policy in found.items():
+    verdicts = {"SNDR": {}, "DR": {}}
+    for estimator, by_policy in verdicts.items():
         for name in policies:
             row, base = rows.loc[(estimator, name)], artifact.baseline_value
             by_policy[name] = {
@@ -185,36 +183,36 @@ def by_skdr(frame: pd.DataFrame, policies: dict[str, object], **settings) -> dic
                 "interval": (row["ci_lower"], row["ci_upper"]),
                 "raised": row["diagnostic_warnings"].replace(",", "; "),
             }
-    return found
+    return verdicts
 
 
-def judged(world: Made, name: str, truth: tuple[dict, dict], seed: int) -> list[dict[str, object]]:
-    """All verdicts by one log, a row each."""
+def judge(world: ClickWorld, name: str, truth: tuple[dict, dict], seed: int) -> list[dict[str, object]]:
+    """Return a row per judge and policy, from one log."""
     kind, (during, after) = LOGS[name], truth
     frame = world.rows(kind, seed)
     X = np.column_stack([frame[COLUMNS], np.ones(len(frame))])
-    means = {each: policy.marginals(X) for each, policy in world.policies.items()}
+    means = {policy: world.policies[policy].marginals(X) for policy in world.policies}
     judges = {
-        "drcrm": by_drcrm(frame, means, imitates=False),
-        "drcrm, imitated": by_drcrm(frame, means, imitates=True),
-        **{f"skdr-eval {each}": found for each, found in by_skdr(frame, world.policies).items()},
-        "skdr-eval plain": by_skdr(frame, world.policies, **PLAIN)["SNDR"],
+        "drcrm": judge_by_drcrm(frame, means, is_imitated=False),
+        "drcrm, imitated": judge_by_drcrm(frame, means, is_imitated=True),
+        **{f"skdr-eval {name}": verdicts for name, verdicts in judge_by_skdr(frame, world.policies).items()},
+        "skdr-eval plain": judge_by_skdr(frame, world.policies, **PLAIN)["SNDR"],
     }
     rows = []
     for judge, by_policy in judges.items():
-        for policy, said in by_policy.items():
-            claim, gain = CLAIMS.get(said["verdict"], "open"), after[policy] - after["logging"]
-            low, high = said.pop("interval")
-            own = during[policy] - (during["logging"] if judge.startswith("drcrm") else 0)
-            row = {"log": name, "policy": policy, "judge": judge, "true gain": gain, "claim": claim, **said}
+        for policy, result in by_policy.items():
+            claim, gain = CLAIMS.get(result["verdict"], "open"), after[policy] - after["logging"]
+            low, high = result.pop("interval")
+            truth = during[policy] - (during["logging"] if judge.startswith("drcrm") else 0)
+            row = {"log": name, "policy": policy, "judge": judge, "true gain": gain, "claim": claim, **result}
             row["right"] = claim == ("better" if gain > 0 else "worse")
-            row["named"] = is_named(kind, judge, said["raised"])
-            rows.append(row | {"coverage": low <= own <= high})
+            row["named"] = is_named(kind, judge, result["raised"])
+            rows.append(row | {"coverage": low <= truth <= high})
     return rows
 
 
 def is_named(kind: str, judge: str, raised: str) -> float:
-    """Whether the planted fault is among what was raised; NaN where there is none, or the judge does not read it."""
+    """Return whether a warning names the planted fault; NaN if there is no fault or the judge does not read it."""
     faults = FAULTS["drift" if kind == "turned" else LOGGED_AS.get(kind, kind)]
     if not faults or (kind == "doubled" and judge != "drcrm"):
         return np.nan
@@ -224,63 +222,61 @@ def is_named(kind: str, judge: str, raised: str) -> float:
 
 
 def table(seeds: int) -> pd.DataFrame:
-    """A row per log, policy and judge."""
-    world, rows, keys = Made(), [], ["log", "policy", "judge"]
+    """Return a row per log, policy and judge."""
+    world, rows, keys = ClickWorld(), [], ["log", "policy", "judge"]
     for name, kind in LOGS.items():
         truth = world.values(kind)
         for seed in range(seeds):
-            rows += judged(world, name, truth, seed)
-    found = [
-        dict(zip(keys, of, strict=True)) | summed(each) for of, each in pd.DataFrame(rows).groupby(keys, sort=False)
-    ]
-    return pd.DataFrame(found)
+            rows += judge(world, name, truth, seed)
+    groups = pd.DataFrame(rows).groupby(keys, sort=False)
+    return pd.DataFrame([dict(zip(keys, key, strict=True)) | aggregate(group) for key, group in groups])
 
 
-def summed(each: pd.DataFrame) -> dict[str, object]:
-    """What the seeds of one log, policy and judge come to."""
-    is_open = each["claim"].eq("open")
+def aggregate(rows: pd.DataFrame) -> dict[str, object]:
+    """Return the results over the seeds of one log, policy and judge."""
+    is_open = rows["claim"].eq("open")
     return {
-        "true gain": each["true gain"].iloc[0],
-        "estimated gain": each["gain"].mean(),
-        "verdict": each["verdict"].iloc[0],
-        "raised": each["raised"].iloc[0],
-        "right": each["right"].mean(),
-        "wrong": (~is_open & ~each["right"]).mean(),
+        "true gain": rows["true gain"].iloc[0],
+        "estimated gain": rows["gain"].mean(),
+        "verdict": rows["verdict"].iloc[0],
+        "raised": rows["raised"].iloc[0],
+        "right": rows["right"].mean(),
+        "wrong": (~is_open & ~rows["right"]).mean(),
         "open": is_open.mean(),
-        "named": each["named"].mean(),
-        "coverage": each["coverage"].mean(),
-        "verdicts": "; ".join(f"{many} {said}" for said, many in each["verdict"].value_counts().items()),
+        "named": rows["named"].mean(),
+        "coverage": rows["coverage"].mean(),
+        "verdicts": "; ".join(f"{count} {verdict}" for verdict, count in rows["verdict"].value_counts().items()),
     }
 
 
-def markdown(found: pd.DataFrame) -> str:
-    """The table of docs/beside.md; what is claimed and wrong is bold."""
-    lines = ["| log | policy | true gain | " + " | ".join(SHOWN.values()) + " |", "|" + "---|" * (3 + len(SHOWN))]
-    for (log, policy), each in found.groupby(["log", "policy"], sort=False):
-        by_judge = each.set_index("judge")
-        gain = f"{each['true gain'].iloc[0]:+.3f}".replace("-", "−")
-        cells = [_cell(*by_judge.loc[judge, ["verdicts", "wrong"]]) for judge in SHOWN]
+def markdown(table: pd.DataFrame) -> str:
+    """Return the table of docs/beside.md; wrong claims are bold."""
+    lines = ["| log | policy | true gain | " + " | ".join(JUDGES.values()) + " |", "|" + "---|" * (3 + len(JUDGES))]
+    for (log, policy), group in table.groupby(["log", "policy"], sort=False):
+        by_judge = group.set_index("judge")
+        gain = f"{group['true gain'].iloc[0]:+.3f}".replace("-", "−")
+        cells = [_cell(*by_judge.loc[judge, ["verdicts", "wrong"]]) for judge in JUDGES]
         lines.append("| " + " | ".join([log, policy, gain, *cells]) + " |")
     return "\n".join(lines)
 
 
 def _cell(verdicts: str, wrong: float) -> str:
-    claimed = [each for each in verdicts.split("; ") if each.split(" ", 1)[1] in CLAIMS]
-    for each in claimed if wrong else ():
-        verdicts = verdicts.replace(each, f"**{each}**")
+    claims = [verdict for verdict in verdicts.split("; ") if verdict.split(" ", 1)[1] in CLAIMS]
+    for claim in claims if wrong else ():
+        verdicts = verdicts.replace(claim, f"**{claim}**")
     return verdicts.replace("; ", ", ").replace("the log ", "").replace("is wrong", "log is wrong")
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--seeds", type=int, default=20)
-    options.add_argument("--output", type=Path, default=OUTPUT)
-    given = options.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    options = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    found = table(given.seeds)
-    found.to_csv(given.output, index=False, float_format="%.4f")
-    print(markdown(found))
+    results = table(options.seeds)
+    results.to_csv(options.output, index=False, float_format="%.4f")
+    print(markdown(results))
     print(f"{time.process_time():.0f} s of CPU")
 
 
