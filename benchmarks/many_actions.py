@@ -59,7 +59,7 @@ class World:
         return X @ rng.normal(size=(FEATURES, self.actions)) / np.sqrt(FEATURES) + 0.5 * rng.normal(size=self.actions)
 
     def mean_costs(self, X: np.ndarray) -> np.ndarray:
-        """Return the mean cost of each action, (rows, K); of each label that is set, less that of one that is not."""
+        """Return the mean cost of each action, (rows, K); for labels the cost of setting the label."""
         scores = self._scores(X, 100)
         if self.is_labels:
             return (1 - 2 * expit(3 * scores - 2)) / self.actions
@@ -107,7 +107,7 @@ class World:
         return {**action, "propensity": "p", "cost": "cost", "features": {"numeric": COLUMNS}}
 
     def true_costs(self, path: Path) -> tuple[float, float, float]:
-        """Return true mean costs of the policy in a file, of the logging policy, and of the best action for each."""
+        """Return true mean costs of the policy in a file, of the logging policy, and of the best policy."""
         X, stored = self.contexts(FRESH, 500), read_policy(path)
         costs, known = self.mean_costs(X), self.logging(X)
         probabilities = np.zeros(costs.shape)
@@ -155,8 +155,8 @@ def learn(world: World, folder: Path) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("logs", nargs="*", metavar="LOG", default=[*LOGS], help=f"by default all: {', '.join(LOGS)}")
-    parser.add_argument("--rows", type=int, help="rows of each log, instead of its own")
-    parser.add_argument("--actions", type=int, help="actions of each log, instead of its own")
+    parser.add_argument("--rows", type=int, help="number of rows of every log")
+    parser.add_argument("--actions", type=int, help="number of actions of every log")
     parser.add_argument("--json", type=Path, help="also write the results to a file")
     options, results = parser.parse_args(), {}
     for name in options.logs:

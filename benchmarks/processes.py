@@ -1,4 +1,4 @@
-"""Time and memory of a command in a process of its own."""
+"""Measure the time and memory of a command."""
 
 from __future__ import annotations
 

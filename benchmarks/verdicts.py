@@ -28,7 +28,7 @@ skdr-eval plain       SNDR without clipping and with a constant outcome model. B
                       towards the value of π0, and it chooses the clip with the smallest variance
 
 Claims are ``better`` and ``worse``. skdr-eval's ``deploy`` counts as better, and it has no word for worse. Every other
-verdict is open, also ``do_not_deploy``, since diagnostics alone cause it. There is a row per log, policy and judge:
+verdict is open, also ``do_not_deploy``, since only diagnostics cause it. There is a row per log, policy and judge:
 
 - the true gain over π0 in clicks per row, and the mean estimated gain;
 - the verdict and the raised warnings for the first seed;
@@ -250,7 +250,7 @@ def aggregate(rows: pd.DataFrame) -> dict[str, object]:
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """Return the table of docs/beside.md; wrong claims are bold."""
+    """Return the Markdown table of the page; wrong claims are bold."""
     lines = ["| log | policy | true gain | " + " | ".join(JUDGES.values()) + " |", "|" + "---|" * (3 + len(JUDGES))]
     for (log, policy), group in table.groupby(["log", "policy"], sort=False):
         by_judge = group.set_index("judge")

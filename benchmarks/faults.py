@@ -1,0 +1,205 @@
+"""Sixty faults to plant in src/drcrm, one at a time: {what is wrong: (text, faulty text)}.
+
+A text must occur exactly once in src. ``python benchmarks/protection.py --check`` finds texts that no longer do.
+"""
+
+FAULTS = {
+    "a clipped weight has slope 1, not 0": ("slope[clipped] = 0", "slope[clipped] = 1"),
+    "POEM divides the variance by n, not n − 1": ("np.sqrt(variance / (n - 1))", "np.sqrt(variance / n)"),
+    "a calibrated radius uses the two-sided quantile": (
+        "ndtri(confidence) ** 2",
+        "ndtri((1 + confidence) / 2) ** 2",
+    ),
+    "the fourth cumulant in the KL search has a wrong sign": (
+        "@ centred - 3 * second**2",
+        "@ centred + 3 * second**2",
+    ),
+    "the χ² ball with a reduced support lacks a factor 1 + radius": ("(mass - 1) * (1 + radius)", "(mass - 1)"),
+    "the residual of DR is cost plus modelled cost": (
+        "self.residual = cost - modelled",
+        "self.residual = cost + modelled",
+    ),
+    "the ridge regression does not subtract the mean of the modelled costs": (
+        "_weighted_features(self.share * (modelled - self.share @ modelled))",
+        "_weighted_features(self.share * modelled)",
+    ),
+    "a start is tilted towards high costs": ("base - tilt * design.log", "base + tilt * design.log"),
+    "the automatic tilt keeps half of the rows, not a third": ("KEPT_SHARE = 1 / 3", "KEPT_SHARE = 1 / 2"),
+    "empirical Bernstein divides by n, not n − 1": ("log_term / (3 * (n - 1))", "log_term / (3 * n)"),
+    "a certificate is not adjusted for multiplicity": (" / _check_choices(choices)\n", " / 1\n"),
+    "of equal scores the least robust value is selected": (
+        '(max if robust_end == "high"',
+        '(min if robust_end == "high"',
+    ),
+    "a log may have propensity 0": ("(self.propensity <= 0)", "(self.propensity < 0)"),
+    "shares of contexts are rounded down": (
+        "math.ceil(fraction * n - 1e-9)",
+        "math.floor(fraction * n + 1e-9)",
+    ),
+    "the expected Hamming loss swaps right and wrong": (
+        "(labels == 1, 1 - marginals, marginals)",
+        "(labels == 1, marginals, 1 - marginals)",
+    ),
+    "defaults of the configuration overwrite its values": (
+        "value.setdefault(key, deepcopy(",
+        "value.__setitem__(key, (",
+    ),
+    "intervals in tables use the one-sided quantile": (
+        "stats.t.ppf((1 + confidence) / 2, n - 1)",
+        "stats.t.ppf(confidence, n - 1)",
+    ),
+    "p-values are adjusted by Benjamini and Hochberg, not Holm": ('method="holm"', 'method="fdr_bh"'),
+    "an exclusive lock is shared": ("fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB"),
+    "files are written in place": (
+        "part = Path(folder) / path.name\n        yield part\n        if target",
+        "part = path\n        yield part\n        if target",
+    ),
+    "M is the ratio of the 95th and 5th percentiles": (
+        "[-(-steps // 10), 9 * steps // 10]",
+        "[-(-steps // 20), 19 * steps // 20]",
+    ),
+    "the greedy action may be ineligible": (
+        "np.where(self.eligible, scores, -np.inf)).argmax",
+        "np.where(self.eligible, scores, 0)).argmax",
+    ),
+    "the encoding is fitted to held-out rows too": ("records.fit(~is_heldout)", "records.fit()"),
+    "cloned propensities are not calibrated": ("np.exp(log_prob(factor))", "np.exp(log_prob(1.0))"),
+    "coefficients of one action of K are centred along the wrong axis": (
+        "coef - coef.mean(axis=1, keepdims=True)",
+        "coef - coef.mean(axis=0, keepdims=True)",
+    ),
+    "support is relative to the longest list": (
+        "self.actions.broadcast(support / self.actions.count_choices())",
+        "self.actions.broadcast(0 * self.actions.count_choices() + support / np.max(self.actions.count_choices()))",
+    ),
+    "the split of a user's log ignores groups": (
+        "units = records.context if records.groups is None else records.groups",
+        "units = records.context",
+    ),
+    "by default the cost model is trusted everywhere": (
+        'support: float = SUPPORT\n    context_effects: bool | str = "auto"\n    safe: bool',
+        'support: float = 0\n    context_effects: bool | str = "auto"\n    safe: bool',
+    ),
+    "decimal commas are dropped": (
+        'compute.replace_substring(texts, ",", ".")',
+        'compute.replace_substring(texts, ",", "")',
+    ),
+    "a probability above 1 in Vowpal Wabbit's text is read as 1": (
+        '_number(match[3], "its probability")',
+        'min(_number(match[3], "its probability"), 1.0)',
+    ),
+    "the cost of a dsjson label is negated": (
+        'Outcome(place, _finite(event, "_label_cost"),',
+        'Outcome(place, -_finite(event, "_label_cost"),',
+    ),
+    "propensity_model is ignored for Vowpal Wabbit's formats": (
+        "propensity=None if mapping.propensity_model else propensity,",
+        "propensity=propensity,",
+    ),
+    "the lower bound of the verdict has level δ/K, not δ/(2K)": (
+        "choices=2 * settings.choices,",
+        "choices=settings.choices,",
+    ),
+    "the verdict 'worse' needs only the estimate above 0": (
+        "or comparison.lower_bound > rounding:",
+        "or comparison.difference > rounding:",
+    ),
+    "the fixed sequence of tests goes on after a failure": (
+        "np.logical_and.accumulate(bounds[order] < 0)",
+        "bounds[order] < 0",
+    ),
+    "of equally good values of C the largest is selected": ("if wrong < fewest:", "if wrong <= fewest:"),
+    "the skyline may be the best algorithm of a table": (
+        'means = table["mean"].drop(list(ROLES), errors="ignore").dropna()\n    best',
+        'means = table["mean"].dropna()\n    best',
+    ),
+    "p_larger and p_smaller are exchanged": (
+        "p_values = larger_p_value(ours, theirs), larger_p_value(theirs, ours)",
+        "p_values = larger_p_value(theirs, ours), larger_p_value(ours, theirs)",
+    ),
+    "certify prints the difference of rewards with the sign of costs": (
+        "{sign * difference.bound:+.4g}",
+        "{difference.bound:+.4g}",
+    ),
+    "all steps of a run draw the same random numbers": (
+        'zlib.crc32(f"{dataset}/{step}".encode())',
+        'zlib.crc32(f"{dataset}".encode())',
+    ),
+    "the replay trains on held-out rows": (
+        "train=merged.count - held, heldout=held",
+        "train=merged.count, heldout=held",
+    ),
+    "the digest of a file covers its first block only": (
+        'return hashlib.file_digest(stream, "sha256").hexdigest()\n    except',
+        "return hashlib.sha256(stream.read(1 << 16)).hexdigest()\n    except",
+    ),
+    "products of hashed features lack the context's value": (
+        "sign[pair] * action.data[first] * shared.data[second]",
+        "sign[pair] * action.data[first]",
+    ),
+    "an unknown category is encoded as the first one": (
+        "place.get(feature, -1) for feature",
+        "place.get(feature, 0) for feature",
+    ),
+    "all parts get the values of the first chunks": (
+        "values and values[part])",
+        "values and values[: len(chunks[part])])",
+    ),
+    "results of threads are out of order": (
+        "waiting.append(self.submit(call))\n                yield waiting.popleft().result()",
+        "waiting.append(self.submit(call))\n                yield waiting.pop().result()",
+    ),
+    "the noise of context effects ignores counts": ("[...] += noise / self._count", "[...] += noise"),
+    "the right side of the moments adds the means": (
+        "self.loadings / self.size - mean * mean_cost",
+        "self.loadings / self.size + mean * mean_cost",
+    ),
+    "labels are unsupported up to twice the threshold": (
+        "by_label = np.where(logging_mean < support / 2, np.maximum",
+        "by_label = np.where(logging_mean < support, np.maximum",
+    ),
+    "successive halving scores on rows of its samples": (
+        "place >= n - min(int(VALIDATION * n), LARGEST_SAMPLE)",
+        "place < min(int(VALIDATION * n), LARGEST_SAMPLE)",
+    ),
+    "drift tests ignore groups": (
+        "terms, log, units, 1 - DRIFT_LEVEL)",
+        "terms, log, None, 1 - DRIFT_LEVEL)",
+    ),
+    "the test for copied rows lacks a factor 2": (
+        "(2 * before * (size - before) / (size * (size - 1)))",
+        "(before * (size - before) / (size * (size - 1)))",
+    ),
+    "the leakage test predicts the rows that it is fitted to": (
+        "fit(values, target, count * (half != fold))",
+        "fit(values, target, count * (half == fold))",
+    ),
+    "temporary folders of running processes are removed": (
+        "if owner and not _is_running(int(owner[1])):",
+        "if owner:",
+    ),
+    "the skewness correction has another Cornish–Fisher term": (
+        "skewness * (2 * quantile**2 + 1) / 6",
+        "skewness * (quantile**2 - 1) / 6",
+    ),
+    "a certificate does not charge the unsupported mass": (
+        "counted, unsupported = supported + mass, float(",
+        "counted, unsupported = supported, float(",
+    ),
+    "a safe estimator trains on held-out rows": (
+        "train = whole.recount(whole.count * ~is_heldout)",
+        "train = whole.recount(whole.count)",
+    ),
+    "training rows evaluate the policy": (
+        "rows = ~recognised.training if recognised and recognised.training.any() else None",
+        "rows = None",
+    ),
+    "predict writes propensities that exceed those of exploration": (
+        "(1 - options.explore) * probability + options.explore",
+        "probability + options.explore",
+    ),
+    "click costs are not divided by the difference of the rates": (
+        "return (cost + right) / (right - wrong)",
+        "return cost + right",
+    ),
+}
