@@ -1,4 +1,4 @@
-"""JSON answers like those of the commands: one for each verdict, one of ``diagnose``, and a hostile one."""
+"""JSON answers of the commands: each verdict, ``diagnose``, and hostile names."""
 
 from __future__ import annotations
 
@@ -280,14 +280,14 @@ def not_shown() -> dict:
 
 
 def wrong() -> dict:
-    """Propensities twice as large as they should be."""
+    """All propensities are doubled."""
     answer = deepcopy(better())
     answer["diagnostics"][2] |= {
         "value": 0.507,
         "low": 0.48,
         "high": 0.53,
         "level": "fail",
-        "sentence": "The mean weight is 0.51: propensities are about twice as large as they should be.",
+        "sentence": "The mean weight is 0.51, so propensities are about twice too large.",
     }
     answer["diagnostics"][6] |= {
         "value": 0.502,

@@ -33,7 +33,7 @@ LEVELS = {"π0": 1.1, "π0, greedy": 0.55, "full supervision": 5.1, "full superv
 
 @pytest.fixture
 def results(names):
-    """Return results with some number of seeds, of which one run may be missing."""
+    """Return results with a number of seeds. One run may be missing."""
     return partial(make_results, names)
 
 

@@ -1,4 +1,4 @@
-"""HTML page of the report on a log: what it says, and that names of a log cannot change it."""
+"""HTML page of the report on a log: its content, and protection against hostile names."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ GREEDY = {"logging": 1.2, "skyline": 0.5, "kl_dro": 0.95}
 
 @pytest.fixture
 def results(names):
-    """Losses with these means. POEM has noise of its own, all other algorithms share theirs."""
+    """Losses with these means. All algorithms except POEM share the same noise."""
 
     def make(dataset: str = "scene", improvement: float = 0.0, seeds: int = 8) -> DatasetResults:
         shared, noise_of_poem = 0.02 * np.random.default_rng(0).normal(size=(2, seeds))
