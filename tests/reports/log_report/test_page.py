@@ -159,7 +159,7 @@ def test_diagnose_has_no_policy():
 
 def test_a_single_policy():
     written = text_of(cannot())
-    assert "The evaluated policy: estimated reward" in written
+    assert "Evaluated policy: estimated reward" in written
     assert "44 %" in written
     assert "of the rows of the log" not in written
     assert "on the rows of the log" in text_of(cannot() | {"log": {}})

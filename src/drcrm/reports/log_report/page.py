@@ -162,7 +162,8 @@ def tiles(answer: Answer) -> list[Mapping[str, str]]:
     if candidate is not None:
         method = f", by {ESTIMATES[candidate.main_estimate]}" if candidate.main_estimate else ""
         interval = _interval_with_level(answer, candidate.interval) + method
-        tiles.append(tile(f"{answer.subject}: estimated {unit}", answer.format(candidate.interval.value), interval))
+        title = f"{answer.subject.removeprefix('The ').capitalize()}: estimated {unit}"
+        tiles.append(tile(title, answer.format(candidate.interval.value), interval))
         tiles.append(certificate(answer, candidate))
         if is_number(candidate.raw.get("effective_size")):
             log = answer.part("log")
