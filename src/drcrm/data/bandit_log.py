@@ -67,7 +67,7 @@ class BanditLog:
         Whether the propensities are estimated, not logged.
     """
 
-    encoding = None
+    encoding: Any = None
     skipped: Mapping[str, int] = MappingProxyType({})
     imitated_propensities = False
 

@@ -1,1 +1,1 @@
-"""Logs of one's own: from files to arrays, what is wrong with them, and what they say of a policy."""
+"""Logs of users: from files to bandit logs, held-out rows, estimated propensities and stored policies."""

@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from drcrm.logs.record_collector import collect
 from drcrm.logs.records import Records
 
 
-def read_log(path, mapping=None) -> BanditLog:
+def read_log(path: str | Path, mapping: Any = None) -> BanditLog:
     """Return the log of a file: CSV, Parquet, npz, dsjson, Vowpal Wabbit's text, or the Open Bandit Dataset's csv.
 
     Parameters
@@ -40,12 +41,12 @@ def read_log(path, mapping=None) -> BanditLog:
     return log_of(read_records(path, mapping))
 
 
-def log_of_frame(frame, mapping) -> BanditLog:
+def log_of_frame(frame: Any, mapping: Any) -> BanditLog:
     """Return the log of a table's rows; see :meth:`BanditLog.from_frame`."""
     return log_of(records_of_frame(frame, mapping))
 
 
-def log_of_feedback(feedback) -> BanditLog:
+def log_of_feedback(feedback: object) -> BanditLog:
     """Return the log of OBP's dictionary; see :meth:`BanditLog.from_obp`."""
     return log_of(collect([feedback_batch(feedback)]))
 
@@ -89,7 +90,7 @@ def encode(records: Records, encoding: Encoding, rows: np.ndarray | None = None,
             sizes += [log.actions.count_choices()] if isinstance(log.actions, ListedActions) else []
             n_contexts += log.n_contexts
             report_progress(len(log.Y), "rows", records.size)
-        changes = collector.finish()
+        changes: dict[Any, Any] = collector.finish()
     if sizes:
         changes["actions"] = ListedActions(np.append(0, np.cumsum(np.concatenate(sizes))))
     return log.replace(encoding=encoding, skipped=records.skipped, imitated_propensities=records.is_imitated, **changes)

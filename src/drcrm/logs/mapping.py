@@ -6,20 +6,19 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, resources
 from numbers import Real
 from pathlib import Path
+from typing import Any
 
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.readers.csv_format import CsvFormat
 from drcrm.logs.unique_keys import parse_json, parse_yaml
 
-SPLIT = re.compile(r"(random|last|group) (\d+(?:\.\d+)?) ?%")
 SHARE = 25  # percent of the rows that are held out by default
 COLUMNS = ("action", "labels", "propensity", "reward", "cost", "time", "slice", "group", "candidate")
 LEARNING = ("algorithm", "split", "cost_range", "propensity_model")
@@ -47,10 +46,10 @@ class LogMapping:
     times : tuple of str
         Columns of dates and times whose hour and weekday are features.
     time : str, optional
-        Column that orders the rows, which are otherwise in the order of the file.
+        Column that orders the rows. Without it, they are in the order of the file.
     slice, group, candidate : str, optional
-        Columns whose values get separate lines in the report; whose equal values mark dependent rows; with a
-        policy's probability of the logged action.
+        Column whose values get separate lines in the report; column of dependent rows; column of a policy's
+        probability of the logged action.
     algorithm : str, dict or list of them, optional
     split : str
         Held-out rows: "random 25 %", "last 25 %" or "group 25 %".
@@ -82,7 +81,7 @@ class LogMapping:
     @property
     def split_rule(self) -> tuple[str, float]:
         """Return what is held out, "random", "last" or "group", and its share."""
-        kind, percent = SPLIT.fullmatch(self.split).groups()
+        kind, percent = self.split.rstrip("% ").split()
         return kind, float(percent) / 100
 
     @property
@@ -112,7 +111,7 @@ class LogMapping:
         keys = (*COLUMNS, "delimiter", "decimal", *LEARNING)
         content = {key: value for key in keys if (value := getattr(self, key)) is not None}
         if self.numeric is not None:
-            content["features"] = {"numeric": list(self.numeric), "categorical": list(self.categorical)}
+            content["features"] = {"numeric": list(self.numeric), "categorical": list(self.categorical or ())}
             content["features"] |= {"time": list(self.times)} if self.times else {}
         if self.propensity_model:
             content["propensity"] = None
@@ -142,7 +141,7 @@ class LogMapping:
         return self
 
 
-def as_mapping(content, name: str = "mapping") -> LogMapping:
+def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
     """Return a mapping from a dict or from the path of a YAML or JSON file.
 
     Parameters
@@ -198,7 +197,7 @@ def _load(path: Path) -> object:
     return content
 
 
-def import_extra(name: str, extra: str = "logs"):
+def import_extra(name: str, extra: str = "logs") -> Any:
     """Return a module of an extra; InputError explains how to install it."""
     try:
         return import_module(name)
@@ -208,7 +207,7 @@ def import_extra(name: str, extra: str = "logs"):
 
 
 @cache
-def _validator():
+def _validator() -> Any:
     """Return the validator of the schema; it accepts every mapping, tuple and real number."""
     jsonschema = import_extra("jsonschema")
     draft = jsonschema.Draft202012Validator
@@ -256,7 +255,7 @@ def _conflicts(mapping: LogMapping, has_null: bool) -> Iterator[str]:
         yield f"split is {mapping.split!r}, but the mapping has no group; name the column of the groups"
     low, high = mapping.cost_range or (0, 1)
     if not -float("inf") < low < high < float("inf"):
-        yield f"cost_range is {list(mapping.cost_range)!r}, expected [least, largest], both finite"
+        yield f"cost_range is {[low, high]!r}, expected [least, largest], both finite"
     if mapping.decimal == mapping.delimiter == ",":
         yield "decimal and delimiter are both ',', expected another delimiter"
     yield from _shared_columns(mapping)

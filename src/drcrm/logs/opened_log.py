@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from drcrm.logs.readers.log_files import read_records
 from drcrm.logs.records import Records
 from drcrm.logs.split import held_out
 
-LARGE = 2**27  # bytes of a log's numbers above which they are in files; by measurement smaller logs are no slower
+LARGE = 2**27  # bytes of a log's numbers above which they are in files; smaller logs are not slower in memory
 Tell = Callable[[str], None]
 Folder = Callable[[], Path]
 # From the checks of all rows, the file's digest, and a function from a seed to the held-out rows, return the rows that
@@ -114,7 +115,7 @@ class SplitLog:
 
     @property
     def learned_rows(self) -> LearnedRows:
-        """Return the hashes of all rows, with which a command recognises the training rows later."""
+        """Return the hashes of all rows; later commands recognise the training rows by them."""
         return self.heldout.checks.learned(self.is_heldout)
 
 
@@ -194,9 +195,10 @@ def open_log(
     recognised = None if select is None else select(checks, known_digest, partial(held_out, records))
     rows = ~recognised.training if recognised and recognised.training.any() else None
     with prefix_errors(path):
-        unseen = Counter()
-        for block in () if encoding is None else records.blocks_of(rows):
-            unseen.update(encoding.unseen(block.data))
+        unseen: Counter[str] = Counter()
+        if encoding is not None:
+            for block in records.blocks_of(rows):
+                unseen.update(encoding.unseen(block.data))
         log = encode(records, encoding or records.fit(), rows, scratch_path(records.cost))
     return OpenedLog(path, known_digest, records.without_features(rows), log, checks, unseen, recognised)
 
@@ -233,7 +235,7 @@ def _require_range(records: Records) -> None:
 
 def _temporary_folder(parent: Path) -> TemporaryDirectory:
     """Return a folder that is removed at the end, in ``parent`` or else among the system's temporary files."""
-    options = {"prefix": folder_prefix(), "ignore_cleanup_errors": True}
+    options: dict[str, Any] = {"prefix": folder_prefix(), "ignore_cleanup_errors": True}
     try:
         parent.mkdir(parents=True, exist_ok=True)
         return TemporaryDirectory(dir=parent, **options)

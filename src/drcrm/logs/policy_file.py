@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ class StoredPolicy:
     Attributes
     ----------
     policy : ExponentialPolicy or SoftmaxPolicy
-        Over X as the encoding returns it.
+        Policy on the features X of the encoding.
     encoding : Encoding
     model : SupportedModel or None
         Cost model of the training rows, with π0 or its clone.
@@ -78,7 +79,8 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
         arrays |= {f"{FEATURES}{name}": array for name, array in stored.policy.features.to_arrays().items()}
     if stored.rows is not None:
         arrays |= {f"{ROWS}{name}": array for name, array in stored.rows.arrays().items()}
-    if (model := stored.model) is not None:
+    model: Any = stored.model
+    if model is not None:
         header["model"] = {"support": model.support, "limits": list(model.limits), "is_imitated": model.is_cloned}
         arrays |= {"cost.coef": model.model.coef_, "cost.intercept": np.asarray(model.model.intercept_)}
         arrays |= {"logging.coef": model.logging_policy.coef, "logging.intercept": model.logging_policy.intercept}
@@ -138,7 +140,7 @@ def _read(path: str | Path, with_rows: bool) -> tuple[dict, dict[str, np.ndarray
     return header, read_npz(path, ["coef", *names])
 
 
-def _feature_map(arrays: Mapping[str, np.ndarray]):
+def _feature_map(arrays: Mapping[str, np.ndarray]) -> Any:
     if not arrays:
         return None
     from drcrm.policies.feature_maps import FeatureMap  # imported here: scikit-learn takes half a second
@@ -146,19 +148,21 @@ def _feature_map(arrays: Mapping[str, np.ndarray]):
     return FeatureMap.from_arrays(arrays)
 
 
-def _linear_policy(kind: str, coef: np.ndarray, intercept: np.ndarray | None = None, features=None) -> LinearPolicy:
+def _linear_policy(
+    kind: str, coef: np.ndarray, intercept: np.ndarray | None = None, features: Any = None
+) -> LinearPolicy:
     (policy_class, dimensions), coef = POLICIES[kind], as_float_array(coef, "coef")
     if coef.ndim != dimensions:
         raise InputError(f"coef has shape {coef.shape}, expected {dimensions} dimensions")
     return policy_class(coef, intercept, features)
 
 
-def _cost_model(kind: str, arrays: Mapping[str, np.ndarray], header: object, features) -> SupportedModel | None:
+def _cost_model(kind: str, arrays: Mapping[str, np.ndarray], header: Any, features: Any) -> SupportedModel | None:
     """Return the cost model, which uses the features of the policy's scores."""
     if header is None:
         return None
     low, high = map(float, header["limits"])
-    model = CostModel()
+    model: Any = CostModel()
     model.coef_, model.intercept_ = as_float_array(arrays["cost.coef"], "cost.coef"), arrays["cost.intercept"]
     logging_policy = _linear_policy(kind, arrays["logging.coef"], arrays["logging.intercept"])
     check_coefficients(np.atleast_2d(model.coef_))

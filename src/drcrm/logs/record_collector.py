@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,14 +34,16 @@ class RecordCollector:
     def __init__(self, folder: Callable[[], Path] | None = None, most: int = 0):
         self._arrays, self._folder, self._most = ArrayCollector(None), folder, most
         self._numbers: dict[tuple[str, str], dict[str, int]] = {}
-        self._first: Records | None = None
-        self._contexts, self._skipped, self._missing = 0, Counter(), Counter()
+        self._first: Any = None  # records of the first batch
+        self._skipped: Counter[str] = Counter()
+        self._missing: Counter[str] = Counter()
+        self._contexts = 0
 
     def append(self, batch: Batch) -> None:
         records, data = batch.records, batch.records.data
         self._first = records if self._first is None else self._first
         rows = records.columns() | {"group_marks": batch.group_marks, "weights": batch.weights}
-        arrays = {("rows", name): values for name, values in rows.items()}
+        arrays: dict[Any, Any] = {("rows", name): values for name, values in rows.items()}
         arrays |= {("features", name): values for name, values in data.arrays().items()}
         coded = {("features", name): values for name, values in data.coded_values().items()}
         if records.slices is not None:
@@ -59,7 +62,8 @@ class RecordCollector:
 
     def finish(self) -> Records:
         """Return the rows of all batches, as if they were one batch; InputError for too many actions."""
-        arrays, first = self._arrays.finish(), self._first
+        arrays: dict[Any, Any] = self._arrays.finish()
+        first = self._first
         rows, features = (
             {name: values for (part, name), values in arrays.items() if part == key} for key in ("rows", "features")
         )
@@ -94,8 +98,8 @@ class RecordCollector:
             return codes.astype(np.int32, copy=False)
         return places[codes]
 
-    def _values(self, *key: str) -> list[str]:
-        return [*self._numbers.get(key, ())]
+    def _values(self, part: str, name: str) -> list[str]:
+        return [*self._numbers.get((part, name), ())]
 
 
 def collect(batches: Iterable[Batch]) -> Records:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from drcrm.arrays.array_collector import ArrayCollector
 from drcrm.arrays.mapped_arrays import scratch_path, take_rows
 from drcrm.data.executors import run_in_order
 from drcrm.errors import InputError
-from drcrm.logs.encoding.base import ContextFeatures, Encoding
+from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.encoding.columns import reject_rows
 from drcrm.logs.mapping import LogMapping
 
@@ -48,7 +49,7 @@ class LogSource:
     clock: str | None = None
 
     def summary(self) -> tuple[str, str, str]:
-        """Return phrases for what all batches of a log must have in common."""
+        """Return the columns, actions and times, which must be the same in all batches of a log, as phrases."""
         columns = ", ".join(self.mapping.columns)
         return f"the columns {columns}", KINDS[self.kind], f"{self.clock} in the column for time"
 
@@ -123,7 +124,7 @@ class Records(RowColumns):
     """
 
     source: LogSource
-    data: ContextFeatures | None
+    data: Any
     names: list = field(default_factory=list)
     slice_values: list[str] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
@@ -183,7 +184,7 @@ class Records(RowColumns):
         used, context = rows, None
         if self.context is not None:
             used, context = np.unique(self.context[rows], return_inverse=True)
-        columns = {name: values[rows] for name, values in self.columns().items()}
+        columns: dict[str, Any] = {name: values[rows] for name, values in self.columns().items()}
         return replace(self, **columns | {"context": context, "data": self.data.take(used)})
 
     def blocks(self) -> Iterator[tuple[slice, Records]]:
@@ -209,11 +210,13 @@ class Records(RowColumns):
         with closing(ArrayCollector(scratch_path(self.cost))) as collector:
             for arrays in run_in_order(partial(function, place, block) for place, block in self.blocks()):
                 collector.append(arrays)
-            return collector.finish()
+            return {str(name): values for name, values in collector.finish().items()}
 
     def without_features(self, rows: np.ndarray | None = None) -> Records:
         """Return selected rows, a mask (n,), by default all, without their features and contexts."""
-        columns = {} if rows is None else {name: take_rows(values, rows) for name, values in self.columns().items()}
+        columns: dict[str, Any] = (
+            {} if rows is None else {name: take_rows(values, rows) for name, values in self.columns().items()}
+        )
         return replace(self, **columns | {"data": None, "context": None})
 
     def fit(self, rows: np.ndarray | None = None) -> Encoding:
@@ -259,7 +262,7 @@ class Batch:
     group_marks : integer array (n,), optional
         Hash of the group's name; −1 for a row without a group.
     weights : array (n,), optional
-        Number of decisions that a row stands for, not necessarily whole.
+        Weight of the row if rows were dropped at random; not necessarily whole.
     """
 
     records: Records

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from drcrm.errors import InputError
@@ -42,7 +44,7 @@ def held_out(records: Records, seed: int = 0) -> np.ndarray:
     return is_heldout[unit]
 
 
-def _units(records: Records) -> tuple[np.ndarray, np.ndarray | slice]:
+def _units(records: Records) -> tuple[np.ndarray, Any]:
     """Return the first row of each unit, and the unit of each row."""
     units = records.context if records.groups is None else records.groups
     if units is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from importlib import import_module
+from typing import Any
 
 from drcrm.errors import InputError
 
@@ -58,7 +59,7 @@ def _run_parser(name: str, text: str) -> object:
         raise InputError(f"{place}not YAML: {problem}") from None
 
 
-def _repeated_below(node, path: list[str], seen: set[int]) -> Iterator[str]:
+def _repeated_below(node: Any, path: list[str], seen: set[int]) -> Iterator[str]:
     """Yield a message for each repeated key below a node of PyYAML."""
     if node is None or id(node) in seen:  # an alias repeats a node
         return

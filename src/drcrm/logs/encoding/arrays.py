@@ -33,7 +33,7 @@ class Arrays(ContextFeatures):
             return {"features": self.X.features, "starts": self.X.starts}
         return {"X": self.X}
 
-    def rebuild(self, size, arrays, values) -> Arrays:
+    def rebuild(self, size: int, arrays: dict[str, Features], values: dict[str, list[str]]) -> Arrays:
         return Arrays(arrays["X"] if "X" in arrays else ActionLists(**arrays))
 
 

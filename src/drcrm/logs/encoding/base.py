@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
@@ -71,14 +72,14 @@ class Encoding(ABC):
     type_name: str
 
     @abstractmethod
-    def contexts(self, data) -> Features | ActionLists:
+    def contexts(self, data: Any) -> Features | ActionLists:
         """Return X, array or CSR (m, d), or the lists of actions."""
 
-    def unseen(self, data) -> dict[str, int]:
+    def unseen(self, data: Any) -> dict[str, int]:
         """Return the number of rows with values that the encoding does not know, by what is unknown."""
         return {}
 
     def as_dict(self) -> dict:
         """Return the content that the header of a policy file stores."""
-        content = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
+        content = {field.name: getattr(self, field.name) for field in fields(self) if field.init}  # type: ignore[arg-type]
         return {"of": self.type_name, **content}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -61,7 +62,7 @@ def is_missing(column: pd.Series) -> np.ndarray:
     return np.array([_is_missing(value) for value in column], dtype=bool)
 
 
-def _is_missing(value: object) -> bool:
+def _is_missing(value: Any) -> bool:
     if isinstance(value, str):
         return value.strip() in MISSING_TEXTS
     return np.ndim(value) == 0 and bool(pd.isna(value))
@@ -97,7 +98,7 @@ def _cast(column: pd.Series, optional: bool) -> np.ndarray | None:
         return _cast(column.mask(column.isin(MISSING_TEXTS)), False) if optional else None
 
 
-def reject_rows(bad: np.ndarray, values, name: str, rows: np.ndarray, expected: str) -> None:
+def reject_rows(bad: np.ndarray, values: Any, name: str, rows: np.ndarray, expected: str) -> None:
     """Raise InputError for the first row with ``bad`` true, by its number in the file."""
     if not bad.any():
         return

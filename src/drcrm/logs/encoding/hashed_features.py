@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -51,8 +52,8 @@ class HashedFeatures(ContextFeatures):
     def of_lists(cls, contexts: Iterable[Pairs], lists: list[list[Pairs]]) -> HashedFeatures:
         """Return lists from the features of contexts and of the actions in their lists.
 
-        Every entry of an action meets every entry of its context: ``first`` and ``second`` are the places of both
-        entries of each product, and ``pair`` is the number of its pair of names.
+        Each entry of an action is multiplied by each entry of its context. ``first`` and ``second`` are the places of
+        these entries. ``pair`` numbers their pairs of names.
         """
         starts = np.append(0, np.cumsum([len(actions) for actions in lists], dtype=np.intp))
         shared, shared_names = _indexed(contexts)
@@ -102,7 +103,7 @@ class HashedFeatures(ContextFeatures):
     def arrays(self) -> dict[str, np.ndarray | sparse.csr_array]:
         return {"hashed": self.hashed} | ({} if self.starts is None else {"sizes": np.diff(self.starts)})
 
-    def rebuild(self, size, arrays, values) -> HashedFeatures:
+    def rebuild(self, size: int, arrays: dict[str, Any], values: dict[str, list[str]]) -> HashedFeatures:
         starts = np.append(0, np.cumsum(arrays["sizes"])) if "sizes" in arrays else None
         return HashedFeatures(arrays["hashed"], starts)
 
@@ -131,19 +132,19 @@ class HashedEncoding(Encoding):
             raise ValueError(f"columns beyond {N_COLUMNS}")
 
     @property
-    def type_name(self) -> str:
+    def type_name(self) -> str:  # type: ignore[override]
         return "lists" if self.kind == "lists" else "named"
 
     @property
-    def n_features(self) -> int:
+    def n_features(self) -> int:  # type: ignore[override]
         return len(self.kept) + (self.kind == "single")
 
     def contexts(self, data: HashedFeatures) -> sparse.csr_array | ActionLists:
         """Return X, CSR (m, d), or the lists of actions."""
         is_lists = isinstance(data, HashedFeatures) and data.starts is not None
         if is_lists != (self.kind == "lists"):
-            found, expected = ("lists of actions", "contexts") if is_lists else ("contexts", "lists of actions")
-            raise InputError(f"the file has {found}, expected {expected} like the training log")
+            kinds = ("contexts", "lists of actions")[:: -1 if is_lists else 1]
+            raise InputError("the file has {}, expected {} like the training log".format(*kinds))
         if is_lists and not self.kept:
             raise InputError("no action has features, expected features that distinguish the actions of a list")
         hashed = data.hashed

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def hash_names(texts: list[str], n_columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the column and the sign that scikit-learn's ``FeatureHasher`` gives each text, (n,) each."""
+    """Return the columns (n,) and the signs (n,) that scikit-learn's ``FeatureHasher`` assigns to texts."""
     from sklearn.feature_extraction import FeatureHasher  # imported here: it takes half a second, and few logs need it
 
     rows = [[text.encode("utf-8", "surrogatepass")] for text in texts] or [[b""]]

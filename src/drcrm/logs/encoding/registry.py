@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from drcrm.errors import InputError
 from drcrm.logs.encoding.arrays import ArrayEncoding
@@ -13,7 +14,7 @@ from drcrm.logs.encoding.tables import TableEncoding
 ENCODINGS = {"table": TableEncoding, "arrays": ArrayEncoding, "named": HashedEncoding, "lists": HashedEncoding}
 
 
-def encoding_of(content: object) -> Encoding:
+def encoding_of(content: Any) -> Encoding:
     """Return the encoding with the content that ``as_dict`` returned; InputError for any other content."""
     name = content.get("of") if isinstance(content, Mapping) else None
     if not isinstance(name, str) or name not in ENCODINGS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,7 +45,14 @@ class Table(ContextFeatures):
     times: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, numeric, categorical, times=(), rows: np.ndarray | None = None) -> Table:
+    def of(
+        cls,
+        frame: pd.DataFrame,
+        numeric: Iterable[str],
+        categorical: Iterable[str],
+        times: Iterable[str] = (),
+        rows: np.ndarray | None = None,
+    ) -> Table:
         """Return the features of a frame; InputError names the column, and the row, of an invalid value.
 
         ``rows`` (n,) are the row numbers in messages, by default from 0.
@@ -107,7 +115,7 @@ class Table(ContextFeatures):
     def coded_values(self) -> dict[str, list[str]]:
         return self.values
 
-    def rebuild(self, size, arrays, values) -> Table:
+    def rebuild(self, size: int, arrays: dict[str, Any], values: dict[str, list[str]]) -> Table:
         numeric, codes = ({name: arrays[name] for name in columns} for columns in (self.numbers, self.codes))
         return Table(numeric, codes, values, size, self.times)
 
@@ -130,7 +138,7 @@ class TableEncoding(Encoding):
     kind : "single" or "labels"
     names : list of str or int
     scales : dict of (mean, scale)
-        Of the numeric columns.
+        Mean and scale of each numeric column.
     known : dict of list
         For each categorical column, hours and weekdays included, its values in training; or, if it is hashed, the
         features in use.
@@ -156,7 +164,7 @@ class TableEncoding(Encoding):
             object.__setattr__(self, name, value)
 
     @property
-    def n_features(self) -> int:
+    def n_features(self) -> int:  # type: ignore[override]
         return len(self.scales) + len(self.indicators) + sum(map(len, self.known.values())) + 1
 
     @property

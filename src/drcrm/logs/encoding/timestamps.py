@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -94,5 +94,5 @@ def times_of(column: pd.Series, name: str, rows: np.ndarray) -> Times:
     return Times(wall, clock.notna().to_numpy(dtype=bool), offset)
 
 
-def _as_iso(value: object) -> object:
+def _as_iso(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime.date) and value is not pd.NaT else value

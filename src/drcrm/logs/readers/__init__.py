@@ -1,1 +1,1 @@
-"""Readers of users’ files."""
+"""Readers of log files, one module for each format."""

@@ -83,7 +83,9 @@ def _is_even(text: str, delimiter: str) -> bool:
 
 def _decimal(text: str, header: list[str], delimiter: str, numeric: list[str]) -> str | None:
     """Return the decimal sign in the first rows; None if no number shows one; InputError if both occur."""
-    commas, points, unclear = [], [], []
+    commas: list[str] = []
+    points: list[str] = []
+    unclear: list[str] = []
     places = {name: header.index(name) for name in numeric}
     for number, row in enumerate(_rows(text, delimiter, ROWS)[1:]):
         for name, place in places.items():

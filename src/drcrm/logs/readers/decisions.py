@@ -36,7 +36,7 @@ class Decision(NamedTuple):
         Features of each action of the context's list; None for single actions.
     outcome : Outcome, optional
     weight : float, optional
-        Number of decisions that this one stands for.
+        Weight of the decision, if others were dropped.
     """
 
     row: int
@@ -44,6 +44,11 @@ class Decision(NamedTuple):
     listed: list[Pairs] | None = None
     outcome: Outcome | None = None
     weight: float | None = None
+
+    @property
+    def n_actions(self) -> int:
+        """Length of the list of actions."""
+        return len(self.listed or ())
 
     @property
     def size(self) -> int:
@@ -55,7 +60,8 @@ class Decision(NamedTuple):
 
 def batches(decisions: Iterable[Decision], rows: int) -> Iterator[list[Decision]]:
     """Yield decisions in batches that take about the memory of ``rows`` rows of a table; at least one batch."""
-    batch, left = [], rows * PER_ROW
+    batch: list[Decision] = []
+    left = rows * PER_ROW
     for decision in decisions:
         if left <= 0:
             yield batch
@@ -69,7 +75,7 @@ def features_of(decisions: list[Decision]) -> HashedFeatures:
     """Return the features of decisions."""
     contexts = [decision.features for decision in decisions]
     if decisions and decisions[0].listed is not None:
-        return HashedFeatures.of_lists(contexts, [decision.listed for decision in decisions])
+        return HashedFeatures.of_lists(contexts, [decision.listed or [] for decision in decisions])
     return HashedFeatures.of_contexts(contexts)
 
 
@@ -78,14 +84,13 @@ def batch_of(decisions: list[Decision], form: str, mapping: LogMapping, skipped:
     data = features_of(decisions)
     outcomes = np.array([decision.outcome for decision in decisions], dtype=float)
     action, cost, propensity = outcomes.reshape(-1, 3).T
-    names, action, is_single = [], action.astype(np.intp), data.starts is None
+    numbers, action, is_single = np.empty(0), action.astype(np.intp), data.starts is None
     if is_single:
-        names, action = np.unique(action, return_inverse=True)
-        names = names.tolist()
+        numbers, action = np.unique(action, return_inverse=True)
     kind = "single" if is_single else "lists"
     records = Records(
         source=LogSource(form, mapping, kind, is_reward=False, first_action=1 if is_single else None),
-        names=names,
+        names=numbers.tolist(),
         data=data,
         action=action,
         cost=cost,

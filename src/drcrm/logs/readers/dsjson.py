@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ def detect_variant(lines: Lines) -> int | None:
     """Return the number of the first action, 0 or 1, from the first list ``a`` that shows it; None if none does."""
     for decision, event in islice(_decisions(lines, Counter()), MOST_TESTED):
         numbers = event.get("a")
-        if isinstance(numbers, list) and (0 in numbers or len(decision.listed) in numbers):
+        if isinstance(numbers, list) and (0 in numbers or decision.n_actions in numbers):
             return 0 if 0 in numbers else 1
     return None
 
@@ -61,7 +62,7 @@ def decisions(lines: Lines, first_action: int, skipped: Counter) -> Iterator[Dec
         with prefix_errors(f"row {decision.row}"):
             if first_action and isinstance(event.get("a"), list) and 0 in event["a"]:
                 raise InputError("a has 0, expected actions counted from 1, like in earlier lines")
-            place = _place(event, len(decision.listed), first_action)
+            place = _place(event, decision.n_actions, first_action)
             outcome = Outcome(place, _finite(event, "_label_cost"), _propensity(event, place + first_action))
             dropped = to_float(event.get("pdrop", 0))
             if not 0 <= dropped < 1:
@@ -127,7 +128,7 @@ def _context(event: dict, skipped: Counter, learning: bool) -> dict | None:
 def features(context: dict, namespace: str = "") -> Pairs:
     """Return named features like Vowpal Wabbit: a text is a category of its key, a number a value, true is 1.
 
-    False, null and 0 are no features. The words of ``_text`` are features; other keys with an underscore are ignored.
+    False, null and 0 are left out. The words of ``_text`` are features; other keys with an underscore are ignored.
     """
     pairs: Pairs = []
     for key, value in context.items():
@@ -138,7 +139,7 @@ def features(context: dict, namespace: str = "") -> Pairs:
     return pairs
 
 
-def _features_of(value: object, name: str) -> Pairs:
+def _features_of(value: Any, name: str) -> Pairs:
     if isinstance(value, str):
         return [(f"{name}={value}", 1.0)]
     if isinstance(value, dict):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,9 @@ SUFFIXES = {
 PACKED = (".gz", ".bz2")
 
 
-def read_records(path, mapping=None, folder: Callable[[], Path] | None = None, most: int = 0) -> Records:
+def read_records(
+    path: str | Path, mapping: Any = None, folder: Callable[[], Path] | None = None, most: int = 0
+) -> Records:
     """Return the rows of a log file.
 
     Parameters
@@ -97,7 +100,9 @@ def record_batches(path: Path, mapping: LogMapping, rows: int | None = None) -> 
                 yield replace(batch, records=replace(records, rows=records.rows + start)) if start else batch
 
 
-def context_batches(path, encoding: Encoding, rows: int, csv_format: CsvFormat | None = None) -> Iterator[tuple]:
+def context_batches(
+    path: str | Path, encoding: Encoding, rows: int, csv_format: CsvFormat | None = None
+) -> Iterator[tuple]:
     """Yield the contexts of a file ``rows`` at a time; all at once for npz.
 
     ``csv_format`` is the format of CSV, by default detected.
@@ -206,7 +211,8 @@ def _table_batches(
 def _text_batches(
     file: Path, form: str, mapping: LogMapping, rows: int, files: list[Path]
 ) -> Iterator[tuple[Batch, int]]:
-    text, lines, skipped = TEXTS[form], _Lines(file, reported=True), Counter()
+    skipped: Counter[str] = Counter()
+    text, lines = TEXTS[form], _Lines(file, reported=True)
     mapping = mapping.require_no_columns(text.DESCRIPTION)
     decisions = text.decisions(lines, _variant(file, form, files), skipped)
     for number, decided in enumerate(batches(decisions, rows)):
@@ -221,7 +227,7 @@ def _features_of(
     """Yield the features of a file's contexts batch by batch."""
     if form == "npz":
         yield Arrays(npz_contexts(read_arrays(file)))
-    elif form in TABLES:
+    elif isinstance(encoding, TableEncoding):
         row, columns = 0, Columns([*encoding.scales, *encoding.categorical, *encoding.times], [*encoding.scales])
         for frame in table_frames(file, form, lambda header: columns, rows, csv_format):
             numbers = np.arange(row, row + len(frame))

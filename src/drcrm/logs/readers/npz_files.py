@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def read_arrays(path: Path) -> dict[str, object]:
     return {name: array if array.ndim else array.item() for name, array in arrays.items()}
 
 
-def npz_batch(arrays: Mapping[str, object], mapping: LogMapping) -> Batch:
+def npz_batch(arrays: Mapping[str, Any], mapping: LogMapping) -> Batch:
     """Return the rows of an npz file.
 
     Its arrays are those of OBP, or X, Y, propensity, and cost or reward; optional are context, count, n_actions, and
@@ -48,8 +49,8 @@ def npz_batch(arrays: Mapping[str, object], mapping: LogMapping) -> Batch:
     mapping = mapping.require_no_columns("an npz file")
     is_reward = "reward" in arrays
     if not {"X", "Y"} <= arrays.keys() or is_reward == ("cost" in arrays):
-        names = ", ".join(arrays) or "none"
-        raise InputError(f"has the arrays {names}, expected X, Y, propensity, and cost or reward; or those of OBP")
+        present = ", ".join(arrays) or "none"
+        raise InputError(f"has the arrays {present}, expected X, Y, propensity, and cost or reward; or those of OBP")
     X, Y = npz_contexts(arrays), arrays["Y"]
     kind = "lists" if "starts" in arrays else "labels" if np.ndim(Y) == 2 else "single"
     action = check_actions(Y) if kind == "labels" else check_integers(Y, len(np.atleast_1d(Y)), "Y")

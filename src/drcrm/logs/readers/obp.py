@@ -68,7 +68,7 @@ def feedback_batch(feedback: object, mapping: LogMapping | None = None, form: st
     action = check_integers(feedback["action"], n, "action")
     names, places = number_actions(action, feedback.get("n_actions"))
     position = feedback.get("position")
-    positions, slices = [], None
+    positions, slices = np.empty(0), None
     if position is not None:
         positions, slices = np.unique(check_integers(position, n, "position"), return_inverse=True)
     records = Records(

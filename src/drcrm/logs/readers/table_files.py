@@ -9,10 +9,9 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -22,9 +21,10 @@ from drcrm.logs.encoding.tables import require_columns
 from drcrm.logs.mapping import import_extra
 from drcrm.logs.readers.csv_format import CsvFormat
 
-PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
+PACKED: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
 HEADER = 2**20  # bytes of a CSV file that contain its first line
 BLOCK = 2**22  # bytes of a CSV file that are read at once
+OPTIONS = {"integer_object_nulls": True, "split_blocks": True}  # whole numbers stay whole next to missing values
 REPORTED = 1000  # lines of text between two reports of progress
 
 
@@ -68,7 +68,7 @@ def _report(file: io.BufferedIOBase, before: int) -> int:
 def table_frames(
     path: Path,
     form: str,
-    needed: Callable[[list[str]], Columns],
+    select: Callable[[list[str]], Columns],
     rows: int,
     csv_format: CsvFormat | None = None,
 ) -> Iterator[pd.DataFrame]:
@@ -78,7 +78,7 @@ def table_frames(
     ----------
     path : Path
     form : "csv" or "parquet"
-    needed : callable
+    select : callable
         It maps the columns of the file to the columns to read.
     rows : int
         Number of rows of a frame; the last one may be smaller.
@@ -87,33 +87,28 @@ def table_frames(
     """
     arrow = import_extra("pyarrow")
     if form == "csv":
-        tables = _csv_tables(path, needed, csv_format or CsvFormat())
+        tables = _csv_tables(path, select, csv_format or CsvFormat())
     else:
-        tables = _parquet_tables(path, needed, rows)
-    waiting = []
+        tables = _parquet_tables(path, select, rows)
+    waiting: list[Any] = []
     for table in tables:
         waiting.append(table)
         while sum(map(len, waiting)) >= rows:
             table = arrow.concat_tables(waiting)
-            yield _frame(table.slice(0, rows))
+            yield table.slice(0, rows).to_pandas(**OPTIONS)
             waiting = [table.slice(rows)]
     if sum(map(len, waiting)):
-        yield _frame(arrow.concat_tables(waiting))
+        yield arrow.concat_tables(waiting).to_pandas(**OPTIONS)
     del waiting
     arrow.default_memory_pool().release_unused()
 
 
-def _frame(table) -> pd.DataFrame:
-    """Return a table as a frame; whole numbers stay whole in columns with missing values."""
-    return table.to_pandas(integer_object_nulls=True, split_blocks=True)
-
-
-def _csv_tables(path: Path, needed: Callable[[list[str]], Columns], csv_format: CsvFormat) -> Iterator:
+def _csv_tables(path: Path, select: Callable[[list[str]], Columns], csv_format: CsvFormat) -> Iterator[Any]:
     """Yield the rows of a CSV file, block by block."""
     with opened(path) as file:
         text = _first_text(_read(file.read, HEADER))
     header, delimiter = csv_format.header_of(text)
-    columns, numeric = needed(header)
+    columns, numeric = select(header)
     require_columns(header, columns)
     decimal, row = csv_format.decimal_of(text, header, delimiter, numeric), 0
     del text
@@ -123,7 +118,7 @@ def _csv_tables(path: Path, needed: Callable[[list[str]], Columns], csv_format: 
             row += len(table)
 
 
-def _with_points(table, numeric: list[str], first: int):
+def _with_points(table: Any, numeric: list[str], first: int) -> Any:
     """Return a table with decimal points instead of decimal commas; InputError for points and thousands separators."""
     compute = import_extra("pyarrow.compute")
     for name in numeric:
@@ -140,28 +135,20 @@ def _with_points(table, numeric: list[str], first: int):
     return table
 
 
-def _parquet_tables(path: Path, needed: Callable[[list[str]], Columns], rows: int) -> Iterator:
+def _parquet_tables(path: Path, select: Callable[[list[str]], Columns], rows: int) -> Iterator[Any]:
     """Yield the rows of a Parquet file, batch by batch."""
-    arrow = import_extra("pyarrow")
-    with _parquet(path) as file:
-        header = file.schema_arrow.names
-        columns = needed(header).names or header[:1]  # without a column there are no rows
-        require_columns(header, columns)
-        for batch in file.iter_batches(rows, columns=columns, use_threads=False):
-            report_progress(path.stat().st_size * batch.num_rows // file.metadata.num_rows, "bytes")
-            yield arrow.table(batch.select(columns)).replace_schema_metadata()
-
-
-@contextmanager
-def _parquet(path: Path) -> Iterator:
-    """Open a Parquet file; InputError if it cannot be read."""
     arrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
     try:
         with parquet.ParquetFile(path, pre_buffer=False) as file:  # with a buffer, the file would stay in memory
-            yield file
+            header = file.schema_arrow.names
+            columns = select(header).names or header[:1]  # without a column there are no rows
+            require_columns(header, columns)
+            for batch in file.iter_batches(rows, columns=columns, use_threads=False):
+                report_progress(path.stat().st_size * batch.num_rows // file.metadata.num_rows, "bytes")
+                yield arrow.table(batch.select(columns)).replace_schema_metadata()
+    except InputError:
+        raise
     except (arrow.ArrowException, OSError, ValueError, TypeError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"is not a readable Parquet file: {_one_line(error)}") from None
 
 
@@ -176,26 +163,22 @@ def _first_text(start: bytes) -> str:
     """Return the first bytes of a CSV file as text."""
     if not start.strip():
         raise InputError("is empty, expected a line with the names of the columns")
-    text = _decoded(start)
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError("is UTF-16, expected UTF-8")
+    try:
+        text = start.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if error.start < len(start) - 4:  # otherwise the last character is incomplete
+            row = start[: error.start].count(b"\n") - 1
+            place = f"row {row}" if row >= 0 else "the names of the columns"
+            raise InputError(f"is not UTF-8 in {place}: byte {start[error.start]:#04x}") from None
+        text = start[: error.start].decode("utf-8-sig")
     if "\0" in text:
         raise InputError("is not text, expected CSV")
     return text
 
 
-def _decoded(start: bytes) -> str:
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputError("is UTF-16, expected UTF-8")
-    try:
-        return start.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        if error.start < len(start) - 4:
-            row = start[: error.start].count(b"\n") - 1
-            place = f"row {row}" if row >= 0 else "the columns' names"
-            raise InputError(f"is not UTF-8 in {place}: byte {start[error.start]:#04x}") from None
-        return start[: error.start].decode("utf-8-sig")
-
-
-def _csv_rows(file, header: list[str], columns: list[str], delimiter: str) -> Iterator:
+def _csv_rows(file: io.BufferedIOBase, header: list[str], columns: list[str], delimiter: str) -> Iterator[Any]:
     arrow, reader = import_extra("pyarrow"), import_extra("pyarrow.csv")
     options = {
         "read_options": reader.ReadOptions(use_threads=False, block_size=BLOCK),
@@ -207,16 +190,17 @@ def _csv_rows(file, header: list[str], columns: list[str], delimiter: str) -> It
             null_values=[""],
         ),
     }
-    rows, position, last = 0, 0, None
+    rows, position = 0, 0
+    last: Any = None
     try:
         stream = reader.open_csv(file, **options)
         for batch in stream:
             yield arrow.table(batch)
             rows, position = rows + batch.num_rows, _report(file, position)
             last = batch[header[-1]][-1] if batch.num_rows else last
+    except InputError:
+        raise
     except (arrow.ArrowException, EOFError, OSError, zlib.error, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(_unreadable(error, header)) from None
     if rows and (last.as_py() or "").endswith("\n"):
         raise InputError(f"has a quote without an end in row {rows - 1}")

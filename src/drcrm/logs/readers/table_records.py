@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -10,18 +12,18 @@ from drcrm.errors import InputError
 from drcrm.logs.encoding.columns import MISSING, as_names, categories, numbers, reject_rows, unescape_formula
 from drcrm.logs.encoding.tables import Table, require_columns
 from drcrm.logs.encoding.timestamps import order_of
-from drcrm.logs.mapping import LogMapping, as_mapping
+from drcrm.logs.mapping import as_mapping
 from drcrm.logs.readers.obp import dataset_mapping
 from drcrm.logs.record_collector import collect
 from drcrm.logs.records import Batch, LogSource, Records
 
 
-def records_of_frame(frame: pd.DataFrame, mapping) -> Records:
+def records_of_frame(frame: pd.DataFrame, mapping: Any) -> Records:
     """Return the rows of a frame; its index is ignored."""
     return collect([frame_batch(frame, mapping, "frame")])
 
 
-def frame_batch(frame: pd.DataFrame, mapping, form: str, first: int = 0) -> Batch:
+def frame_batch(frame: pd.DataFrame, mapping: Any, form: str, first: int = 0) -> Batch:
     """Return the rows of a frame, a part of a file that begins with the row ``first``."""
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"frame is of type {type(frame).__name__}, expected a pandas DataFrame")
@@ -31,7 +33,7 @@ def frame_batch(frame: pd.DataFrame, mapping, form: str, first: int = 0) -> Batc
         raise InputError("has no rows, expected at least one")
     rows = np.arange(first, first + len(frame))
 
-    def vector(key: str, expected: str = "a finite number") -> np.ndarray | None:
+    def vector(key: str, expected: str = "a finite number") -> Any:
         name = getattr(mapping, key)
         return None if name is None else numbers(frame[name], mapping.label_of(key), rows, expected)
 
@@ -65,7 +67,7 @@ def _group_marks(column: pd.Series, name: str) -> np.ndarray:
     return np.where([value == MISSING for value in values], -1, marks)[codes]
 
 
-def _actions(frame: pd.DataFrame, mapping: LogMapping, rows: np.ndarray, form: str) -> tuple[list, np.ndarray]:
+def _actions(frame: pd.DataFrame, mapping: Any, rows: np.ndarray, form: str) -> tuple[list, np.ndarray]:
     """Return the names of the actions that occur, and the logged actions as places among them.
 
     In CSV, names that ``drcrm predict`` escaped lose their apostrophe.
@@ -82,7 +84,7 @@ def _actions(frame: pd.DataFrame, mapping: LogMapping, rows: np.ndarray, form: s
     return names, np.array([place[value] for value in values], dtype=np.intp)[codes]
 
 
-def _labels(frame: pd.DataFrame, mapping: LogMapping, rows: np.ndarray) -> tuple[list, np.ndarray]:
+def _labels(frame: pd.DataFrame, mapping: Any, rows: np.ndarray) -> tuple[list, np.ndarray]:
     """Return the names of the labels, and the logged label vectors, (n, q)."""
     columns = []
     for name in mapping.labels:

@@ -97,7 +97,7 @@ def _blocks(lines: Lines, of_lists: bool) -> Iterator[tuple[list[Line], Decision
     for is_text, group in groupby(_parsed(lines), bool):
         if not is_text:
             continue
-        block = list(group)
+        block = [line for line in group if line]
         actions = block[1:] if block[0].is_shared else block
         with prefix_errors(f"row {block[0].row}"):
             if not actions or any(line.is_shared for line in actions):
