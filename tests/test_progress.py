@@ -28,7 +28,7 @@ SOURCE = str(Path(__file__).parent.parent / "src")
 REFRESH_TIME = 0.11  # seconds between two updates of a tqdm bar
 COMMANDS = {
     "learn log.csv --config map.json --output policy.npz": ["reading log.csv", "encoding", "learning: ", "evaluating"],
-    "certify policy.npz log.csv": ["reading the policy", "reading log.csv", "encoding", "certifying"],
+    "certify policy.npz log.csv": ["reading the policy", "reading log.csv", "encoding", "evaluating"],
     "evaluate_policy policy.npz log.csv": ["reading the policy", "reading log.csv", "encoding", "evaluating"],
     "diagnose log.csv --config map.json": ["reading log.csv", "encoding", "diagnosing"],
     "predict policy.npz log.csv --output o.csv": ["choosing actions for log.csv"],

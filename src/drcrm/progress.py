@@ -51,10 +51,9 @@ class Progress(Listener):
         if self._bar is not None:
             self._bar.close()
         if self._verbose and self._task:
-            details = [f"{time.monotonic() - self._start:.1f} s"]
-            details += [f"{self._passes} passes"] if self._passes else []
-            details += [self._speed()] if self._rows else []
-            print(f"{self._task}: {', '.join(details)}", file=sys.stderr, flush=True)
+            seconds = f"{time.monotonic() - self._start:.1f} s"
+            passes, speed = f"{self._passes} passes" if self._passes else "", self._speed() if self._rows else ""
+            print(f"{self._task}:", ", ".join(filter(None, (seconds, passes, speed))), file=sys.stderr, flush=True)
         self._task, self._bar = "", None
 
     def _speed(self) -> str:

@@ -55,7 +55,7 @@ class ActionLists:
         """(m, D)."""
         return len(self), self.features.shape[1]
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         raise InputError("ActionLists is not an array. Use .features and .starts.")
 
     def __getitem__(self, rows: Any) -> ActionLists:

@@ -26,8 +26,8 @@ import numpy as np
 from scipy import sparse
 
 from drcrm.actions.action_lists import ActionLists
-from drcrm.arrays.mapped_arrays import slice_rows, take_rows
-from drcrm.arrays.validation import Features, check_features
+from drcrm.arrays.mapped_arrays import Features, slice_rows, take_rows
+from drcrm.arrays.validation import check_features
 from drcrm.errors import InputError
 
 LARGE_SCORE = 700.0  # e^u does not overflow up to here, and 1 + e^u = e^u in float64 far below

@@ -9,7 +9,8 @@ from drcrm.actions.base import Actions
 from drcrm.actions.label_vectors import LabelVectors
 from drcrm.actions.listed_actions import ListedActions
 from drcrm.actions.single_choice import SingleChoice
-from drcrm.arrays.validation import Features, as_integer_vector, check_actions, check_features, check_positive_integer
+from drcrm.arrays.mapped_arrays import Features
+from drcrm.arrays.validation import as_integer_vector, check_actions, check_features, check_positive_integer
 from drcrm.errors import InputError
 
 MANY_ACTIONS = 1000  # from here on, numbers of actions may be identifiers

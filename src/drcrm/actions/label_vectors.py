@@ -6,6 +6,7 @@ labels: the effects, (m, q + 1), are the cost that each label adds and, last, th
 
 from collections.abc import Callable, Iterator
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -28,34 +29,36 @@ class LabelEffects(EffectSpace):
     has_context_effects = True
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         return (self.actions.shape[0] + 1,)
 
-    def expected_cost(self, mean, effects, fast=False):
+    def expected_cost(self, mean: np.ndarray, effects: np.ndarray, fast: bool = False) -> np.ndarray:
         by_label = effects[:, :-1]
         expected = np.einsum("kl,kl->k", mean, by_label) if fast else (mean * by_label).sum(axis=1)
         expected += effects[:, -1]
         return expected
 
-    def expected_cost_gradient(self, mean, effects, by_context, expected):
+    def expected_cost_gradient(
+        self, mean: np.ndarray, effects: np.ndarray, by_context: np.ndarray, expected: np.ndarray
+    ) -> np.ndarray:
         gradient = by_context[:, None] * effects[:, :-1]
         gradient *= 1 - mean
         gradient *= mean
         return gradient
 
-    def costs_of_rows(self, row_map, effects):
+    def costs_of_rows(self, row_map: RowMap, effects: np.ndarray) -> np.ndarray:
         return row_map.to_rows(np.ascontiguousarray(effects[:, :-1]), -effects[:, -1])
 
-    def loadings(self, Y):
+    def loadings(self, Y: np.ndarray) -> sparse.csr_array | None:
         return append_constant(sparse.csr_array(Y, dtype=float))
 
-    def score_part(self, effects):
+    def score_part(self, effects: np.ndarray) -> np.ndarray:
         return effects[:, :-1]
 
-    def add_constant(self, effects, constant):
+    def add_constant(self, effects: np.ndarray, constant: float) -> None:
         effects[..., -1] += constant
 
-    def sum_rows(self, by_score, by_context):
+    def sum_rows(self, by_score: np.ndarray, by_context: np.ndarray) -> np.ndarray:
         return np.column_stack([by_score, by_context])
 
     def query_model(self, predict: Callable[[np.ndarray], np.ndarray], m: int) -> np.ndarray:
@@ -82,7 +85,7 @@ class LabelEffects(EffectSpace):
         for turn in range(max(PROBES, -(-len(vectors) // m))):
             yield vectors[(np.arange(m) + turn * m) % len(vectors)]
 
-    def block_moments(self, Y, share, row_map):
+    def block_moments(self, Y: np.ndarray, share: np.ndarray, row_map: RowMap) -> tuple[np.ndarray, np.ndarray]:
         loadings, (_, weight) = np.column_stack([Y, np.ones(len(Y))]), row_map.to_contexts(share)
         return (loadings.T @ (loadings * share[:, None]))[None], weight[None]
 
@@ -90,28 +93,40 @@ class LabelEffects(EffectSpace):
 class LabelSupport(SupportRule):
     """Support rule for each label value: P(y_l = 1) or P(y_l = 0) under π0 is below τ/2."""
 
-    def cost_limits(self, cost, effects):
+    def cost_limits(self, cost: np.ndarray, effects: np.ndarray) -> tuple[float, float]:
         largest = float(np.quantile(np.abs(effects[:, :-1]), EFFECT_QUANTILE))
         return -largest, largest
 
-    def replace_unsupported(self, effects, logging_mean, support, limits):
+    def replace_unsupported(
+        self, effects: np.ndarray, logging_mean: np.ndarray, support: float, limits: tuple[float, float]
+    ) -> np.ndarray:
         low, high = limits
         by_label = effects[:, :-1]
         by_label = np.where(logging_mean < support / 2, np.maximum(by_label, high), by_label)
         lowered = np.where(1 - logging_mean < support / 2, np.minimum(by_label, low), by_label)
         return np.column_stack([lowered, effects[:, -1] + (by_label - lowered).sum(axis=1)])
 
-    def unsupported_mass(self, mean, logging_mean, support):
+    def unsupported_mass(self, mean: np.ndarray, logging_mean: np.ndarray, support: float) -> np.ndarray:
         return mean * (logging_mean < support / 2) + (1 - mean) * (1 - logging_mean < support / 2)
 
-    def find_unsupported(self, row_map, mean, logging_mean, support):
+    def find_unsupported(
+        self, row_map: RowMap, mean: np.ndarray, logging_mean: np.ndarray, support: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         never, always = logging_mean < support / 2, 1 - logging_mean < support / 2
         count_as_effects = np.column_stack([never.astype(float) - always, always.sum(axis=1)])
         supported = 1 - self.unsupported_mass(mean, logging_mean, support)
         counts = self.actions.effect_space.costs_of_rows(row_map, count_as_effects)
         return 1 - supported.prod(axis=1), counts > 0.5
 
-    def mean_weights(self, Y, context, share, weight, mean, logging_mean):
+    def mean_weights(
+        self,
+        Y: np.ndarray,
+        context: np.ndarray,
+        share: np.ndarray,
+        weight: np.ndarray,
+        mean: np.ndarray,
+        logging_mean: np.ndarray,
+    ) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = np.where(Y == 1, (mean / logging_mean)[context], ((1 - mean) / (1 - logging_mean))[context])
         return share @ ratio
@@ -130,7 +145,7 @@ class LabelVectors(Actions):
         self.shape = (n_labels,)
 
     @classmethod
-    def from_effect_shape(cls, shape):
+    def from_effect_shape(cls, shape: tuple[int, ...]) -> Actions:
         return cls(require_columns(shape) - 1)
 
     def __str__(self) -> str:
@@ -144,13 +159,13 @@ class LabelVectors(Actions):
     def support_rule(self) -> LabelSupport:
         return LabelSupport(self)
 
-    def check(self, Y, rows=None, owner="the policy"):
+    def check(self, Y: object, rows: int | None = None, owner: str = "the policy") -> np.ndarray:
         Y = check_actions(Y, rows)
         if Y.shape[1:] != self.shape:
             raise InputError(f"Y has {Y.shape[1]} labels, {owner} has {self.shape[0]}")
         return Y
 
-    def check_not_one_hot(self, Y):
+    def check_not_one_hot(self, Y: np.ndarray) -> None:
         """Raise InputError if at least 10 vectors, q > 2, all have exactly one 1 and are not all the same.
 
         Fewer vectors may be one-hot by chance. Identical vectors come from a policy that always takes the same action.
@@ -166,13 +181,13 @@ class LabelVectors(Actions):
         kind = TabledRows if len(Y) >= TABLE_ROWS * n_contexts else SparseRows
         return kind(Y, np.asarray(context), n_contexts)
 
-    def one_row_map(self, Y):
+    def one_row_map(self, Y: np.ndarray) -> RowMap:
         return DenseRows(Y)
 
-    def sort_keys(self, Y):
+    def sort_keys(self, Y: np.ndarray) -> list[np.ndarray]:
         return [*np.packbits(Y, axis=1).T]
 
-    def log_partition(self, scores, buffers=None):
+    def log_partition(self, scores: np.ndarray, buffers: Any = None) -> tuple[np.ndarray, np.ndarray]:
         mean, total = np.empty((2, *scores.shape)) if buffers is None else buffers
         is_large = scores.max() > LARGE_SCORE
         exp(np.minimum(scores, LARGE_SCORE) if is_large else scores, out=mean)
@@ -184,10 +199,10 @@ class LabelVectors(Actions):
             log_partition += np.maximum(scores - LARGE_SCORE, 0) @ ones
         return log_partition, mean
 
-    def total_probability(self, mean):
+    def total_probability(self, mean: np.ndarray) -> np.ndarray:
         return np.ones(len(mean))
 
-    def log_prob(self, mean, Y, context):
+    def log_prob(self, mean: np.ndarray, Y: np.ndarray, context: np.ndarray) -> np.ndarray:
         log_prob = np.zeros(len(Y))
         with np.errstate(divide="ignore"):
             for label, by_context in enumerate(mean.T):
@@ -195,8 +210,8 @@ class LabelVectors(Actions):
                 log_prob += np.log(np.where(Y[:, label] == 1, probability, 1 - probability))
         return log_prob
 
-    def most_probable(self, scores):
+    def most_probable(self, scores: np.ndarray) -> np.ndarray:
         return (scores >= 0).astype(np.int64)
 
-    def sample(self, mean, rng):
+    def sample(self, mean: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return (rng.random(mean.shape) < mean).astype(np.int64)

@@ -1,22 +1,27 @@
 """Listed actions: the action is a place in the context's own list of candidates."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from scipy import sparse
 
 from drcrm.actions.action_lists import ActionLists, candidates_of_lists, starts_of_lists
+from drcrm.actions.base import Actions, RowMap
 from drcrm.actions.one_of_many import ChoiceEffects, ChoiceSupport, OneOfMany
 from drcrm.actions.row_maps import ChosenRows, OneChosenRow
 from drcrm.actions.single_choice import SingleChoice
-from drcrm.arrays.mapped_arrays import take_rows
+from drcrm.arrays.mapped_arrays import Features, take_rows
 from drcrm.errors import InputError
 
 
 class ListEffects(ChoiceEffects):
     """Costs of the candidates, (N,)."""
 
-    def loadings(self, Y):
+    def loadings(self, Y: np.ndarray) -> sparse.csr_array | None:
         return None
 
-    def query_model(self, predict, m):
+    def query_model(self, predict: Callable[[np.ndarray], np.ndarray], m: int) -> np.ndarray:
         starts, sizes = self.actions.starts, self.actions.count_choices()
         effects = np.empty(starts[-1])
         for place in range(sizes.max()):
@@ -24,7 +29,7 @@ class ListEffects(ChoiceEffects):
             effects[starts[:-1][exists] + place] = predicted[exists]
         return effects
 
-    def regression_log(self, log):
+    def regression_log(self, log: Any) -> Any:
         chosen, context = np.unique(self.actions.starts[log.context] + log.Y, return_inverse=True)
         X = take_rows(log.X, chosen)
         return log.replace(X=X, actions=SingleChoice(1), Y=np.zeros_like(log.Y), context=context)
@@ -33,7 +38,15 @@ class ListEffects(ChoiceEffects):
 class ListSupport(ChoiceSupport):
     """Support rule for the candidates of lists, which contexts do not share."""
 
-    def mean_weights(self, Y, context, share, weight, mean, logging_mean):
+    def mean_weights(
+        self,
+        Y: np.ndarray,
+        context: np.ndarray,
+        share: np.ndarray,
+        weight: np.ndarray,
+        mean: np.ndarray,
+        logging_mean: np.ndarray,
+    ) -> np.ndarray:
         return np.asarray(share @ weight)
 
 
@@ -52,10 +65,10 @@ class ListedActions(OneOfMany):
     has_intercept = False
 
     def __init__(self, starts: np.ndarray | None = None):
-        self.starts = starts
+        self.starts: Any = starts
 
     @classmethod
-    def from_effect_shape(cls, shape):
+    def from_effect_shape(cls, shape: tuple[int, ...]) -> Actions:
         if shape:
             raise InputError(f"the cost model has {shape[0]} columns of coefficients, expected one number per feature")
         return cls()
@@ -71,7 +84,7 @@ class ListedActions(OneOfMany):
     def support_rule(self) -> ListSupport:
         return ListSupport(self)
 
-    def bind(self, X, eligible=None):
+    def bind(self, X: object, eligible: object = None) -> tuple[Features, Actions]:
         if eligible is not None:
             raise InputError("eligible needs actions that are one of K; leave ineligible actions out of the lists")
         if not isinstance(X, ActionLists):
@@ -80,50 +93,50 @@ class ListedActions(OneOfMany):
             raise InputError("the lists of X must have the same starts as the lists of the log")
         return X.features, ListedActions(X.starts)
 
-    def unbind(self, X):
+    def unbind(self, X: Features) -> Features | ActionLists:
         return ActionLists(X, self.starts)
 
-    def n_contexts(self, X):
+    def n_contexts(self, X: np.ndarray | sparse.csr_array) -> int:
         return len(self.starts) - 1
 
-    def _restrict(self, contexts):
+    def _restrict(self, contexts: slice | np.ndarray) -> Actions:
         return ListedActions(starts_of_lists(self.starts, contexts))
 
-    def _array_rows(self, contexts):
+    def _array_rows(self, contexts: slice | np.ndarray) -> Any:
         if isinstance(contexts, slice):
             return slice(int(self.starts[contexts.start]), int(self.starts[contexts.stop]))
         return candidates_of_lists(self.starts, contexts)
 
-    def check_available(self, Y, context):
+    def check_available(self, Y: np.ndarray, context: np.ndarray) -> None:
         sizes = self.count_choices()[context]
         if (sizes <= Y).any():
             row = int(np.argmax(sizes <= Y))
             raise InputError(f"Y is {Y[row]} in row {row}, expected a place in its list of {sizes[row]}, from 0")
 
-    def row_map(self, Y, context, n_contexts):
+    def row_map(self, Y: np.ndarray, context: np.ndarray, n_contexts: int) -> RowMap:
         position = self.starts[context] + Y
         return ChosenRows((position,), position, context, (self.starts[-1],), self.sum_actions)
 
-    def one_row_map(self, Y):
+    def one_row_map(self, Y: np.ndarray) -> RowMap:
         return OneChosenRow(Y, (self.starts[-1],), self.starts[:-1])
 
-    def broadcast(self, values):
+    def broadcast(self, values: np.ndarray) -> np.ndarray:
         return np.repeat(values, self.count_choices())
 
-    def sum_actions(self, values):
+    def sum_actions(self, values: np.ndarray) -> np.ndarray:
         return np.add.reduceat(values, self.starts[:-1])
 
-    def max_score(self, scores):
+    def max_score(self, scores: np.ndarray) -> np.ndarray:
         return np.maximum.reduceat(scores, self.starts[:-1])
 
-    def count_choices(self):
+    def count_choices(self) -> np.ndarray:
         return np.diff(self.starts)
 
-    def most_probable(self, scores):
+    def most_probable(self, scores: np.ndarray) -> np.ndarray:
         best = np.flatnonzero(scores == self.broadcast(self.max_score(scores)))
         return best[np.searchsorted(best, self.starts[:-1])] - self.starts[:-1]
 
-    def sample(self, mean, rng):
+    def sample(self, mean: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         cumulative = np.cumsum(mean)
         before = np.append(0, cumulative)[self.starts]
         threshold = before[:-1] + rng.random(len(before) - 1) * np.diff(before)

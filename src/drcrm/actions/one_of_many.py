@@ -4,11 +4,13 @@ The scores are s(a) = u_a, so A(u) = log Σ_a e^{u_a} and μ is the softmax of u
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from drcrm.actions.base import LARGE_SCORE, Actions, EffectSpace, SupportRule
+from drcrm.actions.base import LARGE_SCORE, Actions, EffectSpace, RowMap, SupportRule
 from drcrm.arrays.numerics import exp
 from drcrm.arrays.validation import as_integer_vector, reject_rows
 from drcrm.errors import InputError
@@ -19,25 +21,27 @@ LEAST, MOST = 1e-60, 1e300  # a sum of e^u between these has lost no significant
 class ChoiceEffects(EffectSpace):
     """Costs ĉ(x, a) = e_a of the actions, (m, K)."""
 
-    def expected_cost(self, mean, effects, fast=False):
+    def expected_cost(self, mean: np.ndarray, effects: np.ndarray, fast: bool = False) -> np.ndarray:
         return self.actions.sum_actions(mean * effects)
 
-    def expected_cost_gradient(self, mean, effects, by_context, expected):
+    def expected_cost_gradient(
+        self, mean: np.ndarray, effects: np.ndarray, by_context: np.ndarray, expected: np.ndarray
+    ) -> np.ndarray:
         gradient = effects - self.actions.broadcast(expected)
         gradient *= mean
         gradient *= self.actions.broadcast(by_context)
         return gradient
 
-    def costs_of_rows(self, row_map, effects):
-        return row_map.to_rows(effects)
+    def costs_of_rows(self, row_map: RowMap, effects: np.ndarray) -> np.ndarray:
+        return row_map.to_rows(effects, None)
 
-    def loadings(self, Y):
+    def loadings(self, Y: np.ndarray) -> sparse.csr_array | None:
         return sparse.csr_array((np.ones(len(Y)), Y, np.arange(len(Y) + 1)), (len(Y), *self.shape))
 
-    def query_model(self, predict, m):
+    def query_model(self, predict: Callable[[np.ndarray], np.ndarray], m: int) -> np.ndarray:
         return np.column_stack([predict(np.full(m, action)) for action in range(*self.shape)])
 
-    def block_moments(self, Y, share, row_map):
+    def block_moments(self, Y: np.ndarray, share: np.ndarray, row_map: RowMap) -> tuple[np.ndarray, np.ndarray]:
         weights = np.atleast_2d(row_map.to_contexts(share)[0].T)
         return np.ones((len(weights), 1, 1)), weights
 
@@ -45,23 +49,35 @@ class ChoiceEffects(EffectSpace):
 class ChoiceSupport(SupportRule):
     """Support rule for each action: π0(a|x) is below τ/K_x, where K_x is the number of actions of the context."""
 
-    def cost_limits(self, cost, effects):
+    def cost_limits(self, cost: np.ndarray, effects: np.ndarray) -> tuple[float, float]:
         return float(cost.min()), float(cost.max())
 
-    def raise_limits(self, limits, largest):
+    def raise_limits(self, limits: tuple[float, float], largest: float) -> tuple[float, float]:
         return limits[0], max(limits[1], largest)
 
-    def replace_unsupported(self, effects, logging_mean, support, limits):
+    def replace_unsupported(
+        self, effects: np.ndarray, logging_mean: np.ndarray, support: float, limits: tuple[float, float]
+    ) -> np.ndarray:
         return np.where(self._is_unsupported(logging_mean, support), limits[1], np.clip(effects, *limits))
 
-    def unsupported_mass(self, mean, logging_mean, support):
+    def unsupported_mass(self, mean: np.ndarray, logging_mean: np.ndarray, support: float) -> np.ndarray:
         return mean * self._is_unsupported(logging_mean, support)
 
-    def find_unsupported(self, row_map, mean, logging_mean, support):
+    def find_unsupported(
+        self, row_map: RowMap, mean: np.ndarray, logging_mean: np.ndarray, support: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         unsupported = self._is_unsupported(logging_mean, support).astype(float)
-        return self.actions.sum_actions(mean * unsupported), row_map.to_rows(unsupported) > 0.5
+        return self.actions.sum_actions(mean * unsupported), row_map.to_rows(unsupported, None) > 0.5
 
-    def mean_weights(self, Y, context, share, weight, mean, logging_mean):
+    def mean_weights(
+        self,
+        Y: np.ndarray,
+        context: np.ndarray,
+        share: np.ndarray,
+        weight: np.ndarray,
+        mean: np.ndarray,
+        logging_mean: np.ndarray,
+    ) -> np.ndarray:
         by_action = np.bincount(Y, share * weight, *self.actions.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
             return by_action / (np.bincount(context, share) @ mean)
@@ -98,17 +114,17 @@ class OneOfMany(Actions):
     def fill_unavailable(self, values: np.ndarray, fill: float) -> None:
         """Overwrite the values of unavailable actions."""
 
-    def check(self, Y, rows=None, owner="the policy"):
+    def check(self, Y: object, rows: int | None = None, owner: str = "the policy") -> np.ndarray:
         Y = as_integer_vector(Y, "Y")
         if rows is not None and len(Y) != rows:
             raise InputError(f"Y has {len(Y)} rows, expected {rows}")
         reject_rows(Y < 0, Y, "Y", "the number of an action, 0 or more")
         return Y
 
-    def log_partition(self, scores, buffers=None):
+    def log_partition(self, scores: np.ndarray, buffers: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Return A(u) and μ_a = e^{u_a − A(u)}; subtract the largest score only if e^u could over- or underflow."""
         mean, spare = (np.empty_like(scores), np.empty_like(scores)) if buffers is None else buffers
-        level = None
+        level: Any = None
         if scores.max() < LARGE_SCORE:
             exp(scores, out=mean)
             self.fill_unavailable(mean, 0)
@@ -121,14 +137,14 @@ class OneOfMany(Actions):
         mean *= self.broadcast(1 / total)
         return np.log(total) + level, mean
 
-    def total_probability(self, mean):
+    def total_probability(self, mean: np.ndarray) -> np.ndarray:
         available = mean.copy()
         self.fill_unavailable(available, 0)
         return self.sum_actions(available)
 
-    def log_prob(self, mean, Y, context):
+    def log_prob(self, mean: np.ndarray, Y: np.ndarray, context: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
-            return np.log(self.row_map(Y, context, self.n_contexts(mean)).to_rows(mean))
+            return np.log(self.row_map(Y, context, self.n_contexts(mean)).to_rows(mean, None))
 
-    def sort_keys(self, Y):
+    def sort_keys(self, Y: np.ndarray) -> list[np.ndarray]:
         return [Y]

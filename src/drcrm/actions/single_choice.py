@@ -1,10 +1,13 @@
 """Single choice: one of K actions, all of them or an eligible subset available in each context."""
 
+from typing import Any
+
 import numpy as np
 
-from drcrm.actions.base import require_columns
+from drcrm.actions.base import Actions, RowMap, require_columns
 from drcrm.actions.one_of_many import OneOfMany
 from drcrm.actions.row_maps import ChosenRows, OneChosenRow
+from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import check_actions, reject_rows
 from drcrm.errors import InputError
 
@@ -24,65 +27,65 @@ class SingleChoice(OneOfMany):
         self.shape, self.eligible = (n_actions,), eligible
 
     @classmethod
-    def from_effect_shape(cls, shape):
+    def from_effect_shape(cls, shape: tuple[int, ...]) -> Actions:
         return cls(require_columns(shape))
 
     def __str__(self) -> str:
         return f"one of {self.shape[0]} actions"
 
     @property
-    def log_options(self):
+    def log_options(self) -> dict[str, object]:
         return {"n_actions": self.shape[0]}
 
-    def bind(self, X, eligible=None):
-        X, _ = super().bind(X)
-        return X, SingleChoice(*self.shape, _check_eligible(eligible, (X.shape[0], *self.shape)))
+    def bind(self, X: object, eligible: object = None) -> tuple[Features, Actions]:
+        features, _ = super().bind(X)
+        return features, SingleChoice(self.shape[0], _check_eligible(eligible, (features.shape[0], self.shape[0])))
 
-    def _restrict(self, contexts):
-        return SingleChoice(*self.shape, None if self.eligible is None else self.eligible[contexts])
+    def _restrict(self, contexts: slice | np.ndarray) -> Actions:
+        return SingleChoice(self.shape[0], None if self.eligible is None else self.eligible[contexts])
 
-    def check(self, Y, rows=None, owner="the policy"):
+    def check(self, Y: object, rows: int | None = None, owner: str = "the policy") -> np.ndarray:
         Y = super().check(Y, rows)
         expected = f"one of {self.shape[0]} actions, numbered from 0, or a larger n_actions"
         reject_rows(self.shape[0] <= Y, Y, "Y", expected)
         return Y
 
-    def check_available(self, Y, context):
+    def check_available(self, Y: np.ndarray, context: np.ndarray) -> None:
         if self.eligible is not None:
             reject_rows(~self.eligible[context, Y], Y, "Y", "an action that is eligible for its context")
 
-    def row_map(self, Y, context, n_contexts):
+    def row_map(self, Y: np.ndarray, context: np.ndarray, n_contexts: int) -> RowMap:
         return ChosenRows((context, Y), Y * n_contexts + context, context, (*self.shape, n_contexts), self.sum_actions)
 
-    def one_row_map(self, Y):
+    def one_row_map(self, Y: np.ndarray) -> RowMap:
         return OneChosenRow(Y, (*self.shape, len(Y)))
 
-    def sum_actions(self, values):
+    def sum_actions(self, values: np.ndarray) -> np.ndarray:
         return values @ np.ones(values.shape[1])
 
-    def max_score(self, scores):
+    def max_score(self, scores: np.ndarray) -> np.ndarray:
         return scores.max(axis=1, initial=-np.inf, where=True if self.eligible is None else self.eligible)
 
-    def count_choices(self):
+    def count_choices(self) -> np.ndarray:
         return np.array([self.shape[0]]) if self.eligible is None else self.eligible.sum(axis=1)
 
-    def fill_unavailable(self, values, fill):
+    def fill_unavailable(self, values: np.ndarray, fill: float) -> None:
         if self.eligible is not None:
             np.copyto(values, fill, where=~self.eligible)
 
-    def centre(self, coef):
+    def centre(self, coef: np.ndarray) -> np.ndarray:
         return coef - coef.mean(axis=1, keepdims=True)
 
-    def most_probable(self, scores):
+    def most_probable(self, scores: np.ndarray) -> np.ndarray:
         return (scores if self.eligible is None else np.where(self.eligible, scores, -np.inf)).argmax(axis=1)
 
-    def sample(self, mean, rng):
+    def sample(self, mean: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         cumulative = np.cumsum(mean, axis=1)
         threshold = np.minimum(rng.random(len(mean)), 1 - 1e-15) * cumulative[:, -1]
         return (cumulative > threshold[:, None]).argmax(axis=1)
 
 
-def _check_eligible(eligible, shape: tuple[int, int]) -> np.ndarray | None:
+def _check_eligible(eligible: Any, shape: tuple[int, int]) -> np.ndarray | None:
     """Return the mask of eligible actions, (m, K); None if all are eligible."""
     if eligible is None:
         return None

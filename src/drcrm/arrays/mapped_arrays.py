@@ -197,7 +197,7 @@ def count_bytes(X: Features) -> int:
 class MappedPickler(pickle.Pickler):
     """Pickle mapped arrays, and views of them, as the path of their file, which the reader maps again."""
 
-    def reducer_override(self, value: object):
+    def reducer_override(self, value: object) -> Any:
         if type(value) is np.ndarray and value.flags.c_contiguous and (mapped := _backing(value)) is not None:
             start = np.frombuffer(mapped._mmap, dtype=np.uint8).ctypes.data
             offset = value.ctypes.data - start + mapped.offset - mapped.offset % ALLOCATIONGRANULARITY

@@ -13,9 +13,9 @@ import numpy as np
 
 from drcrm.actions.base import Actions, RowMap
 from drcrm.actions.inference import infer_actions
+from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import (
     LARGEST_INTEGER,
-    Features,
     check_context,
     check_costs,
     check_integers,
@@ -72,7 +72,7 @@ class BanditLog:
     imitated_propensities = False
 
     @classmethod
-    def from_frame(cls, frame, mapping) -> BanditLog:
+    def from_frame(cls, frame: Any, mapping: Any) -> BanditLog:
         """Return the log of a table's rows.
 
         Parameters
@@ -90,7 +90,7 @@ class BanditLog:
         return import_module("drcrm.logs.encoded_log").log_of_frame(frame, mapping)
 
     @classmethod
-    def from_obp(cls, feedback) -> BanditLog:
+    def from_obp(cls, feedback: Mapping[str, Any]) -> BanditLog:
         """Return the log of the Open Bandit Pipeline's dictionary of logged feedback.
 
         Parameters

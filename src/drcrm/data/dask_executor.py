@@ -7,7 +7,7 @@ dies, the remaining workers get new shares of the chunks.
 
 import ctypes
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import pairwise
@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary, finalize
 import numpy as np
 
 from drcrm.arrays.mapped_arrays import MappedPickler, folder_prefix
-from drcrm.data.executors import ChunkExecutor, Chunks, ThreadExecutor, current_executor, map_item_groups, use_executor
+from drcrm.data.executors import ChunkExecutor, Chunks, ChunkTask, ThreadExecutor, current_executor, use_executor
 from drcrm.errors import InputError
 
 FEW = 16  # this machine is faster than a cluster up to this number of chunks (at most half a million contexts)
@@ -61,24 +61,19 @@ class DaskExecutor(ChunkExecutor):
         self._client, self._folder, self._local = client, Path(folder).absolute(), current_executor()
         self._shares: WeakKeyDictionary[Chunks, list] = WeakKeyDictionary()
 
-    def submit(self, function: Callable, /, *arguments, **keywords):
-        return self._client.submit(function, *arguments, **keywords, pure=False)
-
     def run(self, calls: Iterable[Callable[[], object]]) -> Iterator:
         return self._local.run(calls)
 
-    def map_chunks(
-        self, chunks: Chunks, mapped: Callable, function: Callable, arguments: tuple, values: list[tuple] | None
-    ) -> Iterator:
+    def map_chunks(self, chunks: Chunks, task: ChunkTask, values: Sequence[tuple]) -> Iterator:
         if len(chunks) <= FEW:
-            yield from self._local.map_chunks(chunks, mapped, function, arguments, values)
+            yield from self._local.map_chunks(chunks, task, values)
             return
-        for outcome in self._outcomes(chunks, mapped, function, arguments, values):
+        for outcome in self._outcomes(chunks, task, values):
             if isinstance(outcome, Exception):
                 raise outcome
             yield from outcome
 
-    def _outcomes(self, chunks: Chunks, mapped: Callable, function: Callable, arguments: tuple, values) -> list:
+    def _outcomes(self, chunks: Chunks, task: ChunkTask, values: Sequence[tuple]) -> list:
         """Return the results, or the exception, of each share.
 
         If a worker is lost, share all chunks out among the remaining workers and repeat the map.
@@ -90,7 +85,7 @@ class DaskExecutor(ChunkExecutor):
             try:
                 with self._client.as_current():
                     calls = [
-                        share.map(mapped, function, arguments, values and values[start:stop], threads)
+                        share.map(task, values[start:stop], threads)
                         for share, start, stop, threads in self._shares_of(chunks)
                     ]
                     return [call.result() for call in calls]
@@ -111,14 +106,14 @@ class DaskExecutor(ChunkExecutor):
             ends = np.minimum(chunks.group * np.round(groups * parts).astype(int), len(chunks)).tolist()
             submit = partial(self._client.submit, _Share, actor=True, pure=False, allow_other_workers=True)
             futures = [
-                (submit(self._written(chunks, start, stop), workers=[worker]), start, stop, threads)
+                (submit(self._write_share(chunks, start, stop), workers=[worker]), start, stop, threads)
                 for (start, stop), (worker, threads) in zip(pairwise(ends), workers, strict=True)
                 if start < stop
             ]
             self._shares[chunks] = [(future.result(), *share) for future, *share in futures]
         return self._shares[chunks]
 
-    def _written(self, chunks: Chunks, start: int, stop: int) -> str:
+    def _write_share(self, chunks: Chunks, start: int, stop: int) -> str:
         """Write a share of the chunks to a file and return its path; the file is removed with the chunks."""
         path = self._folder / f"{uuid4().hex}.pickle"
         with path.open("wb") as file:
@@ -135,20 +130,15 @@ class _Share:
         with open(path, "rb") as file:
             self._chunks = pickle.load(file)
 
-    def map(self, mapped: Callable, function: Callable, arguments: tuple, values: list | None, threads: int):
+    def map(self, task: ChunkTask, values: Sequence[tuple], threads: int) -> Any:
         """Return the results, or the exception that the function raised."""
         try:
             if threads == 1:
-                return mapped(self._chunks, function, arguments, values)
-            return self._by_threads(mapped, function, arguments, values, threads)
+                return task.run(self._chunks, values)
+            with ThreadExecutor(threads) as executor:
+                return [*executor.map_chunks(Chunks(self._chunks), task, values)]
         except Exception as error:
             return error
-
-    def _by_threads(self, mapped: Callable, function: Callable, arguments: tuple, values, threads: int) -> list:
-        group = arguments[0] if mapped is map_item_groups else 1
-        chunks = Chunks(self._chunks, group)
-        with ThreadExecutor(threads) as executor:
-            return [*executor.map_chunks(chunks, mapped, function, arguments, values)]
 
 
 def _keep_freed_memory() -> None:

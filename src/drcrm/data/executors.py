@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,8 +19,24 @@ PREFETCH = 4  # calls submitted ahead for each thread after the first
 TASKS = 64  # tasks for each thread, roughly; more tasks would take longer to submit than to run
 
 
+@dataclass(frozen=True)
+class ChunkTask:
+    """A function with arguments that runs on each chunk, or on each group of ``group`` consecutive chunks."""
+
+    function: Callable
+    arguments: tuple
+    group: int | None = None
+
+    def run(self, chunks: Sequence, values: Sequence[tuple]) -> list:
+        """Return the results for consecutive chunks; each chunk has a tuple of values that precede the arguments."""
+        if self.group is None:
+            return [self.function(chunk, *value, *self.arguments) for chunk, value in zip(chunks, values, strict=True)]
+        starts = range(0, len(chunks), self.group)
+        return [self.function(chunks[start : start + self.group], *self.arguments) for start in starts]
+
+
 class Chunks(Sequence):
-    """A sequence of chunks over which the current executor maps functions.
+    """A sequence of chunks, mapped by the current executor.
 
     Parameters
     ----------
@@ -38,31 +55,17 @@ class Chunks(Sequence):
     def __getitem__(self, number: Any) -> Any:
         return self._items[number]
 
-    def map(self, function: Callable, *arguments, by_chunk: Sequence | None = None) -> Iterator:
+    def map(self, function: Callable, *arguments: Any, by_chunk: Iterable | None = None) -> Iterator:
         """Yield ``function(chunk, *arguments)`` for each chunk, in order.
 
         ``by_chunk`` has one value for each chunk; then yield ``function(chunk, value, *arguments)``.
         """
         values = [()] * len(self) if by_chunk is None else [(value,) for value in by_chunk]
-        return _EXECUTOR.get().map_chunks(self, map_items, function, arguments, values)
+        return _EXECUTOR.get().map_chunks(self, ChunkTask(function, arguments), values)
 
-    def map_groups(self, function: Callable, *arguments) -> Iterator:
+    def map_groups(self, function: Callable, *arguments: Any) -> Iterator:
         """Yield ``function(chunks, *arguments)`` for each group, a list of chunks, in order."""
-        return _EXECUTOR.get().map_chunks(self, map_item_groups, function, (self.group, *arguments), None)
-
-
-def map_items(chunks: list, function: Callable, arguments: tuple, values: list[tuple]) -> list:
-    """Return ``function(chunk, *value, *arguments)`` for each chunk and its value."""
-    return [function(chunk, *value, *arguments) for chunk, value in zip(chunks, values, strict=True)]
-
-
-def map_item_groups(chunks: list, function: Callable, arguments: tuple, values: None) -> list:
-    """Return ``function(group, *rest)`` for each group of consecutive chunks.
-
-    ``arguments`` are the number of chunks in a group and the rest.
-    """
-    group, *rest = arguments
-    return [function(chunks[start : start + group], *rest) for start in range(0, len(chunks), group)]
+        return _EXECUTOR.get().map_chunks(self, ChunkTask(function, arguments, self.group), [()] * len(self))
 
 
 class ChunkExecutor(Executor):
@@ -70,7 +73,7 @@ class ChunkExecutor(Executor):
 
     threads = 1
 
-    def submit(self, function: Callable, /, *arguments, **keywords) -> Future:
+    def submit(self, function: Callable, /, *arguments: Any, **keywords: Any) -> Future:
         future: Future = Future()
         try:
             future.set_result(function(*arguments, **keywords))
@@ -78,14 +81,11 @@ class ChunkExecutor(Executor):
             future.set_exception(error)
         return future
 
-    def map_chunks(
-        self, chunks: Chunks, mapped: Callable, function: Callable, arguments: tuple, values: list[tuple] | None
-    ) -> Iterator:
-        """Yield the results of ``mapped(part, function, arguments, values)`` for consecutive parts of the chunks."""
-        step = chunks.group if mapped is map_item_groups else max(len(chunks) // (TASKS * self.threads), 1)
+    def map_chunks(self, chunks: Chunks, task: ChunkTask, values: Sequence[tuple]) -> Iterator:
+        """Yield the results of a task for each chunk or group, in order; see ``ChunkTask.run``."""
+        step = task.group or max(len(chunks) // (TASKS * self.threads), 1)
         parts = (slice(start, start + step) for start in range(0, len(chunks), step))
-        calls = (partial(mapped, chunks[part], function, arguments, values and values[part]) for part in parts)
-        for results in self.run(calls):
+        for results in self.run(partial(task.run, chunks[part], values[part]) for part in parts):
             yield from results
 
     def run(self, calls: Iterable[Callable[[], object]]) -> Iterator:

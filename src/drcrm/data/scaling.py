@@ -6,8 +6,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
-from drcrm.arrays.mapped_arrays import map_rows
-from drcrm.arrays.validation import Features, column_range, find_constant_features
+from drcrm.arrays.mapped_arrays import Features, map_rows
+from drcrm.arrays.validation import column_range, find_constant_features
 from drcrm.data.bandit_log import BanditLog
 
 LARGEST_RATIO = 1e3  # between the scales of two features that count as similar

@@ -13,7 +13,8 @@ from drcrm.actions.base import Actions
 from drcrm.actions.label_vectors import LabelVectors
 from drcrm.actions.listed_actions import ListedActions
 from drcrm.actions.single_choice import SingleChoice
-from drcrm.arrays.validation import Features, as_float_array, check_context, check_vector
+from drcrm.arrays.mapped_arrays import Features
+from drcrm.arrays.validation import as_float_array, check_context, check_vector
 from drcrm.errors import InputError
 
 
@@ -115,7 +116,7 @@ class ExponentialPolicy(LinearPolicy):
     """
 
     @staticmethod
-    def _actions_of_shape(shape):
+    def _actions_of_shape(shape: tuple[int, ...]) -> Actions:
         if len(shape) != 2:
             raise InputError(f"coef has shape {shape}, expected (features, labels)")
         return LabelVectors(shape[1])
@@ -138,7 +139,7 @@ class SoftmaxPolicy(LinearPolicy):
     """
 
     @staticmethod
-    def _actions_of_shape(shape):
+    def _actions_of_shape(shape: tuple[int, ...]) -> Actions:
         if len(shape) not in (1, 2) or 0 in shape:
             raise InputError(f"coef has shape {shape}, expected (features, actions), or (features,) of listed actions")
         return SingleChoice(shape[1]) if len(shape) == 2 else ListedActions()

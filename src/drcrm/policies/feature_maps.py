@@ -16,8 +16,8 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import StandardScaler
 
-from drcrm.arrays.mapped_arrays import map_rows
-from drcrm.arrays.validation import Features, check_choice, check_features
+from drcrm.arrays.mapped_arrays import Features, map_rows
+from drcrm.arrays.validation import check_choice, check_features
 from drcrm.errors import InputError
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.feature_map_names import FEATURE_MAPS, parse_feature_map
@@ -95,9 +95,11 @@ class RandomTrees(TransformerMixin, BaseEstimator):
         self.roots_ = np.cumsum([0, *(tree.node_count for tree in trees[:-1])])
         self.feature_ = np.concatenate([tree.feature for tree in trees])
         self.threshold_ = np.concatenate([tree.threshold for tree in trees])
-        children = [np.stack([tree.children_left, tree.children_right]) for tree in trees]
-        shifted = [pair + root for pair, root in zip(children, self.roots_, strict=True)]
-        self.children_ = np.concatenate(shifted, axis=1)
+        children = [
+            np.stack([tree.children_left, tree.children_right]) + root
+            for tree, root in zip(trees, self.roots_, strict=True)
+        ]
+        self.children_ = np.concatenate(children, axis=1)
         return self
 
     def transform(self, X: Features) -> sparse.csr_array:

@@ -27,7 +27,7 @@ from drcrm.policies.exponential import append_row, check_compatible, linear_scor
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
 if TYPE_CHECKING:
-    from drcrm.estimates import Estimate
+    from drcrm.estimates.base import Estimate
 
 SAMPLE, GROWTH = 2**17, 8  # contexts of the first sample of a large log, and the ratio of consecutive sizes
 
