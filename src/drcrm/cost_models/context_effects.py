@@ -25,7 +25,7 @@ import numpy as np
 from scipy import sparse
 
 from drcrm.arrays.validation import as_float_array, to_float
-from drcrm.cost_models.random_effect_solvers import ContextBatch, make_batches
+from drcrm.cost_models.random_effect_solvers import FewRows, ManyRows, make_batches
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.policies.linear_predictor import LinearPredictor, modelled_cost
@@ -156,7 +156,7 @@ def _root_mean_square(values: np.ndarray, count: np.ndarray) -> float:
 
 
 def _maximise(
-    batches: list[ContextBatch], covariance: np.ndarray, noise: float, count: np.ndarray, max_rounds: int
+    batches: list[FewRows | ManyRows], covariance: np.ndarray, noise: float, count: np.ndarray, max_rounds: int
 ) -> tuple[np.ndarray, float, int, float]:
     """Return Σ, σ², the rounds of EM, and the log marginal likelihood, of residuals whose mean square is 1."""
     m, n, logged = sum(len(batch.contexts) for batch in batches), len(count), count.sum()

@@ -8,7 +8,6 @@ Notation is that of :mod:`drcrm.cost_models.context_effects`.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import numpy as np
@@ -18,28 +17,9 @@ BATCH_SIZE = 1_000_000  # numbers in an array of a batch's loadings
 SPARSE_RATIO = 4  # largest number of products of ones per loading for which pairs are faster, by measurement
 
 
-class ContextBatch(ABC):
-    """A batch of contexts with their rows.
-
-    Attributes
-    ----------
-    contexts : integer array (b,)
-    """
-
-    contexts: np.ndarray
-
-    @abstractmethod
-    def moments(self, covariance: np.ndarray, noise: float) -> tuple[np.ndarray, float, float]:
-        """Return G, Σ_i W_ii / count_i, and the log likelihood without the terms that depend on counts only."""
-
-    @abstractmethod
-    def weighted_residuals(self, covariance: np.ndarray, noise: float) -> np.ndarray | sparse.csr_array:
-        """Return A_kᵀ α_k of each context, (b, r)."""
-
-
 def make_batches(
     context: np.ndarray, loadings: sparse.csr_array, residual: np.ndarray, count: np.ndarray
-) -> Iterator[ContextBatch]:
+) -> Iterator[FewRows | ManyRows]:
     """Yield batches of the contexts that have rows: equally many rows each, or more rows than loadings."""
     order, ones = np.argsort(context, kind="stable"), np.diff(loadings.indptr)
     sizes = np.bincount(context)
@@ -111,7 +91,7 @@ class SparsePairs:
         return (gram + gram.T) / 2
 
 
-class FewRows(ContextBatch):
+class FewRows:
     """b contexts with p rows each, by V_k; one array operation serves all of them.
 
     Parameters
@@ -136,19 +116,21 @@ class FewRows(ContextBatch):
         log_determinant = _invert(V)
         return V, np.einsum("ijk,jk->ik", V, self._residual), log_determinant
 
-    def moments(self, covariance, noise):
+    def moments(self, covariance: np.ndarray, noise: float) -> tuple[np.ndarray, float, float]:
+        """Return G, Σ_i W_ii / count_i, and the log likelihood without the terms that depend on counts only."""
         inverse, dual, log_determinant = self._solve(covariance, noise)
         likelihood = -(log_determinant.sum() + np.vdot(dual, self._residual)) / 2
         W = np.subtract(dual[:, None] * dual, inverse, out=inverse)
         return self._pairs.backward(W), (np.einsum("iik->ik", W) / self._count).sum(), likelihood
 
-    def weighted_residuals(self, covariance, noise):
+    def weighted_residuals(self, covariance: np.ndarray, noise: float) -> sparse.csr_array:
+        """Return A_kᵀ α_k of each context, (b, r)."""
         _, dual, _ = self._solve(covariance, noise)
         by_row, (p, b) = self._loadings * dual.reshape(-1, 1), dual.shape
         return sum(by_row[i * b : (i + 1) * b] for i in range(p))
 
 
-class ManyRows(ContextBatch):
+class ManyRows:
     """Contexts with more rows than loadings, by A_kᵀ V_k⁻¹ = J A_kᵀ C_k/σ² with J = (1 + H_k Σ/σ²)⁻¹, (r, r).
 
     H_k = A_kᵀ C_k A_k and h_k = A_kᵀ C_k r_k are computed once.
@@ -179,7 +161,8 @@ class ManyRows(ContextBatch):
         self._H = (counted @ loadings).toarray().reshape(-1, r, r)
         self._h = (counted @ residual).reshape(-1, r)
 
-    def moments(self, covariance, noise):
+    def moments(self, covariance: np.ndarray, noise: float) -> tuple[np.ndarray, float, float]:
+        """Return G, Σ_i W_ii / count_i, and the log likelihood without the terms that depend on counts only."""
         n, system = len(self._residual), self._system(covariance, noise)
         J = np.linalg.inv(system)
         sums = (J @ self._h[..., None])[..., 0] / noise
@@ -191,7 +174,8 @@ class ManyRows(ContextBatch):
         likelihood = -(log_determinant + squared_error / noise + np.vdot(sums, predicted)) / 2
         return sums.T @ sums - explained.sum(axis=0), misfit, likelihood
 
-    def weighted_residuals(self, covariance, noise):
+    def weighted_residuals(self, covariance: np.ndarray, noise: float) -> np.ndarray:
+        """Return A_kᵀ α_k of each context, (b, r)."""
         return np.linalg.solve(self._system(covariance, noise), self._h[..., None])[..., 0] / noise
 
     def _system(self, covariance: np.ndarray, noise: float) -> np.ndarray:
