@@ -20,6 +20,7 @@ Source: Laird & Ware 1982, a mixed model by empirical Bayes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -65,14 +66,14 @@ class ContextEffects:
     log_likelihood: float
 
 
-def as_context_effects(value: object, name: str = "context_effects") -> bool | str:
+def as_context_effects(value: Any, name: str = "context_effects") -> bool | np.bool_ | str:
     """Return True, False or "auto"; raise InputError for anything else. "auto" leaves the choice to the actions."""
     if (isinstance(value, str) and value == "auto") or isinstance(value, bool | np.bool_):
         return value
     raise InputError(f"{name} is {value!r}, expected True, False or 'auto'")
 
 
-def check_variances(covariance: object, noise: object, size: int) -> Variances:
+def check_variances(covariance: Any, noise: Any, size: int) -> Variances:
     """Return Σ, (size, size), and σ²; raise InputError unless Σ is symmetric with variances ≥ 0, and σ² > 0."""
     covariance = as_float_array(covariance, "covariance")
     noise = 0.0 if noise is None else to_float(np.reshape(noise, -1)[0])
@@ -83,7 +84,7 @@ def check_variances(covariance: object, noise: object, size: int) -> Variances:
     return covariance, noise
 
 
-def context_effects(log: BanditLog, effects: np.ndarray, variances: Variances | None = None) -> ContextEffects:
+def context_effects(log: BanditLog, effects: Any, variances: Variances | None = None) -> ContextEffects:
     """Predict the effects of a log's contexts from the residuals of their rows.
 
     EM starts at σ² = v/2 and Σ = (v/2) I / mean ‖a‖², where v is the mean squared residual. It ends after 50 rounds, or

@@ -13,7 +13,7 @@ from functools import reduce
 import numpy as np
 from scipy import sparse
 
-from drcrm.arrays.validation import Features
+from drcrm.arrays.mapped_arrays import Features
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
 
@@ -63,7 +63,9 @@ class NormalEquations:
         size = np.linalg.norm(self.target)
         return float(np.linalg.norm(self.target - self.product(coef) - penalty * coef) / size) if size > 0 else 0.0
 
-    def solve(self, penalties: Sequence[float], precondition: Preconditioner, tolerance: float) -> np.ndarray:
+    def solve(
+        self, penalties: Sequence[float] | np.ndarray, precondition: Preconditioner, tolerance: float
+    ) -> np.ndarray:
         """Return B for each penalty, (k, d, …), with at most ``MAX_STEPS`` steps for each penalty.
 
         Each solution starts at the combination of the previous ones that solves the equations on their span. It ends

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.base import Actions
-from drcrm.arrays.validation import Features
+from drcrm.arrays.mapped_arrays import Features
 from drcrm.cost_models.ridge_model import action_effects
 
 

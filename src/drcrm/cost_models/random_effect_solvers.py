@@ -31,8 +31,9 @@ def make_batches(
         is_sparse = n_products <= SPARSE_RATIO * n_loadings
         numbers = n_products if is_sparse else n_loadings
         for contexts, part in zip(_split(alike, numbers), _split(rows.T, numbers), strict=True):
-            values = (np.ascontiguousarray(array[part.T]) for array in (residual, count))
-            yield FewRows(contexts, loadings[part.T.ravel()], *values, SparsePairs if is_sparse else DensePairs)
+            residuals, counts = (np.ascontiguousarray(array[part.T]) for array in (residual, count))
+            pairs = SparsePairs if is_sparse else DensePairs
+            yield FewRows(contexts, loadings[part.T.ravel()], residuals, counts, pairs)
     many = np.flatnonzero(sizes > r)
     for contexts in _split(many, len(many) * r * r):
         rows = np.concatenate([order[starts[k] : starts[k] + sizes[k]] for k in contexts])

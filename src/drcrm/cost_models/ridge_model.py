@@ -9,6 +9,8 @@ action lists     ĉ(x, a) = a + ψ_a·b
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from drcrm.actions.base import Actions
@@ -55,14 +57,17 @@ class CostModel:
         file: see :mod:`drcrm.cost_models.context_effects`.
     """
 
-    intercept_ = 0.0
-    variances_ = None
+    coef_: np.ndarray
+    intercept_: Any = 0.0
+    variances_: tuple[np.ndarray, float] | None = None
     __repr__ = constructor_repr
 
     def __init__(self, penalty: float | str = "auto"):
         self.penalty = penalty
 
-    def fit(self, X, Y, cost=None, context=None, count=None, n_actions=None) -> CostModel:
+    def fit(
+        self, X: Any, Y: Any, cost: Any = None, context: Any = None, count: Any = None, n_actions: int | None = None
+    ) -> CostModel:
         """Fit to logged actions and costs, with the arguments of the estimators' ``fit``.
 
         Labels and actions get intercepts unless X has a constant column, or columns that add up to one.
@@ -70,7 +75,8 @@ class CostModel:
         if cost is None:
             raise InputError("CostModel.fit needs cost=, one for each logged row")
         features, actions, Y = infer_actions(X, Y, n_actions)
-        log = BanditLog(actions.unbind(features), Y, np.ones(len(Y)), cost, context, count, **actions.log_options)
+        options: dict[str, Any] = actions.log_options
+        log = BanditLog(actions.unbind(features), Y, np.ones(len(Y)), cost, context, count, **options)
         log.actions.check_not_one_hot(log.Y)
         return self.fit_log(log, log.actions.has_intercept and not has_constant(log.X))
 
@@ -123,7 +129,7 @@ class CostModel:
         """Add a constant to all modelled costs of a log with the training log's features."""
         _add_constant(self.coef_, self.intercept_, constant, log)
 
-    def predict(self, X, Y) -> np.ndarray:
+    def predict(self, X: Any, Y: Any) -> np.ndarray:
         """Return ĉ(x_i, y_i), (n,), from X (n, d) and actions Y (n, q) or (n,)."""
         effects = self.effects(X)
         _, actions = infer_kind(X, Y).from_effect_shape(np.shape(self.coef_)[1:]).bind(X)
@@ -132,7 +138,7 @@ class CostModel:
         actions.check_available(Y, np.arange(m))
         return actions.effect_space.costs_of_rows(actions.row_map(Y, np.arange(m), m), effects)
 
-    def expectation(self, X, policy: LinearPolicy, eligible=None) -> np.ndarray:
+    def expectation(self, X: Any, policy: LinearPolicy, eligible: Any = None) -> np.ndarray:
         """Return E_{y∼π} ĉ(x, y), (n,), of a policy or a fitted estimator."""
         effects, policy = self.effects(X), as_policy(policy)
         kind = type(policy.actions).from_effect_shape(np.shape(self.coef_)[1:])
@@ -140,7 +146,7 @@ class CostModel:
         _, actions = kind.bind(X, eligible)
         return actions.effect_space.expected_cost(policy.marginals(X, eligible), effects)
 
-    def effects(self, X) -> np.ndarray:
+    def effects(self, X: Any) -> np.ndarray:
         """Return X B and the intercepts, (n, …): e_1 … e_q, e_0 of label vectors, else the cost of each action."""
         _require_coefficients(self)
         X = check_context_features(X)
@@ -148,7 +154,7 @@ class CostModel:
             raise InputError(f"X has {X.shape[1]} features, the cost model has {len(self.coef_)}")
         return X @ self.coef_ + self.intercept_
 
-    def action_effects(self, X, actions: Actions) -> np.ndarray:
+    def action_effects(self, X: Any, actions: Actions) -> np.ndarray:
         """Return the effects of a log's X; raise InputError if the coefficients have other features or actions."""
         _require_coefficients(self)
         shape, expected = np.shape(self.coef_), (X.shape[1], *actions.effect_space.shape)
@@ -158,7 +164,7 @@ class CostModel:
         return self.effects(X)
 
 
-def action_effects(model: object, X, actions: Actions) -> np.ndarray:
+def action_effects(model: Any, X: Any, actions: Actions) -> np.ndarray:
     """Return the effects of contexts under any cost model; ``actions`` computes modelled costs from them.
 
     A model other than ours needs ``predict`` and ``expectation``. For label vectors its cost must be additive over
@@ -178,7 +184,7 @@ def action_effects(model: object, X, actions: Actions) -> np.ndarray:
 
 def tilt_coefficients(model: object, intercept: bool) -> np.ndarray | None:
     """Return B of a cost model, or None; with ``intercept``, its intercepts are one more row."""
-    coef = getattr(model, "coef_", None)
+    coef: Any = getattr(model, "coef_", None)
     if not intercept or np.ndim(coef) != 2:
         return coef
     return append_row(coef, np.broadcast_to(getattr(model, "intercept_", 0.0), np.shape(coef)[1:]))

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 
@@ -88,7 +89,7 @@ class MomentSolver(RidgeSolver):
     def __init__(self, by_fold: list[Moments]):
         self._by_fold, self._whole = by_fold, reduce(add, by_fold)
 
-    def errors_by_fold(self, penalties, tolerance):
+    def errors_by_fold(self, penalties: np.ndarray, tolerance: float) -> Iterator[tuple[float, list[float]]]:
         for heldout in self._by_fold:
             rest = self._whole - heldout
             yield (
@@ -96,7 +97,7 @@ class MomentSolver(RidgeSolver):
                 [heldout.squared_error(coef, _intercept(rest, coef)) for coef in rest.solve(penalties)],
             )
 
-    def solve(self, penalty):
+    def solve(self, penalty: float) -> tuple[np.ndarray, float]:
         [coef] = self._whole.solve([penalty])
         return coef, _intercept(self._whole, coef)
 
@@ -125,7 +126,7 @@ class GradientSolver(RidgeSolver):
         self._precondition = build_preconditioner(self._sample)
         self._tolerance = LARGE_TOLERANCE if samples else TOLERANCE
 
-    def errors_by_fold(self, penalties, tolerance):
+    def errors_by_fold(self, penalties: np.ndarray, tolerance: float) -> Iterator[tuple[float, list[float]]]:
         log = self._sample
         for number in np.unique(self._fold):
             is_heldout = self._fold == number
@@ -140,7 +141,7 @@ class GradientSolver(RidgeSolver):
                 errors.append(heldout.count @ residual**2)
             yield baseline, errors
 
-    def solve(self, penalty):
+    def solve(self, penalty: float) -> tuple[np.ndarray, float]:
         equations, log = NormalEquations(self._log), self._log
         [coef] = equations.solve([penalty], self._precondition, self._tolerance)
         error = equations.relative_error(require_finite(coef), penalty)
@@ -166,7 +167,7 @@ def assign_folds(log: BanditLog) -> np.ndarray:
     return by_context[log.context]
 
 
-def require_finite(values):
+def require_finite(values: Any) -> Any:
     """Return values; raise InputError unless all are finite."""
     if not np.isfinite(values).all():
         raise InputError("the cost model is not finite: features or costs this large need another unit")

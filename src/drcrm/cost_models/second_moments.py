@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -63,7 +64,7 @@ class Moments:
         r = loadings.shape[1]
         return [(np.arange(r), pairs.reshape(r * d, r * d))]
 
-    def solve(self, penalties: Sequence[float]) -> np.ndarray:
+    def solve(self, penalties: Sequence[float] | np.ndarray) -> np.ndarray:
         """Return B of the ridge regression with an intercept for each penalty, (k, d, r).
 
         (Σ z zᵀ/n − z̄ z̄ᵀ + λ) B = Σ z (c − c̄)/n, by eigenvectors of the blocks and the rank-one update by z̄ z̄ᵀ.
@@ -108,7 +109,7 @@ def moments_by_fold(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> lis
         Fold of each row, from 0.
     """
     chunked = ChunkedLog(log)
-    loadings = log.actions.effect_space.loadings(log.Y[:0])
+    loadings: Any = log.actions.effect_space.loadings(log.Y[:0])
     if len(chunked.blocks) == 1:
         return None
     r, d, folds = loadings.shape[1], log.X.shape[1], int(fold.max()) + 1
@@ -122,8 +123,10 @@ def moments_by_fold(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> lis
     groups = chunked.split_rows(fold.astype(np.int16) * np.int16(len(distinct)) + action.astype(np.int16))
     for block_sums in chunked.blocks.map(_block_moments, len(sums), scales, by_chunk=groups):
         sums += block_sums
-    action_loadings = log.actions.effect_space.loadings(distinct).toarray()
-    return [Moments(action_loadings, fold_sums) for fold_sums in sums.reshape(folds, len(distinct), d + 2, d + 2)]
+    action_loadings: Any = log.actions.effect_space.loadings(distinct)
+    return [
+        Moments(action_loadings.toarray(), fold_sums) for fold_sums in sums.reshape(folds, len(distinct), d + 2, d + 2)
+    ]
 
 
 def _block_moments(block: Block, group: np.ndarray, n_groups: int, scales: np.ndarray) -> np.ndarray:

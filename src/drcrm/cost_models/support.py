@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -45,15 +46,15 @@ class SupportedModel:
         which actions are unsupported.
     """
 
-    model: object
+    model: Any
     logging_policy: LinearPolicy
     support: float
     limits: tuple[float, float]
-    features: Callable | None = None
+    features: Any = None
     is_cloned: bool = False
 
     @classmethod
-    def of(cls, model: object, log: BanditLog, logging_policy: LinearPolicy, support: float) -> SupportedModel:
+    def of(cls, model: Any, log: BanditLog, logging_policy: LinearPolicy, support: float) -> SupportedModel:
         """Return a model with the cost limits of a log; a model that already has limits and features keeps them."""
         if isinstance(model, SupportedModel):
             padded = model.features.pad_policy(logging_policy) if model.features else logging_policy
@@ -65,12 +66,12 @@ class SupportedModel:
         """Return the model with another τ."""
         return replace(self, support=support)
 
-    def action_effects(self, X, actions: Actions) -> np.ndarray:
+    def action_effects(self, X: Any, actions: Actions) -> np.ndarray:
         """Return the effects of the contexts of a log, after the support rule."""
         X = self._mapped(X)
         return self.apply_support(action_effects(self.model, X, actions), X, actions)
 
-    def apply_support(self, effects: np.ndarray, X, actions: Actions) -> np.ndarray:
+    def apply_support(self, effects: np.ndarray, X: Any, actions: Actions) -> np.ndarray:
         """Return effects of the model after the support rule; X are the mapped features."""
         if not self.support:
             return effects
@@ -78,7 +79,7 @@ class SupportedModel:
             effects, logging_mean(self.logging_policy, X, actions), self.support, self.limits
         )
 
-    def effects_at_extreme(self, X, actions: Actions, extreme: float, sign: int) -> np.ndarray:
+    def effects_at_extreme(self, X: Any, actions: Actions, extreme: float, sign: int) -> np.ndarray:
         """Return the effects with unsupported actions at an extreme cost: the largest (sign 1) or the smallest (−1).
 
         Supported actions keep their cost after the support rule. Unsupported labels keep R, whatever the extreme is.
@@ -91,7 +92,7 @@ class SupportedModel:
             effects = actions.support_rule.replace_unsupported(effects, mean, self.support, bounds)
         return sign * effects
 
-    def predict(self, X, Y, eligible=None) -> np.ndarray:
+    def predict(self, X: Any, Y: Any, eligible: Any = None) -> np.ndarray:
         """Return ĉ(x_i, y_i), (n,), from X (n, d) and actions Y (n, q) or (n,)."""
         features, actions = self.logging_policy.actions.bind(X, eligible)
         m = actions.n_contexts(features)
@@ -100,25 +101,25 @@ class SupportedModel:
             actions.row_map(Y, np.arange(m), m), self.action_effects(features, actions)
         )
 
-    def expectation(self, X, policy, eligible=None) -> np.ndarray:
+    def expectation(self, X: Any, policy: Any, eligible: Any = None) -> np.ndarray:
         """Return E_{y∼π} ĉ(x, y), (n,), of a policy or a fitted estimator."""
         features, actions = self.logging_policy.actions.bind(X, eligible)
         return actions.effect_space.expected_cost(
             as_policy(policy).marginals(X, eligible), self.action_effects(features, actions)
         )
 
-    def _mapped(self, X):
+    def _mapped(self, X: Any) -> Any:
         return self.features(X) if self.features else X
 
 
-def logging_mean(policy: LinearPolicy, X, actions: Actions) -> np.ndarray:
+def logging_mean(policy: LinearPolicy, X: Any, actions: Actions) -> np.ndarray:
     """Return μ of π0 on the contexts of a log; raise InputError if π0 has other features or actions."""
     check_compatible(policy, X.shape[1], actions, "the logging policy")
     return actions.log_partition(linear_scores(policy.map_features(X), policy.coef, policy.intercept))[1]
 
 
 def find_unsupported(
-    policy, log: BanditLog, logging_policy: LinearPolicy, support: float, features: Callable | None = None
+    policy: Any, log: BanditLog, logging_policy: LinearPolicy, support: float, features: Callable | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return a policy's probability of unsupported actions, (m,), and which rows have such an action, (n,).
 

@@ -152,7 +152,7 @@ class _Problem:
         iterations = count(1)
 
         def stop_if_hopeless(x: np.ndarray) -> None:
-            if next(iterations) == MIN_ITERATIONS and give_up(self.to_coef(x)):
+            if give_up and next(iterations) == MIN_ITERATIONS and give_up(self.to_coef(x)):
                 raise StopIteration
 
         return stop_if_hopeless if give_up else None
@@ -223,7 +223,7 @@ class _Stage:
 
 def _minimize_in_stages(
     problem: _Problem, settings: LbfgsSettings, give_up: GiveUp | None, previous: _Stage | None, level: float | None
-) -> tuple[Fit, _Stage, float]:
+) -> tuple[Fit, _Stage | None, float | None]:
     """Minimise on samples of the log if there is no previous solution, and then on all rows.
 
     All stages and objectives share ``level``. Return the fit, its stage and the level.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -106,7 +107,7 @@ class Objective:
         ]
         return value, reduce(np.add, blocks.map(ObjectiveBlock.backward, coef, by_chunk=gradients)).ravel(), guess
 
-    def evaluate_forward(self, log_prob: np.ndarray, expected: np.ndarray | None, guess: object = None):
+    def evaluate_forward(self, log_prob: np.ndarray, expected: np.ndarray | None, guess: Any = None) -> Any:
         """Return the evaluation of the estimate, from a forward pass of the design: see ``Estimate.evaluate``."""
         weight = slope = None
         if self.estimate.uses_weights:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import local
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from drcrm.arrays.numerics import compensated_sum
 from drcrm.data.chunked_log import Block
 from drcrm.data.executors import Chunks
 from drcrm.estimates import Estimate
+from drcrm.estimates.base import RowwiseEstimate
 from drcrm.policies.linear_predictor import ScoreMap
 from drcrm.weights import Weight
 
@@ -35,8 +37,13 @@ class ObjectiveBlock:
 
     def __init__(self, block: Block, scores: ScoreMap, weight: Weight, estimate: Estimate, keeps: bool):
         self._block, self._scores, self._weight, self._keeps = block, scores, weight, keeps
-        self._estimate = estimate.restrict_to_rows(block.rows, block.context) if estimate.is_rowwise else None
-        self._coef, self._z, self._kept, self._mean = None, None, None, None
+        self._estimate: Any = None  # a rowwise estimate
+        if isinstance(estimate, RowwiseEstimate):
+            self._estimate = estimate.restrict_to_rows(block.rows, block.context)
+        self._coef: Any = None
+        self._z: Any = None
+        self._kept: Any = None  # what the backward pass needs at the last Θ
+        self._mean: np.ndarray | None = None
 
     @property
     def share(self) -> np.ndarray:
@@ -49,7 +56,7 @@ class ObjectiveBlock:
         self._coef, self._kept = coef, (expected, mean) if self._keeps else None
         return log_prob, expected
 
-    def backward(self, gradients: tuple, coef: np.ndarray) -> np.ndarray:
+    def backward(self, gradients: tuple[Any, Any], coef: np.ndarray) -> np.ndarray:
         """Return the gradient in Θ, from the gradients in log π and in the expected modelled costs."""
         is_kept = self._kept is not None and np.array_equal(coef, self._coef)
         return self._backward(*gradients, *(self._kept if is_kept else self._forward(coef)[1:]))
@@ -71,7 +78,8 @@ class ObjectiveBlock:
         z = self.costs(coef)
         in_z = in_z(z, self.share) if callable(in_z) else in_z
         slope, expected, mean = self._kept or self._estimated(coef)[1:]
-        return self._backward(*self._estimate.gradients(in_z, slope, expected), expected, mean)
+        in_log_prob, in_expected = self._estimate.gradients(in_z, slope, expected)
+        return self._backward(in_log_prob, in_expected, expected, mean)
 
     def _estimated(self, coef: np.ndarray) -> tuple:
         """Return z, ∂w/∂log π, the expected modelled costs, and μ."""
@@ -89,7 +97,7 @@ class ObjectiveBlock:
             buffers = [mean, _thread_buffer("scores", self._block)]
         return self._scores.forward(self._block, coef, buffers)
 
-    def _backward(self, by_row, by_context, expected: np.ndarray | None, mean: np.ndarray) -> np.ndarray:
+    def _backward(self, by_row: Any, by_context: Any, expected: Any, mean: np.ndarray) -> np.ndarray:
         buffer = _thread_buffer("scores", self._block) if self._scores.trains else None
         return self._scores.backward(self._block, mean, by_row, by_context, expected, buffer)
 
@@ -115,7 +123,7 @@ class BlockCosts:
         low, high = zip(*self._blocks.map(ObjectiveBlock.cost_range, self._coef), strict=True)
         return float(np.min(low)), float(np.max(high))
 
-    def sum(self, function: Callable[..., np.ndarray], *arguments) -> np.ndarray:
+    def sum(self, function: Callable[..., np.ndarray], *arguments: Any) -> np.ndarray:
         """Return Σ function(z, share, *arguments) over groups of blocks."""
         return compensated_sum(self._blocks.map_groups(_group_sum, self._coef, function, *arguments))
 
@@ -135,7 +143,7 @@ def _costs_and_shares(block: ObjectiveBlock, coef: np.ndarray) -> tuple[np.ndarr
     return block.costs(coef), block.share
 
 
-def _group_sum(blocks: list[ObjectiveBlock], coef: np.ndarray, function: Callable, *arguments) -> np.ndarray:
+def _group_sum(blocks: list[ObjectiveBlock], coef: np.ndarray, function: Callable, *arguments: Any) -> np.ndarray:
     return function(*_concatenate_pairs([_costs_and_shares(block, coef) for block in blocks]), *arguments)
 
 

@@ -54,7 +54,7 @@ def start_coef(
         If the start is unknown, its policy or model is missing or has another shape, or the tilt is not a number.
     """
     check_choice(STARTS, start, "start")
-    tilt = as_tilt(tilt)
+    kappa = as_tilt(tilt)
     if start == "zero":
         return np.zeros(design.shape), None
     if start == "logging" and logging_policy is None:
@@ -70,8 +70,8 @@ def start_coef(
     model, expected = np.asarray(model, dtype=float), (design.shape[0], *design.log.actions.effect_space.shape)
     if model.shape != expected:
         raise InputError(f"the cost model's coef_ has shape {model.shape}, expected {expected}")
-    tilt = automatic_tilt(design.log, base, model) if tilt == "auto" else tilt
-    return base - tilt * design.log.actions.effect_space.score_part(model), tilt
+    used = automatic_tilt(design.log, base, model) if isinstance(kappa, str) else kappa
+    return base - used * design.log.actions.effect_space.score_part(model), used
 
 
 def automatic_tilt(log: BanditLog, base: np.ndarray, model: np.ndarray) -> float:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from importlib import import_module
+from typing import Any
 
 from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_nonnegative
 from drcrm.cost_models.context_effects import as_context_effects
@@ -64,13 +65,13 @@ class Estimator:
 
     name: str
     risk: type[Risk]
-    parameters: tuple[str, ...] | None = None
-    hyper_parameter: str | None = None
+    parameters: Any = None
+    hyper_parameter: Any = None
     calibrated: bool = False
     likelihood: bool = False
     estimates: tuple[str, ...] = tuple(ESTIMATES)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.parameters is None:
             object.__setattr__(self, "parameters", tuple(inspect.signature(self.risk).parameters))
         if self.hyper_parameter is None:
@@ -81,7 +82,7 @@ class Estimator:
         """Which end of the grid is more robust, "low" or "high"."""
         return "low" if self.likelihood else self.risk.robust_end
 
-    def criterion(self, estimate: str = "ips", weight: Weight | str = CLIPPED, **values) -> Criterion:
+    def criterion(self, estimate: str = "ips", weight: Any = CLIPPED, **values: Any) -> Criterion:
         """Return the criterion for values of the parameters.
 
         ``weight`` is a weight, or its name; ``values`` then has the weight's parameter under ``weight.NAME``. Raise
@@ -172,14 +173,14 @@ class FitOptions:
     ridge: float = 0.0
     features: Mapping[str, int] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, check in _OPTION_CHECKS.items():
             check(getattr(self, name), name)
         if self.features is not None:
             parse_feature_map(self.features)
 
 
-_OPTION_CHECKS = {
+_OPTION_CHECKS: dict[str, Callable[[Any, str], object]] = {
     "start": lambda value, name: check_choice(STARTS, value, name),
     "tilt": as_tilt,
     "support": check_fraction,
@@ -210,7 +211,7 @@ class Algorithm:
     estimator: str
     parameter: str | None = None
     grid: Sequence[float] = ()
-    options: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def fit_options(self) -> FitOptions:
@@ -227,7 +228,9 @@ class Algorithm:
             for value in self.grid:
                 check_nonnegative(value, "ridge")
             return [estimator.criterion(**options)] * len(self.grid)
-        values = [{self.parameter: unit * value} for value in self.grid] if self.parameter else [{}]
+        values: list[dict[str, Any]] = (
+            [{self.parameter: unit * value} for value in self.grid] if self.parameter else [{}]
+        )
         return [estimator.criterion(**options, **value) for value in values]
 
     def _check_grid(self, estimator: Estimator) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -89,7 +90,7 @@ def learn(
     algorithm: Algorithm,
     heldout: BanditLog | None = None,
     logging_policy: LinearPolicy | None = None,
-    cost_model: object = None,
+    cost_model: Any = None,
     settings: LearnSettings | None = None,
 ) -> Learned:
     """Fit an algorithm to a log for each value of its grid, and score the fits on held-out rows.
@@ -125,7 +126,13 @@ def learn(
         is_auto = options.context_effects == "auto"
         asked = log.actions.effect_space.has_context_effects if is_auto else options.context_effects
         cost_model, effects = model_training_costs(
-            log, cost_model, logging_policy, options.support, shift, settings.intercept, estimate.uses_model and asked
+            log,
+            cost_model,
+            logging_policy,
+            options.support,
+            shift,
+            settings.intercept,
+            estimate.uses_model and bool(asked),
         )
     if options.start == "model":
         logging_policy, coef = cost_model.logging_policy, tilt_coefficients(cost_model.model, settings.intercept)
@@ -187,7 +194,7 @@ class _Search:
         """Values of the hyper-parameter; NaN if there is none."""
         return np.array(self.algorithm.grid if self.algorithm.parameter else [np.nan], dtype=float)
 
-    def fit_candidates(self, scorer: HeldoutScores | None, cost_model: SupportedModel | None) -> list[Candidate]:
+    def fit_candidates(self, scorer: HeldoutScores | None, cost_model: Any) -> list[Candidate]:
         """Return the fits along the grid and, if the algorithm is safe, those towards π0."""
         is_safe, ridges = self.algorithm.fit_options.safe, self.algorithm.ridges
         report_progress(0, "fits", len(self.grid) + (len(self._safe_ridges()) if is_safe else 0))
@@ -197,7 +204,7 @@ class _Search:
             candidates += self._fit_towards(policy_coef(cost_model.logging_policy, self.design), candidates)
         return candidates
 
-    def _fit_grid(self, ridges: Sequence[float], scorer: HeldoutScores | None) -> list[Fit]:
+    def _fit_grid(self, ridges: Sequence[float], scorer: Any) -> list[Fit]:
         """Return the fits along the grid, with ridges towards the start.
 
         With a scorer, hopeless fits end after 200 iterations: each score without a cost model promises less than a
@@ -208,7 +215,8 @@ class _Search:
         # at the most robust value, because a fit starts where the last one ended, and the objective is flat at the
         # nearly certain policy of the least robust value.
         order = self._order()[:: -1 if self.design.samples else 1]
-        fits, scores = [None] * len(order), np.full((len(order), len(UNMODELLED)), np.nan)
+        fits: Any = [None] * len(order)
+        scores = np.full((len(order), len(UNMODELLED)), np.nan)
 
         def is_hopeless(coef: np.ndarray) -> bool:
             gained = scorer.logged - np.fmin.reduce(scores)

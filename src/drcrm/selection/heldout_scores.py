@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from drcrm.weights import Clipped
 ROUNDING = 1e-9  # relative: smaller differences of bounds are rounding
 
 
-def off_policy_scores(weight, cost, clip: float, count=None) -> dict[str, float]:
+def off_policy_scores(weight: Any, cost: Any, clip: float, count: Any = None) -> dict[str, float]:
     """Estimate the mean cost of a policy from importance weights, in the four ways of ``UNMODELLED``.
 
     ips is (1/n) Σ w c, which is unbiased (eq. 2 of the paper). snips is Σ w c / Σ w, which moves with a translation of
@@ -146,11 +146,11 @@ class HeldoutScores:
     def _unmodelled(self, weight: np.ndarray) -> dict[str, float]:
         return off_policy_scores(weight, self._weighing.log.cost, self._clip, self._weighing.log.count)
 
-    def _z(self, log_prob: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    def _z(self, log_prob: np.ndarray, expected: Any) -> np.ndarray:
         """Return the doubly robust z of each row, without clipping."""
         return self._doubly_robust.z(importance_weights(log_prob, self._bounding.log), expected)
 
-    def _improvement(self, log_prob: np.ndarray, expected: np.ndarray) -> float:
+    def _improvement(self, log_prob: np.ndarray, expected: Any) -> float:
         """Return the upper bound on the mean of z(π) − z(π0)."""
         log = self._bounding.log
         z = self._z(log_prob, expected)
@@ -172,7 +172,7 @@ class HeldoutScores:
             return np.nan
 
 
-def select_improvement(bounds: Sequence[float], noise: Sequence[float]) -> int | None:
+def select_improvement(bounds: Any, noise: Any) -> int | None:
     """Return the index of the smallest bound that is shown to be below 0, or None.
 
     The tests have a fixed sequence: from the smallest noise on, until the first bound that is not below 0. Each test
@@ -190,7 +190,7 @@ def select_improvement(bounds: Sequence[float], noise: Sequence[float]) -> int |
     return int(passed[np.argmax(bounds[passed] <= smallest + ROUNDING * abs(smallest))])
 
 
-def choose(scores: Sequence[float], grid: Sequence[float], robust_end: str = "high") -> int | None:
+def choose(scores: Any, grid: Any, robust_end: str = "high") -> int | None:
     """Return the index of the smallest score, or None if all are NaN; the most robust grid value wins a tie."""
     scores = np.asarray(scores, dtype=float)
     if np.isnan(scores).all():

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
+from typing import Any
 
 from drcrm.arrays.validation import check_choice
 from drcrm.errors import InputError
@@ -13,7 +14,7 @@ from drcrm.policies.feature_map_names import parse_feature_map
 from drcrm.selection.algorithms import RIDGES, Algorithm
 
 ALGORITHMS = Path(__file__).with_name("algorithms.yaml")
-KEYS = {  # of an entry: type, and the name of the type in errors
+KEYS: dict[str, tuple[Any, str]] = {  # of an entry: type, and the name of the type in errors
     "estimator": (str, "a name"),
     "grid": ((list, tuple), "a list of numbers"),
     "label": (str, "a text"),
@@ -54,7 +55,7 @@ def shipped_algorithms() -> dict[str, dict]:
     return yaml.load(ALGORITHMS.read_text(encoding="utf-8"), Loader=loader)
 
 
-def as_entry(value: object, name: str = "algorithm") -> Entry:
+def as_entry(value: Any, name: str = "algorithm") -> Entry:
     """Return an entry from a name, or from a mapping of ``KEYS``; raise InputError if it is invalid."""
     if not isinstance(value, Mapping):
         known = {key: entry for key, entry in shipped_algorithms().items() if "estimator" in entry}

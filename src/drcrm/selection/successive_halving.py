@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
@@ -145,7 +146,7 @@ def _keep_best(entries: list[Entry], trials: list[Trial], n_kept: int) -> list[E
         if not kept:
             continue
         in_grid = [trial for trial in ordered if trial.entry is entry and trial.ridge is None]
-        values = [trial.value for trial in kept if trial.ridge is None] or [in_grid[0].value]
+        values: list[Any] = [trial.value for trial in kept if trial.ridge is None] or [in_grid[0].value]
         algorithm = replace(entry.algorithm, grid=tuple(sorted(values)) if entry.algorithm.parameter else ())
         ridges = tuple(trial.ridge for trial in kept if trial.ridge is not None)
         reduced.append(replace(entry, algorithm=algorithm, ridges=ridges))

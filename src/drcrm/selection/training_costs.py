@@ -6,9 +6,11 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from drcrm.actions.base import Actions
 from drcrm.cost_models.context_effects import context_effects
 from drcrm.cost_models.ridge_model import CostModel, action_effects
 from drcrm.cost_models.support import SupportedModel
@@ -21,7 +23,7 @@ from drcrm.policies.linear_predictor import LinearPredictor
 
 def model_training_costs(
     log: BanditLog,
-    model: object,
+    model: Any,
     logging_policy: LinearPolicy | None,
     support: float,
     shift: float = 0.0,
@@ -78,7 +80,7 @@ def model_training_costs(
     return supported, effects_of(shifted)
 
 
-def _shifted_effects(model: object, shift: float, X, actions) -> np.ndarray:
+def _shifted_effects(model: Any, shift: float, X: Any, actions: Actions) -> np.ndarray:
     """Return the effects of a model on costs minus ``shift``."""
     effects = action_effects(model, X, actions)
     if shift:
