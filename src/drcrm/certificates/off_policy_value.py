@@ -106,17 +106,16 @@ def off_policy_value(
     settings = _Settings(
         estimate, risk or MeanRisk(), as_weight(weight) or Clipped(clip), effects if uses_model else None
     )
-    result = _estimate(policy, log, settings, "policy")
-    value, z, rows = result.value, result.z, result.log
+    value, z, importance, rows = _estimate(policy, log, settings, "policy")
     if isinstance(baseline, str):
         value, z = value - float(rows.count @ rows.cost / rows.size), z - rows.cost
     elif baseline is not None:
-        reference = _estimate(baseline, log, settings, "baseline")
-        value, z = value - reference.value, z - reference.z
+        baseline_value, baseline_z, *_ = _estimate(baseline, log, settings, "baseline")
+        value, z = value - baseline_value, z - baseline_z
     return PolicyValue(
         value,
         **compute_interval(value, z, rows, groups, confidence),
-        **summarize_weights(result.weight, rows),
+        **summarize_weights(importance, rows),
         support=_unsupported_mass(policy, log.recount(log.count), cost_model, logging_policy, support),
     )
 
@@ -129,16 +128,6 @@ class _Settings:
     risk: Risk
     weight: Weight
     effects: np.ndarray | None
-
-
-@dataclass(frozen=True)
-class _Result:
-    """The estimate of one policy. ``z`` are its terms, None unless the risk is the mean; ``weight`` is unclipped."""
-
-    value: float
-    z: Any
-    weight: np.ndarray
-    log: BanditLog
 
 
 def _check_baseline(baseline: Any, log: BanditLog, risk: Risk | None) -> Any:
@@ -161,8 +150,13 @@ def _needs_intercepts(policy: AnyPolicy, log: BanditLog) -> bool:
     return bool(policy.intercept.any())
 
 
-def _estimate(policy: AnyPolicy, log: BanditLog, settings: _Settings, name: str) -> _Result:
-    """Return the estimate of one policy, and warn if it is doubtful."""
+def _estimate(
+    policy: AnyPolicy, log: BanditLog, settings: _Settings, name: str
+) -> tuple[float, Any, np.ndarray, BanditLog]:
+    """Return a policy's value, its terms z (None unless the risk is the mean), its unclipped weights, and their log.
+
+    Warn if the value is outside the range of the costs, or the mean weight far below 1.
+    """
     design, log_prob, expected = forward_policy(policy, log, settings.effects, name)
     objective = Objective(design, settings.risk, settings.weight, settings.estimate)
     value = float(objective.evaluate_forward(log_prob, expected)[0])
@@ -178,7 +172,7 @@ def _estimate(policy: AnyPolicy, log: BanditLog, settings: _Settings, name: str)
         else "",
     )
     z = _mean_terms(objective, log_prob, expected) if isinstance(settings.risk, MeanRisk) else None
-    return _Result(value, z, weight, design.log)
+    return value, z, weight, design.log
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -9,7 +9,7 @@ bound, by a KL ball, is asymptotic. Actions that the log cannot show are charged
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from drcrm.errors import InputError, warn_all
 from drcrm.estimates.snips import SelfNormalised
 from drcrm.policies.exponential import LinearPolicy, as_policy
 from drcrm.policies.tabular import policy_for_log
+from drcrm.risks import PhiBall
 
 UNITS = ("row", "context")
 LOGGING = "logging"
@@ -117,9 +118,9 @@ def policy_certificate(
     Missing actions are charged the largest cost a: the terms a + w (c − a) replace z. This happens if the rows show
     that the log lacks actions of the policy, or if the mean of w' is as low as in the warning above.
     """
-    _check_names(estimate, by)
+    _check_settings(estimate, by, choices)
     policy, baseline, groups, log = _select_occurring(policy, baseline, groups, as_log(log))
-    level = 1 - (1 - check_confidence(confidence, "confidence")) / _check_choices(choices)
+    level = 1 - (1 - check_confidence(confidence, "confidence")) / choices
     bound = as_bound(level, method, low, high, smoothing)
     case = _Case(log, estimate, bound, baseline, groups, by, _check_range(cost_range, log.cost), check_tails)
     case.check(cost_model)
@@ -171,17 +172,13 @@ class _Case:
             raise InputError(f"a difference by 'snips' needs an asymptotic method, got {self.bound.name}")
 
 
-def _check_names(estimate: Any, by: Any) -> None:
+def _check_settings(estimate: Any, by: Any, choices: Any) -> None:
     if isinstance(estimate, str) and estimate == "dm":
         raise InputError("estimate is 'dm', which has no certificate: no bound covers the error of a cost model")
     check_choice(FEW, estimate, "estimate")
     check_choice(UNITS, by, "by")
-
-
-def _check_choices(choices: Any) -> int:
     if not (1 <= to_float(choices) <= MOST_CHOICES and choices == int(choices)):
         raise InputError(f"choices is {choices!r}, expected a whole number from 1 to {MOST_CHOICES}")
-    return choices
 
 
 def _select_occurring(policy: Any, baseline: Any, groups: Any, log: BanditLog) -> tuple[Any, Any, Any, BanditLog]:
@@ -258,9 +255,9 @@ def _bound_ratio(case: _Case, weight: np.ndarray, cost: np.ndarray) -> tuple[flo
         gain, weight, count = group_means(log.context, log.count, weight * cost, weight)
         cost = gain / weight
     case.bound.check_size(count.sum())
-    ratio = SelfNormalised(cost, count)
+    ratio, ball = SelfNormalised(cost, count), cast(PhiBall, case.bound.ball)
     with np.errstate(divide="ignore"):
-        upper = ratio.evaluate(case.bound.ball, weight, weight, None, None)[0]
+        upper = ratio.evaluate(ball, weight, weight, None, None)[0]
     return (count * weight) @ cost / (count @ weight), upper
 
 

@@ -1,7 +1,6 @@
 """The base class of all estimators: fit, predict and score with scikit-learn's conventions."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, replace
 from inspect import cleandoc
 from typing import Any, ClassVar, Self
@@ -210,7 +209,8 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
             cost_model = None if cost_model is None else PaddedModel(cost_model, features)
         lbfgs = LbfgsSettings(self.max_iter, self.tol)
         settings = LearnSettings(self.clip, intercept=bool(self.fit_intercept), lbfgs=lbfgs)
-        with self._configure_passes() as progress, threadpool_limits(1, "blas"):  # more threads slow small products
+        passes: Any = show_progress(True, self.n_jobs) if self.verbose else use_threads(self.n_jobs)
+        with passes as progress, threadpool_limits(1, "blas"):  # more threads slow small products
             if progress is not None:
                 progress(type(self).__name__)
             learned = learn(log, algorithm, heldout, logging_policy, cost_model, settings)
@@ -247,13 +247,13 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
         -------
         float, in the units of the cost; NaN if no row has a weight.
         """
-        self._check_columns(X)
+        policy = self._policy_for(X)
         check_choice(SCORES, by, "by")
         self._require("score", propensity=propensity, cost=cost)
         actions: dict[str, Any] = self._actions.log_options | {"eligible": eligible}
         log = BanditLog(X, Y, propensity, cost, context, count, **actions)
         self._actions.check(log.Y)
-        log = log.replace(X=self.policy_.map_features(log.X))
+        log = log.replace(X=policy.map_features(log.X))
         options: tuple[Any, ...] = None, True
         if by in MODELLED:
             if self.cost_model_ is None:
@@ -262,7 +262,7 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
             effects = model.action_effects(log.X, log.actions)
             options = effects, True, model.logging_policy, model.is_cloned
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return -HeldoutScores(log, self.clip_, *options)(self.policy_.coef_with_intercept)[by]
+            return -HeldoutScores(log, self.clip_, *options)(policy.coef_with_intercept)[by]
 
     @property
     def policy_(self) -> LinearPolicy:
@@ -272,23 +272,19 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any, eligible: Any = None) -> np.ndarray:
         """Return P(y_l = 1 | x) of each label, shape (n, q), or P(a | x) of each action, shape (n, K) or (N,)."""
-        self._check_columns(X)
-        return self.policy_.marginals(X, eligible)
+        return self._policy_for(X).marginals(X, eligible)
 
     def predict(self, X: Any, eligible: Any = None) -> np.ndarray:
         """Return the most probable actions, shape (n, q) or (n,)."""
-        self._check_columns(X)
-        return self.policy_.greedy(X, eligible)
+        return self._policy_for(X).greedy(X, eligible)
 
     def log_prob(self, X: Any, Y: Any, eligible: Any = None) -> np.ndarray:
         """Return log π(y_i | x_i), shape (n,)."""
-        self._check_columns(X)
-        return self.policy_.log_prob(X, Y, eligible=eligible)
+        return self._policy_for(X).log_prob(X, Y, eligible=eligible)
 
     def sample(self, X: Any, random_state: Any = None, eligible: Any = None) -> np.ndarray:
         """Draw one action for each context, shape (n, q) or (n,)."""
-        self._check_columns(X)
-        return self.policy_.sample(X, random_state, eligible)
+        return self._policy_for(X).sample(X, random_state, eligible)
 
     def __sklearn_tags__(self) -> Any:
         require_routing(self)
@@ -325,15 +321,12 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
                 hint = hint if method == "score" else ""
                 raise InputError(f"{type(self).__name__}.{method} needs {name}=, one value for each logged row{hint}")
 
-    def _check_columns(self, X: Any) -> None:
-        """Raise InputError if X is invalid, and scikit-learn's errors if its columns differ from those of the fit."""
+    def _policy_for(self, X: Any) -> LinearPolicy:
+        """Return the policy. Raise InputError or scikit-learn's errors if X does not have the columns of the fit."""
         check_is_fitted(self)
         self._actions.bind(X)
         validate_data(self, X, skip_check_array=True, reset=False)
-
-    def _configure_passes(self) -> AbstractContextManager:
-        """Return a context in which ``n_jobs`` threads pass over the log, and show their progress if ``verbose``."""
-        return show_progress(True, self.n_jobs) if self.verbose else use_threads(self.n_jobs)
+        return self.policy_
 
     def _select_heldout(self, log: BanditLog) -> np.ndarray:
         """Return a mask, (n,), of rows that are held out to choose among candidates."""
