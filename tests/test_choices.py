@@ -49,10 +49,10 @@ def make_objective(log: BanditLog, risk, weight, estimate: str, model, intercept
     return Objective(LinearPredictor(log, effects, intercept, trains=True), risk, weight, estimate)
 
 
-def assert_equal(found, expected, tolerance: float = 1e-12) -> None:
+def assert_equal(result, expected, tolerance: float = 1e-12) -> None:
     """Compare two values with their gradients."""
-    assert found[0] == pytest.approx(expected[0], rel=tolerance, abs=tolerance)
-    assert found[1] == pytest.approx(expected[1], rel=tolerance, abs=tolerance * max(1, abs(found[1]).max()))
+    assert result[0] == pytest.approx(expected[0], rel=tolerance, abs=tolerance)
+    assert result[1] == pytest.approx(expected[1], rel=tolerance, abs=tolerance * max(1, abs(result[1]).max()))
 
 
 # Objectives
@@ -148,8 +148,8 @@ def test_counts_and_repeated_contexts_equal_separate_rows(formula, estimate, kin
     contexts = {"X": rows.X[rows.context], "eligible": rows.eligible[rows.context], "context": np.arange(len(rows.A))}
     log, separate = getattr(choices, kind)(), getattr(replace(rows, **contexts), kind)()
     for weight, _ in WEIGHTS:
-        found = make_objective(log, formula, weight, estimate, B)(theta)
-        assert_equal(make_objective(separate, formula, weight, estimate, B)(theta), found, 1e-9)
+        result = make_objective(log, formula, weight, estimate, B)(theta)
+        assert_equal(make_objective(separate, formula, weight, estimate, B)(theta), result, 1e-9)
 
 
 @every_estimate
@@ -207,8 +207,8 @@ def test_behaviour_cloning_is_multinomial_logistic_regression(kind, form):
     regression = LogisticRegression(C=1 / (n * 1e-4), fit_intercept=False, tol=1e-10, max_iter=10_000)
     regression.fit((choices.X / scales)[choices.context], choices.A, sample_weight=choices.count)
     expected = choices.probabilities(regression.coef_.T / scales[:, None])
-    found = cloned_coefficients(LinearPredictor(getattr(choices, kind)(form), trains=True))
-    assert choices.probabilities(found.reshape(4, 3)) == pytest.approx(expected, abs=2e-3)
+    result = cloned_coefficients(LinearPredictor(getattr(choices, kind)(form), trains=True))
+    assert choices.probabilities(result.reshape(4, 3)) == pytest.approx(expected, abs=2e-3)
 
 
 @kinds
@@ -230,8 +230,8 @@ def test_the_cost_model_is_a_ridge_regression(kind, form, restricted):
     gram = centred.T @ (centred * share[:, None]) + penalty * np.eye(12)
     coef = np.linalg.solve(gram, centred.T @ (share * choices.cost))
     expected = (features / scales) @ coef + share @ (choices.cost - z @ coef)
-    found = action_effects(CostModel(penalty).fit_log(log), log.X, log.actions)
-    assert (found[available] if kind == "single" else found) == pytest.approx(expected[available], rel=1e-7, abs=1e-7)
+    result = action_effects(CostModel(penalty).fit_log(log), log.X, log.actions)
+    assert (result[available] if kind == "single" else result) == pytest.approx(expected[available], rel=1e-7, abs=1e-7)
 
 
 @kinds

@@ -23,9 +23,9 @@ def test_arrays_in_files_equal_arrays_in_memory(moved_after, tmp_path):
             memory.append(make_batch(number))
             files.append(make_batch(number))
     assert files.nbytes == memory.nbytes > 0
-    expected, found = memory.finish(), files.finish()
-    assert found.keys() == expected.keys() == {"X", ("code", "a")}
-    assert np.array_equal(found["X"].toarray(), expected["X"].toarray())
-    assert np.array_equal(found["code", "a"], expected["code", "a"])
-    assert found["code", "a"].dtype == np.int32
-    assert isinstance(found["code", "a"].base, np.memmap)
+    expected, result = memory.finish(), files.finish()
+    assert result.keys() == expected.keys() == {"X", ("code", "a")}
+    assert np.array_equal(result["X"].toarray(), expected["X"].toarray())
+    assert np.array_equal(result["code", "a"], expected["code", "a"])
+    assert result["code", "a"].dtype == np.int32
+    assert isinstance(result["code", "a"].base, np.memmap)

@@ -57,8 +57,8 @@ def test_searches_over_blocks_find_the_value_of_one_block(kind, risk, monkeypatc
         in_blocks, guess = Objective(predictor, risk, estimate=estimate), None
         for _ in range(3):
             coef = rng.normal(size=predictor.shape)
-            *found, guess = in_blocks.evaluate(coef, guess)
-            assert_close(found, expected(coef), 1e-9)
+            *result, guess = in_blocks.evaluate(coef, guess)
+            assert_close(result, expected(coef), 1e-9)
 
 
 @pytest.mark.parametrize("cost", [0.0, 1e-200, 1e200, 1e-8], ids=str)
@@ -67,9 +67,9 @@ def test_blocks_take_costs_of_any_size(cost, monkeypatch):
     log, coef = log.replace(cost=cost * np.arange(len(log.Y))), random_coef(log)
     expected, gradient = Objective(LinearPredictor(log, trains=True), KLBall(0.1))(coef)
     use_small_blocks(monkeypatch)
-    found = Objective(LinearPredictor(log, trains=True), KLBall(0.1))(coef)
-    assert found[0] == pytest.approx(expected, rel=1e-9)
-    assert found[1] == pytest.approx(gradient, rel=1e-8, abs=0)
+    result = Objective(LinearPredictor(log, trains=True), KLBall(0.1))(coef)
+    assert result[0] == pytest.approx(expected, rel=1e-9)
+    assert result[1] == pytest.approx(gradient, rel=1e-8, abs=0)
 
 
 def test_scores_beyond_the_range_of_floats_are_the_same_in_blocks(monkeypatch):
@@ -110,11 +110,11 @@ def test_contexts_without_rows_do_not_change_a_fit(is_large, monkeypatch):
     rng, algorithm = np.random.default_rng(0), Algorithm("KLDRO", "radius", (0.1,), {"estimate": "dr"})
     m = 1500
     X, Y, cost, count = rng.normal(size=(m, 3)), rng.integers(0, 2, m), -rng.random(m), rng.integers(0, 4, m)
-    found, expected = (
+    result, expected = (
         learn(BanditLog(X[rows], Y[rows], np.full(len(Y[rows]), 0.5), cost[rows], count=count[rows]), algorithm)
         for rows in (slice(None), count > 0)
     )
-    assert found.fits.coef == pytest.approx(expected.fits.coef, rel=1e-10)
+    assert result.fits.coef == pytest.approx(expected.fits.coef, rel=1e-10)
 
 
 def test_offset_features_are_found_in_blocks(monkeypatch):

@@ -75,10 +75,10 @@ def test_workers_learn_the_same_policy(kind, sample, client, tmp_path, monkeypat
     expected = learn(train, ALGORITHM, heldout).fits
     on_disk = [write_mapped_log(log, tmp_path / name) for name, log in (("train", train), ("heldout", heldout))]
     with use_cluster(client, tmp_path), scratch_folder(tmp_path):
-        found = learn(on_disk[0], ALGORITHM, on_disk[1]).fits
-    assert np.array_equal(found.chosen, expected.chosen)
-    assert found.scores == pytest.approx(expected.scores, rel=1e-6, abs=1e-6, nan_ok=True)
-    assert found.coef == pytest.approx(expected.coef, rel=1e-6, abs=1e-6)
+        result = learn(on_disk[0], ALGORITHM, on_disk[1]).fits
+    assert np.array_equal(result.chosen, expected.chosen)
+    assert result.scores == pytest.approx(expected.scores, rel=1e-6, abs=1e-6, nan_ok=True)
+    assert result.coef == pytest.approx(expected.coef, rel=1e-6, abs=1e-6)
 
 
 def test_workers_do_all_passes_over_the_training_rows(client, tmp_path, monkeypatch):
@@ -104,9 +104,9 @@ def test_a_fit_survives_the_death_of_a_worker(client, tmp_path):
 
     objective.risk = KillingBall(0.1)
     with use_cluster(client, tmp_path):
-        [found] = minimize_objectives([objective], start)
+        [result] = minimize_objectives([objective], start)
     assert next(calls) > 6
-    assert found.coef == pytest.approx(expected.coef, rel=1e-8, abs=1e-8)
+    assert result.coef == pytest.approx(expected.coef, rel=1e-8, abs=1e-8)
 
 
 def test_a_cluster_needs_workers(tmp_path):

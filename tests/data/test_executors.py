@@ -45,12 +45,12 @@ def test_an_estimator_learns_from_a_large_log_with_any_number_of_threads(capsys)
     X = np.column_stack([rng.normal(size=(n, 2)), np.ones(n)])
     Y = rng.integers(0, 3, n)
     cost = -(rng.random(n) < np.where((X[:, 0] > 0) == (Y == 1), 0.7, 0.2)).astype(float)
-    one, two = (
+    sequential, threaded = (
         DoublyRobustDRO(n_jobs=jobs, verbose=jobs == 2, safe=False).fit(X, Y, propensity=np.full(n, 1 / 3), cost=cost)
         for jobs in (None, 2)
     )
-    assert np.array_equal(one.coef_, two.coef_)
-    assert ((one.predict(X[:1000]) == 1) == (X[:1000, 0] > 0)).mean() > 0.98
+    assert np.array_equal(sequential.coef_, threaded.coef_)
+    assert ((sequential.predict(X[:1000]) == 1) == (X[:1000, 0] > 0)).mean() > 0.98
     output = capsys.readouterr()
     assert not output.out
     assert output.err.startswith("DoublyRobustDRO: ")

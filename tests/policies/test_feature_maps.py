@@ -49,15 +49,15 @@ def test_a_fit_with_a_map_equals_a_fit_to_mapped_contexts():
     assert (mapped_X[:, 3:] ** 2).sum() == pytest.approx((X**2).sum(), rel=1e-12)
     logging = SoftmaxPolicy(np.random.default_rng(0).normal(size=(3, 3)) / 3)
     padded = feature_map.pad_policy(logging)
-    found = DoublyRobustDRO(features=SQUARES, safe=False).fit(X, A, **rows, logging_policy=logging)
+    result = DoublyRobustDRO(features=SQUARES, safe=False).fit(X, A, **rows, logging_policy=logging)
     expected = DoublyRobustDRO(safe=False).fit(mapped_X, A, **rows, logging_policy=padded)
-    assert np.array_equal(found.coef_, expected.coef_)
-    assert np.array_equal(found.predict_proba(X), expected.predict_proba(mapped_X))
+    assert np.array_equal(result.coef_, expected.coef_)
+    assert np.array_equal(result.predict_proba(X), expected.predict_proba(mapped_X))
     test, B, test_rows, _ = ring_log(seed=1)
     for by in SCORES:
         score = expected.score(feature_map(test), B, **test_rows, by=by)
-        assert found.score(test, B, **test_rows, by=by) == score
-    pairs = (found, BanditLog(test, B, **test_rows)), (expected, BanditLog(feature_map(test), B, **test_rows))
+        assert result.score(test, B, **test_rows, by=by) == score
+    pairs = (result, BanditLog(test, B, **test_rows)), (expected, BanditLog(feature_map(test), B, **test_rows))
     values = [[value_of(policy, log, estimate) for estimate in ("ips", "snips")] for policy, log in pairs]
     assert values[0] == pytest.approx(values[1], rel=1e-12)
     certificates = [policy_certificate(policy, log, "dr", cost_model=policy.cost_model_) for policy, log in pairs]
@@ -70,10 +70,10 @@ def test_a_cost_model_over_the_contexts_is_padded():
     X, A, rows, _ = ring_log()
     model, wide = CostModel(0.01).fit(X, A, cost=rows["cost"]), CostModel()
     options = {"estimate": "dr", "start": "model"}
-    found = KLDRO(**options, features=SQUARES).fit(X, A, **rows, cost_model=model)
+    result = KLDRO(**options, features=SQUARES).fit(X, A, **rows, cost_model=model)
     wide.coef_, wide.intercept_ = np.vstack([model.coef_, np.zeros((3, 3))]), model.intercept_
     expected = KLDRO(**options).fit(FeatureMap(SQUARES, X)(X), A, **rows, cost_model=wide)
-    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+    assert result.objective_ == pytest.approx(expected.objective_, rel=1e-9)
 
 
 def test_a_map_applies_to_the_features_of_lists():
@@ -104,8 +104,8 @@ def test_sparse_contexts_stay_sparse():
     X, A, rows, _ = ring_log()
     sparse_X = sparse.csr_array(X)
     assert sparse.issparse(FeatureMap(as_transformer({"random_trees": 10}), sparse_X)(sparse_X))
-    found, expected = (DoublyRobustDRO(features=MedianNystroem(6)).fit(form, A, **rows) for form in (sparse_X, X))
-    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-8)
+    result, expected = (DoublyRobustDRO(features=MedianNystroem(6)).fit(form, A, **rows) for form in (sparse_X, X))
+    assert result.objective_ == pytest.approx(expected.objective_, rel=1e-8)
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,10 @@ def test_a_policy_has_the_same_value_in_all_its_forms(kind, estimate):
             with pytest.raises(InputError, match="needs the policy's probabilities of all actions of each context"):
                 off_policy_value(form, log, estimate, cost_model=model)
             continue
-        found = off_policy_value(form, log, estimate, cost_model=model, baseline="logging")
-        assert found == pytest.approx(expected, rel=1e-9)
-        assert found.interval == pytest.approx(expected.interval, rel=1e-9)
-        assert found.effective_size == pytest.approx(expected.effective_size, rel=1e-9)
+        result = off_policy_value(form, log, estimate, cost_model=model, baseline="logging")
+        assert result == pytest.approx(expected, rel=1e-9)
+        assert result.interval == pytest.approx(expected.interval, rel=1e-9)
+        assert result.effective_size == pytest.approx(expected.effective_size, rel=1e-9)
         if estimate != "dm":
             bounds = [policy_certificate(pi, log, estimate, **certificate).bound for pi in (form, policy)]
             assert bounds[0] == pytest.approx(bounds[1], rel=1e-9)
@@ -58,10 +58,10 @@ def test_a_policy_has_the_same_value_in_all_its_forms(kind, estimate):
 def test_a_policy_has_the_same_support_as_an_array(kind):
     log, policy, X = log_and_policy(kind)
     logging, marginals = type(policy)(3 * policy.coef), policy.marginals(X)
-    expected, found = (policy_support(form, log, logging, 0.5) for form in (policy, marginals))
-    assert found.mass == pytest.approx(expected.mass, rel=1e-9)
-    assert found.mass > 0
-    assert found.mean_weight_by_action == pytest.approx(expected.mean_weight_by_action)
+    expected, result = (policy_support(form, log, logging, 0.5) for form in (policy, marginals))
+    assert result.mass == pytest.approx(expected.mass, rel=1e-9)
+    assert result.mass > 0
+    assert result.mean_weight_by_action == pytest.approx(expected.mean_weight_by_action)
     values = [off_policy_value(form, log, logging_policy=logging) for form in (policy, marginals)]
     assert values[0].support == pytest.approx(values[1].support, rel=1e-9)
     assert off_policy_value(policy, log).support is None
