@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from copy import copy
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from click_logs import (
 )
 
 from drcrm import BanditLog, SoftmaxPolicy
+from drcrm.certificates import policy_certificate
 from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.verdict import (
     RANDOMISE,
@@ -90,6 +92,16 @@ def test_the_number_of_required_rows_is_that_of_the_t_test():
     exact = 300 * (1.649966 * comparison.difference.standard_error / comparison.difference) ** 2
     assert exact <= int(rows.replace(" ", "")) <= 1.11 * exact
     assert float(times) == pytest.approx(exact / 300, rel=0.01)
+
+
+def test_the_lower_bound_is_the_certificate_of_the_negated_costs():
+    negated = copy(MODEL)
+    negated.coef_, negated.intercept_ = -MODEL.coef_, -MODEL.intercept_
+    for model, estimate in ((None, "snips"), (MODEL, "dr")):
+        comparison = compare_with_logging(BEST, LOG, ComparisonSettings(choices=3), cost_model=model)
+        options = {"baseline": "logging", "choices": 6, "cost_model": None if model is None else negated}
+        certificate = policy_certificate(BEST, LOG.with_cost(-LOG.cost), estimate, **options)
+        assert comparison.lower_bound == pytest.approx(-certificate.bound)
 
 
 def test_bounds_are_adjusted_for_the_number_of_candidates():

@@ -15,7 +15,7 @@ from shop_fixtures import answer_of
 
 from drcrm.cli.evaluate_policy import HELDOUT_ROWS, UNCOMPARED_ROWS
 from drcrm.diagnostics.repeated_rows.recognition import LearnedRows
-from drcrm.diagnostics.repeated_rows.row_hashes import hash_records
+from drcrm.diagnostics.repeated_rows.row_hashes import RowHashes, hash_records
 from drcrm.logs import opened_log
 from drcrm.logs.policy_file import read_policy, write_policy
 from drcrm.logs.readers import log_files as readers
@@ -106,6 +106,14 @@ def test_estimated_propensities_are_not_hashed(tmp_path, run):
     more = pd.concat([decisions(1000), decisions(300, seed=5)]).sample(frac=1, random_state=0)
     answer = certify(run, policy, write_log(more, tmp_path / "more.csv"))
     assert answer["recognised"] == {"training": 750, "heldout": 250, "new": 300}
+
+
+def test_rows_are_recognised_at_most_as_often_as_they_were_learned_from():
+    hashes = np.arange(100, dtype=np.uint64)
+    learned = LearnedRows(hashes.astype(np.uint32), hashes, hashes >= 80, False)
+    grown = np.append(hashes, hashes[:3])[::-1]
+    recognised = learned.recognise(RowHashes(grown << np.uint64(32), grown), np.full(103, 0.1))
+    assert recognised.counts == {"training": 80, "heldout": 20, "new": 3}
 
 
 def draw_discrete(rng, n: int, contexts: int = 6, actions: int = 3) -> pd.DataFrame:
