@@ -11,7 +11,7 @@ listed action  one of the context's own list   u = Ψθ, (N,)       ĉ(x, a) = e
 =============  ==============================  =================  ==========================
 
 Scores u and effects e have one row for each context. For lists they have one row for each of the N candidates of all
-contexts, list after list. No code outside this package asks which kind of action a log has.
+contexts, list after list. Code outside this package should not ask which kind of action a log has.
 
 Source: sections 2.3 and 4 of the paper (exponential models, multi-label actions).
 """
