@@ -124,7 +124,7 @@ def learn(
     effects, coef = None, None
     if cost_model is not None or estimate.uses_model or options.start == "model" or options.safe:
         is_auto = options.context_effects == "auto"
-        asked = log.actions.effect_space.has_context_effects if is_auto else options.context_effects
+        wanted = log.actions.effect_space.has_context_effects if is_auto else options.context_effects
         cost_model, effects = model_training_costs(
             log,
             cost_model,
@@ -132,7 +132,7 @@ def learn(
             options.support,
             shift,
             settings.intercept,
-            estimate.uses_model and bool(asked),
+            estimate.uses_model and bool(wanted),
         )
     if options.start == "model":
         logging_policy, coef = cost_model.logging_policy, tilt_coefficients(cost_model.model, settings.intercept)
