@@ -6,6 +6,7 @@ import json
 import math
 import re
 import tomllib
+import unicodedata
 from collections.abc import Iterator
 from copy import deepcopy
 from html.parser import HTMLParser
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 from log_answers import ANSWERS, NAMES, SCRIPT, better, cannot, diagnosed, not_shown, wrong
 
-from drcrm.reports.log_report.formatting import shorten
+from drcrm.reports.log_report.formatting import JOINERS, UNSAFE, shorten
 from drcrm.reports.log_report.page import page
 from drcrm.reports.log_report.terminal import text
 
@@ -67,6 +68,8 @@ def test_a_page_is_complete_and_loads_nothing(kind):
     attributes = {name for _, attributes in reader.elements for name in attributes}
     assert not {name for name in attributes if name.startswith("on")} | attributes & {"src", "href", "srcdoc", "action"}
     assert "url(" not in written
+    unsafe = {character for character in written if unicodedata.category(character) in UNSAFE}
+    assert unsafe <= {"\n", *JOINERS}
     assert [values["content"] for _, values in reader.elements if "http-equiv" in values] == [POLICY]
     assert page(json.loads(json.dumps(answer))) == written
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
-from drcrm.errors import InputError
+from drcrm.logs.mapping import import_extra
 from drcrm.reports.log_report import sections
 from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate, Interval, as_mapping
 from drcrm.reports.log_report.charts import Scale, gauge, percent
@@ -84,16 +84,12 @@ def page(answer: Mapping) -> str:
 @cache
 def _environment() -> "Environment":
     """Return the templates. They escape and sanitize every value."""
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-        from markupsafe import Markup
-    except ModuleNotFoundError as error:
-        raise InputError(f"the report needs {error.name}. Install it with: pip install 'drcrm[logs]'") from None
-    environment = Environment(
-        loader=PackageLoader("drcrm.reports.log_report"),
+    jinja2, markup = import_extra("jinja2"), import_extra("markupsafe").Markup
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("drcrm.reports.log_report"),
         autoescape=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: value if isinstance(value, Markup) else sanitize(value),
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: value if isinstance(value, markup) else sanitize(value),
         trim_blocks=True,
         lstrip_blocks=True,
     )
