@@ -105,11 +105,11 @@ def test_the_lower_bound_is_the_certificate_of_the_negated_costs():
 
 
 def test_bounds_are_adjusted_for_the_number_of_candidates():
-    one, many = (
+    single, many = (
         compare_with_logging(BEST, LOG, ComparisonSettings(choices=choices), cost_model=MODEL) for choices in (1, 10)
     )
-    assert many.certificate.bound > one.certificate.bound
-    assert many.lower_bound < one.lower_bound
+    assert many.certificate.bound > single.certificate.bound
+    assert many.lower_bound < single.lower_bound
     verdict = reach_verdict(many, diagnose(LOG, BEST, cost_model=MODEL), label="kl_dro", reward=True)
     assert "The reward of kl_dro is" in verdict.sentence
     assert "higher with 95% confidence, adjusted for 10 candidates." in verdict.sentence
