@@ -129,6 +129,7 @@ def test_half_a_surrogate_pair_is_read(tmp_path):
         (decision(p=[0.7, -0.1, 0.2]), "p has '-0.1', expected a number in [0, 1]"),
         (decision(p=[0.7, float("nan"), 0.2]), "p has 'nan', expected a number in [0, 1]"),
         (decision(p=[1, 1, 1], _label_probability=1), "p adds up to 3, expected at most 1"),
+        (decision(p=[0.7, 0.2, 0.2]), "p adds up to 1.1, expected at most 1"),
         (decision(p=..., _label_probability=1.2), "propensity is 1.2 in row 1, expected a value in (0, 1]"),
         (decision(p=..., _label_probability=...), "has no p and no _label_probability"),
         (decision(_label_Action=4), "_label_Action is 4, expected a whole number from 1 to 3"),

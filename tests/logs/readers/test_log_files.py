@@ -165,6 +165,8 @@ def test_rows_of_a_table_do_not_depend_on_batches(kind, form, files, tmp_path, m
     mapping, options = TABLES[kind]
     path = write_table(visits(200, **options), tmp_path, form, files)
     assert_batches_do_not_matter(path, mapping, tmp_path, monkeypatch)
+    records = read_records(path, mapping)
+    assert np.array_equal(records.rows, np.arange(records.size))
 
 
 @pytest.mark.parametrize(("name", "mapping"), TEXTS)
