@@ -21,8 +21,8 @@ def test_features_of_listed_actions_are_their_own_and_products_with_the_context(
     shared = {"User^city=Bern": 1, "User^age": 3}
     listed = [{"A^id=x": 1}, {"A^id=y": 1, "A^n": 2}, {"b": 1}]
     products = [{f"{a}{TIMES}{s}": action[a] * shared[s] for a in action for s in shared} for action in listed]
-    named = [action | product for action, product in zip(listed, products, strict=True)]
-    expected = FeatureHasher(2**18).transform(named).tocsr()
+    named_features = [action | product for action, product in zip(listed, products, strict=True)]
+    expected = FeatureHasher(2**18).transform(named_features).tocsr()
     encoding = records.fit()
     assert encoding.kept == sorted(set(expected.indices.tolist()))
     features = encoding.contexts(records.data).features.toarray()

@@ -74,6 +74,8 @@ def test_numbered_actions_are_the_same_in_every_type(frame, mapping, dtype):
     assert expected.encoding.names == [0, 2, 10]
     frame["item"] = frame["item"].astype(dtype)
     assert_same_log(drcrm.BanditLog.from_frame(frame, mapping), expected)
+    frame["item"] = frame["item"].astype(float).astype(str)  # "2.0"
+    assert_same_log(drcrm.BanditLog.from_frame(frame, mapping), expected)
 
 
 def test_texts_that_look_like_the_same_number_are_different_actions(frame, mapping, tmp_path):

@@ -151,8 +151,8 @@ def test_drift_compares_halves_by_time(frame, mapping):
     mapping = {**mapping, "features": {"numeric": ["x"]}, "time": "ts"}
     levels = []
     for records in (records_of_frame(frame, mapping), records_of_frame(frame, {**mapping, "time": None})):
-        found = diagnose(log_of(records), details=LogDetails(time=records.time)).diagnostics
-        levels.append({time.name: time.level for time in found}["drift of costs"])
+        diagnostics = diagnose(log_of(records), details=LogDetails(time=records.time)).diagnostics
+        levels.append({time.name: time.level for time in diagnostics}["drift of costs"])
     assert levels == ["caution", "good"]
     same = diagnose(log_of(records_of_frame(frame.sort_values("ts"), mapping))).diagnostics
     assert {time.name: time.level for time in same}["drift of costs"] == "caution"

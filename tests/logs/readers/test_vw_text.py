@@ -37,8 +37,8 @@ def test_single_actions_and_their_features(tmp_path):
     log = drcrm.read_log(write_lines(tmp_path, SINGLE, name="log.vw"))
     assert (log.Y.tolist(), log.cost.tolist(), log.propensity.tolist()) == ([0, 1, 0], [-1, 0, 0.5], [0.5, 0.25, 1])
     assert log.encoding.names == [1, 2]
-    named = [{"user^age": 2, "user^city=Bern": 1, "item^x": 2}, {"^a": 1, "^b": 1}, {"^a": 1}]
-    expected = FeatureHasher(2**18).transform(named)[:, log.encoding.kept].toarray()
+    named_features = [{"user^age": 2, "user^city=Bern": 1, "item^x": 2}, {"^a": 1, "^b": 1}, {"^a": 1}]
+    expected = FeatureHasher(2**18).transform(named_features)[:, log.encoding.kept].toarray()
     assert np.array_equal(log.X.toarray(), np.column_stack([expected, np.ones(3)]))
 
 
