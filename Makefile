@@ -10,7 +10,7 @@
 # make bench MIRROR=PATH_OR_URL    times beside what no formula can avoid: results/bench.json; without a mirror, less
 # make docs    the pages of docs/experiments and the README's tables from docs/results; TAKE="sample ..." takes results there first
 # make lint    ruff, import-linter, mypy, snakefmt, snakemake --lint
-# make pins    renew requirements.txt and environment.yml from pyproject.toml
+# make pins    renew requirements.txt from pyproject.toml
 
 PYTHON ?= python3
 CORES ?= 2
@@ -34,7 +34,7 @@ report: .venv/installed
 	@drcrm check $(EXPERIMENT) $(WITH_CONFIG)
 	@$(SNAKEMAKE) $(EXPERIMENT) $(WITH_CONFIG)
 	@$(SNAKEMAKE) $(EXPERIMENT) --report results/$(EXPERIMENT)/report.html $(WITH_CONFIG) \
-		--report-stylesheet workflow/report/style.css
+		--config "run=[$(EXPERIMENT)]" --report-stylesheet workflow/report/style.css
 	@echo "The report: results/$(EXPERIMENT)/report.html"
 
 test: .venv/installed
@@ -93,8 +93,6 @@ pins:
 	pip-compile --quiet --upgrade --extra dev --strip-extras --no-annotate --no-header \
 		--no-emit-index-url --no-emit-find-links --output-file requirements.txt pyproject.toml
 	sed -i '/^drcrm @/d' requirements.txt
-	{ printf 'name: drcrm\nchannels:\n  - conda-forge\ndependencies:\n  - python >=3.11\n  - pip\n  - pip:\n'; \
-		sed 's/^/      - /' requirements.txt; } > environment.yml
 
 clean:
 	rm -rf .venv results resources .snakemake

@@ -32,13 +32,12 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 from PIL import Image
-from snakemake.utils import update_config
 
 from drcrm.errors import InputError, prefix_errors
-from drcrm.experiments import lookups
 from drcrm.experiments.columns import CERTIFICATE, COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
-from drcrm.experiments.config import complete, read_config, shipped_config
-from drcrm.experiments.lookups import caption_words, planned
+from drcrm.experiments.config import project_config
+from drcrm.experiments.report_plans import caption_words, figure_datasets, report_plan
+from drcrm.experiments.runs import all_datasets
 from drcrm.files import atomic, read_csv, write_text
 from drcrm.reports.figures.experiment_figures import FIGURES, overview
 from drcrm.reports.figures.figure_data import DatasetResults
@@ -133,11 +132,7 @@ def own_configuration(name: str) -> Path:
 
 def shipped_configuration(*paths: Path) -> dict:
     """Return the completed configuration, updated from files."""
-    config = shipped_config(ROOT)
-    schema, *updates = map(read_config, [ROOT / "workflow/schemas/config.schema.yaml", *paths])
-    for update in updates:
-        update_config(config, update)
-    return complete(config, schema)
+    return project_config(ROOT, paths)
 
 
 def configured(name: str) -> dict:
@@ -187,11 +182,11 @@ def about(name: str) -> str:
 def experiment(name: str) -> experiment_pages.Experiment:
     """Return an experiment of docs/results, with links for its page."""
     config = configured(name)
-    options, plan = config["experiments"][name], planned(config, name, "tables")
+    options, plan = config["experiments"][name], report_plan(config, name, "tables")
     with prefix_errors(f"docs/results/{name}_metrics.csv.gz"):
         tables = all_tables(rows(name, "metrics"), plan)
         if "ablation" in options:
-            tables["ablation"] = ablation_table(rows(name, "metrics"), planned(config, name, "ablation"))
+            tables["ablation"] = ablation_table(rows(name, "metrics"), report_plan(config, name, "ablation"))
     links = {title: f"../results/{name}_{table}.csv.gz" for table, title in ROWS.items() if not rows(name, table).empty}
     figures = figures_of_page(name, options).items()
     return experiment_pages.Experiment(
@@ -224,8 +219,8 @@ def figures_of_page(name: str, options: dict) -> dict[str, list[str]]:
     """Return the figures of a page and their data sets, without those that need rows the experiment lacks."""
     has_rows = {"grid": not rows(name, "grids").empty, "certificates": rows(name, "metrics")["bound"].notna().any()}
     wanted = [figure for figure in FIGURES_OF.get(name, DEFAULT_FIGURES) if has_rows.get(figure, True)]
-    figures = lookups.figure_datasets(options).items()
-    datasets = lookups.all_datasets(options)
+    figures = figure_datasets(options).items()
+    datasets = all_datasets(options)
     return {
         figure: [dataset for dataset in datasets if dataset in drawn]
         for figure, drawn in figures
@@ -242,7 +237,7 @@ def picture(config: dict, name: str, figure: str, datasets: list[str], folder: s
 
 def results(name: str, figure: str, dataset: str) -> DatasetResults:
     """Return the data of a figure."""
-    plan = planned(configured(name), name, figure, [dataset])
+    plan = report_plan(configured(name), name, figure, [dataset])
     return DatasetResults.of(rows(name, "metrics"), rows(name, "grids"), dataset, plan)
 
 
@@ -323,8 +318,8 @@ def theory_block(figure: str, dataset: str) -> str:
         raise InputError(f"no figure {figure!r} of the theory, only {', '.join(LEMMA_FIGURES)}")
     if dataset not in config[THEORY]["datasets"]:
         raise InputError(f"the theory has no data set {dataset!r}")
-    words = {"data": lookups.label(config, dataset), "repetitions": config[THEORY]["repetitions"]}
-    title, text = LEMMA_FIGURES[figure].title, caption("theory", words, shown=figure)
+    words = {"data": config["datasets"][dataset]["label"], "repetitions": config[THEORY]["repetitions"]}
+    title, text = LEMMA_FIGURES[figure].title, caption("theory", words, lemma_figure=figure)
     return f'<img src="figures/theory_{figure}_{dataset}.png" alt="{title}" width="700">\n\n{text}\n'
 
 

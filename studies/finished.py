@@ -8,12 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.experiments.datasets.array_files import read_policy
-from drcrm.experiments.datasets.truths import read_truth
-from drcrm.experiments.simulation.replay import replay
-from drcrm.experiments.simulation.split import heldout_rows
+from drcrm.experiments.datasets.array_files import read_policy, read_truth
+from drcrm.experiments.random_generators import generator
+from drcrm.experiments.simulation.replay import heldout_rows, replay
 from drcrm.experiments.simulation.truth import CERTAIN, Rates
-from drcrm.experiments.steps import generator
 from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy, make_policy
 
 HELDOUT_SHARE = 0.25

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 from finished import Run
 
-from drcrm.experiments.datasets.truths import read_truth
+from drcrm.experiments.datasets.array_files import read_truth
 from drcrm.experiments.simulation.truth import Truth
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.exponential import make_policy

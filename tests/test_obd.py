@@ -11,9 +11,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from drcrm.__main__ import main
-from drcrm.experiments.datasets.sources import file_digest
-
 ROOT = Path(__file__).parents[1]
 ITEMS, ROWS = 3, 900
 ALGORITHMS = {"cips": {"estimator": "CIPS", "options": {}}}
@@ -121,20 +118,3 @@ def test_the_summary_has_a_line_per_row(obd, table):
     lines = obd.summary(table).splitlines()
     assert len(lines) == 1 + len(table)
     assert " better" in next(line for line in lines if "best item" in line)
-
-
-def test_files_come_from_the_mirror_and_are_checked_by_their_digest(files, tmp_path, capsys):
-    name = "bts_men.csv.bz2"
-    digest = file_digest(files / name)
-    output = tmp_path / "resources" / name
-    fetch = ["fetch_file", "--folder", "obd", "--output", str(output), "--sha256"]
-    assert main([*fetch, digest]) == 1
-    assert capsys.readouterr().err == f"drcrm fetch_file: {name}: could not be fetched: neither a mirror nor a url\n"
-    mirror = ["--mirror", f"{files.parent}/"]
-    assert main([*fetch, "0" * 64, *mirror]) == 1
-    message = capsys.readouterr().err
-    assert message.count("\n") == 1
-    assert f"SHA-256 {digest}, expected {'0' * 64}" in message
-    assert not output.exists()
-    assert main([*fetch, digest, *mirror]) == 0
-    assert output.read_bytes() == (files / name).read_bytes()

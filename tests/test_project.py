@@ -18,17 +18,16 @@ import yaml
 
 import drcrm
 from drcrm import CIPS
-from drcrm.__main__ import STEPS
 from drcrm.estimates import ESTIMATES
 from drcrm.experiments.classifiers import CLASSIFIERS
 from drcrm.experiments.classifiers import WEIGHTS as CLASSIFIER_WEIGHTS
-from drcrm.experiments.config import complete, shipped_config
+from drcrm.experiments.config import project_config
+from drcrm.experiments.datasets.scaling import SCALES
 from drcrm.experiments.datasets.source_formats import load_digits
-from drcrm.experiments.dependencies import imports
+from drcrm.experiments.dependencies import source_files
 from drcrm.experiments.simulation.crf import fit_crf
 from drcrm.experiments.simulation.losses import greedy_hamming
 from drcrm.experiments.simulation.replay import replay
-from drcrm.experiments.steps.fetch import ACTIONS
 from drcrm.optimization.lbfgs import STOPPING
 from drcrm.optimization.starts import STARTS
 from drcrm.reports.figures.experiment_figures import FIGURES
@@ -36,21 +35,35 @@ from drcrm.reports.figures.style import FIGURE_TITLES
 from drcrm.reports.roles import BASELINE, LOGGING, LOSSES, PAPER_ALGORITHMS, REFERENCE, ROLES
 from drcrm.selection.algorithms import ESTIMATORS
 from drcrm.selection.score_names import SCORES
+from drcrm.selection.shipped_algorithms import shipped_algorithms
 from drcrm.weights import WEIGHTS
 
 ROOT = Path(__file__).parent.parent
-CONFIG = shipped_config(ROOT)
+CONFIG = project_config(ROOT)
 
 
-def test_conda_users_get_the_same_pins():
-    pins = (ROOT / "requirements.txt").read_text().split()
-    [listed] = [
-        part["pip"]
-        for part in yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
-        if isinstance(part, dict)
-    ]
-    assert listed == pins
-    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", pin) for pin in pins)
+def test_conda_has_every_dependency():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [project["optional-dependencies"][name] for name in ("dask", "logs", "pipeline")]
+    wanted = {re.split("[<>=]", entry)[0] for entry in sum(extras, project["dependencies"])}
+    listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    assert wanted <= {re.split("[ <>=]", entry)[0] for entry in listed}
+
+
+def test_every_import_is_a_declared_dependency():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [project["optional-dependencies"][name] for name in ("dask", "logs", "pipeline")]
+    declared = {re.split("[<>=]", entry)[0].lower() for entry in sum(extras, project["dependencies"])}
+    names = {"sklearn": "scikit-learn", "yaml": "pyyaml", "PIL": "pillow", "pycrfsuite": "sklearn-crfsuite"}
+    names |= {"sklearn_crfsuite": "sklearn-crfsuite", "dask": "distributed"}
+    imported = set()
+    for path in (ROOT / "src/drcrm").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            imported |= {name.partition(".")[0] for name in modules}
+    packages = imported - sys.stdlib_module_names - {"drcrm", ""}
+    assert {names.get(package, package) for package in packages} <= declared
 
 
 def test_every_dependency_is_pinned():
@@ -65,31 +78,18 @@ def test_every_dependency_is_pinned():
 
 
 def test_the_library_imports_only_what_the_bare_package_installs():
-    """Whatever its modules import, and the core as a whole: no pipeline, no report, nothing of their packages."""
+    """The public names and the optimisation need no pipeline, no report, and none of their packages."""
     package = ROOT / "src/drcrm"
-    modules = [home.replace(".", "/") for home in {*drcrm._HOMES.values(), *drcrm._MODULES}]
-    homes = [
-        package / module / "__init__.py" if (package / module).is_dir() else package / f"{module}.py"
-        for module in modules
-    ]
-    queue, files = [*homes, *(package / "optimization").glob("*.py")], set()
-    while queue:
-        if (path := queue.pop()) not in files:
-            files.add(path)
-            queue.extend(imports(package)[path])
-    trees = [ast.parse(path.read_bytes()) for path in files]
-    nodes = [node for tree in trees for node in ast.walk(tree)]
+    modules = [package / home.replace(".", "/") for home in {*drcrm._HOMES.values(), *drcrm._MODULES}]
+    homes = [home / "__init__.py" if home.is_dir() else home.with_suffix(".py") for home in modules]
+    files = source_files(package, *homes, *(package / "optimization").glob("*.py"))
+    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_bytes()))]
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
     packages = {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"drcrm"}
     assert {"numpy", "scipy", "sklearn"} <= packages
-    assert packages <= {"numpy", "scipy", "pandas", "sklearn", "threadpoolctl"}  # the last comes with scikit-learn
+    assert packages <= {"numpy", "scipy", "pandas", "sklearn", "threadpoolctl", "tqdm"}  # tqdm is optional
     assert not [path for path in files if {"experiments", "reports"} & set(path.relative_to(package).parts)]
-
-
-def test_every_step_is_a_module_and_every_module_a_step():
-    modules = {path.stem for path in (ROOT / "src/drcrm/experiments/steps").glob("*.py")} - {"__init__"}
-    assert modules == set(STEPS)
 
 
 def test_figures_are_registered_under_their_names():
@@ -102,13 +102,13 @@ def test_names_are_those_of_the_classes_and_of_the_configuration():
     selection = schema["$defs"]["experiment"]["properties"]["selection"]
     assert set(selection["default"]) <= set(SCORES)
     rules = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
-    beside_fits = set(re.findall(r"\{LOG\}/(\w+)\.npz", rules))  # algorithms are files there too
-    assert set(schema["properties"]["algorithms"]["propertyNames"]["not"]["enum"]) == {*ROLES, *beside_fits}
+    next_to_fits = set(re.findall(r"\{LOG\}/(\w+)\.npz", rules)) - {"name"}  # the fits of algorithms are files there
+    assert set(schema["properties"]["algorithms"]["propertyNames"]["not"]["enum"]) == {*ROLES, *next_to_fits}
     assert {BASELINE, REFERENCE} <= set(CONFIG["algorithms"])
     assert {each["estimator"] for each in CONFIG["algorithms"].values() if "estimator" in each} <= set(ESTIMATORS)
     keys = schema["$defs"]["algorithm"]["properties"]
     assert [tuple(keys[key]["enum"]) for key in ("classifier", "weights")] == [CLASSIFIERS, CLASSIFIER_WEIGHTS]
-    assert tuple(schema["$defs"]["dataset"]["properties"]["actions"]["enum"]) == ACTIONS
+    assert schema["$defs"]["dataset"]["properties"]["scale"]["enum"] == list(SCALES)
     assert list(CONFIG["algorithms"])[: len(PAPER_ALGORITHMS)] == list(PAPER_ALGORITHMS)
     assert set(schema["$defs"]["experiment"]["properties"]["stopping"]["enum"]) == set(STOPPING)
     assert LOGGING in STARTS
@@ -128,7 +128,7 @@ def test_titles_of_tables_can_stand_in_a_data_uri():
 
 
 def test_every_algorithm_is_in_a_group_and_the_papers_in_its_own():
-    groups = {name: algorithm["group"] for name, algorithm in CONFIG["algorithms"].items()}
+    groups = {name: algorithm["group"] for name, algorithm in shipped_algorithms().items()}
     assert {name for name, group in groups.items() if group == "The paper's"} == set(PAPER_ALGORITHMS)
     assert set(groups.values()) == {"The paper's", "Other people's", "This project's"}
 
@@ -215,13 +215,12 @@ def test_every_option_is_documented():
 
 
 def test_the_protocol_says_which_options_experiments_combine():
-    schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
     lines = (ROOT / "docs/protocol.md").read_text().splitlines()
     [first] = [index for index, line in enumerate(lines) if line.startswith("| experiment |")]
     cells = [re.findall(r"(?<=\|)[^|]+", line.replace("`", "")) for line in itertools.takewhile(bool, lines[first:])]
     (_, *options), _, *rows = [[cell.strip() for cell in row] for row in cells]
     stated = {name: dict(zip(options, row, strict=True)) for names, *row in rows for name in names.split(", ")}
-    experiments = complete(CONFIG, schema)["experiments"]
+    experiments = CONFIG["experiments"]
     text = lambda value: ", ".join(value) if isinstance(value, list) else str(value)  # noqa: E731
     assert stated == {name: {option: text(of[option]) for option in options} for name, of in experiments.items()}
 
@@ -267,26 +266,18 @@ def test_a_report_of_ones_own_experiment_takes_ones_own_configuration(tmp_path):
     (mine := tmp_path / "mine.yaml").write_text("experiments: {mine: {datasets: [digits]}}")
     said = make("--dry-run", *installed, "report", "EXPERIMENT=mine", f"CONFIG={mine}").stdout
     assert f"snakemake --cores 2 mine --report results/mine/report.html --configfile {mine}" in said
+    assert '--config "run=[mine]"' in said
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         (["EXPERIMENT=dmo"], "there is no experiment 'dmo'; did you mean 'demo'? (allowed: demo, "),
-        (["CONFIG=none.yaml"], "none.yaml: no such file or directory"),
-        (["CONFIG=empty.yaml"], "empty.yaml: nothing in it, expected those of a configuration"),
-        (["CONFIG=broken.yaml"], "broken.yaml, line 2: not YAML: expected ',' or ']', but got ':'"),
-        (["EXPERIMENT=mine", "CONFIG=apart.yaml"], "there is no experiment 'mine' (allowed: demo, "),
-        (["CONFIG=apart.yaml empty.yaml"], "empty.yaml: nothing in it, "),
+        (["CONFIG=broken.yaml"], "broken.yaml: line 2: not YAML: expected ',' or ']', but got ':'"),
     ],
 )
 def test_a_report_that_cannot_be_is_one_line(tmp_path, given, said):
-    for name, text in {
-        "empty": "",
-        "broken": "a: [b\nc: d\n",
-        "apart": "experiments: {other: {datasets: [digits]}}",
-    }.items():
-        (tmp_path / f"{name}.yaml").write_text(text)
+    (tmp_path / "broken.yaml").write_text("a: [b\nc: d\n")
     given = [re.sub(r"(\w+\.yaml)", rf"{tmp_path}/\1", each) for each in given]
     done = make("--old-file", ".venv/installed", "report", *given)
     assert done.stdout == ""

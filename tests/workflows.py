@@ -1,4 +1,4 @@
-"""The workflow run from tests: a made-up data set, the command and its environment, and what a run leaves."""
+"""The workflow run from tests: a synthetic data set, the command and its environment, and the files of a run."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def write_data(folder: Path) -> None:
 
 
 def command(work: Path, config: Path | None = None, *arguments: str, project: Path = PROJECT) -> list[str]:
-    """The command that runs the workflow in a folder, on two cores unless told otherwise."""
+    """Return the command that runs the workflow in a folder, by default on two cores."""
     start = [sys.executable, "-m", "snakemake", "--snakefile", f"{project}/Snakefile", "--directory", f"{work}"]
     return [*start, "--cores=2", *arguments, *(["--configfile", f"{config}"] if config else [])]
 
 
 def snakemake(work: Path, config: Path, *arguments: str, project: Path = PROJECT, fails: bool = False) -> str:
-    """Run the workflow and return what it says."""
+    """Run the workflow and return its output."""
     return check(command(work, config, *arguments, project=project), fails)
 
 
 def check(command: list[str], fails: bool = False) -> str:
-    """Run a command in the project's folder, see that it succeeds, or fails, and return what it says."""
+    """Run a command in the project's folder, check that it succeeds or fails, and return its output."""
     done = subprocess.run(
         command,
         cwd=PROJECT,
@@ -60,9 +60,8 @@ def check(command: list[str], fails: bool = False) -> str:
 
 
 def environment() -> dict[str, str]:
-    """The environment without what would change the workflow."""
-    mine = ("SNAKEMAKE_", "DRCRM_", "PYTHONPATH")
-    return {name: value for name, value in os.environ.items() if not name.startswith(mine)}
+    """Return the environment without variables that would change the workflow."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("SNAKEMAKE_", "PYTHONPATH"))}
 
 
 def write_config(folder: Path, config: dict) -> Path:
@@ -72,7 +71,7 @@ def write_config(folder: Path, config: dict) -> Path:
 
 
 def contents(work: Path) -> dict[str, bytes]:
-    """All files of the pipeline by name, but logs, benchmarks, the report and where data came from."""
+    """Return the pipeline's files by name, without logs, benchmarks, the report and the origin of data."""
     paths = [path for folder in ("resources", "results") for path in (work / folder).rglob("*") if path.is_file()]
     kept = [
         path
@@ -83,7 +82,7 @@ def contents(work: Path) -> dict[str, bytes]:
 
 
 def copied(work: Path, to: Path) -> Path:
-    """Copy a working folder with its times, which Snakemake looks at."""
+    """Copy a working folder with its modification times, which Snakemake compares."""
     return shutil.copytree(work, to, dirs_exist_ok=True)
 
 
@@ -93,15 +92,13 @@ def remove(work: Path, names: list[str]) -> None:
 
 
 def jobs(output: str) -> dict[str, int]:
-    """The number of jobs of each rule that a run says, or a dry run in a table."""
+    """Return the number of jobs of each rule in the table of a run or a dry run."""
     planned = re.findall(r"^(\w+) +(\d+)$", output, flags=re.MULTILINE)
-    for line in re.findall(r"^\d+ jobs: (.*)$", output, flags=re.MULTILINE):
-        planned += [(rule, count) for count, rule in re.findall(r"(\d+) (\w+)", line)]
     return {rule: int(count) for rule, count in planned if rule != "total"}
 
 
 def interrupt(command: list[str], look: Callable[[], list[Path]]) -> Path:
-    """Start a command, stop it as Ctrl-C does once ``look`` finds a file, and return that file."""
+    """Start a command, interrupt it like Ctrl-C once ``look`` finds a file, and return that file."""
     process = subprocess.Popen(
         command,
         cwd=PROJECT,
@@ -109,26 +106,26 @@ def interrupt(command: list[str], look: Callable[[], list[Path]]) -> Path:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what runs in the background may ignore it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background processes may ignore it
     )
     try:
         deadline = time.monotonic() + 120
-        while not (found := look()):
+        while not (files := look()):
             assert process.poll() is None, "ended before it could be interrupted"
             assert time.monotonic() < deadline, "nothing to interrupt"
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(timeout=60) != 0
-        while in_group(process.pid):  # jobs may take longer to end than what started them
+        while in_group(process.pid):  # jobs may end after the process that started them
             assert time.monotonic() < deadline + 60, "jobs go on after an interruption"
             time.sleep(0.02)
     finally:
         process.kill()
-    return found[0]
+    return files[0]
 
 
 def in_group(group: int) -> bool:
-    """Whether a process group has any process left."""
+    """Return whether a process group has any process left."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

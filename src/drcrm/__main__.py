@@ -1,4 +1,4 @@
-"""The command ``drcrm NAME``: run a command for logs (``drcrm.cli``) or a step of the pipeline."""
+"""The command ``drcrm NAME``: run a command for logs (``drcrm.cli``), or check experiments."""
 
 import os
 import sys
@@ -15,32 +15,12 @@ from typing import NoReturn
 from drcrm import __version__
 from drcrm.cli.arguments import COMMANDS
 from drcrm.errors import InputError, escape_unprintable
-from drcrm.experiments.locks import hold
 from drcrm.kernels import choose_kernels
 from drcrm.progress import show_progress
 
 THREAD_VARIABLES = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 PROGRESS = "On a terminal, the command shows on standard error what it is doing and how much is left."
-STEPS = {
-    "check": "check a configuration, and that it has an experiment",
-    "fetch": "fetch a data set's files, check their content and store them as arrays",
-    "fetch_file": "fetch a file unchanged, and check its digest",
-    "split": "draw the contexts that train π0, and those held out",
-    "log_crf": "train the logging policy π0 on its share of the contexts",
-    "skyline": "train the skyline on full supervision",
-    "replay": "log the actions of π0 on the training contexts: supervised data turned into bandit feedback",
-    "cost_model": "fit a model of the cost to a log, for doubly robust estimates",
-    "fit": "fit an algorithm along its grid and score every fit on the held-out part",
-    "classify": "classify logged actions weighted by their rewards, in place of a fit, for one action of K",
-    "evaluate": "measure the losses of all policies of one run on the test contexts",
-    "collect": "gather the metrics of an experiment's runs in one table",
-    "provenance": "note what code, packages and options an experiment's metrics come from",
-    "tables": "turn an experiment's metrics into the paper's tables",
-    "overview": "draw how far each algorithm comes from CIPS to full supervision",
-    "figures": "draw the figures of an experiment",
-    "theory": "tabulate a lemma of the paper for losses with a known distribution",
-    "theory_figure": "draw that table",
-}
+CHECK = {"check": "check the configuration of experiments before they run"}
 
 
 class Parser(argparse.ArgumentParser):
@@ -52,16 +32,16 @@ class Parser(argparse.ArgumentParser):
 
 
 def import_command(name: str) -> ModuleType:
-    """Import the module of a command or a step, whose ``run`` does the work. A command takes about a second."""
-    if name in STEPS:
-        return import_module(f"drcrm.experiments.steps.{name}")
+    """Import the module of a command, whose ``run`` does the work. A command takes about a second."""
+    if name in CHECK:
+        return import_module(f"drcrm.experiments.{name}")
     with show_progress() as report:
         report(f"loading {name}")
         return import_module(f"drcrm.cli.{name}")
 
 
 def command_parser(name: str) -> Parser:
-    """Return the parser of a command or a step. For a command, nothing heavy is imported."""
+    """Return the parser of a command. For a command on logs, nothing heavy is imported."""
     if name in COMMANDS:
         add_arguments, description, epilog = COMMANDS[name].add_arguments, COMMANDS[name].description, PROGRESS
     else:
@@ -73,27 +53,27 @@ def command_parser(name: str) -> Parser:
 
 
 def main_parser() -> Parser:
-    """Return the parser of the name of a command or step."""
+    """Return the parser of the name of a command."""
     parser = Parser(
         prog="drcrm",
-        description="Learn and evaluate policies from logs, and run the pipeline's steps. NAME --help describes one.",
+        description="Learn and evaluate policies from logs, and check experiments. NAME --help describes a command.",
         epilog=f"commands for logs:\n{_list_names({name: command.summary for name, command in COMMANDS.items()})}\n\n"
-        f"steps of the pipeline, in order:\n{_list_names(STEPS)}",
+        f"experiments:\n{_list_names(CHECK)}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="drcrm NAME …",
     )
-    parser.add_argument("name", metavar="NAME", choices=[*COMMANDS, *STEPS], help="a name from the lists below")
+    parser.add_argument("name", metavar="NAME", choices=[*COMMANDS, *CHECK], help="a name from the lists below")
     parser.add_argument("--version", action="version", version=f"drcrm {__version__}")
     return parser
 
 
 def _list_names(summaries: Mapping[str, str]) -> str:
-    width = max(map(len, [*COMMANDS, *STEPS]))
+    width = max(map(len, [*COMMANDS, *CHECK]))
     return "\n".join(f"  {name:{width}}  {summary}" for name, summary in summaries.items())
 
 
 def main(arguments: list[str]) -> int:
-    """Run a command or a step, and return the exit status.
+    """Run a command and return the exit status.
 
     Invalid input is reported in one line on standard error with status 1, or 2 for invalid arguments.
     """
@@ -104,8 +84,6 @@ def main(arguments: list[str]) -> int:
     name = parser.parse_args(arguments[:1]).name
     try:
         options = command_parser(name).parse_args(arguments[1:])
-        if lock := os.environ.get("DRCRM_LOCK"):  # of the pipeline run that started this step
-            hold(lock)
         import_command(name).run(options)
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] == "drcrm":

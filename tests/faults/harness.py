@@ -44,28 +44,28 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
 OUT_OF_MEMORY = """
 import resource
 import numpy as np
-import drcrm.experiments.steps.fit as step
+import drcrm.experiments.steps.learning as learning
 
-def run(options, run=step.run):
-    held = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (held + 2**26, held + 2**26))
+def fit(*arguments, fit=learning.fit):
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2**26, used + 2**26))
     np.ones(2**27)
-    run(options)
+    fit(*arguments)
 
-step.run = run
+learning.fit = fit
 """
 # As a job of its run, it waits until there is a file `go`.
 WAITING = """
 import pathlib, time
-import drcrm.experiments.steps.fit as step
+import drcrm.experiments.steps.learning as learning
 
-def run(options, run=step.run):
+def fit(*arguments, fit=learning.fit):
     pathlib.Path("started").touch()
     while not pathlib.Path("go").exists():
         time.sleep(0.02)
-    run(options)
+    fit(*arguments)
 
-step.run = run
+learning.fit = fit
 """
 
 
@@ -82,12 +82,13 @@ def fault(folder: Path, step: str, output: str, python: str = "", shell: str = "
     """Let the job of a step that writes ``output`` run lines of the shell, and of Python, before it."""
     programs = folder / "programs"
     programs.mkdir()
-    (programs / "before.py").write_text(f"{python}\nfrom drcrm.__main__ import command\ncommand()\n")
-    (programs / "drcrm").write_text(
-        f'#!/bin/bash\nif [[ "$*" == "{step} "*" {output}"* ]]; then\n{shell}\n'
-        f'exec "{sys.executable}" "{programs}/before.py" "$@"\nfi\nexec "{sys.executable}" -m drcrm "$@"\n'
+    end = "import sys\nfrom drcrm.experiments.steps.__main__ import main\nsys.exit(main(sys.argv[1:]))\n"
+    (programs / "before.py").write_text(f"{python}\n{end}")
+    (programs / "python").write_text(  # called as: python -P -m drcrm.experiments.steps STEP FILES PARAMETERS
+        f'#!/bin/bash\nif [[ "$4" == "{step}" && "$5" == *"{output}"* ]]; then\n{shell}\n'
+        f'exec "{sys.executable}" "{programs}/before.py" "${{@:4}}"\nfi\nexec "{sys.executable}" "$@"\n'
     )
-    (programs / "drcrm").chmod(0o755)
+    (programs / "python").chmod(0o755)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
         yield

@@ -39,8 +39,7 @@ def test_a_full_disk(config, finished, tmp_path, step):
     with mounted(work, "-t", "tmpfs", "-o", "size=16m", "tmpfs"):
         unfinished(finished, tmp_path, *lost(step))
         with fault(tmp_path, step, output, shell=FULL):
-            said = run(work, config, fails=True)
-        line(said, f"drcrm: {work}: no space left on device")  # the log of the job is full too
+            assert "No space left on device" in run(work, config, fails=True)
         whole(work, finished)
         (work / "ballast").unlink()
         run(work, config)
@@ -55,16 +54,5 @@ def test_a_limit_on_the_size_of_files(config, finished, tmp_path, step):
         said = run(work, config, fails=True)
     assert named in line(said, f"drcrm {step}: [Errno 27] File too large: ")
     whole(work, finished)
-    run(work, config)
-    same(work, finished)
-
-
-def test_a_folder_of_results_that_is_read_only(config, finished, tmp_path):
-    work = unfinished(finished, tmp_path)
-    results = work / "results"
-    with mounted(results, "--bind", str(results)):
-        subprocess.run(["mount", "-o", "remount,ro,bind", results], check=True)
-        line(run(work, config, fails=True), f"drcrm: {results}: cannot be written to")
-        whole(work, finished)
     run(work, config)
     same(work, finished)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from workflows import copied
 
-from drcrm.__main__ import main
+from drcrm.experiments.steps.__main__ import main
 from faults.harness import AFTER_FIT, FIT, FOLDER, TABLE, line, run, same, unfinished
 
 RUN = "results/tiny/runs/toy/seed0"
@@ -55,7 +55,7 @@ def work(finished, tmp_path_factory) -> Path:
 def commands(work, config) -> dict[str, list[str]]:
     """The arguments that the workflow gives to each step; of the fits, to one."""
     said = run(work, config, "--dry-run", "--forceall", "--printshellcmds")
-    found = re.findall(r"^.*\bdrcrm (.*) 2> ", said, re.MULTILINE)
+    found = re.findall(r"^.*python -P -m drcrm\.experiments\.steps (.*) 2> ", said, re.MULTILINE)
     return {words[0]: words for words in map(shlex.split, found)}
 
 

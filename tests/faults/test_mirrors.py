@@ -11,9 +11,9 @@ from threading import Thread
 
 import pooch
 import pytest
+from step_chain import run_step
 from workflows import write_config, write_data
 
-from drcrm.__main__ import main
 from drcrm.experiments.datasets import sources
 from faults.harness import CONFIG, line, run, same
 
@@ -113,40 +113,40 @@ def server(data, monkeypatch):
 def quick(monkeypatch):
     """No pause between attempts, and little patience."""
     monkeypatch.setattr(pooch.core.time, "sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 1)))
-    monkeypatch.setattr(sources, "PATIENCE", 0.3)
+    monkeypatch.setattr(sources, "TIMEOUT", 0.3)
 
 
-def fetch(folder: Path, mirror: str, *options: str) -> int:
-    rows = "--features", "3", "--labels", "3", "--rows", "40", "20"
-    outputs = "--output-train", f"{folder}/train.npz", "--output-test", f"{folder}/test.npz"
-    files = "--train", NAMES[0], "--test", NAMES[1], "--raw", f"{folder}/raw"
-    return main(["fetch", *files, *rows, "--mirror", mirror, *options, *outputs])
+def fetch(folder: Path, mirror: str, sha256: dict | None = None) -> int:
+    entry = {"train": [NAMES[0]], "test": [NAMES[1]], "features": 3, "labels": 3, "rows": [40, 20]}
+    entry |= {"actions": "labels", "drop_repeats": False, "sha256": sha256 or {}}
+    outputs = {name: f"{folder}/{name}.npz" for name in ("train", "test")}
+    return run_step("fetch", {"mirror": mirror}, outputs, entry)
 
 
-def mended(folder: Path, mirror: str, finished: Path, *options: str) -> None:
+def mended(folder: Path, mirror: str, finished: Path, sha256: dict | None = None) -> None:
     """The same command makes what an undisturbed run has."""
-    assert fetch(folder, mirror, *options) == 0
+    assert fetch(folder, mirror, sha256) == 0
     for name in ("train.npz", "test.npz"):
         assert (folder / name).read_bytes() == (finished / "resources/toy" / name).read_bytes()
     assert sorted(path.name for path in (folder / "raw").iterdir()) == sorted(NAMES)
 
 
-def digests(data) -> list[str]:
-    return ["--sha256", *(f"{name}={hashlib.sha256(content).hexdigest()}" for name, content in data.items())]
+def digests(data) -> dict[str, str]:
+    return {name: hashlib.sha256(content).hexdigest() for name, content in data.items()}
 
 
 @pytest.mark.parametrize(("kind", "digested"), [*product(ANSWERS, [False, True]), ("another digit", True)], ids=str)
 def test_a_server_that_does_not_give_the_file(server, data, finished, quick, tmp_path, capsys, kind, digested):
     """One line that names the file; nothing of it stays; once the server is well the same command fetches it."""
-    options = digests(data) if digested else []
+    sha256 = digests(data) if digested else {}
     server.answer = ANSWERS.get(kind, another_digit)
-    assert fetch(tmp_path, server.url, *options) == 1
+    assert fetch(tmp_path, server.url, sha256) == 1
     said = [each for each in capsys.readouterr().err.splitlines() if each.startswith("drcrm")]
     assert len(said) == 1
     assert "train.svm: " in said[0]
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "test.svm"]
     server.answer = None
-    mended(tmp_path, server.url, finished, *options)
+    mended(tmp_path, server.url, finished, sha256)
 
 
 def test_a_slow_server_is_waited_for(server, finished, quick, tmp_path):
@@ -172,14 +172,14 @@ def test_a_mirror_with_another_file(data, finished, tmp_path, capsys, kind, dige
     }
     for name, right in (data | {"train.svm": wrong[kind]}).items():
         (mirror / name).write_bytes(right)
-    options = digests(data) if digested else []
-    assert fetch(folder, str(mirror), *options) == 1
+    sha256 = digests(data) if digested else {}
+    assert fetch(folder, str(mirror), sha256) == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "train.svm: " in said
     assert not list(folder.rglob("*.npz"))
     (mirror / "train.svm").write_bytes(content)
-    mended(folder, str(mirror), finished, *options)
+    mended(folder, str(mirror), finished, sha256)
 
 
 def test_a_run_goes_on_once_its_mirror_is_well(server, finished, tmp_path):

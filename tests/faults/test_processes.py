@@ -36,7 +36,7 @@ def work(finished, tmp_path):
 @pytest.mark.parametrize(
     ("python", "message"),
     [
-        (KILLED_WHILE_WRITING, "failed: my_dro on toy, seed 0"),
+        (KILLED_WHILE_WRITING, "Error in rule fit"),
         (OUT_OF_MEMORY, "drcrm fit: Unable to allocate 1.00 GiB"),
     ],
     ids=["killed", "memory"],
@@ -66,24 +66,6 @@ def test_all_processes_killed_while_a_fit_is_written(work, config, finished, tmp
     assert "--unlock" in line(run(work, config, fails=True), "If you are sure that no other instances of snakemake")
     whole(work, finished)
     run(work, config, "--unlock")
-    run(work, config)
-    same(work, finished)
-
-
-def test_a_fit_that_outlives_its_run(work, config, finished, tmp_path):
-    """What it still writes could replace what a later run has written: none starts before it has ended."""
-    with (
-        fault(tmp_path, "fit", FIT, WAITING),
-        running(work, config, (work / "started").exists) as process,
-    ):
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        run(work, config, "--unlock")
-        line(run(work, config, fails=True), "drcrm: another run, or a job that one has left behind, works in ")
-        whole(work, finished)
-        (work / "go").touch()
-        wait(lambda: not in_group(process.pid))
-    assert (work / FIT).exists()
     run(work, config)
     same(work, finished)
 

@@ -13,7 +13,7 @@ import pytest
 from jinja2 import Template
 
 from drcrm.experiments.config import project_config
-from drcrm.experiments.lookups import caption_words, log_in_words, planned
+from drcrm.experiments.report_plans import caption_words, describe_log, report_plan
 from drcrm.reports.figures.experiment_figures import FIGURES, overview
 from drcrm.reports.figures.figure_data import DatasetResults, certified, surprises
 from drcrm.reports.figures.style import Names
@@ -33,7 +33,7 @@ CAPTIONS = [("tables", "tables"), ("overview", "overview"), *(("figures", figure
 @pytest.fixture(scope="module")
 def config() -> dict:
     """The shipped configuration, with Yeast as one action of K, fewer seeds there, and an unusual log."""
-    changed = deepcopy(project_config(ROOT, {}, [])[1])
+    changed = deepcopy(project_config(ROOT))
     changed["datasets"]["yeast"]["actions"] = "single"
     options = {"datasets": ["scene", "yeast"], "seeds": SEEDS, "logging_sharpness": 4, "click_rates": [0.7, 0.2]}
     changed["experiments"]["beyond"] |= options
@@ -71,13 +71,13 @@ def test_captions_of_both_kinds_name_the_data_sets_of_each(config):
 def test_captions_do_not_mention_an_ordinary_log(config):
     usual = deepcopy(config)
     usual["experiments"]["beyond"] |= {"logging_sharpness": 1, "click_rates": [1, 0]}
-    assert log_in_words(usual, "beyond", ["yeast"]) == ""
+    assert describe_log(usual, "beyond", ["yeast"]) == ""
     assert "The log" not in rendered(usual, "tables", "tables", ["yeast"])
 
 
 def test_a_plan_translates_losses_to_logged_costs(config):
     """Hamming loss minus the number of labels, or −1 for a click."""
-    plan = planned(config, "beyond", "overview")
+    plan = report_plan(config, "beyond", "overview")
     assert plan.translations["scene"] == (1, 6)
     assert plan.translations["yeast"] == pytest.approx((0.5, 0.7))
     assert plan.log == "π0's scores × 4, clicks with probability 0.7 for the right action, 0.2 for another"

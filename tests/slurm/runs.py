@@ -12,7 +12,11 @@ from cluster import Cluster
 
 PROJECT = Path(__file__).resolve().parents[2]
 PROFILE = ["--workflow-profile", f"{PROJECT}/profiles/slurm"]
-QUICK = ["--slurm-init-seconds-before-status-checks=2", "--latency-wait=10"]  # one's own Slurm may be asked more often
+QUICK = [  # a private Slurm may be polled more often; it has no accounting database
+    "--slurm-init-seconds-before-status-checks=2",
+    "--latency-wait=10",
+    "--slurm-status-command=squeue",
+]
 LIMIT = 1200  # seconds that a run may take
 FOREIGN = ("SNAKEMAKE_", "DRCRM_", "PYTHONPATH")  # variables that would change the workflow
 

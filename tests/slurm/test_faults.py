@@ -52,7 +52,7 @@ class Slow(MeanRisk):
 LOOK = {"colour": "#123456", "marker": "d"}
 CONFIG = {
     "algorithms": {
-        "large": {"estimator": "faulty:Large", "parameter": "megabytes", "grid": [600.0], "label": "large", **LOOK},
+        "large": {"estimator": "faulty:Large", "parameter": "megabytes", "grid": [1500.0], "label": "large", **LOOK},
         "slow": {"estimator": "faulty:Slow", "parameter": "seconds", "grid": [600.0], "label": "slow", **LOOK},
     },
     "experiments": {"faults": {"datasets": ["digits"], "seeds": 1, "algorithms": ["cips", "large", "slow"]}},
@@ -90,7 +90,7 @@ def test_a_job_over_its_time_is_tried_again_with_more(here, cluster, run, tmp_pa
     run("results/faults/runs/digits/seed0/replay4/log.npz").end()
     (tmp_path / "slow").touch()
     before = set(cluster.record())
-    run(fit).end()
+    run(fit, "--set-resources", "fit:runtime=attempt").end()
     assert [(job["state"], job["minutes"]) for job in new_jobs(cluster, before)] == [("TIMEOUT", 1), ("COMPLETED", 2)]
     run().end()
     assert results(tmp_path, "faults") == here

@@ -1,68 +1,137 @@
-"""The configuration, checked, the environment of jobs, and what every rule looks up."""
+"""Configuration, environment of the jobs, and what the rules share."""
 
 import json
 import os
 import shutil
 import sys
-from math import ceil
+from pathlib import Path
 
-# As a module of another workflow, the project is not where workflow.basedir says.
-PROJECT = Path(os.path.abspath(str(workflow.current_basedir))).parents[1]
-SOURCE = PROJECT / "src"
-IS_MODULE = PROJECT != Path(os.path.abspath(workflow.basedir))
-sys.path.insert(0, str(SOURCE))
-
-from drcrm.errors import InputError
-from drcrm.experiments import lookups, needs
-from drcrm.experiments.config import project_config
-from drcrm.experiments.dependencies import script_files, source_files
-from drcrm.experiments.datasets.sources import Source, local_contents, read_record
-from drcrm.reports.roles import BASELINE, LOSSES
+import drcrm.errors
+from drcrm.experiments.config import SCHEMA, complete
+from drcrm.experiments.datasets.sources import Source, local_digests, read_record
+from drcrm.experiments.dependencies import source_files
+from drcrm.experiments.report_plans import caption_words, figure_datasets, report_plan
+from drcrm.experiments.runs import all_runs, is_classifier, run_algorithms, study_runs, uses_cost_model
+from drcrm.experiments.step_parameters import (
+    fetch_parameters,
+    fit_parameters,
+    mapping_of,
+    provenance_parameters,
+    study_options,
+)
+from drcrm.experiments.steps import STEPS
 from drcrm.reports.figures.style import FIGURE_TITLES, LEMMA_FIGURES
+from drcrm.reports.roles import BASELINE, LOSSES
 
-LOCK = ".snakemake/drcrm.lock"  # of a run and of its jobs, in the working folder
+PROJECT = Path(os.path.abspath(str(workflow.current_basedir))).parents[1]
+SOURCE = PROJECT / "src/drcrm"
+STUDIES = os.path.relpath(PROJECT / "studies")
 RUN = "results/{experiment}/runs/{dataset}/seed{seed}"
 LOG = f"{RUN}/replay{{replays}}"
+TABLES = [*LOSSES, "hyperparameters", "paper_comparison", "differences_to_poem"]
+TABLE_KINDS = ["csv", "md", "tex"]
+FIGURE_KINDS = ["pdf", "svg", "png"]
+LEMMAS = sorted({figure.lemma for figure in LEMMA_FIGURES.values()})
+ORIGIN = str(workflow.modifier.modify_path("resources/{dataset}/origin.json"))  # has a module's prefix
 
-# Not by configfile, which is passed over in a module that is given its config.
+# A module that is given a config does not read config.yaml.
+if workflow.modifier.skip_configfile:
+    config = update_config(load_configfile(PROJECT / "config.yaml"), config)
 try:
-    merged, config = project_config(PROJECT, config, workflow.overwrite_configfiles)
-except InputError as error:
-    sys.exit(str(error))
+    config = complete(config, PROJECT / SCHEMA)
+except drcrm.errors.InputError as error:
+    raise WorkflowError(str(error)) from None
 
-# Jobs inherit it; those on a cluster set it again as they read this. In a module the environment is the other
-# workflow's: there the command and its code are those that are installed.
-if not IS_MODULE:
-    os.environ |= {
-        "PYTHONPATH": str(SOURCE),
-        "DRCRM_LOCK": LOCK,
-        # Memory of arrays is kept for the next ones (by glibc), not returned to the system after each.
-        "MALLOC_MMAP_THRESHOLD_": str(2**25),
-        "MALLOC_TRIM_THRESHOLD_": str(2**30),
-    }
-if not shutil.which("drcrm"):  # as where the virtual environment is not activated
-    os.environ |= {"PATH": os.pathsep.join([*os.get_exec_path(), str(Path(sys.executable).parent)])}
+# Jobs, on a cluster too, run the code of this folder. The environment of a module belongs to the other workflow.
+if workflow.modifier.is_main_snakefile():
+    os.environ |= {"PYTHONPATH": str(PROJECT / "src")}
+if not shutil.which("drcrm"):  # the virtual environment is not activated
+    os.environ |= {"PATH": os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])}
+
+
+def targets(name):
+    """Return the files of an experiment except the report."""
+    folder, experiment = f"results/{name}", config["experiments"][name]
+    figures = [f"{figure}_{dataset}" for figure, of in figure_datasets(experiment).items() for dataset in of]
+    files = ["metrics.csv", "grids.csv", "provenance.json", "pages"]
+    files += expand("tables/{table}.{kind}", table=TABLES, kind=TABLE_KINDS)
+    if BASELINE in experiment["algorithms"]:
+        files += ["summary.rst"]
+        figures += ["overview"]
+    return [
+        f"{folder}/{file}" for file in [*files, *expand("figures/{figure}.{kind}", figure=figures, kind=FIGURE_KINDS)]
+    ]
+
+
+TARGETS = {
+    **{name: targets(name) for name in config["experiments"]},
+    **{name: multiext(f"results/{name}/", "policy.npz", "answer.json", "report.html") for name in config["logs"]},
+    "theory": [
+        "results/theory/provenance.json",
+        *expand(
+            "results/theory/figures/{figure}_{dataset}.{kind}",
+            figure=LEMMA_FIGURES,
+            dataset=config["theory"]["datasets"],
+            kind=FIGURE_KINDS,
+        ),
+    ],
+    **{
+        f"{name}_study": [f"results/studies/{name}.csv", f"results/studies/{name}/provenance.json"]
+        for name in config["studies"]
+    },
+}
+TARGETS["studies"] = [file for name in config["studies"] for file in TARGETS[f"{name}_study"]]
 
 
 def local_path(path):
-    """A file of the project as an input, from the working folder: where both move, nothing is run again."""
+    """Return a file of the project as an input relative to the working folder, so that both can move together."""
     return local(os.path.relpath(path))
 
 
-def code(step, package="experiments.steps"):
-    """The source files that a step, or a command, runs."""
-    return [local_path(path) for path in source_files(step, SOURCE / "drcrm", package)]
+def code(step, data=""):
+    """Return the source files that a step runs, and the data files of the package that match a pattern."""
+    files = source_files(SOURCE, SOURCE / f"experiments/steps/{STEPS[step]}.py")
+    return [local_path(path) for path in [*files, *(sorted(SOURCE.glob(data)) if data else [])]]
 
 
-def option(key):
-    """A lookup of an option in the experiment of a job."""
-    return lambda wildcards: config["experiments"][wildcards.experiment][key]
+def shell_command(step):
+    """Return the shell command of a step, see drcrm.experiments.steps."""
+    return f"python -P -m drcrm.experiments.steps {step} {{params.files:q}} {{params.settings:q}} 2> {{log}}"
 
 
-def asked(step):
-    """The memory and run time that a step's rule asks for, once more with each attempt."""
+def named(files):
+    """Return the named files of a job as a dict of paths and lists of paths."""
+    return {name: path if isinstance(path, str) else [*path] for name, path in files.items()}
 
-    def lookup(number):
-        return lambda wildcards, attempt: needs.asked(config, step, wildcards, attempt)[number]
 
-    return {"mem_mb": lookup(0), "runtime": lookup(1)}
+def job_files(wildcards, input, output):
+    """Return the named files of a job as JSON. Snakemake does not compare it between runs, as it depends on them."""
+    return json.dumps({"input": named(input), "output": named(output)})
+
+
+def mirror_files(wildcards, output):
+    """Return the mirror and the outputs of a fetch as JSON. Another mirror has the same files, so nothing runs again."""
+    return json.dumps({"input": {"mirror": config["mirror"]}, "output": named(output)})
+
+
+def settings(*options, **parameters):
+    """Return a function to the JSON of a step's parameters.
+
+    These are options of the experiment and ``parameters``, which are functions of the wildcards.
+    """
+
+    def lookup(wildcards):
+        values = {option: config["experiments"][wildcards.experiment][option] for option in options}
+        for name, value in parameters.items():
+            values[name] = value(wildcards)
+        return json.dumps(values, sort_keys=True)
+
+    return lookup
+
+
+AXES = {"dataset": lambda wildcards: wildcards.dataset, "seed": lambda wildcards: int(wildcards.seed)}
+REPLAY_COUNT = {"replay_count": lambda wildcards: int(wildcards.replays)}
+STUDY_RESOURCES = {
+    "mem_mb": lambda wildcards, attempt: 2000 * attempt,
+    "runtime": lambda wildcards, attempt: 600 * attempt,
+}

@@ -1,4 +1,4 @@
-"""Data sets, and what is drawn from them: the split, π0 and the skyline, the replayed log."""
+"""Data sets and their logs: the split, π0, the skyline and the replayed log."""
 
 
 rule fetch:
@@ -15,16 +15,12 @@ rule fetch:
     conda:
         "../../environment.yml"
     params:
-        source=lambda wildcards: lookups.fetch_options(config, wildcards.dataset),
-        mirror=mirror,
-        local=local_digests,
-        raw=lambda wildcards, output: Path(output.train).with_name("raw"),
-        origin=lambda wildcards, output: Path(output.train).with_name("origin.json"),
+        files=mirror_files,
+        settings=fetch_settings,
     message:
         "fetch {wildcards.dataset}"
     shell:
-        "drcrm fetch {params.source:q} {params.mirror:q} --raw {params.raw} --origin {params.origin}"
-        " --output-train {output.train} --output-test {output.test} 2> {log}"
+        shell_command("fetch")
 
 
 rule split:
@@ -32,95 +28,81 @@ rule split:
         code("split"),
         train="resources/{dataset}/train.npz",
     output:
-        f"{RUN}/split.npz",
+        split=f"{RUN}/split.npz",
     log:
         f"{RUN}/logs/split.log",
     benchmark:
         f"{RUN}/benchmarks/split.tsv"
     conda:
         "../../environment.yml"
-    resources:
-        **asked("split"),
     params:
-        unit=option("split_unit"),
-        logging=option("logging_fraction"),
-        heldout=option("heldout_fraction"),
+        files=job_files,
+        settings=settings("split_unit", "logging_fraction", "heldout_fraction", **AXES),
     message:
         "split {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "drcrm split --train {input.train} --split-unit {params.unit} --logging-fraction {params.logging}"
-        " --heldout-fraction {params.heldout} --dataset {wildcards.dataset} --seed {wildcards.seed}"
-        " --output {output} 2> {log}"
+        shell_command("split")
 
 
 rule log_crf:
     input:
         code("log_crf"),
-        train="resources/{dataset}/train.npz",
-        split=f"{RUN}/split.npz",
+        **CONTEXTS,
     output:
-        f"{RUN}/logging.npz",
+        policy=f"{RUN}/logging.npz",
     log:
         f"{RUN}/logs/log_crf.log",
     benchmark:
         f"{RUN}/benchmarks/log_crf.tsv"
     conda:
         "../../environment.yml"
-    resources:
-        **asked("log_crf"),
     params:
-        c=option("logging_c"),
-        sharpness=option("logging_sharpness"),
+        files=job_files,
+        settings=settings("logging_c", "logging_sharpness"),
     message:
         "logging policy on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "drcrm log_crf --train {input.train} --split {input.split} --logging-c {params.c}"
-        " --logging-sharpness {params.sharpness} --output {output} 2> {log}"
+        shell_command("log_crf")
 
 
 rule skyline:
     input:
         code("skyline"),
-        train="resources/{dataset}/train.npz",
-        split=f"{RUN}/split.npz",
+        **CONTEXTS,
     output:
-        f"{RUN}/skyline.npz",
+        policy=f"{RUN}/skyline.npz",
     log:
         f"{RUN}/logs/skyline.log",
     benchmark:
         f"{RUN}/benchmarks/skyline.tsv"
     conda:
         "../../environment.yml"
-    resources:
-        **asked("skyline"),
+    params:
+        files=job_files,
+        settings=settings(),
     message:
         "skyline on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "drcrm skyline --train {input.train} --split {input.split} --output {output} 2> {log}"
+        shell_command("skyline")
 
 
 rule replay:
     input:
         code("replay"),
-        train="resources/{dataset}/train.npz",
-        split=f"{RUN}/split.npz",
+        **CONTEXTS,
         policy=f"{RUN}/logging.npz",
     output:
-        f"{LOG}/log.npz",
+        log=f"{LOG}/log.npz",
     log:
         f"{LOG}/logs/replay.log",
     benchmark:
         f"{LOG}/benchmarks/replay.tsv"
     conda:
         "../../environment.yml"
-    resources:
-        **asked("replay"),
     params:
-        held_out=lambda wildcards: lookups.heldout_options(config["experiments"][wildcards.experiment]),
-        clicks=option("click_rates"),
+        files=job_files,
+        settings=settings("split_unit", "heldout_fraction", "click_rates", **AXES, **REPLAY_COUNT),
     message:
         "replay {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
     shell:
-        "drcrm replay --train {input.train} --split {input.split} --policy {input.policy}"
-        " --replay-count {wildcards.replays} {params.held_out} --click-rates {params.clicks}"
-        " --dataset {wildcards.dataset} --seed {wildcards.seed} --output {output} 2> {log}"
+        shell_command("replay")

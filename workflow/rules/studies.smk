@@ -1,26 +1,11 @@
-"""What is measured beside the experiments, by the scripts in studies/: on finished runs, and on samples."""
-
-for study in config["studies"]:
-
-    rule:
-        name:
-            f"{study}_study"
-        input:
-            f"results/studies/{study}.csv",
-            f"results/studies/{study}/provenance.json",
-
-
-rule studies:
-    input:
-        expand("results/studies/{study}.csv", study=config["studies"]),
-        expand("results/studies/{study}/provenance.json", study=config["studies"]),
+"""Measurements next to the experiments, by the scripts in studies/: on finished runs, and on samples."""
 
 
 rule study_file:
     input:
         code("fetch_file"),
     output:
-        "resources/studies/{study}/{file}",
+        file="resources/studies/{study}/{file}",
     log:
         "resources/studies/{study}/logs/{file}.log",
     benchmark:
@@ -29,17 +14,17 @@ rule study_file:
     conda:
         "../../environment.yml"
     params:
-        digest=lambda wildcards: lookups.study_files(config, wildcards.study)[wildcards.file],
-        mirror=mirror,
+        files=mirror_files,
+        settings=file_settings,
     message:
         "fetch {wildcards.file} of {wildcards.study}"
     shell:
-        "drcrm fetch_file {params.mirror:q} --folder {wildcards.study} --sha256 {params.digest} --output {output} 2> {log}"
+        shell_command("fetch_file")
 
 
 rule study_run:
     input:
-        study_code,
+        code_of_study,
         policy=f"{RUN}/logging.npz",
         contexts=multiext("resources/{dataset}/", "train.npz", "test.npz"),
     output:
@@ -51,24 +36,18 @@ rule study_run:
     conda:
         "../../environment.yml"
     resources:
-        **asked("study"),
+        **STUDY_RESOURCES,
     params:
-        studies=STUDIES,
-        run=lambda wildcards, input: os.path.dirname(input.policy),
-        resources=lambda wildcards, input: os.path.dirname(input.contexts[0]),
-        options=study_options,
-    message:
-        "{wildcards.study} of {wildcards.experiment} on {wildcards.dataset}, seed {wildcards.seed}"
+        arguments=arguments_of_run,
     shell:
-        "python {params.studies:q} {wildcards.study} --run {params.run} --resources {params.resources} --dataset {wildcards.dataset}"
-        " --seed {wildcards.seed} --options {params.options:q} --output {output} 2> {log}"
+        f"python {shlex.quote(STUDIES)} {{wildcards.study}} {{params.arguments:q}} --output {{output}} 2> {{log}}"
 
 
 rule study_table:
     input:
-        study_code,
-        rows=study_rows,
-        files=study_files,
+        code_of_study,
+        rows=rows_of_study,
+        files=files_of_study,
     output:
         table="results/studies/{study}.csv",
         summary="results/studies/{study}.txt",
@@ -79,11 +58,9 @@ rule study_table:
     conda:
         "../../environment.yml"
     resources:
-        **asked("study"),
+        **STUDY_RESOURCES,
     params:
-        studies=STUDIES,
-        given=study_given,
-    message:
-        "table of {wildcards.study}"
+        arguments=arguments_of_table,
     shell:
-        "python {params.studies:q} {wildcards.study} {params.given:q} --output {output.table} > {output.summary} 2> {log}"
+        f"python {shlex.quote(STUDIES)} {{wildcards.study}} {{params.arguments:q}}"
+        " --output {output.table} > {output.summary} 2> {log}"

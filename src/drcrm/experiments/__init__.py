@@ -1,1 +1,1 @@
-"""The pipeline around the core: what knows files, folders and code."""
+"""Experiments of the paper and beyond: configuration, data sets, simulation of logs, and the steps of the workflow."""

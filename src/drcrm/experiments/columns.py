@@ -1,14 +1,14 @@
-"""The columns of the tables that runs and the theory leave."""
+"""Columns of the tables that runs and the theory write."""
 
 from drcrm.reports.roles import LOSSES
 from drcrm.selection.score_names import SCORES
 
-CERTIFICATE = ["estimate", "bound", "effective_size"]  # what the held-out part of the log says of a policy
-OF_FIT = ["iterations", "converged"]
+CERTIFICATE = ["estimate", "bound", "effective_size"]  # from the held-out part of the log
+FIT_COLUMNS = ["iterations", "converged"]
 KEY = ["dataset", "replay_count", "seed", "algorithm"]
 
-COLUMNS = [*KEY, "selection", *LOSSES, "hyperparameter", "score", *OF_FIT, "tilt", *CERTIFICATE]
-GRID_COLUMNS = [*KEY, "hyperparameter", *SCORES, *LOSSES, *OF_FIT]
+COLUMNS = [*KEY, "selection", *LOSSES, "hyperparameter", "score", *FIT_COLUMNS, "tilt", *CERTIFICATE]
+GRID_COLUMNS = [*KEY, "hyperparameter", *SCORES, *LOSSES, *FIT_COLUMNS]
 
 LEMMA_COLUMNS = {
     "lemma1": ["tail", "n", "method", "radius", "confidence", "coverage", "low", "high", "limit", "width"],

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from drcrm.errors import InputError
-from drcrm.experiments.datasets.array_files import read_contexts, read_fits, read_policy, read_split
-from drcrm.experiments.steps.cost_model import read_cost_model
+from drcrm.experiments.datasets.array_files import read_contexts, read_cost_model, read_fits, read_policy, read_split
 from drcrm.files import write_npz
 
 CSR = {"X.data": [1.0, 2.0], "X.indices": [0, 1], "X.indptr": [0, 1, 2], "X.shape": [2, 3], "labels": [[1], [0]]}
@@ -45,7 +44,7 @@ def test_invalid_sparse_matrices_are_rejected(tmp_path, parts, message):
     ("train", "message"),
     [
         (1, "context has shape (), expected (1,)"),
-        ([], "no contexts in 'train', expected at least one"),
+        ([], "'train' must have at least one context, got none"),
         ([[0]], "context has shape (1, 1), expected (1,)"),
         ([1e19], "context is 1e+19 in row 0, expected a whole number of less than 16 digits"),
         ([5], "context is 5 in row 0, expected a row of X, 0 to 4"),
@@ -87,20 +86,20 @@ FITS = {
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"grid": [0.1]}, "grid has 1 values, coef has shape (2, 3, 4), expected one (d, q) for each"),
-        ({"grid": 0.1}, "grid has 1 values, coef has shape (2, 3, 4), expected one (d, q) for each"),
-        ({"grid": [[0.1, 1]]}, "grid has shape (1, 2), expected (2,)"),
+        ({"grid": [0.1]}, "coef must have shape (k, d, q) for k = 1 > 0 grid values, got (2, 3, 4)"),
+        ({"grid": 0.1}, "coef must have shape (k, d, q) for k = 1 > 0 grid values, got (2, 3, 4)"),
+        ({"grid": [[0.1, 1]]}, "grid must have shape (2,), got (1, 2)"),
         ({"grid": ["a", "b"]}, "grid is not an array of numbers, but of text such as 'a'"),
-        ({"coef": np.zeros((2, 3))}, "grid has 2 values, coef has shape (2, 3), expected one (d, q) for each"),
+        ({"coef": np.zeros((2, 3))}, "coef must have shape (k, d, q) for k = 2 > 0 grid values, got (2, 3)"),
         ({"coef": np.full((2, 3, 4), np.inf)}, "coef has inf in row 0, column 0, expected finite features"),
         ({"iterations": [np.inf, 1]}, "iterations is inf in row 0, expected a finite number"),
-        ({"converged": [True]}, "converged has shape (1,), expected (2,)"),
+        ({"converged": [True]}, "converged must have shape (2,), got (1,)"),
         ({"converged": [2, 0]}, "converged has 2 in row 0, label 0, expected 0 or 1"),
-        ({"scores": np.zeros((2, 2))}, "scores has shape (2, 2), expected (2, 3)"),
+        ({"scores": np.zeros((2, 2))}, "scores must have shape (2, 3), got (2, 2)"),
         ({"chosen": [0, 1, 2]}, "chosen is 2 in row 2, expected -1 to 1"),
-        ({"tilt": 1.0}, "tilt has shape (), expected (1,)"),
-        ({"ridge": [0.0]}, "ridge has shape (1,), expected (2,)"),
-        ({"features": "nystroem"}, "features is 'nystroem', expected a feature map as JSON"),
+        ({"tilt": 1.0}, "tilt must have shape (1,), got ()"),
+        ({"ridge": [0.0]}, "ridge must have shape (2,), got (1,)"),
+        ({"features": "nystroem"}, "features must be a feature map as JSON, got 'nystroem'"),
     ],
 )
 def test_invalid_fits_are_rejected(tmp_path, change, message):

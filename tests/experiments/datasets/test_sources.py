@@ -1,13 +1,19 @@
-"""Where the files of a data set came from, and when they are fetched again."""
+"""Sources of a data set's files: what is fetched, from where, and when it is fetched again."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
 
+import pooch
 import pytest
 
-from drcrm.experiments.datasets.sources import Source, local_contents, origin_of, read_record
+from drcrm.errors import InputError
+from drcrm.experiments.datasets.sources import Source, local_digests, origin_of, read_record
 from drcrm.files import write_json
 
 NAME = "a.svm"
@@ -16,14 +22,14 @@ URL = "https://example.org/data"
 
 
 @pytest.fixture
-def mirror(tmp_path):
-    """A folder with the file, as it is now."""
+def new_mirror(tmp_path):
+    """Return a folder with the new file."""
     (tmp_path / NAME).write_bytes(b"new")
     return str(tmp_path)
 
 
 def compared(mirror: str | None, record: dict, **sha256) -> dict:
-    return local_contents(Source(mirror=mirror, sha256=sha256), [NAME], record)
+    return local_digests(Source(mirror=mirror, sha256=sha256), [NAME], record)
 
 
 def recorded(place: str | None, digest: str) -> dict:
@@ -31,38 +37,38 @@ def recorded(place: str | None, digest: str) -> dict:
 
 
 @pytest.mark.parametrize("elsewhere", [None, URL, "/nowhere"])
-def test_what_a_local_mirror_gave_counts_when_that_is_gone(mirror, elsewhere):
-    assert compared(mirror, {}) == compared(elsewhere, recorded(mirror, NEW)) == {NAME: NEW}
+def test_a_file_of_a_local_mirror_counts_after_the_mirror_is_gone(new_mirror, elsewhere):
+    assert compared(new_mirror, {}) == compared(elsewhere, recorded(new_mirror, NEW)) == {NAME: NEW}
 
 
-def test_another_content_of_a_local_mirror_counts(mirror):
+def test_other_content_of_a_local_mirror_counts(new_mirror):
     for place in ("/elsewhere", URL, None):
-        assert compared(mirror, recorded(place, OLD)) == {NAME: NEW}
+        assert compared(new_mirror, recorded(place, OLD)) == {NAME: NEW}
 
 
 @pytest.mark.parametrize("place", [URL, None])
-def test_what_came_from_afar_does_not_count(mirror, place):
-    """Neither before it is fetched, nor after, nor once a local mirror has the same."""
+def test_a_file_from_a_url_does_not_count(new_mirror, place):
+    """Before it is fetched, afterwards, and once a local new_mirror has the same content."""
     assert compared(URL, {}) == compared(None, {}) == compared(URL, recorded(place, NEW)) == {}
-    assert compared(mirror, recorded(place, NEW)) == {}
+    assert compared(new_mirror, recorded(place, NEW)) == {}
 
 
-def test_a_known_digest_is_not_compared(mirror):
-    assert compared(mirror, recorded(mirror, OLD), **{NAME: NEW}) == {}
+def test_a_configured_digest_is_not_compared(new_mirror):
+    assert compared(new_mirror, recorded(new_mirror, OLD), **{NAME: NEW}) == {}
 
 
-def test_a_file_that_is_kept_keeps_its_entry(mirror):
-    source, known = Source(mirror=mirror), {"from": URL, "sha256": NEW}
+def test_a_kept_file_keeps_its_entry(new_mirror):
+    source, known = Source(mirror=new_mirror), {"from": URL, "sha256": NEW}
     assert origin_of(known, None, NEW, source, NAME) == known
     assert (
         origin_of({}, None, NEW, source, NAME)
-        == origin_of({}, mirror, NEW, source, NAME)
-        == {"from": mirror, "sha256": NEW}
+        == origin_of({}, new_mirror, NEW, source, NAME)
+        == {"from": new_mirror, "sha256": NEW}
     )
     assert origin_of(known, None, OLD, source, NAME) == {"from": None, "sha256": OLD}
 
 
-def test_a_record_comes_back_and_a_damaged_one_is_none(tmp_path):
+def test_a_record_is_read_as_written_and_a_damaged_one_is_empty(tmp_path):
     path = tmp_path / "origin.json"
     write_json(path, recorded(URL, OLD))
     assert read_record(path) == recorded(URL, OLD)
@@ -70,3 +76,154 @@ def test_a_record_comes_back_and_a_damaged_one_is_none(tmp_path):
         path.write_text(damaged)
         assert read_record(path) == {}
     assert read_record(tmp_path / "none.json") == {}
+
+
+def listing(folder: Path) -> list[str]:
+    """Return all names in a folder, hidden or not."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def sha256_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+class Server:
+    """Server of ``files`` (name → content) on 127.0.0.1, which counts requests and answers with ``failures`` first."""
+
+    def __init__(self):
+        self.files: dict[str, bytes] = {}
+        self.failures: list[int] = []
+        self.requests: Counter[str] = Counter()
+        served = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                name = self.path.rsplit("/", 1)[1]
+                served.requests[name] += 1
+                status = served.failures.pop(0) if served.failures else 200 if name in served.files else 404
+                content = served.files[name] if status == 200 else b""
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *arguments):
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/files"
+
+
+@pytest.fixture
+def server(monkeypatch):
+    served = Server()
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(pooch.core.time, "sleep", lambda seconds: None)  # between its attempts
+    thread = Thread(target=served.http.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield served
+    served.http.shutdown()
+    thread.join()
+    served.http.server_close()
+
+
+@pytest.fixture
+def mirror(tmp_path):
+    folder = tmp_path / "mirror"
+    folder.mkdir()
+    return folder
+
+
+GOOD, BAD = b"0,2 1:0.5 3:2\n", b"something else"
+SHA = {"a.svm": sha256_of(GOOD)}
+
+
+class TestFetching:
+    def test_from_a_mirror_folder(self, tmp_path, mirror, server):
+        (mirror / "a.svm").write_bytes(GOOD)
+        path, place = Source(server.url, str(mirror), SHA).fetch("a.svm", tmp_path / "raw")
+        assert path.read_bytes() == GOOD
+        assert place == str(mirror)
+        assert listing(tmp_path / "raw") == ["a.svm"]
+        assert not server.requests
+
+    @pytest.mark.parametrize("role", ["mirror", "url"])
+    @pytest.mark.parametrize("sha256", [{}, SHA], ids=["no digest", "digest"])
+    def test_from_a_url_and_only_once(self, tmp_path, server, role, sha256):
+        server.files["a.svm"] = GOOD
+        for _ in range(2):
+            assert Source(**{role: server.url}, sha256=sha256).fetch("a.svm", tmp_path)[0].read_bytes() == GOOD
+        assert listing(tmp_path) == ["a.svm"]
+        assert server.requests == {"a.svm": 1}
+
+    @pytest.mark.parametrize("content", [None, BAD], ids=["without", "wrong"])
+    def test_a_file_that_the_mirror_lacks_comes_from_the_url(self, tmp_path, mirror, server, content):
+        if content is not None:
+            (mirror / "a.svm").write_bytes(content)
+        server.files["a.svm"] = GOOD
+        assert Source(server.url, str(mirror), SHA).fetch("a.svm", tmp_path / "raw")[0].read_bytes() == GOOD
+        assert listing(tmp_path / "raw") == ["a.svm"]
+        assert server.requests == {"a.svm": 1}
+
+    def test_other_content_of_a_local_mirror_is_fetched_again(self, tmp_path, mirror, server):
+        """A URL is not asked again once the file is there."""
+        for content in (GOOD, BAD, BAD):
+            (mirror / "a.svm").write_bytes(content)
+            assert Source(mirror=str(mirror)).fetch("a.svm", tmp_path / "raw")[0].read_bytes() == content
+        server.files["a.svm"] = GOOD
+        path, place = Source(mirror=server.url).fetch("a.svm", tmp_path / "raw")
+        assert (path.read_bytes(), place) == (BAD, None)
+        assert not server.requests
+
+    def test_a_file_that_is_there_needs_no_place(self, tmp_path):
+        (tmp_path / "a.svm").write_bytes(GOOD)
+        assert Source(sha256=SHA).fetch("a.svm", tmp_path)[0].read_bytes() == GOOD
+
+    @pytest.mark.parametrize("over_http", [False, True])
+    def test_a_present_file_with_a_wrong_digest_is_fetched_again(self, tmp_path, mirror, server, over_http):
+        raw = tmp_path / "raw"
+        raw.mkdir()
+        (raw / "a.svm").write_bytes(BAD)
+        (mirror / "a.svm").write_bytes(GOOD)
+        server.files["a.svm"] = GOOD
+        Source(mirror=server.url if over_http else str(mirror), sha256=SHA).fetch("a.svm", raw)
+        assert (raw / "a.svm").read_bytes() == GOOD
+        assert listing(raw) == ["a.svm"]
+
+    @pytest.mark.parametrize("over_http", [False, True])
+    def test_a_wrong_digest_is_an_error_and_leaves_nothing(self, tmp_path, mirror, server, over_http):
+        (mirror / "a.svm").write_bytes(BAD)
+        server.files["a.svm"] = BAD
+        place = server.url if over_http else str(mirror)
+        with pytest.raises(InputError) as error:
+            Source(mirror=place, sha256=SHA).fetch("a.svm", tmp_path / "raw")
+        message = str(error.value)
+        assert message.startswith(f"a.svm: could not be fetched: {place}: ")
+        assert sha256_of(GOOD) in message
+        assert sha256_of(BAD) in message
+        assert "\n" not in message
+        assert listing(tmp_path / "raw") == []
+
+    @pytest.mark.parametrize("failures", [[500], [503, 500]])
+    def test_a_server_error_is_tried_again(self, tmp_path, server, failures):
+        server.files["a.svm"] = GOOD
+        server.failures = list(failures)
+        assert Source(server.url, sha256=SHA).fetch("a.svm", tmp_path)[0].read_bytes() == GOOD
+        assert server.requests == {"a.svm": len(failures) + 1}
+        assert listing(tmp_path) == ["a.svm"]
+
+    def test_an_error_names_each_place_tried(self, tmp_path, mirror, server):
+        closed = Server()
+        closed.http.server_close()
+        for place in (str(mirror), server.url):
+            with pytest.raises(InputError) as error:
+                Source(closed.url, place).fetch("a.svm", tmp_path / "raw")
+            message = str(error.value)
+            assert message.startswith(f"a.svm: could not be fetched: {place}: ")
+            assert f"; {closed.url}: " in message
+            assert "\n" not in message
+            assert listing(tmp_path / "raw") == []
+
+    def test_no_place_at_all(self, tmp_path):
+        with pytest.raises(InputError, match=r"a\.svm: could not be fetched: neither a mirror nor a url"):
+            Source().fetch("a.svm", tmp_path)

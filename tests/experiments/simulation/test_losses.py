@@ -1,4 +1,4 @@
-"""The Hamming losses against enumeration and sampling."""
+"""Hamming losses, compared with enumeration and sampling."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_losses_of_known_policies():
     assert expected_hamming(sure, X, labels) == greedy_hamming(sure, X, labels) == 0.5
 
 
-def test_where_every_label_is_tossed_losses_are_those_of_coins():
+def test_if_every_label_is_tossed_losses_are_those_of_coins():
     tossed = hamming_losses(ExponentialPolicy([[1.0, 2.0]]), np.ones((3, 1)), np.ones((3, 2)), np.ones(2, dtype=bool))
     assert tossed == {"expected_loss": 1.0, "greedy_loss": 1.0}
 
@@ -39,6 +39,6 @@ def test_where_every_label_is_tossed_losses_are_those_of_coins():
     "call",
     [hamming_losses, lambda policy, X, labels: replay(policy, X, labels, 1, np.random.default_rng(0))],
 )
-def test_a_policy_of_other_labels_is_an_error(call):
+def test_a_policy_with_another_number_of_labels_is_an_error(call):
     with pytest.raises(InputError, match="the policy has 1 labels, expected 2"):
         call(ExponentialPolicy([[1.0]]), np.ones((3, 1)), np.ones((3, 2)))

@@ -1,14 +1,14 @@
-"""Logs made of labelled data."""
+"""The split of the contexts, and logs from labelled data."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from drcrm.experiments.simulation.replay import replay
+from drcrm.experiments.simulation.replay import heldout_rows, replay, split_contexts
 
 
-def test_replay_logs_what_the_policy_does(labelled, random_policy):
+def test_replay_logs_actions_propensities_and_costs_of_the_policy(labelled, random_policy):
     (X, labels), policy = labelled(n=40), random_policy()
     log = replay(policy, X, labels, 500, np.random.default_rng(2))
     assert log.size == 40 * 500
@@ -18,3 +18,22 @@ def test_replay_logs_what_the_policy_does(labelled, random_policy):
     assert shares == pytest.approx(policy.marginals(X), abs=4.5 * 0.5 / np.sqrt(500))
     prefix = replay(policy, X, labels, 3, np.random.default_rng(2))
     assert np.array_equal(prefix.Y, log.Y[:120])
+
+
+@pytest.mark.parametrize("unit", ["row", "context"])
+def test_split_rounds_up_and_draws_logging_contexts_from_the_right_part(unit):
+    split = split_contexts(103, unit, 0.05, 0.25, np.random.default_rng(4))
+    assert len(split["heldout"]) == 26
+    assert len(split["logging"]) == {"row": 6, "context": 4}[unit]
+    assert sorted([*split["train"], *split["heldout"]]) == list(range(103))
+    if unit == "context":
+        assert set(split["logging"]) <= set(split["train"])
+    draws = [split_contexts(20, unit, 0.2, 0.5, np.random.default_rng(seed))["logging"] for seed in range(200)]
+    assert set(np.concatenate(draws)) == set(range(20))
+
+
+@pytest.mark.parametrize(
+    ("n", "fraction", "expected"), [(7, 1e-12, 1), (20, 0.05, 1), (21, 0.05, 2), (4, 0.25, 1), (100, 0.07, 7)]
+)
+def test_heldout_rows_round_up_without_floating_point_surprises(n, fraction, expected):
+    assert heldout_rows(n, fraction, np.random.default_rng(0)).sum() == expected

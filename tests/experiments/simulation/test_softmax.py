@@ -1,4 +1,4 @@
-"""The softmax regression against its objective, minimised here."""
+"""The softmax regression, compared with a minimiser of its objective."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from drcrm.experiments.simulation.softmax import UNSEEN, fit_softmax
 
 @pytest.fixture
 def data():
-    """90 contexts, the last feature constant, of four classes, the last of which none has."""
+    """Return 90 contexts, whose last feature is constant, with three classes."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(90, 3)), np.ones(90)])
     return X, (X @ rng.normal(size=(4, 3)) + rng.gumbel(size=(90, 3))).argmax(axis=1)
 
 
 def minimised(X: np.ndarray, classes: np.ndarray, C: float, K: int) -> np.ndarray:
-    """The minimum of C Σ −log π(a*|x) + ½ ‖Θ‖², but the constant's row, over Θ (d, K)."""
+    """Minimise C Σ −log π(a*|x) + ½ ‖Θ‖² over Θ (d, K); the row of the constant has no penalty."""
 
     def objective(flat):
         coef = flat.reshape(-1, K)
@@ -39,16 +39,16 @@ def test_minimises_the_regularised_likelihood_without_a_penalty_on_the_constant(
 
 
 def test_a_class_without_a_context_keeps_support(data):
-    """It takes no part in the fit of the others."""
+    """It does not take part in the fit of the other classes."""
     X, classes = data
-    places = np.array([0, 3, 2])  # class 1 is the one that no context has
+    places = np.array([0, 3, 2])  # no context has class 1
     coef = fit_softmax(X, places[classes], 4, 1.0).coef
     assert coef[:, 1].tolist() == [0, 0, 0, UNSEEN]
     assert coef[:, places] == pytest.approx(fit_softmax(X, classes, 3, 1.0).coef, abs=1e-4)
 
 
 def test_two_classes_share_the_difference(data):
-    """That of logistic regression, in which a step from one to the other costs ½ ‖θ‖²."""
+    """The difference is that of logistic regression, in which a step between the classes costs ½ ‖θ‖²."""
     X, classes = data
     classes = np.minimum(classes, 1)
     coef = fit_softmax(X, classes, 2, 1.0).coef
@@ -58,7 +58,7 @@ def test_two_classes_share_the_difference(data):
     assert X.T @ residual == pytest.approx(np.append(theta[:-1], 0), abs=1e-3)
 
 
-def test_a_share_of_one_class_alone(data):
+def test_contexts_of_a_single_class(data):
     X, _ = data
     coef = fit_softmax(X, np.full(90, 2), 3, 1.0).coef
     assert not coef[:-1].any()

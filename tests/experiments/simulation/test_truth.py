@@ -1,4 +1,4 @@
-"""The two kinds of truth: what is logged of each, and what a policy loses, against sampling and each other."""
+"""True labels and classes: logged costs and losses of a policy, compared with sampling and with each other."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import pytest
 
 from drcrm import ExponentialPolicy, SoftmaxPolicy
 from drcrm.errors import InputError
-from drcrm.experiments.simulation.climbing import climbed
 from drcrm.experiments.simulation.crf import fit_crf
-from drcrm.experiments.simulation.losses import hamming_cost, hamming_losses
+from drcrm.experiments.simulation.losses import choose_by_greedy_loss, hamming_cost, hamming_losses
 from drcrm.experiments.simulation.replay import replay
 from drcrm.experiments.simulation.softmax import fit_softmax
 from drcrm.experiments.simulation.truth import ClassTruth, LabelTruth, as_truth
@@ -17,7 +16,7 @@ from drcrm.experiments.simulation.truth import ClassTruth, LabelTruth, as_truth
 
 @pytest.fixture
 def classes():
-    """200 contexts, the last feature constant, of three classes that follow them and noise, and a policy at random."""
+    """Return 200 contexts with a constant feature, their classes, which depend on them with noise, and a policy."""
     rng = np.random.default_rng(1)
     X = np.column_stack([rng.normal(size=(200, 3)), np.ones(200)])
     right = (X @ rng.normal(size=(4, 3)) + rng.gumbel(size=(200, 3))).argmax(axis=1)
@@ -25,7 +24,7 @@ def classes():
 
 
 class TestClasses:
-    def test_losses_are_those_of_drawn_actions_and_of_the_most_probable(self, classes):
+    def test_losses_are_error_rates_of_drawn_and_most_probable_actions(self, classes):
         X, truth, policy = classes
         many = np.tile(np.arange(200), 500)
         drawn = policy.sample(X[many], 0)
@@ -71,16 +70,16 @@ class TestClasses:
         X, truth, _ = classes
         grid = [0.001, 0.1, 10.0]
         policy, C = truth[:100].skyline(X[:100], X[100:], truth[100:], grid)
-        fits = {each: fit_softmax(X[:100], truth.labels[:100], 3, each) for each in grid}
-        losses = {each: truth[100:].losses(fit, X[100:])["greedy_loss"] for each, fit in fits.items()}
+        fits = {value: fit_softmax(X[:100], truth.labels[:100], 3, value) for value in grid}
+        losses = {value: truth[100:].losses(fit, X[100:])["greedy_loss"] for value, fit in fits.items()}
         assert losses[C] == min(losses.values())
         assert np.array_equal(policy.coef, fits[C].coef)
 
-    def test_what_is_absent(self):
+    def test_absent_classes_have_no_context(self):
         assert ClassTruth([0, 2, 2], 4).absent().tolist() == [False, True, False, True]
 
     @pytest.mark.parametrize(
-        ("call", "said"),
+        ("call", "message"),
         [
             (lambda t: ClassTruth([0, 3], 3), "labels is 3 in row 1, expected 0 to 2"),
             (
@@ -90,27 +89,27 @@ class TestClasses:
             (lambda t: t.losses(ExponentialPolicy(np.zeros((1, 3))), np.ones((2, 1))), "3 labels, expected one of 3"),
             (
                 lambda t: t.losses(SoftmaxPolicy(np.zeros((1, 3))), np.ones((2, 1)), np.ones(3)),
-                "under label vectors alone",
+                "only label vectors can count an absent label",
             ),
-            (lambda t: t.losses_of_probabilities(np.ones((2, 4))), r"shape \(2, 4\), expected \(2, 3\)"),
+            (lambda t: t.losses_of_probabilities(np.ones((2, 4))), r"must have shape \(2, 3\), got \(2, 4\)"),
             (
                 lambda t: t.cost(t.labels, np.arange(2), (0.2, 0.7)),
-                "click rates are 0.2 and 0.7, expected 1 ≥ right > wr",
+                "click rates must satisfy 1 ≥ right > wrong ≥ 0, got 0.2 and 0.7",
             ),
-            (lambda t: t.vectors, "one action of K, expected label vectors"),
+            (lambda t: t.vectors, "expected label vectors, got one action of K"),
             (
                 lambda t: replay(SoftmaxPolicy(np.zeros((1, 3))), np.ones((3, 1)), t, 1, None),
                 "labels has 2 rows, expected 3",
             ),
         ],
     )
-    def test_what_cannot_be_used(self, call, said):
-        with pytest.raises(InputError, match=said):
+    def test_wrong_inputs_are_an_error(self, call, message):
+        with pytest.raises(InputError, match=message):
             call(ClassTruth([0, 1], 3))
 
 
 class TestLabels:
-    def test_is_hammings_loss_and_the_crf(self, labelled, random_policy):
+    def test_loss_is_the_hamming_loss_and_the_policy_the_crf(self, labelled, random_policy):
         (X, labels), policy = labelled(n=120, features=5, labels=3), random_policy(0, 5, 3)
         truth = as_truth(labels)
         assert as_truth(truth) is truth
@@ -122,26 +121,32 @@ class TestLabels:
         assert truth[:7].labels.shape == (7, 3)
 
     @pytest.mark.parametrize(
-        ("call", "said"),
+        ("call", "message"),
         [
-            (lambda t: t.cost(t.labels, np.arange(2), (0.7, 0.2)), "click rates are of one action of K"),
-            (lambda t: t.loss(-1, (0.7, 0.2)), "click rates are of one action of K"),
-            (lambda t: t.losses_of_probabilities(np.ones((2, 2))), "expected a policy of label vectors"),
+            (
+                lambda t: t.cost(t.labels, np.arange(2), (0.7, 0.2)),
+                "click rates need one action of K, got label vectors",
+            ),
+            (lambda t: t.loss(-1, (0.7, 0.2)), "click rates need one action of K, got label vectors"),
+            (
+                lambda t: t.losses_of_probabilities(np.ones((2, 2))),
+                "expected a policy over label vectors, got probabilities of classes",
+            ),
         ],
     )
-    def test_what_cannot_be_used(self, call, said):
-        with pytest.raises(InputError, match=said):
+    def test_wrong_inputs_are_an_error(self, call, message):
+        with pytest.raises(InputError, match=message):
             call(LabelTruth(np.eye(2)))
 
 
-def test_classes_are_told_from_labels_by_their_shape():
+def test_the_shape_tells_classes_from_labels():
     assert isinstance(as_truth(np.eye(3)), LabelTruth)
     assert as_truth([0, 2, 1]).actions.shape == (3,)
     assert as_truth([0, 2, 1], 5).actions.shape == (5,)
 
 
-def test_the_climb_ends_where_the_loss_rises():
-    """Errors 3, 1, 1, 2, 0: the last value is not tried, and of the equal ones the first is taken."""
+def test_the_choice_of_C_stops_when_the_loss_rises():
+    """Errors 3, 1, 1, 2, 0: the last value is not tried, and the first of equal ones wins."""
     errors, tried = {0.01: 3, 0.1: 1, 1.0: 1, 10.0: 2, 100.0: 0}, []
 
     class Planted:
@@ -152,5 +157,5 @@ def test_the_climb_ends_where_the_loss_rises():
         def greedy(self, X):
             return (np.arange(4) < errors[self.C]).astype(int)
 
-    best, C = climbed(Planted, list(errors), np.ones((4, 1)), np.zeros(4, dtype=int))
+    best, C = choose_by_greedy_loss(Planted, list(errors), np.ones((4, 1)), np.zeros(4, dtype=int))
     assert (tried, C, best.C) == ([0.01, 0.1, 1.0, 10.0], 0.1, 0.1)

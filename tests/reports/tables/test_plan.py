@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drcrm.experiments.config import project_config
-from drcrm.experiments.lookups import caption_words, planned
+from drcrm.experiments.report_plans import caption_words, report_plan
 from drcrm.reports.tables.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -18,29 +18,29 @@ NAME = "beyond"  # with a replay-count curve and an ablation
 
 @pytest.fixture(scope="module")
 def config() -> dict:
-    return project_config(ROOT, {}, [])[1]
+    return project_config(ROOT)
 
 
 @pytest.mark.parametrize("part", ["tables", "overview", "grid", "replay_count", "ablation"])
 def test_plans_survive_json(config, part):
-    plan = planned(config, NAME, part, ["yeast"])
+    plan = report_plan(config, NAME, part, ["yeast"])
     text = plan.json()
-    assert Plan.parse(text).json() == text
+    assert Plan.parse(json.loads(text)).json() == text
     assert json.loads(text)["datasets"] == ["yeast"]
 
 
 def test_each_part_has_its_seeds_counts_and_algorithms(config):
     experiment = config["experiments"][NAME]
-    curve = planned(config, NAME, "replay_count", ["yeast"])
+    curve = report_plan(config, NAME, "replay_count", ["yeast"])
     assert (curve.seeds, curve.counts) == (10, experiment["replay_curve"]["counts"])
     assert list(curve.algorithms) == ["poem", "akl_crm", "kl_dro", "kl_dro_dr"]
-    ablation = planned(config, NAME, "ablation", ["yeast"])
+    ablation = report_plan(config, NAME, "ablation", ["yeast"])
     assert (ablation.seeds, ablation.counts) == (10, [4])
     assert "kl_dro_from_logging" in ablation.algorithms
-    overview = planned(config, NAME, "overview")
+    overview = report_plan(config, NAME, "overview")
     assert (overview.seeds, overview.counts, overview.title) == (20, [4], NAME)
     assert (overview.datasets, overview.selections) == (experiment["datasets"], experiment["selection"][:1])
-    tables = planned(config, NAME, "tables")
+    tables = report_plan(config, NAME, "tables")
     assert tables.papers["yeast"][0] == "yeast"
     assert set(tables.protocol) == {"split_unit", "logging_c", "absent_label_score", "variance_penalty_scale"}
 
@@ -51,14 +51,14 @@ def test_the_plan_of_a_figure_does_not_depend_on_other_data_sets(config, part, k
     """A change of another data set does not draw the figure again."""
     changed = deepcopy(config)
     changed["datasets"]["scene"][key] = value
-    assert planned(changed, NAME, part, ["yeast"]) == planned(config, NAME, part, ["yeast"])
+    assert report_plan(changed, NAME, part, ["yeast"]) == report_plan(config, NAME, part, ["yeast"])
     assert caption_words(changed, NAME, part, ["yeast"]) == caption_words(config, NAME, part, ["yeast"])
-    assert (planned(changed, NAME, "tables") != planned(config, NAME, "tables")) == (key != "labels")
+    assert (report_plan(changed, NAME, "tables") != report_plan(config, NAME, "tables")) == (key != "labels")
 
 
 def test_the_plan_of_a_figure_does_not_depend_on_options_of_tables(config):
     changed = deepcopy(config)
     changed["experiments"][NAME] |= {"logging_c": 3.0, "absent_label_score": "half"}
     changed["algorithms"]["poem"]["grid"] = [1.0]
-    assert planned(changed, NAME, "grid", ["yeast"]) == planned(config, NAME, "grid", ["yeast"])
-    assert planned(changed, NAME, "tables") != planned(config, NAME, "tables")
+    assert report_plan(changed, NAME, "grid", ["yeast"]) == report_plan(config, NAME, "grid", ["yeast"])
+    assert report_plan(changed, NAME, "tables") != report_plan(config, NAME, "tables")

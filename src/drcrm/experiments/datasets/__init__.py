@@ -1,1 +1,1 @@
-"""Data sets of the experiments: sources, formats, scaling."""
+"""Data sets of the experiments: where files come from, their format, and arrays that steps exchange."""

@@ -1,4 +1,4 @@
-"""Features brought to like scales, as the training part has them."""
+"""Scaling of a data set's features by its training part."""
 
 import numpy as np
 from scipy import sparse
@@ -11,22 +11,22 @@ SCALES = ("none", "max_abs", "standard")
 
 
 def scaled(kind: str, X: Features, X_test: Features) -> tuple[Features, Features]:
-    """Return the features of both parts, (n, d) and (m, d), as the scale of a data set has them.
+    """Return the features of the training part (n, d) and the test part (m, d) on a common scale.
 
-    none      as they are
-    max_abs   x / max |x|, the largest of the training part; the others' zeros stay zeros
-    standard  (x − x̄) / s, mean and standard deviation (with n) of the training part; not of CSR, which would be dense
+    - ``none``: unchanged
+    - ``max_abs``: x / max |x|, the maximum over the training part; zeros stay zeros
+    - ``standard``: (x − x̄) / s with mean and standard deviation (divisor n) of the training part; dense features only
 
-    A feature that is 0, or does not vary, in the training part is not divided. InputError for "standard" of CSR, and
-    for a test part beyond the range of floating-point numbers.
+    A feature that is 0, or constant, in the training part is not divided. InputError for "standard" of CSR, and for a
+    test part beyond the range of floating-point numbers.
     """
     if kind == "none":
         return X, X_test
     if kind == "standard" and sparse.issparse(X):
-        raise InputError("scale is standard, which leaves no zeros of a sparse data set, expected max_abs or none")
-    largest = feature_scales(X)
+        raise InputError("scale must be max_abs or none for a sparse data set, got standard, which leaves no zeros")
+    scales = feature_scales(X)
     with np.errstate(over="ignore"):
-        train, test = _divided(X, largest), check_features(_divided(X_test, largest))
+        train, test = _divide(X, scales), check_features(_divide(X_test, scales))
         if kind == "max_abs":
             return train, test
         mean, deviation = train.mean(axis=0), train.std(axis=0)
@@ -34,8 +34,8 @@ def scaled(kind: str, X: Features, X_test: Features) -> tuple[Features, Features
         return (train - mean) / deviation, check_features((test - mean) / deviation)
 
 
-def _divided(X: Features, by: np.ndarray) -> Features:
-    """X with each column divided by a number."""
+def _divide(X: Features, scales: np.ndarray) -> Features:
+    """Return X with each column divided by its scale."""
     if not sparse.issparse(X):
-        return X / by
-    return sparse.csr_array((X.data / by[X.indices], X.indices, X.indptr), shape=X.shape)
+        return X / scales
+    return sparse.csr_array((X.data / scales[X.indices], X.indices, X.indptr), shape=X.shape)

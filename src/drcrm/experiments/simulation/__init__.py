@@ -1,1 +1,1 @@
-"""Labelled data turned into bandit logs, and the losses of what is learned from them."""
+"""Simulation: labelled data become bandit logs, and policies get true losses."""

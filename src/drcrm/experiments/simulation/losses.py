@@ -1,13 +1,17 @@
-"""The losses of a policy on labelled contexts, without sampling: Hamming's, whose translation is logged, and errors."""
+"""Exact losses of a policy on labelled contexts, Hamming losses and error rates, and the choice of C by them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.validation import Features
 from drcrm.errors import InputError
 from drcrm.policies.exponential import ExponentialPolicy
 
 
 def check_labels(policy: ExponentialPolicy, labels: np.ndarray) -> None:
-    """Raise InputError unless a policy has as many labels as there are, (n, q)."""
+    """Raise InputError unless a policy has as many labels as ``labels``, (n, q)."""
     if policy.coef.shape[1] != labels.shape[1]:
         raise InputError(f"the policy has {policy.coef.shape[1]} labels, expected {labels.shape[1]}")
 
@@ -15,26 +19,28 @@ def check_labels(policy: ExponentialPolicy, labels: np.ndarray) -> None:
 def hamming_cost(Y: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the translated cost, Hamming distance − q ∈ [−q, 0], of actions Y with true labels, both (n, q).
 
-    With non-negative costs clipped IPS is smallest for a policy that flees every logged action; hence the translation.
+    Costs are translated because with non-negative costs a policy that avoids all logged actions minimises clipped IPS.
     """
     return (labels != Y).sum(axis=1, dtype=float) - Y.shape[1]
 
 
-def expected_hamming(policy: ExponentialPolicy, X, labels: np.ndarray) -> float:
+def expected_hamming(policy: ExponentialPolicy, X: Features, labels: np.ndarray) -> float:
     """Return the mean over contexts of Σ_l P(y_l ≠ y*_l), in labels."""
     marginals = policy.marginals(X)
     return float(np.where(labels == 1, 1 - marginals, marginals).sum(axis=1).mean())
 
 
-def greedy_hamming(policy: ExponentialPolicy, X, labels: np.ndarray) -> float:
+def greedy_hamming(policy: ExponentialPolicy, X: Features, labels: np.ndarray) -> float:
     """Return the mean Hamming loss of the most probable actions, y_l = 1[u_l ≥ 0], in labels."""
     return float((policy.greedy(X) != labels).sum(axis=1).mean())
 
 
-def hamming_losses(policy: ExponentialPolicy, X, labels: np.ndarray, tossed: np.ndarray | None = None) -> dict:
-    """Return both losses by their names; a label of the mask ``tossed`` counts ½ in each, whatever the policy does.
+def hamming_losses(
+    policy: ExponentialPolicy, X: Features, labels: np.ndarray, tossed: np.ndarray | None = None
+) -> dict[str, float]:
+    """Return expected and greedy Hamming loss by name; a label of the mask ``tossed`` counts ½ in both.
 
-    InputError for a policy of other labels.
+    InputError for a policy with another number of labels.
     """
     check_labels(policy, labels)
     judged = np.ones(labels.shape[1], dtype=bool) if tossed is None else ~tossed
@@ -49,9 +55,32 @@ def hamming_losses(policy: ExponentialPolicy, X, labels: np.ndarray, tossed: np.
 
 
 def error_rates(probability: np.ndarray, greedy: np.ndarray, classes: np.ndarray) -> dict[str, float]:
-    """Return both losses of one action of K by their names: the mean of 1 − π(a*|x), and of 1[a ≠ a*] of greedy a.
+    """Return expected and greedy error rate of one action of K: the means of 1 − π(a*|x) and of 1[a ≠ a*].
 
-    From the probabilities of all actions, (n, K), the greedy ones and the right ones, (n,).
+    Parameters
+    ----------
+    probability : array (n, K)
+    greedy, classes : integer arrays (n,)
+        The most probable actions a and the right ones a*.
     """
     right = probability[np.arange(len(classes)), classes]
     return {"expected_loss": float((1 - right).mean()), "greedy_loss": float((greedy != classes).mean())}
+
+
+def choose_by_greedy_loss(
+    fit: Callable[[float], Any], grid: Sequence[float], X: Features, labels: np.ndarray
+) -> tuple[Any, float]:
+    """Return the fitted policy with the smallest greedy loss on held-out contexts, and its C from a rising grid.
+
+    The search stops when the loss rises, because fits with a large C take most of the time. On Scene, Yeast and samples
+    of RCV1 and TMC2007 the loss falls to its minimum and rises from there. The first of equally good policies wins.
+    """
+    best, fewest = None, np.inf
+    for C in grid:
+        policy = fit(C)
+        errors = np.count_nonzero(policy.greedy(X) != labels)
+        if errors > fewest:
+            break
+        if errors < fewest:
+            best, fewest = (policy, C), errors
+    return best

@@ -1,4 +1,4 @@
-"""The whole population of a logged draw: every context with every action, with their probability and loss."""
+"""The distribution of the loss of one logged draw, by enumerating all contexts and actions."""
 
 from dataclasses import dataclass
 
@@ -9,15 +9,15 @@ from drcrm.experiments.simulation.crf import fit_crf
 from drcrm.experiments.simulation.losses import hamming_cost
 from drcrm.policies.exponential import ExponentialPolicy
 
-LIGHT_CLIP = 2.0  # M of the light tails
+LIGHT_CLIP = 2.0  # M for the light tails
 LOGGING_SHARE, LOGGING_C = 0.05, 0.1  # of the contexts for π0
-TARGET_SHARE, TARGET_C = 0.25, 1.0  # of the contexts for the policy that is judged, others than π0's
-MOST_PAIRS = 10_000_000
+TARGET_SHARE, TARGET_C = 0.25, 1.0  # of the other contexts for the evaluated policy
+MAX_PAIRS = 10_000_000
 
 
 @dataclass(frozen=True)
 class Population:
-    """The law of a loss z: (m,) values, and the probability of each."""
+    """The distribution of a loss: values z and their probabilities, both (m,)."""
 
     z: np.ndarray
     probability: np.ndarray
@@ -27,7 +27,7 @@ class Population:
 
     @property
     def mean(self) -> float:
-        """E z."""
+        """The expected value of z."""
         return float(self.probability @ self.z)
 
     @property
@@ -42,28 +42,31 @@ class Population:
 
 
 def draw_policies(X, labels: np.ndarray, rng: np.random.Generator) -> tuple[ExponentialPolicy, ExponentialPolicy]:
-    """Return π0, a CRF of 5 % of the contexts with C = 0.1, and a policy to be judged, of another 25 % with C = 1."""
+    """Return π0, a CRF of 5 % of the contexts with C = 0.1, and the evaluated policy, of another 25 % with C = 1."""
     shuffled = rng.permutation(X.shape[0])
     n_logging, n_target = (int(np.ceil(share * len(shuffled))) for share in (LOGGING_SHARE, TARGET_SHARE))
     logging, target = np.sort(shuffled[:n_logging]), np.sort(shuffled[n_logging:][:n_target])
     if not len(target):
-        raise InputError(f"{len(shuffled)} contexts, expected at least 2: one for each policy")
+        raise InputError(f"the theory needs at least 2 contexts, one for each policy, got {len(shuffled)}")
     return fit_crf(X[logging], labels[logging], LOGGING_C), fit_crf(X[target], labels[target], TARGET_C)
 
 
 def enumerate_losses(
     logging: ExponentialPolicy, policy: ExponentialPolicy, X, labels: np.ndarray
 ) -> dict[str, Population]:
-    """Return the law of one logged draw's loss, exactly: contexts uniform, all 2^q actions by π0. By its tails:
+    """Return the exact distribution of the loss of one logged draw: a uniform context, one of 2^q actions by π0.
 
-    ``light``, min(2, w) (H − q), with w = π/π0 and H the Hamming loss, which is bounded and nearly symmetric;
-    ``left``, w (H − q), what is minimised without clipping; ``right``, w H, the same without the translation.
+    With w = π/π0 and the Hamming loss H, the keys are
+
+    - ``light``: min(2, w) (H − q), bounded and nearly symmetric
+    - ``left``: w (H − q), the IPS loss without clipping
+    - ``right``: w H, the same without the translation
 
     InputError for more than 10^7 pairs of a context and an action.
     """
     n, q = labels.shape
-    if n * 2**q > MOST_PAIRS:
-        raise InputError(f"{n} contexts with 2^{q} actions each: expected at most {MOST_PAIRS} pairs in all")
+    if n * 2**q > MAX_PAIRS:
+        raise InputError(f"at most {MAX_PAIRS} pairs of a context and an action can be enumerated, got {n} · 2^{q}")
     actions = (np.arange(2**q)[:, None] >> np.arange(q) & 1).astype(np.uint8)
     Y, context = np.tile(actions, (n, 1)), np.repeat(np.arange(n), len(actions))
     log_p = logging.log_prob(X, Y, context)

@@ -1,19 +1,20 @@
-"""The softmax regression that logs one action of K, and that is its skyline: scikit-learn's logistic regression."""
+"""Softmax regression for the logging policy and the skyline of one action of K: scikit-learn's logistic regression."""
 
 import numpy as np
 
+from drcrm.arrays.validation import Features
 from drcrm.policies.exponential import SoftmaxPolicy
 
-UNSEEN = -5.0  # on the constant, of a class without a context: it keeps support
+UNSEEN = -5.0  # coefficient of the constant for a class without a context, which keeps its support
 TOLERANCE = 1e-6  # of the gradient of the mean loss
-MOST_ITERATIONS = 10_000
+MAX_ITERATIONS = 10_000
 
 
-def fit_softmax(X, classes: np.ndarray, n_actions: int, C: float) -> SoftmaxPolicy:
+def fit_softmax(X: Features, classes: np.ndarray, n_actions: int, C: float) -> SoftmaxPolicy:
     """Fit a softmax regression to labelled contexts.
 
-    Its intercept, which is not regularised, goes to the constant. A class without a context has no other weight than
-    −5 there.
+    The intercept, which is not regularised, becomes the coefficient of the constant. A class without a context has −5
+    there and 0 elsewhere.
 
     Parameters
     ----------
@@ -32,8 +33,8 @@ def fit_softmax(X, classes: np.ndarray, n_actions: int, C: float) -> SoftmaxPoli
     if len(present) > 1:
         from sklearn.linear_model import LogisticRegression
 
-        fitted = LogisticRegression(C=C, tol=TOLERANCE, max_iter=MOST_ITERATIONS).fit(X[:, :-1], classes)
+        fitted = LogisticRegression(C=C, tol=TOLERANCE, max_iter=MAX_ITERATIONS).fit(X[:, :-1], classes)
         weights = np.column_stack([fitted.coef_, fitted.intercept_]).T
-        # Of two classes it has the difference.
+        # For two classes scikit-learn has one column, their difference.
         coef[:, present] = weights if len(present) > 2 else np.hstack([-weights, weights]) / 2
     return SoftmaxPolicy(coef)

@@ -1,7 +1,7 @@
-"""The paper's lemmas at work: tables of what each says, on losses whose law is known.
+"""The paper's lemmas in numbers: tables for losses with a known distribution.
 
 Each table is a function (populations by tail, repetitions, generator) → rows. z are the losses of a sample, V = V_n
-their mean square about their mean.
+is their variance with divisor n.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -29,9 +29,9 @@ SMOOTH = {
 CONFIDENCE = 0.95
 COVERED = (0.95, 0.8)  # 1 − δ of Lemma 1
 SIZES = (50, 200, 1000, 4000)  # n of Lemma 1
-RADIUS = ndtri(1 - (1 - CONFIDENCE) / 2) ** 2  # ε of Lemma 2: n times that printed in Lemma 1
+RADIUS = ndtri(1 - (1 - CONFIDENCE) / 2) ** 2  # ε of Lemma 2: n times the radius printed in Lemma 1
 EXPANDED = (100, 316, 1000, 3162, 10_000, 31_623, 100_000)  # n of Lemma 2
-AT_MOST = 50  # samples of each n in Lemma 2
+MAX_SAMPLES = 50  # of each n in Lemma 2
 SAMPLE = 500  # n of Lemmas 3 to 5
 FEW = 60  # n of the worst-case weights
 GRID = np.geomspace(1e-5, 10, 121)  # ε of Lemmas 3 and 5
@@ -43,20 +43,21 @@ Rows = Iterator[dict[str, object]]
 
 
 def coverage(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
-    """Lemma 1: how often bounds of E z hold, by balls of three radii and by other methods; ``limit`` is as n → ∞.
+    """Yield the coverage of bounds on E z (Lemma 1), by balls of three radii and by other methods.
 
-    ``radius`` is that printed in the lemma, χ²_{1,1−δ}/n, that times φ''(1)/2, or the one-sided φ''(1) z²_{1−δ}/(2n).
-    ``low`` and ``high`` are a 95 % Monte Carlo interval (Wilson's); ``width`` is the mean of bound − sample mean, ÷
-    that of Student's bound. ``log_smoothing_best`` has λ by the true variance.
+    ``radius`` is the one printed in the lemma, χ²_{1,1−δ}/n, the printed one times φ''(1)/2, or the one-sided radius
+    φ''(1) z²_{1−δ}/(2n). ``low`` and ``high`` are Wilson's 95 % interval, ``limit`` the coverage as n → ∞. ``width`` is
+    the mean of bound − sample mean, divided by that of Student's bound. ``log_smoothing_best`` computes λ from the true
+    variance.
     """
     for tail, population in populations.items():
         for n in SIZES:
             bounds = _bounds(population, n)
             samples = (population.sample(n, rng) for _ in range(repetitions))
             values = np.array([[z.mean(), *(bound(z) for bound, _ in bounds.values())] for z in samples])
-            held = (values[:, 1:] >= population.mean).sum(axis=0)
+            covered = (values[:, 1:] >= population.mean).sum(axis=0)
             widths = dict(zip(bounds, (values[:, 1:] - values[:, :1]).mean(axis=0), strict=True))
-            for (key, (_, limit)), times in zip(bounds.items(), held, strict=True):
+            for (key, (_, limit)), times in zip(bounds.items(), covered, strict=True):
                 student = widths["student", "", key[2]]
                 yield {
                     "tail": tail,
@@ -70,9 +71,9 @@ def coverage(populations: Populations, repetitions: int, rng: np.random.Generato
 
 
 def _bounds(population: Population, n: int) -> dict[tuple[str, str, float], tuple[Callable, float | None]]:
-    """The bounds of Lemma 1 by method, radius and confidence, each with the limit of its coverage."""
+    """Return the bounds of Lemma 1 by method, radius and confidence, each with the limit of its coverage."""
     bounds = {}
-    known = {"low": population.z.min(), "high": population.z.max()}
+    limits = {"low": population.z.min(), "high": population.z.max()}
     for confidence in COVERED:
         for name, divergence in SMOOTH.items():
             for kind, curvature, level in (
@@ -84,29 +85,30 @@ def _bounds(population: Population, n: int) -> dict[tuple[str, str, float], tupl
                 limit = ndtr(np.sqrt(2 * n * ball.radius / divergence.curvature))
                 bounds[name, kind, confidence] = (lambda z, ball=ball: ball(z)[0]), limit
         bound = partial(upper_bound, confidence=confidence)
-        others = {
+        baselines = {
             "mean": (np.mean, 0.5),
             "student": (partial(bound, method="student"), confidence),
-            "empirical_bernstein": (partial(bound, method="empirical_bernstein", **known), None),
-            "betting": (partial(bound, method="betting", **known), None),
+            "empirical_bernstein": (partial(bound, method="empirical_bernstein", **limits), None),
+            "betting": (partial(bound, method="betting", **limits), None),
         }
-        if known["high"] <= 0:
+        if limits["high"] <= 0:
             smoothed = partial(bound, method="log_smoothing")
             smoothing = np.sqrt(-2 * np.log(1 - confidence) / n) / population.deviation
-            others["log_smoothing"] = smoothed, None
-            others["log_smoothing_best"] = partial(smoothed, smoothing=smoothing), None
-        bounds |= {(name, "", confidence): other for name, other in others.items()}
+            baselines["log_smoothing"] = smoothed, None
+            baselines["log_smoothing_best"] = partial(smoothed, smoothing=smoothing), None
+        bounds |= {(name, "", confidence): baseline for name, baseline in baselines.items()}
     return bounds
 
 
 def expansion(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
-    """Lemma 2: √n |α_n| ÷ the deviation of z, mean of at most 50 samples, α_n = ball of radius ε/n − mean − √(ε V/n).
+    """Yield the remainder of Lemma 2, √n |α_n| divided by the deviation of z, as a mean of at most 50 samples.
 
-    ``rescaled`` has √(2ε V/(n φ''(1))) in place of √(ε V/n); ``limit`` is what ``printed`` tends to.
+    α_n = value of the ball of radius ε/n − mean − √(ε V/n). ``rescaled`` has √(2ε V/(n φ''(1))) instead of √(ε V/n).
+    ``limit`` is the limit of ``printed``.
     """
     for tail, population in populations.items():
         for n in EXPANDED:
-            samples = [population.sample(n, rng) for _ in range(min(repetitions, AT_MOST))]
+            samples = [population.sample(n, rng) for _ in range(min(repetitions, MAX_SAMPLES))]
             for name, divergence in SMOOTH.items():
                 ball = PhiBall(divergence, RADIUS / n)
                 stretch = np.sqrt(2 / ball.curvature)
@@ -124,11 +126,11 @@ def expansion(populations: Populations, repetitions: int, rng: np.random.Generat
 
 
 def penalty(z: np.ndarray) -> Rows:
-    """Lemma 3: the χ² ball beside mean + √(ε V), in units of √V above the mean; its least weight n q.
+    """Yield the χ² ball and mean + √(ε V) (Lemma 3) in units of √V above the mean, and the smallest weight n q.
 
-    ``ball`` is that of the library. ``primal`` and ``dual`` are found without it, and without a variance, by
-    ``_chi2_bracket``: the ball's value is between them. ``breaking`` is V/(mean − min z)², the ε at which the weight of
-    the smallest z comes to 0; ``calibrated`` that which Lemma 1 prints for δ = 0.05.
+    ``ball`` is the library's value. It lies between ``primal`` and ``dual``, which ``_chi2_bracket`` computes without
+    the library and without a variance. ``breaking`` is V/(mean − min z)², the ε at which the weight of the smallest z
+    becomes 0. ``calibrated`` is the radius that Lemma 1 prints for δ = 0.05.
     """
     mean, deviation = z.mean(), z.std()
     breaking = (deviation / (mean - z.min())) ** 2
@@ -148,11 +150,11 @@ def penalty(z: np.ndarray) -> Rows:
 
 
 def _chi2_bracket(z: np.ndarray, radius: float) -> tuple[float, float]:
-    """Two values that the χ² ball's is between: E_Q z of a Q in it, and the dual at a γ and a c.
+    """Return a lower and an upper bound on the value of the χ² ball: E_Q z of a Q in it, and the dual at a γ and a c.
 
     Q ∝ (z − η)_+ with the η, found by bisection, at which its divergence is ε; γ = mean (z − η)_+/2, c = η + 2γ, and
-    the dual is γε + c + γ mean φ*((z − c)/γ), φ*(s) = s + s²/4 for s ≥ −2 and −1 below. By weak duality no Q in the
-    ball has more than any γ and c. Where all mass on the largest z is in the ball, both are the largest z.
+    the dual is γε + c + γ mean φ*((z − c)/γ), φ*(s) = s + s²/4 for s ≥ −2 and −1 below. The second is an upper bound by
+    weak duality. If the ball contains all mass on the largest z, both are the largest z.
     """
     if radius >= 1 / (z == z.max()).mean() - 1:
         return z.max(), z.max()
@@ -170,10 +172,10 @@ def _chi2_bracket(z: np.ndarray, radius: float) -> tuple[float, float]:
 
 
 def duality(z: np.ndarray) -> Rows:
-    """Lemma 4: E_Q z for a Q in the KL ball, γε + γ log mean e^{z/γ}, and the Boltzmann mean at γ.
+    """Yield E_Q z for a Q in the KL ball, the dual γε + γ log mean e^{z/γ}, and the Boltzmann mean at γ (Lemma 4).
 
-    Any Q in the ball gives less than any γ: where the two are equal, each is best. Values are in units of √V above the
-    mean, γ in units of γ*; ``divergence`` is KL(Q‖P_n) ÷ ε.
+    No Q in the ball exceeds the dual at any γ: if the two are equal, both are optimal. Values are in units of √V above
+    the mean, γ in units of γ*; ``divergence`` is KL(Q‖P_n)/ε.
     """
     mean, deviation = z.mean(), z.std()
     for radius in GRID[:-20:10]:
@@ -194,9 +196,9 @@ def duality(z: np.ndarray) -> Rows:
 
 
 def temperature(z: np.ndarray) -> Rows:
-    """Lemma 5: √(V/2ε) ÷ the exact γ*, and the premium over the mean of aKL-CRM ÷ that of the KL ball.
+    """Yield √(V/2ε)/γ*, and the premium of aKL-CRM over the mean, divided by that of the KL ball (Lemma 5).
 
-    ``premium_sum`` is with Algorithm 1's sum in place of V; ``reached`` the KL(Q‖P_n) of aKL-CRM's weights, ÷ ε.
+    ``premium_sum`` has Algorithm 1's sum instead of V. ``reached`` is KL(Q‖P_n)/ε for the weights of aKL-CRM.
     """
     mean = z.mean()
     for radius in GRID:
@@ -214,9 +216,10 @@ def temperature(z: np.ndarray) -> Rows:
 
 
 def worst_weights(z: np.ndarray) -> Rows:
-    """n q of each z of a small sample, as every ball weighs it, of a size to come to mean + z_{0.95} √(V/n) each.
+    """Yield the weight n q that each ball gives to each z of a small sample.
 
-    ``kl_crm`` is n times the gradient of KL-CRM of that value, by which its fits weigh the rows.
+    The size of each ball is chosen so that its value is mean + z_{0.95} √(V/n). ``kl_crm`` is n times the gradient of
+    KL-CRM at that value, the weights of rows in its fits.
     """
     risks: dict[str, Callable[[float], Risk]] = {
         **{name: partial(PhiBall, divergence) for name, divergence in SMOOTH.items()},
@@ -233,16 +236,16 @@ def worst_weights(z: np.ndarray) -> Rows:
 
 
 def _of_samples(lemma: Callable[[np.ndarray], Rows], n: int) -> Callable[..., Rows]:
-    """The table of what a lemma says of one sample from each population.
+    """Return a table function that applies a lemma to one sample from each population.
 
-    InputError where all losses of a sample are equal: no ball then differs from the mean.
+    InputError if all losses of a sample are equal, because then every ball equals the mean.
     """
 
     def table(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
         samples = {tail: population.sample(n, rng) for tail, population in populations.items()}
         for tail, z in samples.items():
             if z.min() == z.max():
-                raise InputError(f"{n} losses with {tail} tails are all {z[0]:.6g}: nothing to show")
+                raise InputError(f"losses must differ, but all {n} losses with {tail} tails are {z[0]:.6g}")
         return ({"tail": tail, **row} for tail, z in samples.items() for row in lemma(z))
 
     return table

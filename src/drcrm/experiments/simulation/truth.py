@@ -1,7 +1,7 @@
-"""What labelled data say of their contexts, all labels of each or its one class: all that tells the one from the other.
+"""True labels or classes of contexts: what is logged for them, and what a policy loses.
 
-A truth has the policies that are fitted to it, π0 and the skyline, the cost of a logged action, and the losses of a
-policy. Nothing else in the simulation asks which it is.
+A truth fits policies (π0 and the skyline), computes the cost of a logged action, and the losses of a policy. The rest
+of the simulation does not depend on the kind of actions.
 """
 
 from __future__ import annotations
@@ -12,19 +12,24 @@ import numpy as np
 
 from drcrm.actions.label_vectors import LabelVectors
 from drcrm.actions.single_choice import SingleChoice
-from drcrm.arrays.validation import check_actions, check_integers, reject_rows
+from drcrm.arrays.validation import Features, check_actions, check_integers, reject_rows
 from drcrm.errors import InputError
-from drcrm.experiments.simulation.climbing import climbed
-from drcrm.experiments.simulation.losses import check_labels, error_rates, hamming_cost, hamming_losses
+from drcrm.experiments.simulation.losses import (
+    check_labels,
+    choose_by_greedy_loss,
+    error_rates,
+    hamming_cost,
+    hamming_losses,
+)
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
 
-CERTAIN = (1.0, 0.0)  # the probabilities of a click: the right action has one, a wrong one has none
+CERTAIN = (1.0, 0.0)  # click probabilities: the right action gets a click, a wrong one gets none
 
 Rates = Sequence[float]
 
 
 class LabelTruth:
-    """Labels y* ∈ {0,1}^q: the loss is Hamming's, in labels, its cost is translated by −q, policies are CRFs.
+    """True labels y* ∈ {0,1}^q with the Hamming loss in labels; costs are translated by −q, policies are CRFs.
 
     Parameters
     ----------
@@ -39,7 +44,7 @@ class LabelTruth:
         return len(self.labels)
 
     def __getitem__(self, rows) -> LabelTruth:
-        """The truth of some contexts."""
+        """Return the truth of some contexts."""
         return LabelTruth(self.labels[rows])
 
     @property
@@ -48,19 +53,19 @@ class LabelTruth:
         return self.labels
 
     def absent(self) -> np.ndarray:
-        """Return which labels have no positive, (q,)."""
-        from drcrm.experiments.simulation.crf import absent_labels
+        """Return the mask of labels without a positive context, (q,)."""
+        return ~self.labels.any(axis=0)
 
-        return absent_labels(self.labels)
-
-    def logging_policy(self, X, C: float, sharpness: float = 1) -> ExponentialPolicy:
-        """Return π0: the CRF of labelled contexts, its coefficients times η, the sharpness."""
+    def logging_policy(self, X: Features, C: float, sharpness: float = 1) -> ExponentialPolicy:
+        """Return π0: the CRF of the labelled contexts, its coefficients times the sharpness η."""
         from drcrm.experiments.simulation.crf import fit_crf
 
         return ExponentialPolicy(sharpness * fit_crf(X, self.labels, C).coef)
 
-    def skyline(self, X, X_heldout, heldout: LabelTruth, grid: Sequence[float]) -> tuple[ExponentialPolicy, float]:
-        """Return the best CRF of a grid of C by its greedy loss held out, and its C."""
+    def skyline(
+        self, X: Features, X_heldout: Features, heldout: LabelTruth, grid: Sequence[float]
+    ) -> tuple[ExponentialPolicy, float]:
+        """Return the CRF with the best held-out greedy loss on a grid of C, and its C."""
         from drcrm.experiments.simulation.crf import fit_skyline
 
         return fit_skyline(X, self.labels, X_heldout, heldout.labels, grid)
@@ -71,25 +76,25 @@ class LabelTruth:
         return hamming_cost(Y, self.labels[context])
 
     def loss(self, cost: float, clicks: Rates = CERTAIN) -> float:
-        """Return what a mean cost is in the units of the loss: cost + q."""
+        """Return a mean cost in the unit of the loss: cost + q."""
         _check_certain(clicks)
         return cost + self.labels.shape[1]
 
     def check(self, policy) -> None:
-        """Raise InputError for a policy of other actions."""
+        """Raise InputError for a policy over other actions."""
         check_labels(policy, self.labels)
 
-    def losses(self, policy, X, absent: np.ndarray | None = None) -> dict[str, float]:
-        """Return expected and greedy loss; a label of the mask ``absent`` counts ½ in each."""
+    def losses(self, policy, X: Features, absent: np.ndarray | None = None) -> dict[str, float]:
+        """Return expected and greedy loss; a label of the mask ``absent`` counts ½ in both."""
         return hamming_losses(policy, X, self.labels, absent)
 
     def losses_of_probabilities(self, _) -> dict[str, float]:
-        """InputError: probabilities of all actions are of one action of K."""
-        raise InputError("probabilities of classes, expected a policy of label vectors")
+        """Raise InputError: only a truth of one action of K has class probabilities."""
+        raise InputError("expected a policy over label vectors, got probabilities of classes")
 
 
 class ClassTruth:
-    """One class a* of K: the loss is the error rate, the cost −1 for the right action, policies softmax regressions.
+    """True class a* of K with the error rate as loss; the right action costs −1, policies are softmax regressions.
 
     Parameters
     ----------
@@ -109,59 +114,62 @@ class ClassTruth:
         return len(self.labels)
 
     def __getitem__(self, rows) -> ClassTruth:
-        """The truth of some contexts."""
+        """Return the truth of some contexts."""
         return ClassTruth(self.labels[rows], self.actions.shape[0])
 
     @property
     def vectors(self) -> np.ndarray:
-        """InputError: there are no label vectors."""
-        raise InputError("one action of K, expected label vectors")
+        """Raise InputError: a class is no label vector."""
+        raise InputError("expected label vectors, got one action of K")
 
     def absent(self) -> np.ndarray:
-        """Return which classes no context has, (K,)."""
+        """Return the mask of classes without a context, (K,)."""
         return np.bincount(self.labels, minlength=self.actions.shape[0]) == 0
 
-    def logging_policy(self, X, C: float, sharpness: float = 1) -> SoftmaxPolicy:
-        """Return π0: the softmax regression of labelled contexts, its coefficients times η, the sharpness."""
+    def logging_policy(self, X: Features, C: float, sharpness: float = 1) -> SoftmaxPolicy:
+        """Return π0: the softmax regression of the labelled contexts, its coefficients times the sharpness η."""
         from drcrm.experiments.simulation.softmax import fit_softmax
 
         return SoftmaxPolicy(sharpness * fit_softmax(X, self.labels, self.actions.shape[0], C).coef)
 
-    def skyline(self, X, X_heldout, heldout: ClassTruth, grid: Sequence[float]) -> tuple[SoftmaxPolicy, float]:
-        """Return the best softmax regression of a grid of C by its greedy error held out, and its C."""
-        return climbed(lambda C: self.logging_policy(X, C), grid, X_heldout, heldout.labels)
+    def skyline(
+        self, X: Features, X_heldout: Features, heldout: ClassTruth, grid: Sequence[float]
+    ) -> tuple[SoftmaxPolicy, float]:
+        """Return the softmax regression with the best held-out greedy error on a grid of C, and its C."""
+        return choose_by_greedy_loss(lambda C: self.logging_policy(X, C), grid, X_heldout, heldout.labels)
 
     def cost(self, A: np.ndarray, context: np.ndarray, clicks: Rates = CERTAIN, rng=None) -> np.ndarray:
-        """Return the cost of logged actions, (n,): −1 with the probability of a click, of the right or a wrong one.
+        """Return the cost of logged actions, (n,): −1 for a click and 0 otherwise.
 
-        Certain ones draw no random number.
+        ``clicks`` has the probabilities of a click on the right and on a wrong action. Certain clicks draw no random
+        number.
         """
         right = self.labels[context] == A
-        if _checked(clicks) != CERTAIN:
+        if _check_rates(clicks) != CERTAIN:
             right = rng.random(len(right)) < np.where(right, *clicks)
         return np.where(right, -1.0, 0.0)
 
     def loss(self, cost: float, clicks: Rates = CERTAIN) -> float:
-        """Return what a mean cost is in the units of the loss: (cost + right)/(right − wrong), an error rate."""
-        right, wrong = _checked(clicks)
+        """Return a mean cost in the unit of the loss, an error rate: (cost + right)/(right − wrong)."""
+        right, wrong = _check_rates(clicks)
         return (cost + right) / (right - wrong)
 
     def check(self, policy) -> None:
-        """Raise InputError for a policy of other actions."""
+        """Raise InputError for a policy over other actions."""
         if str(policy.actions) != str(self.actions):
             raise InputError(f"the policy has {policy.actions}, expected {self.actions}")
 
-    def losses(self, policy, X, absent: np.ndarray | None = None) -> dict[str, float]:
-        """Return expected and greedy loss, 1 − π(a*|x) and 1[a ≠ a*] of the most probable a."""
+    def losses(self, policy, X: Features, absent: np.ndarray | None = None) -> dict[str, float]:
+        """Return expected and greedy loss: the means of 1 − π(a*|x), and of 1[a ≠ a*] for the most probable a."""
         if absent is not None:
-            raise InputError("an absent label counts ½ under label vectors alone, not with one action of K")
+            raise InputError("only label vectors can count an absent label as ½, got one action of K")
         self.check(policy)
         return error_rates(policy.marginals(X), policy.greedy(X), self.labels)
 
     def losses_of_probabilities(self, probability: np.ndarray) -> dict[str, float]:
         """Return expected and greedy loss of actions drawn with these probabilities, (n, K)."""
         if probability.shape != (shape := (len(self), self.actions.shape[0])):
-            raise InputError(f"probability has shape {probability.shape}, expected {shape}")
+            raise InputError(f"probability must have shape {shape}, got {probability.shape}")
         return error_rates(probability, probability.argmax(axis=1), self.labels)
 
 
@@ -169,7 +177,7 @@ Truth = LabelTruth | ClassTruth
 
 
 def as_truth(labels, n_actions: int | None = None) -> Truth:
-    """Return a truth: as it is, or of labels (n, q), or of classes (n,) of K, by default the largest + 1."""
+    """Return a truth as it is, or one of labels (n, q), or of classes (n,) of K, by default the largest class + 1."""
     if isinstance(labels, Truth):
         return labels
     if np.ndim(labels) == 1 and np.size(labels):
@@ -177,14 +185,13 @@ def as_truth(labels, n_actions: int | None = None) -> Truth:
     return LabelTruth(labels)
 
 
-def _checked(clicks: Rates) -> tuple[float, float]:
-    """The two probabilities; InputError where they are none, or a wrong action's is not below the right one's."""
+def _check_rates(clicks: Rates) -> tuple[float, float]:
     right, wrong = map(float, clicks)
     if not 0 <= wrong < right <= 1:
-        raise InputError(f"click rates are {right:g} and {wrong:g}, expected 1 ≥ right > wrong ≥ 0")
+        raise InputError(f"click rates must satisfy 1 ≥ right > wrong ≥ 0, got {right:g} and {wrong:g}")
     return right, wrong
 
 
 def _check_certain(clicks: Rates) -> None:
-    if _checked(clicks) != CERTAIN:
-        raise InputError("click rates are of one action of K, not of label vectors")
+    if _check_rates(clicks) != CERTAIN:
+        raise InputError("click rates need one action of K, got label vectors")

@@ -1,148 +1,157 @@
-"""Measure the losses of all policies of one run (data set, seed, replay count) on the test contexts.
+"""Measure the losses of all policies of one run (data set, seed, replay count) on the test contexts."""
 
-Reads   --test: labelled contexts; --log: the log, whose held-out part certifies what is chosen; --logging: π0 from
-        log_crf; --skyline; --cost-model: npz from cost_model, of the part trained on, if there is one; --fit: npz of
-        each algorithm, NAME=FILE; --classifier: npz from classify, NAME=FILE.
-Writes  --output: csv with a row for each algorithm and selection: Hamming losses in labels, or of one action of K error
-        rates; --output-grids, if given: csv with a row for each
-        value of each algorithm's grid, its held-out scores beside its losses.
-
-A chosen policy's ``estimate`` and ``bound`` are in units of its losses: its doubly robust estimate, or without a cost
-model its self-normalised one, and the KL ball of that, which holds with probability 0.95 for all values of its grid
-together, as the number of contexts grows. What π0 hardly takes counts at the largest cost. Bounds can be too low where
-the ``effective_size``, in rows, is below some ten. All are empty where no held-out row has a weight, or all are of one
-context. A test loss is of contexts like those logged, so the bound is by context. With replay's --split-unit row the
-contexts of held-out rows were trained on as well: the bound then speaks of the contexts that were logged.
-"""
-
-import argparse
 import warnings
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from drcrm.arrays.validation import as_float_array, check_actions
+from drcrm.arrays.validation import Features, as_float_array, check_actions
 from drcrm.certificates.policy_certificate import policy_certificate
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, prefix_errors
 from drcrm.experiments.columns import CERTIFICATE, COLUMNS, GRID_COLUMNS
-from drcrm.experiments.datasets.array_files import read_fits, read_log, read_policy
-from drcrm.experiments.datasets.truths import read_truth
-from drcrm.experiments.feature_maps import feature_map
-from drcrm.experiments.simulation.truth import Truth
-from drcrm.experiments.steps import add_clicks, add_shared, assignment, require
-from drcrm.experiments.steps.cost_model import read_cost_model
+from drcrm.experiments.datasets.array_files import read_cost_model, read_fits, read_log, read_policy, read_truth
+from drcrm.experiments.simulation.truth import Rates, Truth
 from drcrm.files import read_npz, write_csv
-from drcrm.policies.exponential import make_policy
+from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.reports.roles import LOGGING, SKYLINE
 from drcrm.selection.score_names import SCORES
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_shared(parser, "log", "replay-count", "dataset", "seed", "output")
-    parser.add_argument("--test", type=Path, required=True, help="npz from fetch")
-    parser.add_argument("--logging", type=Path, required=True, help="npz from log_crf")
-    parser.add_argument("--skyline", type=Path, required=True, help="npz from skyline")
-    parser.add_argument("--cost-model", type=Path, help="npz from cost_model")
-    named = {"nargs": "+", "type": assignment, "default": [], "metavar": "NAME=FILE"}
-    parser.add_argument("--fit", **named, help="npz from fit")
-    parser.add_argument("--classifier", **named, help="npz from classify")
-    parser.add_argument("--selection", nargs="+", choices=SCORES, required=True, help="scores that choose")
-    parser.add_argument(
-        "--absent-label-score",
-        choices=("logged", "half"),
-        required=True,
-        help="how π0's loss counts a label that its training contexts lack: as logged (0), or as a coin toss",
-    )
-    add_clicks(parser)
-    parser.add_argument("--output-grids", type=Path)
+def evaluate(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+    """Measure all policies of a run: losses on the test contexts, certificates on the held-out part of the log.
 
+    Parameters
+    ----------
+    inputs
+        ``test``, ``log``, ``logging`` (π0), ``skyline``, lists of ``fits`` and ``classifiers`` (files named after
+        their algorithms), and optionally ``cost_model``, fitted to the training part.
+    outputs
+        ``metrics``: csv with a row per algorithm and selection. ``grids``: csv with a row per grid value of each
+        algorithm, with its held-out scores and losses.
+    parameters
+        ``dataset``, ``seed``, ``replay_count``, ``selection``, ``click_rates``, and ``absent_label_score``: π0's loss
+        counts a label that its training contexts lack as logged (0) or as a coin toss ("half").
 
-def run(options: argparse.Namespace) -> None:
-    require(bool(options.fit or options.classifier), "--fit or --classifier is needed")
-    X, truth = read_truth(options.test)
-    absent = _absent(options.logging, truth.actions.shape) if options.absent_label_score == "half" else None
-    key = {"dataset": options.dataset, "replay_count": options.replay_count, "seed": options.seed}
-    train, heldout = read_log(options.log)
-    model = _cost_model(options, train, X.shape[1], truth)
-    certify = partial(
-        _certificate,
-        heldout=heldout,
-        loss=partial(truth.loss, clicks=options.click_rates),
-        estimate="dr" if model else "snips",
-        cost_model=model,
-        logging_policy=read_policy(options.logging, truth.actions),
-    )
-    grids = {name: _grid(path, train.X, X, truth, certify, options.selection) for name, path in options.fit}
-    grid_rows = [{**key, "algorithm": algorithm, **row} for algorithm, (rows, _) in grids.items() for row in rows]
-    chosen = {
-        LOGGING: dict.fromkeys(options.selection, _losses(options.logging, X, truth, absent)),
-        **{algorithm: by_selection for algorithm, (_, by_selection) in grids.items()},
-        **{name: dict.fromkeys(options.selection, _classified(path, truth)) for name, path in options.classifier},
-        SKYLINE: dict.fromkeys(options.selection, _losses(options.skyline, X, truth)),
-    }
+    Notes
+    -----
+    Losses are Hamming losses in labels, or error rates for one action of K. A chosen policy's ``estimate`` and
+    ``bound`` have the same unit. The estimate is doubly robust, or self-normalised without a cost model. The bound is
+    its KL ball by context; it holds with probability 0.95 for all values of the grid together as the number of
+    contexts grows. Actions that π0 hardly takes cost the largest cost. Bounds can be too low if ``effective_size``, in
+    rows, is below about 10. If rows rather than contexts are held out, the bound is about the logged contexts.
+    """
+    selections = parameters["selection"]
+    X, truth = read_truth(inputs["test"])
+    certifier = _certifier(inputs, X.shape[1], truth, parameters["click_rates"])
+    absent = _absent(inputs["logging"], truth) if parameters["absent_label_score"] == "half" else None
+    by_algorithm = {LOGGING: dict.fromkeys(selections, _policy_losses(inputs["logging"], X, truth, absent))}
+    key = {name: parameters[name] for name in ("dataset", "replay_count", "seed")}
+    grid_rows = []
+    for path in map(Path, inputs["fits"]):
+        rows, by_algorithm[path.stem] = _grid(path, X, truth, certifier, selections)
+        grid_rows += [{**key, "algorithm": path.stem, **row} for row in rows]
+    for path in map(Path, inputs["classifiers"]):
+        by_algorithm[path.stem] = dict.fromkeys(selections, _classifier_losses(path, truth))
+    by_algorithm[SKYLINE] = dict.fromkeys(selections, _policy_losses(inputs["skyline"], X, truth))
     rows = [
         {**dict.fromkeys(COLUMNS), **key, "algorithm": algorithm, "selection": selection, **measured}
-        for algorithm, by_selection in chosen.items()
+        for algorithm, by_selection in by_algorithm.items()
         for selection, measured in by_selection.items()
     ]
-    if options.output_grids:
-        write_csv(options.output_grids, GRID_COLUMNS, grid_rows)
-    write_csv(options.output, COLUMNS, rows)
+    write_csv(outputs["grids"], GRID_COLUMNS, grid_rows)
+    write_csv(outputs["metrics"], COLUMNS, rows)
 
 
-def _absent(path: Path, shape: tuple[int, ...]) -> np.ndarray:
-    """Which labels π0's training contexts lack, a mask (q,)."""
+@dataclass(frozen=True)
+class _Certifier:
+    """Certificates from the held-out part of a log; ``train`` is the part that fits and cost model come from."""
+
+    train: BanditLog
+    heldout: BanditLog
+    truth: Truth
+    clicks: Rates
+    logging_policy: LinearPolicy
+    cost_model: SupportedModel | None
+
+    def certify(self, policy: LinearPolicy, choices: int) -> dict[str, float]:
+        """Return estimate, bound and effective size of one policy of ``choices``; nothing if none can be issued."""
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings(
+                    "ignore", "the effective sample size is|the mean weight is"
+                )  # a column has the former
+                certificate = policy_certificate(
+                    policy,
+                    self.heldout,
+                    confidence=0.95,
+                    choices=choices,
+                    estimate="dr" if self.cost_model else "snips",
+                    cost_model=self.cost_model,
+                    logging_policy=self.logging_policy,
+                    method="kl",  # the paper's bound, without the correction for skewed tails
+                    by="context",
+                    check_tails=False,
+                )
+        except InputError:
+            return {}
+        value, bound = (self.truth.loss(cost, self.clicks) for cost in (certificate.value, certificate.bound))
+        return dict(zip(CERTIFICATE, (value, bound, certificate.effective_size), strict=True))
+
+
+def _certifier(inputs: Mapping[str, Any], n_features: int, truth: Truth, clicks: Rates) -> _Certifier:
+    """Read the log, π0 and the cost model; InputError if they do not fit the test contexts."""
+    train, heldout = read_log(inputs["log"])
+    with prefix_errors(inputs["log"]):
+        if (train.X.shape[1], *train.actions.shape) != (n_features, *truth.actions.shape):
+            found, expected = f"{train.X.shape[1]} features and {train.actions}", f"{n_features} and {truth.actions}"
+            raise InputError(f"the log has {found}, expected {expected} as in {inputs['test']}")
+    logging_policy, model = read_policy(inputs["logging"], truth.actions), None
+    if "cost_model" in inputs:
+        fitted = read_cost_model(inputs["cost_model"])
+        expected_shape = n_features, *truth.actions.effect_space.shape
+        with prefix_errors(inputs["cost_model"]):
+            if fitted.coef_.shape != expected_shape:
+                raise InputError(f"the cost model's coef has shape {fitted.coef_.shape}, expected {expected_shape}")
+            model = SupportedModel.of(fitted, train, logging_policy, SUPPORT)
+    return _Certifier(train, heldout, truth, clicks, logging_policy, model)
+
+
+def _absent(path: str, truth: Truth) -> np.ndarray:
+    """Return the mask of labels that π0's training contexts lack, (q,)."""
     absent = read_npz(path, ["absent"])["absent"]
     with prefix_errors(path):
-        require(np.shape(absent) == shape, f"absent has shape {np.shape(absent)}, expected {shape}")
+        if np.shape(absent) != truth.actions.shape:
+            raise InputError(f"absent has shape {np.shape(absent)}, expected {truth.actions.shape}")
         return check_actions(absent[None], name="absent")[0].astype(bool)
 
 
-def _losses(path: Path, X, truth: Truth, absent: np.ndarray | None = None) -> dict:
-    """The losses of a policy in a file."""
+def _policy_losses(path: str, X: Features, truth: Truth, absent: np.ndarray | None = None) -> dict[str, float]:
     policy = read_policy(path, truth.actions)
     with prefix_errors(path):
         return truth.losses(policy, X, absent)
 
 
-def _classified(path: str, truth: Truth) -> dict:
-    """The losses of the probabilities in a file."""
+def _classifier_losses(path: Path, truth: Truth) -> dict[str, float]:
     probability = read_npz(path, ["probability"])["probability"]
     with prefix_errors(path):
         return truth.losses_of_probabilities(as_float_array(probability, "probability"))
 
 
-def _cost_model(options: argparse.Namespace, train: BanditLog, n_features: int, truth: Truth) -> SupportedModel | None:
-    """The cost model of the training part, with support, if there is one; InputError for what does not belong."""
-    has, expected = train.X.shape[1], (n_features, *truth.actions.shape)
-    with prefix_errors(options.log):
-        said = f"the log has {has} features and {train.actions}, expected {expected[0]} and {expected[1]}"
-        require((has, *train.actions.shape) == expected, said)
-    if not options.cost_model:
-        return None
-    model = read_cost_model(options.cost_model)
-    with prefix_errors(options.cost_model):
-        expected, coef = (n_features, *truth.actions.effect_space.shape), model.coef_
-        require(coef.shape == expected, f"the cost model's coef has shape {coef.shape}, expected {expected}")
-        return SupportedModel.of(model, train, read_policy(options.logging, truth.actions), SUPPORT)
-
-
 def _grid(
-    path: str, contexts, X, truth: Truth, certify: Callable[..., dict], selections: list[str]
+    path: Path, X: Features, truth: Truth, certifier: _Certifier, selections: Iterable[str]
 ) -> tuple[list[dict], dict[str, dict]]:
-    """The fits of a grid with their losses and held-out scores, a row each, and by selection the row that it chooses.
+    """Return a row of losses and held-out scores per fit, and by selection the row that it chooses.
 
-    That has a certificate, and the score that chose it; nothing where no value has a score. ``contexts`` are those of
-    the training part, to which a feature map is fitted.
+    A chosen row also has a certificate and the score that chose it. It is empty if no grid value has a score.
     """
     fits = read_fits(path, len(SCORES))
     with prefix_errors(path):
-        features = feature_map(fits["features"], contexts) if "features" in fits else None
-        policies = [make_policy(truth.actions, coef, features=features) for coef in fits["coef"]]
+        policies = [make_policy(truth.actions, coef, features=_features(fits, certifier)) for coef in fits["coef"]]
         rows = [
             {
                 "hyperparameter": float(value),
@@ -156,24 +165,18 @@ def _grid(
                 policies, *(fits[name] for name in ("grid", "iterations", "converged", "scores")), strict=True
             )
         ]
-    chosen = np.zeros(len(SCORES), dtype=int) if len(fits["grid"]) == 1 else fits["chosen"]
-    chosen = dict(zip(SCORES, map(int, chosen), strict=True))
+    indices = np.zeros(len(SCORES), dtype=int) if len(rows) == 1 else fits["chosen"]
+    chosen = dict(zip(SCORES, map(int, indices), strict=True))
     for index in {chosen[selection] for selection in selections} - {-1}:
-        rows[index] |= certify(policies[index], choices=len(rows))
-    best = {by: rows[chosen[by]] if chosen[by] >= 0 else {} for by in selections}
-    return rows, {by: {**row, "score": row.get(by)} for by, row in best.items()}
+        rows[index] |= certifier.certify(policies[index], len(rows))
+    best = {selection: rows[chosen[selection]] if chosen[selection] >= 0 else {} for selection in selections}
+    return rows, {selection: {**row, "score": row.get(selection)} for selection, row in best.items()}
 
 
-def _certificate(policy, heldout: BanditLog, loss: Callable[[float], float], **options) -> dict[str, float]:
-    """What the held-out rows say of one policy among some choices; nothing where there is no certificate."""
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", "the effective sample size is|the mean weight is"
-            )  # the former stands beside
-            options |= {"method": "kl", "by": "context", "check_tails": False}  # the paper's bound, uncorrected
-            certificate = policy_certificate(policy, heldout, confidence=0.95, **options)
-    except InputError:
-        return {}
-    values = loss(certificate.value), loss(certificate.bound), certificate.effective_size
-    return dict(zip(CERTIFICATE, values, strict=True))
+def _features(fits: Mapping[str, Any], certifier: _Certifier):
+    """Return the feature map of the fits, fitted to the training contexts again; None without one."""
+    if "features" not in fits:
+        return None
+    from drcrm.policies.feature_maps import FeatureMap, as_transformer
+
+    return FeatureMap(as_transformer(fits["features"]), certifier.train.X)

@@ -1,108 +1,100 @@
-"""Fetch a data set's files, check their content and store them as arrays.
+"""Fetch data sets and other files from a mirror or a URL, and check their content."""
 
-Reads   the files of --train and --test, from the mirror if it has them, else from --url; kept in --raw and not
-        fetched again, unless a mirror that is a folder has another content. Or, with --embedded, a data set that ships
-        with scikit-learn.
-Writes  --output-train and --output-test: npz with X (dense, or the parts of a CSR matrix), scaled as --scale says, and
-        labels: 0 and 1, (n, q), or with --actions single the class of each row, (n,), beside n_actions, how many there
-        are; --origin: JSON, where each file came from, and its digest.
-"""
-
-import argparse
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from drcrm.data.scaling import describe_unequal_scales, largest_entries
 from drcrm.errors import InputError
-from drcrm.experiments.datasets.scaling import SCALES, scaled
-from drcrm.experiments.datasets.source_formats import EMBEDDED, DatasetSpec, load
-from drcrm.experiments.datasets.sources import Source, file_digest, origin_of, read_record
-from drcrm.experiments.steps import assignment, require, whole
+from drcrm.experiments.datasets.scaling import scaled
+from drcrm.experiments.datasets.source_formats import EMBEDDED, Contexts, DatasetSpec, load
+from drcrm.experiments.datasets.sources import Record, Source, file_digest, origin_of, read_record
 from drcrm.files import write_json, write_npz
 
-ACTIONS = ("labels", "single")
 
+def fetch(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+    """Fetch a data set, check its content and store it as arrays.
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--train", nargs="+", default=[], metavar="FILE", help="names of the training files")
-    parser.add_argument("--test", nargs="+", default=[], metavar="FILE", help="names of the test files")
-    parser.add_argument("--url", default="", help="address of the folder that has the files")
-    parser.add_argument("--mirror", default="", help="folder or address tried before --url")
-    parser.add_argument("--raw", type=Path, help="folder the files are kept in")
-    parser.add_argument("--features", type=whole(1), help="number of features")
-    parser.add_argument("--labels", type=whole(1), help="number of labels, with ids from 0")
-    parser.add_argument(
-        "--keep-labels", nargs="+", type=whole(0), metavar="ID", help="ids of the labels to keep, in place of --labels"
-    )
-    parser.add_argument(
-        "--actions", choices=ACTIONS, default=ACTIONS[0], help="whether a row has any number of labels, or exactly one"
-    )
-    parser.add_argument("--rows", nargs=2, type=whole(1), metavar=("TRAIN", "TEST"), help="rows the files must have")
-    parser.add_argument("--drop-repeats", action="store_true", help="keep the first of documents with equal features")
-    parser.add_argument(
-        "--sha256", nargs="+", type=assignment, default=[], metavar="FILE=DIGEST", help="digests the files must have"
-    )
-    parser.add_argument("--scale", choices=SCALES, default="none", help="of the features, learned on the training part")
-    parser.add_argument("--embedded", choices=EMBEDDED, help="a data set that needs no files")
-    parser.add_argument("--origin", type=Path, help="file that says where the files came from")
-    parser.add_argument("--output-train", type=Path, required=True)
-    parser.add_argument("--output-test", type=Path, required=True)
-
-
-def run(options: argparse.Namespace) -> None:
-    parts, origin = _embedded(options) if options.embedded else _from_files(options)
-    if options.origin:
-        write_json(options.origin, origin)
+    Parameters
+    ----------
+    inputs
+        ``mirror``: folder or URL that is tried before the data set's own URL, or None.
+    outputs
+        ``train`` and ``test``: npz with the scaled features X, dense or the parts of a CSR matrix, and labels. Labels
+        are 0 and 1, (n, q); with ``actions: single`` they are classes, (n,), and ``n_actions`` is their number.
+        Next to ``train``, ``raw/`` keeps the files and ``origin.json`` records where each came from and its digest.
+    parameters
+        The entry of the data set in the configuration.
+    """
+    single = parameters["actions"] == "single"
+    n_labels = parameters["labels"] if isinstance(parameters["labels"], int) else len(parameters["labels"])
+    origin = Path(outputs["train"]).with_name("origin.json")
+    if "embedded" in parameters:
+        parts, record = _embedded(parameters, n_labels, single)
+    else:
+        parts, record = _from_files(inputs["mirror"], origin, parameters, single)
+    write_json(origin, record)
     (X, labels), (X_test, labels_test) = parts
-    X, X_test = scaled(options.scale, X, X_test)
-    numbered = [*range(1, X.shape[1] + 1), "constant"]
-    if warning := describe_unequal_scales(np.append(largest_entries(X), 1), numbered):
-        print(f"{warning}; give the data set a scale, max_abs or standard", file=sys.stderr)
-    known = {"n_actions": np.array(_n_labels(options))} if options.actions == "single" else {}
-    write_npz(options.output_train, X=X, labels=labels, **known)
-    write_npz(options.output_test, X=X_test, labels=labels_test, **known)
+    X, X_test = scaled(parameters.get("scale", "none"), X, X_test)
+    names = [*range(1, X.shape[1] + 1), "constant"]
+    if warning := describe_unequal_scales(np.append(largest_entries(X), 1), names):
+        print(f"{warning}; set the data set's scale to max_abs or standard", file=sys.stderr)
+    known = {"n_actions": np.array(n_labels)} if single else {}
+    write_npz(outputs["train"], X=X, labels=labels, **known)
+    write_npz(outputs["test"], X=X_test, labels=labels_test, **known)
 
 
-def _n_labels(options: argparse.Namespace) -> int:
-    return EMBEDDED[options.embedded][1] if options.embedded else options.labels or len(options.keep_labels)
+def _embedded(parameters: Mapping[str, Any], n_labels: int, single: bool) -> tuple[tuple[Contexts, Contexts], Record]:
+    name = parameters["embedded"]
+    read, expected_labels = EMBEDDED[name]
+    train, test = read(single)
+    rows = [len(train[1]), len(test[1])]
+    shape = {"features": train[0].shape[1], "labels": expected_labels, "rows": rows}
+    configured = {"features": parameters["features"], "labels": n_labels, "rows": parameters.get("rows", rows)}
+    if configured != shape:
+        raise InputError(f"{name} has {shape}, but the configuration says {configured}")
+    return (train, test), {name: {"from": f"scikit-learn {version('scikit-learn')}"}}
 
 
-def _embedded(options: argparse.Namespace):
-    train, test = EMBEDDED[options.embedded][0](options.actions == "single")
-    shape = {"features": train[0].shape[1], "labels": _n_labels(options), "rows": [len(train[1]), len(test[1])]}
-    for name, value in shape.items():
-        asked = getattr(options, name)
-        require(asked in (None, value), f"{options.embedded}: {name} is {value}, expected {asked}")
-    return (train, test), {options.embedded: {"from": f"scikit-learn {version('scikit-learn')}"}}
-
-
-def _from_files(options: argparse.Namespace):
-    labels, single = options.keep_labels or (options.labels and range(options.labels)), options.actions == "single"
-    for name in ("train", "test", "raw", "features"):
-        require(bool(getattr(options, name)), f"--{name} is needed")
-    require(bool(labels), "--labels or --keep-labels is needed")
+def _from_files(
+    mirror: str | None, origin: Path, parameters: Mapping[str, Any], single: bool
+) -> tuple[tuple[Contexts, Contexts], Record]:
+    """Return the contexts of both parts and the record of their files; remove downloads that cannot be used."""
+    labels = parameters["labels"]
     spec = DatasetSpec(
-        features=options.features,
-        labels=list(labels),
-        drop_other_labels=bool(options.keep_labels) and not single,
-        rows=options.rows and tuple(options.rows),
-        drop_repeats=options.drop_repeats,
+        features=parameters["features"],
+        labels=list(range(labels) if isinstance(labels, int) else labels),
+        drop_other_labels=isinstance(labels, list) and not single,
+        rows=parameters.get("rows"),
+        drop_repeats=parameters["drop_repeats"],
         single=single,
     )
-    source = Source(options.url, options.mirror, dict(options.sha256))
-    fetched = {name: source.fetch(name, options.raw) for name in [*options.train, *options.test]}
+    source = Source(parameters.get("url"), mirror, parameters["sha256"])
+    names = [*parameters["train"], *parameters["test"]]
+    fetched = {name: source.fetch(name, origin.with_name("raw")) for name in names}
     try:
-        parts = load(spec, *([fetched[name][0] for name in names] for names in (options.train, options.test)))
+        parts = load(spec, *([fetched[name][0] for name in parameters[part]] for part in ("train", "test")))
     except InputError:
         for path, place in fetched.values():
             if place is not None:
                 path.unlink(missing_ok=True)
         raise
-    known = read_record(options.origin) if options.origin else {}
+    known = read_record(origin)
     return parts, {
         name: origin_of(known.get(name, {}), place, file_digest(path), source, name)
         for name, (path, place) in fetched.items()
     }
+
+
+def fetch_file(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Mapping[str, str]) -> None:
+    """Fetch one file as it is and check its digest.
+
+    ``inputs`` has the ``mirror``, ``outputs`` the ``file``; ``parameters`` has the mirror's ``folder`` and ``sha256``.
+    """
+    path, mirror = Path(outputs["file"]), inputs["mirror"]
+    folder = f"{mirror.rstrip('/')}/{parameters['folder']}" if mirror else None
+    Source(mirror=folder, sha256={path.name: parameters["sha256"]}).fetch(path.name, path.parent)

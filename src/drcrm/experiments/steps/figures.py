@@ -1,38 +1,68 @@
-"""Draw a figure of an experiment.
+"""Draw the figures of an experiment and of the theory."""
 
-Reads   --metrics and --grids: csv from collect; --plan: JSON, as ``drcrm.reports.tables.plan.Plan`` has it.
-Writes  each --output, in the format of its suffix (pdf, svg, png).
-"""
-
-import argparse
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from drcrm.experiments.columns import COLUMNS, GRID_COLUMNS
-from drcrm.experiments.steps import add_shared, require
-from drcrm.files import read_csv, write_bytes
-from drcrm.reports.figures.experiment_figures import FIGURES
+from drcrm.errors import InputError
+from drcrm.experiments.columns import COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
+from drcrm.files import read_csv, write_bytes, write_text
+from drcrm.reports.figures import experiment_figures, theory_figures
 from drcrm.reports.figures.figure_data import DatasetResults
 from drcrm.reports.figures.image_files import render
+from drcrm.reports.figures.style import LEMMA_FIGURES
+from drcrm.reports.roles import BASELINE
+from drcrm.reports.tables import markup
+from drcrm.reports.tables import printed_tables as printed
 from drcrm.reports.tables.plan import Plan
+from drcrm.reports.tables.result_tables import loss_table
+from drcrm.reports.tables.summary import format_page
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_shared(parser, "metrics")
-    parser.add_argument("figure", choices=FIGURES)
-    parser.add_argument("--grids", type=Path, required=True, help="csv from collect")
-    parser.add_argument("--plan", type=Plan.parse, required=True, metavar="JSON", help="of one data set, and its names")
-    parser.add_argument("--output", nargs="+", type=Path, required=True)
+def figure(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+    """Draw a figure of one data set.
+
+    Reads ``metrics`` and ``grids``. Writes the ``figures``, each in the format of its suffix (pdf, svg, png).
+    ``parameters`` has the name of the ``figure`` and its ``plan``, see :class:`Plan`.
+    """
+    plan, metrics = Plan.parse(parameters["plan"]), read_csv(inputs["metrics"], COLUMNS)
+    dataset = plan.datasets[0]
+    for selection in plan.selections:
+        if not ((metrics["dataset"] == dataset) & (metrics["selection"] == selection)).any():
+            raise InputError(f"{inputs['metrics']}: no runs of data set {dataset!r} chosen by {selection}")
+    results = DatasetResults.of(metrics, read_csv(inputs["grids"], GRID_COLUMNS), dataset, plan)
+    _write(experiment_figures.FIGURES[parameters["figure"]], results, outputs["figures"])
 
 
-def run(options: argparse.Namespace) -> None:
-    metrics, dataset = read_csv(options.metrics, COLUMNS), options.plan.datasets[0]
-    for selection in options.plan.selections:
-        require(
-            bool(((metrics["dataset"] == dataset) & (metrics["selection"] == selection)).any()),
-            f"{options.metrics}: no runs of data set {dataset!r} chosen by {selection}",
-        )
-    grids = read_csv(options.grids, GRID_COLUMNS)
-    require(dataset in options.plan.translations, f"--plan has no translation of {dataset!r}")
-    results = DatasetResults.of(metrics, grids, dataset, options.plan)
-    for path, content in render(FIGURES[options.figure], results, options.output).items():
+def overview(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+    """Draw how far each algorithm comes from CIPS to full supervision, and summarise the experiment.
+
+    Reads ``metrics``. Writes the ``figures`` and ``summary``, the first page of the report: reStructuredText with the
+    svg and the table of the expected loss. ``parameters`` is a :class:`Plan`.
+    """
+    plan = Plan.parse(parameters)
+    selection, metrics = plan.selections[0], plan.of_algorithms(read_csv(inputs["metrics"], COLUMNS))
+    for dataset in plan.datasets:
+        rows = metrics[(metrics["dataset"] == dataset) & (metrics["selection"] == selection)]
+        if BASELINE not in set(rows["algorithm"]):
+            raise InputError(f"{inputs['metrics']}: no runs of {BASELINE} on data set {dataset!r}")
+    results = [DatasetResults.of(metrics, metrics.iloc[:0], dataset, plan) for dataset in plan.datasets]
+    _write(experiment_figures.overview, results, outputs["figures"])
+    picture = next(Path(path) for path in outputs["figures"] if path.endswith(".svg"))
+    losses = loss_table(plan.of_runs(metrics), "expected_loss", plan)
+    table = printed.format_losses(losses, "expected_loss", selection, replace(markup.HTML, names=plan.names))
+    text = format_page(plan.title, results, table, picture.read_text(encoding="utf-8"))
+    write_text(outputs["summary"], text)
+
+
+def theory_figure(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
+    """Draw a ``figure`` of the theory from the ``table`` of its lemma, as each of the ``figures``."""
+    name = parameters["figure"]
+    table = read_csv(inputs["table"], LEMMA_COLUMNS[LEMMA_FIGURES[name].lemma])
+    _write(theory_figures.FIGURES[name], table, outputs["figures"])
+
+
+def _write(draw, data, paths: list[str]) -> None:
+    for path, content in render(draw, data, [Path(path) for path in paths]).items():
         write_bytes(path, content)

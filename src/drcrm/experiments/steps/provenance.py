@@ -1,67 +1,58 @@
-"""Note what an experiment's results come from: the code, the packages, the machine and the configuration.
+"""Record what an experiment's results come from: code, packages, machine and configuration."""
 
-Reads   --config: JSON of the experiment, its data sets and its algorithms; the code in --project.
-Writes  --output: JSON; of the configuration the experiment's options and a digest of the whole.
-
-The commit is that of the git repository in --project, or of the archive that git made of it. A digest of the package's
-files tells the code of a copy that has neither.
-"""
-
-import argparse
 import hashlib
 import json
 import platform
 import re
 import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
-import numpy  # noqa: F401  its BLAS is seen once it is loaded
-import scipy.linalg  # noqa: F401  so is that of scipy
+import numpy  # noqa: F401  loads its BLAS, which threadpool_info then lists
+import scipy.linalg  # noqa: F401  the same
 from threadpoolctl import threadpool_info
 
-from drcrm.experiments.lookups import digest
-from drcrm.experiments.steps import json_object, require
 from drcrm.files import write_json
 
 ARCHIVE = ".git_archival.txt"
-PACKAGES = ("numpy", "scipy", "scikit-learn", "sklearn-crfsuite", "python-crfsuite")
-PACKAGES += ("pandas", "statsmodels", "matplotlib", "snakemake")
+PACKAGES = (
+    *("numpy", "scipy", "scikit-learn", "sklearn-crfsuite", "python-crfsuite"),
+    *("pandas", "statsmodels", "matplotlib", "snakemake"),
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--config", type=json_object, required=True, metavar="JSON", help="as the workflow completes it"
-    )
-    parser.add_argument("--project", type=Path, required=True, help="folder of the code")
-    parser.add_argument("--output", type=Path, required=True)
+def provenance(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+    """Write ``provenance``: JSON with the experiment's options and a digest of its whole configuration.
 
-
-def run(options: argparse.Namespace) -> None:
-    missing = {"experiment", "datasets", "algorithms"} - set(options.config)
-    require(not missing, f"--config has no {', '.join(sorted(missing))}")
-    changes = _git(options.project, "status", "--porcelain")
-    known = {
-        "commit": _git(options.project, "rev-parse", "HEAD") or _archived(options.project / ARCHIVE),
+    ``inputs`` has the ``project``, the folder of the code. ``parameters`` is the configuration of the experiment, its
+    data sets and its algorithms. The commit comes from the git repository in the folder, or from the archive that git
+    made of it; the digest of the source files identifies any other copy.
+    """
+    project = Path(inputs["project"])
+    changes = _git(project, "status", "--porcelain")
+    canonical = json.dumps(parameters, sort_keys=True, separators=(",", ":"))
+    record = {
+        "commit": _git(project, "rev-parse", "HEAD") or _archived(project / ARCHIVE),
         "clean": None if changes is None else not changes,
-        "source": _source(options.project / "src"),
+        "source": _source(project / "src"),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
-        "config": digest(options.config),
-        "options": options.config["experiment"],
+        "config": hashlib.sha256(canonical.encode()).hexdigest(),
+        "options": parameters["experiment"],
         "blas": _blas(),
         "machine": platform.machine(),
     }
-    write_json(options.output, known)
+    write_json(outputs["provenance"], record)
 
 
 def _git(project: Path, *command: str) -> str | None:
-    """What git says of the repository in a folder itself, not of one around it; None without git or a commit."""
+    """Return the output of git for the repository in a folder, not around it; None without git or a commit."""
     place = ["git", "--no-optional-locks", f"--git-dir={project / '.git'}", f"--work-tree={project}"]
-    try:
-        done = subprocess.run([*place, *command], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip()
+    with suppress(OSError, subprocess.CalledProcessError):
+        return subprocess.run([*place, *command], capture_output=True, text=True, check=True).stdout.strip()
+    return None
 
 
 def _archived(path: Path) -> str | None:
@@ -73,20 +64,19 @@ def _archived(path: Path) -> str | None:
 def _source(folder: Path) -> str | None:
     """Return the SHA-256 of the names and contents of Python and YAML files in a folder; None if there are none."""
     paths = sorted(path for suffix in ("py", "yaml") for path in folder.rglob(f"*.{suffix}"))
-    listed = [[path.relative_to(folder).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()] for path in paths]
-    return hashlib.sha256(json.dumps(listed).encode()).hexdigest() if listed else None
+    digests = [[path.relative_to(folder).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()] for path in paths]
+    return hashlib.sha256(json.dumps(digests).encode()).hexdigest() if digests else None
 
 
 def _version(package: str) -> str | None:
-    try:
+    with suppress(metadata.PackageNotFoundError):
         return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
+    return None
 
 
 def _blas() -> list[dict[str, str | None]]:
-    """The linear algebra libraries of numpy and scipy: results may differ from one to another in their last digits."""
-    libraries = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    """Return the BLAS libraries of numpy and scipy; the last digits of results may depend on them."""
     keys = {"name": "internal_api", "version": "version", "architecture": "architecture"}
+    libraries = [library for library in threadpool_info() if library["user_api"] == "blas"]
     described = [{name: library.get(key) for name, key in keys.items()} for library in libraries]
-    return sorted({json.dumps(each): each for each in described}.values(), key=json.dumps)
+    return sorted({json.dumps(entry): entry for entry in described}.values(), key=json.dumps)

@@ -1,47 +1,64 @@
-"""Turn an experiment's metrics into the paper's tables.
+"""Gather the results of an experiment's runs and turn them into the paper's tables."""
 
-Reads   --metrics: csv from collect; --plan: JSON, as ``drcrm.reports.tables.plan.Plan`` has it.
-Writes  in the folder --output, as .csv, .md and .tex: expected_loss, greedy_loss, hyperparameters and
-        paper_comparison, where only runs with the plan's first count and its seeds enter, and differences_to_poem, of
-        all runs. In the folder --pages each table as an html page, but those that would be empty.
-"""
-
-import argparse
+import csv
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from drcrm.errors import prefix_errors
-from drcrm.experiments.columns import COLUMNS
-from drcrm.experiments.steps import add_shared, require
-from drcrm.files import atomic, read_csv, write_text
+from drcrm.errors import InputError, prefix_errors
+from drcrm.experiments.columns import COLUMNS, GRID_COLUMNS
+from drcrm.files import atomic, read_csv, write_csv, write_text
 from drcrm.reports.tables import markup
 from drcrm.reports.tables.plan import PROTOCOL, Plan
 from drcrm.reports.tables.result_tables import all_tables, format_sections, format_tables, require_runs
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_shared(parser, "metrics")
-    parser.add_argument("--plan", type=Plan.parse, required=True, metavar="JSON", help="what is shown, and its names")
-    parser.add_argument("--output", type=Path, required=True, help="folder")
-    parser.add_argument("--pages", type=Path, help="folder of the html pages")
+def collect(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+    """Write one ``table`` with the rows of all ``runs``, csv files of evaluate, in their order."""
+    rows: list[dict] = []
+    columns: list[str] = []
+    for path in map(Path, inputs["runs"]):
+        if not path.is_file():
+            raise InputError(f"{path}: no such file")
+        with open(path, newline="", encoding="utf-8", errors="replace") as stream, prefix_errors(path):
+            reader = csv.DictReader(stream)
+            try:
+                header = list(reader.fieldnames or [])
+                if header not in ([columns] if columns else [COLUMNS, GRID_COLUMNS]):
+                    raise InputError(f"columns {header}, expected {columns or COLUMNS}")
+                columns = header
+                for row in reader:
+                    if None in row or None in row.values():
+                        raise InputError(f"line {reader.line_num} must have {len(columns)} cells, one for each column")
+                    rows.append(row)
+            except csv.Error as error:
+                raise InputError(f"line {reader.line_num + 1}: {error}") from None
+    write_csv(outputs["table"], columns, rows)
 
 
-def run(options: argparse.Namespace) -> None:
-    plan, metrics = options.plan, read_csv(options.metrics, COLUMNS)
-    missing = set(PROTOCOL) - set(plan.protocol)
-    require(not missing, f"--plan has no protocol's {', '.join(sorted(missing))}")
-    with prefix_errors(options.metrics):
+def tables(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+    """Write the tables of an experiment as csv, Markdown, LaTeX and html.
+
+    Reads ``metrics``. Writes the ``tables``, all in one folder, and in the folder ``pages`` an html page for each
+    table that is not empty. Only runs with the plan's first replay count and its seeds enter, except in
+    ``differences_to_poem``, which has all runs. ``parameters`` is a :class:`Plan`.
+    """
+    plan, metrics = Plan.parse(parameters), read_csv(inputs["metrics"], COLUMNS)
+    if missing := set(PROTOCOL) - set(plan.protocol):
+        raise InputError(f"the plan needs {', '.join(sorted(missing))} in its protocol")
+    with prefix_errors(inputs["metrics"]):
         require_runs(metrics, plan)
-        tables = all_tables(metrics, plan)
-    for name, frame in tables.items():
-        with atomic(options.output / f"{name}.csv") as part:
+        frames = all_tables(metrics, plan)
+    folder, pages = Path(outputs["tables"][0]).parent, Path(outputs["pages"])
+    for name, frame in frames.items():
+        with atomic(folder / f"{name}.csv") as part:
             frame.to_csv(part, index=False, lineterminator="\n")
     for suffix, plain in {"md": markup.MARKDOWN, "tex": markup.LATEX}.items():
-        to = replace(plain, names=plan.names)
-        for name, text in format_tables(tables, plan, to).items():
-            write_text(options.output / f"{name}.{suffix}", to.document(text))
-    if options.pages:
-        to = replace(markup.HTML, names=plan.names)
-        pages = [page for texts in format_sections(tables, plan, to).values() for page in texts.items()]
-        for number, (title, text) in enumerate(pages, start=1):
-            write_text(options.pages / f"{number:02} {title}.html", to.document(text))
+        style = replace(plain, names=plan.names)
+        for name, text in format_tables(frames, plan, style).items():
+            write_text(folder / f"{name}.{suffix}", style.document(text))
+    style = replace(markup.HTML, names=plan.names)
+    texts = [page for section in format_sections(frames, plan, style).values() for page in section.items()]
+    for number, (title, text) in enumerate(texts, start=1):
+        write_text(pages / f"{number:02} {title}.html", style.document(text))

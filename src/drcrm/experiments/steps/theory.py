@@ -1,32 +1,28 @@
-"""Tabulate what a lemma says of losses whose law is known: a data set's training contexts are the whole population.
+"""Tabulate the paper's lemmas for losses with a known distribution."""
 
-Reads   --train: labelled contexts.
-Writes  --output: csv; what is in it, drcrm/experiments/simulation/theory.py says.
-"""
-
-import argparse
+from collections.abc import Mapping
+from typing import Any
 
 from drcrm.errors import prefix_errors
 from drcrm.experiments.columns import LEMMA_COLUMNS
-from drcrm.experiments.datasets.truths import read_truth
+from drcrm.experiments.datasets.array_files import read_truth
+from drcrm.experiments.random_generators import generator
 from drcrm.experiments.simulation.population import draw_policies, enumerate_losses
 from drcrm.experiments.simulation.theory import TABLES
-from drcrm.experiments.steps import add_shared, generator, whole
 from drcrm.files import write_csv
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_shared(parser, "train", "dataset", "seed", "output")
-    parser.add_argument("lemma", choices=TABLES)
-    parser.add_argument("--repetitions", type=whole(1), required=True, help="samples of each size, of Lemmas 1 and 2")
+def theory_table(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+    """Tabulate a ``lemma``; the training contexts of the data set are the whole population.
 
-
-def run(options: argparse.Namespace) -> None:
-    X, truth = read_truth(options.train)
-    with prefix_errors(options.train):
+    Reads ``train``. Writes ``table``: csv with the columns of :mod:`drcrm.experiments.simulation.theory`. Lemmas 1 and
+    2 draw ``repetitions`` samples of each size.
+    """
+    lemma, dataset, seed = parameters["lemma"], parameters["dataset"], parameters["seed"]
+    X, truth = read_truth(inputs["train"])
+    with prefix_errors(inputs["train"]):
         labels = truth.vectors
-        policies = draw_policies(X, labels, generator(options.dataset, options.seed, "theory"))
+        policies = draw_policies(X, labels, generator(dataset, seed, "theory"))
         populations = enumerate_losses(*policies, X, labels)
-        rng = generator(options.dataset, options.seed, options.lemma)
-        rows = list(TABLES[options.lemma](populations, options.repetitions, rng))
-    write_csv(options.output, LEMMA_COLUMNS[options.lemma], rows)
+        rows = list(TABLES[lemma](populations, parameters["repetitions"], generator(dataset, seed, lemma)))
+    write_csv(outputs["table"], LEMMA_COLUMNS[lemma], rows)

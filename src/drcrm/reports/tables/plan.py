@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 
 import pandas as pd
 
+from drcrm.errors import InputError
 from drcrm.reports.figures.style import Names
 from drcrm.reports.roles import ROLES
 from drcrm.selection.score_names import SCORES
@@ -72,15 +72,14 @@ class Plan:
         return json.dumps(asdict(self), ensure_ascii=False)
 
     @classmethod
-    def parse(cls, text: str) -> Plan:
-        """Read a plan from JSON; the type of a command-line argument."""
+    def parse(cls, values: Mapping[str, object]) -> Plan:
+        """Return a plan from the JSON object that ``json`` wrote."""
         try:
-            values = json.loads(text)
             if unknown := set(values) - {attribute.name for attribute in fields(cls)}:
                 raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
             return cls(**{**values, "names": Names(**values.get("names", {}))})
-        except (ValueError, TypeError, RecursionError) as error:
-            raise argparse.ArgumentTypeError(f"not a plan ({error})") from None
+        except (ValueError, TypeError) as error:
+            raise InputError(f"not a plan ({error})") from None
 
     def of_algorithms(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of the plan's algorithms, π0 and the skyline."""

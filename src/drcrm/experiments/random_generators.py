@@ -1,0 +1,13 @@
+"""Random generators of the pipeline's steps."""
+
+import zlib
+
+import numpy as np
+
+
+def generator(dataset: str, seed: int, step: str) -> np.random.Generator:
+    """Return the random generator of a step.
+
+    It depends only on the data set, the seed and the step, so experiments with other options see the same draws.
+    """
+    return np.random.default_rng([zlib.crc32(f"{dataset}/{step}".encode()), seed])

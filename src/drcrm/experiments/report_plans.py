@@ -1,0 +1,119 @@
+"""What the tables, figures and captions of an experiment show, read from the completed configuration."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from drcrm.experiments.runs import (
+    all_algorithms,
+    all_datasets,
+    all_starts,
+    is_single,
+    n_labels,
+    seeds_of,
+    shown_algorithms,
+    uses_cost_model,
+)
+from drcrm.reports.figures.style import FIGURE_TITLES, Names
+from drcrm.reports.roles import LABELS, REFERENCE, SINGLE
+from drcrm.reports.tables.plan import PROTOCOL, Plan
+from drcrm.selection.score_names import SCORES
+
+LOOKS = ("label", "colour", "marker", "group")
+
+
+def figure_datasets(experiment: Mapping) -> dict[str, list[str]]:
+    """Return the figures of an experiment and the data sets of each."""
+    figures = {figure: experiment["datasets"] for figure in FIGURE_TITLES}
+    figures["replay_count"] = experiment.get("replay_curve", {"datasets": []})["datasets"]
+    if "ablation" not in experiment:
+        del figures["ablation"]
+    if REFERENCE not in experiment["algorithms"]:
+        del figures["paired"]
+    return figures
+
+
+def report_plan(config: Mapping, name: str, part: str, datasets: Sequence[str] = ()) -> Plan:
+    """Return the plan of ``tables``, ``overview`` or a figure of an experiment, by default for all its data sets."""
+    experiment = config["experiments"][name]
+    datasets, selections = datasets or experiment["datasets"], experiment["selection"]
+    shown = {"algorithms": shown_algorithms(config, name, part), **runs_shown(experiment, part, datasets)}
+    names = looks(config, name, all_datasets(experiment) if part == "tables" else datasets)
+    if part == "tables":
+        entries = {dataset: config["datasets"][dataset] for dataset in datasets}
+        return Plan(
+            datasets,
+            selections,
+            **shown,
+            names=names,
+            protocol={option: experiment[option] for option in PROTOCOL},
+            grids={key: config["algorithms"][key].get("grid", []) for key in experiment["algorithms"]},
+            papers={
+                key: (entry["paper"], entry.get("differs", "")) for key, entry in entries.items() if "paper" in entry
+            },
+        )
+    shown["translations"] = {dataset: translation(config, name, dataset) for dataset in datasets}
+    if part == "overview":
+        shown["log"] = describe_log(config, name, datasets)
+        return Plan(datasets, selections[:1], **shown, names=names, title=name)
+    if part == "ablation":
+        names = replace(names, starts=all_starts(config["algorithms"], experiment))
+    return Plan(datasets, selections, **shown, names=names, protocol={"split_unit": experiment["split_unit"]})
+
+
+def looks(config: Mapping, name: str, datasets: Sequence[str]) -> Names:
+    """Return the colours, markers and printed names of an experiment's algorithms and data sets."""
+    algorithms = {key: config["algorithms"][key] for key in all_algorithms(config, name)}
+    drawn = {key: {part: entry[part] for part in LOOKS} for key, entry in algorithms.items()}
+    kinds = {dataset: SINGLE if is_single(config, dataset) else LABELS for dataset in datasets}
+    return Names(drawn, {dataset: config["datasets"][dataset]["label"] for dataset in datasets}, actions=kinds)
+
+
+def runs_shown(experiment: Mapping, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:
+    """Return seeds and replay counts of the replay-count figure, of the ablation, or of everything else.
+
+    If the experiment has seeds by data set, so does the result, by default for all data sets.
+    """
+    if part == "replay_count":
+        return {key: experiment["replay_curve"][key] for key in ("seeds", "counts")}
+    limit = experiment["ablation"]["seeds"] if part == "ablation" else math.inf
+    by_dataset = {dataset: min(limit, seeds_of(experiment, dataset)) for dataset in datasets or experiment["datasets"]}
+    seeds = by_dataset if isinstance(experiment["seeds"], Mapping) else max(by_dataset.values())
+    return {"seeds": seeds, "counts": [experiment["replay_count"]]}
+
+
+def translation(config: Mapping, name: str, dataset: str) -> tuple[float, float]:
+    """Return the unit and the offset of an expected logged cost, which is unit · loss − offset."""
+    right, wrong = config["experiments"][name].get("click_rates", (1, 0))
+    return (right - wrong, right) if is_single(config, dataset) else (1, n_labels(config, dataset))
+
+
+def describe_log(config: Mapping, name: str, datasets: Sequence[str]) -> str:
+    """Describe what is unusual about the log of an experiment: π0's sharpness, and clicks for one action of K."""
+    experiment, parts = config["experiments"][name], []
+    sharpness, (right, wrong) = experiment.get("logging_sharpness", 1), experiment.get("click_rates", (1, 0))
+    if sharpness != 1:
+        parts.append(f"π0's scores × {sharpness:g}")
+    if (right, wrong) != (1, 0) and any(is_single(config, dataset) for dataset in datasets):
+        parts.append(f"clicks with probability {right:g} for the right action, {wrong:g} for another")
+    return ", ".join(parts)
+
+
+def caption_words(config: Mapping, name: str, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:
+    """Return the words that the caption of ``tables``, ``overview`` or a figure is filled with."""
+    experiment = config["experiments"][name]
+    datasets = datasets or experiment["datasets"]
+    names, runs = looks(config, name, datasets), runs_shown(experiment, part, datasets)
+    seeds = runs["seeds"] if isinstance(runs["seeds"], Mapping) else dict.fromkeys(datasets, runs["seeds"])
+    return {
+        "data": ", ".join(map(names.dataset, datasets)),
+        "actions": {kind: ", ".join(map(names.dataset, of)) for kind, of in names.by_actions(datasets).items()},
+        "loss": names.word("loss", datasets),
+        "supervised": names.word("supervised", datasets),
+        "log": describe_log(config, name, datasets),
+        "seeds": names.seeds(seeds),
+        "counts": runs["counts"],
+        "selection": [SCORES[score] for score in experiment["selection"]],
+        "held_out": experiment["split_unit"],
+        "certified": "the doubly robust estimate" if uses_cost_model(config, name) else "SNIPS",
+    }

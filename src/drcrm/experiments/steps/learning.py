@@ -1,0 +1,100 @@
+"""Learn from a log: fit the cost model, fit an algorithm along its grid, or train a classifier."""
+
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from drcrm.cost_models.context_effects import context_effects
+from drcrm.cost_models.ridge_model import CostModel
+from drcrm.errors import InputError, prefix_errors
+from drcrm.experiments.datasets.array_files import read_contexts, read_cost_model, read_log, read_policy
+from drcrm.experiments.random_generators import generator
+from drcrm.files import write_npz
+from drcrm.optimization.lbfgs import LbfgsSettings
+from drcrm.selection.algorithms import Algorithm, find_estimator
+from drcrm.selection.grid_search import LearnSettings, learn
+
+
+def cost_model(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+    """Fit the cost model to the training part of a log.
+
+    Reads ``log``. Writes ``model``: npz with coef (features + 1, labels + 1), whose last column belongs to no label;
+    the intercept, 0 because one feature is constant; and the penalty. If the actions have context effects, it also has
+    their covariance, (labels + 1, labels + 1), and noise.
+    """
+    train, _ = read_log(inputs["log"])
+    model = CostModel().fit_log(train)
+    arrays = {"coef": model.coef_, "intercept": model.intercept_, "penalty": np.array(model.penalty_)}
+    if train.actions.effect_space.has_context_effects:
+        effects = context_effects(train, model.action_effects(train.X, train.actions))
+        if effects.noise > 0:
+            arrays |= {"covariance": effects.covariance, "noise": np.array(effects.noise)}
+    write_npz(outputs["model"], **arrays)
+
+
+def fit(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+    """Fit an algorithm for every value of its grid and score every fit on the held-out part of the log.
+
+    Parameters
+    ----------
+    inputs
+        ``log``; optionally ``logging``, π0 for starts and support, and ``cost_model``.
+    outputs
+        ``fits``: npz with, for k grid values, grid (k,), coef (k, features, labels), objective, iterations and
+        converged (k,), scores (k, s), chosen (s,) (the grid index that each score chooses), tilt (1,) (κ of the start),
+        ridge and step (k,), and the feature map as JSON if there is one.
+    parameters
+        ``estimator``, ``parameter``, ``grid`` and ``options`` of the algorithm, ``stopping``, and ``calibrated``:
+        whether POEM's grid is in units of λ0.
+    """
+    estimator = find_estimator(parameters["estimator"])
+    options, is_calibrated = parameters["options"], parameters["calibrated"]
+    algorithm = Algorithm(parameters["estimator"], parameters["parameter"], parameters["grid"], options)
+    algorithm.criteria()  # reports a wrong algorithm before the log is read
+    train, heldout = read_log(inputs["log"])
+    logging_policy = read_policy(inputs["logging"], train.actions) if "logging" in inputs else None
+    model = read_cost_model(inputs["cost_model"]) if "cost_model" in inputs else None
+    feature_map = {}
+    if features := options.get("features"):
+        from drcrm.policies.feature_maps import FeatureMap, as_transformer
+
+        mapped = FeatureMap(as_transformer(features), train.X)
+        train, heldout = (part.replace(X=mapped(part.X)) for part in (train, heldout))
+        logging_policy, model = mapped.pad_policy(logging_policy), CostModel().fit_log(train)
+        feature_map = {"features": np.array(json.dumps(features))}
+    with prefix_errors(inputs["log"]) if is_calibrated else nullcontext():
+        settings = LearnSettings(is_calibrated=is_calibrated, lbfgs=LbfgsSettings(stopping=parameters["stopping"]))
+        fits = learn(train, algorithm, heldout, logging_policy, model, settings).fits
+    write_npz(outputs["fits"], **asdict(fits), **feature_map)
+    for problem, mask in {
+        "no convergence": ~fits.converged,
+        "stopped at the start": fits.converged & (fits.iterations == 0) & (fits.step == 1),
+    }.items():
+        values = [f"{algorithm.parameter} {value:g}" if algorithm.parameter else "all" for value in fits.grid[mask]]
+        if values:
+            print(f"{estimator.name}: {problem}: {', '.join(values)}", file=sys.stderr)
+
+
+def classify(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+    """Train a reward-weighted classifier on the logged actions, one of K, and predict the test contexts.
+
+    Reads ``log`` and ``test``. Writes ``probabilities``: npz with probability (contexts, actions).
+    """
+    from drcrm.experiments.classifiers import action_probabilities
+
+    train, _ = read_log(inputs["log"])
+    X, _ = read_contexts(inputs["test"])
+    with prefix_errors(inputs["log"]):
+        if "n_actions" not in train.actions.log_options:
+            raise InputError(f"a classifier needs one action of K per row, got {train.actions}")
+        if train.X.shape[1] != X.shape[1]:
+            raise InputError(f"has {train.X.shape[1]} features, expected {X.shape[1]} as in {inputs['test']}")
+        seed = int(generator(parameters["dataset"], parameters["seed"], "classify").integers(2**31))
+        kind, weights = parameters["classifier"], parameters["weights"]
+        probability = action_probabilities(train, X, kind, weights, seed)
+    write_npz(outputs["probabilities"], probability=probability)

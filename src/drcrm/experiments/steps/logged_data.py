@@ -1,0 +1,82 @@
+"""Turn labelled contexts into a bandit log: split them, train the logging policy and the skyline, log actions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from drcrm.errors import prefix_errors
+from drcrm.experiments.datasets.array_files import (
+    read_contexts,
+    read_policy,
+    read_split,
+    read_truth,
+    write_log,
+    write_policy,
+)
+from drcrm.experiments.random_generators import generator
+from drcrm.experiments.simulation import replay as simulation
+from drcrm.files import write_npz
+
+SKYLINE_GRID = tuple(10.0**k for k in range(-2, 3))  # C of the skyline
+
+
+def split(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+    """Draw the contexts that train π0 and the held-out contexts.
+
+    Reads ``train``. Writes ``split``: npz with the context numbers ``logging``, ``train`` and ``heldout``. With
+    ``split_unit`` "context" the logging contexts come from the training part, with "row" from all contexts.
+    """
+    X, _ = read_contexts(inputs["train"])
+    rng = generator(parameters["dataset"], parameters["seed"], "split")
+    shares = parameters["logging_fraction"], parameters["heldout_fraction"]
+    with prefix_errors(inputs["train"]):
+        drawn = simulation.split_contexts(X.shape[0], parameters["split_unit"], *shares, rng)
+    write_npz(outputs["split"], **drawn)
+
+
+def log_crf(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+    """Train the logging policy π0 on its share of the contexts: a CRF, or a softmax regression for one action of K.
+
+    Reads ``train`` and ``split``. Writes ``policy``: npz with coef (features + 1, labels), multiplied by
+    ``logging_sharpness``, and absent, the mask of labels (or classes) without a positive context.
+    """
+    X, truth = read_truth(inputs["train"])
+    rows = read_split(inputs["split"], X.shape[0])["logging"]
+    share = truth[rows]
+    policy = share.logging_policy(X[rows], parameters["logging_c"], parameters["logging_sharpness"])
+    write_policy(outputs["policy"], policy, absent=share.absent())
+
+
+def skyline(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+    """Train the skyline on full supervision; the greedy loss on the held-out contexts chooses C.
+
+    Reads ``train`` and ``split``. Writes ``policy``: npz with coef (features + 1, labels) and the chosen C.
+    """
+    X, truth = read_truth(inputs["train"])
+    parts = read_split(inputs["split"], X.shape[0])
+    train, heldout = parts["train"], parts["heldout"]
+    policy, C = truth[train].skyline(X[train], X[heldout], truth[heldout], SKYLINE_GRID)
+    write_policy(outputs["policy"], policy, C=np.array(C))
+
+
+def replay(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+    """Log the actions of π0 on the training contexts, ``replay_count`` times.
+
+    Reads ``train``, ``split`` and ``policy``. Writes ``log``: npz with distinct rows, each stored once: X with the
+    constant feature, Y, propensity, translated cost, context, and the counts of the row in the training and in the
+    held-out part. For one action of K it also has n_actions, and the costs are −1 and 0, drawn by ``click_rates``.
+    """
+    dataset, seed, count = parameters["dataset"], parameters["seed"], parameters["replay_count"]
+    X, truth = read_truth(inputs["train"])
+    policy = read_policy(inputs["policy"], truth.actions)
+    rng, click_rng = (generator(dataset, seed, name) for name in ("replay", "clicks"))
+    log = simulation.replay(policy, X, truth, count, rng, parameters["click_rates"], click_rng)
+    if parameters["split_unit"] == "row":
+        share = parameters["heldout_fraction"]
+        is_heldout = simulation.heldout_rows(log.size, share, generator(dataset, seed, "heldout"))
+    else:
+        is_heldout = np.isin(log.context, read_split(inputs["split"], X.shape[0])["heldout"])
+    merged, group = log.merge_duplicates()
+    heldout = np.bincount(group, is_heldout).astype(int)
+    write_log(outputs["log"], merged, train=merged.count - heldout, heldout=heldout)

@@ -1,0 +1,164 @@
+"""The step evaluate: losses, certificates and what does not fit together, recomputed here."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.optimize
+import scipy.stats
+from scipy.special import expit, logsumexp
+from step_chain import EVALUATE, GRID, LEARNED, SCORES, error_of, evaluate_inputs, run_step
+
+from drcrm.experiments.datasets.array_files import read_contexts
+from drcrm.files import read_npz, write_npz
+
+LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]
+FIT = ["ridge", "step", "grid", "coef", "objective", "iterations", "converged", "scores", "chosen", "tilt"]
+CERTIFICATE = ["estimate", "bound", "effective_size"]
+
+
+def evaluated(folder, inputs: dict, selection=("dr_bound",), **changes) -> pd.DataFrame:
+    """Run evaluate and return its metrics by algorithm."""
+    outputs = {name: folder / f"{name}.csv" for name in ("metrics", "grids")}
+    assert run_step("evaluate", inputs, outputs, {**EVALUATE, "selection": selection, **changes}) == 0
+    return pd.read_csv(outputs["metrics"]).set_index("algorithm")
+
+
+def without(inputs: dict, *names: str) -> dict:
+    return {name: path for name, path in inputs.items() if name not in names}
+
+
+def test_losses_are_those_of_the_chosen_fits(toy, metrics):
+    X, labels = read_contexts(toy / "test.npz")
+    rows_seen = set()
+    for row in metrics.itertuples():
+        if row.algorithm in ("logging", "skyline"):
+            coef = read_npz(toy / f"{row.algorithm}.npz", ["coef"])["coef"]
+            assert math.isnan(row.score)
+        else:
+            fits = read_npz(toy / f"replay{row.replay_count}/{row.algorithm}.npz", FIT)
+            column = SCORES.index(row.selection)
+            best = fits["scores"][:, column].argmin()
+            coef = fits["coef"][best]
+            assert row.score == fits["scores"][best, column]
+            assert (row.iterations, row.converged) == (fits["iterations"][best], fits["converged"][best])
+            np.testing.assert_equal(row.hyperparameter, fits["grid"][best])
+            tilt = fits["tilt"][0] if row.algorithm == "dr" else math.nan
+            np.testing.assert_equal(row.tilt, tilt)
+        marginals = expit(X @ coef)
+        expected = np.where(labels == 1, 1 - marginals, marginals).sum(axis=1).mean()
+        greedy = ((marginals >= 0.5) != labels).sum(axis=1).mean()
+        assert (row.expected_loss, row.greedy_loss) == pytest.approx((expected, greedy))
+        rows_seen.add((row.replay_count, row.algorithm, row.selection))
+    algorithms = "logging", *LEARNED, "skyline"
+    assert rows_seen == {(count, a, s) for count in (1, 4) for a in algorithms for s in SCORES}
+    assert len(metrics) == len(rows_seen)
+
+
+def ball(z: np.ndarray, radius: float) -> float:
+    """Return the value of the KL ball by minimising its dual."""
+
+    def dual(log_gamma):
+        gamma = np.exp(log_gamma)
+        return gamma * (radius + logsumexp(z / gamma, b=1 / len(z)))
+
+    return scipy.optimize.minimize_scalar(dual, bounds=(-9, 9), options={"xatol": 1e-9}).fun
+
+
+@pytest.mark.parametrize("estimate", ["dr", "snips"])
+def test_certificates_are_the_kl_ball_over_contexts(toy, metrics, estimate, tmp_path):
+    """With a cost model, the mean and the KL ball of the contexts' means of z = m + w (c − ĉ).
+
+    Without one, the ratio r, and by bisection the v at which the KL ball of w̄ (c̄ − v) is 0.
+    """
+    if estimate == "snips":
+        table = evaluated(tmp_path, without(evaluate_inputs(toy), "cost_model"))
+    else:
+        table = metrics[(metrics["replay_count"] == 4) & (metrics["selection"] == "dr_bound")].set_index("algorithm")
+    assert table.loc[["logging", "skyline"], CERTIFICATE].isna().all(axis=None)
+    log = read_npz(toy / "replay4/log.npz", LOG)
+    n, cost, model = log["heldout"], log["cost"], read_npz(toy / "replay4/cost_model.npz", ["coef"])["coef"]
+    groups = [(log["context"] == context) & (n > 0) for context in np.unique(log["context"][n > 0])]
+    effects = (log["X"] @ model)[log["context"]]
+    modelled = (log["Y"] * effects[:, :-1]).sum(axis=1) + effects[:, -1]
+    for algorithm, confidence in (("kl_dro", 1 - 0.05 / len(GRID)), ("cips", 0.95)):
+        row, fits = table.loc[algorithm], read_npz(toy / f"replay4/{algorithm}.npz", FIT)
+        coef = fits["coef"][fits["scores"][:, SCORES.index("dr_bound")].argmin()]
+        marginals = expit(log["X"] @ coef)[log["context"]]
+        weight = np.where(log["Y"] == 1, marginals, 1 - marginals).prod(axis=1) / log["propensity"]
+        assert row["effective_size"] == pytest.approx((n @ weight) ** 2 / (n @ weight**2))
+        expected = (marginals * effects[:, :-1]).sum(axis=1) + effects[:, -1]
+        z = {"snips": weight * cost, "dr": expected + weight * (cost - modelled)}[estimate]
+        spent, mass = (np.array([n[k] @ values[k] / n[k].sum() for k in groups]) for values in (z, weight))
+        radius = scipy.stats.norm.ppf(confidence) ** 2 / (2 * len(groups))
+        if estimate == "snips":
+            value = spent.sum() / mass.sum()
+            bound = scipy.optimize.brentq(lambda v, s=spent, m=mass, r=radius: ball(s - v * m, r), -3, 0)
+        else:
+            value, bound = spent.mean(), ball(spent, radius)
+        assert row["estimate"] == pytest.approx(3 + value)
+        assert row["bound"] == pytest.approx(3 + bound, abs=1e-6)
+        assert row["estimate"] < row["bound"] <= 3
+
+
+def test_a_sharper_logging_policy_makes_bounds_higher(toy, tmp_path):
+    """Actions that π0 hardly takes cost 3, the loss of all labels."""
+    coef = read_npz(toy / "logging.npz", ["coef"])["coef"]
+    bounds = []
+    for sharpness in (1, 30):
+        write_npz(tmp_path / "logging.npz", coef=sharpness * coef)
+        inputs = without(evaluate_inputs(toy, names=["cips"], logging=tmp_path / "logging.npz"), "cost_model")
+        bounds.append(evaluated(tmp_path, inputs).loc["cips", "bound"])
+    assert bounds[0] + 0.1 < bounds[1] <= 3
+
+
+@pytest.mark.parametrize("fault", ["one context", "no weight"])
+def test_no_certificate_is_an_empty_cell(toy, tmp_path, fault):
+    log, fits = read_npz(toy / "replay4/log.npz", LOG), read_npz(toy / "replay4/cips.npz", FIT)
+    if fault == "one context":
+        [context] = log["context"][log["heldout"] > 0][:1]
+        log["heldout"] = log["heldout"] * (log["context"] == context)
+    else:
+        log["X"], log["Y"] = np.ones_like(log["X"]), np.ones_like(log["Y"])
+        fits["coef"] = np.full_like(fits["coef"], -500)
+    write_npz(tmp_path / "log.npz", **log)
+    write_npz(tmp_path / "cips.npz", **fits)
+    inputs = evaluate_inputs(toy, log=tmp_path / "log.npz", fits=[tmp_path / "cips.npz"])
+    table = evaluated(tmp_path, without(inputs, "cost_model"), ["ips"])
+    assert table.loc["cips", CERTIFICATE].isna().all()
+    assert table["expected_loss"].notna().all()
+
+
+def test_an_absent_label_counts_as_logged_or_half(toy, tmp_path):
+    """π0 logs such a label as 0: its loss is how often it is 1, or one half."""
+    coef = read_npz(toy / "logging.npz", ["coef"])["coef"]
+    coef[:, 1] = [*np.zeros(len(coef) - 1), -1000]
+    write_npz(tmp_path / "logging.npz", coef=coef, absent=np.array([False, True, False]))
+    X, labels = read_contexts(toy / "test.npz")
+    marginals = expit(X @ coef[:, [0, 2]])
+    present = np.where(labels[:, [0, 2]] == 1, 1 - marginals, marginals).sum(axis=1).mean()
+    for score, expected in {"logged": labels[:, 1].mean(), "half": 0.5}.items():
+        inputs = without(evaluate_inputs(toy, names=["cips"], logging=tmp_path / "logging.npz"), "cost_model")
+        table = evaluated(tmp_path, inputs, ["ips"], absent_label_score=score)
+        assert table.loc["logging", "expected_loss"] == pytest.approx(present + expected)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("log", lambda log: {"X": log["X"][:, 1:]}, "the log has 4 features and 3 labels, expected 5 and 3 labels"),
+        ("log", lambda log: {"Y": log["Y"][:, 1:]}, "the log has 5 features and 2 labels, expected 5 and 3 labels"),
+        ("cost_model", lambda _: {"coef": np.ones((4, 4))}, "the cost model's coef has shape (4, 4), expected (5, 4)"),
+    ],
+)
+def test_files_of_another_run_are_an_error(toy, tmp_path, capsys, file, change, message):
+    path = tmp_path / f"{file}.npz"
+    log = read_npz(toy / "replay4/log.npz", LOG)
+    write_npz(path, **((log if file == "log" else {}) | change(log)))
+    outputs = {name: tmp_path / f"{name}.csv" for name in ("metrics", "grids")}
+    parameters = {**EVALUATE, "selection": ["ips"]}
+    error = error_of(capsys, "evaluate", evaluate_inputs(toy, **{file: path}), outputs, parameters)
+    assert error.startswith(f"{path}: {message}")

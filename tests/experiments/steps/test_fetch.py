@@ -1,0 +1,149 @@
+"""The steps fetch and fetch_file: files become arrays once, and a failed fetch leaves nothing."""
+
+from __future__ import annotations
+
+import bz2
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from step_chain import error_of, run_step
+
+from drcrm.files import read_npz
+
+LINE = b"0,2 1:0.5 3:2\n"
+FILES = {"train": ["a.svm"], "test": ["b.bz2"], "features": 4, "labels": 3}
+DEFAULTS = {"actions": "labels", "drop_repeats": False, "sha256": {}}
+
+
+def outputs_in(folder: Path) -> dict[str, Path]:
+    return {name: folder / f"data/{name}.npz" for name in ("train", "test")}
+
+
+def fetch(folder: Path, mirror: Path | None = None, **changes) -> int:
+    return run_step("fetch", {"mirror": mirror}, outputs_in(folder), {**DEFAULTS, **FILES, **changes})
+
+
+def listing(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def mirror(tmp_path) -> Path:
+    (folder := tmp_path / "mirror").mkdir()
+    (folder / "a.svm").write_bytes(b"0 1:1\n2 2:0.5\n")
+    (folder / "b.bz2").write_bytes(bz2.compress(b"1 4:4\n"))
+    return folder
+
+
+def test_files_become_arrays_and_a_record(tmp_path, mirror):
+    digest = hashlib.sha256((mirror / "a.svm").read_bytes()).hexdigest()
+    contents = []
+    for place in (mirror, mirror, None):  # the files are kept
+        assert fetch(tmp_path, place, rows=[2, 1], sha256={"a.svm": digest}) == 0
+        contents.append([path.read_bytes() for path in outputs_in(tmp_path).values()])
+    assert contents[0] == contents[1] == contents[2]
+    train = read_npz(tmp_path / "data/train.npz", ["X", "labels"])
+    assert train["X"].tolist() == [[1, 0, 0, 0], [0, 0.5, 0, 0]]
+    assert train["labels"].tolist() == [[1, 0, 0], [0, 0, 1]]
+    names = ("origin.json", "train.npz", "test.npz", "raw/a.svm", "raw/b.bz2")
+    assert listing(tmp_path / "data") == set(names)
+    record = json.loads((tmp_path / "data/origin.json").read_text())
+    assert record["a.svm"] == {"from": str(mirror), "sha256": digest}
+
+
+def test_kept_labels_and_classes_are_stored(tmp_path, mirror):
+    assert fetch(tmp_path, mirror, labels=[2, 0]) == 0
+    assert read_npz(tmp_path / "data/train.npz", ["labels"])["labels"].tolist() == [[0, 1], [1, 0]]
+    (mirror / "b.bz2").write_bytes(bz2.compress(b"2 4:4\n"))
+    assert fetch(tmp_path, mirror, labels=[2, 0], actions="single") == 0
+    train = read_npz(tmp_path / "data/train.npz", ["labels", "n_actions"])
+    assert (train["labels"].tolist(), int(train["n_actions"])) == ([1, 0], 2)
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_an_embedded_data_set_needs_no_files(tmp_path, single):
+    entry = {"embedded": "digits", "features": 64, "labels": 10, "rows": [1347, 450], "drop_repeats": False}
+    entry |= {"actions": "single" if single else "labels", "sha256": {}}
+    assert run_step("fetch", {"mirror": None}, outputs_in(tmp_path), entry) == 0
+    arrays = read_npz(tmp_path / "data/test.npz", ["X", "labels"])
+    assert (arrays["X"].shape, arrays["labels"].ndim) == ((450, 64), 1 if single else 2)
+    assert run_step("fetch", {"mirror": None}, outputs_in(tmp_path), {**entry, "labels": 9}) == 1
+
+
+def test_the_training_part_sets_the_scale(tmp_path, mirror, capsys):
+    """Without a scale, the step warns about features with different scales."""
+    (mirror / "a.svm").write_bytes(b"0 1:2 2:-4000\n1 1:-0.5 2:1000\n0,1 1:1 2:100\n")
+    (mirror / "b.bz2").write_bytes(bz2.compress(b"0 1:4 2:2000\n"))
+    expected = {"none": ([[2, -4000], [-0.5, 1000], [1, 100]], [[4, 2000]])}
+    expected["max_abs"] = [[1, -1], [-0.25, 0.25], [0.5, 0.025]], [[2, 0.5]]
+    for scale, parts in expected.items():
+        assert fetch(tmp_path, mirror, features=2, labels=2, scale=scale) == 0
+        assert tuple(read_npz(path, ["X"])["X"].tolist() for path in outputs_in(tmp_path).values()) == parts
+        warning = capsys.readouterr().err
+        assert ("set the data set's scale to max_abs or standard" in warning) == (scale == "none")
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "message"),
+    [
+        (LINE, b"9 1:1\n", "raw/b.bz2: line 1: label 9 is out of range, expected 0 to 2"),
+        (b"0 1:nan\n", LINE, "raw/a.svm: line 1: feature 1 is nan, expected a finite number"),
+        (LINE, None, "raw/b.bz2: truncated: the compressed data end before their end mark"),
+    ],
+)
+def test_a_fetched_file_with_bad_content_is_not_kept(tmp_path, mirror, capsys, train, test, message):
+    (mirror / "a.svm").write_bytes(train)
+    (mirror / "b.bz2").write_bytes(b"BZh9" if test is None else bz2.compress(test))
+    assert fetch(tmp_path, mirror) == 1
+    assert capsys.readouterr().err == f"drcrm fetch: {tmp_path}/data/{message}\n"
+    assert listing(tmp_path / "data") == set()
+
+
+def test_a_file_of_the_user_is_never_removed(tmp_path, mirror):
+    (tmp_path / "data/raw").mkdir(parents=True)
+    (tmp_path / "data/raw/a.svm").write_bytes(b"9 1:1\n")
+    (mirror / "a.svm").unlink()
+    assert fetch(tmp_path, mirror) == 1
+    assert listing(tmp_path / "data") == {"raw/a.svm"}
+
+
+@pytest.mark.parametrize("name", ["../outside.svm", "/outside.svm", "sub/a.svm", "..", "", "x" * 300, "a\n.svm"])
+def test_a_name_that_leads_out_of_the_folder_is_an_error(tmp_path, mirror, capsys, name):
+    (tmp_path / "outside.svm").write_bytes(LINE)
+    parameters = {**DEFAULTS, **FILES, "train": [name]}
+    error = error_of(capsys, "fetch", {"mirror": mirror}, outputs_in(tmp_path), parameters)
+    assert error == f"{name!r} is not the name of a file: no path, no '-' in front, 255 bytes at most"
+
+
+def test_a_link_in_the_folder_is_replaced_and_not_followed(tmp_path, mirror):
+    (tmp_path / "outside.svm").write_bytes(b"9 1:1\n")
+    (raw := tmp_path / "data/raw").mkdir(parents=True)
+    (raw / "a.svm").symlink_to(tmp_path / "outside.svm")
+    digest = hashlib.sha256((mirror / "a.svm").read_bytes()).hexdigest()
+    assert fetch(tmp_path, mirror, sha256={"a.svm": digest}) == 0
+    assert (tmp_path / "outside.svm").read_bytes() == b"9 1:1\n"
+    assert not (raw / "a.svm").is_symlink()
+
+
+def test_a_failed_fetch_leaves_nothing(tmp_path, mirror, capsys):
+    (mirror / "a.svm").unlink()
+    parameters = {**DEFAULTS, **FILES}
+    error = error_of(capsys, "fetch", {"mirror": mirror}, outputs_in(tmp_path), parameters)
+    assert error.startswith(f"a.svm: could not be fetched: {mirror}: ")
+    assert listing(tmp_path / "data") == set()
+
+
+def test_fetch_file_checks_the_digest(tmp_path, capsys):
+    (folder := tmp_path / "mirror/study").mkdir(parents=True)
+    (folder / "a.csv").write_bytes(b"a\n")
+    inputs, outputs = {"mirror": f"{tmp_path}/mirror/"}, {"file": tmp_path / "out/a.csv"}
+    parameters = {"folder": "study", "sha256": hashlib.sha256(b"a\n").hexdigest()}
+    assert run_step("fetch_file", inputs, outputs, parameters) == 0
+    assert outputs["file"].read_bytes() == b"a\n"
+    outputs["file"].unlink()
+    error = error_of(capsys, "fetch_file", inputs, outputs, {**parameters, "sha256": "0" * 64})
+    assert "a.csv has SHA-256" in error
+    error = error_of(capsys, "fetch_file", {"mirror": None}, outputs, parameters)
+    assert error == "a.csv: could not be fetched: neither a mirror nor a url"

@@ -1,0 +1,75 @@
+"""The steps that draw figures: of an experiment, its overview, and of the theory."""
+
+from __future__ import annotations
+
+import pytest
+from step_chain import AXES, draw_results, error_of, plan_of, run_step
+
+from drcrm.experiments.columns import LEMMA_COLUMNS
+from drcrm.files import read_csv, write_npz
+from drcrm.reports.figures.experiment_figures import FIGURES
+
+
+def test_figures_are_files_of_the_named_formats_without_a_date(toy):
+    begins = {"pdf": b"%PDF-", "svg": b"<?xml", "png": b"\x89PNG\r\n"}
+    for name in (*FIGURES, "overview"):
+        for kind, begin in begins.items():
+            content = (toy / f"{name}.{kind}").read_bytes()
+            assert content.startswith(begin)
+            assert b"CreationDate" not in content
+            assert b"dc:date" not in content
+    assert "<svg" in (toy / "summary.rst").read_text(encoding="utf-8")
+
+
+def test_the_same_metrics_give_the_same_files(toy, tmp_path):
+    for name in ("metrics.csv", "grids.csv"):
+        (tmp_path / name).write_bytes((toy / name).read_bytes())
+    draw_results(tmp_path, (1, 4))
+    drawn = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert [path for path, content in drawn.items() if (toy / path).read_bytes() != content] == []
+
+
+@pytest.mark.parametrize(
+    ("dataset", "suffix", "message"),
+    [
+        ("top", ".pdf", "no runs of data set 'top' chosen by ips"),
+        ("toy", ".docx", "the name of a figure must end in .pdf, .svg or .png"),
+    ],
+)
+def test_figures_without_runs_or_in_another_format_are_an_error(toy, tmp_path, capsys, dataset, suffix, message):
+    inputs = {"metrics": toy / "metrics.csv", "grids": toy / "grids.csv"}
+    plan = plan_of(datasets=[dataset], counts=[1], translations={dataset: [1, 3]})
+    outputs = {"figures": [tmp_path / f"figure{suffix}"]}
+    assert message in error_of(capsys, "figure", inputs, outputs, {"figure": "replay_count", "plan": plan})
+
+
+@pytest.fixture
+def train(labelled, tmp_path):
+    X, labels = labelled(n=60, labels=3)
+    write_npz(tmp_path / "train.npz", X=X, labels=labels)
+    return tmp_path / "train.npz"
+
+
+def tabulate(train, output, seed: int = 0) -> int:
+    parameters = {**AXES, "seed": seed, "lemma": "lemma3", "repetitions": 1}
+    return run_step("theory_table", {"train": train}, {"table": output}, parameters)
+
+
+def test_a_lemma_is_tabulated_and_drawn_with_the_same_bytes_for_the_same_seed(train, tmp_path):
+    contents = []
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        assert tabulate(train, folder / "lemma3.csv") == 0
+        outputs = {"figures": [folder / "a.svg"]}
+        assert run_step("theory_figure", {"table": folder / "lemma3.csv"}, outputs, {"figure": "penalty"}) == 0
+        contents.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert contents[0] == contents[1]
+    assert tabulate(train, tmp_path / "third.csv", seed=1) == 0
+    assert (tmp_path / "third.csv").read_bytes() != contents[0]["lemma3.csv"]
+    assert list(read_csv(tmp_path / "third.csv", [])) == LEMMA_COLUMNS["lemma3"]
+
+
+def test_a_figure_of_another_lemma_is_an_error(train, tmp_path, capsys):
+    assert tabulate(train, tmp_path / "lemma3.csv") == 0
+    outputs = {"figures": [tmp_path / "a.png"]}
+    error = error_of(capsys, "theory_figure", {"table": tmp_path / "lemma3.csv"}, outputs, {"figure": "duality"})
+    assert error.startswith(f"{tmp_path / 'lemma3.csv'}: no column 'temperature'")

@@ -1,0 +1,265 @@
+"""The steps cost_model and fit, recomputed here, and the errors of their inputs."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import expit
+from step_chain import AXES, GRID, SCORES, SPLIT, algorithm, error_of, evaluate_inputs, run_step
+
+from drcrm import BanditLog, CostModel
+from drcrm.cost_models.context_effects import context_effects
+from drcrm.experiments.datasets.array_files import read_cost_model, read_log
+from drcrm.files import read_npz, write_npz
+
+LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]
+FIT = ["ridge", "step", "grid", "coef", "objective", "iterations", "converged", "scores", "chosen", "tilt"]
+KL_BALL = algorithm("KLDRO", parameter="radius", grid=[0.1])
+
+
+@pytest.fixture(scope="module")
+def log(toy) -> dict[str, np.ndarray]:
+    return read_npz(toy / "replay4/log.npz", LOG)
+
+
+def weights(log: dict, coef: np.ndarray) -> np.ndarray:
+    marginals = expit(log["X"] @ coef)[log["context"]]
+    return np.where(log["Y"] == 1, marginals, 1 - marginals).prod(axis=1) / log["propensity"]
+
+
+def clip_of(log: dict) -> float:
+    propensity = np.sort(np.repeat(log["propensity"], log["train"]))
+    last = len(propensity) - 1
+    return max(propensity[9 * last // 10] / propensity[math.ceil(last / 10)], math.e)
+
+
+def test_fits_minimise_the_ball_and_scores_are_of_the_heldout_part(toy, log):
+    fits, clip = read_npz(toy / "replay4/kl_dro.npz", FIT), clip_of(log)
+    np.testing.assert_array_equal(fits["grid"], GRID)
+    assert fits["converged"].all()
+    n, cost = log["heldout"], log["cost"]
+    for coef, scores in zip(fits["coef"], fits["scores"], strict=True):
+        w, clipped = weights(log, coef), np.minimum(weights(log, coef), clip)
+        ips, clipped_ips = n * w @ cost, n * clipped @ cost
+        expected = ips / n.sum(), clipped_ips / n.sum(), ips / (n @ w), clipped_ips / (n @ clipped)
+        np.testing.assert_allclose(scores[:4], expected)
+    np.testing.assert_array_equal(fits["chosen"], fits["scores"].argmin(axis=0))
+    for coef, radius, objective in zip(fits["coef"], GRID, fits["objective"], strict=True):
+        gammas = np.geomspace(0.01, 100, 4001)[:, None]  # a fine grid of the dual is a close upper bound
+        z, share = np.minimum(weights(log, coef), clip) * cost, log["train"] / log["train"].sum()
+        dual = gammas[:, 0] * radius + gammas[:, 0] * np.log(np.exp((z - z.max()) / gammas) @ share) + z.max()
+        assert dual.min() == pytest.approx(objective, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("ball", "options", "curvature"),
+    [("KLDRO", {}, 1), ("Chi2DRO", {}, 2), ("PhiDRO", {"divergence": "squared_hellinger"}, 0.5)],
+)
+def test_a_calibrated_ball_needs_no_grid(toy, log, tmp_path, ball, options, curvature):
+    """Its radius is φ''(1) z²/(2n), n the rows of the training part."""
+    radius = curvature * 1.6448536269514722**2 / (2 * log["train"].sum())
+    entries = {
+        "auto": algorithm(ball, options={**options, "radius": "auto"}),
+        "fixed": algorithm(ball, options=options, parameter="radius", grid=[float(radius)]),
+    }
+    for name, parameters in entries.items():
+        assert run_step("fit", {"log": toy / "replay4/log.npz"}, {"fits": tmp_path / f"{name}.npz"}, parameters) == 0
+    auto, fixed = (read_npz(tmp_path / f"{name}.npz", FIT) for name in entries)
+    np.testing.assert_allclose(auto["coef"], fixed["coef"], rtol=1e-12)
+    assert np.isnan(auto["grid"]).all()
+
+
+def test_the_cost_model_is_ridge_regression(toy, log):
+    """The gradient of the training rows' mean squared error + λ Σ s² B² is zero; the intercept has no penalty."""
+    model = read_npz(toy / "replay4/cost_model.npz", ["coef", "intercept", "penalty"])
+    X, Y, n = log["X"][log["context"]], np.column_stack([log["Y"], np.ones(len(log["Y"]))]), log["train"]
+    residual = (X @ model["coef"] * Y).sum(axis=1) - log["cost"]
+    penalised = model["penalty"] * abs(X[n > 0]).max(axis=0)[:, None] ** 2 * model["coef"]
+    penalised[-1, -1] = 0
+    gradient = X.T @ ((n * residual)[:, None] * Y) / n.sum() + penalised
+    assert model["coef"].shape == (5, 4)
+    np.testing.assert_allclose(gradient, 0, atol=1e-9)
+    assert 1e-4 <= model["penalty"] <= 0.1
+    assert not model["intercept"].any()
+
+
+def test_the_cost_model_stores_the_variances_of_context_effects(toy, tmp_path):
+    """A fit with the stored variances equals one that estimates them."""
+    path, log = toy / "replay4/cost_model.npz", toy / "replay4/log.npz"
+    arrays, (train, _) = read_npz(path, ["coef", "intercept", "covariance", "noise"]), read_log(log)
+    model = read_cost_model(path)
+    estimated = context_effects(train, model.action_effects(train.X, train.actions))
+    np.testing.assert_allclose(model.variances_[0], estimated.covariance, rtol=1e-12)
+    assert model.variances_[1] == pytest.approx(estimated.noise, rel=1e-12)
+    write_npz(tmp_path / "plain.npz", coef=arrays["coef"], intercept=arrays["intercept"])
+    coefs = []
+    for file in (path, tmp_path / "plain.npz"):
+        parameters = algorithm("CIPS", options={"estimate": "dr"})
+        assert run_step("fit", {"log": log, "cost_model": file}, {"fits": tmp_path / "fit.npz"}, parameters) == 0
+        coefs.append(read_npz(tmp_path / "fit.npz", FIT)["coef"])
+    np.testing.assert_allclose(*coefs, rtol=1e-6, atol=1e-6)
+
+
+def test_the_cost_model_of_a_log_without_a_constant_has_an_intercept(log, tmp_path):
+    write_npz(tmp_path / "log.npz", **log | {"X": log["X"][:, :-1]})
+    assert run_step("cost_model", {"log": tmp_path / "log.npz"}, {"model": tmp_path / "model.npz"}) == 0
+    rows = (log[name] for name in ("cost", "context", "train"))
+    train = BanditLog(log["X"][:, :-1], log["Y"], np.ones(len(log["Y"])), *rows)
+    stored, expected = read_cost_model(tmp_path / "model.npz"), CostModel().fit_log(train)
+    assert stored.intercept_ == pytest.approx(expected.intercept_, rel=1e-12)
+    assert stored.intercept_[-1] != 0
+    np.testing.assert_allclose(stored.coef_, expected.coef_, rtol=1e-9)
+
+
+def test_a_doubly_robust_fit_starts_from_the_tilted_logging_policy(toy, log):
+    """The tilt is the largest, with more than a third of the rows left; objective and scores are recomputed."""
+    fits = read_npz(toy / "replay4/dr.npz", FIT)
+    effects = log["X"] @ read_npz(toy / "replay4/cost_model.npz", ["coef"])["coef"]
+    modelled = (effects[log["context"]] * np.column_stack([log["Y"], np.ones(len(log["Y"]))])).sum(axis=1)
+    clip, n, heldout = clip_of(log), log["train"], log["heldout"]
+
+    def doubly_robust(coef, n):
+        expected = (expit(log["X"] @ coef) * effects[:, :-1]).sum(axis=1) + effects[:, -1]
+        z = expected[log["context"]] + np.minimum(weights(log, coef), clip) * (log["cost"] - modelled)
+        return n @ z / n.sum()
+
+    model = read_npz(toy / "replay4/cost_model.npz", ["coef"])["coef"]
+    start = read_npz(toy / "logging.npz", ["coef"])["coef"] - fits["tilt"][0] * model[:, :-1]
+    deviation = np.sqrt(np.cov(log["cost"], fweights=n, ddof=0))
+    assert fits["tilt"][0] == pytest.approx(10 / deviation)
+    assert (n @ weights(log, start)) ** 2 / (n @ weights(log, start) ** 2) > n.sum() / 3
+    [coef], [objective], [scores] = fits["coef"], fits["objective"], fits["scores"]
+    assert objective == pytest.approx(doubly_robust(coef, n), rel=1e-9)
+    assert objective < doubly_robust(start, n) - 1e-6
+    assert scores[SCORES.index("dr")] == pytest.approx(doubly_robust(coef, heldout), rel=1e-9)
+    assert np.isfinite(scores).all()
+
+
+def with_nan(X: np.ndarray) -> np.ndarray:
+    X = X.copy()
+    X[2, 1] = np.nan
+    return X
+
+
+def with_first(values: np.ndarray, first: float) -> np.ndarray:
+    return np.array([first, *values[1:]])
+
+
+LOG_FAULTS = {
+    "zero propensity": (lambda log: {"propensity": with_first(log["propensity"], 0)}, "propensity is 0.0 in row 0"),
+    "text propensity": (lambda log: {"propensity": log["propensity"].astype(str).astype("U3") + "x"}, "numbers"),
+    "NaN feature": (lambda log: {"X": with_nan(log["X"])}, "X has nan in row 2, column 1, expected finite features"),
+    "NaN in CSR": (lambda log: {"X": sparse.csr_array(with_nan(log["X"]))}, "X has nan in row 2, column 1"),
+    "no contexts": (lambda log: {"X": log["X"][:0]}, "expected (rows, features) with at least one of each"),
+    "no rows": (lambda log: {name: log[name][:0] for name in LOG[1:]}, "the log is empty"),
+    "nothing to train on": (lambda log: {"train": 0 * log["train"]}, "the log is empty: the counts of all"),
+    "action 2": (lambda log: {"Y": log["Y"] * 2}, "expected 0 or 1"),
+    "context 61": (lambda log: {"context": with_first(log["context"], 61)}, "expected a row of X, 0 to 60"),
+    "negative count": (lambda log: {"train": with_first(log["train"], -1)}, "count is -1 in row 0, expected 0 or more"),
+    "short column": (lambda log: {"cost": log["cost"][1:]}, "cost has shape"),
+}
+
+
+@pytest.mark.parametrize("name", LOG_FAULTS)
+def test_a_log_out_of_range_is_an_error(log, tmp_path, capsys, name):
+    change, message = LOG_FAULTS[name]
+    write_npz(tmp_path / "log.npz", **(log | change(log)))
+    error = error_of(capsys, "fit", {"log": tmp_path / "log.npz"}, {"fits": tmp_path / "fit.npz"}, KL_BALL)
+    assert error.startswith(f"{tmp_path / 'log.npz'}: ")
+    assert message in error
+
+
+def test_equal_costs_give_no_unit_for_poems_penalty(log, tmp_path, capsys):
+    write_npz(tmp_path / "log.npz", **(log | {"cost": np.ones(len(log["cost"]))}))
+    poem = algorithm("POEM", parameter="variance_penalty", grid=[1], calibrated=True)
+    error = error_of(capsys, "fit", {"log": tmp_path / "log.npz"}, {"fits": tmp_path / "fit.npz"}, poem)
+    assert error.startswith(f"{tmp_path / 'log.npz'}: POEM's penalty cannot be calibrated on costs with")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda coef: coef[:, 1:], "the cost model's coef_ has shape (5, 3), expected (5, 4)"),
+        (lambda coef: coef[0], "expected (rows, features) with at least one of each"),
+        (with_nan, "coef has nan in row 2, column 1, expected finite features"),
+    ],
+)
+def test_a_cost_model_of_another_shape_is_an_error(toy, tmp_path, capsys, change, message):
+    path = tmp_path / "cost_model.npz"
+    write_npz(path, coef=change(read_npz(toy / "replay4/cost_model.npz", ["coef"])["coef"]))
+    for options in ({}, {"estimate": "dm", "start": "model"}):
+        inputs = {"log": toy / "replay4/log.npz", "cost_model": path}
+        parameters = algorithm("CIPS", options=options)
+        assert error_of(capsys, "fit", inputs, {"fits": tmp_path / "fit.npz"}, parameters).endswith(message)
+
+
+def test_a_logging_policy_of_another_shape_is_an_error(toy, tmp_path, capsys):
+    write_npz(tmp_path / "logging.npz", coef=np.zeros((5, 2)))
+    inputs = {"log": toy / "replay4/log.npz", "logging": tmp_path / "logging.npz"}
+    parameters = algorithm("CIPS", options={"start": "logging"})
+    error = error_of(capsys, "fit", inputs, {"fits": tmp_path / "fit.npz"}, parameters)
+    assert error == "the logging policy's coef has shape (5, 2), expected (5, 3), as the log has"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (algorithm("KLDR"), "unknown estimator 'KLDR'; did you mean 'KLDRO'?"),
+        (algorithm("nowhere:Risk"), "estimator nowhere:Risk: No module named 'nowhere'"),
+        (algorithm("KLDRO", parameter="gamma", grid=[1]), "the hyper-parameter of KLDRO is gamma and 1 values"),
+        (algorithm("CIPS", options={"start": "logging"}), "start 'logging' needs the logging policy's coefficients"),
+    ],
+)
+def test_a_wrong_algorithm_is_an_error(toy, tmp_path, capsys, parameters, message):
+    """``Algorithm`` has the other checks."""
+    inputs = {"log": toy / "replay4/log.npz"}
+    assert error_of(capsys, "fit", inputs, {"fits": tmp_path / "fit.npz"}, parameters).startswith(message)
+
+
+def damage(fault: str, content: bytes, path) -> None:
+    """Write a file that is not the npz file a step needs."""
+    if fault == "folder":
+        path.mkdir()
+    elif fault == "damaged":
+        path.write_bytes(content)
+        with zipfile.ZipFile(path) as archive:
+            at = archive.getinfo(archive.namelist()[0]).header_offset
+        path.write_bytes(content[: at + 200] + b"\xff" * 100 + content[at + 300 :])
+    elif fault != "missing":
+        path.write_bytes({"truncated": content[: len(content) // 2], "empty": b"", "text": b"dataset,seed\n"}[fault])
+
+
+@pytest.mark.parametrize("fault", ["missing", "truncated", "empty", "text", "damaged", "folder"])
+@pytest.mark.parametrize("step", ["split", "log_crf", "replay", "cost_model", "fit", "evaluate"])
+def test_a_file_that_is_no_npz_is_an_error(toy, tmp_path, capsys, step, fault):
+    """``read_npz`` has its own tests; here each step names the file."""
+    broken = tmp_path / "broken.npz"
+    contexts = {"train": toy / "train.npz", "split": toy / "split.npz"}
+    sound, output, inputs, parameters = {
+        "split": ("train.npz", "split", {"train": broken}, {**SPLIT, **AXES}),
+        "log_crf": ("split.npz", "policy", {**contexts, "split": broken}, {"logging_c": 1, "logging_sharpness": 1}),
+        "replay": ("logging.npz", "log", {**contexts, "policy": broken}, {**SPLIT, **AXES, "replay_count": 2}),
+        "cost_model": ("replay4/log.npz", "model", {"log": broken}, {}),
+        "fit": ("replay4/log.npz", "fits", {"log": broken}, KL_BALL),
+        "evaluate": (
+            "replay4/cips.npz",
+            "metrics",
+            evaluate_inputs(toy, fits=[broken]),
+            {"selection": ["ips"], "absent_label_score": "half", "click_rates": [1, 0], "replay_count": 4, **AXES},
+        ),
+    }[step]
+    damage(fault, (toy / sound).read_bytes(), broken)
+    (tmp_path / "out").mkdir()
+    outputs = {output: tmp_path / "out/out.npz", "grids": tmp_path / "out/grids.csv"}
+    error = error_of(capsys, step, inputs, outputs, parameters)
+    assert error.startswith(f"{broken}: {'no such file' if fault == 'missing' else 'not a readable npz file ('}")
+
+
+def test_a_missing_array_is_named(log, tmp_path, capsys):
+    write_npz(tmp_path / "log.npz", **{name: array for name, array in log.items() if name != "propensity"})
+    error = error_of(capsys, "fit", {"log": tmp_path / "log.npz"}, {"fits": tmp_path / "fit.npz"}, KL_BALL)
+    assert error.startswith(f"{tmp_path / 'log.npz'}: no array 'propensity', only ['X', 'Y', 'context', ")

@@ -1,0 +1,94 @@
+"""The entry point of the steps: wrong arguments, one line for each error, and imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+from step_chain import AXES, SPLIT, error_of, run_step
+
+from drcrm.experiments.steps import STEPS
+from drcrm.experiments.steps.__main__ import main
+from drcrm.files import write_npz
+
+SOURCE = Path(__file__).parents[3] / "src"
+
+
+def python(*arguments: str, **options) -> subprocess.CompletedProcess:
+    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
+    return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, **options)
+
+
+def test_every_step_is_a_function_of_its_module():
+    for name, module in STEPS.items():
+        assert callable(getattr(import_module(f"drcrm.experiments.steps.{module}"), name))
+
+
+@pytest.mark.parametrize("arguments", [[], ["fiit", "{}", "{}"], ["fit", "{}"]])
+def test_wrong_arguments_print_the_usage(capsys, arguments):
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.startswith("usage: python -P -m drcrm.experiments.steps STEP FILES PARAMETERS")
+
+
+def test_a_process_uses_one_thread_and_the_same_kernels_everywhere(tmp_path):
+    """A json.py in the working folder is not imported instead of Python's."""
+    (tmp_path / "json.py").write_text("raise SystemExit('json ran')")
+    files = json.dumps({"input": {"runs": ["nothing.csv"]}, "output": {"table": "out.csv"}})
+    done = python("-P", "-m", "drcrm.experiments.steps", "collect", files, "{}", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "drcrm collect: nothing.csv: no such file\n"
+    code = (
+        "import os; from drcrm.experiments.steps.__main__ import main; main([]); print(os.environ['OMP_NUM_THREADS'])"
+    )
+    assert python("-c", code, cwd=tmp_path.parent).stdout == "1\n"
+
+
+def test_a_fit_imports_only_what_it_needs():
+    heavy = ["pandas", "matplotlib", "statsmodels", "sklearn", "sklearn_crfsuite", "pycrfsuite", "pooch"]
+    code = f"import sys, drcrm.experiments.steps.learning; print([name for name in {heavy} if name in sys.modules])"
+    assert python("-c", code).stdout == "[]\n"
+
+
+def test_the_entry_point_leaves_numpy_for_later():
+    """numpy reads the number of threads and the kernels when it is imported."""
+    code = "import sys, drcrm.experiments.steps.__main__; print('numpy' in sys.modules)"
+    assert python("-c", code).stdout == "False\n"
+
+
+@pytest.mark.parametrize("output", ["folder", "file/x", "x" * 300])
+def test_an_output_that_cannot_be_written_is_one_line(tmp_path, monkeypatch, capsys, output):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+    write_npz("train.npz", X=[[1.0], [2.0]], labels=[[0], [1]])
+    message = error_of(capsys, "split", {"train": "train.npz"}, {"split": output}, {**SPLIT, **AXES})
+    assert message.startswith("[Errno ")
+
+
+def test_memory_that_runs_out_is_one_line(monkeypatch, capsys):
+    """Python's own error has no message."""
+
+    def raise_memory_error(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("drcrm.experiments.steps.tables.collect", raise_memory_error)
+    assert run_step("collect", {}, {}) == 1
+    assert capsys.readouterr().err == "drcrm collect: out of memory\n"
+
+
+def test_a_missing_package_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn_crfsuite", None)
+    monkeypatch.delitem(sys.modules, "drcrm.experiments.simulation.crf", raising=False)
+    write_npz(tmp_path / "train.npz", X=np.eye(3), labels=np.eye(3)[:, :2])
+    write_npz(tmp_path / "split.npz", **dict.fromkeys(("logging", "train", "heldout"), np.arange(3)))
+    inputs = {name: tmp_path / f"{name}.npz" for name in ("train", "split")}
+    parameters = {"logging_c": 1, "logging_sharpness": 1}
+    assert run_step("log_crf", inputs, {"policy": tmp_path / "out.npz"}, parameters) == 2
+    expected = "drcrm log_crf: sklearn_crfsuite is not installed. Run: pip install 'drcrm[pipeline]'\n"
+    assert capsys.readouterr().err == expected

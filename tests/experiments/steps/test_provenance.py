@@ -1,0 +1,109 @@
+"""The record of what results come from."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import scipy
+from step_chain import run_step
+
+ROOT = Path(__file__).parents[3]
+CONFIG = {"experiment": {"seeds": 2, "name": "ε"}, "datasets": {"toy": {"labels": 3}}, "algorithms": {}}
+
+
+def git(folder: Path, *command: object) -> None:
+    identity = "-c", "user.name=me", "-c", "user.email=me@localhost"
+    subprocess.run(["git", "-C", folder, *identity, *command], check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path) -> Path:
+    """A git repository with one commit."""
+    if not shutil.which("git"):
+        pytest.skip("git is needed")
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    (folder / "code.py").write_text("")
+    for command in (["init"], ["add", "."], ["commit", "--message", "first"]):
+        git(folder, *command)
+    return folder
+
+
+def record(project: Path, config: dict = CONFIG) -> dict:
+    """Run the step twice, check that it writes the same bytes, and return the record."""
+    path, texts = project.parent / "provenance.json", set()
+    for _ in range(2):
+        assert run_step("provenance", {"project": project}, {"provenance": path}, config) == 0
+        texts.add(path.read_text(encoding="utf-8"))
+    [text] = texts
+    assert str(project) not in text
+    return json.loads(text)
+
+
+def test_has_the_commit_and_whether_anything_changed_since(repository):
+    [head] = (repository / ".git/refs/heads").glob("*")
+    found = record(repository)
+    assert (found["commit"], found["clean"]) == (head.read_text().strip(), True)
+    for name, text in {"code.py": "1", "more.py": ""}.items():
+        (repository / name).write_text(text)
+        assert record(repository) == {**found, "clean": False}
+
+
+def test_has_no_commit_without_git_or_a_repository_of_the_project(repository, monkeypatch):
+    (repository / "inner").mkdir()
+    found = record(repository / "inner")
+    assert (found["commit"], found["clean"]) == (None, None)
+    monkeypatch.setenv("PATH", "")
+    assert record(repository) == found
+
+
+def test_has_the_commit_of_an_archive(repository):
+    for name in (".git_archival.txt", ".gitattributes"):
+        shutil.copy(ROOT / name, repository)
+    git(repository, "add", ".")
+    git(repository, "commit", "--message", "second")
+    archive, unpacked = repository.parent / "archive.tar", repository.parent / "unpacked"
+    git(repository, "archive", "--output", archive, "HEAD")
+    shutil.unpack_archive(archive, unpacked)
+    commit, found = record(repository)["commit"], record(unpacked)
+    assert (found["commit"], found["clean"]) == (commit, None)
+    shutil.rmtree(repository / ".git")
+    assert record(repository)["commit"] is None
+
+
+def test_digest_of_the_source_is_of_names_and_contents(tmp_path):
+    folder = tmp_path / "project/src/drcrm"
+    folder.mkdir(parents=True)
+    digests = [record(tmp_path / "project")["source"]]
+    assert digests == [None]
+    for name, text in {"a.py": "1", "b.py": "1", "c.yaml": "2"}.items():
+        (folder / name).write_text(text)
+        digests.append(record(tmp_path / "project")["source"])
+    (folder / "a.py").rename(folder / "z.py")
+    digests.append(record(tmp_path / "project")["source"])
+    assert len(set(digests)) == len(digests)
+    (folder / "z.pyc").write_text("")
+    assert record(tmp_path / "project")["source"] == digests[-1]
+
+
+def test_digest_of_the_configuration_does_not_depend_on_its_order(tmp_path):
+    found = record(tmp_path)
+    assert found["options"] == CONFIG["experiment"]
+    assert record(tmp_path, dict(reversed(CONFIG.items()))) == found
+    for kind in CONFIG:
+        changed = record(tmp_path, {**CONFIG, kind: {"changed": 1}})
+        assert changed["config"] != found["config"]
+        assert (changed["options"] != found["options"]) == (kind == "experiment")
+
+
+def test_has_versions_and_linear_algebra(tmp_path):
+    found = record(tmp_path)
+    assert found["versions"]["scipy"] == scipy.__version__
+    assert found["versions"]["python"] == platform.python_version()
+    assert None not in found["versions"].values()
+    assert all(set(library) == {"name", "version", "architecture"} for library in found["blas"])

@@ -1,0 +1,202 @@
+"""The steps on one action of K: a chain with clicks and classifiers, recomputed here, and errors of its inputs."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import softmax
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from step_chain import AXES, SPLIT, algorithm, error_of, run_step
+
+from drcrm import SoftmaxPolicy
+from drcrm.certificates import policy_certificate
+from drcrm.cost_models.support import SUPPORT, SupportedModel
+from drcrm.experiments.datasets.array_files import read_cost_model, read_log, read_truth
+from drcrm.files import read_npz, write_npz
+from drcrm.policies.feature_maps import FeatureMap, as_transformer
+from drcrm.selection.grid_search import STEPS
+from drcrm.selection.score_names import SCORES
+
+K = 4
+CLICKS = 0.7, 0.2
+CLASSIFIERS = {f"{c}_{w}": (c, w) for c in ("linear", "trees") for w in ("none", "inverse_propensity")}
+TILTED = {"estimate": "dr", "start": "model", "tilt": "auto"}
+FITS = {
+    "cips": algorithm("CIPS"),
+    "kl_dro": algorithm("KLDRO", parameter="radius", grid=[0.01, 0.1]),
+    "dr": algorithm("CIPS", options=TILTED),
+    "map": algorithm("CIPS", options=TILTED | {"features": {"nystroem": 10}}),
+    "safe": algorithm("CIPS", options=TILTED | {"safe": True, "context_effects": True}),
+}
+SELECTION = {"selection": ["dr_bound", "snips"], "absent_label_score": "logged"}
+PARAMETERS = {**SELECTION, "click_rates": CLICKS, "replay_count": 4, **AXES}
+
+
+def write_contexts(path: Path, n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, slopes = rng.normal(size=(n, 3)), np.array([[2.0, -1, 0, 0], [0, 2, -1, 0], [-1, 0, 2, 0]])
+    write_npz(path, X=X, labels=(X @ slopes + rng.gumbel(size=(n, K))).argmax(axis=1), n_actions=np.array(K))
+
+
+def evaluate_inputs(folder: Path, **changes) -> dict:
+    inputs = {name: folder / f"{name}.npz" for name in ("test", "log", "logging", "skyline", "cost_model")}
+    inputs |= {"fits": [folder / f"{name}.npz" for name in FITS]}
+    return {**inputs, "classifiers": [folder / f"{name}.npz" for name in CLASSIFIERS], **changes}
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory) -> Path:
+    """All steps from split to evaluate, with clicks and a sharpness of 2 for π0; tests only read it."""
+    folder = tmp_path_factory.mktemp("single")
+    write_contexts(folder / "train.npz", 90, 0)
+    write_contexts(folder / "test.npz", 50, 1)
+    names = ("train", "test", "split", "logging", "skyline", "log", "cost_model")
+    at = {name: folder / f"{name}.npz" for name in (*names, *FITS, *CLASSIFIERS)}
+    contexts = {"train": at["train"], "split": at["split"]}
+    learned = {"log": at["log"], "logging": at["logging"], "cost_model": at["cost_model"]}
+    drawn = {**SPLIT, **AXES, "replay_count": 4, "click_rates": CLICKS}
+    steps = [
+        ("split", {"train": at["train"]}, {"split": at["split"]}, {**SPLIT, **AXES}),
+        ("log_crf", contexts, {"policy": at["logging"]}, {"logging_c": 1, "logging_sharpness": 2}),
+        ("skyline", contexts, {"policy": at["skyline"]}, {}),
+        ("replay", {**contexts, "policy": at["logging"]}, {"log": at["log"]}, drawn),
+        ("cost_model", {"log": at["log"]}, {"model": at["cost_model"]}, {}),
+        *(("fit", learned, {"fits": at[name]}, entry) for name, entry in FITS.items()),
+    ]
+    for name, (classifier, weights) in CLASSIFIERS.items():
+        entry = {**AXES, "classifier": classifier, "weights": weights}
+        steps.append(("classify", {"log": at["log"], "test": at["test"]}, {"probabilities": at[name]}, entry))
+    outputs = {name: folder / f"{name}.csv" for name in ("metrics", "grids")}
+    for step in (*steps, ("evaluate", evaluate_inputs(folder), outputs, PARAMETERS)):
+        assert run_step(*step) == 0, step
+    return folder
+
+
+@pytest.fixture(scope="module")
+def rows(single) -> pd.DataFrame:
+    return pd.read_csv(single / "metrics.csv").set_index(["algorithm", "selection"])
+
+
+def errors(probability: np.ndarray, labels: np.ndarray) -> list[float]:
+    """Return expected and greedy error of the probabilities of actions."""
+    return [1 - probability[np.arange(len(labels)), labels].mean(), (probability.argmax(axis=1) != labels).mean()]
+
+
+LOSSES = ["expected_loss", "greedy_loss"]
+
+
+def test_the_logging_policy_is_the_sharpened_regression(single):
+    train, split = read_npz(single / "train.npz", ["X", "labels"]), read_npz(single / "split.npz", ["logging"])
+    rows = split["logging"]
+    fitted = LogisticRegression(C=1, tol=1e-9, max_iter=10000).fit(train["X"][rows], train["labels"][rows])
+    assert set(fitted.classes_) == set(range(K))
+    coef = read_npz(single / "logging.npz", ["coef"])["coef"]
+    assert coef == pytest.approx(2 * np.vstack([fitted.coef_.T, fitted.intercept_]), abs=1e-3)
+
+
+def test_the_log_has_one_action_per_row_and_clicks_as_costs(single):
+    log = read_npz(single / "log.npz", ["Y", "cost", "propensity", "context", "n_actions", "X", "train", "heldout"])
+    policy = SoftmaxPolicy(read_npz(single / "logging.npz", ["coef"])["coef"])
+    assert log["Y"].ndim == 1
+    assert int(log["n_actions"]) == K
+    assert log["propensity"] == pytest.approx(policy.marginals(log["X"])[log["context"], log["Y"]], rel=1e-12)
+    assert set(log["cost"]) == {-1.0, 0.0}
+    assert (log["train"].sum(), log["heldout"].sum()) == (270, 90)
+
+
+def test_losses_are_error_rates(single, rows):
+    X, truth = read_truth(single / "test.npz")
+    fits = read_npz(single / "kl_dro.npz", ["coef", "chosen"])
+    coefs = {name: read_npz(single / f"{name}.npz", ["coef"])["coef"] for name in ("logging", "skyline")}
+    coefs["kl_dro"] = fits["coef"][fits["chosen"][list(SCORES).index("snips")]]
+    for name, coef in coefs.items():
+        expected = errors(softmax(X @ coef, axis=1), truth.labels)
+        assert rows.loc[(name, "snips"), LOSSES].tolist() == pytest.approx(expected, rel=1e-9)
+
+
+def test_certificates_are_error_rates_too(single, rows):
+    """(cost + right)/(right − wrong) of the library's own certificate."""
+    train, heldout = read_log(single / "log.npz")
+    policy = SoftmaxPolicy(read_npz(single / "dr.npz", ["coef"])["coef"][0])
+    logging_policy = SoftmaxPolicy(read_npz(single / "logging.npz", ["coef"])["coef"])
+    model = SupportedModel.of(read_cost_model(single / "cost_model.npz"), train, logging_policy, SUPPORT)
+    expected = policy_certificate(policy, heldout, estimate="dr", cost_model=model, by="context", check_tails=False)
+    row, (right, wrong) = rows.loc["dr", "snips"], CLICKS
+    assert row["estimate"] == pytest.approx((expected.value + right) / (right - wrong))
+    assert row["bound"] == pytest.approx((expected.bound + right) / (right - wrong))
+
+
+def test_a_feature_map_is_fitted_to_the_training_contexts(single, rows):
+    train, _ = read_log(single / "log.npz")
+    features = FeatureMap(as_transformer({"nystroem": 10}), train.X)
+    X, truth = read_truth(single / "test.npz")
+    coef = read_npz(single / "map.npz", ["coef"])["coef"][0]
+    assert coef.shape == (X.shape[1] + 10, K)
+    expected = errors(SoftmaxPolicy(coef).marginals(features(X)), truth.labels)
+    assert rows.loc[("map", "snips"), LOSSES].tolist() == pytest.approx(expected, rel=1e-9)
+
+
+def test_safe_candidates_end_with_the_logging_policy(single, rows):
+    fits = read_npz(single / "safe.npz", ["coef", "step", "ridge", "grid"])
+    assert fits["step"].tolist() == [1, 1, 1, 1, *STEPS, 0]
+    assert np.array_equal(fits["coef"][-1], read_npz(single / "logging.npz", ["coef"])["coef"])
+    grids = pd.read_csv(single / "grids.csv")
+    assert set(grids["algorithm"]) == set(FITS)
+    last = grids[grids["algorithm"] == "safe"].iloc[-1]
+    assert last["improvement_bound"] == 0
+    assert last["expected_loss"] == pytest.approx(rows.loc[("logging", "snips"), "expected_loss"])
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_classifiers_are_fitted_to_the_weighted_rows(single, rows, name):
+    classifier, weights = CLASSIFIERS[name]
+    log, _ = read_log(single / "log.npz")
+    weight = log.count * -log.cost  # c_max is 0
+    if weights == "inverse_propensity":
+        weight = log.count * np.minimum(-log.cost / log.propensity, 100)
+    kept, (X, truth) = weight > 0, read_truth(single / "test.npz")
+    seed = int(np.random.default_rng([zlib.crc32(b"toy/classify"), 0]).integers(2**31))
+    trees = HistGradientBoostingClassifier(random_state=seed)
+    model = LogisticRegression(max_iter=1000) if classifier == "linear" else trees
+    model.fit(log.X[log.context[kept], :-1], log.Y[kept], sample_weight=weight[kept])
+    probability = np.zeros((50, K))
+    probability[:, model.classes_] = model.predict_proba(X[:, :-1])
+    assert read_npz(single / f"{name}.npz", ["probability"])["probability"] == pytest.approx(probability, abs=1e-9)
+    for selection in ("dr_bound", "snips"):
+        row = rows.loc[name, selection]
+        assert row[LOSSES].tolist() == pytest.approx(errors(probability, truth.labels), abs=1e-9)
+        assert row[["hyperparameter", "score", "estimate", "bound", "iterations"]].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "parameters", "message"),
+    [
+        ({}, {"absent_label_score": "half"}, "only label vectors can count an absent label as ½"),
+        ({}, {"click_rates": (0.2, 0.7)}, "click rates must satisfy 1 ≥ right > wrong ≥ 0, got 0.2 and 0.7"),
+        ({"classifiers": ["FOLDER/log.npz"]}, {}, "no array 'probability'"),
+        ({"classifiers": ["TMP/p.npz"]}, {}, "probability must have shape (50, 4), got (50, 5)"),
+    ],
+)
+def test_inputs_that_evaluate_cannot_use_are_an_error(single, tmp_path, capsys, inputs, parameters, message):
+    write_npz(tmp_path / "p.npz", probability=np.ones((50, K + 1)))
+    places = {"FOLDER": str(single), "TMP": str(tmp_path)}
+    for name, paths in inputs.items():
+        inputs = {name: [path.replace(key, place) for path in paths for key, place in places.items() if key in path]}
+    outputs = {name: tmp_path / f"out/{name}.csv" for name in ("metrics", "grids")}
+    (tmp_path / "out").mkdir()
+    error = error_of(capsys, "evaluate", evaluate_inputs(single, **inputs), outputs, {**PARAMETERS, **parameters})
+    assert message in error
+
+
+def test_a_classifier_needs_one_action_of_k(single, tmp_path, capsys):
+    rows = {"Y": np.eye(3, dtype=np.uint8), "propensity": np.ones(3), "cost": np.zeros(3), "context": np.arange(3)}
+    write_npz(tmp_path / "log.npz", X=np.eye(3), **rows, train=np.ones(3, int), heldout=np.ones(3, int))
+    inputs = {"log": tmp_path / "log.npz", "test": single / "test.npz"}
+    entry = {**AXES, "classifier": "linear", "weights": "none"}
+    error = error_of(capsys, "classify", inputs, {"probabilities": tmp_path / "out.npz"}, entry)
+    assert error == f"{tmp_path / 'log.npz'}: a classifier needs one action of K per row, got 3 labels"

@@ -1,0 +1,123 @@
+"""The steps collect and tables, and the errors of their inputs."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from step_chain import LEARNED, error_of, plan_of, run_step
+
+from drcrm.experiments.columns import COLUMNS
+
+
+def make_tables(metrics, folder, plan: dict) -> int:
+    outputs = {"tables": [folder / "tables/expected_loss.csv"], "pages": folder / "pages"}
+    return run_step("tables", {"metrics": metrics}, outputs, plan)
+
+
+def test_collect_keeps_every_digit(toy):
+    parts = [(toy / f"replay{count}/metrics.csv").read_text().splitlines() for count in (1, 4)]
+    assert (toy / "metrics.csv").read_text().splitlines() == parts[0] + parts[1][1:]
+
+
+def test_tables_hold_the_losses_and_choices_of_the_metrics(toy, metrics):
+    table = pd.read_csv(toy / "tables/expected_loss.csv").set_index(["algorithm", "selection"])
+    rows = metrics[metrics["replay_count"] == 4].set_index(["algorithm", "selection"])
+    assert set(table.index) == {(a, s) for a in ("logging", *LEARNED, "skyline") for s in ("snips", "ips")}
+    np.testing.assert_allclose(table["mean"], rows.loc[table.index, "expected_loss"])
+    chosen = pd.read_csv(toy / "tables/hyperparameters.csv")
+    chosen = chosen[chosen["times_chosen"] > 0].set_index(["algorithm", "selection"])["value"]
+    for selection in ("snips", "ips"):
+        best = table.xs(selection, level="selection").loc[list(LEARNED), "mean"].idxmin()
+        assert table.loc[(best, selection), "best"] == 1
+        assert chosen["kl_dro", selection] == rows.loc[("kl_dro", selection), "hyperparameter"]
+    compared = pd.read_csv(toy / "tables/paper_comparison.csv")
+    np.testing.assert_allclose(compared["difference"], compared["ours"] - compared["paper"])
+    assert compared["differs"].str.startswith("a toy").all()
+    error = np.hypot(compared["standard_error"], compared["code_standard_error"])
+    np.testing.assert_allclose(compared["code_difference_in_errors"], (compared["ours"] - compared["code"]) / error)
+
+
+def test_differences_have_the_data_sets_in_the_order_of_the_tables(metrics, tmp_path):
+    """Data sets of the replay-count figure only follow after them."""
+    poem = metrics.replace({"algorithm": {"kl_dro": "poem"}})
+    pd.concat([poem.assign(dataset=name) for name in ("a", "b", "c")]).to_csv(tmp_path / "metrics.csv", index=False)
+    assert make_tables(tmp_path / "metrics.csv", tmp_path, plan_of(datasets=["c", "a"])) == 0
+    table = pd.read_csv(tmp_path / "tables/differences_to_poem.csv")
+    order = list(dict.fromkeys(zip(table["dataset"], table["replay_count"], strict=True)))
+    assert order == [(name, count) for name in ("c", "a", "b") for count in (1, 4)]
+
+
+def test_pages_leave_out_empty_tables(toy, tmp_path):
+    assert make_tables(toy / "metrics.csv", tmp_path, plan_of()) == 0
+    losses = [f"{loss} Hamming loss{part}" for loss in ("Expected", "Greedy") for part in (" by IPS", " in detail")]
+    pages = sorted((tmp_path / "pages").iterdir())
+    assert [path.stem for path in pages] == [f"{number:02} {title}" for number, title in enumerate(losses, start=1)]
+    assert all(path.read_text(encoding="utf-8").count("<table>") == 1 for path in pages)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("toy,4,0", f"line 2 must have {len(COLUMNS)} cells, one for each column"),
+        ("," * len(COLUMNS), f"line 2 must have {len(COLUMNS)} cells, one for each column"),
+        ("," * (len(COLUMNS) - 1) + "x" * 200_000, "line 2: field larger than field limit (131072)"),
+    ],
+)
+def test_collect_refuses_rows_that_are_cut_off(tmp_path, capsys, line, message):
+    (tmp_path / "a.csv").write_text(",".join(COLUMNS) + "\n" + line + "\n")
+    error = error_of(capsys, "collect", {"runs": [tmp_path / "a.csv"]}, {"table": tmp_path / "b.csv"})
+    assert error == f"{tmp_path / 'a.csv'}: {message}"
+
+
+def test_collect_refuses_another_table(toy, tmp_path, capsys):
+    for header in ("dataset,seed\ntoy,0\n", (toy / "replay4/grids.csv").read_text()):
+        (tmp_path / "a.csv").write_text(header)
+        runs = [toy / "replay4/metrics.csv", tmp_path / "a.csv"]
+        error = error_of(capsys, "collect", {"runs": runs}, {"table": tmp_path / "metrics.csv"})
+        assert error.startswith(f"{tmp_path / 'a.csv'}: columns ['dataset', ")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no such file"),
+        (b"", "not a readable csv file (No columns to parse from file)"),
+        (b"\xff\xfe\x00\x81", "not a readable csv file ("),
+        (b"dataset,seed\ntoy,0\n", "no column 'replay_count', expected dataset, replay_count, seed, "),
+    ],
+)
+@pytest.mark.parametrize("step", ["tables", "figure"])
+def test_metrics_that_cannot_be_read_are_an_error(tmp_path, capsys, step, content, message):
+    path = tmp_path / "metrics.csv"
+    if content is not None:
+        path.write_bytes(content)
+    parameters = {"figure": "grid", "plan": plan_of()} if step == "figure" else plan_of()
+    outputs = {"figures": [tmp_path / "a.pdf"], "tables": [tmp_path / "a.csv"], "pages": tmp_path / "pages"}
+    error = error_of(capsys, step, {"metrics": path, "grids": path}, outputs, parameters)
+    assert error.startswith(f"{path}: {message}")
+
+
+def test_tables_need_the_whole_protocol(toy, tmp_path, capsys):
+    plan = plan_of(protocol={"split_unit": "row", "logging_c": 1.0})
+    outputs = {"tables": [tmp_path / "a.csv"], "pages": tmp_path / "pages"}
+    error = error_of(capsys, "tables", {"metrics": toy / "metrics.csv"}, outputs, plan)
+    assert error == "the plan needs absent_label_score, variance_penalty_scale in its protocol"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dataset": ["toy"], "seed": 1}, "not a plan (unknown: dataset, seed)"),
+        ({"datasets": []}, "expected data sets, and seeds and counts from 1"),
+        ({"seeds": 0}, "expected data sets, and seeds and counts from 1"),
+        ({"seeds": "a"}, "not a plan ("),
+        ({"selections": ["ip"]}, "selections are ['ip'], expected some of "),
+    ],
+)
+def test_an_impossible_plan_is_an_error(toy, tmp_path, capsys, changes, message):
+    outputs = {"tables": [tmp_path / "a.csv"], "pages": tmp_path / "pages"}
+    plan = json.loads(json.dumps(plan_of())) | changes
+    assert message in error_of(capsys, "tables", {"metrics": toy / "metrics.csv"}, outputs, plan)
