@@ -60,9 +60,9 @@ def read_config(path: str | Path) -> dict:
 def complete(config: Mapping, schema: Path) -> dict:
     """Return a configuration with all defaults, which are the schema's, the package's algorithms and names.
 
-    Text counts as the number or truth value that it spells if the schema wants one: ``--config`` passes nested values
-    as text, and YAML reads 1e-5 as text. An ablation adds the algorithms that start elsewhere. Algorithms without a
-    colour or marker get a pair of their own.
+    If the schema expects a number or a truth value, text is converted: ``--config`` passes nested values as text, and
+    YAML reads 1e-5 as text. An ablation adds its algorithms with other starts. Algorithms without a colour or marker
+    get a unique pair.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def complete(config: Mapping, schema: Path) -> dict:
 
 
 def _parse_text(config: dict, schema: Path) -> None:
-    """Replace text by the number or truth value that it spells, and 2.0 by 2, where the schema wants that."""
+    """Replace text by the number or truth value that it contains, and 2.0 by 2, if the schema expects that."""
     for error in _STRICT(load_yaml(schema.read_text(encoding="utf-8"))).iter_errors(config):
         if error.validator == "type" and isinstance(error.instance, str | float):
             *path, key = error.absolute_path

@@ -110,7 +110,8 @@ def _check_actions(key: str, experiment: Mapping, datasets: list[str], config: M
     """Yield the options of an experiment that do not fit the actions of its data sets."""
     right, wrong = experiment["click_rates"]
     if right <= wrong:
-        yield f"{key}.click_rates: the rate of right actions must be above that of wrong ones, got {right:g}, {wrong:g}"
+        rates = f"{right:g}, {wrong:g}"
+        yield f"{key}.click_rates: the rate of right actions must be above the rate of wrong ones, got {rates}"
     for dataset in datasets:
         if is_single(config, dataset):
             if experiment["absent_label_score"] == "half":

@@ -8,8 +8,8 @@ from pathlib import Path
 def source_files(package: Path, *entries: Path) -> list[Path]:
     """Return the entry files and all files that they import, directly or indirectly, sorted.
 
-    Imports count wherever they stand in a file, those of type checkers too, if they are absolute (``from drcrm.x import
-    y``) and lead to a file of the package or to a file next to the first entry. The ``__init__.py`` of the packages on
+    All absolute imports (``from drcrm.x import y``) of files of the package count, and of files next to the first
+    entry. Imports inside functions and for type checkers count too. The ``__init__.py`` of the packages on
     the way count as well, except the outermost, whose imports are lazy.
     """
     modules = {path.stem: path for path in entries[0].parent.glob("*.py")} if package not in entries[0].parents else {}

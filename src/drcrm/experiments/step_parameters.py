@@ -40,7 +40,7 @@ def mapping_of(config: Mapping, name: str) -> str:
 
 
 def _entry(algorithms: Mapping, algorithm: object) -> object:
-    """Return the entry of an algorithm as a mapping has it; anything but the name of an estimator's stays as it is."""
+    """Return the mapping's entry for the name of an estimator's algorithm; return anything else unchanged."""
     if not isinstance(algorithm, str) or "estimator" not in algorithms.get(algorithm, {}):
         return algorithm
     entry = {key: algorithms[algorithm].get(key) for key in ("label", "estimator", "parameter", "grid", "options")}

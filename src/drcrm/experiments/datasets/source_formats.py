@@ -1,4 +1,4 @@
-"""Data sets as files: LibSVM's text format, many labels a row or one, read with every content check."""
+"""Reader of LibSVM's text format with many labels per row or one, which checks all content."""
 
 import math
 import zlib
@@ -13,8 +13,8 @@ from scipy import sparse
 
 from drcrm.errors import InputError, prefix_errors
 
-MAGIC = {".bz2": b"BZh", ".gz": b"\x1f\x8b"}  # how compressed files begin
-DENSE_FROM = 0.25  # share of non-zero features from which a data set is stored dense
+MAGIC = {".bz2": b"BZh", ".gz": b"\x1f\x8b"}  # first bytes of compressed files
+DENSE_FROM = 0.25  # a data set with this share of non-zero features is stored dense
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class DatasetSpec:
 
     @property
     def ids(self) -> str:
-        """The ids that are expected, in words."""
+        """The expected ids, in words."""
         low, high = min(self.labels), max(self.labels)
         if self.single and high - low >= len(self.labels):
             return f"one of {', '.join(map(str, self.labels))}"
@@ -105,8 +105,8 @@ EMBEDDED = {"digits": (load_digits, 10)}  # and how many labels
 def read_libsvm(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, np.ndarray]:
     """Read one file of lines ``label,label index:value …``, indices from 1, plain or compressed (bz2, gz).
 
-    Returns X (n, features) CSR and the labels (n, q) of 0 and 1; where a row has one, its place among the ids, (n,).
-    Raises InputError with the file, the line, what was found and what was expected.
+    Returns X (n, features) CSR and the labels (n, q) of 0 and 1; with one label per row, its index among the ids, (n,).
+    InputError has the file, the line, the invalid value and the expected one.
     """
     from sklearn.datasets import load_svmlight_file
 
@@ -148,12 +148,12 @@ def first_occurrences(parts: Sequence[sparse.csr_array]) -> list[np.ndarray]:
 
 
 def _fits(label: float, spec: DatasetSpec) -> bool:
-    """Whether a label may stand in a file: a whole number that is spec, or that is dropped."""
+    """Return whether a label is a kept id, or another id that is dropped."""
     return label in spec.labels or (spec.drop_other_labels and label >= 0 and label.is_integer())
 
 
 class _Lines:
-    """The lines of a file, as scikit-learn's reader takes them, less what it reads beside the format: qid and 1_0."""
+    """The lines of a file for scikit-learn's reader, which would also accept qid and 1_0; both are an error here."""
 
     def __init__(self, path: str | Path):
         self.path = path
@@ -169,7 +169,7 @@ class _Lines:
 
 
 def _first_fault(path: str | Path, spec: DatasetSpec) -> str | None:
-    """Find the first line that cannot be used, and say why."""
+    """Return the error of the first line that cannot be used."""
     for number, line in enumerate(_lines(path), start=1):
         tokens = line.split(b"#", 1)[0].split()
         labels = [] if not tokens or b":" in tokens[0] else tokens.pop(0).split(b",")
@@ -199,7 +199,7 @@ def _first_fault(path: str | Path, spec: DatasetSpec) -> str | None:
 
 
 def _number(kind: type, token: bytes) -> float:
-    """A number as the format has it; Python's own may have underscores."""
+    """Return a number; unlike Python, the format has no underscores in numbers."""
     if b"_" in token:
         raise ValueError
     return kind(token)
@@ -207,7 +207,7 @@ def _number(kind: type, token: bytes) -> float:
 
 @contextmanager
 def _readable(path: str | Path) -> Iterator[None]:
-    """Say in an InputError why a file cannot be read or decompressed."""
+    """Raise InputError with the reason if a file cannot be read or decompressed."""
     try:
         yield
     except FileNotFoundError:
@@ -225,7 +225,7 @@ def _readable(path: str | Path) -> Iterator[None]:
 
 
 def _lines(path: str | Path) -> Iterator[bytes]:
-    """The lines of a file, decompressed where its name says so."""
+    """Yield the lines of a file, decompressed if its name ends in .gz or .bz2."""
     import gzip
 
     suffix = Path(path).suffix
@@ -242,7 +242,7 @@ def _lines(path: str | Path) -> Iterator[bytes]:
 
 
 def _unpacked(stream: BinaryIO) -> Iterator[bytes]:
-    """Decompress bz2 streams, one after the other. ``bz2.open`` passes over what follows the first and is damaged."""
+    """Decompress bz2 streams one after another. ``bz2.open`` would ignore damaged bytes after the first stream."""
     import bz2
 
     part = bz2.BZ2Decompressor()
