@@ -351,8 +351,8 @@ use rule * from drcrm as drcrm_*
 rule summary:
     input: "inner/results/tiny/metrics.csv"
     output: "summary.txt"
-    params: keys=sorted(config["drcrm"])
-    shell: "wc -l < {{input}} > {{output}}; echo ${{{{PYTHONPATH-no PYTHONPATH}}}}, {{params.keys}} >> {{output}}"
+    params: sections=sorted(config["drcrm"])
+    shell: "wc -l < {{input}} > {{output}}; echo ${{{{PYTHONPATH-no PYTHONPATH}}}}, {{params.sections}} >> {{output}}"
 """
 
 

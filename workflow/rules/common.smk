@@ -6,8 +6,10 @@ import shutil
 import sys
 from pathlib import Path
 
+from snakemake.utils import update_config
+
 import drcrm.errors
-from drcrm.experiments.config import SCHEMA, complete
+from drcrm.experiments.config import SCHEMA, complete, read_config
 from drcrm.experiments.datasets.sources import Source, local_digests, read_record
 from drcrm.experiments.dependencies import source_files
 from drcrm.experiments.report_plans import caption_words, figure_datasets, report_plan
@@ -36,7 +38,8 @@ ORIGIN = str(workflow.modifier.modify_path("resources/{dataset}/origin.json"))  
 
 # A module that is given a config does not read config.yaml.
 if workflow.modifier.skip_configfile:
-    config = update_config(load_configfile(PROJECT / "config.yaml"), config)
+    outer_config, config = config, read_config(PROJECT / "config.yaml")
+    update_config(config, outer_config)
 try:
     config = complete(config, PROJECT / SCHEMA)
 except drcrm.errors.InputError as error:
