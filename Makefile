@@ -5,7 +5,7 @@
 # make test-browser    the demo's report and the page on a log in Chromium, as wide as a screen and as a phone
 # make test-slurm    a smaller demo on a throw-away Slurm: its tables are the local ones, its jobs ask for what they use
 # make test-slurm-faults    jobs too long or too large, cancelled, on a node that dies; runs that are interrupted
-# make fuzz    the property tests with 100 times as many generated inputs; SEED=N repeats a run
+# make fuzz    the property tests with 20 times as many generated inputs; SEED=N repeats a run
 # make report EXPERIMENT=sample    results/sample/report.html, building what is missing; of one's own with CONFIG=mine.yaml
 # make bench MIRROR=PATH_OR_URL    times beside what no formula can avoid: results/bench.json; without a mirror, less
 # make docs    the pages of docs/experiments and the README's tables from docs/results; TAKE="sample ..." takes results there first

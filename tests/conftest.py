@@ -23,7 +23,7 @@ LONGEST = ("test_workflow", "test_build")
 
 # The default examples depend only on the code. `pytest --hypothesis-profile=explore` draws new ones.
 settings.register_profile("same", deadline=None, derandomize=True)  # slow examples must not fail
-settings.register_profile("explore", deadline=None, max_examples=10_000)
+settings.register_profile("explore", deadline=None, max_examples=2000)
 settings.load_profile("same")
 
 
