@@ -1,4 +1,4 @@
-"""Sixty faults to plant in src/drcrm, one at a time: {what is wrong: (text, faulty text)}.
+"""Faults to plant in src/drcrm, one at a time: {what is wrong: (text, faulty text)}.
 
 A text must occur exactly once in src. ``python benchmarks/protection.py --check`` finds texts that no longer do.
 """
@@ -23,10 +23,16 @@ FAULTS = {
         "_weighted_features(self.share * (modelled - self.share @ modelled))",
         "_weighted_features(self.share * modelled)",
     ),
-    "a start is tilted towards high costs": ("base - tilt * design.log", "base + tilt * design.log"),
+    "a start is tilted towards high costs": (
+        "return base - used * design.log.actions.effect_space.score_part(model), used",
+        "return base + used * design.log.actions.effect_space.score_part(model), used",
+    ),
     "the automatic tilt keeps half of the rows, not a third": ("KEPT_SHARE = 1 / 3", "KEPT_SHARE = 1 / 2"),
     "empirical Bernstein divides by n, not n − 1": ("log_term / (3 * (n - 1))", "log_term / (3 * n)"),
-    "a certificate is not adjusted for multiplicity": (" / _check_choices(choices)\n", " / 1\n"),
+    "a certificate is not adjusted for multiplicity": (
+        'check_confidence(confidence, "confidence")) / choices',
+        'check_confidence(confidence, "confidence"))',
+    ),
     "of equal scores the least robust value is selected": (
         '(max if robust_end == "high"',
         '(min if robust_end == "high"',
@@ -41,15 +47,14 @@ FAULTS = {
         "(labels == 1, marginals, 1 - marginals)",
     ),
     "defaults of the configuration overwrite its values": (
-        "value.setdefault(key, deepcopy(",
-        "value.__setitem__(key, (",
+        'entry[1].setdefault("label", ',
+        'entry[1].__setitem__("label", ',
     ),
     "intervals in tables use the one-sided quantile": (
         "stats.t.ppf((1 + confidence) / 2, n - 1)",
         "stats.t.ppf(confidence, n - 1)",
     ),
     "p-values are adjusted by Benjamini and Hochberg, not Holm": ('method="holm"', 'method="fdr_bh"'),
-    "an exclusive lock is shared": ("fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB"),
     "files are written in place": (
         "part = Path(folder) / path.name\n        yield part\n        if target",
         "part = path\n        yield part\n        if target",
@@ -108,7 +113,7 @@ FAULTS = {
         "np.logical_and.accumulate(bounds[order] < 0)",
         "bounds[order] < 0",
     ),
-    "of equally good values of C the largest is selected": ("if wrong < fewest:", "if wrong <= fewest:"),
+    "of equally good values of C the largest is selected": ("if errors < fewest:", "if errors <= fewest:"),
     "the skyline may be the best algorithm of a table": (
         'means = table["mean"].drop(list(ROLES), errors="ignore").dropna()\n    best',
         'means = table["mean"].dropna()\n    best',
@@ -126,8 +131,8 @@ FAULTS = {
         'zlib.crc32(f"{dataset}".encode())',
     ),
     "the replay trains on held-out rows": (
-        "train=merged.count - held, heldout=held",
-        "train=merged.count, heldout=held",
+        "train=merged.count - heldout, heldout=heldout",
+        "train=merged.count, heldout=heldout",
     ),
     "the digest of a file covers its first block only": (
         'return hashlib.file_digest(stream, "sha256").hexdigest()\n    except',
@@ -142,8 +147,8 @@ FAULTS = {
         "place.get(feature, 0) for feature",
     ),
     "all parts get the values of the first chunks": (
-        "values and values[part])",
-        "values and values[: len(chunks[part])])",
+        "chunks[part], values[part])",
+        "chunks[part], values[: len(chunks[part])])",
     ),
     "results of threads are out of order": (
         "waiting.append(self.submit(call))\n                yield waiting.popleft().result()",
