@@ -86,7 +86,8 @@ def test_the_workflow_builds_the_runs_and_files_that_studies_need(tmp_path):
     assert (
         """obd --resources resources/studies/obd --options '{"algorithms": {"cips": {"estimator": "CIPS\"""" in output
     )
-    assert f"--sha256 {'0' * 64} --output resources/studies/obd/bts_men" in output
+    assert "resources/studies/obd/bts_men.csv.bz2" in output
+    assert f'"sha256": "{"0" * 64}"' in output
 
 
 def test_coverage_settings_have_the_means_that_they_state(study):

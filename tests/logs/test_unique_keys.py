@@ -72,20 +72,8 @@ def test_a_mapping_with_a_repeated_key_is_an_error(tmp_path, name, text, message
     assert str(error.value).startswith(f"{tmp_path / name}: {message}")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "option"),
-    [
-        (["diagnose", "log.csv", "--config", '{"reward": "r", "reward": "s"}'], "--config"),
-        (
-            ["fit", "--estimator", "CIPS", "--log", "a", "--output", "b", "--options", '{"reward": 1, "reward": 2}'],
-            "--options",
-        ),
-    ],
-)
-def test_json_of_the_command_line_with_a_repeated_key_is_an_error(capsys, arguments, option):
+def test_json_of_the_command_line_with_a_repeated_key_is_an_error(capsys):
     with pytest.raises(SystemExit):
-        main(arguments)
-    assert (
-        capsys.readouterr().err
-        == f"drcrm {arguments[0]}: argument {option}: reward occurs twice in one map, expected once\n"
-    )
+        main(["diagnose", "log.csv", "--config", '{"reward": "r", "reward": "s"}'])
+    message = "drcrm diagnose: argument --config: reward occurs twice in one map, expected once\n"
+    assert capsys.readouterr().err == message
