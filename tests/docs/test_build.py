@@ -122,7 +122,7 @@ def test_a_page_has_all_sections_and_numbers(finished):
     assert "| Yeast | POEM | SNIPS | 4.535 | 1.100 ± 0.058 | −3.435 (−59.5) |" in paper
     assert "| Yeast | 4 | 3 | +1.000 ± 0.000 (1) | +0.500 ± 0.000 (1) |" in differences
     assert re.findall(r'src="(.*?)"', figures) == ["../figures/small_replay_count_yeast.png"]
-    assert "Points are means over 3 seeds with 95 % intervals; hyper-parameters are chosen by SNIPS." in figures
+    assert "Points are means over 3 seeds with 95 % intervals. Hyper-parameters are chosen by SNIPS." in figures
 
 
 def test_blocks_are_replaced_and_other_text_is_kept(finished):
@@ -210,7 +210,7 @@ def test_certificates_are_drawn_if_rows_have_bounds(build, monkeypatch):
     pd.read_csv(path).assign(bound=2.5).to_csv(path, index=False)
     text = page_of(build)
     assert "small_certificates_yeast.png" in text
-    assert "Certified and true loss on Yeast." in text
+    assert "Certified and true loss on Yeast, at replay count 4." in text
 
 
 def test_empty_sections_are_left_out(tmp_path):
