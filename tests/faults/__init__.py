@@ -1,4 +1,4 @@
-"""Faults of machines and networks, each injected for real into a run that then goes on by the same command.
+"""Tests that inject real faults of machines and networks into a run. The same command then finishes the run.
 
-``make test-faults`` runs them. What they show is in docs/reliability.md.
+``make test-faults`` runs them, and docs/reliability.md describes the results.
 """

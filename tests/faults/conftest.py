@@ -1,4 +1,4 @@
-"""The undisturbed run that all others are compared with."""
+"""The undisturbed run with which all faulty runs are compared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from faults.harness import CONFIG, run
 
 @pytest.fixture(scope="session")
 def config(tmp_path_factory) -> Path:
-    """A user's folder with the made-up data, and a configuration that names them."""
+    """The configuration in a user's folder, next to the synthetic data."""
     folder = tmp_path_factory.mktemp("user")
     write_data(folder)
     return write_config(folder, {**CONFIG, "mirror": str(folder)})
@@ -20,7 +20,10 @@ def config(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory, config) -> Path:
-    """The folder of a finished run. Copies lie as deep as it: the way to the code is among what Snakemake compares."""
+    """The folder of a finished run.
+
+    Copies need the same depth, because Snakemake compares the relative path to the code.
+    """
     work = tmp_path_factory.mktemp("finished") / "work"
     work.mkdir()
     run(work, config)

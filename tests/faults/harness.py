@@ -1,4 +1,4 @@
-"""Runs of the workflow with a fault in one of their jobs, and what must be true of a folder after one."""
+"""Runs of the workflow with a fault in one job, and checks of the folder after the fault."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ CONFIG = {
         }
     },
 }
-# Python that a job runs before its step: the kernel ends it in the midst of the first file of more than 300 bytes.
+# Python that a job runs before its step. The process is killed while it writes the first file of more than 300 bytes.
 KILLED_WHILE_WRITING = """
 import os, resource, signal
 signal.signal(signal.SIGXFSZ, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
 resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
 """
-# It asks for more memory than it may have.
+# The step asks for more memory than its limit.
 OUT_OF_MEMORY = """
 import resource
 import numpy as np
@@ -54,7 +54,7 @@ def fit(*arguments, fit=learning.fit):
 
 learning.fit = fit
 """
-# As a job of its run, it waits until there is a file `go`.
+# The step waits, as a job of its run, until a file `go` exists.
 WAITING = """
 import pathlib, time
 import drcrm.experiments.steps.learning as learning
@@ -69,8 +69,8 @@ learning.fit = fit
 """
 
 
-def unfinished(finished: Path, to: Path, *lost: str) -> Path:
-    """A copy of a finished run's folder without the files named and the tables."""
+def copy_unfinished(finished: Path, to: Path, *lost: str) -> Path:
+    """Return a copy of a finished run's folder without the tables and the ``lost`` files."""
     work = copied(finished, to / "work")
     for name in (*lost, *(path.relative_to(work) for path in work.glob("results/tiny/tables/*"))):
         (work / name).unlink()
@@ -79,7 +79,7 @@ def unfinished(finished: Path, to: Path, *lost: str) -> Path:
 
 @contextmanager
 def fault(folder: Path, step: str, output: str, python: str = "", shell: str = "") -> Iterator[None]:
-    """Let the job of a step that writes ``output`` run lines of the shell, and of Python, before it."""
+    """Make the job of ``step`` that writes ``output`` run lines of shell and Python first."""
     programs = folder / "programs"
     programs.mkdir()
     end = "import sys\nfrom drcrm.experiments.steps.__main__ import main\nsys.exit(main(sys.argv[1:]))\n"
@@ -96,8 +96,8 @@ def fault(folder: Path, step: str, output: str, python: str = "", shell: str = "
 
 
 @contextmanager
-def running(work: Path, config: Path, look: Callable[[], bool]) -> Iterator[subprocess.Popen]:
-    """A run in a process group of its own, from when ``look`` is true; at the end nothing of it is left."""
+def running(work: Path, config: Path, is_ready: Callable[[], bool]) -> Iterator[subprocess.Popen]:
+    """Start a run in a new process group, wait for ``is_ready``, and kill all its processes at the end."""
     process = subprocess.Popen(
         command(work, config, TABLE),
         cwd=PROJECT,
@@ -107,8 +107,8 @@ def running(work: Path, config: Path, look: Callable[[], bool]) -> Iterator[subp
         start_new_session=True,
     )
     try:
-        wait(lambda: look() or process.poll() is not None)
-        assert process.poll() is None, "ended before the fault"
+        wait(lambda: is_ready() or process.poll() is not None)
+        assert process.poll() is None, "the run ended before the fault"
         yield process
     finally:
         if in_group(process.pid):
@@ -116,36 +116,36 @@ def running(work: Path, config: Path, look: Callable[[], bool]) -> Iterator[subp
         process.wait()
 
 
-def wait(until: Callable[[], bool], seconds: float = 240) -> None:
-    """Wait for something to be true."""
+def wait(is_done: Callable[[], bool], seconds: float = 240) -> None:
+    """Wait until ``is_done`` returns true."""
     deadline = time.monotonic() + seconds
-    while not until():
-        assert time.monotonic() < deadline, "waited in vain"
+    while not is_done():
+        assert time.monotonic() < deadline, f"the condition was not true after {seconds} s"
         time.sleep(0.02)
 
 
 def run(work: Path, config: Path, *arguments: str, fails: bool = False) -> str:
-    """The command of which every test runs the same, and what it says."""
+    """Run the workflow with the command that all tests share, and return its output."""
     return snakemake(work, config, TABLE, *arguments, fails=fails)
 
 
-def whole(work: Path, finished: Path) -> None:
-    """Every file that is there, under the name of a result, is what an undisturbed run has."""
+def assert_results_complete(work: Path, finished: Path) -> None:
+    """Check that every file with the name of a result equals the file of an undisturbed run."""
     expected = contents(finished)
     for name, content in contents(work).items():
-        assert ".part-" in name or content == expected[name], f"{name} is not whole"
+        assert ".part-" in name or content == expected[name], f"{name} is incomplete"
 
 
-def same(work: Path, finished: Path) -> None:
-    """All files are those of an undisturbed run, and no others."""
-    expected, found = contents(finished), contents(work)
-    assert not [name for name in {*expected, *found} if found.get(name) != expected.get(name)]
+def assert_same_files(work: Path, finished: Path) -> None:
+    """Check that the folder has exactly the files of an undisturbed run."""
+    expected, actual = contents(finished), contents(work)
+    assert not [name for name in {*expected, *actual} if actual.get(name) != expected.get(name)]
     assert not [path for path in work.rglob("*") if ".part-" in path.name]
 
 
-def line(output: str, start: str) -> str:
-    """The one line of an output that starts so; what the log says of a failed job is in it."""
-    found = [each.strip() for each in output.splitlines() if each.strip().startswith(start)]
-    assert len(set(found)) == 1, output
+def single_line(output: str, start: str) -> str:
+    """Return the only distinct line of an output that begins with ``start``. The output may repeat it."""
+    lines = [text.strip() for text in output.splitlines() if text.strip().startswith(start)]
+    assert len(set(lines)) == 1, output
     assert "Traceback" not in output
-    return found[0]
+    return lines[0]

@@ -1,4 +1,4 @@
-"""Disks that are full, files that may grow no further, folders that may not be written to."""
+"""Runs on full disks and with a limit on the size of files."""
 
 from __future__ import annotations
 
@@ -9,16 +9,26 @@ from pathlib import Path
 
 import pytest
 
-from faults.harness import AFTER_FIT, FIT, fault, line, run, same, unfinished, whole
+from faults.harness import (
+    AFTER_FIT,
+    FIT,
+    assert_results_complete,
+    assert_same_files,
+    copy_unfinished,
+    fault,
+    run,
+    single_line,
+)
 
 TABLES = "results/tiny/tables"
-JOBS = {"fit": (FIT, f"{FIT}'"), "tables": (TABLES, f"{TABLES}/")}  # output, and how the file that is named begins
+# Step → output, and the start of the file name in the message.
+JOBS = {"fit": (FIT, f"{FIT}'"), "tables": (TABLES, f"{TABLES}/")}
 FULL = "head -c 1G /dev/zero > ballast"
 
 
 @contextmanager
 def mounted(at: Path, *options: str) -> Iterator[None]:
-    """A file system mounted for a while; the test is skipped where that is not allowed."""
+    """Mount a file system inside the block. Skip the test if mounting is not allowed."""
     done = subprocess.run(["mount", *options, at], capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
@@ -33,26 +43,26 @@ def lost(step: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("step", JOBS)
-def test_a_full_disk(config, finished, tmp_path, step):
+def test_a_run_resumes_after_a_full_disk(config, finished, tmp_path, step):
     (work := tmp_path / "work").mkdir()
     output, _ = JOBS[step]
     with mounted(work, "-t", "tmpfs", "-o", "size=16m", "tmpfs"):
-        unfinished(finished, tmp_path, *lost(step))
+        copy_unfinished(finished, tmp_path, *lost(step))
         with fault(tmp_path, step, output, shell=FULL):
             assert "No space left on device" in run(work, config, fails=True)
-        whole(work, finished)
+        assert_results_complete(work, finished)
         (work / "ballast").unlink()
         run(work, config)
-        same(work, finished)
+        assert_same_files(work, finished)
 
 
 @pytest.mark.parametrize("step", JOBS)
-def test_a_limit_on_the_size_of_files(config, finished, tmp_path, step):
-    work = unfinished(finished, tmp_path, *lost(step))
-    output, named = JOBS[step]
+def test_a_run_resumes_after_a_limit_on_file_sizes(config, finished, tmp_path, step):
+    work = copy_unfinished(finished, tmp_path, *lost(step))
+    output, name = JOBS[step]
     with fault(tmp_path, step, output, shell="ulimit -f 1"):
-        said = run(work, config, fails=True)
-    assert named in line(said, f"drcrm {step}: [Errno 27] File too large: ")
-    whole(work, finished)
+        message = run(work, config, fails=True)
+    assert name in single_line(message, f"drcrm {step}: [Errno 27] File too large: ")
+    assert_results_complete(work, finished)
     run(work, config)
-    same(work, finished)
+    assert_same_files(work, finished)

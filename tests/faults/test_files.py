@@ -1,4 +1,4 @@
-"""Results that something has truncated, overwritten or mixed up."""
+"""Truncated, overwritten and swapped result files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from workflows import copied
 
 from drcrm.experiments.steps.__main__ import main
-from faults.harness import AFTER_FIT, FIT, FOLDER, TABLE, line, run, same, unfinished
+from faults.harness import AFTER_FIT, FIT, FOLDER, TABLE, assert_same_files, copy_unfinished, run, single_line
 
 RUN = "results/tiny/runs/toy/seed0"
 LOG, METRICS, ALL_METRICS = f"{FOLDER}/log.npz", f"{FOLDER}/metrics.csv", "results/tiny/metrics.csv"
-# Each file, and the step that reads it.
+# File → step that reads it.
 READERS = {
     "resources/toy/train.npz": "split",
     "resources/toy/test.npz": "evaluate",
@@ -30,9 +30,9 @@ READERS = {
 
 
 def noise(content: bytes, share: float) -> bytes:
-    """Random bytes in place of 48, from this share of the content on."""
-    at = int(share * (len(content) - 48))
-    return content[:at] + random.Random(0).randbytes(48) + content[at + 48 :]
+    """Replace 48 bytes, at this share of the content, by random bytes."""
+    start = int(share * (len(content) - 48))
+    return content[:start] + random.Random(0).randbytes(48) + content[start + 48 :]
 
 
 DAMAGE = {
@@ -47,22 +47,22 @@ DAMAGE = {
 
 @pytest.fixture(scope="module")
 def work(finished, tmp_path_factory) -> Path:
-    """A copy of the finished run, in which a test damages a file and puts it back."""
+    """A copy of the finished run, in which a test damages a file and restores it."""
     return copied(finished, tmp_path_factory.mktemp("damaged") / "work")
 
 
 @pytest.fixture(scope="module")
 def commands(work, config) -> dict[str, list[str]]:
-    """The arguments that the workflow gives to each step; of the fits, to one."""
-    said = run(work, config, "--dry-run", "--forceall", "--printshellcmds")
-    found = re.findall(r"^.*python -P -m drcrm\.experiments\.steps (.*) 2> ", said, re.MULTILINE)
-    return {words[0]: words for words in map(shlex.split, found)}
+    """The arguments of each step in the workflow. Of the fits, the dictionary has only one."""
+    output = run(work, config, "--dry-run", "--forceall", "--printshellcmds")
+    arguments = re.findall(r"^.*python -P -m drcrm\.experiments\.steps (.*) 2> ", output, re.MULTILINE)
+    return {words[0]: words for words in map(shlex.split, arguments)}
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("name", READERS)
-def test_a_damaged_file(work, commands, finished, monkeypatch, capsys, name, damage):
-    """Its reader names it in one line and leaves its results as they are; or what is damaged is of no account."""
+def test_a_step_names_a_damaged_input(work, commands, finished, monkeypatch, capsys, name, damage):
+    """The step reports the file in one line and keeps its results. Noise in unused bytes may pass."""
     monkeypatch.chdir(work)
     step = READERS[name]
     before = (work / name).read_bytes()
@@ -71,20 +71,20 @@ def test_a_damaged_file(work, commands, finished, monkeypatch, capsys, name, dam
         status = main(commands[step])
     finally:
         (work / name).write_bytes(before)
-    said = capsys.readouterr().err
+    message = capsys.readouterr().err
     if status:
-        assert said.startswith(f"drcrm {step}: {name}: ")
-        assert said.count("\n") == 1
+        assert message.startswith(f"drcrm {step}: {name}: ")
+        assert message.count("\n") == 1
     else:
         assert damage.startswith("noise")
-    same(work, finished)
+    assert_same_files(work, finished)
 
 
-@pytest.mark.parametrize(("name", "other"), [(FIT, LOG), (LOG, FIT), (ALL_METRICS, f"{FOLDER}/grids.csv")])
-def test_a_file_in_the_place_of_another(work, commands, finished, monkeypatch, capsys, name, other):
+@pytest.mark.parametrize(("name", "wrong"), [(FIT, LOG), (LOG, FIT), (ALL_METRICS, f"{FOLDER}/grids.csv")])
+def test_a_step_names_an_input_with_the_content_of_another_file(work, commands, monkeypatch, capsys, name, wrong):
     monkeypatch.chdir(work)
     before = (work / name).read_bytes()
-    (work / name).write_bytes((work / other).read_bytes())
+    (work / name).write_bytes((work / wrong).read_bytes())
     try:
         assert main(commands[READERS[name]]) == 1
     finally:
@@ -93,27 +93,27 @@ def test_a_file_in_the_place_of_another(work, commands, finished, monkeypatch, c
 
 
 @pytest.mark.parametrize("name", [METRICS, ALL_METRICS])
-def test_metrics_that_end_after_a_whole_row(work, commands, monkeypatch, capsys, name):
-    """They cannot be told from those of fewer runs by themselves, but the tables know which there must be."""
+def test_metrics_without_their_last_row_are_reported(work, commands, monkeypatch, capsys, name):
+    """The files look like complete files of fewer runs, but the tables know which runs are required."""
     monkeypatch.chdir(work)
     names = {name, ALL_METRICS}
-    before = {each: (work / each).read_bytes() for each in names}
+    before = {path: (work / path).read_bytes() for path in names}
     rows = before[name].splitlines(keepends=True)
     (work / name).write_bytes(b"".join(rows[:-1]))
     try:
         assert name == ALL_METRICS or main(commands["collect"]) == 0
         assert main(commands["tables"]) == 1
     finally:
-        for each, content in before.items():
-            (work / each).write_bytes(content)
+        for path, content in before.items():
+            (work / path).write_bytes(content)
     assert capsys.readouterr().err.startswith(f"drcrm tables: {ALL_METRICS}: ")
 
 
-def test_a_truncated_fit_is_named_and_made_again_once_removed(config, finished, tmp_path):
-    work = unfinished(finished, tmp_path, *AFTER_FIT[1:])
+def test_a_truncated_fit_is_reported_and_fitted_again_after_its_removal(config, finished, tmp_path):
+    work = copy_unfinished(finished, tmp_path, *AFTER_FIT[1:])
     (work / FIT).write_bytes((work / FIT).read_bytes()[:-100])
-    line(run(work, config, fails=True), f"drcrm evaluate: {FIT}: not a readable npz file (")
+    single_line(run(work, config, fails=True), f"drcrm evaluate: {FIT}: not a readable npz file (")
     assert not (work / TABLE).exists()
     (work / FIT).unlink()
     run(work, config)
-    same(work, finished)
+    assert_same_files(work, finished)

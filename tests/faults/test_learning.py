@@ -1,4 +1,4 @@
-"""What becomes of ``drcrm learn`` where a disk is full, or it is killed: a policy that is whole, or none."""
+"""``drcrm learn`` on a full disk or killed: it leaves complete files or no files."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def log(tmp_path_factory):
 
 
 def command(log, folder) -> list[str]:
-    asked = ["--output", folder / "policy.npz", "--json", folder / "answer.json", "--report", folder / "report.html"]
-    return [sys.executable, "-m", "drcrm", "learn", str(log), "--config", json.dumps(MAPPING), *map(str, asked)]
+    options = ["--output", folder / "policy.npz", "--json", folder / "answer.json", "--report", folder / "report.html"]
+    return [sys.executable, "-m", "drcrm", "learn", str(log), "--config", json.dumps(MAPPING), *map(str, options)]
 
 
-def test_a_full_disk(log, tmp_path):
+def test_learn_reports_a_full_disk_and_leaves_no_files(log, tmp_path):
     (folder := tmp_path / "full").mkdir()
     with mounted(folder, "-t", "tmpfs", "-o", "size=64k", "tmpfs"):
         (folder / "ballast").write_bytes(b"0" * 60_000)
@@ -37,15 +37,15 @@ def test_a_full_disk(log, tmp_path):
 
 
 @pytest.mark.parametrize("seconds", [0.5, 2, 3, 3.5, 4])
-def test_a_killed_learn(log, tmp_path, seconds):
-    """Whenever it is killed, what has its name is whole; run again, it leaves the files and nothing else."""
+def test_a_killed_learn_leaves_complete_files(log, tmp_path, seconds):
+    """Files under their final names are complete, and a second run leaves only its outputs."""
     learning = subprocess.Popen(command(log, tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(seconds)
     learning.kill()
     learning.wait()
-    found = {path.name for path in tmp_path.iterdir() if not path.name.startswith(".part-")}
-    assert found <= {"policy.npz", "answer.json", "report.html"}
-    if "answer.json" in found:
+    names = {path.name for path in tmp_path.iterdir() if not path.name.startswith(".part-")}
+    assert names <= {"policy.npz", "answer.json", "report.html"}
+    if "answer.json" in names:
         assert json.loads((tmp_path / "answer.json").read_text())["command"] == "learn"
     subprocess.run(command(log, tmp_path), check=True, stdout=subprocess.DEVNULL)
     assert {path.name for path in tmp_path.iterdir()} == {"policy.npz", "answer.json", "report.html"}

@@ -1,4 +1,4 @@
-"""Mirrors whose files are damaged or mixed up, and servers that answer anything but the file."""
+"""Mirrors with damaged or swapped files, and servers that do not send the requested file."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from step_chain import run_step
 from workflows import write_config, write_data
 
 from drcrm.experiments.datasets import sources
-from faults.harness import CONFIG, line, run, same
+from faults.harness import CONFIG, assert_same_files, run, single_line
 
 NAMES = ("train.svm", "test.svm")
 
 
-def served(handler: BaseHTTPRequestHandler, content: bytes, length: int | None = None) -> None:
-    """Answer with a content, as long as it is or as is said."""
+def serve(handler: BaseHTTPRequestHandler, content: bytes, length: int | None = None) -> None:
+    """Answer with a content. ``length`` replaces its true length in the header."""
     handler.send_response(200)
     handler.send_header("Content-Length", str(len(content) if length is None else length))
     handler.end_headers()
@@ -29,7 +29,7 @@ def served(handler: BaseHTTPRequestHandler, content: bytes, length: int | None =
 
 
 def half(handler, content: bytes) -> None:
-    served(handler, content[: len(content) // 2], len(content))
+    serve(handler, content[: len(content) // 2], len(content))
     handler.close_connection = True
 
 
@@ -47,22 +47,22 @@ def redirected(handler, content: bytes) -> None:
 
 
 def stalled(handler, content: bytes) -> None:
-    served(handler, content[:100], len(content))
+    serve(handler, content[:100], len(content))
     handler.wfile.flush()
     time.sleep(1)
     handler.wfile.write(content[100:])
 
 
 def slow(handler, content: bytes) -> None:
-    served(handler, content[:100], len(content))
-    for at in range(100, len(content), 400):
+    serve(handler, content[:100], len(content))
+    for start in range(100, len(content), 400):
         handler.wfile.flush()
         time.sleep(0.05)
-        handler.wfile.write(content[at : at + 400])
+        handler.wfile.write(content[start : start + 400])
 
 
 def another_digit(handler, content: bytes) -> None:
-    served(handler, content[:-2] + b"%d" % (9 - int(content[-2:-1])) + b"\n")
+    serve(handler, content[:-2] + b"%d" % (9 - int(content[-2:-1])) + b"\n")
 
 
 ANSWERS = {
@@ -70,8 +70,8 @@ ANSWERS = {
     "500": lambda handler, content: handler.send_error(500),
     "half": half,
     "half without length": half_without_length,
-    "html": lambda handler, content: served(handler, b"<html><body>Please log in.</body></html>\n"),
-    "nothing": lambda handler, content: served(handler, b""),
+    "html": lambda handler, content: serve(handler, b"<html><body>Please log in.</body></html>\n"),
+    "nothing": lambda handler, content: serve(handler, b""),
     "redirect loop": redirected,
     "stalled": stalled,
     "no answer": lambda handler, content: setattr(handler, "close_connection", True),
@@ -80,7 +80,7 @@ ANSWERS = {
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> dict[str, bytes]:
-    """The files by name."""
+    """File name → content."""
     folder = tmp_path_factory.mktemp("data")
     write_data(folder)
     return {name: (folder / name).read_bytes() for name in NAMES}
@@ -88,12 +88,12 @@ def data(tmp_path_factory) -> dict[str, bytes]:
 
 @pytest.fixture
 def server(data, monkeypatch):
-    """A server of the files on 127.0.0.1, which gives ``server.answer`` if there is one."""
+    """A server of the files on 127.0.0.1. Its ``answer``, unless it is None, replaces the ordinary answer."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
             content = data[self.path.rsplit("/", 1)[1]]
-            (http.answer or served)(self, content)
+            (http.answer or serve)(self, content)
 
         def log_message(self, *arguments):
             pass
@@ -111,7 +111,7 @@ def server(data, monkeypatch):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """No pause between attempts, and little patience."""
+    """Shorten the pauses between attempts and the timeout."""
     monkeypatch.setattr(pooch.core.time, "sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 1)))
     monkeypatch.setattr(sources, "TIMEOUT", 0.3)
 
@@ -123,8 +123,8 @@ def fetch(folder: Path, mirror: str, sha256: dict | None = None) -> int:
     return run_step("fetch", {"mirror": mirror}, outputs, entry)
 
 
-def mended(folder: Path, mirror: str, finished: Path, sha256: dict | None = None) -> None:
-    """The same command makes what an undisturbed run has."""
+def assert_fetch_succeeds(folder: Path, mirror: str, finished: Path, sha256: dict | None = None) -> None:
+    """Check that the same command writes the files of an undisturbed run."""
     assert fetch(folder, mirror, sha256) == 0
     for name in ("train.npz", "test.npz"):
         assert (folder / name).read_bytes() == (finished / "resources/toy" / name).read_bytes()
@@ -135,31 +135,33 @@ def digests(data) -> dict[str, str]:
     return {name: hashlib.sha256(content).hexdigest() for name, content in data.items()}
 
 
-@pytest.mark.parametrize(("kind", "digested"), [*product(ANSWERS, [False, True]), ("another digit", True)], ids=str)
-def test_a_server_that_does_not_give_the_file(server, data, finished, quick, tmp_path, capsys, kind, digested):
-    """One line that names the file; nothing of it stays; once the server is well the same command fetches it."""
-    sha256 = digests(data) if digested else {}
+@pytest.mark.parametrize(("kind", "has_digests"), [*product(ANSWERS, [False, True]), ("another digit", True)], ids=str)
+def test_fetch_reports_a_failed_download_and_succeeds_later(
+    server, data, finished, quick, tmp_path, capsys, kind, has_digests
+):
+    """The message is one line and names the file. No part of the file remains."""
+    sha256 = digests(data) if has_digests else {}
     server.answer = ANSWERS.get(kind, another_digit)
     assert fetch(tmp_path, server.url, sha256) == 1
-    said = [each for each in capsys.readouterr().err.splitlines() if each.startswith("drcrm")]
-    assert len(said) == 1
-    assert "train.svm: " in said[0]
+    messages = [text for text in capsys.readouterr().err.splitlines() if text.startswith("drcrm")]
+    assert len(messages) == 1
+    assert "train.svm: " in messages[0]
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "test.svm"]
     server.answer = None
-    mended(tmp_path, server.url, finished, sha256)
+    assert_fetch_succeeds(tmp_path, server.url, finished, sha256)
 
 
-def test_a_slow_server_is_waited_for(server, finished, quick, tmp_path):
+def test_fetch_waits_for_a_slow_server(server, finished, quick, tmp_path):
     server.answer = slow
-    mended(tmp_path, server.url, finished)
+    assert_fetch_succeeds(tmp_path, server.url, finished)
 
 
 @pytest.mark.parametrize(
-    ("kind", "digested"),
+    ("kind", "has_digests"),
     [*product(["half", "swapped", "line lost"], [False, True]), ("end lost", True), ("another digit", True)],
     ids=str,
 )
-def test_a_mirror_with_another_file(data, finished, tmp_path, capsys, kind, digested):
+def test_fetch_reports_a_wrong_file_of_a_mirror_and_succeeds_later(data, finished, tmp_path, capsys, kind, has_digests):
     (mirror := tmp_path / "mirror").mkdir()
     (folder := tmp_path / "work").mkdir()
     content = data["train.svm"]
@@ -170,24 +172,24 @@ def test_a_mirror_with_another_file(data, finished, tmp_path, capsys, kind, dige
         "another digit": content.replace(b"1:0.", b"1:1.", 1),
         "line lost": b"".join(content.splitlines(keepends=True)[:-1]),
     }
-    for name, right in (data | {"train.svm": wrong[kind]}).items():
-        (mirror / name).write_bytes(right)
-    sha256 = digests(data) if digested else {}
+    for name, file_content in (data | {"train.svm": wrong[kind]}).items():
+        (mirror / name).write_bytes(file_content)
+    sha256 = digests(data) if has_digests else {}
     assert fetch(folder, str(mirror), sha256) == 1
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "train.svm: " in said
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert "train.svm: " in message
     assert not list(folder.rglob("*.npz"))
     (mirror / "train.svm").write_bytes(content)
-    mended(folder, str(mirror), finished, sha256)
+    assert_fetch_succeeds(folder, str(mirror), finished, sha256)
 
 
-def test_a_run_goes_on_once_its_mirror_is_well(server, finished, tmp_path):
+def test_a_run_resumes_after_a_fault_of_its_mirror(server, finished, tmp_path):
     config = write_config(tmp_path, {**CONFIG, "mirror": server.url})
     (work := tmp_path / "work").mkdir()
     server.answer = ANSWERS["half"]
-    line(run(work, config, fails=True), "drcrm fetch: train.svm: could not be fetched: ")
+    single_line(run(work, config, fails=True), "drcrm fetch: train.svm: could not be fetched: ")
     assert not list(work.rglob("*.npz"))
     server.answer = None
     run(work, config)
-    same(work, finished)
+    assert_same_files(work, finished)

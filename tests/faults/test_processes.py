@@ -1,4 +1,4 @@
-"""Jobs and runs that are killed, that have too little memory, or that are two at once."""
+"""Runs that are killed, interrupted, short of memory, or started twice in one folder."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from faults.harness import (
     OUT_OF_MEMORY,
     TABLE,
     WAITING,
+    assert_results_complete,
+    assert_same_files,
+    copy_unfinished,
     fault,
-    line,
     run,
     running,
-    same,
-    unfinished,
+    single_line,
     wait,
-    whole,
 )
 
 
 @pytest.fixture
 def work(finished, tmp_path):
-    """A run whose data and log are there; a fit and what comes from it is missing."""
-    return unfinished(finished, tmp_path, *AFTER_FIT)
+    """A run with data and log, but without a fit and the results of that fit."""
+    return copy_unfinished(finished, tmp_path, *AFTER_FIT)
 
 
 @pytest.mark.parametrize(
@@ -41,18 +41,18 @@ def work(finished, tmp_path):
     ],
     ids=["killed", "memory"],
 )
-def test_a_fit_that_ends_too_soon(work, config, finished, tmp_path, python, message):
-    """Killed in the midst of its writing, or out of memory: with more memory it runs."""
+def test_a_run_resumes_after_a_fit_that_failed(work, config, finished, tmp_path, python, message):
+    """The fit is killed while it writes, or runs out of memory."""
     with fault(tmp_path, "fit", FIT, python):
-        line(run(work, config, fails=True), message)
-    whole(work, finished)
+        single_line(run(work, config, fails=True), message)
+    assert_results_complete(work, finished)
     assert not (work / FIT).exists()
     run(work, config)
-    same(work, finished)
+    assert_same_files(work, finished)
 
 
-def test_all_processes_killed_while_a_fit_is_written(work, config, finished, tmp_path):
-    """The next run says how to lift the lock that stays, and changes nothing; then the same command goes on."""
+def test_a_run_resumes_after_all_its_processes_were_killed(work, config, finished, tmp_path):
+    """The next run explains how to remove the remaining lock and changes no results."""
     with (
         fault(tmp_path, "fit", FIT, WAITING + KILLED_WHILE_WRITING),
         running(work, config, (work / "started").exists) as process,
@@ -62,31 +62,33 @@ def test_all_processes_killed_while_a_fit_is_written(work, config, finished, tmp
         (work / "go").touch()
         wait(lambda: not in_group(process.pid))
     assert list(work.rglob(".part-*"))
-    whole(work, finished)
-    assert "--unlock" in line(run(work, config, fails=True), "If you are sure that no other instances of snakemake")
-    whole(work, finished)
+    assert_results_complete(work, finished)
+    assert "--unlock" in single_line(
+        run(work, config, fails=True), "If you are sure that no other instances of snakemake"
+    )
+    assert_results_complete(work, finished)
     run(work, config, "--unlock")
     run(work, config)
-    same(work, finished)
+    assert_same_files(work, finished)
 
 
-def test_a_run_that_is_interrupted(work, config, finished, tmp_path):
+def test_an_interrupted_run_resumes(work, config, finished, tmp_path):
     with fault(tmp_path, "fit", FIT, WAITING):
         interrupt(command(work, config, TABLE), lambda: list(work.glob("started")))
-    whole(work, finished)
+    assert_results_complete(work, finished)
     assert not list(work.rglob(".part-*"))
     run(work, config)
-    same(work, finished)
+    assert_same_files(work, finished)
 
 
-def test_two_runs_at_once(work, config, finished, tmp_path):
+def test_a_second_run_in_the_same_folder_is_refused(work, config, finished, tmp_path):
     with (
         fault(tmp_path, "fit", FIT, WAITING),
         running(work, config, (work / "started").exists) as process,
     ):
-        line(run(work, config, fails=True), "Error: Directory cannot be locked.")
-        whole(work, finished)
+        single_line(run(work, config, fails=True), "Error: Directory cannot be locked.")
+        assert_results_complete(work, finished)
         time.sleep(0.1)
         (work / "go").touch()
         assert process.wait() == 0
-    same(work, finished)
+    assert_same_files(work, finished)
