@@ -134,7 +134,7 @@ def _check_log(name: str, entry: Mapping, config: Mapping) -> Iterator[str]:
         algorithms = as_mapping(mapping, key).algorithm
         for algorithm in algorithms if isinstance(algorithms, list) else [algorithms] if algorithms else []:
             if isinstance(algorithm, str):
-                estimators = [other for other, options in config["algorithms"].items() if "estimator" in options]
+                estimators = [key for key, options in config["algorithms"].items() if "estimator" in options]
                 faults += _unknown(f"{key}.algorithm", [algorithm], estimators, "algorithm")
             else:
                 as_entry(algorithm)

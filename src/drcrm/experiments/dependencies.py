@@ -17,15 +17,15 @@ def source_files(package: Path, *entries: Path) -> list[Path]:
         parts = path.relative_to(package.parent).with_suffix("").parts
         modules[".".join(parts).removesuffix(".__init__")] = path
     del modules[package.name]
-    found, queue = set(), list(entries)
+    reached, queue = set(), list(entries)
     while queue:
         path = queue.pop()
-        if path not in found:
-            found.add(path)
+        if path not in reached:
+            reached.add(path)
             queue += [modules[name] for name in _imported_names(path) if name in modules]
             if package in path.parents and path.parent != package:
                 queue += [parent / "__init__.py" for parent in path.parents if package in parent.parents]
-    return sorted(found)
+    return sorted(reached)
 
 
 def _imported_names(path: Path) -> Iterator[str]:

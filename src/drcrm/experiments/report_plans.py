@@ -37,14 +37,14 @@ def report_plan(config: Mapping, name: str, part: str, datasets: Sequence[str] =
     """Return the plan of ``tables``, ``overview`` or a figure of an experiment, by default for all its data sets."""
     experiment = config["experiments"][name]
     datasets, selections = datasets or experiment["datasets"], experiment["selection"]
-    shown = {"algorithms": shown_algorithms(config, name, part), **runs_shown(experiment, part, datasets)}
+    contents = {"algorithms": shown_algorithms(config, name, part), **runs_shown(experiment, part, datasets)}
     names = looks(config, name, all_datasets(experiment) if part == "tables" else datasets)
     if part == "tables":
         entries = {dataset: config["datasets"][dataset] for dataset in datasets}
         return Plan(
             datasets,
             selections,
-            **shown,
+            **contents,
             names=names,
             protocol={option: experiment[option] for option in PROTOCOL},
             grids={key: config["algorithms"][key].get("grid", []) for key in experiment["algorithms"]},
@@ -52,13 +52,13 @@ def report_plan(config: Mapping, name: str, part: str, datasets: Sequence[str] =
                 key: (entry["paper"], entry.get("differs", "")) for key, entry in entries.items() if "paper" in entry
             },
         )
-    shown["translations"] = {dataset: translation(config, name, dataset) for dataset in datasets}
+    contents["translations"] = {dataset: translation(config, name, dataset) for dataset in datasets}
     if part == "overview":
-        shown["log"] = describe_log(config, name, datasets)
-        return Plan(datasets, selections[:1], **shown, names=names, title=name)
+        contents["log"] = describe_log(config, name, datasets)
+        return Plan(datasets, selections[:1], **contents, names=names, title=name)
     if part == "ablation":
         names = replace(names, starts=all_starts(config["algorithms"], experiment))
-    return Plan(datasets, selections, **shown, names=names, protocol={"split_unit": experiment["split_unit"]})
+    return Plan(datasets, selections, **contents, names=names, protocol={"split_unit": experiment["split_unit"]})
 
 
 def looks(config: Mapping, name: str, datasets: Sequence[str]) -> Names:

@@ -108,8 +108,8 @@ def _certifier(inputs: Mapping[str, Any], n_features: int, truth: Truth, clicks:
     train, heldout = read_log(inputs["log"])
     with prefix_errors(inputs["log"]):
         if (train.X.shape[1], *train.actions.shape) != (n_features, *truth.actions.shape):
-            found, expected = f"{train.X.shape[1]} features and {train.actions}", f"{n_features} and {truth.actions}"
-            raise InputError(f"the log has {found}, expected {expected} as in {inputs['test']}")
+            actual, expected = f"{train.X.shape[1]} features and {train.actions}", f"{n_features} and {truth.actions}"
+            raise InputError(f"the log has {actual}, expected {expected} as in {inputs['test']}")
     logging_policy, model = read_policy(inputs["logging"], truth.actions), None
     if "cost_model" in inputs:
         fitted = read_cost_model(inputs["cost_model"])

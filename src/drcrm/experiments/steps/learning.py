@@ -13,7 +13,7 @@ from drcrm.cost_models.context_effects import context_effects
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.errors import InputError, prefix_errors
 from drcrm.experiments.datasets.array_files import read_contexts, read_cost_model, read_log, read_policy
-from drcrm.experiments.random_generators import generator
+from drcrm.experiments.simulation.random_generators import generator
 from drcrm.files import write_npz
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.selection.algorithms import Algorithm, find_estimator

@@ -14,7 +14,7 @@ from drcrm.experiments.datasets.array_files import (
     write_log,
     write_policy,
 )
-from drcrm.experiments.random_generators import generator
+from drcrm.experiments.simulation.random_generators import generator
 from drcrm.experiments.simulation import replay as simulation
 from drcrm.files import write_npz
 
