@@ -1,9 +1,9 @@
 """Importance weights as functions of log π and log p, and the effective sample size.
 
-A weight maps (log π, log p) of each logged row to its value and to its slope in log π. ``Clipped`` is the paper's; the
-other weights are smooth and bounded without clipping. Published algorithms with implicit exploration or exponential
-smoothing (Sakhi et al. 2024) also start at the logging policy and penalise the KL divergence from it; the weights here
-do neither.
+For each logged row, a weight takes log π and the log propensity log p. It returns its value and the derivative of the
+value in log π. ``Clipped`` is the weight of the paper; the others reduce large weights smoothly. The algorithms
+published with these weights (Sakhi et al. 2024) also start the optimisation at the logging policy and add a KL penalty
+towards it. This module has only the weights.
 """
 
 from abc import ABC, abstractmethod
@@ -132,7 +132,7 @@ class Shrunk(Weight):
 
 
 class Likelihood(Weight):
-    """log π with slope 1: not a weight, but it turns the mean of z into a log-likelihood of the logged actions."""
+    """Return log π with slope 1. It is not a weight: it turns the mean of weighted costs into a log-likelihood."""
 
     def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> ValueAndSlope:
         return log_prob, np.ones(len(log_prob))
@@ -149,8 +149,9 @@ WEIGHTS: dict[str, type[Implicit] | type[Smoothed] | type[Shrunk]] = {
 def as_weight(weight: object, name: str = "weight", values: dict[str, Any] | None = None) -> Weight | None:
     """Return a weight, or None for "clipped".
 
-    With ``values``, ``weight`` may also be a name in ``WEIGHTS``. Its parameter, with the key ``NAME.PARAMETER``, is
-    then removed from ``values``. Raise InputError if the weight or its parameter is unknown or missing.
+    With ``values``, ``weight`` may also be a name in ``WEIGHTS``. Its parameter has the key
+    ``{name}.{parameter}``, such as ``weight.exploration``; the function removes it from ``values``. Raise InputError
+    if the weight or its parameter is unknown or missing.
     """
     if isinstance(weight, Weight):
         return weight
@@ -166,9 +167,10 @@ def as_weight(weight: object, name: str = "weight", values: dict[str, Any] | Non
 
 
 def effective_sample_size(weight: np.ndarray, count: np.ndarray) -> float:
-    """Return (Σ w)² / Σ w², in rows, of weights (n,) with multiplicities (n,), whatever their scale.
+    """Return the effective number of rows (Σ w)² / Σ w² for weights (n,) and counts of the rows (n,).
 
-    If some weights are infinite, return how many rows have one. Source: Kish 1965.
+    Large and small weights do not overflow. If some weights are infinite, return how many rows have one.
+    Source: Kish 1965.
     """
     largest = weight.max()
     if not 0 < largest < np.inf:

@@ -1,9 +1,10 @@
 """Terms of a policy's estimated cost on the rows of a log, with unsupported actions charged the largest cost.
 
 If the logging policy π0 is known, the actions S that it hardly takes (see :mod:`drcrm.cost_models.support`) are charged
-the cost a:
+a, the largest cost (for a baseline, the smallest):
 
-    E_π c ≤ E [w 1[y ∉ S] c + M a] = E w' c',    M(x) = π(S|x),  w' = w 1[y ∉ S] + M,  E w' = 1
+    E_π c ≤ E [w 1[y ∉ S] c + M a] = E w' c',    M(x) = π(S|x),
+    w' = w 1[y ∉ S] + M,    c' = (w 1[y ∉ S] c + M a)/w',    E w' = 1
 
 "ips" and "snips" use w' and c'. "dr" uses a cost model that predicts a on S.
 """
@@ -33,15 +34,15 @@ class PolicyTerms:
     Attributes
     ----------
     weight : array (n,)
-        Importance weights, without the rows of unsupported actions for "ips" and "snips".
+        Importance weights. For "ips" and "snips" they are 0 on rows with an unsupported action.
     counted, cost : array (n,)
         w' and c'; w and c if the logging policy is unknown.
     residual : array (n,)
-        Residual of the cost model, or c' minus the estimate of "snips", or c' for "ips".
+        Cost minus modelled cost for "dr", c' minus the estimate for "snips", c' for "ips".
     z : array (n,)
         Terms whose mean is the estimate.
     gap : array (n,)
-        Increase of z if the missing mass is charged the largest cost: see :mod:`drcrm.certificates.overlap`.
+        Increase of z if missing probability is charged the largest cost: see :mod:`drcrm.certificates.overlap`.
     unsupported : float or None
         Mean probability M; None if the logging policy is unknown.
     """
@@ -57,7 +58,7 @@ class PolicyTerms:
 
 @dataclass(frozen=True)
 class TermBuilder:
-    """Computes the terms of policies on one log, in which every row occurs.
+    """Computes the terms of policies on one log with positive counts.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ class TermBuilder:
     def terms(self, policy: Any, name: str, extreme: float, sign: int = 1, clip: float | None = None) -> PolicyTerms:
         """Return the terms of a policy, with missing mass charged the cost ``extreme``.
 
-        ``sign`` is 1 if this is the largest cost, for a policy, and −1 if it is the least, for a baseline.
+        ``extreme`` is the largest cost and ``sign`` is 1. For a baseline they are the smallest cost and −1.
         """
         log, estimate = self.log, find_estimate(self.estimate)
         design, log_prob, expected = forward_policy(policy, log, self._action_effects(extreme, sign), name)
@@ -128,7 +129,7 @@ def _check_weights(weight: np.ndarray, log: BanditLog, estimate: str, clip: Any,
             raise InputError("clip needs estimate 'ips' and costs of at most 0: otherwise clipped weights hide costs")
         weight = np.minimum(weight, clip)
     if not weight.any():
-        raise InputError(f"no row of the log has a weight: the log says nothing about this {name}")
+        raise InputError(f"every row of the log has weight 0: the log says nothing about this {name}")
     if not np.isfinite(log.count @ weight * (1 + np.abs(log.cost).max())):
         raise InputError(f"the {name}'s weights, or their costs, are beyond the range of floating-point numbers")
     return weight

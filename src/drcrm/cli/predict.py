@@ -1,4 +1,4 @@
-"""``drcrm predict``: choose actions by a learned policy, at random or the most probable ones."""
+"""``drcrm predict``: choose actions with a learned policy: drawn from it, or the most probable ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from drcrm.reports.log_report.formatting import format_imputed
 
 FORMATS = ".csv", ".parquet"
 PROPENSITY = "propensity"
-UNCERTAIN = 1e-6  # a greedy action is uncertain if other actions are more probable than this
+UNCERTAIN = 1e-6  # a greedy action is uncertain if the other actions together have a larger probability
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Remarks:
         if self.missing:
             yield f"{options.contexts}: imputed missing values: {format_imputed(self.missing)}"
         for reason, rows in self.unseen.items():
-            yield f"{options.contexts}: {reason} in {rows} rows, which the policy has not seen"
+            yield f"{options.contexts}: {rows} rows have {reason} that the policy has not seen"
         escape = _name_writer(options)
         if escaped := sum(escape(name) != name for name in {*_action_columns(stored), *stored.encoding.names}):
             yield (
@@ -106,7 +106,9 @@ def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, remarks: 
 def _draw_actions(
     policy: LinearPolicy, X: Any, options: argparse.Namespace, streams: tuple[np.random.Generator, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return actions and the probabilities they were chosen with: (1 − ε) π(a|x) + ε over the number of actions.
+    """Return actions and the probabilities they were chosen with: (1 − ε) P(a|x) + ε/K.
+
+    K is the number of actions. P is π; with --greedy, P is 1 for the most probable action.
 
     The policy's actions, the contexts to explore and the actions there have a random stream each, so they do not depend
     on the chunk size.

@@ -25,15 +25,15 @@ from drcrm.policies.tabular import policy_for_log
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
 WITHOUT_CERTIFICATE = VERDICTS[3:]
 ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
-AUDIT = "propensit"  # prefix of the names of the checks whose failure makes the log wrong
+AUDIT = "propensit"  # if a check fails whose name starts like this, the verdict is "the log is wrong"
 MAX_ROWS = 1e12  # a larger number of required rows is not reported
-MAX_ACTIONS = 3  # that the advice names
-MIN_SHARE = 1e-3  # of the policy's choices, for an action that the advice names
+MAX_ACTIONS = 3  # number of actions that the advice names
+MIN_SHARE = 1e-3  # share of the policy's choices from which the advice names an action
 ROUNDING = 1e-9  # relative to the largest cost
 RANDOMISE = "Randomise some decisions, for example 5%, and log their propensities."
 REPAIRS = [
     "Correct the propensities: each must be the probability with which the action of its row was drawn.",
-    "Or leave the propensities out: propensity_model: softmax estimates them, but not for actions never logged.",
+    "Or leave the propensities out and set propensity_model: softmax. It estimates propensities of logged actions.",
 ]
 UNTESTED = " This holds only if the propensities are right, which could not be tested."
 CERTIFICATE_KEYS = (
@@ -49,8 +49,8 @@ class ComparisonSettings:
     Attributes
     ----------
     estimate : str
-        "dr", "snips" or "ips". "dr" falls back to "snips" without a cost model, or if the policy's probabilities of all
-        actions are unknown.
+        "dr", "snips" or "ips". "dr" falls back to "snips" without a cost model, or if only the probabilities of
+        the logged actions are known.
     confidence : float
         1 − δ.
     choices : int
@@ -108,7 +108,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One of ``VERDICTS`` with a sentence that has its numbers, what would change it, and cautions."""
+    """One of ``VERDICTS``, a sentence with its numbers, advice on what would change it, and cautions."""
 
     verdict: str
     sentence: str
@@ -209,7 +209,7 @@ class _NegatedModel:
 def _lower_bound(policy: Any, log: BanditLog, settings: ComparisonSettings, models: dict[str, Any]) -> float:
     """Return the negated certificate of the negated costs, at level δ/(2K).
 
-    Its level is half of δ/K since its tail is the long one, which few rows show.
+    The level is half of δ/K because this bound depends on the long tail of the weighted costs, which few rows show.
     """
     model, costs = models["cost_model"], settings.cost_range
     negated = None if costs is None else (-costs[1], -costs[0])
@@ -231,7 +231,8 @@ def reach_verdict(
 
     A failed propensity audit gives *the log is wrong*. Another failed check, or a refused certificate, gives *the log
     cannot say*. The policy is *better* if the upper bound on the difference is below 0, at level δ/K, and *worse* if
-    the lower bound is above 0, at level δ/(2K). Otherwise nothing is shown. Sentences have rewards if ``reward``.
+    the lower bound is above 0, at level δ/(2K). Otherwise nothing is shown. If ``reward``, sentences
+    speak of rewards in place of costs.
     """
     failed = [check for check in diagnosis.diagnostics if check.level == "fail"]
     cautions = [f"{capitalize(check.sentence)}." for check in diagnosis.diagnostics if check.level == "caution"]
@@ -269,8 +270,8 @@ def _describe_difference(comparison: Comparison, upper_bound: float, label: str,
     low, high = sorted(sign * end for end in (comparison.lower_bound, upper_bound))
     return (
         f"The {'reward' if reward else 'cost'} of {label} differs from the logging policy's by "
-        f"{sign * comparison.difference:.4g} per row, at least {low:.4g} and at most {high:.4g} "
-        f"{_confidence(comparison)}."
+        f"{sign * comparison.difference:.4g} per row, at least {low:.4g} and at most {high:.4g}, "
+        f"each {_confidence(comparison)}."
     )
 
 
@@ -285,7 +286,7 @@ def percent(level: float) -> str:
 
 
 def _advise_rows(comparison: Comparison, rows: int) -> str:
-    """Return how many rows would show the estimated difference d, t² s² n/d², or that more rows would not help."""
+    """Return advice: how many rows, t² s² n/d², would show the difference d, or that more rows would not help."""
     difference = comparison.difference
     if not (difference < 0 and difference.standard_error > 0):
         return "Try another policy. This one does not look better, so more rows would not help."
@@ -297,8 +298,8 @@ def _advise_rows(comparison: Comparison, rows: int) -> str:
     unit = 10 ** max(len(str(int(needed))) - 2, 0)
     rounded = f"{int(-(-needed // unit)) * unit:,}".replace(",", " ")
     return (
-        f"Log more rows. {rounded} rows for the evaluation, {max(needed / rows, 1.01):.3g} times as many, would show "
-        "a difference of this size half of the time."
+        f"Log more rows. With {rounded} rows for the evaluation, {max(needed / rows, 1.01):.3g} times as many as now, "
+        "a difference of this size would be shown half of the time."
     )
 
 
@@ -325,4 +326,5 @@ def _advise_logging(diagnosis: Diagnosis) -> list[str]:
         advice.append(f"Explore actions that the policy takes but that are hardly logged: {', '.join(unsupported)}.")
     elif rare:
         advice.append(f"Log more of the actions that the policy takes more often: {', '.join(rare)}.")
-    return [*advice, "Or evaluate a policy that is closer to the logging policy."]
+    closer = "evaluate a policy that is closer to the logging policy."
+    return [*advice, f"Or {closer}" if advice else f"E{closer[1:]}"]

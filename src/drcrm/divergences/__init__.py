@@ -1,4 +1,4 @@
-"""φ-divergences and the worst case within a radius of each."""
+"""φ-divergences and their worst-case distributions."""
 
 from drcrm.divergences.base import Divergence, SmoothDivergence
 from drcrm.divergences.families import (

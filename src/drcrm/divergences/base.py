@@ -1,7 +1,7 @@
 """Interface of φ-divergences D(Q‖P) = E_P φ(dQ/dP).
 
-φ is convex on t ≥ 0, with φ(1) = 0 ≤ φ(t). Its conjugate is φ*(s) = sup_{t ≥ 0} st − φ(t). No class adds a factor ½
-that its formula does not show.
+φ is convex on t ≥ 0, with φ(1) = 0 ≤ φ(t). Its conjugate is φ*(s) = sup_{t ≥ 0} st − φ(t). Conventions differ by a
+factor ½; the formula in the docstring of a class is the one used.
 """
 
 from abc import ABC, abstractmethod
@@ -51,10 +51,10 @@ class Divergence(ABC):
 
     @abstractmethod
     def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstDensity:
-        """Return the worst case over D(Q‖share) ≤ radius, for z ≤ 0 with maximum 0 that are not all equal."""
+        """Return the worst case over D(Q‖share) ≤ radius, for z with maximum 0 that is not constant."""
 
-    def check(self) -> None:  # noqa: B027, the divergences of this package need no check
-        """Raise InputError if φ is not a coherent divergence."""
+    def check(self) -> None:  # noqa: B027, only smooth divergences need a check
+        """Raise InputError if φ is not convex with minimum 0 at 1, or its methods do not agree."""
 
     def __repr__(self) -> str:
         values = (f"{value:g}" if isinstance(value, Real) else repr(value) for value in vars(self).values())
@@ -80,7 +80,7 @@ class SmoothDivergence(Divergence):
         """Return φ*'(s), which is the t ≥ 0 that maximises st − φ(t), and φ*''(s). Both are infinite where φ* is."""
 
     def density(self, top: float, drop: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return φ*' and φ*'' at φ'(top) + drop, for top ≥ 1.
+        """Return φ*' and φ*'' at φ'(top) + drop, for a density top ≥ 1 of the largest z and drop ≤ 0.
 
         Override this method if φ' is bounded, because the sum then loses digits.
         """

@@ -1,4 +1,4 @@
-"""Numerical check that a user's φ-divergence is coherent and that its methods belong to one φ."""
+"""Numerical check that a user's φ is convex with minimum 0 at 1, and that its methods belong to one φ."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check_coherence(divergence: SmoothDivergence) -> None:
     except Exception as error:
         raise InputError(
             f"{type(divergence).__name__}: methods must take and return arrays, and derivatives and density must "
-            f"return two arrays, but one of them raised {type(error).__name__}: {error}"
+            f"return two arrays, but a method raised {type(error).__name__}: {error}"
         ) from error
 
 

@@ -1,8 +1,8 @@
 """Search for the optimum of the dual inf_{γ ≥ 0, c} γε + c + γ mean φ*((z − c)/γ) of a smooth φ-divergence.
 
-The worst case has the density t_i = φ*'((z_i − c)/γ), with Σ share t = 1 and Σ share φ(t) = ε. Write (z − c)/γ = a + bz
-with largest z = 0. For every b, exactly one a = φ'(t of the largest z) satisfies the first equation, and the divergence
-then grows with b. So one search, for a, runs inside another search, for b.
+The worst case has the density t_i = φ*'((z_i − c)/γ), with Σ share t = 1 and Σ share φ(t) = ε. Shift z so that its
+maximum is 0, and write (z − c)/γ = a + bz. For each b, exactly one a gives Σ share t = 1, and the divergence then grows
+with b. So an outer search finds b. The inner search finds the density ``top`` of the largest z, and a = φ'(top).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 SMALLEST_LOG_B, LARGEST_LOG_B = -700.0, 690.0
-NEWTON_ROUNDS = 50  # after so many rounds, a search halves its bracket
+NEWTON_ROUNDS = 50  # after this many rounds, a search halves its bracket
 SUM_TOLERANCE = 1e-13  # error of Σ share t that normalisation corrects
-ROUNDING = 1e-17  # additional error per row, accepted when no step reduces it
+ROUNDING = 1e-17  # additional error per row that is accepted once steps stop helping
 LAST_STEP = 1e-6  # a relative step of log b whose square is negligible
 
 
@@ -31,8 +31,8 @@ def find_density_at_radius(
 ) -> tuple[np.ndarray, Any, Any, tuple[Any, Any]]:
     """Return t, a, b and the guess for a search with similar z.
 
-    For small b, log D is nearly linear in log b. So the search takes Newton steps inside a bracket, and halves the
-    bracket when a step does not bring D closer to the radius, or after 50 rounds.
+    For small b, the log of the divergence is nearly linear in log b. So the search takes Newton steps inside a bracket.
+    It halves the bracket when a step does not at least halve the error of the log, or after 50 rounds.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def _interpolate(
 ) -> np.ndarray:
     """Return densities between those at two neighbouring floats, with Σ share t = 1.
 
-    φ* can bend so much that the solution lies between the floats.
+    φ* can be so steep that the solution lies between two neighbouring floats.
     """
     below, above = (divergence.density(top, drop)[0] for top in (low, high))
     fraction = (1 - share @ below) / (share @ above - share @ below)

@@ -76,7 +76,7 @@ class SquaredHellinger(SmoothDivergence):
 
 
 class ReverseKL(SmoothDivergence):
-    """φ(t) = −log t + t − 1, φ''(1) = 1. This is KL(P‖Q). Its balls never contain a distribution that omits a row."""
+    """φ(t) = −log t + t − 1, φ''(1) = 1. This is KL(P‖Q). No Q in a ball gives a row zero mass."""
 
     curvature = 1.0
 
@@ -104,7 +104,7 @@ class CressieRead(SmoothDivergence):
     Parameters
     ----------
     k : float
-        From −10 to 10. k = 1 gives `KL`, 0 `ReverseKL`, 2 half of `Chi2`, and ½ twice `SquaredHellinger`.
+        From −10 to 10. k = 1 is `KL`, 0 is `ReverseKL`, 2 is `Chi2`/2, and ½ is 2 · `SquaredHellinger`.
     """
 
     curvature = 1.0
@@ -113,7 +113,7 @@ class CressieRead(SmoothDivergence):
         self.k = to_float(k)
         if not abs(self.k) <= 10 or (self.k not in (0, 1) and min(abs(self.k), abs(self.k - 1)) < K_MARGIN):
             raise InputError(
-                f"k must be a number from −10 to 10, not within {K_MARGIN:g} of 0 or 1 unless equal, got {k!r}"
+                f"k must be a number from −10 to 10, and 0, 1 or at least {K_MARGIN:g} away from both, got {k!r}"
             )
         if limit := {0.0: ReverseKL(), 1.0: KL()}.get(self.k):
             for method in ("phi", "slope", "conjugate", "density"):
@@ -168,7 +168,7 @@ class TotalVariation(Divergence):
 
 
 class CVaR(Divergence):
-    """φ(t) = 0 for t ≤ 1/α and ∞ beyond. The worst case is the mean of the largest z that make up a share α.
+    """φ(t) = 0 for t ≤ 1/α and ∞ beyond. The worst case is the mean of the largest share α of the costs.
 
     Balls of this divergence have no radius.
 
@@ -221,7 +221,7 @@ def as_divergence(divergence: object) -> Divergence:
     if kind is None or (kind in WITH_PARAMETER) != bool(parameters):
         raise InputError(
             f"divergence must be one of {', '.join(DIVERGENCES)}, got {divergence!r}. cressie_read and cvar take a "
-            "parameter: {cressie_read: 3}, {cvar: 0.1}"
+            "parameter: {'cressie_read': 3}, {'cvar': 0.1}"
         )
     return kind(*parameters)
 
@@ -232,13 +232,13 @@ def _inverse(base: np.ndarray) -> np.ndarray:
 
 
 def _lower_tail(z: np.ndarray, share: np.ndarray, mass: float) -> tuple[np.ndarray, float]:
-    """Return the fraction of each z that belongs to the smallest z with this mass, and the largest z among them.
+    """Return how much of each z lies in the lower tail of this mass, and the largest z in it.
 
     Equal z at the edge have equal fractions.
     """
     order = np.argsort(z)
-    cumulated = np.cumsum(share[order])
-    edge = z[order[min(int(np.searchsorted(cumulated, mass)), len(z) - 1)]]
+    cumulative = np.cumsum(share[order])
+    edge = z[order[min(int(np.searchsorted(cumulative, mass)), len(z) - 1)]]
     fraction, is_edge = (z < edge).astype(float), z == edge
     fraction[is_edge] = min(max(mass - share @ fraction, 0) / share[is_edge].sum(), 1)
     return fraction, edge

@@ -1,10 +1,12 @@
 """Tabular policies: policies that are known by their probabilities, from arrays or from objects with methods.
 
 =====================  ========================================================================================
+input                  meaning
+=====================  ========================================================================================
 (n,)                   π(a_i|x_i) of the logged actions
 (m, K), (m, q)         μ: probabilities of all actions, or of each label
-(N,), (N, 1)           μ of the candidates of lists; (N, 1) if (N,) could be mistaken for the logged actions
-object                 with ``log_prob(X, A)``, log π(a_i|x_i), or ``marginals(X)`` or ``predict_proba(X)``, μ
+(N,), (N, 1)           μ of all N candidates, list after list; (N, 1) if N equals the number of logged rows
+object                 method ``log_prob(X, A)`` for log π(a_i|x_i), or ``marginals(X)`` or ``predict_proba(X)`` for μ
 =====================  ========================================================================================
 """
 
@@ -27,7 +29,7 @@ MEAN_METHODS = ("marginals", "predict_proba")  # methods that return μ
 
 @dataclass(frozen=True, eq=False)
 class TabularPolicy:
-    """Probabilities of a policy on the rows and contexts of a log whose counts are not 0.
+    """Probabilities of a policy on a log, for the rows with non-zero counts and their contexts.
 
     Attributes
     ----------
@@ -74,7 +76,7 @@ def policy_for_log(policy: Any, log: BanditLog, name: str = "policy") -> AnyPoli
 
 
 def _has_probabilities(policy: object) -> bool:
-    """Return whether an object computes probabilities: it is not a class, not our estimator, and fitted if it must."""
+    """Return whether an object computes probabilities: an instance, not our estimator, and fitted if it has ``fit``."""
     if isinstance(policy, type) or isinstance(getattr(policy, "policy_", None), LinearPolicy):
         return False
     is_fitted = not hasattr(policy, "fit") or any(name.endswith("_") for name in vars(policy))
@@ -96,8 +98,8 @@ def _from_array(values: Any, log: BanditLog, name: str) -> TabularPolicy:
         return _from_mean(values, log, name)
     if row_shape == mean_shape and log.n_contexts < len(log.Y) and _sums_to_one(values, log.actions).all():
         raise InputError(
-            f"{name} has shape {row_shape}, as many logged rows as candidates, and adds up to 1 in each list: give the "
-            f"candidates' probabilities as {(*mean_shape, 1)}"
+            f"{name} has shape {row_shape}, which is ambiguous: the log has as many rows as candidates, and the values "
+            f"add up to 1 in each list. Give the candidates' probabilities as {(*mean_shape, 1)}"
         )
     probability = check_vector(values, *row_shape, name)
     is_bad = ~((probability >= -ROUNDING) & (probability <= 1 + ROUNDING))
@@ -154,9 +156,9 @@ def _check_mean(mean: np.ndarray, actions: Actions, name: str) -> np.ndarray:
     is_distribution = _sums_to_one(mean, actions)
     if not is_distribution.all():
         context = int(np.argmin(is_distribution))
-        eligible = ", over those that are eligible" if getattr(actions, "eligible", None) is not None else ""
+        eligible = "eligible " if getattr(actions, "eligible", None) is not None else ""
         total = actions.total_probability(mean)[context]
-        raise InputError(f"{name} adds up to {total:.6g} over the actions of context {context}, expected 1{eligible}")
+        raise InputError(f"{name} adds up to {total:.6g} over the {eligible}actions of context {context}, expected 1")
     return np.clip(mean, 0, 1)
 
 

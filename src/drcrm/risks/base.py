@@ -1,6 +1,7 @@
 """Interface of all risks: ``risk(z, weights)`` returns a value and its gradient in z.
 
-``weights`` w says how often each cost z occurs. With n = Σ w, a mean is (1/n) Σ w z. The gradient is the derivative in
+z are importance-weighted costs, and ``weights`` (w) says how often each of them occurs. With n = Σ w, a mean is (1/n)
+Σ w z. The gradient is the derivative in
 z_i, so it contains the factor w_i. If all costs are equal, the gradient of every translation-invariant risk is w/n.
 """
 
@@ -46,8 +47,8 @@ class Risk(ABC):
     monotone : bool
         Whether the risk is a worst case over distributions of the rows. Such a risk never falls as a cost rises.
     robust_end : "low" or "high"
-        The end of a grid of the hyper-parameter that gives the more pessimistic risk. The hyper-parameter is the first
-        argument of the constructor.
+        Which end of a grid of the hyper-parameter is more pessimistic. The hyper-parameter is the first argument of the
+        constructor.
     """
 
     monotone = False
@@ -81,7 +82,7 @@ class Risk(ABC):
             n = weights.sum()
             support, share = weights > 0, weights / n
             gradient, value = np.zeros(len(z)), np.nan
-            if share[support].min() >= np.finfo(float).tiny:
+            if share[support].min() >= np.finfo(float).tiny:  # else weights differ too much; the risk stays NaN
                 value, gradient[support], _ = self.evaluate(z[support], share[support], n)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             raise InputError(
@@ -91,7 +92,7 @@ class Risk(ABC):
         return float(value), gradient
 
     def for_fewer_rows(self, factor: float) -> "Risk":
-        """Return the risk that is as robust on a log with ``factor`` times fewer rows, whose means are noisier."""
+        """Return the equally robust risk for a log with n/``factor`` rows, whose means are noisier."""
         return self
 
     @abstractmethod
@@ -107,7 +108,7 @@ class Risk(ABC):
         n : float
             Σ w.
         guess : object, optional
-            Start of the search for the worst case. It changes only the last digits of the result.
+            Start of the search for the worst case. It affects only the last digits of the result.
 
         Returns
         -------
@@ -121,10 +122,12 @@ class Risk(ABC):
         """Evaluate the risk of costs in chunks.
 
         The gradient may be a function of (z, share) that the caller evaluates chunk by chunk. A risk that cannot be
-        computed from sums gathers all costs first, which takes 16 bytes a row.
+        computed from sums gathers all costs first, which takes 16 bytes per row.
         """
         from_sums = None if len(costs) == 1 else self.evaluate_sums(costs, n, guess)
-        return self.evaluate(*costs.gather(), n, guess) if from_sums is None else from_sums
+        if from_sums is None:
+            return self.evaluate(*costs.gather(), n, guess)
+        return from_sums
 
     def evaluate_sums(self, costs: ChunkedCosts, n: float, guess: Any = None) -> tuple | None:
         """Evaluate the risk by sums over chunks. Return None if sums do not suffice."""
@@ -144,7 +147,7 @@ def check_costs(z: ArrayLike, weights: ArrayLike | None = None) -> tuple[np.ndar
 
 
 def rescale_extremes(evaluate: Callable[..., Evaluation]) -> Callable[..., Evaluation]:
-    """Decorate ``evaluate`` of a positively homogeneous risk, for which risk(s z) = s risk(z).
+    """Decorate ``evaluate`` of a positively homogeneous risk, for which risk(s z) = s risk(z) for s > 0.
 
     The risk of very large or very small z is evaluated in units of max |z|, so that squares neither overflow nor
     vanish. Infinite z give NaN.
@@ -155,7 +158,7 @@ def rescale_extremes(evaluate: Callable[..., Evaluation]) -> Callable[..., Evalu
         scale = max(z.max(), -z.min())
         if SMALLEST_SAFE <= scale <= LARGEST_SAFE or scale == 0:
             return evaluate(self, z, share, n, guess)
-        if not scale < np.inf:
+        if not np.isfinite(scale):
             return np.nan, np.full(len(z), np.nan), None
         value, gradient, next_guess = evaluate(self, z / scale, share, n, guess)
         return value * scale, gradient, next_guess

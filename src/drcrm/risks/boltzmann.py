@@ -9,7 +9,7 @@ from drcrm.errors import InputError
 from drcrm.risks.base import Evaluation, Risk, rescale_extremes
 from drcrm.risks.moments import boltzmann_mean, centred_moments
 
-OUTLIER_RATIO = 1e6  # if the mean is so much farther from the largest z than the value is, digits are lost
+OUTLIER_RATIO = 1e6  # (max z − mean)/(max z − value) from which mean + centred value loses precision
 
 
 class BoltzmannRisk(Risk):
@@ -36,7 +36,7 @@ class BoltzmannRisk(Risk):
 class AdaptiveBoltzmannRisk(Risk):
     """Boltzmann mean at the temperature γ(z) = √(V/(2ε)), the aKL-CRM objective.
 
-    The gradient includes the change of γ with z:
+    The gradient accounts for the dependence of γ on z:
 
         s_i (1 + (z_i − value)/γ) − (Var_s(z)/γ²) ∂γ/∂z_i,   ∂γ/∂z_i = γ w_i (z_i − z̄) / Σ w (z − z̄)².
 
@@ -47,7 +47,7 @@ class AdaptiveBoltzmannRisk(Risk):
     radius : float
         ε, at least 0; 0 gives the mean.
     variance : {"mean", "sum"}
-        "mean" takes V = (1/n) Σ w (z − z̄)², as in Lemma 5. "sum" omits 1/n, as the printed Algorithm 1 does.
+        "mean" uses V = (1/n) Σ w (z − z̄)², as in Lemma 5. "sum" omits 1/n, as the printed Algorithm 1 does.
     """
 
     def __init__(self, radius: float, variance: str = "mean"):
@@ -62,11 +62,11 @@ class AdaptiveBoltzmannRisk(Risk):
         if variance == 0 or self.radius == 0:
             return mean, share, None
         gamma = np.sqrt((n * variance if self.variance == "sum" else variance) / (2 * self.radius))
-        value, gradient, tilted_variance = boltzmann_mean(centred, share, 1 / gamma)
-        weighted *= tilted_variance * gamma / variance
+        centred_value, gradient, scaled_variance = boltzmann_mean(centred, share, 1 / gamma)
+        weighted *= scaled_variance * gamma / variance
         gradient -= weighted
         largest = z.max()
-        if largest - mean > OUTLIER_RATIO * (largest - mean - value):
+        if largest - mean > OUTLIER_RATIO * (largest - mean - centred_value):
             # An outlier moves the mean so far that z − z̄ has lost the digits of the other costs.
             return largest + boltzmann_mean(z - largest, share, 1 / gamma)[0], gradient, None
-        return mean + value, gradient, None
+        return mean + centred_value, gradient, None

@@ -12,8 +12,8 @@ from drcrm.risks.base import Evaluation, Risk
 class LogSmoothingRisk(Risk):
     """Logarithmic smoothing −(1/λ) mean log(1 − λz), for z < 1/λ. Source: Sakhi, Aouali, Alquier & Chopin 2024.
 
-    The authors' code also starts at the logging policy and penalises the KL divergence from it. This class is only the
-    risk.
+    The authors' code also starts the optimisation at the logging policy and adds a KL penalty towards it. This class
+    implements only the risk.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class LogSmoothingRisk(Risk):
         smoothed = self.smoothing * z
         if smoothed.max() >= 1:
             raise InputError(
-                f"logarithmic smoothing with λ = {self.smoothing:.6g} needs every weighted cost below 1/λ = "
+                f"logarithmic smoothing with λ = {self.smoothing:.6g} needs every importance-weighted cost below 1/λ = "
                 f"{1 / self.smoothing:.6g}, got {z.max():.6g}. Shift the costs to at most 0 or choose a smaller λ."
             )
         return share @ np.log1p(-smoothed) / -self.smoothing, share / (1 - smoothed), None

@@ -29,7 +29,7 @@ class LogSumExpRisk(Risk):
         largest = z.max()
         below = z - largest
         if -below.min() < SMALL_RANGE * self.temperature:
-            # e^{z/γ} is close to 1. For centred z, the excess over 1 has no first-order term.
+            # Here e^{z/γ} is close to 1. Use the mean of e^{(z−z̄)/γ} − 1, which has no first-order term.
             mean = share @ below
             excess = np.expm1((below - mean) / self.temperature)
             log_mass = np.log1p(share @ excess)

@@ -1,11 +1,11 @@
-"""Means, variances and exponential weights of costs, computed from z − max z to keep their digits."""
+"""Means, variances and exponential weights of costs, computed from z − max z to avoid cancellation."""
 
 import numpy as np
 
 from drcrm.arrays.numerics import exp
 from drcrm.risks.base import LARGEST_SAFE
 
-RARE = 1e-70  # at a smaller total mass, terms below e^-200 may matter
+RARE = 1e-70  # with a smaller total mass, terms that underflow may matter
 LARGE_EXPONENT = 1e3  # β |max z| from which z minus its tilted mean begins to lose digits
 
 
@@ -39,14 +39,14 @@ def exponential_weights(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[
 
 
 def boltzmann_mean(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[float, np.ndarray, float]:
-    """Return the mean m of z under s ∝ share · e^{βz}, its gradient at fixed β and β² times its variance.
+    """Return m, the mean of z under s ∝ share · e^{βz}; its gradient in z at fixed β; and β² Var_s(z).
 
     The gradient is s (1 + β (z − m)).
     """
     largest = z.max()
     below, origin = z - largest, 0.0
     if abs(largest) * beta > LARGE_EXPONENT or below.min() * beta < -LARGEST_SAFE:
-        z = below = np.maximum(below, -LARGEST_SAFE / beta)
+        z = below = np.maximum(below, -LARGEST_SAFE / beta)  # from here on relative to the largest z
         origin = largest
     tilted, _ = exponential_weights(below, share, beta)
     mean = tilted @ z

@@ -1,4 +1,4 @@
-"""Reader of LibSVM's text format with many labels per row or one, which checks all content."""
+"""Load data sets: a strict reader of LibSVM text files, with one label a row or several, and scikit-learn's digits."""
 
 import math
 import zlib
@@ -21,10 +21,20 @@ DENSE_FROM = 0.25  # a data set with this share of non-zero features is stored d
 class DatasetSpec:
     """What a data set must contain.
 
-    features : number of features; labels : the ids that are kept, in the order of the columns, or of the actions;
-    drop_other_labels : whether other ids are dropped (or an error); rows : rows of the training and of the test files,
-    if known; drop_repeats : whether only the first of documents with equal features is kept; single : whether a row
-    has exactly one label, its class.
+    Attributes
+    ----------
+    features : int
+        Number of features.
+    labels : sequence of int
+        Label ids to keep, in the order of the label columns, or of the actions if ``single``.
+    drop_other_labels : bool
+        Whether other ids are dropped. Otherwise they are an error.
+    rows : (int, int), optional
+        Numbers of rows of the training and of the test files.
+    drop_repeats : bool
+        Whether only the first of several rows with equal features is kept.
+    single : bool
+        Whether a row has exactly one label, its class.
     """
 
     features: int
@@ -49,10 +59,10 @@ Contexts = tuple[np.ndarray | sparse.csr_array, np.ndarray]
 def load(spec: DatasetSpec, train: Sequence[Path], test: Sequence[Path]) -> tuple[Contexts, Contexts]:
     """Read the files of a data set and check all of their content.
 
-    Returns (X, labels) of the training and of the test part; X (n, features) dense or CSR, labels (n, q) of 0 and 1,
-    or of ``single`` ones (n,), each a place among the ids. With ``drop_repeats`` of documents with the same features
-    the first in file order is kept, and the test part loses what the training part has. Raises InputError with the file
-    and line, the count that is wrong, or the class of a test file that no training file has.
+    Returns (X, labels) of the training and of the test part; X (n, features) dense or CSR, labels (n, q) of 0 and 1.
+    If ``single``, labels are (n,), the index of the class in ``spec.labels``. With ``drop_repeats``, only the first of
+    several rows with equal features is kept, and test rows that repeat a training row are dropped. The InputError names
+    the file and line of a bad entry, a wrong number of rows, or a class that only test files have.
     """
     parts = []
     for role, paths, rows in zip(("training", "test"), (train, test), spec.rows or (None, None), strict=True):
@@ -134,7 +144,7 @@ def read_libsvm(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, 
 
 
 def first_occurrences(parts: Sequence[sparse.csr_array]) -> list[np.ndarray]:
-    """Return for each part the rows whose features occur in no earlier row, of it or of the parts before it."""
+    """Return, for each part, the rows whose features occur neither earlier in the part nor in an earlier part."""
     seen, kept = set(), []
     for X in parts:
         keep = []
@@ -164,7 +174,7 @@ class _Lines:
     def __iter__(self) -> Iterator[bytes]:
         for line in _lines(self.path):
             if (b"_" in line or b"qid" in line) and (b"_" in (used := line.split(b"#")[0]) or b"qid" in used):
-                raise ValueError("neither '_' nor 'qid' is of the format")
+                raise ValueError("'_' and 'qid' are not part of the format")
             yield line
 
 
@@ -221,7 +231,7 @@ def _readable(path: str | Path) -> Iterator[None]:
         with open(path, "rb") as stream:
             begins = stream.read(3).startswith(MAGIC[suffix])
         damaged = f"damaged: its {suffix[1:]} data cannot be decompressed"
-        raise InputError(damaged if begins else f"no {suffix[1:]} file, as its name says it is") from None
+        raise InputError(damaged if begins else f"not a {suffix[1:]} file, although its name says so") from None
 
 
 def _lines(path: str | Path) -> Iterator[bytes]:

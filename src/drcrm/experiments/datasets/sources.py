@@ -14,12 +14,12 @@ from drcrm.files import atomic, check_file_name
 
 TIMEOUT = 60  # seconds without a byte from a server
 
-Record = dict[str, dict[str, Any]]  # by file: "from", a folder, a URL or null, and "sha256"
+Record = dict[str, dict[str, Any]]  # file name: {"from": folder, URL or null; "sha256": digest}
 
 
 @dataclass(frozen=True)
 class Source:
-    """Places that have the files of a data set: first a mirror (a folder or a URL), then their own URL.
+    """Where to get the files of a data set: first a mirror (a folder or a URL), then the original URL.
 
     ``sha256`` holds the known digests by file name.
     """
@@ -29,11 +29,11 @@ class Source:
     sha256: Mapping[str, str] = field(default_factory=dict)
 
     def fetch(self, name: str, folder: Path) -> tuple[Path, str | None]:
-        """Fetch a file; return ``folder/name`` and the place it came from, None if the file in the folder is kept.
+        """Fetch a file. Return its path and where it came from, or None in place of the latter if a file was kept.
 
-        A file is kept if it has the known digest, or the content of the file in a local mirror. If neither is known, it
-        is kept as it is. InputError for a name that leads out of the folder, and if no place has the file with the
-        right digest; the message has the answer of each place.
+        An existing file is kept if it has the known digest, or the content of the file in a local mirror, or if neither
+        is known. InputError if the name leads out of the folder, or if no place has the file with the right digest; the
+        message lists the answer of each place.
         """
         path = folder / check_file_name(name)
         expected = self.sha256.get(name) or self.mirror_digest(name)
@@ -47,7 +47,9 @@ class Source:
                     return path, place if is_url(place) else os.path.abspath(place)
                 except (OSError, ValueError) as error:
                     failures.append(f"{place}: {' '.join(str(error).split())}")
-        raise InputError(f"{name}: could not be fetched: " + ("; ".join(failures) or "neither a mirror nor a url"))
+        raise InputError(
+            f"{name}: could not be fetched: " + ("; ".join(failures) or "no mirror and no url is configured")
+        )
 
     def mirror_digest(self, name: str) -> str | None:
         """Return the digest of a file in a local mirror; None if it cannot be read there."""
@@ -100,7 +102,7 @@ def read_record(path: str | Path) -> Record:
 
 
 def origin_of(known: Mapping[str, Any], place: str | None, digest: str, source: Source, name: str) -> dict[str, Any]:
-    """Return the record of a file: fetched from ``place``, or kept and perhaps ``known`` from the former record."""
+    """Return the record of a file from ``place``. A kept file (None) keeps its ``known`` record if digests agree."""
     if place is None and known.get("sha256") == digest:
         return dict(known)
     if place is None and source.mirror_digest(name) == digest:
@@ -111,8 +113,8 @@ def origin_of(known: Mapping[str, Any], place: str | None, digest: str, source: 
 def local_digests(source: Source, names: Sequence[str], record: Record) -> dict[str, str]:
     """Return the digests of files that came, or would come, from a local mirror. A change means: fetch again.
 
-    The mirror has the digest, or the record if the mirror is gone, has moved or lacks the file. Files from a URL are
-    left out, unless a local mirror has other content, and so are files whose digest the configuration has.
+    The digest is taken from the mirror or, if the mirror lacks the file, from the record. Two kinds of files are left
+    out: files whose digest is in the configuration, and files from a URL unless a local mirror has different content.
     """
     digests = {}
     for name in names:

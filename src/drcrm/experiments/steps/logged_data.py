@@ -14,8 +14,8 @@ from drcrm.experiments.datasets.array_files import (
     write_log,
     write_policy,
 )
-from drcrm.experiments.simulation.random_generators import generator
 from drcrm.experiments.simulation import replay as simulation
+from drcrm.experiments.simulation.random_generators import generator
 from drcrm.files import write_npz
 
 SKYLINE_GRID = tuple(10.0**k for k in range(-2, 3))  # C of the skyline

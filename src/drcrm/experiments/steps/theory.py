@@ -6,8 +6,8 @@ from typing import Any
 from drcrm.errors import prefix_errors
 from drcrm.experiments.columns import LEMMA_COLUMNS
 from drcrm.experiments.datasets.array_files import read_truth
-from drcrm.experiments.simulation.random_generators import generator
 from drcrm.experiments.simulation.population import draw_policies, enumerate_losses
+from drcrm.experiments.simulation.random_generators import generator
 from drcrm.experiments.simulation.theory import TABLES
 from drcrm.files import write_csv
 

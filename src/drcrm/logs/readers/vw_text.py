@@ -27,7 +27,7 @@ UNLABELLED = "blocks without a label"
 
 
 class Line(NamedTuple):
-    """A line: whether it is of the shared context, its label, and its features."""
+    """A parsed line: its number, whether it has the features of the context, its label if any, and its features."""
 
     row: int
     is_shared: bool
@@ -36,10 +36,10 @@ class Line(NamedTuple):
 
 
 def detect_variant(lines: Lines) -> bool | None:
-    """Return whether the text has lists, blocks with a line for each action; None if single lines leave it open.
+    """Return whether the text has lists of actions: blocks with a line for each action. None if it cannot be told.
 
-    In a block with several lines, the first two show it: only in lists do lines lack a label. InputError if the text
-    is empty.
+    The first two lines of a block decide, because only lists have lines without a label. If every block has one line,
+    the text could be either. InputError if the text is empty.
     """
     before, is_empty = None, True
     for line in _parsed(lines):
@@ -101,7 +101,9 @@ def _blocks(lines: Lines, of_lists: bool) -> Iterator[tuple[list[Line], Decision
         actions = block[1:] if block[0].is_shared else block
         with prefix_errors(f"row {block[0].row}"):
             if not actions or any(line.is_shared for line in actions):
-                raise InputError("its block has no actions or several shared lines, expected one before the actions")
+                raise InputError(
+                    "its block must have at least one action, and at most one shared line, which comes first"
+                )
         shared = block[0].features if block[0].is_shared else []
         yield actions, Decision(block[0].row, shared, [line.features for line in actions])
 
@@ -120,7 +122,7 @@ def _parsed(lines: Lines) -> Iterator[Line | None]:
 
 def _line(row: int, text: str) -> Line:
     if text.startswith("{"):
-        raise InputError("is JSON, expected text such as 1:-1:0.5 | features; dsjson ends in .json or .dsjson")
+        raise InputError("is JSON, expected text such as 1:-1:0.5 | features. Name a dsjson file *.json or *.dsjson")
     before, bar, after = text.partition("|")
     label = (TAG.sub("", before) if bar else before).strip()
     if label in ("", SHARED):

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from drcrm.arrays.validation import check_confidence, check_nonnegative
 from drcrm.risks.base import Evaluation, Risk, rescale_extremes
 
-LARGEST_SAMPLE_RADIUS = 0.1  # policies learned in larger balls are too pessimistic to tell candidates apart
+LARGEST_SCALED_RADIUS = 0.1  # in larger balls, all fits are so pessimistic that they can hardly be ranked
 
 
 class Ball(Risk):
@@ -20,8 +20,9 @@ class Ball(Risk):
     ----------
     radius : float or "auto"
         ε, at least 0. With "auto", ε = φ''(1) q²/(2n), where q is the one-sided normal quantile of ``confidence``. The
-        risk is then an upper confidence bound on the mean as n → ∞. The bound holds for z fixed beforehand, so for one
-        policy that was not learned from the same rows. Source: Lemma 1 of the paper, with the correction explained in
+        risk is then an upper confidence bound on the mean as n → ∞. The bound holds if z does not depend on the rows,
+        that is, for one
+        policy that was learned from other rows. Source: Lemma 1 of the paper, with the correction explained in
         `calibrated_radius`.
     confidence : float
         Level of the bound for "auto", above ½ and below 1.
@@ -41,10 +42,10 @@ class Ball(Risk):
         self.confidence = check_confidence(confidence, "confidence")
 
     def for_fewer_rows(self, factor: float) -> "Ball":
-        """Return the ball with the radius times ``factor``, as a calibrated radius would be, but at most 0.1."""
+        """Return the ball with radius ``factor`` · ε, but do not raise ε above 0.1. "auto" adapts to n by itself."""
         ball = copy(self)
         if isinstance(self.radius, float):
-            ball.radius = max(self.radius, min(factor * self.radius, LARGEST_SAMPLE_RADIUS))
+            ball.radius = max(self.radius, min(factor * self.radius, LARGEST_SCALED_RADIUS))
         return ball
 
     def radius_at(self, n: float) -> float:
@@ -58,14 +59,14 @@ class Ball(Risk):
 def calibrated_radius(curvature: float, confidence: float, n: float) -> float:
     """Return φ''(1) q²/(2n), where q is the one-sided normal quantile.
 
-    Lemma 1 of the paper prints the two-sided quantile and φ''(1) = 2 for every φ. That radius is too small for
-    divergences with φ''(1) > 2.
+    Lemma 1 of the paper states the radius with the two-sided quantile and φ''(1) = 2 for every φ. At 95 % confidence
+    that radius is too small if φ''(1) > 2.84, and larger than needed otherwise.
     """
     return curvature * ndtri(confidence) ** 2 / (2 * n)
 
 
-class SpecializedBall(Ball):
-    """Base class of balls whose worst case has a specialised search."""
+class SearchedBall(Ball):
+    """Base class of balls with their own search for the worst case."""
 
     @rescale_extremes
     def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
@@ -81,7 +82,7 @@ class SpecializedBall(Ball):
 
     @abstractmethod
     def saturation_radius(self, mass: float) -> float:
-        """Return the divergence of the distribution on the largest costs, which have this mass under P_n."""
+        """Return D(Q‖P_n) of P_n restricted to the largest costs, whose probability under P_n is ``mass``."""
 
     @abstractmethod
     def search(self, radius: float, largest: float, below: np.ndarray, share: np.ndarray, guess: Any) -> Evaluation:

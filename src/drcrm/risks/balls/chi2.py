@@ -4,22 +4,22 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.risks.balls.base import SpecializedBall
+from drcrm.risks.balls.base import SearchedBall
 from drcrm.risks.base import SMALLEST_SAFE, Evaluation
 
-SUM_TOLERANCE = 5e-13  # error of the sum of the worst-case weights that is not corrected
-LARGE_RADIUS = 1e3  # from here on, the weights of costs below the largest lose digits
+SUM_TOLERANCE = 5e-13  # weights that sum to 1 within this error are not corrected
+LARGE_RADIUS = 1e3  # above this radius, the weights of all costs except the largest lose precision
 TINY_RADIUS = 1e-8  # up to here, the rounding error of Σ share matters
 
 
-class Chi2Ball(SpecializedBall):
-    """max {E_Q z : (1/n) Σ (n q_i − 1)² ≤ ε, q ≥ 0}. Source: Lemma 3 of the paper, without its condition on weights.
+class Chi2Ball(SearchedBall):
+    """max {E_Q z : (1/n) Σ (n q_i − 1)² ≤ ε, q ≥ 0}. Source: Lemma 3 of the paper, also for large ε.
 
     The risk equals mean + √(εV) as long as all weights stay non-negative. The gradient is the worst-case
-    Q ∝ w (z − η)₊. If ε ≥ n/#argmax − 1, Q is uniform on the largest z. The divergence has no factor ½:
-    φ(t) = (t − 1)², and φ''(1) = 2.
+    Q ∝ w (z − η)₊ with a threshold η, where w counts how often each z occurs. If ε ≥ n/#argmax − 1, Q is uniform on
+    the largest z. The divergence has no factor ½: φ(t) = (t − 1)², and φ''(1) = 2.
 
-    The parameters are those of `Ball`.
+    See `Ball` for the parameters.
     """
 
     curvature = 2.0
@@ -28,8 +28,8 @@ class Chi2Ball(SpecializedBall):
         return 1 / mass - 1
 
     def search(self, radius: float, largest: float, below: np.ndarray, share: np.ndarray, guess: Any) -> Evaluation:
-        # The threshold η of a superset of the support never exceeds the true one. So dropping the costs below η, again
-        # and again, reaches the true support after a few rounds.
+        # Start with all costs and repeatedly drop those below η. On a superset of the support, η is at most the true
+        # threshold, so no cost of the support is dropped.
         support, size, unit = share, len(share), 1.0
         while True:
             mass = 1.0 if size == len(share) and radius < TINY_RADIUS else support.sum()
@@ -37,15 +37,15 @@ class Chi2Ball(SpecializedBall):
             centred = self._centre(below, mean, support, mass, radius)
             weighted = support * centred
             deviation = np.sqrt(weighted @ centred / mass)
-            allowed = np.sqrt(max(radius + (mass - 1) * (1 + radius), 0))  # standard deviations that the ball allows
+            allowed = np.sqrt(
+                max(radius + (mass - 1) * (1 + radius), 0)
+            )  # how many standard deviations the ball allows
             if (
                 allowed > 0
                 and deviation < SMALLEST_SAFE
                 and 0 < (span := -below[support > 0].min()) < 1e10 * SMALLEST_SAFE
             ):
-                below = np.where(
-                    support > 0, below / span, 0
-                )  # continue in units of the range, whose squares do not vanish
+                below = np.where(support > 0, below / span, 0)  # rescale by the range, so that squares do not underflow
                 unit *= span
                 continue
             if deviation == 0 or allowed == 0:

@@ -4,19 +4,19 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.risks.balls.base import SpecializedBall
+from drcrm.risks.balls.base import SearchedBall
 from drcrm.risks.balls.kl_search import tilt_chunks_to_radius, tilt_to_radius
 from drcrm.risks.base import LARGEST_SAFE, SMALLEST_SAFE, ChunkedCosts, Evaluation
 from drcrm.risks.mean import mean_cost, mean_gradient
 
 
-class KLBall(SpecializedBall):
+class KLBall(SearchedBall):
     """max {E_Q z : KL(Q‖P_n) ≤ ε} = inf_{γ>0} γε + γ log mean e^{z/γ}. Source: Lemma 4 of the paper.
 
-    The gradient is the worst-case Q. It consists of the Boltzmann weights at the temperature γ where KL(Q‖P_n) = ε.
+    The gradient is the worst-case Q. Its entries are Boltzmann weights at the temperature γ at which KL(Q‖P_n) = ε.
     If ε ≥ log(n/#argmax), Q is uniform on the largest z. The radius is in nats, and φ''(1) = 1.
 
-    The parameters are those of `Ball`.
+    See `Ball` for the parameters.
     """
 
     curvature = 1.0

@@ -16,8 +16,8 @@ from drcrm.arrays.numerics import exp
 from drcrm.risks.base import ChunkedCosts
 from drcrm.risks.moments import RARE, exponential_weights
 
-NEWTON_ROUNDS = 60  # after so many rounds, the search halves its bracket
-LAST_STEP = 1e-3  # after a change of β this small, the Taylor polynomial gives KL to a relative 1e-11
+NEWTON_ROUNDS = 60  # after this many rounds, the search halves its bracket
+LAST_STEP = 1e-3  # after a change of β this small, the Taylor polynomial gives KL to a relative accuracy of 1e-11
 
 
 class Outcome(Enum):
@@ -29,7 +29,7 @@ class Outcome(Enum):
 
 
 class TiltState(NamedTuple):
-    """KL(Q_β‖P_n), its derivative in t = log β, and the second to fourth cumulant of z under Q_β."""
+    """KL(Q_β‖P_n), its derivative in t = log β, and the second to fourth cumulants of z under Q_β."""
 
     divergence: float
     slope: float
@@ -41,8 +41,8 @@ def tilt_to_radius(
 ) -> tuple[np.ndarray, float]:
     """Return Q_β ∝ share · e^{βz} with KL(Q_β‖share) = radius, and the guess for a search with similar z.
 
-    If rounding leaves no number to try, the function returns the closest Q. If all weight is on costs very close to
-    the largest, whose squared distances vanish next to the others', the search continues among them.
+    If the bracket collapses, the function returns the closest Q. If all weight is on costs so close to the largest
+    that rounding hides their differences, the search continues among these costs.
 
     Parameters
     ----------
@@ -75,9 +75,9 @@ def tilt_to_radius(
 def _tilt(
     beta: float, z: np.ndarray, centred: np.ndarray, share: np.ndarray
 ) -> tuple[np.ndarray, float, tuple[float, float, float]]:
-    """Return Q_β, KL(Q_β‖share), and the second to fourth cumulant of z under Q_β."""
+    """Return Q_β, KL(Q_β‖share), and the second to fourth cumulants of z under Q_β."""
     if beta < 1:
-        # Φ is small. Computed as an excess over 1 of centred z, it has no first-order term and keeps its digits.
+        # For small β, use the mean of e^{βz} − 1 of centred z, which has no first-order term.
         values = centred
         tilted = beta * values
         np.expm1(tilted, out=tilted)
@@ -94,7 +94,7 @@ def _tilt(
 
 
 def _cumulants(tilted: np.ndarray, centred: np.ndarray) -> tuple[float, float, float]:
-    """Return the second to fourth cumulant of centred values under weights."""
+    """Return the second to fourth cumulants of centred values under weights."""
     power = tilted * centred
     second = power @ centred
     power *= centred
@@ -104,13 +104,13 @@ def _cumulants(tilted: np.ndarray, centred: np.ndarray) -> tuple[float, float, f
 
 
 def _tilt_among_closest(radius: float, z: np.ndarray, share: np.ndarray, tilted: np.ndarray) -> np.ndarray:
-    """Return Q if ``tilted`` has weight only on costs close to 0.
+    """Return Q, given that ``tilted`` has weight only on costs close to 0.
 
     On these costs, KL(Q‖share) is the divergence from ``share`` restricted to them, minus the log of their mass.
     """
     has_weight = tilted > 0
     if not has_weight.any():
-        return share  # rounding swallows the radius
+        return share  # the radius is lost to rounding
     span, mass = -z[has_weight].min(), share[has_weight].sum()
     remaining_radius = radius + np.log(mass)
     if span == 0 or has_weight.all() or remaining_radius <= 0:
@@ -161,7 +161,7 @@ def tilt_chunks_to_radius(
 ) -> tuple[float, Tilt | OnLargest, float | None] | None:
     """Return the value of the ball, Q, and the guess for the next search, computed from sums over chunks.
 
-    The function returns None if sums have too few digits to find Q.
+    The function returns None if sums are too imprecise to find Q.
     """
     mean, square, largest_share = costs.sum(_sum_first_moments, largest, span)
     if radius >= -np.log(largest_share):
@@ -229,8 +229,9 @@ def _search(
 ) -> tuple[float, Outcome]:
     """Return t = log β with KL(Q_β‖share) = radius, and how the search ended.
 
-    Newton steps stay inside a bracket. After 60 rounds the search halves the bracket instead. After a small last step
-    it does not compute KL again. ``evaluate`` maps β to the state of the tilt, or to None if rounding loses all weight.
+    Newton steps stay inside a bracket. After 60 rounds the search halves the bracket instead. It ends after a step
+    below LAST_STEP without computing KL again. ``evaluate`` maps β to the state of the tilt, or to None if rounding
+    loses all weight.
     """
     t, low, high, rounds = unit + (0.5 * np.log(2 * radius) if guess is None else guess), -np.inf, np.inf, 0
     while True:

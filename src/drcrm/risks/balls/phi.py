@@ -54,7 +54,7 @@ class PhiBall(Ball):
     Raises
     ------
     InputError
-        If the radius does not fit the divergence, or if φ is not a coherent divergence.
+        If the radius does not fit the divergence, or if φ fails the checks of :mod:`drcrm.divergences.coherence`.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class PhiBall(Ball):
         return worst.value, worst.weights, next_guess
 
     def worst_case(self, z: ArrayLike, weights: ArrayLike | None = None) -> WorstCase:
-        """Return the worst case with the optimum of the dual. Arguments and errors are those of a call of the risk."""
+        """Return the worst case with the optimum of the dual. Takes the arguments and raises the errors of a call."""
         z, weights = check_costs(z, weights)
         value, worst = self(z, weights)
         occurs = weights > 0
@@ -101,7 +101,7 @@ class PhiBall(Ball):
 
 
 class CVaRRisk(PhiBall):
-    """Mean of the largest costs that make up a share α: the ball of `CVaR`. Source: Rockafellar & Uryasev 2000.
+    """Mean of the largest share α of the costs, the ball of `CVaR`. Source: Rockafellar & Uryasev 2000.
 
     Parameters
     ----------
