@@ -165,7 +165,7 @@ def test_a_log_without_any_weight_is_refused(heldout, estimate):
     X, Y = 1e4 * np.ones_like(log.X), np.ones_like(log.Y)
     far = BanditLog(X, Y, log.propensity, log.cost, log.context, log.count)
     model = CostModel().fit_log(far) if estimate == "dr" else None
-    with pytest.raises(InputError, match="no row of the log has a weight"):
+    with pytest.raises(InputError, match="every row of the log has weight 0"):
         policy_certificate(never, far, estimate, cost_model=model)
 
 

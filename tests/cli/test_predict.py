@@ -74,7 +74,7 @@ def test_new_categories_are_reported(shop, tmp_path, run):
     frame.to_csv(tmp_path / "new.csv", index=False)
     status, _, error = run("predict", shop / "policy.npz", tmp_path / "new.csv", "--output", tmp_path / "out.csv")
     assert status == 0
-    assert "'city' in 2 rows, which the policy has not seen" in error
+    assert "'city' in 2 rows; the policy has not seen it" in error
     assert len(pd.read_csv(tmp_path / "out.csv")) == 50
 
 

@@ -171,7 +171,9 @@ def test_an_array_that_could_be_rows_or_candidates_needs_its_explicit_shape():
     lists = ActionLists(np.ones((4, 1)), [0, 2, 4])
     log = BanditLog(lists, [0, 1, 0, 1], [0.5] * 4, [1.0, 0, 2, 0], [0, 0, 1, 1])
     candidates = np.array([0.75, 0.25, 0.5, 0.5])
-    with pytest.raises(InputError, match=r"as many logged rows as candidates, and adds up to 1 in each list.*\(4, 1\)"):
+    with pytest.raises(
+        InputError, match=r"as many rows as candidates, and the values add up to 1 in each list.*\(4, 1\)"
+    ):
         off_policy_value(candidates, log)
     assert off_policy_value(candidates[:, None], log, clip=None) == (0.75 * 1 + 0.5 * 2) * 2 / 4
     assert off_policy_value([0.7, 0.2, 0.5, 0.5], log, clip=None) == pytest.approx((0.7 + 1) * 2 / 4)
@@ -181,6 +183,6 @@ def test_probabilities_must_sum_to_one_over_the_eligible_actions():
     eligible = np.array([[1, 1, 0], [1, 1, 1]])
     log = BanditLog(np.ones((2, 1)), [0, 2], [0.5, 0.5], [1.0, 2.0], eligible=eligible)
     assert off_policy_value([[1, 0, 0], [0, 0, 1.0]], log, clip=None) == 3
-    message = r"adds up to 0\.5 over the actions of context 0, expected 1, over those that are elig"
+    message = r"adds up to 0\.5 over the eligible actions of context 0, expected 1"
     with pytest.raises(InputError, match=message):
         off_policy_value([[0.5, 0, 0.5], [0, 0, 1.0]], log)

@@ -52,7 +52,7 @@ class Remarks:
         if self.missing:
             yield f"{options.contexts}: imputed missing values: {format_imputed(self.missing)}"
         for reason, rows in self.unseen.items():
-            yield f"{options.contexts}: {rows} rows have {reason} that the policy has not seen"
+            yield f"{options.contexts}: {reason} in {rows} rows; the policy has not seen it"
         escape = _name_writer(options)
         if escaped := sum(escape(name) != name for name in {*_action_columns(stored), *stored.encoding.names}):
             yield (

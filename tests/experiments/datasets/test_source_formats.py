@@ -151,8 +151,8 @@ class TestReading:
                 gzip.compress(LINE.encode() * 99, mtime=0)[:-9],
                 TRUNCATED,
             ),
-            ("a.bz2", b"<html>404</html>", "no bz2 file, as its name says it is"),
-            ("a.gz", LINE.encode(), "no gz file, as its name says it is"),
+            ("a.bz2", b"<html>404</html>", "not a bz2 file, although its name says so"),
+            ("a.gz", LINE.encode(), "not a gz file, although its name says so"),
         ],
         ids=[
             "truncated bz2",

@@ -225,5 +225,5 @@ class TestFetching:
             assert listing(tmp_path / "raw") == []
 
     def test_no_place_at_all(self, tmp_path):
-        with pytest.raises(InputError, match=r"a\.svm: could not be fetched: neither a mirror nor a url"):
+        with pytest.raises(InputError, match=r"a\.svm: could not be fetched: no mirror and no url is configured"):
             Source().fetch("a.svm", tmp_path)
