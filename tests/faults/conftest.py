@@ -1,4 +1,4 @@
-"""The undisturbed run with which all faulty runs are compared."""
+"""The undisturbed run, the reference for all faulty runs."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def work(finished, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def commands(work, config) -> dict[str, list[str]]:
-    """The arguments of each step in the workflow. Of the fits, the dictionary has only one."""
+    """The arguments of each step in the workflow, with only one of the fits."""
     output = run(work, config, "--dry-run", "--forceall", "--printshellcmds")
     arguments = re.findall(r"^.*python -P -m drcrm\.experiments\.steps (.*) 2> ", output, re.MULTILINE)
     return {words[0]: words for words in map(shlex.split, arguments)}
