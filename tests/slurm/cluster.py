@@ -1,4 +1,4 @@
-"""A throw-away Slurm on loopback: munged, slurmctld and slurmds of one's own, ended by their own process ids."""
+"""A temporary Slurm cluster on loopback, with private munged, slurmctld and slurmd processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 PACKAGES = "slurm-wlm munge"
-NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel")
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel")
 SBIN = "/usr/sbin:/sbin"
 MEGABYTES = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 CONF = """\
@@ -56,17 +56,17 @@ PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
 
-def missing() -> str:
-    """What is to be said in one line where Slurm is not installed, or nothing."""
-    absent = [name for name in NEEDED if not _which(name)]
+def describe_missing_programs() -> str:
+    """Return one line on what to install, or an empty text if Slurm is installed."""
+    absent = [name for name in PROGRAMS if not _which(name)]
     install = f"apt-get install -y --no-install-recommends {PACKAGES}"
     return f"Slurm is not installed ({', '.join(absent)} not found): {install}" if absent else ""
 
 
 class Cluster:
-    """A Slurm of one node under a folder; used as a context, it runs inside and leaves nothing behind.
+    """A Slurm cluster of one node, with its files in a folder. It runs inside a ``with`` block.
 
-    cpus, megabytes : what the node says it has, whatever the machine does.
+    ``cpus`` and ``megabytes`` are the resources that the node declares. The machine may have less.
     """
 
     def __init__(self, folder: Path, cpus: int = 8, megabytes: int = 16000):
@@ -84,7 +84,7 @@ class Cluster:
             self._wait((munge / "socket").exists, "munged is up")
             self._start("slurmctld", "-D", "-c")
             self.start_node()
-            self._wait(lambda: self.ask("sinfo", "-h", "-t", "idle", "-o", "%N") != "", "the node is idle")
+            self._wait(lambda: self.output_of("sinfo", "-h", "-t", "idle", "-o", "%N") != "", "the node is idle")
         except BaseException:
             self.stop()
             raise
@@ -98,18 +98,18 @@ class Cluster:
         self._start("slurmd", "-D")
 
     def kill_node(self) -> None:
-        """Kill the node's slurmd and what runs of its jobs, as when the machine loses power."""
+        """Kill the node's slurmd and its jobs, like a power failure."""
         daemon = self.daemons.pop("slurmd")
         for pid in [*self._steps(), daemon.pid]:
             _send(pid, signal.SIGKILL)
         daemon.wait()
 
     def stop(self) -> None:
-        """Cancel all jobs and end the daemons, the last started first."""
+        """Cancel all jobs and end the daemons in reverse order."""
         if "slurmctld" in self.daemons:
-            self.ask("scancel", "--full", "--user", _user())
+            self.output_of("scancel", "--full", "--user", _user())
             with contextlib.suppress(TimeoutError):
-                self._wait(lambda: self.ask("squeue", "-h") == "", "no job is left", seconds=20)
+                self._wait(lambda: self.output_of("squeue", "-h") == "", "no job is left", seconds=20)
         for pid in self._steps():
             _send(pid, signal.SIGKILL)
         for daemon in reversed(self.daemons.values()):
@@ -122,17 +122,19 @@ class Cluster:
         self.daemons.clear()
 
     def environment(self) -> dict[str, str]:
-        """The environment of what talks to this Slurm."""
+        """Return the environment of a client of this cluster."""
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}:{SBIN}"
         return {**os.environ, "SLURM_CONF": f"{self.folder / 'slurm.conf'}", "PATH": path}
 
-    def ask(self, *command: str) -> str:
-        """What a command of Slurm prints."""
-        done = subprocess.run(command, env=self.environment(), capture_output=True, text=True, timeout=60, check=False)
-        return done.stdout.strip()
+    def output_of(self, *command: str) -> str:
+        """Return the output of a Slurm command."""
+        process = subprocess.run(
+            command, env=self.environment(), capture_output=True, text=True, timeout=60, check=False
+        )
+        return process.stdout.strip()
 
     def record(self) -> dict[str, dict]:
-        """Slurm's own record of the jobs that have ended: state, CPUs, megabytes and minutes asked for, by job id."""
+        """Return Slurm's record of finished jobs: job id → state and the requested CPUs, megabytes and minutes."""
         path = self.folder / "jobs.txt"
         lines = path.read_text().splitlines() if path.exists() else []
         return {job["id"]: job for job in map(_job, lines)}
@@ -156,56 +158,56 @@ class Cluster:
             megabytes=self.megabytes,
         )
         (self.folder / "slurm.conf").write_text(conf)
-        # The plugin for steps clears SLURM_CONF, as all of Slurm's variables, before it calls srun.
+        # The plugin for steps removes SLURM_CONF and all other variables of Slurm before it calls srun.
         srun = self.folder / "bin/srun"
         srun.write_text(f'#!/bin/sh\nSLURM_CONF={self.folder}/slurm.conf exec {_which("srun")} "$@"\n')
         srun.chmod(0o755)
 
     def _start(self, name: str, *arguments: str) -> None:
         with open(self.folder / f"{name}.log", "a") as log:
-            given = {"env": self.environment(), "stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
-            self.daemons[name] = subprocess.Popen([_which(name), *arguments], **given, start_new_session=True)
+            options = {"env": self.environment(), "stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            self.daemons[name] = subprocess.Popen([_which(name), *arguments], **options, start_new_session=True)
 
-    def _wait(self, holds, what: str, seconds: float = 30) -> None:
+    def _wait(self, is_done, condition: str, seconds: float = 30) -> None:
         deadline = time.monotonic() + seconds
-        while not holds():
+        while not is_done():
             ended = [name for name, daemon in self.daemons.items() if daemon.poll() is not None]
             if ended or time.monotonic() > deadline:
                 logs = "".join(path.read_text(errors="replace")[-2000:] for path in self.folder.glob("*.log"))
-                raise TimeoutError(f"not after {seconds} s: {what}; ended: {ended}\n{logs}")
+                raise TimeoutError(f"not after {seconds} s: {condition}; ended: {ended}\n{logs}")
             time.sleep(0.1)
 
     def _steps(self) -> list[int]:
-        """The processes of this Slurm's jobs: those that have its spool or its configuration in their environment."""
-        mark = f"SLURM_CONF={self.folder}/slurm.conf".encode()
-        own = {os.getpid(), *(daemon.pid for daemon in self.daemons.values())}
-        found = []
+        """Return the processes of this cluster's jobs, which have its configuration in their environment."""
+        variable = f"SLURM_CONF={self.folder}/slurm.conf".encode()
+        excluded = {os.getpid(), *(daemon.pid for daemon in self.daemons.values())}
+        processes = []
         for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and int(entry.name) not in own:
+            if entry.name.isdigit() and int(entry.name) not in excluded:
                 with contextlib.suppress(OSError):
                     variables = (entry / "environ").read_bytes().split(b"\0")
-                    inside = any(each.startswith((b"SLURM_JOB_ID=", b"SLURM_JOBID=")) for each in variables)
-                    stepd = (entry / "comm").read_text().startswith("slurmstepd")
-                    if mark in variables and (inside or stepd):
-                        found.append(int(entry.name))
-        return found
+                    is_job = any(text.startswith((b"SLURM_JOB_ID=", b"SLURM_JOBID=")) for text in variables)
+                    is_step_daemon = (entry / "comm").read_text().startswith("slurmstepd")
+                    if variable in variables and (is_job or is_step_daemon):
+                        processes.append(int(entry.name))
+        return processes
 
 
 def _job(line: str) -> dict:
-    """A line of jobcomp/filetxt: ``JobId=1 … JobState=COMPLETED … TimeLimit=4 … Tres=cpu=1,mem=500M,…``."""
-    of = dict(re.findall(r"(\w+)=(\S*)", line))
-    memory, unit = re.search(r"mem=([\d.]+)([KMGT])", of["Tres"]).groups()
+    """Parse a line of jobcomp/filetxt: ``JobId=1 … JobState=COMPLETED … TimeLimit=4 … Tres=cpu=1,mem=500M,…``."""
+    fields = dict(re.findall(r"(\w+)=(\S*)", line))
+    memory, unit = re.search(r"mem=([\d.]+)([KMGT])", fields["Tres"]).groups()
     return {
-        "id": of["JobId"],
-        "state": of["JobState"],
-        "minutes": int(of["TimeLimit"]),
-        "cpus": int(re.search(r"cpu=(\d+)", of["Tres"])[1]),
+        "id": fields["JobId"],
+        "state": fields["JobState"],
+        "minutes": int(fields["TimeLimit"]),
+        "cpus": int(re.search(r"cpu=(\d+)", fields["Tres"])[1]),
         "megabytes": round(float(memory) * MEGABYTES[unit]),
     }
 
 
 def _binding() -> str:
-    """What keeps Slurm to loopback: it can be kept to the address of the host name, so where that is 127.0.0.1."""
+    """Return the setting that restricts Slurm to loopback, which needs a host name with the address 127.0.0.1."""
     with contextlib.suppress(OSError):
         if socket.gethostbyname(socket.gethostname()) == "127.0.0.1":
             return "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny"
@@ -215,9 +217,9 @@ def _binding() -> str:
 def _free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        for free_socket in sockets:
+            free_socket.bind(("127.0.0.1", 0))
+        return [free_socket.getsockname()[1] for free_socket in sockets]
 
 
 def _user() -> str:

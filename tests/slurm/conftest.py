@@ -1,37 +1,37 @@
-"""A throw-away Slurm for the tests of this folder, and runs of the workflow on it."""
+"""A temporary Slurm cluster for the tests of this folder, and runs of the workflow on it."""
 
 from __future__ import annotations
 
 import signal
 
 import pytest
-from cluster import Cluster, missing
+from cluster import Cluster, describe_missing_programs
 from runs import Run
 
 
 def pytest_configure(config):
-    """Without Slurm, say so in one line; what was started is ended where the tests are terminated, too."""
-    if missing():
-        pytest.exit(missing(), returncode=1)
+    """Exit with one line if Slurm is missing, and clean up if the tests are terminated."""
+    if message := describe_missing_programs():
+        pytest.exit(message, returncode=1)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory):
-    """A Slurm of one node that says it has eight CPUs and 16 GB."""
+    """A Slurm cluster of one node, which declares eight CPUs and 16 GB."""
     with Cluster(tmp_path_factory.mktemp("slurm")) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def submit(cluster):
-    """Start the workflow in a folder, with arguments of snakemake; it is interrupted where the test ends before it."""
-    started = []
+    """Start the workflow in a folder with arguments of snakemake. A run that outlives the test is interrupted."""
+    runs = []
 
     def start(work, *arguments):
-        started.append(Run(cluster, work, *arguments))
-        return started[-1]
+        runs.append(Run(cluster, work, *arguments))
+        return runs[-1]
 
     yield start
-    for run in started:
+    for run in runs:
         run.interrupt()

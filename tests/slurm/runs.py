@@ -1,4 +1,4 @@
-"""Runs of the workflow, on a Slurm or without, and what they leave."""
+"""Runs of the workflow, with and without Slurm, and their results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cluster import Cluster
 
 PROJECT = Path(__file__).resolve().parents[2]
 PROFILE = ["--workflow-profile", f"{PROJECT}/profiles/slurm"]
-QUICK = [  # a private Slurm may be polled more often; it has no accounting database
+QUICK = [  # the private cluster can be polled more often, and has no accounting database
     "--slurm-init-seconds-before-status-checks=2",
     "--latency-wait=10",
     "--slurm-status-command=squeue",
@@ -22,12 +22,12 @@ FOREIGN = ("SNAKEMAKE_", "DRCRM_", "PYTHONPATH")  # variables that would change 
 
 
 class Run:
-    """The workflow in a folder, submitted to a Slurm through the project's profile."""
+    """A run of the workflow in a folder, on a Slurm cluster through the project's profile."""
 
     def __init__(self, cluster: Cluster, work: Path, *arguments: str):
         work.mkdir(parents=True, exist_ok=True)
-        self.said = work / "said.log"
-        with open(self.said, "a") as stream:
+        self.log = work / "run.log"
+        with open(self.log, "a") as stream:
             self.process = subprocess.Popen(
                 [*command(*arguments), *PROFILE, *QUICK],
                 cwd=work,
@@ -36,19 +36,19 @@ class Run:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                # pytest may have been told to ignore it, in the background of a script
+                # a script's background job may ignore the signal, and pytest would pass that on
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
 
     def end(self) -> str:
-        """Wait for the end, see that it is a good one, and return what was said."""
+        """Wait for the end, check that the run succeeded, and return its output."""
         code = self.process.wait(timeout=LIMIT)
-        said = self.said.read_text()
-        assert code == 0, said[-8000:]
-        return said
+        output = self.log.read_text()
+        assert code == 0, output[-8000:]
+        return output
 
     def interrupt(self) -> None:
-        """Stop it as Ctrl-C does, if it still runs: Snakemake then cancels its jobs."""
+        """Stop a run that has not ended, like Ctrl-C. Snakemake then cancels its jobs."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             try:
@@ -60,9 +60,9 @@ class Run:
 
 def run_here(work: Path, *arguments: str) -> None:
     """Run the workflow in a folder without Slurm."""
-    given = {"cwd": work, "env": environment(os.environ), "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    done = subprocess.run(command("--cores=2", *arguments), **given, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+    options = {"cwd": work, "env": environment(os.environ), "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    process = subprocess.run(command("--cores=2", *arguments), **options, text=True, check=False)
+    assert process.returncode == 0, process.stdout
 
 
 def command(*arguments: str) -> list[str]:
@@ -70,14 +70,14 @@ def command(*arguments: str) -> list[str]:
 
 
 def environment(variables) -> dict[str, str]:
-    """Variables without what would change the workflow; the Python that runs is the first on the path."""
-    kept = {name: value for name, value in variables.items() if not name.startswith(FOREIGN)}
-    return {**kept, "PATH": f"{Path(sys.executable).parent}:{kept['PATH']}"}
+    """Return variables without those that change the workflow. This Python comes first on the path."""
+    remaining = {name: value for name, value in variables.items() if not name.startswith(FOREIGN)}
+    return {**remaining, "PATH": f"{Path(sys.executable).parent}:{remaining['PATH']}"}
 
 
 def results(work: Path, experiment: str) -> dict[str, bytes]:
-    """All that an experiment leaves, by name, but logs, benchmarks, its provenance and the report."""
+    """Return name → content of an experiment's files, without logs, benchmarks, provenance and report."""
     folder = work / "results" / experiment
     left_out = {".log", ".tsv", "provenance.json", "report.html"}
-    kept = (path for path in folder.rglob("*") if path.is_file() and not {path.suffix, path.name} & left_out)
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in kept}
+    paths = (path for path in folder.rglob("*") if path.is_file() and not {path.suffix, path.name} & left_out)
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

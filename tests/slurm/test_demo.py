@@ -1,4 +1,4 @@
-"""A smaller demo through the profile on a real Slurm: its resources, its jobs and its results."""
+"""A smaller demo through the profile on a real Slurm cluster: resources, jobs and results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def smaller(tmp_path):
     return tmp_path / "smaller.yaml"
 
 
-def test_the_demo_on_slurm_is_the_demo(smaller, cluster, submit, tmp_path):
+def test_the_demo_has_the_same_results_on_slurm_and_without(smaller, cluster, submit, tmp_path):
     run = submit(tmp_path / "slurm", EXPERIMENT, f"--configfile={smaller}")
     (tmp_path / "here").mkdir()
     run_here(tmp_path / "here", EXPERIMENT, f"--configfile={smaller}")
@@ -25,7 +25,7 @@ def test_the_demo_on_slurm_is_the_demo(smaller, cluster, submit, tmp_path):
     assert results(tmp_path / "slurm", EXPERIMENT) == here
     assert {"metrics.csv", "grids.csv", "tables/expected_loss.csv"} <= set(here)
 
-    # Each run is a job, and so are the tables and figures: one core, a multiple of the profile's time.
+    # Each run is one job, and the tables and figures are another. A job requests one core and a multiple of 10 minutes.
     record = cluster.record().values()
     assert {(job["state"], job["cpus"]) for job in record} == {("COMPLETED", 1)}
     assert all(job["megabytes"] >= 1000 and job["minutes"] % 10 == 0 for job in record)
