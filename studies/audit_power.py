@@ -1,9 +1,9 @@
 """How often does the propensity audit detect wrong propensities, by the number of rows?
 
 The study ``verdicts`` draws the logs, without an effect: normal contexts and one of 5 actions, drawn by the policy
-``soft`` or ``sharp``. The study audits each log with its own propensities and with wrong ones:
+``soft`` or ``sharp``. The study audits each log with its true propensities and with wrong ones:
 
-none           the probabilities by which the actions were drawn
+none           the true probabilities of the drawn actions
 uniform        1/5
 complement     1 − p
 constant       the mean of p
@@ -12,8 +12,9 @@ doubled        2 p, at most 1
 halved         p/2
 some doubled   2 p of two of the actions, at most 1
 
-The table has a row per policy, number of rows and fault: the shares of logs whose audit ``fails`` (so that the verdict
-is "the log is wrong"), is ``untested``, or raises another ``caution``. In the rows of ``none`` these are false alarms.
+The table has a row per policy, number of rows and fault. Its columns are the shares of logs whose audit ``fails``, is
+``untested``, or raises another ``caution``. If the audit fails, the verdict is "the log is wrong". In the rows of
+``none`` these shares are false alarms.
 """
 
 from __future__ import annotations

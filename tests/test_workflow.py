@@ -70,7 +70,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory) -> Path:
-    """A user's folder: 40 training and 20 test contexts as LibSVM text, and a configuration that names them."""
+    """The configuration in a user's folder, next to 40 training and 20 test contexts as LibSVM text."""
     folder = tmp_path_factory.mktemp("user")
     write_data(folder)
     return write_config(folder, {**CONFIG, "mirror": str(folder)})
@@ -85,7 +85,7 @@ def finished(tmp_path_factory, config) -> Path:
 
 
 def changed_config(config: Path, folder: Path, key: str, value: object) -> Path:
-    """Write a copy of a configuration with the value of a dotted key set."""
+    """Write a copy of a configuration with a new value at a dotted key, and return its path."""
     content = yaml.safe_load(config.read_text())
     *path, last = key.split(".")
     parent = content
@@ -104,7 +104,7 @@ def copied_code(folder: Path) -> Path:
 
 
 def test_metrics_and_grids_have_a_row_for_each_run_algorithm_and_value(finished):
-    """The metrics are those grid rows that a score chose."""
+    """The metrics are the grid rows that a selection criterion chose."""
     metrics, grids = (pd.read_csv(finished / f"results/tiny/{name}.csv") for name in ("metrics", "grids"))
     assert list(metrics.columns) == COLUMNS
     expected = {
@@ -133,7 +133,7 @@ def test_metrics_and_grids_have_a_row_for_each_run_algorithm_and_value(finished)
     assert set(chosen["score"]) == set(grids.groupby(KEYS[:4])["ips"].transform("min"))
 
 
-def test_all_files_of_an_experiment_are_there(finished):
+def test_a_run_writes_all_files_of_an_experiment(finished):
     folder = finished / "results/tiny"
     files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and path.stat().st_size}
     apart = {"runs", "logs", "benchmarks", "pages"}
@@ -174,7 +174,7 @@ def test_tables_hold_the_means_and_tests_of_the_metrics(finished):
             assert row["best"] == (algorithm in GRIDS and not row["p_value"] < 0.05)
 
 
-def test_the_comparison_subtracts_the_papers_cells(finished):
+def test_the_comparison_subtracts_the_results_of_the_paper(finished):
     tables = finished / "results/tiny/tables"
     comparison = pd.read_csv(tables / "paper_comparison.csv")
     paper = pd.read_csv(PROJECT / "src/drcrm/reports/tables/data/paper_tables.csv")
@@ -189,7 +189,7 @@ def test_the_comparison_subtracts_the_papers_cells(finished):
 
 
 def test_differences_to_poem_are_paired_by_seed(finished):
-    """scipy's test gives the same p-values; at the replay count with one seed there are none."""
+    """scipy's test gives the same p-values. One seed gives no p-value."""
     keys = ["metric", "replay_count", "selection", "algorithm"]
     table = pd.read_csv(finished / "results/tiny/tables/differences_to_poem.csv").set_index(keys)
     metrics = pd.read_csv(finished / "results/tiny/metrics.csv")
@@ -213,18 +213,18 @@ def test_provenance_has_the_options_with_their_defaults(finished):
         assert {library["architecture"] for library in record["blas"]} == {"Haswell"}
 
 
-def test_a_run_ends_with_the_place_of_its_results(finished):
+def test_a_run_ends_with_the_location_of_its_results(finished):
     output = (finished / "output.txt").read_text()
     assert "Tables and figures: results/tiny. For the report: make report EXPERIMENT=tiny\n" in output
     assert re.search(r"^Job \d+: my_dro on toy, seed 1, replay count 2$", output, re.MULTILINE)
 
 
 def test_another_mirror_runs_nothing_again(finished, config):
-    """The data are the same everywhere, and fetched files stay."""
+    """All mirrors have the same data, and fetched files stay."""
     assert "Nothing to be done" in snakemake(finished, config, "tiny", "--dry-run", "--config", "mirror=/nowhere")
 
 
-def test_the_unit_of_poems_grid_concerns_poem_only(finished, config, tmp_path):
+def test_the_unit_of_poems_grid_affects_only_poem(finished, config, tmp_path):
     changed = changed_config(config, tmp_path, "experiments.tiny.variance_penalty_scale", "unit")
     planned = jobs(snakemake(finished, changed, "tiny", "--dry-run"))
     assert planned["fit"] == len(RUNS)
@@ -243,8 +243,8 @@ CHANGED = {
 @pytest.mark.parametrize(
     "module", [pytest.param(name, marks=[pytest.mark.slow] * (number > 0)) for number, name in enumerate(CHANGED)]
 )
-def test_a_change_of_code_runs_the_rules_that_use_it(finished, config, tmp_path, module):
-    """Project and run are copied to another root, where they have the same relative path."""
+def test_a_code_change_reruns_the_rules_that_use_it(finished, config, tmp_path, module):
+    """The test copies project and run to another root and keeps their relative path."""
     project, work = (tmp_path / path.relative_to("/") for path in (PROJECT, finished))
     copied(finished, work)
     with open(copied_code(project) / "src/drcrm" / module, "a") as stream:
@@ -292,8 +292,8 @@ def test_the_report_is_one_page_that_opens_with_the_summary_of_the_run(finished,
 
 
 @pytest.mark.slow
-def test_cores_and_place_change_no_byte(finished, config, tmp_path):
-    """Except for the commit, which a copy without the repository does not know."""
+def test_results_do_not_depend_on_cores_and_location(finished, config, tmp_path):
+    """Only the commit differs, because a copy without the repository does not know it."""
     project, work = copied_code(tmp_path / "with a space/project"), tmp_path / "with a space/work"
     names = ("provenance.json", "tables/expected_loss.csv", "figures/overview.svg")
     snakemake(work, config, *(f"results/tiny/{name}" for name in names), "--cores=1", project=project)
@@ -306,7 +306,7 @@ def test_cores_and_place_change_no_byte(finished, config, tmp_path):
 
 
 @pytest.mark.slow
-def test_another_scale_makes_other_data(finished, config, tmp_path):
+def test_another_scale_gives_different_data(finished, config, tmp_path):
     scaled = changed_config(config, tmp_path, "datasets.toy.scale", "standard")
     snakemake(tmp_path, scaled, "resources/toy/train.npz")
     with np.load(tmp_path / "resources/toy/train.npz") as arrays:
@@ -319,7 +319,7 @@ def test_another_scale_makes_other_data(finished, config, tmp_path):
 
 @pytest.mark.slow
 def test_an_edited_file_of_a_mirror_is_fetched_again(finished, config, tmp_path, tmp_path_factory):
-    """Only its content counts, not its time, the place of the mirror, or whether the mirror still exists."""
+    """The time of the file, the location of the mirror and its existence do not matter, only the content."""
     work = copied(finished, tmp_path_factory.mktemp("edited"))
     origin = json.loads((work / "resources/toy/origin.json").read_text())
     assert {entry["from"] for entry in origin.values()} == {str(config.parent)}
@@ -357,8 +357,8 @@ rule summary:
 
 
 @pytest.mark.slow
-def test_as_a_module_of_another_workflow(finished, config, tmp_path):
-    """The results are the same in a folder of their own; environment and config of the other workflow stay."""
+def test_the_workflow_runs_as_a_module_of_another_workflow(finished, config, tmp_path):
+    """The results in a subfolder are the same. Environment and config of the outer workflow do not change."""
     (tmp_path / "Snakefile").write_text(OUTER)
     outer = {"drcrm": yaml.safe_load(config.read_text())}
     arguments = tmp_path / "work", write_config(tmp_path, outer), "summary"
@@ -394,7 +394,7 @@ class UpperMean(Risk):
 
 
 @pytest.mark.slow
-def test_a_risk_of_the_user_is_a_module_and_a_config_entry(config, tmp_path):
+def test_a_user_adds_a_risk_by_a_module_and_a_config_entry(config, tmp_path):
     """With a share of 1 it is CIPS. A change of the module only runs its fit again."""
     (tmp_path / "trimmed.py").write_text(OWN_RISK)
     look = {"label": "My risk", "colour": "#123456", "marker": "d"}
@@ -421,8 +421,8 @@ def test_a_risk_of_the_user_is_a_module_and_a_config_entry(config, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_file_with_one_class_per_row_is_a_config_entry(tmp_path):
-    """With ids that are no range, classifiers, seeds by data set, a flatter π0 and clicks."""
+def test_a_user_adds_a_multiclass_file_by_a_config_entry(tmp_path):
+    """The experiment has non-consecutive ids, classifiers, seeds by data set, a flatter π0 and clicks."""
     rng, slopes = np.random.default_rng(3), np.array([[2, -1, 0], [0, 2, -1], [-1, 0, 2]])
     for name, n in (("train.svm", 120), ("test.svm", 40)):
         X = rng.normal(size=(n, 3))
@@ -477,7 +477,7 @@ def test_deleted_files_come_back_with_the_same_bytes(finished, config, tmp_path_
 
 @pytest.mark.slow
 def test_a_data_set_that_fails_does_not_stop_the_others(config, tmp_path):
-    """Its training part is one repeated context."""
+    """The training part of this data set is one repeated context."""
     (tmp_path / "same.svm").write_text("0,1 1:1 2:2\n" * 40)
     for name in ("train.svm", "test.svm"):
         (tmp_path / name).write_bytes((config.parent / name).read_bytes())
@@ -491,8 +491,8 @@ def test_a_data_set_that_fails_does_not_stop_the_others(config, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_log_of_the_user_is_a_target(tmp_path):
-    """It runs again if the mapping changes."""
+def test_the_report_on_a_users_log_is_a_target(tmp_path):
+    """The log's job runs again if the mapping changes."""
     decisions(3000).to_csv(tmp_path / "log.csv", index=False)
     entry = {**DRO, "grid": [0.01], "options": {"estimate": "dr", "start": "model"}}
     shop = {"path": "log.csv", **MAPPING, "algorithm": "mine"}

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def dsjson(n: int, seed: int = 0, dropped=(0, 0.3, 0.5), base: int = 1, odd: float = 0.1) -> str:
-    """Return decisions among 2 to 5 items, the cheapest of which is best, with irregular lines and copies."""
+    """Return decisions among 2 to 5 items, with irregular lines and copies. The cheapest item is best."""
     rng, lines = np.random.default_rng(seed), []
     for number in range(n):
         prices = rng.normal(size=rng.integers(2, 6)).round(2)

@@ -17,8 +17,8 @@ KNOWN_TOTAL = "{l_bar}{bar}| {n_fmt} of {total_fmt} {unit}, {remaining} left{pos
 class Progress(Listener):
     """Show the current task and how much of it is left. Call the object with a name to begin a task.
 
-    The bar needs tqdm and a terminal. If ``verbose``, each finished task writes a line with its duration, its number of
-    passes over the log and its rows per second.
+    The bar needs tqdm and a terminal. If ``verbose``, each finished task writes a line with its duration, number of
+    passes through the log, and rows per second.
     """
 
     def __init__(self, verbose: bool = False):
@@ -75,7 +75,7 @@ def _open_bar(task: str) -> Any:
 
 @contextmanager
 def show_progress(verbose: bool = False, n_jobs: int | None = None) -> Iterator[Progress]:
-    """Yield a ``Progress`` that receives all reports; passes over a log use ``n_jobs`` threads."""
+    """Yield a ``Progress`` that receives all reports. Loops over a log use ``n_jobs`` threads."""
     progress = Progress(verbose)
     try:
         with use_threads(n_jobs), use_listener(progress):

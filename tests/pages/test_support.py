@@ -18,7 +18,7 @@ DOUBLY_ROBUST = [
 
 
 def printed(value: float, data: str) -> float:
-    """Return an expected loss of label vectors, or an error of a single choice in %, as the page has it."""
+    """Round a loss like the page: the expected loss of label vectors, or the error rate of single actions in %."""
     return round(value, 2) if data in SETS[:2] else round(100 * value, 1)
 
 
