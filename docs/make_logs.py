@@ -15,6 +15,14 @@ import pandas as pd
 
 SECTIONS = np.array(["news", "sport", "music", "travel"])
 CITIES = np.array(["Bern", "Basel", "Geneva", "Zurich"])
+MAPPING = """\
+action: section
+propensity: p
+reward: click
+features: {numeric: [age, spent], categorical: [city, device]}
+slice: device
+group: visitor
+"""
 
 
 def visits(n: int, sharp: float, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
@@ -47,6 +55,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     frame, p = visits(12_000, 0.7, 0)
     frame.to_csv(folder / "shop.csv", index=False)
+    (folder / "shop.yaml").write_text(MAPPING, encoding="utf-8")
     visits(6000, 0.7, 1)[0].to_csv(folder / "later.csv", index=False)
     visits(4000, 1e9, 2)[0].to_csv(folder / "rule.csv", index=False)
     rows = frame.head(6000).to_dict("records")
