@@ -24,8 +24,8 @@ FAULTS = {
         "_weighted_features(self.share * modelled)",
     ),
     "a start is tilted towards high costs": (
-        "return base - used * design.log.actions.effect_space.score_part(model), used",
-        "return base + used * design.log.actions.effect_space.score_part(model), used",
+        "return base - used * design.log.actions.score_part(model), used",
+        "return base + used * design.log.actions.score_part(model), used",
     ),
     "the automatic tilt keeps half of the rows, not a third": ("KEPT_SHARE = 1 / 3", "KEPT_SHARE = 1 / 2"),
     "empirical Bernstein divides by n, not n − 1": ("log_term / (3 * (n - 1))", "log_term / (3 * n)"),
@@ -74,8 +74,8 @@ FAULTS = {
         "coef - coef.mean(axis=0, keepdims=True)",
     ),
     "support is relative to the longest list": (
-        "self.actions.broadcast(support / self.actions.count_choices())",
-        "self.actions.broadcast(0 * self.actions.count_choices() + support / np.max(self.actions.count_choices()))",
+        "self.broadcast(support / self.count_choices())",
+        "self.broadcast(0 * self.count_choices() + support / np.max(self.count_choices()))",
     ),
     "the split of a user's log ignores groups": (
         "units = records.context if records.groups is None else records.groups",

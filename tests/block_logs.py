@@ -48,7 +48,7 @@ def block_log(kind: str, m: int = 60, seed: int = 0) -> BanditLog:
 
 def random_effects(log: BanditLog, seed: int = 1) -> np.ndarray:
     """Return random effects of a cost model for each context or candidate."""
-    return np.random.default_rng(seed).normal(size=(log.X.shape[0], *log.actions.effect_space.shape))
+    return np.random.default_rng(seed).normal(size=(log.X.shape[0], *log.actions.effect_shape))
 
 
 def random_coef(log: BanditLog, seed: int = 2) -> np.ndarray:

@@ -85,7 +85,7 @@ def test_estimates_and_certificates_equal_those_of_the_library(shop):
     is_heldout = held_out(records, 0)
     assert is_heldout.sum() == 750
     log = read_log(shop / "log.csv", MAPPING)
-    part = log.with_contexts(stored.encoding.contexts(records.data)).recount(is_heldout.astype(int))
+    part = log.replace(X=stored.encoding.contexts(records.data)).recount(is_heldout.astype(int))
     answer, options = answer_of(shop / "answer.json"), {"cost_model": stored.model}
     [candidate] = answer["candidates"]
     for estimate in ("ips", "snips", "dm", "dr"):

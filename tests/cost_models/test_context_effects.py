@@ -79,7 +79,7 @@ def maximise_by_definition(log: BanditLog, effects: np.ndarray) -> ContextEffect
             break
         last, covariance = value, second / len(data)
         noise = max(np.concatenate(squares).mean(), 0.01 * np.mean(residuals**2))
-    return ContextEffects(delta, covariance, noise, rounds, value)
+    return ContextEffects(delta, covariance, noise, rounds)
 
 
 def assert_same(effects: ContextEffects, expected: ContextEffects, rel: float = 1e-8) -> None:
@@ -88,7 +88,6 @@ def assert_same(effects: ContextEffects, expected: ContextEffects, rel: float = 
         array = getattr(expected, name)
         assert getattr(effects, name) == pytest.approx(array, rel=rel, abs=rel * np.abs(array).max(initial=0)), name
     assert effects.noise == pytest.approx(expected.noise, rel=rel)
-    assert effects.log_likelihood == pytest.approx(expected.log_likelihood, rel=rel)
 
 
 @both_kinds
@@ -110,7 +109,7 @@ def test_the_likelihood_never_falls(kind, rows, noise, monkeypatch):
         monkeypatch.setattr(module, "MAX_ROUNDS", rounds)
         fitted = context_effects(log, effects)
         values.append(log_likelihood(log, effects, fitted.covariance, fitted.noise))
-        assert (fitted.rounds, fitted.log_likelihood) == (rounds, pytest.approx(values[-1], rel=1e-7, abs=1e-6))
+        assert fitted.rounds == rounds
         assert np.linalg.eigvalsh(fitted.covariance).min() > -1e-9 * np.abs(fitted.covariance).max()
     assert all(after > before - 1e-6 for before, after in pairwise(values))
     if noise == 0:
@@ -137,15 +136,13 @@ def test_effects_are_in_the_unit_of_the_costs(kind, scale):
     """The squares of the extreme scales are beyond the range of numbers."""
     log, effects, _ = make_log(kind, has_counts=True, rows=8)
     plain, moved = context_effects(log, effects), scale * effects
-    log.actions.effect_space.add_constant(moved, scale * 5.0)
+    log.actions.add_constant(moved, scale * 5.0)
     fitted = context_effects(log.with_cost(scale * (log.cost + 5.0)), moved)
     assert fitted.rounds == plain.rounds
     assert fitted.delta / scale == pytest.approx(plain.delta, rel=1e-10, abs=1e-12)
     if abs(np.log10(scale)) < 100:
         assert fitted.covariance / scale**2 == pytest.approx(plain.covariance, rel=1e-10, abs=1e-12)
         assert fitted.noise == pytest.approx(scale**2 * plain.noise, rel=1e-10)
-        shift = -log.size * np.log(scale)
-        assert fitted.log_likelihood == pytest.approx(plain.log_likelihood + shift, rel=1e-10)
 
 
 @both_kinds
@@ -175,12 +172,9 @@ def test_a_count_stands_for_equal_rows(kind):
 @pytest.mark.parametrize("rows", [6, 20])
 def test_rows_that_occur_a_billion_times_count_10_000_times(kind, rows, monkeypatch):
     log, effects, _ = make_log(kind, 100, rows, noise=0.0)
-    is_frequent, values = np.random.default_rng(1).random(len(log.Y)) < 0.5, []
-    for rounds in (5, 50, 150):
-        monkeypatch.setattr(module, "MAX_ROUNDS", rounds)
-        fitted = context_effects(log.replace(count=np.where(is_frequent, 10**9, 1)), effects)
-        values.append(fitted.log_likelihood)
-    assert all(after >= before - 1e-9 * abs(before) for before, after in pairwise(values))
+    is_frequent = np.random.default_rng(1).random(len(log.Y)) < 0.5
+    monkeypatch.setattr(module, "MAX_ROUNDS", 150)
+    fitted = context_effects(log.replace(count=np.where(is_frequent, 10**9, 1)), effects)
     assert_same(fitted, context_effects(log.replace(count=np.where(is_frequent, 10**4, 1)), effects), rel=1e-12)
     predicted = (dense_loadings(log.Y, effects.shape[1]) * (effects + fitted.delta)[log.context]).sum(axis=1)
     assert predicted[is_frequent] == pytest.approx(log.cost[is_frequent], abs=1e-3)
@@ -202,7 +196,7 @@ def test_an_exact_model_leaves_no_effects(kind):
     exact = log.with_cost((dense_loadings(log.Y, effects.shape[1]) * effects[log.context]).sum(axis=1))
     assert np.abs(context_effects(exact, effects).delta).max() < 1e-14
     zero = context_effects(log.with_cost(np.zeros(len(log.Y))), 0 * effects)
-    assert (zero.noise, zero.rounds, zero.log_likelihood) == (0, 0, np.inf)
+    assert (zero.noise, zero.rounds) == (0, 0)
     assert not np.concatenate([zero.delta.ravel(), zero.covariance.ravel()]).any()
 
 
@@ -238,8 +232,6 @@ def test_action_lists_have_only_noise():
     fitted, costs = context_effects(log, np.zeros(10)), np.repeat(log.cost, log.count)
     assert (fitted.delta.tolist(), fitted.covariance.shape) == ([0.0] * 10, (0, 0))
     assert fitted.noise == pytest.approx(np.mean(costs**2))
-    expected = multivariate_normal.logpdf(costs, cov=fitted.noise * np.eye(3))
-    assert fitted.log_likelihood == pytest.approx(expected)
 
 
 @both_kinds
@@ -248,7 +240,7 @@ def test_the_map_of_pairs_and_its_adjoint(pairs, kind):
     rng, p, b = np.random.default_rng(0), 3, 7
     log, effects, _ = make_log(kind, 1, 1)
     Y = rng.integers(0, 2, (p * b, 3)) if kind == "labels" else rng.integers(0, 3, p * b)
-    loadings = log.actions.effect_space.loadings(log.actions.check(Y))
+    loadings = log.actions.loadings(log.actions.check(Y))
     assert loadings.toarray() == pytest.approx(dense_loadings(Y, effects.shape[1]), abs=0)
     A, r = loadings.toarray().reshape(p, b, -1), loadings.shape[1]
     root, W = rng.normal(size=(r, r)), rng.normal(size=(p, p, b))

@@ -36,7 +36,7 @@ def make_log(seed: int = 0, dense: bool = True, contexts: int = 20, n: int = 120
 
 
 def without_constant(log: BanditLog) -> BanditLog:
-    return log.with_contexts(log.X[:, :-1])
+    return log.replace(X=log.X[:, :-1])
 
 
 def true_coefficients(seed: int) -> np.ndarray:
@@ -106,7 +106,7 @@ def test_the_model_does_not_depend_on_units_or_the_zero_of_the_costs(limit_work,
     limit_work(limit)
     log = make_log() if has_constant else without_constant(make_log())
     plain, units = CostModel(penalty).fit_log(log), np.geomspace(1e-6, 1e6, log.X.shape[1])
-    scaled = CostModel(penalty).fit_log(log.with_contexts(log.X * units).with_cost(unit * (log.cost - 7)))
+    scaled = CostModel(penalty).fit_log(log.replace(X=log.X * units).with_cost(unit * (log.cost - 7)))
     assert scaled.penalty_ == plain.penalty_
     assert scaled.coef_[:, :-1] * units[:, None] / unit == pytest.approx(plain.coef_[:, :-1], rel=1e-6, abs=1e-8)
     effects = scaled.effects(log.X * units) / unit
@@ -134,9 +134,9 @@ def test_fits_that_do_not_converge_warn(monkeypatch, limit_work):
 def test_equal_and_absent_features():
     """Without a penalty to speak of, the normal equations of equal features are singular."""
     log = without_constant(make_log(3))
-    coef = CostModel(1e-30).fit_log(log.with_contexts(np.column_stack([log.X, log.X]))).coef_
+    coef = CostModel(1e-30).fit_log(log.replace(X=np.column_stack([log.X, log.X]))).coef_
     assert coef[: FEATURES - 1] == pytest.approx(coef[FEATURES - 1 :], rel=1e-6, abs=1e-8)
-    absent = CostModel(0.01).fit_log(log.with_contexts(np.column_stack([np.zeros(len(log.X)), log.X])))
+    absent = CostModel(0.01).fit_log(log.replace(X=np.column_stack([np.zeros(len(log.X)), log.X])))
     assert not absent.coef_[0].any()
     assert absent.coef_[1:] == pytest.approx(CostModel(0.01).fit_log(log).coef_, rel=1e-12)
 

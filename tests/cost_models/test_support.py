@@ -134,7 +134,7 @@ def test_labels_at_the_smallest_cost_mirror_labels_at_the_largest(label_model):
     high, low = (supported.effects_at_extreme(log.X, log.actions, *extreme) for extreme in ((0.0, 1), (-3.0, -1)))
     assert np.array_equal(high, supported.action_effects(log.X, log.actions))
     assert low == pytest.approx(-mirrored.effects_at_extreme(log.X, log.actions, 3.0, 1), abs=1e-9)
-    mean, expected_cost = policy.marginals(log.X), log.actions.effect_space.expected_cost
+    mean, expected_cost = policy.marginals(log.X), log.actions.expected_cost
     costs = np.array([expected_cost(mean, effects) for effects in (low, model.effects(log.X), high)])
     assert (np.diff(costs, axis=0) >= -1e-12).all()
     assert (costs[0] < costs[2] - 1e-3).any()

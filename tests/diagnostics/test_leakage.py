@@ -61,7 +61,7 @@ def test_the_share_is_that_of_the_distribution():
     x, action = np.sqrt(3) * rng.normal(size=20_000), rng.integers(0, 2, 20_000)
     log = BanditLog(x[:, None], action, np.full(20_000, 0.5), x + rng.normal(size=20_000))
     assert check_leakage(log).value == pytest.approx(0.75, abs=0.02)
-    assert check_leakage(log.with_contexts(np.abs(x)[:, None])).value < 0.02
+    assert check_leakage(log.replace(X=np.abs(x)[:, None])).value < 0.02
     assert check_leakage(log.with_cost(np.abs(x))).value > 0.94
 
 

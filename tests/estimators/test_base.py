@@ -237,7 +237,7 @@ def test_constants_of_scores_costs_and_lists_are_handled():
     assert model.predict(np.zeros((4, 3)), np.arange(4)) == pytest.approx([-2, -1, 0, 1], abs=0.05)
     lists, moved = (ActionLists(np.ones((6, 2)), starts) for starts in ([0, 2, 5, 6], [0, 1, 2, 6]))
     with pytest.raises(InputError, match="same starts"):
-        BanditLog(lists, [0, 1, 0], [0.5] * 3, [0.0] * 3).with_contexts(moved)
+        BanditLog(lists, [0, 1, 0], [0.5] * 3, [0.0] * 3).actions.bind(moved)
 
 
 def test_propensities_of_a_confident_policy_can_be_learned_from(log):

@@ -98,7 +98,7 @@ def test_a_fit_at_the_iteration_limit_has_not_converged():
 def test_absent_features_keep_their_start(dense, seed):
     log, risk = make_log(12, dense), KLBall(0.1)
     X = np.insert(log.X if dense else log.X.toarray(), [0, 3], 0, axis=1)
-    wide = log.with_contexts(X if dense else sparse.csr_array(X))
+    wide = log.replace(X=X if dense else sparse.csr_array(X))
     start = np.zeros((7, 3)) if seed is None else np.random.default_rng(seed).normal(size=(7, 3))
     wide_fit = fit(wide, risk, 3.0, start)
     narrow_fit = fit(log, risk, 3.0, np.delete(start, [0, 4], axis=0))

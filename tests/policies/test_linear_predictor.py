@@ -32,7 +32,7 @@ def test_backward_is_the_adjoint_of_the_derivative_of_forward(kind, form, rows, 
         pytest.skip("an intercept does not change a policy over lists")
     rng = np.random.default_rng(1)
     log = label_log(form, rows) if kind == "labels" else getattr(Choices.drawn(8, rows=rows), kind)(form)
-    effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_space.shape))
+    effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_shape))
     predictor = LinearPredictor(log, effects, intercept, trains)
     theta, direction = rng.normal(size=(2, *predictor.shape))
     ahead, behind = (predictor.forward(theta + step * direction) for step in (1e-6, -1e-6))
@@ -83,7 +83,7 @@ def test_a_forward_pass_has_the_values_of_a_policy_over_choices(form, restricted
 def test_samples_of_a_log_are_nested(kind, monkeypatch):
     use_small_samples(monkeypatch, 5, growth=3)
     log = block_log(kind, 200)
-    effects = np.zeros((log.X.shape[0], *log.actions.effect_space.shape))
+    effects = np.zeros((log.X.shape[0], *log.actions.effect_shape))
     sizes, previous = [], set()
     for sample, rows in LinearPredictor(log, effects, trains=True).samples:
         sizes.append(sample.log.n_contexts)

@@ -43,25 +43,19 @@ class RowMap(Protocol):
         """Return the gradient of Σ v_i s_k(y_i) in the scores, and the sums of v over the rows of each context."""
 
 
-class EffectSpace(ABC):
+class ModelledCosts(ABC):
     """Modelled costs ĉ(x, y), which are linear in the effects e(x) that a cost model predicts for each context.
 
     Attributes
     ----------
-    shape : tuple
+    effect_shape : tuple
         Shape of the effects of one context.
     has_context_effects : bool
         Whether a cost model fits context effects by default. They reduced the error for label vectors.
     """
 
+    effect_shape: tuple[int, ...]
     has_context_effects = False
-
-    def __init__(self, actions: Any):
-        self.actions = actions
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.actions.shape
 
     @abstractmethod
     def expected_cost(self, mean: np.ndarray, effects: np.ndarray, fast: bool = False) -> np.ndarray:
@@ -126,9 +120,6 @@ class SupportRule(ABC):
     ``logging_mean`` is μ of the logging policy, in the shape of scores.
     """
 
-    def __init__(self, actions: Any):
-        self.actions = actions
-
     @abstractmethod
     def cost_limits(self, cost: np.ndarray, effects: np.ndarray) -> tuple[float, float]:
         """Return the smallest and the largest plausible cost, from the costs of a log and its effects."""
@@ -169,7 +160,7 @@ class SupportRule(ABC):
         """Return the mean weight of each label or action. Its expectation is 1 wherever π0 has support."""
 
 
-class Actions(ABC):
+class Actions(ModelledCosts, SupportRule):
     """An action space; for a log, also the actions that are available in each of its contexts.
 
     Attributes
@@ -190,16 +181,6 @@ class Actions(ABC):
     @abstractmethod
     def from_effect_shape(cls, shape: tuple[int, ...]) -> Actions:
         """Return the actions for which a cost model has coefficients of shape (d, *shape)."""
-
-    @property
-    @abstractmethod
-    def effect_space(self) -> EffectSpace:
-        """The structure of modelled costs."""
-
-    @property
-    @abstractmethod
-    def support_rule(self) -> SupportRule:
-        """The treatment of unsupported actions."""
 
     @property
     def log_options(self) -> dict[str, object]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from drcrm.actions.base import LARGE_SCORE, Actions, EffectSpace, RowMap, SupportRule, require_columns
+from drcrm.actions.base import LARGE_SCORE, Actions, RowMap, require_columns
 from drcrm.actions.row_maps import DenseRows, SparseRows, TabledRows
 from drcrm.arrays.numerics import exp
 from drcrm.arrays.validation import append_constant, check_actions
@@ -23,115 +23,6 @@ EFFECT_QUANTILE = 0.99  # of the absolute label effects; the cost of unsupported
 PROBES = 8  # random actions, and the least number per context, at which additivity of a model is checked
 
 
-class LabelEffects(EffectSpace):
-    """Additive costs ĉ(x, y) = e_0 + Σ_l y_l e_l."""
-
-    has_context_effects = True
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.actions.shape[0] + 1,)
-
-    def expected_cost(self, mean: np.ndarray, effects: np.ndarray, fast: bool = False) -> np.ndarray:
-        by_label = effects[:, :-1]
-        expected = np.einsum("kl,kl->k", mean, by_label) if fast else (mean * by_label).sum(axis=1)
-        expected += effects[:, -1]
-        return expected
-
-    def expected_cost_gradient(
-        self, mean: np.ndarray, effects: np.ndarray, by_context: np.ndarray, expected: np.ndarray
-    ) -> np.ndarray:
-        gradient = by_context[:, None] * effects[:, :-1]
-        gradient *= 1 - mean
-        gradient *= mean
-        return gradient
-
-    def costs_of_rows(self, row_map: RowMap, effects: np.ndarray) -> np.ndarray:
-        return row_map.to_rows(np.ascontiguousarray(effects[:, :-1]), -effects[:, -1])
-
-    def loadings(self, Y: np.ndarray) -> sparse.csr_array | None:
-        return append_constant(sparse.csr_array(Y, dtype=float))
-
-    def score_part(self, effects: np.ndarray) -> np.ndarray:
-        return effects[:, :-1]
-
-    def add_constant(self, effects: np.ndarray, constant: float) -> None:
-        effects[..., -1] += constant
-
-    def sum_rows(self, by_score: np.ndarray, by_context: np.ndarray) -> np.ndarray:
-        return np.column_stack([by_score, by_context])
-
-    def query_model(self, predict: Callable[[np.ndarray], np.ndarray], m: int) -> np.ndarray:
-        """Return effects from predictions for single labels; InputError if the costs of other vectors are not sums."""
-        zeros = np.zeros((m, *self.actions.shape), dtype=np.int64)
-        base_cost = predict(zeros)
-        columns = [predict(zeros + row) - base_cost for row in np.eye(*self.actions.shape, dtype=np.int64)]
-        effects = np.column_stack([*columns, base_cost])
-        tolerance = 1e-6 * np.abs(effects[:, :-1]).sum(axis=1) + 1e-9 * np.abs(base_cost)
-        for Y in self._probes(m):
-            if (abs((Y * effects[:, :-1]).sum(axis=1) + base_cost - predict(Y)) > tolerance).any():
-                raise InputError("the cost model is not additive over labels, which its expected cost requires")
-        return effects
-
-    def _probes(self, m: int) -> Iterator[np.ndarray]:
-        """Yield label vectors (m, q): all ones, every pair of labels and random ones.
-
-        Each context meets different vectors in turn, and each vector meets some context.
-        """
-        q = self.actions.shape[0]
-        pairs = np.array([[label in pair for label in range(q)] for pair in combinations(range(q), 2)])
-        random = np.random.default_rng(0).random((PROBES, q)) < 0.5
-        vectors = np.vstack([np.ones((1, q)), pairs.reshape(-1, q), random]).astype(np.int64)
-        for turn in range(max(PROBES, -(-len(vectors) // m))):
-            yield vectors[(np.arange(m) + turn * m) % len(vectors)]
-
-    def block_moments(self, Y: np.ndarray, share: np.ndarray, row_map: RowMap) -> tuple[np.ndarray, np.ndarray]:
-        loadings, (_, weight) = np.column_stack([Y, np.ones(len(Y))]), row_map.to_contexts(share)
-        return (loadings.T @ (loadings * share[:, None]))[None], weight[None]
-
-
-class LabelSupport(SupportRule):
-    """Support rule for each label value: P(y_l = 1) or P(y_l = 0) under π0 is below τ/2."""
-
-    def cost_limits(self, cost: np.ndarray, effects: np.ndarray) -> tuple[float, float]:
-        largest = float(np.quantile(np.abs(effects[:, :-1]), EFFECT_QUANTILE))
-        return -largest, largest
-
-    def replace_unsupported(
-        self, effects: np.ndarray, logging_mean: np.ndarray, support: float, limits: tuple[float, float]
-    ) -> np.ndarray:
-        low, high = limits
-        by_label = effects[:, :-1]
-        by_label = np.where(logging_mean < support / 2, np.maximum(by_label, high), by_label)
-        lowered = np.where(1 - logging_mean < support / 2, np.minimum(by_label, low), by_label)
-        return np.column_stack([lowered, effects[:, -1] + (by_label - lowered).sum(axis=1)])
-
-    def unsupported_mass(self, mean: np.ndarray, logging_mean: np.ndarray, support: float) -> np.ndarray:
-        return mean * (logging_mean < support / 2) + (1 - mean) * (1 - logging_mean < support / 2)
-
-    def find_unsupported(
-        self, row_map: RowMap, mean: np.ndarray, logging_mean: np.ndarray, support: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        never, always = logging_mean < support / 2, 1 - logging_mean < support / 2
-        count_as_effects = np.column_stack([never.astype(float) - always, always.sum(axis=1)])
-        supported = 1 - self.unsupported_mass(mean, logging_mean, support)
-        counts = self.actions.effect_space.costs_of_rows(row_map, count_as_effects)
-        return 1 - supported.prod(axis=1), counts > 0.5
-
-    def mean_weights(
-        self,
-        Y: np.ndarray,
-        context: np.ndarray,
-        share: np.ndarray,
-        weight: np.ndarray,
-        mean: np.ndarray,
-        logging_mean: np.ndarray,
-    ) -> np.ndarray:
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            ratio = np.where(Y == 1, (mean / logging_mean)[context], ((1 - mean) / (1 - logging_mean))[context])
-        return share @ ratio
-
-
 class LabelVectors(Actions):
     """Label vectors y ∈ {0,1}^q, arrays (n, q), with scores s(y) = y·u.
 
@@ -141,8 +32,10 @@ class LabelVectors(Actions):
         q.
     """
 
+    has_context_effects = True
+
     def __init__(self, n_labels: int):
-        self.shape = (n_labels,)
+        self.shape, self.effect_shape = (n_labels,), (n_labels + 1,)
 
     @classmethod
     def from_effect_shape(cls, shape: tuple[int, ...]) -> Actions:
@@ -150,14 +43,6 @@ class LabelVectors(Actions):
 
     def __str__(self) -> str:
         return f"{self.shape[0]} labels"
-
-    @property
-    def effect_space(self) -> LabelEffects:
-        return LabelEffects(self)
-
-    @property
-    def support_rule(self) -> LabelSupport:
-        return LabelSupport(self)
 
     def check(self, Y: object, rows: int | None = None, owner: str = "the policy") -> np.ndarray:
         Y = check_actions(Y, rows)
@@ -215,3 +100,102 @@ class LabelVectors(Actions):
 
     def sample(self, mean: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return (rng.random(mean.shape) < mean).astype(np.int64)
+
+    # Modelled costs
+
+    def expected_cost(self, mean: np.ndarray, effects: np.ndarray, fast: bool = False) -> np.ndarray:
+        by_label = effects[:, :-1]
+        expected = np.einsum("kl,kl->k", mean, by_label) if fast else (mean * by_label).sum(axis=1)
+        expected += effects[:, -1]
+        return expected
+
+    def expected_cost_gradient(
+        self, mean: np.ndarray, effects: np.ndarray, by_context: np.ndarray, expected: np.ndarray
+    ) -> np.ndarray:
+        gradient = by_context[:, None] * effects[:, :-1]
+        gradient *= 1 - mean
+        gradient *= mean
+        return gradient
+
+    def costs_of_rows(self, row_map: RowMap, effects: np.ndarray) -> np.ndarray:
+        return row_map.to_rows(np.ascontiguousarray(effects[:, :-1]), -effects[:, -1])
+
+    def loadings(self, Y: np.ndarray) -> sparse.csr_array | None:
+        return append_constant(sparse.csr_array(Y, dtype=float))
+
+    def score_part(self, effects: np.ndarray) -> np.ndarray:
+        return effects[:, :-1]
+
+    def add_constant(self, effects: np.ndarray, constant: float) -> None:
+        effects[..., -1] += constant
+
+    def sum_rows(self, by_score: np.ndarray, by_context: np.ndarray) -> np.ndarray:
+        return np.column_stack([by_score, by_context])
+
+    def query_model(self, predict: Callable[[np.ndarray], np.ndarray], m: int) -> np.ndarray:
+        """Return effects from predictions for single labels; InputError if the costs of other vectors are not sums."""
+        zeros = np.zeros((m, *self.shape), dtype=np.int64)
+        base_cost = predict(zeros)
+        columns = [predict(zeros + row) - base_cost for row in np.eye(*self.shape, dtype=np.int64)]
+        effects = np.column_stack([*columns, base_cost])
+        tolerance = 1e-6 * np.abs(effects[:, :-1]).sum(axis=1) + 1e-9 * np.abs(base_cost)
+        for Y in self._probes(m):
+            if (abs((Y * effects[:, :-1]).sum(axis=1) + base_cost - predict(Y)) > tolerance).any():
+                raise InputError("the cost model is not additive over labels, which its expected cost requires")
+        return effects
+
+    def _probes(self, m: int) -> Iterator[np.ndarray]:
+        """Yield label vectors (m, q): all ones, every pair of labels and random ones.
+
+        Each context meets different vectors in turn, and each vector meets some context.
+        """
+        q = self.shape[0]
+        pairs = np.array([[label in pair for label in range(q)] for pair in combinations(range(q), 2)])
+        random = np.random.default_rng(0).random((PROBES, q)) < 0.5
+        vectors = np.vstack([np.ones((1, q)), pairs.reshape(-1, q), random]).astype(np.int64)
+        for turn in range(max(PROBES, -(-len(vectors) // m))):
+            yield vectors[(np.arange(m) + turn * m) % len(vectors)]
+
+    def block_moments(self, Y: np.ndarray, share: np.ndarray, row_map: RowMap) -> tuple[np.ndarray, np.ndarray]:
+        loadings, (_, weight) = np.column_stack([Y, np.ones(len(Y))]), row_map.to_contexts(share)
+        return (loadings.T @ (loadings * share[:, None]))[None], weight[None]
+
+    # Support: P(y_l = 1) or P(y_l = 0) under π0 is below τ/2
+
+    def cost_limits(self, cost: np.ndarray, effects: np.ndarray) -> tuple[float, float]:
+        largest = float(np.quantile(np.abs(effects[:, :-1]), EFFECT_QUANTILE))
+        return -largest, largest
+
+    def replace_unsupported(
+        self, effects: np.ndarray, logging_mean: np.ndarray, support: float, limits: tuple[float, float]
+    ) -> np.ndarray:
+        low, high = limits
+        by_label = effects[:, :-1]
+        by_label = np.where(logging_mean < support / 2, np.maximum(by_label, high), by_label)
+        lowered = np.where(1 - logging_mean < support / 2, np.minimum(by_label, low), by_label)
+        return np.column_stack([lowered, effects[:, -1] + (by_label - lowered).sum(axis=1)])
+
+    def unsupported_mass(self, mean: np.ndarray, logging_mean: np.ndarray, support: float) -> np.ndarray:
+        return mean * (logging_mean < support / 2) + (1 - mean) * (1 - logging_mean < support / 2)
+
+    def find_unsupported(
+        self, row_map: RowMap, mean: np.ndarray, logging_mean: np.ndarray, support: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        never, always = logging_mean < support / 2, 1 - logging_mean < support / 2
+        count_as_effects = np.column_stack([never.astype(float) - always, always.sum(axis=1)])
+        supported = 1 - self.unsupported_mass(mean, logging_mean, support)
+        counts = self.costs_of_rows(row_map, count_as_effects)
+        return 1 - supported.prod(axis=1), counts > 0.5
+
+    def mean_weights(
+        self,
+        Y: np.ndarray,
+        context: np.ndarray,
+        share: np.ndarray,
+        weight: np.ndarray,
+        mean: np.ndarray,
+        logging_mean: np.ndarray,
+    ) -> np.ndarray:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ratio = np.where(Y == 1, (mean / logging_mean)[context], ((1 - mean) / (1 - logging_mean))[context])
+        return share @ ratio

@@ -8,46 +8,11 @@ from scipy import sparse
 
 from drcrm.actions.action_lists import ActionLists, candidates_of_lists, starts_of_lists
 from drcrm.actions.base import Actions, RowMap
-from drcrm.actions.one_of_many import ChoiceEffects, ChoiceSupport, OneOfMany
+from drcrm.actions.one_of_many import OneOfMany
 from drcrm.actions.row_maps import ChosenRows, OneChosenRow
 from drcrm.actions.single_choice import SingleChoice
 from drcrm.arrays.mapped_arrays import Features, take_rows
 from drcrm.errors import InputError
-
-
-class ListEffects(ChoiceEffects):
-    """Costs of the candidates, (N,)."""
-
-    def loadings(self, Y: np.ndarray) -> sparse.csr_array | None:
-        return None
-
-    def query_model(self, predict: Callable[[np.ndarray], np.ndarray], m: int) -> np.ndarray:
-        starts, sizes = self.actions.starts, self.actions.count_choices()
-        effects = np.empty(starts[-1])
-        for place in range(sizes.max()):
-            predicted, exists = predict(np.minimum(place, sizes - 1)), place < sizes
-            effects[starts[:-1][exists] + place] = predicted[exists]
-        return effects
-
-    def regression_log(self, log: Any) -> Any:
-        chosen, context = np.unique(self.actions.starts[log.context] + log.Y, return_inverse=True)
-        X = take_rows(log.X, chosen)
-        return log.replace(X=X, actions=SingleChoice(1), Y=np.zeros_like(log.Y), context=context)
-
-
-class ListSupport(ChoiceSupport):
-    """Support rule for the candidates of lists, which contexts do not share."""
-
-    def mean_weights(
-        self,
-        Y: np.ndarray,
-        context: np.ndarray,
-        share: np.ndarray,
-        weight: np.ndarray,
-        mean: np.ndarray,
-        logging_mean: np.ndarray,
-    ) -> np.ndarray:
-        return np.asarray(share @ weight)
 
 
 class ListedActions(OneOfMany):
@@ -61,7 +26,7 @@ class ListedActions(OneOfMany):
         The first candidate of each list, as in ``ActionLists``; None for a policy, which applies to any lists.
     """
 
-    shape = ()
+    shape = effect_shape = ()
     has_intercept = False
 
     def __init__(self, starts: np.ndarray | None = None):
@@ -75,14 +40,6 @@ class ListedActions(OneOfMany):
 
     def __str__(self) -> str:
         return "lists of actions"
-
-    @property
-    def effect_space(self) -> ListEffects:
-        return ListEffects(self)
-
-    @property
-    def support_rule(self) -> ListSupport:
-        return ListSupport(self)
 
     def bind(self, X: object, eligible: object = None) -> tuple[Features, Actions]:
         if eligible is not None:
@@ -142,3 +99,32 @@ class ListedActions(OneOfMany):
         threshold = before[:-1] + rng.random(len(before) - 1) * np.diff(before)
         last = np.searchsorted(cumulative, before[1:])  # the last candidate with a positive probability
         return np.minimum(np.searchsorted(cumulative, threshold, side="right"), last) - self.starts[:-1]
+
+    # Modelled costs and support: contexts share no candidates
+
+    def loadings(self, Y: np.ndarray) -> sparse.csr_array | None:
+        return None
+
+    def query_model(self, predict: Callable[[np.ndarray], np.ndarray], m: int) -> np.ndarray:
+        starts, sizes = self.starts, self.count_choices()
+        effects = np.empty(starts[-1])
+        for place in range(sizes.max()):
+            predicted, exists = predict(np.minimum(place, sizes - 1)), place < sizes
+            effects[starts[:-1][exists] + place] = predicted[exists]
+        return effects
+
+    def regression_log(self, log: Any) -> Any:
+        chosen, context = np.unique(self.starts[log.context] + log.Y, return_inverse=True)
+        X = take_rows(log.X, chosen)
+        return log.replace(X=X, actions=SingleChoice(1), Y=np.zeros_like(log.Y), context=context)
+
+    def mean_weights(
+        self,
+        Y: np.ndarray,
+        context: np.ndarray,
+        share: np.ndarray,
+        weight: np.ndarray,
+        mean: np.ndarray,
+        logging_mean: np.ndarray,
+    ) -> np.ndarray:
+        return np.asarray(share @ weight)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from drcrm.actions.base import LARGE_SCORE, Actions, EffectSpace, RowMap, SupportRule
+from drcrm.actions.base import LARGE_SCORE, Actions, RowMap
 from drcrm.arrays.numerics import exp
 from drcrm.arrays.validation import as_integer_vector, reject_rows
 from drcrm.errors import InputError
@@ -18,86 +18,10 @@ from drcrm.errors import InputError
 LEAST, MOST = 1e-60, 1e300  # a sum of e^u between these has lost no significant term
 
 
-class ChoiceEffects(EffectSpace):
-    """Costs ĉ(x, a) = e_a of the actions, (m, K)."""
-
-    def expected_cost(self, mean: np.ndarray, effects: np.ndarray, fast: bool = False) -> np.ndarray:
-        return self.actions.sum_actions(mean * effects)
-
-    def expected_cost_gradient(
-        self, mean: np.ndarray, effects: np.ndarray, by_context: np.ndarray, expected: np.ndarray
-    ) -> np.ndarray:
-        gradient = effects - self.actions.broadcast(expected)
-        gradient *= mean
-        gradient *= self.actions.broadcast(by_context)
-        return gradient
-
-    def costs_of_rows(self, row_map: RowMap, effects: np.ndarray) -> np.ndarray:
-        return row_map.to_rows(effects, None)
-
-    def loadings(self, Y: np.ndarray) -> sparse.csr_array | None:
-        return sparse.csr_array((np.ones(len(Y)), Y, np.arange(len(Y) + 1)), (len(Y), *self.shape))
-
-    def query_model(self, predict: Callable[[np.ndarray], np.ndarray], m: int) -> np.ndarray:
-        return np.column_stack([predict(np.full(m, action)) for action in range(*self.shape)])
-
-    def block_moments(self, Y: np.ndarray, share: np.ndarray, row_map: RowMap) -> tuple[np.ndarray, np.ndarray]:
-        weights = np.atleast_2d(row_map.to_contexts(share)[0].T)
-        return np.ones((len(weights), 1, 1)), weights
-
-
-class ChoiceSupport(SupportRule):
-    """Support rule for each action: π0(a|x) is below τ/K_x, where K_x is the number of actions of the context."""
-
-    def cost_limits(self, cost: np.ndarray, effects: np.ndarray) -> tuple[float, float]:
-        return float(cost.min()), float(cost.max())
-
-    def raise_limits(self, limits: tuple[float, float], largest: float) -> tuple[float, float]:
-        return limits[0], max(limits[1], largest)
-
-    def replace_unsupported(
-        self, effects: np.ndarray, logging_mean: np.ndarray, support: float, limits: tuple[float, float]
-    ) -> np.ndarray:
-        return np.where(self._is_unsupported(logging_mean, support), limits[1], np.clip(effects, *limits))
-
-    def unsupported_mass(self, mean: np.ndarray, logging_mean: np.ndarray, support: float) -> np.ndarray:
-        return mean * self._is_unsupported(logging_mean, support)
-
-    def find_unsupported(
-        self, row_map: RowMap, mean: np.ndarray, logging_mean: np.ndarray, support: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        unsupported = self._is_unsupported(logging_mean, support).astype(float)
-        return self.actions.sum_actions(mean * unsupported), row_map.to_rows(unsupported, None) > 0.5
-
-    def mean_weights(
-        self,
-        Y: np.ndarray,
-        context: np.ndarray,
-        share: np.ndarray,
-        weight: np.ndarray,
-        mean: np.ndarray,
-        logging_mean: np.ndarray,
-    ) -> np.ndarray:
-        by_action = np.bincount(Y, share * weight, *self.actions.shape)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return by_action / (np.bincount(context, share) @ mean)
-
-    def _is_unsupported(self, logging_mean: np.ndarray, support: float) -> np.ndarray:
-        return logging_mean < self.actions.broadcast(support / self.actions.count_choices())
-
-
 class OneOfMany(Actions):
     """Base class of action spaces whose actions are vectors (n,) of whole numbers from 0."""
 
     order = "F"
-
-    @property
-    def effect_space(self) -> ChoiceEffects:
-        return ChoiceEffects(self)
-
-    @property
-    def support_rule(self) -> ChoiceSupport:
-        return ChoiceSupport(self)
 
     @abstractmethod
     def sum_actions(self, values: np.ndarray) -> np.ndarray:
@@ -148,3 +72,67 @@ class OneOfMany(Actions):
 
     def sort_keys(self, Y: np.ndarray) -> list[np.ndarray]:
         return [Y]
+
+    # Modelled costs: the effects are the costs of the actions
+
+    def expected_cost(self, mean: np.ndarray, effects: np.ndarray, fast: bool = False) -> np.ndarray:
+        return self.sum_actions(mean * effects)
+
+    def expected_cost_gradient(
+        self, mean: np.ndarray, effects: np.ndarray, by_context: np.ndarray, expected: np.ndarray
+    ) -> np.ndarray:
+        gradient = effects - self.broadcast(expected)
+        gradient *= mean
+        gradient *= self.broadcast(by_context)
+        return gradient
+
+    def costs_of_rows(self, row_map: RowMap, effects: np.ndarray) -> np.ndarray:
+        return row_map.to_rows(effects, None)
+
+    def loadings(self, Y: np.ndarray) -> sparse.csr_array | None:
+        return sparse.csr_array((np.ones(len(Y)), Y, np.arange(len(Y) + 1)), (len(Y), *self.shape))
+
+    def query_model(self, predict: Callable[[np.ndarray], np.ndarray], m: int) -> np.ndarray:
+        return np.column_stack([predict(np.full(m, action)) for action in range(*self.shape)])
+
+    def block_moments(self, Y: np.ndarray, share: np.ndarray, row_map: RowMap) -> tuple[np.ndarray, np.ndarray]:
+        weights = np.atleast_2d(row_map.to_contexts(share)[0].T)
+        return np.ones((len(weights), 1, 1)), weights
+
+    # Support: π0(a|x) is below τ/K_x, where K_x is the number of actions of the context
+
+    def cost_limits(self, cost: np.ndarray, effects: np.ndarray) -> tuple[float, float]:
+        return float(cost.min()), float(cost.max())
+
+    def raise_limits(self, limits: tuple[float, float], largest: float) -> tuple[float, float]:
+        return limits[0], max(limits[1], largest)
+
+    def replace_unsupported(
+        self, effects: np.ndarray, logging_mean: np.ndarray, support: float, limits: tuple[float, float]
+    ) -> np.ndarray:
+        return np.where(self._is_unsupported(logging_mean, support), limits[1], np.clip(effects, *limits))
+
+    def unsupported_mass(self, mean: np.ndarray, logging_mean: np.ndarray, support: float) -> np.ndarray:
+        return mean * self._is_unsupported(logging_mean, support)
+
+    def find_unsupported(
+        self, row_map: RowMap, mean: np.ndarray, logging_mean: np.ndarray, support: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        unsupported = self._is_unsupported(logging_mean, support).astype(float)
+        return self.sum_actions(mean * unsupported), row_map.to_rows(unsupported, None) > 0.5
+
+    def mean_weights(
+        self,
+        Y: np.ndarray,
+        context: np.ndarray,
+        share: np.ndarray,
+        weight: np.ndarray,
+        mean: np.ndarray,
+        logging_mean: np.ndarray,
+    ) -> np.ndarray:
+        by_action = np.bincount(Y, share * weight, *self.shape)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return by_action / (np.bincount(context, share) @ mean)
+
+    def _is_unsupported(self, logging_mean: np.ndarray, support: float) -> np.ndarray:
+        return logging_mean < self.broadcast(support / self.count_choices())

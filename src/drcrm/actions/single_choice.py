@@ -24,7 +24,8 @@ class SingleChoice(OneOfMany):
     """
 
     def __init__(self, n_actions: int, eligible: np.ndarray | None = None):
-        self.shape, self.eligible = (n_actions,), eligible
+        self.shape = self.effect_shape = (n_actions,)
+        self.eligible = eligible
 
     @classmethod
     def from_effect_shape(cls, shape: tuple[int, ...]) -> Actions:

@@ -20,10 +20,10 @@ import numpy as np
 
 from drcrm.arrays.validation import check_fraction
 from drcrm.certificates.independent_units import mean_and_deviation
-from drcrm.cost_models.support import SUPPORT, logging_mean
+from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.optimization.behaviour_cloning import clone_behaviour
-from drcrm.policies.exponential import LinearPolicy
+from drcrm.policies.exponential import LinearPolicy, linear_marginals
 from drcrm.policies.linear_predictor import forward_policy, importance_weights, policy_marginals
 from drcrm.policies.tabular import policy_for_log
 from drcrm.weights import effective_sample_size
@@ -137,10 +137,10 @@ def policy_support(
     log, support = as_log(log), check_fraction(support, "support")
     policy, log = policy_for_log(policy, log), log.recount(log.count)
     actions, (_, log_prob, _) = log.actions, forward_policy(policy, log)
-    known = logging_mean(logging_policy or clone_behaviour(log), log.X, actions)
+    known = linear_marginals(logging_policy or clone_behaviour(log), log.X, actions, "logging policy")
     mean = policy_marginals(policy, log, "the support of a policy")
     share, weight = log.count / log.size, importance_weights(log_prob, log)
     of_context = actions.broadcast(np.bincount(log.context, share))
-    missing = (of_context * actions.support_rule.unsupported_mass(mean, known, support)).sum(axis=0)
-    by_action = actions.support_rule.mean_weights(log.Y, log.context, share, weight, mean, known)
+    missing = (of_context * actions.unsupported_mass(mean, known, support)).sum(axis=0)
+    by_action = actions.mean_weights(log.Y, log.context, share, weight, mean, known)
     return PolicySupport(float(missing.sum()), missing, float(share @ weight), by_action)

@@ -31,7 +31,6 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.policies.linear_predictor import LinearPredictor, modelled_cost
 
-LOG_2PI = np.log(2 * np.pi)
 MAX_ROUNDS = 50
 MIN_GAIN = 1e-3  # of the log marginal likelihood per context; a round with less is the last
 MIN_NOISE = 1e-2  # times the mean squared residual; equal rows would let σ² fall to 0, without a measured benefit
@@ -55,15 +54,12 @@ class ContextEffects:
         σ², in the same unit.
     rounds : int
         Rounds of EM.
-    log_likelihood : float
-        Log marginal likelihood of the residuals of all logged rows.
     """
 
     delta: np.ndarray
     covariance: np.ndarray
     noise: float
     rounds: int
-    log_likelihood: float
 
 
 def as_context_effects(value: Any, name: str = "context_effects") -> bool | np.bool_ | str:
@@ -105,7 +101,7 @@ def context_effects(log: BanditLog, effects: Any, variances: Variances | None = 
     InputError
         If there are more than 5000 actions, or residuals are beyond the range of numbers.
     """
-    if (size := int(np.prod(log.actions.effect_space.shape))) > MAX_LOADINGS:
+    if (size := int(np.prod(log.actions.effect_shape))) > MAX_LOADINGS:
         raise InputError(f"context effects allow at most {MAX_LOADINGS} actions or labels, the log has {size}")
     design = LinearPredictor(log, effects)
     if variances is None and design.samples:
@@ -117,30 +113,22 @@ def context_effects(log: BanditLog, effects: Any, variances: Variances | None = 
     unit = _root_mean_square(residual, count)
     if not np.isfinite(unit):
         raise InputError("the modelled costs, or the costs, are beyond the range of numbers")
-    loadings, delta = log.actions.effect_space.loadings(log.Y[rows]), np.zeros(np.shape(effects))
+    loadings, delta = log.actions.loadings(log.Y[rows]), np.zeros(np.shape(effects))
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
-        square, unit_likelihood = np.square(unit), -count.sum() * np.log(unit)
+        square = np.square(unit)
     if loadings is None or unit == 0:
-        return _only_noise(delta, 0 if loadings is None else loadings.shape[1], square, unit_likelihood, count.sum())
+        n_loadings = 0 if loadings is None else loadings.shape[1]
+        return ContextEffects(delta, np.zeros((n_loadings, n_loadings)), float(square), 0)
     batches = list(make_batches(log.context[rows], loadings, residual / unit, count))
     if variances is None:
-        fit = _maximise(batches, _initial_covariance(loadings, count), 0.5, count, MAX_ROUNDS)
+        covariance, noise, rounds = _maximise(batches, _initial_covariance(loadings, count), count)
     else:
-        fit = _maximise(batches, variances[0] / square, variances[1] / square, count, 0)
-    covariance, noise, rounds, likelihood = fit
+        covariance, noise, rounds = variances[0] / square, variances[1] / square, 0
     for batch in batches:
         delta[batch.contexts] = unit * (batch.weighted_residuals(covariance, noise) @ covariance)
     with np.errstate(over="ignore", under="ignore"):
         scaled = covariance * square, float(noise * square)
-    return ContextEffects(delta, *scaled, rounds, float(likelihood + unit_likelihood))
-
-
-def _only_noise(
-    delta: np.ndarray, n_loadings: int, square: float, unit_likelihood: float, logged: float
-) -> ContextEffects:
-    """Return effects of 0, with the mean squared residual as noise."""
-    likelihood = unit_likelihood - logged * (LOG_2PI + 1) / 2
-    return ContextEffects(delta, np.zeros((n_loadings, n_loadings)), float(square), 0, float(likelihood))
+    return ContextEffects(delta, *scaled, rounds)
 
 
 def _initial_covariance(loadings: sparse.csr_array, count: np.ndarray) -> np.ndarray:
@@ -157,20 +145,19 @@ def _root_mean_square(values: np.ndarray, count: np.ndarray) -> float:
 
 
 def _maximise(
-    batches: list[FewRows | ManyRows], covariance: np.ndarray, noise: float, count: np.ndarray, max_rounds: int
-) -> tuple[np.ndarray, float, int, float]:
-    """Return Σ, σ², the rounds of EM, and the log marginal likelihood, of residuals whose mean square is 1."""
+    batches: list[FewRows | ManyRows], covariance: np.ndarray, count: np.ndarray
+) -> tuple[np.ndarray, float, int]:
+    """Return Σ, σ² and the rounds of EM, of residuals whose mean square is 1."""
     m, n, logged = sum(len(batch.contexts) for batch in batches), len(count), count.sum()
-    count_terms = logged * LOG_2PI + np.log(count).sum()
-    last = -np.inf
-    for rounds in range(max_rounds + 1):
+    noise, last = 0.5, -np.inf
+    for rounds in range(MAX_ROUNDS + 1):
         moments = [batch.moments(covariance, noise) for batch in batches]
         gram, misfit, likelihood = (sum(values) for values in zip(*moments, strict=True))
-        likelihood -= (count_terms + (logged - n) * np.log(noise)) / 2
-        if rounds == max_rounds or likelihood - last < MIN_GAIN * m:
+        likelihood -= (logged - n) * np.log(noise) / 2  # up to a constant
+        if rounds == MAX_ROUNDS or likelihood - last < MIN_GAIN * m:
             break
         last = likelihood
         covariance = covariance + covariance @ gram @ covariance / m
         covariance = (covariance + covariance.T) / 2
         noise = max((n * noise + noise**2 * misfit) / logged, MIN_NOISE)
-    return covariance, noise, rounds, likelihood
+    return covariance, noise, rounds

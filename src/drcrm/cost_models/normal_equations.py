@@ -106,12 +106,12 @@ class NormalEquations:
 
 def _weighted_features(block: Block, values: np.ndarray) -> np.ndarray:
     log = block.log
-    return (log.actions.effect_space.sum_rows(*log.row_map.to_contexts(values)).T @ log.X).T
+    return (log.actions.sum_rows(*log.row_map.to_contexts(values)).T @ log.X).T
 
 
 def _modelled_costs(block: Block, coef: np.ndarray) -> np.ndarray:
     log = block.log
-    return log.actions.effect_space.costs_of_rows(log.row_map, (coef.T @ log.X.T).T)
+    return log.actions.costs_of_rows(log.row_map, (coef.T @ log.X.T).T)
 
 
 def build_preconditioner(log: BanditLog) -> Preconditioner:
@@ -121,7 +121,7 @@ def build_preconditioner(log: BanditLog) -> Preconditioner:
     lacks −z̄ z̄ᵀ. The eigenvectors serve all penalties. If there are too many features for eigenvectors, P is √λ, which
     lies between the smallest and the largest eigenvalue, λ and about 1.
     """
-    moments, weights = log.actions.effect_space.block_moments(log.Y, log.count / log.size, log.row_map)
+    moments, weights = log.actions.block_moments(log.Y, log.count / log.size, log.row_map)
     (groups, columns, _), d = moments.shape, log.X.shape[1]
     work = (np.count_nonzero(weights) + EIGENVECTOR_COST * groups * d) * d**2
     if work > MAX_MULTIPLICATIONS or d**2 > MAX_PASSES * log.X.size:

@@ -114,12 +114,12 @@ class CostModel:
         scales = feature_scales(log.X, log.feature_range)
         mean = require_finite(log.count @ log.cost / log.size)
         unit = require_finite(cost_deviation(log.cost, log.count))
-        standardised = log.actions.effect_space.regression_log(log.replace(cost=(log.cost - mean) / unit))
+        standardised = log.actions.regression_log(log.replace(cost=(log.cost - mean) / unit))
         solver = make_solver(standardised, scales, assign_folds(log))
         is_auto = isinstance(self.penalty, str) and self.penalty == "auto"
         self.penalty_ = check_positive(solver.select_penalty() if is_auto else self.penalty, "penalty")
         coef, common = solver.solve(self.penalty_)
-        shape = log.actions.effect_space.shape
+        shape = log.actions.effect_shape
         coef, intercept = coef.reshape(len(coef), *shape), np.zeros(shape)
         _add_constant(coef, intercept, mean / unit + common, log, scales)
         coef = require_finite(unit * coef / as_column(scales, shape))
@@ -136,7 +136,7 @@ class CostModel:
         m = actions.n_contexts(effects)
         Y = actions.check(Y, rows=m, owner="the cost model")
         actions.check_available(Y, np.arange(m))
-        return actions.effect_space.costs_of_rows(actions.row_map(Y, np.arange(m), m), effects)
+        return actions.costs_of_rows(actions.row_map(Y, np.arange(m), m), effects)
 
     def expectation(self, X: Any, policy: LinearPolicy, eligible: Any = None) -> np.ndarray:
         """Return E_{y∼π} ĉ(x, y), (n,), of a policy or a fitted estimator."""
@@ -144,7 +144,7 @@ class CostModel:
         kind = type(policy.actions).from_effect_shape(np.shape(self.coef_)[1:])
         check_compatible(policy, len(self.coef_), kind, owner="the cost model")
         _, actions = kind.bind(X, eligible)
-        return actions.effect_space.expected_cost(policy.marginals(X, eligible), effects)
+        return actions.expected_cost(policy.marginals(X, eligible), effects)
 
     def effects(self, X: Any) -> np.ndarray:
         """Return X B and the intercepts, (n, …): e_1 … e_q, e_0 of label vectors, else the cost of each action."""
@@ -157,7 +157,7 @@ class CostModel:
     def action_effects(self, X: Any, actions: Actions) -> np.ndarray:
         """Return the effects of a log's X; raise InputError if the coefficients have other features or actions."""
         _require_coefficients(self)
-        shape, expected = np.shape(self.coef_), (X.shape[1], *actions.effect_space.shape)
+        shape, expected = np.shape(self.coef_), (X.shape[1], *actions.effect_shape)
         if shape != expected:
             raise InputError(f"the cost model's coef_ has shape {shape}, expected {expected}")
         check_coefficients(np.reshape(self.coef_, (len(self.coef_), -1)))
@@ -179,7 +179,7 @@ def action_effects(model: Any, X: Any, actions: Actions) -> np.ndarray:
     def predict(chosen: np.ndarray) -> np.ndarray:
         return check_vector(model.predict(contexts, chosen), m, "the prediction of the cost model")
 
-    return actions.effect_space.query_model(predict, m)
+    return actions.query_model(predict, m)
 
 
 def tilt_coefficients(model: object, intercept: bool) -> np.ndarray | None:
@@ -201,9 +201,9 @@ def _add_constant(
     if features.size:
         last = features[-1]
         value = log.X[0, last] if scales is None else log.X[0, last] / scales[last]
-        log.actions.effect_space.add_constant(coef[last : last + 1], constant / value)
+        log.actions.add_constant(coef[last : last + 1], constant / value)
     else:
-        log.actions.effect_space.add_constant(intercept, constant)
+        log.actions.add_constant(intercept, constant)
 
 
 def _require_coefficients(model: CostModel) -> None:

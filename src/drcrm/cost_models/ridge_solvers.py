@@ -180,4 +180,4 @@ def _modelled_costs(log: BanditLog, coef: np.ndarray) -> np.ndarray:
 
 
 def _modelled_block(block: Block, coef: np.ndarray) -> np.ndarray:
-    return block.log.actions.effect_space.costs_of_rows(block.log.row_map, block.log.X @ coef)
+    return block.log.actions.costs_of_rows(block.log.row_map, block.log.X @ coef)

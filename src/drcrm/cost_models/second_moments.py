@@ -109,12 +109,12 @@ def moments_by_fold(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> lis
         Fold of each row, from 0.
     """
     chunked = ChunkedLog(log)
-    loadings: Any = log.actions.effect_space.loadings(log.Y[:0])
+    loadings: Any = log.actions.loadings(log.Y[:0])
     if len(chunked.blocks) == 1:
         return None
     r, d, folds = loadings.shape[1], log.X.shape[1], int(fold.max()) + 1
     distinct, action = _distinct_actions(log)
-    is_one_hot = log.actions.effect_space.shape == log.actions.shape
+    is_one_hot = log.actions.effect_shape == log.actions.shape
     if len(distinct) > MAX_ACTIONS or (d if is_one_hot else r * d) > MAX_BLOCK_COLUMNS:
         return None
     if folds * len(distinct) * (d + 2) ** 2 > MAX_NUMBERS:
@@ -123,7 +123,7 @@ def moments_by_fold(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> lis
     groups = chunked.split_rows(fold.astype(np.int16) * np.int16(len(distinct)) + action.astype(np.int16))
     for block_sums in chunked.blocks.map(_block_moments, len(sums), scales, by_chunk=groups):
         sums += block_sums
-    action_loadings: Any = log.actions.effect_space.loadings(distinct)
+    action_loadings: Any = log.actions.loadings(distinct)
     return [
         Moments(action_loadings.toarray(), fold_sums) for fold_sums in sums.reshape(folds, len(distinct), d + 2, d + 2)
     ]

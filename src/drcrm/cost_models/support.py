@@ -20,7 +20,7 @@ import numpy as np
 from drcrm.actions.base import Actions
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
-from drcrm.policies.exponential import LinearPolicy, as_policy, check_compatible, linear_scores
+from drcrm.policies.exponential import LinearPolicy, as_policy, linear_marginals
 from drcrm.policies.linear_predictor import policy_marginals
 
 SUPPORT = 0.05  # τ
@@ -38,7 +38,7 @@ class SupportedModel:
     support : float in [0, 1]
         τ; 0 trusts the model everywhere.
     limits : (float, float)
-        The smallest and the largest cost, or −R and R for label vectors: see ``SupportRule.cost_limits``.
+        The smallest and the largest cost, or −R and R for label vectors: see ``Actions.cost_limits``.
     features : drcrm.policies.feature_maps.FeatureMap, optional
         Map X ↦ X' to the features of the model and of π0; by default both take X.
     is_cloned : bool
@@ -59,7 +59,7 @@ class SupportedModel:
         if isinstance(model, SupportedModel):
             padded = model.features.pad_policy(logging_policy) if model.features else logging_policy
             return replace(model, logging_policy=padded, support=support, is_cloned=False)
-        limits = log.actions.support_rule.cost_limits(log.cost, action_effects(model, log.X, log.actions))
+        limits = log.actions.cost_limits(log.cost, action_effects(model, log.X, log.actions))
         return cls(model, logging_policy, support, limits)
 
     def with_support(self, support: float) -> SupportedModel:
@@ -75,8 +75,8 @@ class SupportedModel:
         """Return effects of the model after the support rule; X are the mapped features."""
         if not self.support:
             return effects
-        return actions.support_rule.replace_unsupported(
-            effects, logging_mean(self.logging_policy, X, actions), self.support, self.limits
+        return actions.replace_unsupported(
+            effects, linear_marginals(self.logging_policy, X, actions, "logging policy"), self.support, self.limits
         )
 
     def effects_at_extreme(self, X: Any, actions: Actions, extreme: float, sign: int) -> np.ndarray:
@@ -85,11 +85,11 @@ class SupportedModel:
         Supported actions keep their cost after the support rule. Unsupported labels keep R, whatever the extreme is.
         """
         X = self._mapped(X)
-        mean, (low, high) = logging_mean(self.logging_policy, X, actions), self.limits
+        mean, (low, high) = linear_marginals(self.logging_policy, X, actions, "logging policy"), self.limits
         limits = (low, high) if sign > 0 else (-high, -low)
         effects = sign * action_effects(self.model, X, actions)
-        for bounds in (limits, actions.support_rule.raise_limits(limits, sign * extreme)):
-            effects = actions.support_rule.replace_unsupported(effects, mean, self.support, bounds)
+        for bounds in (limits, actions.raise_limits(limits, sign * extreme)):
+            effects = actions.replace_unsupported(effects, mean, self.support, bounds)
         return sign * effects
 
     def predict(self, X: Any, Y: Any, eligible: Any = None) -> np.ndarray:
@@ -97,25 +97,15 @@ class SupportedModel:
         features, actions = self.logging_policy.actions.bind(X, eligible)
         m = actions.n_contexts(features)
         Y = actions.check(Y, rows=m, owner="the cost model")
-        return actions.effect_space.costs_of_rows(
-            actions.row_map(Y, np.arange(m), m), self.action_effects(features, actions)
-        )
+        return actions.costs_of_rows(actions.row_map(Y, np.arange(m), m), self.action_effects(features, actions))
 
     def expectation(self, X: Any, policy: Any, eligible: Any = None) -> np.ndarray:
         """Return E_{y∼π} ĉ(x, y), (n,), of a policy or a fitted estimator."""
         features, actions = self.logging_policy.actions.bind(X, eligible)
-        return actions.effect_space.expected_cost(
-            as_policy(policy).marginals(X, eligible), self.action_effects(features, actions)
-        )
+        return actions.expected_cost(as_policy(policy).marginals(X, eligible), self.action_effects(features, actions))
 
     def _mapped(self, X: Any) -> Any:
         return self.features(X) if self.features else X
-
-
-def logging_mean(policy: LinearPolicy, X: Any, actions: Actions) -> np.ndarray:
-    """Return μ of π0 on the contexts of a log; raise InputError if π0 has other features or actions."""
-    check_compatible(policy, X.shape[1], actions, "the logging policy")
-    return actions.log_partition(linear_scores(policy.map_features(X), policy.coef, policy.intercept))[1]
 
 
 def find_unsupported(
@@ -127,4 +117,6 @@ def find_unsupported(
     """
     actions, X = log.actions, features(log.X) if features else log.X
     mean = policy_marginals(policy, log, "its mass without support")
-    return actions.support_rule.find_unsupported(log.row_map, mean, logging_mean(logging_policy, X, actions), support)
+    return actions.find_unsupported(
+        log.row_map, mean, linear_marginals(logging_policy, X, actions, "logging policy"), support
+    )

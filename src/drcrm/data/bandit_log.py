@@ -168,13 +168,6 @@ class BanditLog:
             actions, X = actions.select(used, X)
         return self.replace(count=count).subset(occurs, context, X, actions)
 
-    def with_contexts(self, X: Any) -> BanditLog:
-        """Return the log with different features of the same contexts."""
-        X, _ = self.actions.bind(X)
-        if X.shape[0] != self.X.shape[0]:
-            raise InputError(f"X has {X.shape[0]} rows, expected {self.X.shape[0]}")
-        return self.replace(X=X)
-
     def with_cost(self, cost: Any) -> BanditLog:
         """Return the log with different costs of the same rows, (n,)."""
         return self.replace(cost=check_costs(cost, len(self.Y)))

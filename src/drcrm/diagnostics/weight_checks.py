@@ -225,7 +225,7 @@ def _check_support(weights: PolicyWeights) -> Diagnostic | None:
     if weights.mean is None:
         return None
     log = weights.log
-    mass, _ = log.actions.support_rule.find_unsupported(log.row_map, weights.mean, weights.logging_mean, SUPPORT)
+    mass, _ = log.actions.find_unsupported(log.row_map, weights.mean, weights.logging_mean, SUPPORT)
     share = float(log.count @ mass[log.context] / log.size)
     return Diagnostic(
         "mass without support",

@@ -79,9 +79,7 @@ def _actions(weights: PolicyWeights, names: Sequence | None) -> list[dict[str, o
     if weights.mean is not None:
         context_share = np.bincount(log.context, log.count / log.size, log.n_contexts)
         policy = context_share @ weights.mean
-        unsupported = context_share @ log.actions.support_rule.unsupported_mass(
-            weights.mean, weights.logging_mean, SUPPORT
-        )
+        unsupported = context_share @ log.actions.unsupported_mass(weights.mean, weights.logging_mean, SUPPORT)
     rows, costs = log.count @ is_chosen, (log.count * log.cost) @ is_chosen
     return [
         {

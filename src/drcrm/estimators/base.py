@@ -341,7 +341,7 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         """Set the fitted attributes."""
         self.features_ = features
-        fits, self._actions = learned.fits, log.actions.from_effect_shape(log.actions.effect_space.shape)
+        fits, self._actions = learned.fits, log.actions.from_effect_shape(log.actions.effect_shape)
         chosen = self._choose(learned)
         fitted = chosen if fits.step[chosen] == 1 else 0
         self.coef_, self.intercept_ = fits.coef[chosen], np.zeros(fits.coef.shape[2:])

@@ -11,8 +11,6 @@ import numpy as np
 from drcrm.arrays.numerics import compensated_sum
 from drcrm.data.chunked_log import Block
 from drcrm.data.executors import Chunks
-from drcrm.estimates import Estimate
-from drcrm.estimates.base import RowwiseEstimate
 from drcrm.policies.linear_predictor import ScoreMap
 from drcrm.weights import Weight
 
@@ -29,16 +27,16 @@ class ObjectiveBlock:
     block : Block
     scores : ScoreMap
     weight : Weight
-    estimate : Estimate
+    estimate : Estimate or RowwiseEstimate
         The estimate on the whole log.
     keeps : bool
         Whether to keep the arrays that the gradient needs, or to compute them again in the backward pass.
     """
 
-    def __init__(self, block: Block, scores: ScoreMap, weight: Weight, estimate: Estimate, keeps: bool):
+    def __init__(self, block: Block, scores: ScoreMap, weight: Weight, estimate: Any, keeps: bool):
         self._block, self._scores, self._weight, self._keeps = block, scores, weight, keeps
-        self._estimate: Any = None  # a rowwise estimate
-        if isinstance(estimate, RowwiseEstimate):
+        self._estimate: Any = None
+        if estimate.is_rowwise:
             self._estimate = estimate.restrict_to_rows(block.rows, block.context)
         self._coef: Any = None
         self._z: Any = None

@@ -67,11 +67,11 @@ def start_coef(
         return base, None
     if model is None:
         raise InputError("start 'model' needs the coefficients of a cost model")
-    model, expected = np.asarray(model, dtype=float), (design.shape[0], *design.log.actions.effect_space.shape)
+    model, expected = np.asarray(model, dtype=float), (design.shape[0], *design.log.actions.effect_shape)
     if model.shape != expected:
         raise InputError(f"the cost model's coef_ has shape {model.shape}, expected {expected}")
     used = automatic_tilt(design.log, base, model) if isinstance(kappa, str) else kappa
-    return base - used * design.log.actions.effect_space.score_part(model), used
+    return base - used * design.log.actions.score_part(model), used
 
 
 def automatic_tilt(log: BanditLog, base: np.ndarray, model: np.ndarray) -> float:
@@ -81,7 +81,7 @@ def automatic_tilt(log: BanditLog, base: np.ndarray, model: np.ndarray) -> float
     keeps a third of the rows, and the objective is flat there. A large log is represented by a sample of its contexts.
     """
     design = LinearPredictor(log, intercept=len(base) > log.X.shape[1]).sample
-    log, slope = design.log, design.log.actions.effect_space.score_part(model)
+    log, slope = design.log, design.log.actions.score_part(model)
 
     def excess_size(log_tilt: float) -> float:
         log_prob, _ = design.forward(base - np.exp(log_tilt) * slope)

@@ -193,3 +193,9 @@ def as_policy(policy: object, name: str = "policy") -> LinearPolicy:
             "fitted estimator. For a pipeline, pass its last step and the transformed X."
         )
     return fitted
+
+
+def linear_marginals(policy: Any, X: Features, actions: Actions, name: str) -> np.ndarray:
+    """Return μ of a linear policy on contexts; raise InputError if the policy has other features or actions."""
+    check_compatible(policy, X.shape[1], actions, f"the {name}")
+    return actions.log_partition(linear_scores(policy.map_features(X), policy.coef, policy.intercept))[1]

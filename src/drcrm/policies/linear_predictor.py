@@ -23,7 +23,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import LARGE, Block, ChunkedLog
 from drcrm.data.listeners import report_pass
 from drcrm.data.scaling import as_column, feature_scales
-from drcrm.policies.exponential import append_row, check_compatible, linear_scores
+from drcrm.policies.exponential import append_row, check_compatible, linear_marginals, linear_scores
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class ScoreMap:
         else:
             scores = linear_scores(log.X, weights, constant)
         log_partition, mean = log.actions.log_partition(scores, buffers)
-        expected = None if effects is None else log.actions.effect_space.expected_cost(mean, effects, fast=self.trains)
+        expected = None if effects is None else log.actions.expected_cost(mean, effects, fast=self.trains)
         return log.row_map.to_rows(scores, log_partition), expected, mean
 
     def backward(
@@ -87,7 +87,7 @@ class ScoreMap:
         in_scores: Any = 0
         log, [effects] = block.log, block.context_arrays
         if by_context is not None:
-            in_scores = log.actions.effect_space.expected_cost_gradient(mean, effects, by_context, expected)
+            in_scores = log.actions.expected_cost_gradient(mean, effects, by_context, expected)
         if by_row is not None:
             by_action, total = log.row_map.to_contexts(by_row)
             by_action -= np.multiply(mean, log.actions.broadcast(total), out=buffer)
@@ -217,7 +217,7 @@ def _forward(block: Block, scores: ScoreMap, coef: np.ndarray) -> tuple[np.ndarr
 
 def _modelled_cost(block: Block) -> np.ndarray:
     [effects] = block.context_arrays
-    return block.log.actions.effect_space.costs_of_rows(block.log.row_map, effects)
+    return block.log.actions.costs_of_rows(block.log.row_map, effects)
 
 
 def modelled_cost(log: BanditLog, effects: np.ndarray) -> np.ndarray:
@@ -245,8 +245,7 @@ def forward_policy(
         if effects is None:
             return predictor, policy.log_prob, None
         mean = policy.require_marginals("the expectation of the modelled cost")
-        effect_space: Any = predictor.log.actions.effect_space
-        return predictor, policy.log_prob, effect_space.expected_cost(mean, predictor.effects)
+        return predictor, policy.log_prob, predictor.log.actions.expected_cost(mean, predictor.effects)
     check_compatible(policy, log.X.shape[1], log.actions, f"the {name}")
     predictor = LinearPredictor(log.replace(X=policy.map_features(log.X)), effects, intercept=True)
     return predictor, *predictor.forward(policy.coef_with_intercept)
@@ -257,5 +256,4 @@ def policy_marginals(policy: Any, log: BanditLog, purpose: str, name: str = "pol
     policy = policy_for_log(policy, log, name)
     if isinstance(policy, TabularPolicy):
         return policy.require_marginals(purpose)
-    check_compatible(policy, log.X.shape[1], log.actions, f"the {name}")
-    return log.actions.log_partition(linear_scores(policy.map_features(log.X), policy.coef, policy.intercept))[1]
+    return linear_marginals(policy, log.X, log.actions, name)

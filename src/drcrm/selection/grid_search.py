@@ -16,7 +16,7 @@ from drcrm.data.scaling import cost_deviation
 from drcrm.errors import InputError
 from drcrm.estimates import find_estimate
 from drcrm.optimization.lbfgs import Fit, LbfgsSettings, minimize_objectives
-from drcrm.optimization.objective import Criterion, Objective
+from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import policy_coef, start_coef
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import LinearPredictor
@@ -124,7 +124,7 @@ def learn(
     effects, coef = None, None
     if cost_model is not None or estimate.uses_model or options.start == "model" or options.safe:
         is_auto = options.context_effects == "auto"
-        wanted = log.actions.effect_space.has_context_effects if is_auto else options.context_effects
+        wanted = log.actions.has_context_effects if is_auto else options.context_effects
         cost_model, effects = model_training_costs(
             log,
             cost_model,
@@ -139,7 +139,9 @@ def learn(
     shifted = log.replace(cost=log.cost - shift)
     design = LinearPredictor(shifted, effects if estimate.uses_model else None, settings.intercept, trains=True)
     origin, tilt = start_coef(options.start, design, logging_policy, coef, options.tilt)
-    search = _Search(design, algorithm, _make_objectives(criteria, design, clip, settings.fewer_rows), origin, settings)
+    criteria = [replace(criterion, risk=criterion.risk.for_fewer_rows(settings.fewer_rows)) for criterion in criteria]
+    objectives = [criterion.make_objective(design, clip) for criterion in criteria]
+    search = _Search(design, algorithm, objectives, origin, settings)
     scored_model = cost_model and cost_model.with_support(options.support or SUPPORT)
     scorer = None if heldout is None else _make_scorer(heldout, clip, settings.intercept, scored_model)
     candidates = search.fit_candidates(scorer, cost_model)
@@ -150,13 +152,6 @@ def learn(
             noise = _make_scorer(design.sample.log, clip, settings.intercept, scored_model).noise
             fits.chosen[IMPROVEMENT] = fits.choose_safe(noise, cost_unit)
     return Learned(fits, search.objectives, origin, clip, cost_model)
-
-
-def _make_objectives(
-    criteria: list[Criterion], design: LinearPredictor, clip: float | None, fewer_rows: float
-) -> list[Objective]:
-    risks = [criterion.risk.for_fewer_rows(fewer_rows) for criterion in criteria]
-    return [replace(c, risk=risk).make_objective(design, clip) for c, risk in zip(criteria, risks, strict=True)]
 
 
 def _make_scorer(log: BanditLog, clip: float | None, intercept: bool, model: SupportedModel | None) -> HeldoutScores:

@@ -64,7 +64,7 @@ def model_training_costs(
     if has_context_effects and variances is None and design.samples:
         of_sample = context_effects(sample, sample_effects)
         variances = of_sample.covariance, of_sample.noise
-    limits = [log.actions.support_rule.cost_limits(part.cost, sample_effects) for part in (log, shifted)]
+    limits = [log.actions.cost_limits(part.cost, sample_effects) for part in (log, shifted)]
     logging_policy = logging_policy or clone_behaviour(log, intercept)
     supported = SupportedModel(model, logging_policy, support, limits[0], is_cloned=not is_known)
     shifted_model = replace(supported, limits=limits[1])
@@ -85,7 +85,7 @@ def _shifted_effects(model: Any, shift: float, X: Any, actions: Actions) -> np.n
     effects = action_effects(model, X, actions)
     if shift:
         effects = effects.copy()
-        actions.effect_space.add_constant(effects, -shift)
+        actions.add_constant(effects, -shift)
     return effects
 
 

@@ -113,7 +113,7 @@ def _certifier(inputs: Mapping[str, Any], n_features: int, truth: Truth, clicks:
     logging_policy, model = read_policy(inputs["logging"], truth.actions), None
     if "cost_model" in inputs:
         fitted = read_cost_model(inputs["cost_model"])
-        expected_shape = n_features, *truth.actions.effect_space.shape
+        expected_shape = n_features, *truth.actions.effect_shape
         with prefix_errors(inputs["cost_model"]):
             if fitted.coef_.shape != expected_shape:
                 raise InputError(f"the cost model's coef has shape {fitted.coef_.shape}, expected {expected_shape}")

@@ -30,7 +30,7 @@ def cost_model(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters
     train, _ = read_log(inputs["log"])
     model = CostModel().fit_log(train)
     arrays = {"coef": model.coef_, "intercept": model.intercept_, "penalty": np.array(model.penalty_)}
-    if train.actions.effect_space.has_context_effects:
+    if train.actions.has_context_effects:
         effects = context_effects(train, model.action_effects(train.X, train.actions))
         if effects.noise > 0:
             arrays |= {"covariance": effects.covariance, "noise": np.array(effects.noise)}
