@@ -1,16 +1,17 @@
 """Source files that a step or a script runs. Snakemake runs a step again if one of them changes."""
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 
 def source_files(package: Path, *entries: Path) -> list[Path]:
     """Return the entry files and all files that they import, directly or indirectly, sorted.
 
-    All absolute imports (``from drcrm.x import y``) of files of the package count, and of files next to the first
-    entry. Imports inside functions and for type checkers count too. The ``__init__.py`` of the packages on
-    the way count as well, except the outermost, whose imports are lazy.
+    The function follows absolute imports (``from drcrm.x import y``) of files of the package. It follows imports
+    inside functions and imports for type checkers too. If the first entry lies outside the package, it also follows
+    imports of the files next to that entry. The result includes the ``__init__.py`` of every package on the way,
+    except the outermost one, whose imports are lazy.
     """
     modules = {path.stem: path for path in entries[0].parent.glob("*.py")} if package not in entries[0].parents else {}
     for path in package.rglob("*.py"):
@@ -28,11 +29,14 @@ def source_files(package: Path, *entries: Path) -> list[Path]:
     return sorted(reached)
 
 
-def _imported_names(path: Path) -> Iterator[str]:
-    """Yield the full name of everything that a file imports: modules, and names that may be modules."""
+@cache  # the rules of a workflow share most of their files
+def _imported_names(path: Path) -> frozenset[str]:
+    """Return the full name of everything that a file imports: modules, and names that may be modules."""
+    names = set()
     for node in ast.walk(ast.parse(path.read_bytes(), path)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(names)
