@@ -2,17 +2,17 @@
 
 First, copy the rows and the provenance of the named experiments from results/ to docs/results. A name is that of an
 experiment, `theory`, `studies`, or NAME_study for one study. Then write from docs/results: docs/experiments/NAME.md for
-each experiment or family, the images in docs/figures, and the generated blocks of README.md, docs/findings.md and
-docs/theory.md. A block is the text between <!-- KIND ARGUMENTS --> and <!-- end -->:
+each experiment or family, the images in docs/figures, and the generated blocks of README.md, docs/paper/findings.md and
+docs/paper/theory.md. A block is the text between <!-- KIND ARGUMENTS --> and <!-- end -->:
 
     losses EXPERIMENT METRIC SELECTION      table of a loss
     figure EXPERIMENT FIGURE DATASET        figure with its caption
     overview EXPERIMENT                     overview with its caption
-    theory FIGURE DATASET                   figure of a lemma with its caption (docs/theory.md)
+    theory FIGURE DATASET                   figure of a lemma with its caption (docs/paper/theory.md)
     provenance EXPERIMENT                   code, packages and machine of the run
 
 Options and names come from config.yaml and docs/EXPERIMENT.yaml, descriptions of experiments from the table in
-docs/configuration.md.
+docs/reference/configuration.md.
 """
 
 from __future__ import annotations
@@ -170,11 +170,11 @@ def read_provenance(name: str) -> dict:
 
 
 def about(name: str) -> str:
-    """Return the description of an experiment in docs/configuration.md."""
-    table = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+    """Return the description of an experiment in docs/reference/configuration.md."""
+    table = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
     match = re.search(rf"^\| `{name}` \| (.+) \|$", table, re.MULTILINE)
     if not match:
-        raise InputError(f"docs/configuration.md: the table of experiments has no row for {name!r}")
+        raise InputError(f"docs/reference/configuration.md: the table of experiments has no row for {name!r}")
     return f"{match[1][0].upper()}{match[1][1:]}."
 
 
@@ -269,14 +269,14 @@ def write_family_figures() -> None:
 
 
 def theory_figures() -> dict[str, tuple[str, str]]:
-    """Return the figure and the data set of each image in docs/theory.md."""
-    text = (ROOT / "docs/theory.md").read_text(encoding="utf-8")
+    """Return the figure and the data set of each image in docs/paper/theory.md."""
+    text = (ROOT / "docs/paper/theory.md").read_text(encoding="utf-8")
     blocks = re.findall(r"<!-- theory (\w+) (\w+) -->", text)
     return {f"theory_{figure}_{dataset}.png": (figure, dataset) for figure, dataset in blocks}
 
 
 def write_theory_figures() -> None:
-    """Draw the figures of docs/theory.md."""
+    """Draw the figures of docs/paper/theory.md."""
     for file, (figure, dataset) in theory_figures().items():
         lemma = LEMMA_FIGURES[figure].lemma
         table = read_csv(ROOT / f"docs/results/theory_{lemma}_{dataset}.csv.gz", LEMMA_COLUMNS[lemma])
@@ -320,7 +320,7 @@ def theory_block(figure: str, dataset: str) -> str:
         raise InputError(f"the theory has no data set {dataset!r}")
     words = {"data": config["datasets"][dataset]["label"], "repetitions": config[THEORY]["repetitions"]}
     title, text = LEMMA_FIGURES[figure].title, caption("theory", words, lemma_figure=figure)
-    return f'<img src="figures/theory_{figure}_{dataset}.png" alt="{title}" width="700">\n\n{text}\n'
+    return f'<img src="../figures/theory_{figure}_{dataset}.png" alt="{title}" width="700">\n\n{text}\n'
 
 
 def provenance_block(name: str) -> str:
@@ -357,7 +357,7 @@ def texts() -> dict[Path, str]:
     pages = {name: experiment_pages.format_page(experiment(name)) for name in single}
     pages |= {name: family_pages.format_page(family) for name, family in families().items()}
     documents = {ROOT / f"docs/experiments/{name}.md": text for name, text in sorted(pages.items())}
-    for name in ("README.md", "docs/findings.md", "docs/theory.md"):
+    for name in ("README.md", "docs/paper/findings.md", "docs/paper/theory.md"):
         with prefix_errors(name):
             documents[ROOT / name] = fill((ROOT / name).read_text(encoding="utf-8"))
     return documents

@@ -1,4 +1,4 @@
-"""The logs of docs/own-logs.md: ``python docs/make_logs.py FOLDER`` writes them.
+"""The logs of docs/user-guide/own-logs.md: ``python docs/make_logs.py FOLDER`` writes them.
 
 A shop shows each visitor one of four sections, by an old rule with some chance in it; a click is a reward. Which
 section is best depends on the visitor's city and age. ``rule.csv`` is of an old rule that left nothing to chance.

@@ -1,4 +1,4 @@
-"""Commands of docs/own-logs.md print what the page shows; tables of docs/log-checks.md are those of the rows."""
+"""Commands of user-guide/own-logs.md print what the page shows; tables of log-checks.md match their rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ import yaml
 from drcrm import read_log
 
 ROOT = Path(__file__).parent.parent
-PAGE, CHECKS = ((ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("own-logs", "log-checks"))
+GUIDE = ROOT / "docs/user-guide"
+PAGE, CHECKS = ((GUIDE / f"{name}.md").read_text(encoding="utf-8") for name in ("own-logs", "log-checks"))
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.S)
 NUMBER = re.compile(r"[−+-]?\d+(?:\.\d+)?")
 

@@ -151,7 +151,7 @@ def test_the_readmes_example_prints_what_it_says(capsys):
 
 def test_the_librarys_single_choice_prints_what_it_says(capsys):
     [example] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    blocks = re.findall(r"```py\n(.*?)```", (ROOT / "docs/library.md").read_text(), re.S)
+    blocks = re.findall(r"```py\n(.*?)```", (ROOT / "docs/user-guide/library.md").read_text(), re.S)
     [single] = [block for block in blocks if "SoftmaxPolicy" in block]
     exec(example + single, {})
     stated = re.search(r"# ([\d.]+); by chance", single)[1]
@@ -160,7 +160,7 @@ def test_the_librarys_single_choice_prints_what_it_says(capsys):
 
 def test_the_librarys_certificate_is_what_it_says(capsys):
     [example] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    [*_, certificate] = re.findall(r"```py\n(.*?)```", (ROOT / "docs/library.md").read_text(), re.S)
+    [*_, certificate] = re.findall(r"```py\n(.*?)```", (ROOT / "docs/user-guide/library.md").read_text(), re.S)
     exec(example + certificate, {})
     *_, said, own = capsys.readouterr().out.splitlines()
     assert said.startswith(re.search(r"# (cost at most .*?) …", certificate)[1])
@@ -169,7 +169,7 @@ def test_the_librarys_certificate_is_what_it_says(capsys):
 
 def test_what_the_library_says_of_costs_above_zero(capsys):
     """Errors of CIPS on its example, as the costs are translated; those of its other estimates stay small."""
-    page = " ".join((ROOT / "docs/library.md").read_text().split())
+    page = " ".join((ROOT / "docs/user-guide/library.md").read_text().split())
     stated = re.search(r"CIPS goes from ([\d.]+) to ([\d.]+) with `c \+ 3`, to ([\d.]+) with `c \+ 4`", page).groups()
     known = {}
     exec(re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[0], known)
@@ -188,7 +188,7 @@ def test_what_the_library_says_of_costs_above_zero(capsys):
 
 def test_what_the_library_says_of_fleeing_the_log():
     """On the digits, logged once by a CRF of 67 of them: labels wrong under CIPS, whose weights all end at 0."""
-    page = " ".join((ROOT / "docs/library.md").read_text().split())
+    page = " ".join((ROOT / "docs/user-guide/library.md").read_text().split())
     stated = re.search(r"\(`CIPS` on the digits: ([\d.]+) of 10 labels wrong, in place of ([\d.]+)\)", page).groups()
     (X, labels), (X_test, labels_test) = ((np.column_stack([X, np.ones(len(X))]), y) for X, y in load_digits())
     log = replay(fit_crf(X[:67], labels[:67], 1.0), X, labels, 1, np.random.default_rng(0))
@@ -208,14 +208,14 @@ def test_what_the_library_says_of_fleeing_the_log():
 
 def test_every_option_is_documented():
     schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
-    page = (ROOT / "docs/configuration.md").read_text()
+    page = (ROOT / "docs/reference/configuration.md").read_text()
     documented = {name for cell in re.findall(r"^\| (`.*?) \|", page, re.M) for name in re.findall(r"`(\w+)`", cell)}
     for kind in ("dataset", "algorithm", "experiment"):
         assert not set(schema["$defs"][kind]["properties"]) - documented - {"embedded"}
 
 
 def test_the_protocol_says_which_options_experiments_combine():
-    lines = (ROOT / "docs/protocol.md").read_text().splitlines()
+    lines = (ROOT / "docs/paper/protocol.md").read_text().splitlines()
     [first] = [index for index, line in enumerate(lines) if line.startswith("| experiment |")]
     cells = [re.findall(r"(?<=\|)[^|]+", line.replace("`", "")) for line in itertools.takewhile(bool, lines[first:])]
     (_, *options), _, *rows = [[cell.strip() for cell in row] for row in cells]
@@ -233,7 +233,7 @@ def test_paths_named_in_contributing_exist():
 
 
 def test_every_experiment_is_listed():
-    page = (ROOT / "docs/configuration.md").read_text()
+    page = (ROOT / "docs/reference/configuration.md").read_text()
     assert not [experiment for experiment in CONFIG["experiments"] if f"| `{experiment}` |" not in page]
 
 

@@ -53,8 +53,10 @@ def write_project(root: Path, dataset: str = "yeast", missing: tuple[str, int] |
     for name in ("config.yaml", "workflow"):
         (root / name).symlink_to(ROOT / name)
     (root / "docs/results").mkdir(parents=True)
-    (root / "docs/configuration.md").write_text("| `small` | three seeds of Yeast |\n")
-    for name in ("README.md", "docs/findings.md", "docs/theory.md"):
+    for folder in ("paper", "reference"):
+        (root / "docs" / folder).mkdir()
+    (root / "docs/reference/configuration.md").write_text("| `small` | three seeds of Yeast |\n")
+    for name in ("README.md", "docs/paper/findings.md", "docs/paper/theory.md"):
         (root / name).write_text("")
     metrics, grids = [], []
     for name, loss in LOSSES.items():
@@ -168,7 +170,11 @@ def test_an_invalid_block_is_reported(finished, block, message):
         ("docs/results/small_provenance.json", b'{"options": {"seeds": 2}}', "seeds was 2 in the run, but is 3 in the"),
         ("docs/small.yaml", SMALL.replace("DATASET", "scene").encode(), "no runs of data set 'scene' chosen by snips"),
         ("docs/small.yaml", b"experiments: {other: {datasets: [yeast]}}", "no experiment 'small' in config.yaml or"),
-        ("docs/configuration.md", b"", "docs/configuration.md: the table of experiments has no row for 'small'"),
+        (
+            "docs/reference/configuration.md",
+            b"",
+            "docs/reference/configuration.md: the table of experiments has no row for 'small'",
+        ),
     ],
 )
 def test_an_invalid_file_is_reported(build, file, content, message):
@@ -265,10 +271,10 @@ def test_figures_and_captions_of_the_theory(build, monkeypatch):
     build.take("theory")
     blocks = "<!-- theory penalty digits -->\n<!-- end -->\n\n<!-- provenance theory -->\n<!-- end -->"
     text = build.fill(blocks)
-    assert '<img src="figures/theory_penalty_digits.png"' in text
+    assert '<img src="../figures/theory_penalty_digits.png"' in text
     assert "Lemma 3 on Digits, one sample of 500 losses" in text
     assert text.endswith("- machine: x86_64\n\n<!-- end -->")
-    (build.ROOT / "docs/theory.md").write_text(blocks)
+    (build.ROOT / "docs/paper/theory.md").write_text(blocks)
     build.write_theory_figures()
     build.write_figures("small")
     images = sorted(path.name for path in (build.ROOT / "docs/figures").iterdir())

@@ -1,4 +1,4 @@
-"""Numbers on docs/beyond.md, and those of its experiments in README.md, come from docs/results."""
+"""Numbers on docs/paper/beyond.md, and those of its experiments in README.md, come from docs/results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from page_numbers import (
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-PAGE = "docs/beyond.md"
+PAGE = "docs/paper/beyond.md"
 SYNTHETIC = ["made_small", "made_many", "made_sparse"]
 UNSEEN = {"unseen_few": "unseen", "unseen_many": "unseen", "unseen_certain": "unseen_sharp"}
 COMPETITORS = ["cips", "poem", "akl_crm", "kl_dro", *OTHERS, *ANCHORED]

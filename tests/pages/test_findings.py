@@ -38,7 +38,7 @@ def difference_to_poem(algorithm: str, data: str, count: int, selection: str = "
 
 def test_akl_crm_is_behind_poem_by_the_stated_margins():
     pattern = r"POEM on Scene at Δ = # \(# ± #\) and # \(# ± #\) and on Yeast at #, # and # \(# ± #, # ± #, # ± #\)"
-    stated = numbers("docs/findings.md", pattern)
+    stated = numbers("docs/paper/findings.md", pattern)
     claims = [("scene", *stated[:3]), ("scene", *stated[3:6])]
     claims += [("yeast", stated[6 + k], *stated[9 + 2 * k : 11 + 2 * k]) for k in range(3)]
     for data, count, mean, error in claims:
@@ -49,7 +49,7 @@ def test_akl_crm_is_behind_poem_by_the_stated_margins():
 
 def test_kl_crm_is_weakly_ahead_on_scene():
     p = [p_below(difference_to_poem("kl_crm", "scene", 4, by)) for by in ("clipped_snips", "snips", "ips")]
-    stated = numbers("docs/findings.md", r"p = # before any adjustment; by SNIPS p = #, by IPS # \|")
+    stated = numbers("docs/paper/findings.md", r"p = # before any adjustment; by SNIPS p = #, by IPS # \|")
     assert p == pytest.approx(stated, abs=5e-3)
     assert p[0] == pytest.approx(stated[0], abs=5e-4)
 
@@ -59,7 +59,7 @@ def test_sentences_on_the_ball():
     gains = [losses("beyond", data, "dr") - losses("beyond", data, "kl_dro_dr") for data in SCENE_AND_YEAST]
     before = losses("divergences", "yeast", "dr") - losses("divergences", "yeast", "kl_dro_dr")
     check_claims(
-        "docs/findings.md",
+        "docs/paper/findings.md",
         {
             "without a ball, closes # and # % .{,70} the cost model alone # and # %": [*closed("dr"), *closed("dm")],
             "with it # and # % are closed. Before": closed("kl_dro_dr"),
@@ -81,7 +81,7 @@ def starts_of(algorithm: str, data: str) -> list[pd.Series]:
 
 @pytest.mark.parametrize("algorithm", TRIALS_ORDER)
 def test_table_of_the_ablation(algorithm):
-    page = (ROOT / "docs/trials.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/paper/trials.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (?!as).*? \| (.* / .* / .*) \| (.* / .* / .*) \|$", page, re.M)
     assert len(rows) == len(TRIALS_ORDER)
     for cell, data in zip(rows[TRIALS_ORDER.index(algorithm)], SCENE_AND_YEAST, strict=True):
@@ -102,7 +102,7 @@ def adjusted_p(data: str) -> dict[str, float]:
 
 
 def test_sentences_on_the_ablation():
-    [most] = numbers("docs/trials.md", "significantly behind `kl_dro_dr` on both: p is at most #")
+    [most] = numbers("docs/paper/trials.md", "significantly behind `kl_dro_dr` on both: p is at most #")
     assert max(p for data in SCENE_AND_YEAST for p in adjusted_p(data).values()) == pytest.approx(most, abs=5e-5)
 
     def mean(name: str) -> np.ndarray:
@@ -111,7 +111,7 @@ def test_sentences_on_the_ablation():
     zero, logging, model = (mean(f"kl_dro_dr{start}") for start in ("_from_zero", "_from_logging", ""))
     tilted = [number for name in ("cips_from_model", "snips", "dr") for number in mean(name)]
     check_claims(
-        "docs/trials.md",
+        "docs/paper/trials.md",
         {
             "It gains # and # on Scene and Yeast .{,40} and another # and # from the tilted": rounded(
                 [*(zero - logging), *(logging - model)], 3
@@ -127,7 +127,7 @@ def test_sentences_on_certificates():
     holds, is_yeast = rows["bound"] >= rows["expected_loss"], rows["dataset"] == "yeast"
     missed = rows[is_yeast & ~holds]
     check_claims(
-        "docs/certificates.md",
+        "docs/user-guide/certificates.md",
         {
             r"hold in # of # cases\*\*, #": [holds.sum(), len(holds), round(holds.mean(), 3)],
             "On Yeast they hold in # of #": [holds[is_yeast].sum(), is_yeast.sum()],
@@ -145,24 +145,26 @@ def test_chi2_ball_equals_the_variance_penalty_up_to_the_stated_radius():
         assert (rows["penalised"] - rows["primal"])[before].abs().max() <= 5.1e-14
         assert (rows["penalised"] > rows["primal"])[~before].all()
     breaking = samples[0].groupby("tail")["breaking"].first()[list(TAILS)]
-    stated = numbers("docs/theory.md", r"comes to 0: #, # and # for these samples")
+    stated = numbers("docs/paper/theory.md", r"comes to 0: #, # and # for these samples")
     assert list(breaking) == pytest.approx(stated, rel=0.025)
     rows_needed = np.ceil(stats.chi2.ppf(0.95, 1) / breaking)
-    assert list(rows_needed) == numbers("docs/theory.md", "within that end at n = #, # and #. With")
+    assert list(rows_needed) == numbers("docs/paper/theory.md", "within that end at n = #, # and #. With")
 
 
 def test_printed_radius_of_lemma_1_covers_up_to_the_stated_curvature():
     """It covers 1 − δ in the limit while Φ(√(2 χ²/φ''(1))) does."""
-    [most] = numbers("docs/theory.md", "# at δ = 0.05, less the smaller δ is")
+    [most] = numbers("docs/paper/theory.md", "# at δ = 0.05, less the smaller δ is")
     limit = lambda curvature, delta: stats.norm.cdf(np.sqrt(2 * stats.chi2.ppf(1 - delta, 1) / curvature))  # noqa: E731
     assert limit(most, 0.05) == pytest.approx(0.95, abs=5e-4)
     assert all(limit(2, delta) >= 1 - delta for delta in (0.5, 0.05, 1e-3, 1e-9))
     assert limit(2.2, 1e-9) < 1 - 1e-9
-    check_claims("docs/theory.md", {r"its limit at δ = 0.05 is #. At": [round(limit(8, 0.05), 3)]})
+    check_claims("docs/paper/theory.md", {r"its limit at δ = 0.05 is #. At": [round(limit(8, 0.05), 3)]})
 
 
 def test_each_kind_of_action_comes_nearer_to_the_best_policy():
     means = table("kinds").pivot(index="n", columns=["algorithm", "kind"], values="mean")
     ratios = (means.iloc[0] / means.iloc[-1])["doubly_robust_dro"][["label_vectors", "single_choice", "action_lists"]]
-    check_claims("docs/kinds.md", {"comes #, # and # times as near to the best policy": list(ratios.round())})
+    check_claims(
+        "docs/user-guide/kinds.md", {"comes #, # and # times as near to the best policy": list(ratios.round())}
+    )
     assert list(means.index[[0, -1]]) == [100, 31_623]

@@ -1,4 +1,4 @@
-"""Numbers on docs/limits.md, one action of K, come from docs/results."""
+"""Numbers on docs/paper/limits.md, one action of K, come from docs/results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from page_numbers import check_claims, ends, is_level, losses, mean_and_error, p_below, rounded, table_row
 
-PAGE = "docs/limits.md"
+PAGE = "docs/paper/limits.md"
 SUFFIXES = ("_soft", "", "_sharp")  # η = ¼, 1, 4
 SETS = ("satimage", "pendigits", "letter")
 BASELINES = ("rewarded_rows", "importance_weighted")

@@ -1,4 +1,4 @@
-"""Numbers on docs/open-bandit.md come from docs/results/obd.csv."""
+"""Numbers on docs/user-guide/open-bandit.md come from docs/results/obd.csv."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from page_numbers import check_claims, ends, numbers, table
 
-PAGE = "docs/open-bandit.md"
+PAGE = "docs/user-guide/open-bandit.md"
 
 
 @pytest.fixture(scope="module")

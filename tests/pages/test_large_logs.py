@@ -1,4 +1,4 @@
-"""docs/scale.md has the constants of the code and, in its table, the numbers of docs/results/scale.csv."""
+"""Numbers of the page on large logs are the constants of the code and the rows of docs/results/scale.csv."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from drcrm.policies import linear_predictor as design
 from drcrm.selection import successive_halving
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/scale.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/user-guide/large-logs.md").read_text(encoding="utf-8")
 RESULTS = ROOT / "docs/results/scale.csv"
 ROWS = {"10⁵": 10**5, "10⁶": 10**6, "10⁷": 10**7}
 LABELS = ", 5 of 2"  # Vowpal Wabbit has no label vectors: a choice of two for each label

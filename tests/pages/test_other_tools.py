@@ -1,4 +1,4 @@
-"""Numbers on docs/beside.md, verdicts of other tools on logs with a known truth, come from docs/results."""
+"""Numbers on docs/paper/other-tools.md, verdicts of other tools on logs with a known truth, come from docs/results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def printed_cell(row: pd.Series) -> str:
 
 
 def test_table_of_verdicts(verdicts):
-    page = (ROOT / "docs/beside.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/paper/other-tools.md").read_text(encoding="utf-8")
     lines = [line for line in page.splitlines() if line.startswith("|")][2:]
     assert len(lines) == len(verdicts.loc["drcrm"])
     for line in lines:

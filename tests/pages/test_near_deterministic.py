@@ -1,4 +1,4 @@
-"""Numbers on docs/support.md, logging policies from uniform to near-deterministic, come from docs/results."""
+"""Numbers of the page on near-deterministic logging policies come from docs/results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from page_numbers import ROOT, check_claims, ends, losses, mean_and_error, metrics, numbers, table
 from scipy import stats
 
-PAGE = "docs/support.md"
+PAGE = "docs/user-guide/near-deterministic.md"
 ETAS = {"¼": "sharpness_soft", "1": "sharpness", "4": "sharpness_sharp", "16": "sharpness_sharper"}
 SETS = ["scene", "yeast", "satimage", "pendigits"]
 DOUBLY_ROBUST = [
