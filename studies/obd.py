@@ -146,7 +146,7 @@ def rows(resources: Path, name: str, source: str, target: str, algorithms: Mappi
     """Yield the rows of one set, learned from the log of ``source`` and evaluated on the log of ``target``."""
     training, results = learn(resources, source, name, algorithms)
     part = read_part(path_of(resources, target, name), training.log.encoding)
-    evaluation, model = Evaluation(part, len(results) + 2), results[0].model
+    evaluation, model = Evaluation(part, len(results) + 2), results[0].cost_model
     averages = {source: logged_average(training), target: logged_average(part)}
     keys = {"set": name, "learned": source, "judged": target}
     for policy in (BTS, RANDOM):
@@ -157,8 +157,8 @@ def rows(resources: Path, name: str, source: str, target: str, algorithms: Mappi
         "best item": (best_item, model, {}),
     }
     for result in results:
-        selected = {"shown": result.is_shown, "step": result.step, "ridge": result.ridge, "value": result.value}
-        policies[result.entry.name] = result.policy, result.model, selected
+        settings = {name: result.settings.get(name, np.nan) for name in ("step", "ridge", "value")}
+        policies[result.name] = result.policy, result.cost_model, {"shown": result.is_shown, **settings}
     for label, (policy, policy_model, selected) in policies.items():
         row = evaluation.evaluate(policy, policy_model)
         unpaired = unpaired_difference(row, averages[BTS]) if target == RANDOM else {}

@@ -120,7 +120,7 @@ def test_help_and_wrong_arguments_import_no_numpy():
     wrong = {"--confidence": "0.5", "--jobs": "0", "--seed": "-1", "--config": "{"}
     calls = ["diagnose"], *([*learn, f"{name}={value}"] for name, value in wrong.items())
     statuses, error = run_in_one_process(*helps, *calls)
-    assert statuses == "0 0 0 0 0 0 2 2 2 2 2"
+    assert statuses == "0 0 0 0 0 0 0 2 2 2 2 2"
     assert len(error.splitlines()) == 5
 
 
@@ -192,4 +192,4 @@ def test_missing_packages_name_the_extra_to_install(error, monkeypatch):
     monkeypatch.setitem(sys.modules, "snakemake.utils", None)
     for name in ("drcrm.experiments.check", "drcrm.experiments.config"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    assert error("check", "--help") == "drcrm: check needs snakemake.utils: pip install 'drcrm[pipeline]'"
+    assert error("check") == "drcrm: check needs snakemake.utils: pip install 'drcrm[pipeline]'"

@@ -5,12 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
+from drcrm.diagnostics.diagnostic import to_json
 from drcrm.errors import InputError
 from drcrm.files import is_null_device, standard_descriptor, write_json, write_text
 from drcrm.logs.opened_log import OpenedLog
@@ -32,7 +29,7 @@ def write_answer(answer: dict, options: argparse.Namespace) -> None:
 
     The short form goes to standard error if another output goes to standard output.
     """
-    answer = _to_json(answer)
+    answer = to_json(answer)
     if options.json:
         write_json(options.json, answer)
     if options.report:
@@ -40,17 +37,6 @@ def write_answer(answer: dict, options: argparse.Namespace) -> None:
     outputs = [getattr(options, name, None) for name in OUTPUTS]
     is_taken = any(path is not None and standard_descriptor(path) == 1 for path in outputs)
     print(text(answer), end="", file=sys.stderr if is_taken else sys.stdout)
-
-
-def _to_json(value: Any) -> Any:
-    """Return a value without NaN, infinity and numpy types."""
-    if isinstance(value, Mapping):
-        return {str(key): _to_json(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_to_json(entry) for entry in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def require_separate_outputs(options: argparse.Namespace) -> None:

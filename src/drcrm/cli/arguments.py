@@ -20,11 +20,17 @@ Option = tuple[str, dict[str, Any]]  # a flag, and the keyword arguments of add_
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its line in ``drcrm --help``, its own help text, and its options."""
+    """A command: its texts for --help, its options, and the package that has its module.
+
+    ``extra`` names the optional dependencies that the command needs.
+    """
 
     summary: str
     description: str
     options: Sequence[Option]
+    epilog: str = "On a terminal, the command shows on standard error what it is doing and how much is left."
+    package: str = "drcrm.cli"
+    extra: str = "logs"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options to a parser."""
@@ -214,5 +220,25 @@ The certificate covers actions drawn from the policy. It does not cover --greedy
             ),
             seed_option("of the drawn actions"),
         ),
+    ),
+    "check": Command(
+        "check the configuration of experiments before they run",
+        "Check the configuration of experiments before they run. Each error is one line.",
+        (
+            ("experiment", {"nargs": "?", "help": "name of an experiment that the configuration must have"}),
+            (
+                "--configfile",
+                {
+                    "nargs": "*",
+                    "default": [],
+                    "metavar": "FILE",
+                    "help": "YAML or JSON, merged into config.yaml",
+                },
+            ),
+            ("--project", {"type": Path, "default": Path(), "help": "folder of config.yaml, by default this one"}),
+        ),
+        epilog="",
+        package="drcrm.experiments",
+        extra="pipeline",
     ),
 }

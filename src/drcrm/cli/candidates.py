@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from drcrm.cost_models.support import SupportedModel
+from drcrm.cli.evaluation import EvaluatedPolicy
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.optimization.lbfgs import LbfgsSettings
-from drcrm.policies.exponential import LinearPolicy, make_policy
+from drcrm.policies.exponential import make_policy
 from drcrm.selection.candidates import IMPROVEMENT
 from drcrm.selection.shipped_algorithms import Entry, as_entry
 from drcrm.selection.successive_halving import ROUGH, THOROUGH, fit_entry, halve_entries, is_expensive
@@ -21,23 +21,17 @@ WITH_MAP = "kl_dro_dr_map"
 MAX_MAPPED = 20_000  # contexts; on larger logs a feature map takes too long to compete by default
 
 
-@dataclass(frozen=True, eq=False)
-class AlgorithmResult:
-    """The candidate that an algorithm selected among its fits, the steps back to π0, and π0 itself.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AlgorithmResult(EvaluatedPolicy):
+    """The candidate that an algorithm selected on the held-out rows.
+
+    An algorithm selects among its fits and policies between these and π0. ``step`` in the settings is the position: 0
+    is π0, and 1 is the fit.
 
     Attributes
     ----------
     entry : Entry
         The algorithm.
-    policy : LinearPolicy
-    model : SupportedModel
-        Its cost model.
-    clip : float or None
-        Clipping constant.
-    value : float
-        Hyper-parameter; NaN if the algorithm has none.
-    ridge, step : float
-        Ridge penalty, and step from π0 (0) to the fit (1).
     bound : float
         The selection criterion: upper bound, at 0.95, on the difference to the logging policy on the held-out rows.
     tried : int
@@ -47,12 +41,6 @@ class AlgorithmResult:
     """
 
     entry: Entry
-    policy: LinearPolicy
-    model: SupportedModel
-    clip: float | None
-    value: float
-    ridge: float
-    step: float
     bound: float
     tried: int
     is_shown: bool
@@ -125,14 +113,16 @@ def _fit_candidate(train: BanditLog, heldout: BanditLog, entry: Entry, lbfgs: Lb
     is_shown = bool(chosen >= 0 and fits.step[chosen] > 0 and bounds[chosen] < 0)
     if not is_shown:
         chosen = int(np.argmin(np.where((fits.step > 0) & np.isfinite(bounds), bounds, np.inf)))
+    value = float(fits.grid[chosen])
+    settings = {} if np.isnan(value) else {"parameter": entry.algorithm.parameter, "value": value}
     return AlgorithmResult(
-        entry=entry,
+        name=entry.name,
+        label=entry.label,
         policy=make_policy(train.actions, fits.coef[chosen], features=features),
-        model=replace(learned.cost_model, features=features),
+        cost_model=replace(learned.cost_model, features=features),
         clip=learned.clip,
-        value=float(fits.grid[chosen]),
-        ridge=float(fits.ridge[chosen]),
-        step=float(fits.step[chosen]),
+        settings=settings | {"ridge": float(fits.ridge[chosen]), "step": float(fits.step[chosen])},
+        entry=entry,
         bound=float(bounds[chosen]),
         tried=len(fits.grid),
         is_shown=is_shown,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.cli.answers import build_answer, require_separate_outputs, write_answer
-from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate
+from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, estimate_logging, evaluate
 from drcrm.diagnostics.repeated_rows.recognition import RecognisedRows
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
 from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
@@ -56,33 +56,6 @@ class PolicyOnLog:
     rows: str
     counts: dict[str, int] | None = None
 
-    def evaluate(self, confidence: float, estimate: str | None = None) -> Evaluation:
-        """Evaluate the policy by "dr" if it has a cost model, else by "snips", unless ``estimate`` names another."""
-        has_model = self.policy.cost_model is not None
-        if estimate == "dr" and not has_model:
-            raise InputError(f"--estimate dr needs a cost model, which {self.policy.label} lacks; use snips or ips")
-        estimate = estimate or ("dr" if has_model else "snips")
-        cost_range = self.opened.records.mapping.cost_range
-        settings = ComparisonSettings(estimate, confidence, self.choices, cost_range)
-        return evaluate(self.opened, [self.policy], self.policy, settings)
-
-    def answer(self, command: str, evaluation: Evaluation, verdict: Verdict) -> dict:
-        """Return the answer of a command."""
-        [candidate] = evaluation.candidates()
-        cautions = [*verdict.cautions, f"Evaluated on {self.rows}."]
-        return build_answer(
-            command,
-            self.opened,
-            confidence=evaluation.confidence,
-            choices=self.choices,
-            logging=evaluation.logging_estimate(),
-            candidates=[candidate | {"chosen": True}],
-            **evaluation.diagnosis.as_dict(),
-            verdict=verdict.as_dict() | {"cautions": cautions},
-            judged_by=self.rows,
-            recognised=self.counts,
-        )
-
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
@@ -94,9 +67,32 @@ def answer_on_policy(command: str, options: argparse.Namespace, conclude: Callab
     require_separate_outputs(options)
     with show_progress(options.verbose, options.jobs) as report, open_policy_on_log(options, report) as case:
         report("evaluating the policy")
-        evaluation = case.evaluate(options.confidence, getattr(options, "estimate", None))
-        answer = case.answer(command, evaluation, conclude(evaluation))
+        evaluation = _evaluate(case, options.confidence, getattr(options, "estimate", None))
+        [candidate] = evaluation.candidates()
+        verdict = conclude(evaluation)
+        answer = build_answer(
+            command,
+            case.opened,
+            confidence=options.confidence,
+            choices=case.choices,
+            logging=estimate_logging(case.opened, evaluation.diagnosis, options.confidence),
+            candidates=[candidate | {"chosen": True}],
+            **evaluation.diagnosis.as_dict(),
+            verdict=asdict(verdict) | {"cautions": [*verdict.cautions, f"Evaluated on {case.rows}."]},
+            judged_by=case.rows,
+            recognised=case.counts,
+        )
     write_answer(answer, options)
+
+
+def _evaluate(case: PolicyOnLog, confidence: float, estimate: str | None) -> Evaluation:
+    """Evaluate the policy. The default estimate is "dr" for a policy with a cost model, else "snips"."""
+    has_model = case.policy.cost_model is not None
+    if estimate == "dr" and not has_model:
+        raise InputError(f"--estimate dr needs a cost model, which {case.policy.label} lacks; use snips or ips")
+    estimate = estimate or ("dr" if has_model else "snips")
+    settings = ComparisonSettings(estimate, confidence, case.choices, case.opened.records.mapping.cost_range)
+    return evaluate(case.opened, [case.policy], case.policy, settings)
 
 
 @contextmanager

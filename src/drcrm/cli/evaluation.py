@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,10 +66,6 @@ class Evaluation:
     verdict: Verdict
     confidence: float
 
-    def logging_estimate(self) -> dict:
-        """Return the cost of the logging policy as JSON values."""
-        return estimate_logging(self.opened, self.diagnosis, self.confidence)
-
     def candidates(self) -> list[dict]:
         """Return the estimates and the comparison of each policy as JSON values."""
         defaults = {"parameter": None, "value": None, "ridge": 0.0, "step": 1.0}
@@ -101,13 +96,10 @@ def evaluate(
         The number of choices includes all fits that competed on these rows.
     """
     diagnosis = diagnose_log(opened, best)
-    with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
-        comparisons = [
-            compare_with_logging(
-                policy.policy, opened.log, settings, cost_model=policy.cost_model, groups=diagnosis.units
-            )
-            for policy in policies
-        ]
+    comparisons = [
+        compare_with_logging(policy.policy, opened.log, settings, cost_model=policy.cost_model, groups=diagnosis.units)
+        for policy in policies
+    ]
     comparison = comparisons[policies.index(best)]
     verdict = reach_verdict(comparison, diagnosis, label=best.label, reward=opened.records.reward)
     return Evaluation(opened, policies, comparisons, diagnosis, verdict, settings.confidence)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
 from drcrm.cli.answers import build_answer, require_separate_outputs, write_answer
 from drcrm.cli.candidates import AlgorithmResult, algorithm_entries, best_candidate, fit_candidates
-from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate
+from drcrm.cli.evaluation import Evaluation, estimate_logging, evaluate
 from drcrm.data.dask_executor import use_cluster
 from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
 from drcrm.errors import InputError
@@ -46,7 +45,7 @@ class LearningResult:
     @property
     def kept(self) -> str:
         """The name of the policy that is returned."""
-        return self.best.entry.name if self.is_better else "logging"
+        return self.best.name if self.is_better else "logging"
 
     @property
     def verdict(self) -> Verdict:
@@ -117,25 +116,16 @@ def _require_several_actions(heldout: OpenedLog) -> None:
 
 def _evaluate(log: SplitLog, results: list[AlgorithmResult], confidence: float) -> LearningResult:
     best, choices = best_candidate(results), sum(result.tried for result in results)
-    policies = [_evaluated(result) for result in results]
     settings = ComparisonSettings("dr", confidence, choices, log.heldout.records.mapping.cost_range)
-    evaluation = evaluate(log.heldout, policies, policies[results.index(best)], settings)
-    return LearningResult(log, best, choices, evaluation)
-
-
-def _evaluated(result: AlgorithmResult) -> EvaluatedPolicy:
-    has_value = not np.isnan(result.value)
-    settings = {"parameter": result.entry.algorithm.parameter, "value": result.value} if has_value else {}
-    settings |= {"ridge": result.ridge, "step": result.step}
-    entry = result.entry
-    return EvaluatedPolicy(entry.name, entry.label, result.policy, result.model, result.clip, settings)
+    return LearningResult(log, best, choices, evaluate(log.heldout, results, best, settings))
 
 
 def _answer(learned: LearningResult, options: argparse.Namespace) -> dict:
     log, evaluation = learned.log, learned.evaluation
-    opened, logging = log.heldout, evaluation.logging_estimate()
+    opened = log.heldout
+    logging = estimate_logging(opened, evaluation.diagnosis, options.confidence)
     mapping = opened.records.mapping
-    is_chosen = [policy.policy is learned.best.policy and learned.is_better for policy in evaluation.policies]
+    is_chosen = [policy is learned.best and learned.is_better for policy in evaluation.policies]
     candidates = [entry | {"chosen": chosen} for entry, chosen in zip(evaluation.candidates(), is_chosen, strict=True)]
     if not learned.is_better:
         entry = {"name": "logging", "label": "π0", "estimates": {"ips": logging}, "is_logging": True}
@@ -148,7 +138,7 @@ def _answer(learned: LearningResult, options: argparse.Namespace) -> dict:
         logging=logging,
         candidates=candidates,
         **evaluation.diagnosis.as_dict(),
-        verdict=learned.verdict.as_dict(),
+        verdict=asdict(learned.verdict),
         kept=learned.kept,
         made={"mapping": mapping.as_dict(), "seed": options.seed, "policy": options.output.name},
     )
@@ -159,18 +149,19 @@ def _answer(learned: LearningResult, options: argparse.Namespace) -> dict:
 
 def _stored_policy(learned: LearningResult, options: argparse.Namespace) -> StoredPolicy:
     """Return the best candidate if it is better, else the estimated logging policy that its fit started from."""
-    heldout, best, policy = learned.log.heldout, learned.best, learned.best.policy
+    heldout, best = learned.log.heldout, learned.best
+    policy, model = best.policy, best.cost_model
     if not learned.is_better:
-        policy = make_policy(learned.log.train.actions, best.model.logging_policy.coef, features=policy.features)
+        policy = make_policy(learned.log.train.actions, model.logging_policy.coef, features=policy.features)
     header = {
         "version": __version__,
         "mapping": heldout.records.mapping.as_dict(),
-        "algorithm": {"name": best.entry.name, "label": best.entry.label, **_evaluated(best).settings},
+        "algorithm": {"name": best.name, "label": best.label, **best.settings},
         "digest": heldout.digest,
         "seed": options.seed,
         "choices": learned.choices,
         "confidence": options.confidence,
-        "verdict": learned.verdict.as_dict(),
+        "verdict": asdict(learned.verdict),
         "kept": learned.kept,
     }
-    return StoredPolicy(policy, heldout.log.encoding, best.model, header, learned.log.learned_rows)
+    return StoredPolicy(policy, heldout.log.encoding, model, header, learned.log.learned_rows)

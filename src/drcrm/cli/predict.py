@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,46 +25,8 @@ from drcrm.reports.log_report.formatting import format_imputed
 
 FORMATS = ".csv", ".parquet"
 PROPENSITY = "propensity"
+Counts = dict[str, Counter]
 UNCERTAIN = 1e-6  # a greedy action is uncertain if the other actions together have a larger probability
-
-
-@dataclass(frozen=True)
-class Remarks:
-    """Counts to report after all actions are written.
-
-    Attributes
-    ----------
-    unseen : Counter
-        Numbers of rows with values that the policy has not seen, by kind.
-    missing : Counter
-        Imputed values, by feature.
-    uncertain : Counter
-        Contexts by whether the policy was uncertain of its greedy action; only with --greedy.
-    """
-
-    unseen: Counter = field(default_factory=Counter)
-    missing: Counter = field(default_factory=Counter)
-    uncertain: Counter = field(default_factory=Counter)
-
-    def lines(self, stored: StoredPolicy, options: argparse.Namespace) -> Iterator[str]:
-        """Yield the remarks as lines."""
-        if self.missing:
-            yield f"{options.contexts}: imputed missing values: {format_imputed(self.missing)}"
-        for reason, rows in self.unseen.items():
-            yield f"{options.contexts}: {reason} in {rows} rows; the policy has not seen it"
-        escape = _name_writer(options)
-        if escaped := sum(escape(name) != name for name in {*_action_columns(stored), *stored.encoding.names}):
-            yield (
-                f"{options.output}: {escaped} names begin like a spreadsheet formula, so they are written with an "
-                "apostrophe in front; --raw-names writes them without it"
-            )
-        if self.uncertain[True]:
-            yield (
-                "the certificate covers actions drawn from the policy, not --greedy: the policy was not certain of its "
-                f"action in {self.uncertain[True]} of {self.uncertain.total()} contexts"
-            )
-        if stored.header.get("kept") == "logging":
-            yield "the policy is an estimate of the logging policy: no candidate was shown to be better"
 
 
 def run(options: argparse.Namespace) -> None:
@@ -73,7 +34,8 @@ def run(options: argparse.Namespace) -> None:
     require_separate_outputs(options)
     if options.output.suffix not in FORMATS and not is_stream(options.output):
         raise InputError(f"--output must be a {' or '.join(FORMATS)} file, got {options.output}")
-    stored, remarks = read_policy(options.policy), Remarks()
+    stored = read_policy(options.policy)
+    counts: Counts = {"unseen": Counter(), "missing": Counter(), "uncertain": Counter()}
     if PROPENSITY in _action_columns(stored):
         raise InputError(
             f"{options.policy}: its actions are in a column {PROPENSITY!r}, which the output needs for the "
@@ -81,24 +43,49 @@ def run(options: argparse.Namespace) -> None:
         )
     with _open_output(options) as write, show_progress() as report:
         report(f"choosing actions for {options.contexts.name}")
-        for decisions in _choose_actions(stored, options, remarks):
+        for decisions in _choose_actions(stored, options, counts):
             write(decisions)
-    for remark in remarks.lines(stored, options):
+    for remark in _remarks(stored, options, counts):
         print(remark, file=sys.stderr)
 
 
-def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, remarks: Remarks) -> Iterator[pd.DataFrame]:
-    """Yield the actions and their propensities, one chunk of contexts at a time, and count remarks."""
+def _remarks(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) -> Iterator[str]:
+    """Yield what the user should know about the written actions, as lines."""
+    if missing := counts["missing"]:
+        yield f"{options.contexts}: imputed missing values: {format_imputed(missing)}"
+    for reason, rows in counts["unseen"].items():
+        yield f"{options.contexts}: {reason} in {rows} rows; the policy has not seen it"
+    escape = _name_writer(options)
+    if escaped := sum(escape(name) != name for name in {*_action_columns(stored), *stored.encoding.names}):
+        yield (
+            f"{options.output}: {escaped} names begin like a spreadsheet formula, so they are written with an "
+            "apostrophe in front; --raw-names writes them without it"
+        )
+    if uncertain := counts["uncertain"][True]:
+        yield (
+            "the certificate covers actions drawn from the policy, not --greedy: the policy was not certain of its "
+            f"action in {uncertain} of {counts['uncertain'].total()} contexts"
+        )
+    if stored.header.get("kept") == "logging":
+        yield "the policy is an estimate of the logging policy: no candidate was shown to be better"
+
+
+def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) -> Iterator[pd.DataFrame]:
+    """Yield the actions and their propensities, one chunk of contexts at a time.
+
+    Increase the counts of rows with values that the policy has not seen, of imputed values by feature, and, with
+    --greedy, of contexts by whether the policy was uncertain of its action.
+    """
     with prefix_errors(options.policy):
         csv_format = as_mapping(stored.header.get("mapping")).csv_format
     rng, write_name = np.random.default_rng(options.seed), _name_writer(options)
     streams = rng, *rng.spawn(2)
     for X, unseen, missing in readers.context_batches(options.contexts, stored.encoding, readers.ROWS, csv_format):
-        remarks.unseen.update(unseen)
-        remarks.missing.update(missing)
+        counts["unseen"].update(unseen)
+        counts["missing"].update(missing)
         if options.greedy:
             log_prob = stored.policy.log_prob(X, stored.policy.greedy(X))
-            remarks.uncertain.update((log_prob < np.log1p(-UNCERTAIN)).tolist())
+            counts["uncertain"].update((log_prob < np.log1p(-UNCERTAIN)).tolist())
         actions, propensity = _draw_actions(stored.policy, X, options, streams)
         yield pd.DataFrame(_name_actions(stored, actions, write_name) | {PROPENSITY: propensity})
 

@@ -15,7 +15,7 @@ from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.skewness import tail_residual
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog, as_log
-from drcrm.diagnostics.diagnostic import Diagnostic, to_json_number
+from drcrm.diagnostics.diagnostic import Diagnostic, to_json
 from drcrm.diagnostics.leakage import check_leakage
 from drcrm.diagnostics.log_checks import (
     check_action_drift,
@@ -253,7 +253,7 @@ def _estimate_slices(weights: PolicyWeights, slices: np.ndarray | None, units: n
         estimate = {
             "slice": str(values[number]),
             "rows": part.size,
-            "effective_size": to_json_number(value.effective_size),
+            "effective_size": to_json(value.effective_size),
             "logging": float(part.count @ part.cost / part.size),
             "policy": value.as_dict()["value"],
         }

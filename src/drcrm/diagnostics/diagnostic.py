@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -41,8 +43,7 @@ class Diagnostic:
 
     def as_dict(self) -> dict[str, object]:
         """Return the attributes as JSON values: None for numbers that are not finite, and a complete sentence."""
-        values = {name: to_json_number(value) for name, value in asdict(self).items()}
-        return values | {"sentence": f"{capitalize(self.sentence)}."}
+        return to_json(asdict(self)) | {"sentence": f"{capitalize(self.sentence)}."}
 
 
 def capitalize(text: str) -> str:
@@ -50,11 +51,17 @@ def capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def to_json_number(value: Any) -> Any:
-    """Return a number as a Python number, None if it is not finite, and any other value unchanged."""
-    if isinstance(value, float | np.floating):
-        return float(value) if np.isfinite(value) else None
-    return int(value) if isinstance(value, np.integer) else value
+def to_json(value: Any) -> Any:
+    """Return a value as JSON values: numbers that are not finite become None, and arrays become lists."""
+    if isinstance(value, Mapping):
+        return {str(key): to_json(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [to_json(entry) for entry in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value
 
 
 def worst_level(fails: bool, cautions: bool) -> str:

@@ -16,11 +16,11 @@ from drcrm.certificates.policy_certificate import LOGGING, policy_certificate
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import Diagnosis
-from drcrm.diagnostics.diagnostic import capitalize, to_json_number
+from drcrm.diagnostics.diagnostic import capitalize, to_json
 from drcrm.diagnostics.leakage import ADVICE, LEAKAGE
 from drcrm.errors import InputError
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.policies.tabular import policy_for_log
+from drcrm.policies.tabular import knows_all_actions, policy_for_log
 
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
 WITHOUT_CERTIFICATE = VERDICTS[3:]
@@ -95,14 +95,14 @@ class Comparison:
         """Return the difference, the certificate and the overlap as JSON values."""
         certificate, difference = {"refused": self.refusal}, self.difference
         if self.cost_certificate is not None:
-            certificate = {key: to_json_number(getattr(self.cost_certificate, key)) for key in CERTIFICATE_KEYS}
-        bound = None if self.certificate is None else to_json_number(self.certificate.bound)
+            certificate = {key: to_json(getattr(self.cost_certificate, key)) for key in CERTIFICATE_KEYS}
+        bound = None if self.certificate is None else to_json(self.certificate.bound)
         return {
             "difference": difference.as_dict() | {"bound": bound},
             "certificate": certificate,
-            "effective_size": to_json_number(difference.effective_size),
-            "mean_weight": to_json_number(difference.mean_weight),
-            "unsupported": to_json_number(difference.support),
+            "effective_size": to_json(difference.effective_size),
+            "mean_weight": to_json(difference.mean_weight),
+            "unsupported": to_json(difference.support),
         }
 
 
@@ -114,10 +114,6 @@ class Verdict:
     sentence: str
     changes: list[str]
     cautions: list[str]
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the attributes as JSON values."""
-        return asdict(self)
 
 
 def estimate_values(
@@ -136,7 +132,7 @@ def estimate_values(
     """
     policy = policy_for_log(policy, log)
     values: dict[str, object] = {}
-    lacks_model = cost_model is None or getattr(policy, "mean", policy) is None
+    lacks_model = cost_model is None or not knows_all_actions(policy)
     with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
         for name in ESTIMATES:
             options = {"cost_model": cost_model, "groups": groups, "confidence": confidence}
@@ -171,7 +167,7 @@ def compare_with_logging(
         Ids of independent groups of rows.
     """
     policy, settings = policy_for_log(policy, log), settings or ComparisonSettings()
-    has_mean = getattr(policy, "mean", policy) is not None
+    has_mean = knows_all_actions(policy)
     if settings.estimate == "dr" and (cost_model is None or not has_mean):
         settings = replace(settings, estimate="snips")
     models = {"cost_model": cost_model, "logging_policy": logging_policy if has_mean else None, "groups": groups}

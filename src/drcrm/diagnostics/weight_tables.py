@@ -8,7 +8,7 @@ import numpy as np
 
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.diagnostic import to_json_number
+from drcrm.diagnostics.diagnostic import to_json
 from drcrm.diagnostics.weight_checks import PolicyWeights
 
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
@@ -86,9 +86,9 @@ def _actions(weights: PolicyWeights, names: Sequence | None) -> list[dict[str, o
             "action": str(action if names is None else names[action]),
             "rows": int(rows[action]),
             "logging": float(rows[action] / log.size),
-            "policy": to_json_number(policy[action]),
-            "unsupported": to_json_number(unsupported[action]),
-            "cost": to_json_number(costs[action] / rows[action]) if rows[action] else None,
+            "policy": to_json(policy[action]),
+            "unsupported": to_json(unsupported[action]),
+            "cost": to_json(costs[action] / rows[action]) if rows[action] else None,
         }
         for action in range(*log.actions.shape)
     ]

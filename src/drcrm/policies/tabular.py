@@ -64,6 +64,11 @@ class TabularPolicy:
 AnyPolicy = LinearPolicy | TabularPolicy
 
 
+def knows_all_actions(policy: AnyPolicy) -> bool:
+    """Return whether a policy gives the probabilities of all actions, not only of the logged ones."""
+    return not isinstance(policy, TabularPolicy) or policy.mean is not None
+
+
 def policy_for_log(policy: Any, log: BanditLog, name: str = "policy") -> AnyPolicy:
     """Return a policy that can be evaluated on a log; InputError for other objects or invalid probabilities."""
     if isinstance(policy, TabularPolicy):
