@@ -1,8 +1,8 @@
 """Plant each fault of faults.py in src and find the test that catches it: python benchmarks/protection.py [FOLDER]
 
 FOLDER is a project, by default this one. The script copies it for each fault, replaces the text of the fault, and runs
-the tests until the first failure: first those of the module and of its package, then the rest of ``make test``. It
-prints a Markdown table. ``--check`` only checks that each text occurs once and that the faulty file compiles.
+the tests until the first failure: first those of the module and of its package, then the rest of ``make test``. The
+test that fails must pass once the fault is removed. The script prints a Markdown table. ``--check`` only checks that each text occurs once and that the faulty file compiles.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ def main() -> int:
             project = copy_project(options.folder, Path(folder) / "project")
             plant(fault, project / "src" / modules[fault])
             test = first_failure(project, modules[fault], shlex.split(options.pytest))
+            shutil.copy2(options.folder / "src" / modules[fault], project / "src" / modules[fault])
+            if test and fails(project, test):
+                sys.exit(f"{test} fails without a fault, too")
         caught += test is not None
         print(f"| {fault} | {test or '–'} | {perf_counter() - start:.0f} s |", flush=True)
     print(f"\n{caught} of {len(modules)} are caught")
@@ -89,17 +92,27 @@ def first_failure(project: Path, module: Path, arguments: list[str]) -> str | No
     tests, done = project / "tests", []
     packages = [tests / folder for folder in module.relative_to("drcrm").parents]
     nearest = [package / f"test_{module.name}" for package in packages] + packages[:-1]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    environment |= {"PYTHONPATH": f"{project}/src", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for part in filter(Path.exists, [*nearest, tests]):
-        command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", "not slow", *arguments]
-        command += [str(part), *(f"--ignore={path}" for path in done)]
-        run = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
+        run = run_tests(project, "-m", "not slow", *arguments, str(part), *(f"--ignore={path}" for path in done))
         if run.returncode not in (0, NO_TESTS):
             failed = re.findall(r"^(?:FAILED|ERROR) tests/(.*?)(?: - .*)?$", run.stdout, re.MULTILINE)
             return failed[0] if failed else sys.exit(run.stdout + run.stderr)
         done.append(part)
     return None
+
+
+def fails(project: Path, test: str) -> bool:
+    """Return whether a test function fails in a project."""
+    file, _, name = test.partition("::")
+    return run_tests(project, f"tests/{file}", "-k", re.split(r"\W", name.split("::")[-1])[0]).returncode == 1
+
+
+def run_tests(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest on the source of a project until the first failure."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment |= {"PYTHONPATH": f"{project}/src", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
 
 
 if __name__ == "__main__":

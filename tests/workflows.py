@@ -60,8 +60,9 @@ def check(command: list[str], fails: bool = False) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment without variables that would change the workflow."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("SNAKEMAKE_", "PYTHONPATH"))}
+    """Return an environment in which processes import this project and Snakemake has its defaults."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SNAKEMAKE_")}
+    return kept | {"PYTHONPATH": f"{PROJECT / 'src'}"}
 
 
 def write_config(folder: Path, config: dict) -> Path:
