@@ -2,7 +2,8 @@
 
 FOLDER is a project, by default this one. The script copies it for each fault, replaces the text of the fault, and runs
 the tests until the first failure: first those of the module and of its package, then the rest of ``make test``. The
-test that fails must pass once the fault is removed. The script prints a Markdown table. ``--check`` only checks that each text occurs once and that the faulty file compiles.
+test that fails must pass once the fault is removed. The script prints a Markdown table. ``--check`` only checks that
+each text occurs once and that the faulty file compiles.
 """
 
 from __future__ import annotations
