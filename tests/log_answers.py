@@ -379,8 +379,8 @@ def hostile() -> dict:
         "skipped": {NAMES[8]: 3, SCRIPT: 1},
         "imputed": {NAMES[8]: 3, SCRIPT: 1},
     }
-    answer["log"] |= {"digest": "<b>", "format": SCRIPT, "split": SCRIPT, "propensities": SCRIPT}
-    bad = [None, math.nan, math.inf, -math.inf, 1e300, -1e-300, 0.5, 3, "7", True, [], {}]
+    answer["log"] |= {"digest": "<b>", "format": SCRIPT, "split": SCRIPT}
+    bad = [None, math.nan, math.inf, -math.inf, 1e300, -1e-300, 0.5, 3, None, 0, 1, -1]
     answer["actions"] = [
         {
             "action": f"{item}{number or ''}",
@@ -398,13 +398,13 @@ def hostile() -> dict:
     for item, label in zip(answer["candidates"], NAMES, strict=False):
         item |= {"label": label, "parameter": label, "value": 1e-5}
     answer["candidates"][5]["estimates"]["dr"] = {"value": 1e9, "low": -1e12, "high": math.inf}
-    answer["candidates"][6] |= {"certificate": {"refused": SCRIPT}, "estimates": None, "difference": None}
+    answer["candidates"][6] |= {"certificate": {"refused": SCRIPT}, "estimates": dict.fromkeys(("dr", "ips"))}
     for item, label in zip(answer["diagnostics"], NAMES, strict=False):
         item |= {"name": label, "sentence": label, "threshold": label, "source": label}
-    answer["diagnostics"] += [diagnostic(SCRIPT, bad[number], "", "odd", "") for number in range(12)]
-    answer["verdict"] = {"verdict": SCRIPT, "sentence": SCRIPT, "changes": NAMES}
+    answer["diagnostics"] += [diagnostic(SCRIPT, bad[number], "", "caution", "") for number in range(12)]
+    answer["verdict"] |= {"sentence": SCRIPT, "changes": NAMES}
     answer["weights"]["quantiles"] = {SCRIPT: 1.0, "1": math.inf}
-    answer["largest_rows"] = [{"row": SCRIPT, "weight": 1e300, "cost": math.nan, "share": 3}]
+    answer["largest_rows"] = [{"row": 0, "weight": 1e300, "cost": math.nan, "share": 3}]
     answer["made"] = {SCRIPT: NAMES}
     return answer
 

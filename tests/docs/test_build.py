@@ -168,7 +168,11 @@ def test_an_invalid_block_is_reported(finished, block, message):
         ("docs/results/small_provenance.json", b"{", "small_provenance.json: no readable provenance"),
         ("docs/results/small_provenance.json", b"[]", "small_provenance.json: no readable provenance (not a JSON"),
         ("docs/results/small_provenance.json", b'{"options": {"seeds": 2}}', "seeds was 2 in the run, but is 3 in the"),
-        ("docs/small.yaml", SMALL.replace("DATASET", "scene").encode(), "no runs of data set 'scene' chosen by snips"),
+        (
+            "docs/small.yaml",
+            SMALL.replace("DATASET", "scene").encode(),
+            "no run with dataset 'scene', selection",
+        ),
         ("docs/small.yaml", b"experiments: {other: {datasets: [yeast]}}", "no experiment 'small' in config.yaml or"),
         (
             "docs/reference/configuration.md",

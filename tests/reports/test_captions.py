@@ -20,7 +20,7 @@ from drcrm.reports.figures.style import Names
 from drcrm.reports.tables.markup import HTML, LATEX, MARKDOWN
 from drcrm.reports.tables.plan import Plan
 from drcrm.reports.tables.printed_tables import format_details, format_losses
-from drcrm.reports.tables.result_tables import all_tables, format_sections, loss_table, require_runs
+from drcrm.reports.tables.result_tables import all_tables, format_sections, loss_table, require_all_runs
 from drcrm.reports.tables.summary import comparison, findings, format_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,7 +126,7 @@ def plan() -> Plan:
 
 @pytest.mark.parametrize("language", [MARKDOWN, LATEX, HTML], ids=["markdown", "latex", "html"])
 def test_tables_have_the_seeds_of_each_data_set(metrics, plan, language):
-    require_runs(metrics, plan)
+    require_all_runs(metrics, plan)
     table, to = loss_table(plan.of_runs(metrics), "expected_loss", plan), replace(language, names=plan.names)
     assert table.groupby("dataset")["n_seeds"].max().to_dict() == SEEDS
     text = format_losses(table, "expected_loss", "snips", to)

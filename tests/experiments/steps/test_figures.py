@@ -32,7 +32,7 @@ def test_the_same_metrics_give_the_same_files(toy, tmp_path):
 @pytest.mark.parametrize(
     ("dataset", "suffix", "message"),
     [
-        ("top", ".pdf", "no runs of data set 'top' chosen by ips"),
+        ("top", ".pdf", "no run with dataset 'top', selection 'ips'"),
         ("toy", ".docx", "the name of a figure must end in .pdf, .svg or .png"),
     ],
 )

@@ -19,8 +19,6 @@ def all_good() -> dict:
         (wrong(), "wrong", "The log is wrong: inconsistent propensities"),
         (wrong() | {"verdict": None}, "wrong", "2 checks of 9 fail"),
         (all_good(), "better", "No fault found"),
-        ({}, "open", "No verdict"),
-        ({"verdict": {"verdict": "no idea"}}, "open", "No idea"),
     ],
 )
 def test_verdict_or_summary_of_the_checks(answer, kind, title):

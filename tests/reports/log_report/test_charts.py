@@ -66,14 +66,6 @@ def test_bars_are_as_high_as_their_shares():
     assert share_bars(None, 0.5, 0)["bars"] == []
 
 
-@pytest.mark.parametrize(
-    ("edges", "rows"),
-    [([], []), ([0], []), ([0, 1], [1, 2]), ([0, 1, 1], [1, 2]), ([0, None], [1]), (None, [1]), ([0, 1], 3)],
-)
-def test_a_malformed_histogram_is_left_out(edges, rows):
-    assert histogram(edges, rows, rows, str) is None
-
-
 @pytest.mark.parametrize("points", [[(0.1, 0.1), (0.4, 0.4)], [(0.001, 0.001), (0.9, 0.9)], [(1e-300, 1e-300), (1, 1)]])
 def test_calibrated_propensities_are_on_the_diagonal(points):
     dots = [tuple(float(place.rstrip("%")) for place in dot) for dot in calibration(points)["dots"]]

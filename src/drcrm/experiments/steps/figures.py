@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from drcrm.errors import InputError
+from drcrm.errors import prefix_errors
 from drcrm.experiments.columns import COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
 from drcrm.files import read_csv, write_bytes, write_text
 from drcrm.reports.figures import experiment_figures, theory_figures
@@ -16,7 +16,7 @@ from drcrm.reports.roles import BASELINE
 from drcrm.reports.tables import markup
 from drcrm.reports.tables import printed_tables as printed
 from drcrm.reports.tables.plan import Plan
-from drcrm.reports.tables.result_tables import loss_table
+from drcrm.reports.tables.result_tables import loss_table, require_runs
 from drcrm.reports.tables.summary import format_page
 
 
@@ -27,11 +27,9 @@ def figure(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Ma
     ``parameters`` has the name of the ``figure`` and its ``plan``, see :class:`Plan`.
     """
     plan, metrics = Plan.parse(parameters["plan"]), read_csv(inputs["metrics"], COLUMNS)
-    dataset = plan.datasets[0]
-    for selection in plan.selections:
-        if not ((metrics["dataset"] == dataset) & (metrics["selection"] == selection)).any():
-            raise InputError(f"{inputs['metrics']}: no runs of data set {dataset!r} chosen by {selection}")
-    results = DatasetResults.of(metrics, read_csv(inputs["grids"], GRID_COLUMNS), dataset, plan)
+    with prefix_errors(inputs["metrics"]):
+        require_runs(metrics, dataset=plan.datasets, selection=plan.selections)
+    results = DatasetResults.of(metrics, read_csv(inputs["grids"], GRID_COLUMNS), plan.datasets[0], plan)
     _write(experiment_figures.FIGURES[parameters["figure"]], results, outputs["figures"])
 
 
@@ -43,10 +41,8 @@ def overview(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: 
     """
     plan = Plan.parse(parameters)
     selection, metrics = plan.selections[0], plan.of_algorithms(read_csv(inputs["metrics"], COLUMNS))
-    for dataset in plan.datasets:
-        rows = metrics[(metrics["dataset"] == dataset) & (metrics["selection"] == selection)]
-        if BASELINE not in set(rows["algorithm"]):
-            raise InputError(f"{inputs['metrics']}: no runs of {BASELINE} on data set {dataset!r}")
+    with prefix_errors(inputs["metrics"]):
+        require_runs(metrics, dataset=plan.datasets, selection=[selection], algorithm=[BASELINE])
     results = [DatasetResults.of(metrics, metrics.iloc[:0], dataset, plan) for dataset in plan.datasets]
     _write(experiment_figures.overview, results, outputs["figures"])
     picture = next(Path(path) for path in outputs["figures"] if path.endswith(".svg"))

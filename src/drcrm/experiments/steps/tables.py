@@ -11,7 +11,7 @@ from drcrm.experiments.columns import COLUMNS, GRID_COLUMNS
 from drcrm.files import atomic, read_csv, write_csv, write_text
 from drcrm.reports.tables import markup
 from drcrm.reports.tables.plan import PROTOCOL, Plan
-from drcrm.reports.tables.result_tables import all_tables, format_sections, format_tables, require_runs
+from drcrm.reports.tables.result_tables import all_tables, format_sections, format_tables, require_all_runs
 
 
 def collect(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
@@ -48,7 +48,7 @@ def tables(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Ma
     if missing := set(PROTOCOL) - set(plan.protocol):
         raise InputError(f"the plan needs {', '.join(sorted(missing))} in its protocol")
     with prefix_errors(inputs["metrics"]):
-        require_runs(metrics, plan)
+        require_all_runs(metrics, plan)
         frames = all_tables(metrics, plan)
     folder, pages = Path(outputs["tables"][0]).parent, Path(outputs["pages"])
     for name, frame in frames.items():

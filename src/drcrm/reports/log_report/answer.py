@@ -1,11 +1,11 @@
-"""Typed view of a command's JSON answer. Missing or malformed parts are empty; values are in the reader's units."""
+"""View of a command's JSON answer: its parts by name, with rewards instead of costs if the log has rewards."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from drcrm.reports.log_report.formatting import clean, decimals_for, format_number, is_number, numbers, plural
+from drcrm.reports.log_report.formatting import clean, decimals_for, format_number, is_number, plural
 
 ESTIMATES = {"dr": "DR", "snips": "SNIPS", "clipped_ips": "clipped IPS", "ips": "IPS", "dm": "DM"}  # preferred first
 LEVELS = {"fail": "fails", "caution": "caution", "good": "good"}  # worst first
@@ -36,23 +36,7 @@ class Verdict(NamedTuple):
 
     kind: str
     title: str
-    sentence: str
-
-
-def as_mapping(value: object) -> Mapping:
-    """Return the value if it is a mapping, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def as_mappings(value: object) -> list[Mapping]:
-    """Return a list of mappings, empty if the value is not a list."""
-    return [as_mapping(item) for item in value] if isinstance(value, list | tuple) else []
-
-
-def level_of(diagnostic: Mapping) -> str:
-    """Return the level of a diagnostic; unknown levels are cautions."""
-    level = diagnostic.get("level")
-    return level if isinstance(level, str) and level in LEVELS else "caution"
+    sentence: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,9 +61,9 @@ class Units:
             return None
         return 0.0 - cost if self.is_reward else cost
 
-    def interval(self, estimate: object) -> Interval:
+    def interval(self, estimate: Mapping | None) -> Interval:
         """Return an estimate's value, low and high in the reader's units."""
-        value, low, high = (self.convert(as_mapping(estimate).get(key)) for key in ("value", "low", "high"))
+        value, low, high = (self.convert((estimate or {}).get(key)) for key in ("value", "low", "high"))
         return Interval(value, high, low) if self.is_reward else Interval(value, low, high)
 
 
@@ -91,9 +75,9 @@ class Candidate:
     units: Units
 
     @property
-    def label(self) -> object:
+    def label(self) -> str:
         """The name of its algorithm."""
-        return self.raw.get("label") or self.raw.get("name") or "a policy"
+        return self.raw["label"]
 
     @property
     def is_chosen(self) -> bool:
@@ -105,26 +89,24 @@ class Candidate:
 
     @property
     def certificate(self) -> Mapping:
-        return as_mapping(self.raw.get("certificate"))
+        return self.raw["certificate"]
 
     @property
     def settings(self) -> str:
-        """The settings that tell it from other candidates of its algorithm."""
+        """The settings that distinguish it from other candidates of its algorithm."""
         parts = []
         if self.raw.get("parameter") and is_number(self.raw.get("value")):
             parts.append(f"{clean(self.raw['parameter']).replace('_', ' ')} {self.raw['value']:g}")
-        ridge, step = self.raw.get("ridge"), self.raw.get("step")
-        if is_number(ridge) and ridge > 0:
-            parts.append(f"ridge {ridge:g}")
-        if is_number(step) and step != 1:
-            parts.append(f"step {step:g}")
+        for key, default in (("ridge", 0), ("step", 1)):
+            value = self.raw.get(key)
+            if is_number(value) and value != default:
+                parts.append(f"{key} {value:g}")
         return ", ".join(parts)
 
     @cached_property
     def estimates(self) -> dict[str, Interval]:
         """Its known estimates by key, the preferred one first."""
-        parts = as_mapping(self.raw.get("estimates"))
-        intervals = {key: self.units.interval(parts.get(key)) for key in ESTIMATES}
+        intervals = {key: self.units.interval(self.raw["estimates"].get(key)) for key in ESTIMATES}
         return {key: interval for key, interval in intervals.items() if is_number(interval.value)}
 
     @cached_property
@@ -146,8 +128,7 @@ class Candidate:
     @cached_property
     def difference(self) -> Interval:
         """Its cost or reward minus that of the logging policy. A missing upper end mirrors the lower one."""
-        part = as_mapping(self.raw.get("difference"))
-        value, low, high = (part.get(key) for key in ("value", "low", "high"))
+        value, low, high = (self.raw["difference"].get(key) for key in ("value", "low", "high"))
         if is_number(value) and is_number(low) and not is_number(high):
             high = 2 * value - low
         return self.units.interval({"value": value, "low": low, "high": high})
@@ -155,12 +136,12 @@ class Candidate:
     @property
     def difference_bound(self) -> float | None:
         """The bound on the difference at the level of the certificate."""
-        return self.units.convert(as_mapping(self.raw.get("difference")).get("bound"))
+        return self.units.convert(self.raw["difference"].get("bound"))
 
     @property
     def rank(self) -> tuple[float, float]:
         """Sort key: the bound on the cost difference, then its estimate."""
-        part = as_mapping(self.raw.get("difference"))
+        part = self.raw["difference"]
         bound, value = (part[key] if is_number(part.get(key)) else float("inf") for key in ("bound", "value"))
         return bound, value
 
@@ -172,18 +153,18 @@ class Answer:
     Parameters
     ----------
     raw : mapping
-        The command's JSON answer, in costs. Every key may be missing.
+        The command's JSON answer, in costs. ``diagnose`` gives no candidates and no verdict.
     """
 
     raw: Mapping
 
     def part(self, key: str) -> Mapping:
-        """Return a part that is a mapping."""
-        return as_mapping(self.raw.get(key))
+        """Return a part that is a mapping, empty if the command gives none."""
+        return self.raw.get(key) or {}
 
     def items(self, key: str) -> list[Mapping]:
-        """Return a part that is a list of mappings."""
-        return as_mappings(self.raw.get(key))
+        """Return a part that is a list, empty if the command gives none."""
+        return self.raw.get(key) or []
 
     @cached_property
     def units(self) -> Units:
@@ -192,8 +173,7 @@ class Answer:
     @property
     def confidence(self) -> str:
         """The confidence level of the intervals, in percent."""
-        level = self.raw.get("confidence")
-        return f"{100 * level:g} %" if is_number(level) else "95 %"
+        return f"{100 * self.raw['confidence']:g} %"
 
     @cached_property
     def logging(self) -> Interval:
@@ -232,18 +212,19 @@ class Answer:
 
     @property
     def subject(self) -> str:
-        """What sentences call the evaluated policy."""
+        """The noun for the evaluated policy in sentences."""
         if self.keeps_logging_policy:
             return "The best other candidate"
-        return "The learned policy" if self.raw.get("command") == "learn" else "The evaluated policy"
+        return "The learned policy" if self.raw["command"] == "learn" else "The evaluated policy"
 
     @cached_property
     def decimals(self) -> int:
         """The decimals of costs and rewards."""
-        raw = self.evaluated.raw if self.evaluated else {}
-        parts = [self.raw.get("logging"), *as_mapping(raw.get("estimates")).values(), raw.get("difference")]
-        mappings = [as_mapping(part) for part in parts]
-        return decimals_for([part.get("standard_error") for part in mappings], [part.get("value") for part in mappings])
+        parts: list[Any] = [self.raw.get("logging")]
+        if self.evaluated:
+            parts += [*self.evaluated.raw["estimates"].values(), self.evaluated.raw["difference"]]
+        known = [part for part in parts if part]
+        return decimals_for([part.get("standard_error") for part in known], [part.get("value") for part in known])
 
     def format(self, value: object, sign: bool = False) -> str:
         """Return a cost or reward with the decimals of this answer."""
@@ -259,33 +240,25 @@ class Answer:
     def diagnostics(self) -> list[Mapping]:
         """The diagnostics, worst first."""
         order = list(LEVELS)
-        return sorted(self.items("diagnostics"), key=lambda diagnostic: order.index(level_of(diagnostic)))
+        return sorted(self.items("diagnostics"), key=lambda diagnostic: order.index(diagnostic["level"]))
 
     def count_level(self, level: str) -> int:
         """Return how many diagnostics have a level."""
-        return sum(level_of(diagnostic) == level for diagnostic in self.diagnostics)
+        return sum(diagnostic["level"] == level for diagnostic in self.diagnostics)
 
     @cached_property
     def verdict(self) -> Verdict:
         """The verdict, or a summary of the diagnostics if the command gives none."""
-        part = self.part("verdict")
-        name, sentence = clean(part.get("verdict") or ""), clean(part.get("sentence") or "")
-        if name:
-            kind, title = VERDICTS.get(name.lower(), ("open", name[:1].upper() + name[1:]))
-            return Verdict(kind, title, sentence)
-        total, failures, cautions = len(self.diagnostics), self.count_level("fail"), self.count_level("caution")
+        if part := self.part("verdict"):
+            return Verdict(*VERDICTS[part["verdict"]], clean(part["sentence"]))
+        failures, cautions = self.count_level("fail"), self.count_level("caution")
         if failures:
-            title = f"{plural(failures, 'check')} of {total} fail{'s' if failures == 1 else ''}"
-            return Verdict("wrong", title, sentence)
+            title = f"{plural(failures, 'check')} of {len(self.diagnostics)} fail{'s' if failures == 1 else ''}"
+            return Verdict("wrong", title)
         if cautions:
-            return Verdict("care", f"No fault found, {plural(cautions, 'caution')}", sentence)
-        return Verdict("better", "No fault found", sentence) if total else Verdict("open", "No verdict", sentence)
+            return Verdict("care", f"No fault found, {plural(cautions, 'caution')}")
+        return Verdict("better", "No fault found")
 
     def notes(self, key: str) -> list[str]:
         """Return the sentences of the verdict under a key: ``changes`` or ``cautions``."""
-        notes = self.part("verdict").get(key)
-        return [clean(note) for note in notes if note] if isinstance(notes, list | tuple) else []
-
-    def numbers_of(self, key: str, *columns: str) -> list[float]:
-        """Return all numbers in some columns of a list of mappings."""
-        return numbers(item.get(column) for item in self.items(key) for column in columns)
+        return [clean(note) for note in self.part("verdict").get(key, ())]

@@ -5,8 +5,7 @@ Positions are percentages of the width or height, so text keeps its size. Charts
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from drcrm.reports.log_report.answer import Interval
 from drcrm.reports.log_report.formatting import format_number, format_share, is_number, numbers
@@ -119,31 +118,26 @@ def share_bars(logging: object, policy: object, largest: float) -> Mapping[str, 
     return {"kind": "bars", "bars": bars}
 
 
-def normalize(values: Sequence[object]) -> list[float]:
+def normalize(sizes: Sequence[float]) -> list[float]:
     """Return counts or weights as shares of their sum."""
-    sizes = [max(float(value), 0.0) if is_number(value) else 0.0 for value in values]
     total = math.fsum(sizes)
     return [size / total if total > 0 else 0.0 for size in sizes]
 
 
-def histogram(edges: Any, grey: Any, blue: Any, format_edge: Callable[[float], str]) -> Mapping[str, object] | None:
-    """Return two histograms over the same bins as pairs of bars, or None if the lengths do not match.
+def histogram(
+    edges: Sequence[float], grey: Sequence[float], blue: Sequence[float] | None, format_edge: Callable[[float], str]
+) -> Mapping[str, object]:
+    """Return one or two histograms over the same bins; two are drawn as pairs of bars.
 
     Parameters
     ----------
     edges : sequence of float, one more than there are bins
-    grey, blue : sequence of float, or None
-        Counts or weights, drawn as shares of their sums.
+    grey, blue : sequence of float
+        Counts or weights, drawn as shares of their sums. ``blue`` may be None.
     format_edge : callable
         Returns the label of an edge.
     """
-    series = [sizes for sizes in (grey, blue) if sizes]
-    if not series or not all(isinstance(values, list | tuple) for values in (edges, *series)):
-        return None
-    is_rising = len(numbers(edges)) == len(edges) > 1 and all(left < right for left, right in pairwise(edges))
-    if not is_rising or any(len(sizes) != len(edges) - 1 for sizes in series):
-        return None
-    pair = list(map(normalize, series))
+    pair = [normalize(sizes) for sizes in (grey, blue) if sizes]
     n_bins, peak, width = len(edges) - 1, max(map(max, pair)) or 1.0, BAR_WIDTH / len(pair)
     bars = [
         _bar((index + (1 - BAR_WIDTH) / 2 + width * place) / n_bins, width / n_bins, size / peak, colour)

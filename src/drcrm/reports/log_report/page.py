@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from drcrm.logs.mapping import import_extra
 from drcrm.reports.log_report import sections
-from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate, Interval, as_mapping
+from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate, Interval
 from drcrm.reports.log_report.charts import Scale, gauge, percent
 from drcrm.reports.log_report.formatting import (
     clean,
@@ -40,7 +40,7 @@ def page(answer: Mapping) -> str:
     Parameters
     ----------
     answer : mapping
-        The command's JSON answer, in costs. Every key may be missing; the page shows what is there.
+        The command's JSON answer, in costs. The page leaves out the parts that the command does not give.
 
     Returns
     -------
@@ -54,16 +54,15 @@ def page(answer: Mapping) -> str:
         If Jinja2 is not installed.
     """
     view = Answer(answer)
-    log = shorten(view.part("log").get("name") or "a log")
     return (
         _environment()
         .get_template("page.html.j2")
         .render(
-            title=f"{clean(view.verdict.title)}: {log}",
+            title=f"{view.verdict.title}: {shorten(view.part('log')['name'])}",
             units=view.units,
             confidence=view.confidence,
             subject=view.subject,
-            version=clean(view.raw.get("version") or ""),
+            version=view.raw["version"],
             header=header(view),
             tiles=tiles(view),
             changes=view.notes("changes"),
@@ -99,11 +98,11 @@ def _environment() -> "Environment":
 
 def header(answer: Answer) -> Mapping[str, object]:
     """Return the verdict, with the chart or the failed checks that it follows from."""
-    verdict, log = answer.verdict, answer.part("log")
+    verdict = answer.verdict
     is_refused = verdict.kind in ("wrong", "cannot")
     return {
-        "command": clean(answer.raw.get("command") or "").replace("_", " "),
-        "log": clean(log["name"]) if log.get("name") else "",
+        "command": answer.raw["command"].replace("_", " "),
+        "log": answer.part("log")["name"],
         "verdict": verdict,
         "mark": MARKS[verdict.kind],
         "is_refused": is_refused,
@@ -137,12 +136,12 @@ def gain(answer: Answer, candidate: Candidate) -> Mapping[str, object] | None:
 
 def failures(answer: Answer) -> list[Mapping[str, str]]:
     """Return the first failed checks with their values and what was expected."""
-    failed = [check for check in answer.diagnostics if check.get("level") == "fail"]
+    failed = [check for check in answer.diagnostics if check["level"] == "fail"]
     return [
         {
-            "name": clean(check.get("name") or ""),
-            "value": format_number(check.get("value")),
-            "expected": clean(check.get("threshold") or ""),
+            "name": check["name"],
+            "value": format_number(check["value"]),
+            "expected": clean(check["threshold"] or ""),
         }
         for check in failed[:MAX_FAILURES]
     ]
@@ -163,8 +162,8 @@ def tiles(answer: Answer) -> list[Mapping[str, str]]:
         tiles.append(certificate(answer, candidate))
         if is_number(candidate.raw.get("effective_size")):
             log = answer.part("log")
-            n_rows, kind = log.get("heldout") or log.get("rows"), "held-out rows" if log.get("heldout") else "rows"
-            detail = f"of {format_count(n_rows)} {kind}" if n_rows else ""
+            n_rows, kind = log.get("heldout") or log["rows"], "held-out rows" if log.get("heldout") else "rows"
+            detail = f"of {format_count(n_rows)} {kind}"
             tiles.append(tile("Effective sample size", format_count(candidate.raw["effective_size"]), detail))
     return tiles
 
@@ -196,26 +195,24 @@ def _interval_with_level(answer: Answer, interval: Interval) -> str:
 def provenance(answer: Answer) -> Mapping[str, list[str]]:
     """Return what the report is based on, as lists of texts by term, without empty ones."""
     log = answer.part("log")
-    names = log.get("actions")
-    names = names if isinstance(names, list | tuple) else []
+    names = log["actions"]
     actions = [shorten(name, 24) for name in names[:MAX_ACTIONS]]
     if len(names) > MAX_ACTIONS:
         actions.append(plural(len(names) - MAX_ACTIONS, "other"))
-    propensities = log.get("propensities")
-    n_candidates, n_features = answer.raw.get("choices"), log.get("features")
+    n_candidates = answer.raw.get("choices")
     terms: dict[str, list] = {
-        "Log": [log.get("name"), log.get("format")],
+        "Log": [log["name"], log["format"]],
         "Rows": [f"{format_count(log[key])} {word}" for key, word in ROW_COUNTS.items() if is_number(log.get(key))],
-        "Skipped rows": [f"{format_count(n)}: {clean(why)}" for why, n in as_mapping(log.get("skipped")).items()],
-        "Imputed values": [format_imputed(as_mapping(log.get("imputed")))],
+        "Skipped rows": [f"{format_count(n)}: {clean(why)}" for why, n in log["skipped"].items()],
+        "Imputed values": [format_imputed(log["imputed"])],
         "Split": [log.get("split")],
-        "Decision": [log.get("kind")],
+        "Decision": [log["kind"]],
         "Actions": actions,
-        "Features": [format_count(n_features) if is_number(n_features) else ""],
-        "Propensities": [PROPENSITIES.get(str(propensities), propensities)],
-        "SHA-256 of the log": [log.get("digest")],
+        "Features": [format_count(log["features"])],
+        "Propensities": [PROPENSITIES[log["propensities"]]],
+        "SHA-256 of the log": [log["digest"]],
         "Candidates": [format_count(n_candidates) if is_number(n_candidates) else ""],
-        "Version": [f"drcrm {clean(answer.raw['version'])}" if answer.raw.get("version") else ""],
+        "Version": [f"drcrm {answer.raw['version']}"],
     }
     kept = {term: [clean(text) for text in texts if text] for term, texts in terms.items()}
     return {term: texts for term, texts in kept.items() if texts}

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from drcrm.reports.log_report.answer import ESTIMATES, LEVELS, Answer, Candidate, as_mapping, level_of
+from drcrm.reports.log_report.answer import ESTIMATES, LEVELS, Answer, Candidate
 from drcrm.reports.log_report.charts import Scale, calibration, gauge, histogram, share_bars
 from drcrm.reports.log_report.formatting import (
     DASH,
@@ -134,7 +134,7 @@ def _logging_cells(answer: Answer, scale: Scale) -> list[Cell]:
 
 def _all_estimates(answer: Answer) -> Table | None:
     """Return the table of every candidate by every estimate."""
-    parts = [as_mapping(candidate.raw.get("estimates")) for candidate in answer.candidates]
+    parts = [candidate.raw["estimates"] for candidate in answer.candidates]
     used = [key for key in ESTIMATES if any(part.get(key) for part in parts)]
     if not used:
         return None
@@ -152,11 +152,12 @@ def _all_estimates(answer: Answer) -> Table | None:
     return Table.of(columns, rows, style="scroll")
 
 
-def _format_with_error(answer: Answer, estimate: object) -> str:
-    part = as_mapping(estimate)
-    error = part.get("standard_error")
+def _format_with_error(answer: Answer, estimate: Mapping | None) -> str:
+    if not estimate:
+        return DASH
+    error = estimate.get("standard_error")
     spread = f" ± {answer.format(error)}" if is_number(error) else ""
-    return answer.format(answer.units.convert(part.get("value"))) + spread
+    return answer.format(answer.units.convert(estimate["value"])) + spread
 
 
 def estimates(answer: Answer) -> Section:
@@ -201,7 +202,7 @@ def actions(answer: Answer) -> Section:
     ]
     return {
         "table": Table.of(columns, rows),
-        "has_policy": bool(answer.numbers_of("actions", "policy")),
+        "has_policy": any(is_number(action.get("policy")) for action in ranked),
         "more": plural(len(rest), "other action") if rest else "",
         "logging": format_share(sum(numbers(action.get("logging") for action in rest))),
         "policy": format_share(sum(numbers(action.get("policy") for action in rest))),
@@ -224,16 +225,17 @@ def _unsupported(share: object) -> Cell:
 def overlap(answer: Answer) -> Section:
     """Return the charts of importance weights, propensities and calibration."""
     weights, propensities = answer.part("weights"), answer.part("overlap")
-    bins = as_mapping(weights.get("histogram"))
-    quantiles = as_mapping(weights.get("quantiles")).items()
+    bins, quantiles = weights.get("histogram"), weights.get("quantiles", {}).items()
     pairs = [numbers([point.get("propensity"), point.get("model")]) for point in answer.items("calibration")]
     points = [(pair[0], pair[1]) for pair in pairs if len(pair) == 2 and min(pair) > 0]
     view = {
-        "weights": histogram(bins.get("edges"), bins.get("rows"), bins.get("share"), _power_of_ten),
+        "weights": histogram(bins["edges"], bins["rows"], bins["share"], _power_of_ten) if bins else None,
         "quantiles": [f"{QUANTILES.get(str(key), clean(key))} {format_number(value)}" for key, value in quantiles],
         "propensities": histogram(
-            propensities.get("edges"), propensities.get("logged"), propensities.get("policy"), "{:.2g}".format
-        ),
+            propensities["edges"], propensities["logged"], propensities.get("policy"), "{:.2g}".format
+        )
+        if propensities
+        else None,
         "calibration": calibration(points) if points else None,
     }
     return {**view, "has_policy": bool(propensities.get("policy"))} if any(view.values()) else None
@@ -248,15 +250,15 @@ def checks(answer: Answer) -> Section:
     columns = [Column("", "level"), Column("Check", "name"), Column("Value"), Column("Expected", "sentence")]
     rows = []
     for check in answer.diagnostics:
-        level, ends = level_of(check), [check.get("low"), check.get("high")]
+        level, ends = check["level"], [check.get("low"), check.get("high")]
         interval = " to ".join(map(format_number, ends)) if all(map(is_number, ends)) else ""
         rows.append(
             [
                 Cell(LEVELS[level], style=level),
-                Cell(clean_name(check.get("name") or "")),
-                Cell(format_number(check.get("value")), interval, style="bold"),
-                Cell(clean(check.get("threshold") or DASH)),
-                Cell(clean(check.get("sentence") or ""), clean(check.get("source") or "")),
+                Cell(clean_name(check["name"])),
+                Cell(format_number(check["value"]), interval, style="bold"),
+                Cell(clean(check["threshold"] or DASH)),
+                Cell(clean(check["sentence"]), clean(check["source"] or "")),
             ]
         )
     table = Table.of([*columns, Column("Meaning", "sentence")], rows, style="stack checks")

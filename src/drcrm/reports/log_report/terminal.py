@@ -4,7 +4,7 @@ import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
 
-from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate, level_of
+from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate
 from drcrm.reports.log_report.formatting import (
     DASH,
     JOINERS,
@@ -26,7 +26,7 @@ def text(answer: Mapping) -> str:
     Parameters
     ----------
     answer : mapping
-        The command's JSON answer. Every key may be missing.
+        The command's JSON answer.
 
     Returns
     -------
@@ -34,11 +34,12 @@ def text(answer: Mapping) -> str:
         Text without control characters, so that names of a log cannot control the terminal.
     """
     view = Answer(answer)
-    verdict, log = view.verdict, view.part("log")
+    verdict, skipped, imputed = view.verdict, view.part("log")["skipped"], view.part("log")["imputed"]
+    reasons = "; ".join(f"{n} rows, {clean(reason)}" for reason, n in skipped.items())
     blocks = [
-        wrap(f"{clean(verdict.title)}. {verdict.sentence}".strip()),
-        skipped_lines(log.get("skipped")),
-        imputed_lines(log.get("imputed")),
+        wrap(f"{verdict.title}. {verdict.sentence}".strip()),
+        wrap(f"Not read: {reasons}") if skipped else [],
+        wrap(f"Imputed missing values: {format_imputed(imputed)}.") if imputed else [],
         candidate_lines(view),
         check_lines(view),
         note_lines("What would change the verdict:", view.notes("changes")),
@@ -50,20 +51,6 @@ def text(answer: Mapping) -> str:
 def wrap(sentence: str, indent: str = "") -> list[str]:
     """Return a sentence in lines."""
     return textwrap.wrap(sentence, WIDTH, subsequent_indent=indent)
-
-
-def skipped_lines(counts: object) -> list[str]:
-    """Return how many rows were not read, and why."""
-    if not isinstance(counts, Mapping) or not counts:
-        return []
-    return wrap("Not read: " + "; ".join(f"{clean(n)} rows, {clean(reason)}" for reason, n in counts.items()))
-
-
-def imputed_lines(counts: object) -> list[str]:
-    """Return how many missing values of the features were imputed."""
-    if not isinstance(counts, Mapping) or not counts:
-        return []
-    return wrap(f"Imputed missing values: {format_imputed(counts)}.")
 
 
 def candidate_lines(answer: Answer) -> list[str]:
@@ -120,11 +107,11 @@ def check_lines(answer: Answer) -> list[str]:
     if total and answer.count_level("good") == total:
         return [f"All {total} checks are good."]
     for check in answer.diagnostics:
-        level = level_of(check)
+        level = check["level"]
         if level == "fail" or (level == "caution" and not answer.notes("cautions")):
             prefix = "FAIL" if level == "fail" else "caution"
-            name, sentence = (clean(check.get(key) or "") for key in ("name", "sentence"))
-            lines += wrap(f"{prefix}: {name} {format_number(check.get('value'))}. {sentence}".rstrip(), "  ")
+            number = format_number(check["value"])
+            lines += wrap(f"{prefix}: {clean(check['name'])} {number}. {clean(check['sentence'])}".rstrip(), "  ")
     return lines
 
 

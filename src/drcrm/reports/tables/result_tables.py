@@ -1,6 +1,6 @@
 """Tables of an experiment as tidy frames, computed from its metrics, and collections of them in print."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -20,14 +20,20 @@ PAIRED = ["metric", "dataset", "replay_count", "selection", "algorithm", "differ
 PAIRED += ["ci_low", "ci_high", "p_larger", "p_smaller", "n_seeds"]
 
 
-def require_runs(metrics: pd.DataFrame, plan: Plan) -> None:
+def require_runs(metrics: pd.DataFrame, **values: Iterable) -> None:
+    """Raise an InputError for the first combination of the columns' values that no row has."""
+    runs = set(metrics[list(values)].itertuples(index=False, name=None))
+    for run in product(*values.values()):
+        if run not in runs:
+            words = (f"{column} {value!r}" for column, value in zip(values, run, strict=True))
+            raise InputError(f"no run with {', '.join(words)}")
+
+
+def require_all_runs(metrics: pd.DataFrame, plan: Plan) -> None:
     """Raise an InputError for the first run of the plan without metrics."""
-    keys = ["dataset", "selection", "seed", "algorithm"]
-    runs = set(plan.of_runs(metrics)[keys].itertuples(index=False, name=None))
+    runs, columns = plan.of_runs(metrics), {"selection": plan.selections, "algorithm": [*plan.grids, *ROLES]}
     for dataset in plan.datasets:
-        for run in product([dataset], plan.selections, range(plan.seeds_of(dataset)), [*plan.grids, *ROLES]):
-            if run not in runs:
-                raise InputError("no run of data set {!r} chosen by {}, seed {}, of {}".format(*run))
+        require_runs(runs, dataset=[dataset], seed=range(plan.seeds_of(dataset)), **columns)
 
 
 def all_tables(metrics: pd.DataFrame, plan: Plan) -> dict[str, pd.DataFrame]:
@@ -43,10 +49,7 @@ def all_tables(metrics: pd.DataFrame, plan: Plan) -> dict[str, pd.DataFrame]:
     metrics = metrics.sort_values("dataset", key=lambda names: names.map(order), kind="stable")  # unknown ones last
     differences = paired_differences(metrics, REFERENCE, plan.selections)
     metrics = plan.of_runs(metrics)
-    runs = set(zip(metrics["dataset"], metrics["selection"], strict=True))
-    for name, selection in product(plan.datasets, plan.selections):
-        if (name, selection) not in runs:
-            raise InputError(f"no runs of data set {name!r} chosen by {selection}")
+    require_runs(metrics, dataset=plan.datasets, selection=plan.selections)
     losses = {metric: loss_table(metrics, metric, plan) for metric in LOSSES}
     return {
         **losses,
