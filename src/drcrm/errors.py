@@ -5,13 +5,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-INTERNAL = (__name__.partition(".")[0], "numpy", "contextlib")  # decorators such as np.errstate add the last two
+INTERNAL = (__name__.partition(".")[0], "numpy", "contextlib")  # np.errstate adds frames of the last two
 
 
 class InputError(ValueError):
     """Input that cannot be used. The message says what was found, where, and what was expected.
 
-    Several arguments are several messages, each on its own line.
+    Each argument is a message and gets its own line.
     """
 
     def __str__(self) -> str:
@@ -19,7 +19,7 @@ class InputError(ValueError):
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line outside the package that called it."""
+    """Warn, and point at the line of the caller outside the package."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in INTERNAL:
         level, frame = level + 1, frame.f_back

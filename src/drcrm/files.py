@@ -30,7 +30,7 @@ CSR_PARTS = "data", "indices", "indptr", "shape"
 
 
 def check_file_name(name: str) -> str:
-    """Return ``name`` if it is a plain file name, which cannot lead out of its folder."""
+    """Return ``name`` if it is a plain file name; raise InputError if it could lead out of its folder."""
     if name in ("", ".", "..") or name[:1] == "-" or "/" in name or not name.isprintable() or len(name.encode()) > 255:
         raise InputError(f"{name!r} is not the name of a file: no path, no '-' in front, 255 bytes at most")
     return name
@@ -38,10 +38,10 @@ def check_file_name(name: str) -> str:
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path to write to, and replace ``path`` by it if the block raises no exception.
+    """Yield a temporary path to write to. If the block raises no exception, the written file replaces ``path``.
 
-    The file at ``path``, or the target of a link, is replaced in one step and keeps its permissions. ``-`` is standard
-    output. A pipe, device or socket receives the bytes. An OSError names ``path``.
+    The replacement is one step and keeps the permissions; if ``path`` is a link, its target is replaced. ``-`` is
+    standard output. A pipe, device or socket receives the bytes. An OSError names ``path``.
     """
     path = Path(path)
     try:
@@ -55,13 +55,15 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def _replaced(path: Path) -> Iterator[Path]:
-    """Yield a path in a temporary folder next to the file, which then replaces the file or the target of a link.
+    """Yield a path in a temporary folder next to the file, then move the written file to its place.
 
-    Folders that killed processes left behind for the same file are removed.
+    First remove the folders that killed processes left behind for the same file.
     """
     target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".part-{zlib.crc32(os.fsencode(target.name)):08x}-"  # the file's name could make it too long
+    prefix = (
+        f".part-{zlib.crc32(os.fsencode(target.name)):08x}-"  # the full file name could make the folder's name too long
+    )
     for abandoned in target.parent.glob(f"{prefix}*"):
         shutil.rmtree(abandoned, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=prefix) as folder:
@@ -74,7 +76,7 @@ def _replaced(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _streamed(path: Path) -> Iterator[Path]:
-    """Yield a path in a temporary folder and then copy its bytes to a stream, because npz and Parquet need to seek."""
+    """Yield a path in a temporary folder, then copy the file to a stream. Writers of npz and Parquet need to seek."""
     descriptor = standard_descriptor(path)
     if descriptor == 1 and sys.stdout is None:
         raise InputError(f"{path} is standard output, which is closed")
@@ -101,15 +103,16 @@ def is_stream(path: str | Path) -> bool:
 
 
 def standard_descriptor(path: str | Path) -> int | None:
-    """Return 1 if a path is ``-`` or the same file as standard output, 2 if it is standard error, else None.
+    """Return 1 if a path is standard output, 2 if it is standard error, else None.
 
-    /dev/null is neither, even if a standard stream is redirected to it.
+    ``-`` is standard output. Any other path is a standard stream if it is the same file, such as /dev/stdout. The null
+    device is neither, even if a standard stream is redirected to it.
     """
     if str(path) == "-":
         return 1
     for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
         with suppress(OSError):
-            # A closed stream is None; its descriptor may belong to any file.
+            # If a stream is None, it is closed, and its descriptor may now belong to another file.
             if stream and os.path.samestat(os.stat(path), os.fstat(descriptor)) and not is_null_device(path):
                 return descriptor
     return None
@@ -127,7 +130,7 @@ def is_null_device(path: str | Path) -> bool:
 
 
 def write_npz(path: str | Path, **arrays: Any) -> None:
-    """Write arrays; a CSR matrix is stored as its parts, which :func:`read_npz` joins."""
+    """Write arrays by name. A CSR matrix becomes four arrays, such as ``X.data``, which :func:`read_npz` joins."""
     flat: dict[str, Any] = {}
     for name, array in arrays.items():
         if sparse.issparse(array):
@@ -141,9 +144,9 @@ def write_npz(path: str | Path, **arrays: Any) -> None:
 def read_npz(
     path: str | Path, names: Iterable[str], optional: Iterable[str] = ()
 ) -> dict[str, np.ndarray | sparse.csr_array]:
-    """Read the named arrays, and the ``optional`` ones if the file has them.
+    """Return the arrays ``names``, and those of ``optional`` that the file has.
 
-    Raises InputError for a missing or damaged file, or a missing array.
+    Raise InputError if the file is missing or damaged, or an array of ``names`` is missing.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -192,7 +195,7 @@ def write_csv(path: str | Path, columns: list[str], rows: Iterable[Mapping[str, 
 
 
 def read_csv(path: str | Path, columns: Sequence[str]) -> pd.DataFrame:
-    """Read a table, perhaps in gzip, that must have these columns; only empty cells are missing values."""
+    """Read a CSV file, or a gzip file of one, that must have ``columns``. Only empty cells are missing values."""
     import pandas as pd
 
     opened = gzip.open if str(path).endswith(".gz") else open

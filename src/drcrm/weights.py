@@ -1,9 +1,9 @@
 """Importance weights as functions of log π and log p, and the effective sample size.
 
-For each logged row, a weight takes log π and the log propensity log p. It returns its value and the derivative of the
-value in log π. ``Clipped`` is the weight of the paper; the others reduce large weights smoothly. The algorithms
-published with these weights (Sakhi et al. 2024) also start the optimisation at the logging policy and add a KL penalty
-towards it. This module has only the weights.
+A weight maps log π and log p of each logged action to a value w and its derivative in log π. Here π is the probability
+under the policy and p the logging propensity. ``Clipped`` is the weight of the paper; the others reduce large weights
+smoothly. The published algorithms with these weights also start at the logging policy and add a KL penalty towards it
+(Sakhi et al. 2024). This module has only the weights.
 """
 
 from abc import ABC, abstractmethod
@@ -24,9 +24,9 @@ class Weight(ABC):
     Attributes
     ----------
     robust_end : "high" or "low"
-        Which end of a grid of ``parameter`` is more robust.
+        Which end of a grid of the hyper-parameter is more robust.
     parameter : str
-        Name of the constructor's argument.
+        Name of the hyper-parameter, the constructor's argument.
     """
 
     robust_end: Literal["low", "high"] = "high"
@@ -132,13 +132,13 @@ class Shrunk(Weight):
 
 
 class Likelihood(Weight):
-    """Return log π with slope 1. It is not a weight: it turns the mean of weighted costs into a log-likelihood."""
+    """The value log π with slope 1, in place of a weight: the mean of c log π is a weighted log-likelihood."""
 
     def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> ValueAndSlope:
         return log_prob, np.ones(len(log_prob))
 
 
-CLIPPED = "clipped"  # name of Clipped in configurations, where M comes from the log
+CLIPPED = "clipped"  # name of Clipped in configurations, which compute its M from the log
 WEIGHTS: dict[str, type[Implicit] | type[Smoothed] | type[Shrunk]] = {
     "implicit": Implicit,
     "smoothed": Smoothed,
@@ -147,11 +147,11 @@ WEIGHTS: dict[str, type[Implicit] | type[Smoothed] | type[Shrunk]] = {
 
 
 def as_weight(weight: object, name: str = "weight", values: dict[str, Any] | None = None) -> Weight | None:
-    """Return a weight, or None for "clipped".
+    """Return a weight, or None for "clipped", whose M the caller computes from the log.
 
-    With ``values``, ``weight`` may also be a name in ``WEIGHTS``. Its parameter has the key
-    ``{name}.{parameter}``, such as ``weight.exploration``; the function removes it from ``values``. Raise InputError
-    if the weight or its parameter is unknown or missing.
+    ``values`` has hyper-parameters by key, such as ``weight.exploration``. With it, ``weight`` may be a name in
+    ``WEIGHTS``, and the function removes its hyper-parameter from ``values``. Raise InputError if the weight or its
+    hyper-parameter is unknown or missing.
     """
     if isinstance(weight, Weight):
         return weight
@@ -169,8 +169,8 @@ def as_weight(weight: object, name: str = "weight", values: dict[str, Any] | Non
 def effective_sample_size(weight: np.ndarray, count: np.ndarray) -> float:
     """Return the effective number of rows (Σ w)² / Σ w² for weights (n,) and counts of the rows (n,).
 
-    Large and small weights do not overflow. If some weights are infinite, return how many rows have one.
-    Source: Kish 1965.
+    Weights are divided by the largest one, so their squares do not overflow. If some weights are infinite, return the
+    number of rows with an infinite weight. Source: Kish 1965.
     """
     largest = weight.max()
     if not 0 < largest < np.inf:

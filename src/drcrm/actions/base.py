@@ -1,8 +1,8 @@
 """Interfaces of an action space: its policies, the costs that a model predicts for it, and its support rule.
 
-A policy is π(y|x) ∝ e^{s(y)}, where s(y) is linear in scores u. An action space knows the log-partition A(u), the
-probabilities μ = ∇A(u), products with ∇²A(u), and the map from contexts to logged rows,
-log π(y_i) = s_k(y_i) − A(u_k). Expectations Σ_y π(y) f(y) are exact if f is linear in the same way as s.
+A policy is π(y|x) ∝ e^{s(y)}, where s(y) is linear in scores u(x). An action space computes the log-partition A(u), the
+probabilities μ = ∇A(u) and products with ∇²A(u). A logged row i of context k has log π(y_i) = s_k(y_i) − A(u_k). A
+modelled cost ĉ(x, y) is linear in effects e(x) as s(y) is in u, so its expectation under π is exact.
 
 =============  ==============================  =================  ==========================
 label vectors  y ∈ {0,1}^q, labels factorise   u = xᵀΘ, (m, q)    ĉ(x, y) = e_0 + Σ_l y_l e_l
@@ -10,8 +10,9 @@ single choice  one of K actions                u = xᵀΘ, (m, K)    ĉ(x, a) = 
 listed action  one of the context's own list   u = Ψθ, (N,)       ĉ(x, a) = e_a
 =============  ==============================  =================  ==========================
 
-Scores u and effects e have one row for each context. For lists they have one row for each of the N candidates of all
-contexts, list after list. Code outside this package should not ask which kind of action a log has.
+There are n rows and m contexts. Scores and effects have one row for each context. For lists they have one row for each
+of the N candidates of all contexts, list after list. Code outside this package should not ask which kind of action a
+log has.
 
 Source: sections 2.3 and 4 of the paper (exponential models, multi-label actions).
 """
@@ -76,7 +77,7 @@ class ModelledCosts(ABC):
 
     @abstractmethod
     def loadings(self, Y: np.ndarray) -> sparse.csr_array | None:
-        """Return the loadings a, (n, r), with ĉ_i = a_i · e_k; None if contexts share no actions."""
+        """Return a, (n, r), such that row i of context k has ĉ = a_i · e_k; None if contexts share no actions."""
 
     def score_part(self, effects: np.ndarray) -> np.ndarray:
         """Return the part of effects, or of a model's coefficients, that differs between actions.
@@ -106,10 +107,10 @@ class ModelledCosts(ABC):
 
     @abstractmethod
     def block_moments(self, Y: np.ndarray, share: np.ndarray, row_map: RowMap) -> tuple[np.ndarray, np.ndarray]:
-        """Return moments (g, c, c) and weights (g, rows of X) of g consecutive groups of c effects.
+        """Return moments (g, c, c) and weights (g, rows of X), which approximate the second moments Σ share z zᵀ.
 
-        Σ share z zᵀ, for the features z in which modelled costs are linear, is nearly moments ⊗ Σ weight x xᵀ within a
-        group and nearly 0 between groups. It is exact if c is 1.
+        Modelled costs are linear in z. The effects form g consecutive groups of c effects. The second moments of a
+        group are nearly moments ⊗ Σ weight x xᵀ, and those between groups are nearly 0. If c is 1, both are exact.
         """
 
 
@@ -157,7 +158,10 @@ class SupportRule(ABC):
         mean: np.ndarray,
         logging_mean: np.ndarray,
     ) -> np.ndarray:
-        """Return the mean weight of each label or action. Its expectation is 1 wherever π0 has support."""
+        """Return the mean importance weight of each label or action; its expectation is 1 where π0 has support.
+
+        ``share`` and ``weight`` belong to the logged rows.
+        """
 
 
 class Actions(ModelledCosts, SupportRule):

@@ -1,4 +1,4 @@
-"""Which action space a user's contexts X and actions Y belong to."""
+"""Infer the action space from a user's contexts X and actions Y."""
 
 from typing import Any
 
@@ -13,8 +13,8 @@ from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import as_integer_vector, check_actions, check_features, check_positive_integer
 from drcrm.errors import InputError
 
-MANY_ACTIONS = 1000  # from here on, numbers of actions may be identifiers
-SPARSE_NUMBERING = 10  # largest number over distinct numbers, from which on they look like identifiers
+MANY_ACTIONS = 1000  # larger action numbers may be identifiers
+SPARSE_NUMBERING = 10  # and are refused if the largest one is this many times the number of distinct actions
 MOST_ACTIONS = 10_000_000
 
 

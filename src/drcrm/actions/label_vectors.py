@@ -17,10 +17,10 @@ from drcrm.arrays.numerics import exp
 from drcrm.arrays.validation import append_constant, check_actions
 from drcrm.errors import InputError
 
-TABLE_ROWS = 12  # from this many rows per context on, tables were faster in measurements with 6 and 14 labels
-MANY_ROWS = 10  # label vectors that are unlikely to be all one-hot by chance
+TABLE_ROWS = 12  # rows per context; with more, tables were faster in measurements with 6 and 14 labels
+MANY_ROWS = 10  # so many label vectors are rarely all one-hot by chance
 EFFECT_QUANTILE = 0.99  # of the absolute label effects; the cost of unsupported label values
-PROBES = 8  # random actions, and the least number per context, at which additivity of a model is checked
+PROBES = 8  # random label vectors that test additivity of a model, and the least number of tests per context
 
 
 class LabelVectors(Actions):

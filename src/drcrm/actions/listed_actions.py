@@ -1,4 +1,4 @@
-"""Listed actions: the action is a place in the context's own list of candidates."""
+"""Choice of one candidate from the context's own list; the action is its place in the list, from 0."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,14 +16,15 @@ from drcrm.errors import InputError
 
 
 class ListedActions(OneOfMany):
-    """Actions are places in the context's list, with u_a = ψ_a·θ and π(a|x) = e^{u_a} / Σ_b e^{u_b} over the list.
+    """Places in a context's list. A candidate with features ψ_a has the score u_a = ψ_a·θ.
 
-    Features that a whole list shares, such as a constant, do not change the policy.
+    The policy is π(a|x) = e^{u_a} / Σ_b e^{u_b}, with the sum over the list. Features that are equal within each list,
+    such as a constant, do not change it.
 
     Parameters
     ----------
     starts : integer array (m + 1,), optional
-        The first candidate of each list, as in ``ActionLists``; None for a policy, which applies to any lists.
+        The first candidate of each list, as in ``ActionLists``. None for a policy, which can be used with any lists.
     """
 
     shape = effect_shape = ()

@@ -1,4 +1,4 @@
-"""Choices of exactly one action: what single choices and listed actions share.
+"""Base class for choices of exactly one action: single choices and listed actions.
 
 The scores are s(a) = u_a, so A(u) = log Σ_a e^{u_a} and μ is the softmax of u. Effects are the costs of the actions.
 """

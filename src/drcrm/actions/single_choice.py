@@ -1,4 +1,4 @@
-"""Single choice: one of K actions, all of them or an eligible subset available in each context."""
+"""Choice of one of K actions. A context may allow only a subset of them, the eligible actions."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from drcrm.errors import InputError
 
 
 class SingleChoice(OneOfMany):
-    """Actions a ∈ {0 … K − 1} with π(a|x) = e^{u_a} / Σ_b e^{u_b}, the sum over the eligible actions.
+    """Actions a ∈ {0 … K − 1} with π(a|x) = e^{u_a} / Σ_b e^{u_b}, where b runs over the eligible actions.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Normal equations of a ridge regression of costs on context and action, solved by preconditioned conjugate gradients.
 
-The features z of a row are x once for each label it has, and x once more; or x for its action; or ψ of its candidate. A
-product with Σ z zᵀ is one pass over the log, so no matrix of that size is formed. Source: Hestenes & Stiefel 1952; Van
-Loan & Pitsianis 1993.
+The regression's features are z = a ⊗ x, where a is the labels and a last 1, or the one-hot action; for lists, z is ψ of
+the logged candidate. A product with Σ z zᵀ is one pass over the log, so the matrix is never formed. Source: Hestenes &
+Stiefel 1952; Van Loan & Pitsianis 1993.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
 
 MAX_MULTIPLICATIONS = 5e10  # for a preconditioner: a few seconds
-MAX_PASSES = 4  # cost of a product with the eigenvectors, as a number of passes over the log
-EIGENVECTOR_COST = 10  # multiplications for the eigenvectors of a (d, d) matrix, over d³
+MAX_PASSES = 4  # largest cost of a product with the eigenvectors, in passes over the log
+EIGENVECTOR_COST = 10  # the eigenvectors of a (d, d) matrix take this times d³ multiplications
 SMALLEST_EIGENVALUE = 1e-8  # over the largest; smaller ones are rounding, which division would magnify
 MAX_STEPS = 2000  # of conjugate gradients
 

@@ -24,9 +24,9 @@ from drcrm.policies.linear_predictor import LinearPredictor
 
 PENALTIES = tuple(10 ** (-k / 2) for k in range(2, 9))
 FOLDS = 4
-NEARLY_LEAST = 0.1  # times R²: how far the squared error may be above the least, relative
-DOUBT = 2  # times the tolerance: errors this close to the limit, relative, are computed again
-FOLD_TOLERANCES = 2e-3, 1e-5  # of squared errors near the least; the second if the first leaves doubt
+NEARLY_LEAST = 0.1  # times R²: relative excess of a squared error over the least that is still accepted
+DOUBT = 2  # times the tolerance: errors with a smaller relative distance to the limit are computed again
+FOLD_TOLERANCES = 2e-3, 1e-5  # of squared errors near the least; the second is for cases that the first cannot decide
 TOLERANCE = 1e-12  # relative error of the solution
 LARGE_TOLERANCE = 1e-6  # the same on a large log, where noise is larger than that
 NOTABLE_ERROR = 1e3  # times the tolerance: relative error of the normal equations that is worth a warning
@@ -60,10 +60,10 @@ class RidgeSolver(ABC):
         return errors, baseline
 
     def select_penalty(self) -> float:
-        """Return the smallest penalty whose squared error is at most a tenth of R² above the least, relative.
+        """Return the smallest penalty whose squared error is at most 1 + R²/10 times the least.
 
-        Errors are approximate. If another penalty could be the smallest within their tolerance, the candidates are
-        compared again at the next tolerance.
+        Errors are approximate. If their tolerance leaves open which penalty that is, the candidates are compared again
+        at the next tolerance.
         """
         penalties = np.array(PENALTIES)
         for tolerance in self.tolerances:

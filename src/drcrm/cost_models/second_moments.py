@@ -1,8 +1,8 @@
-"""Second moments of a large log: they give ridge regressions of its costs without another pass.
+"""Second moments of a large log: one pass computes them, and any ridge regression of the costs follows from them.
 
-The moments are Σ (x, 1, c)(x, 1, c)ᵀ for each distinct action and fold. The features z of a row are x once for each
-label that it has, and x once more; or x for its action. So Σ z zᵀ = Σ_a (a aᵀ) ⊗ Σ_{i: a_i = a} x xᵀ, which for one
-action of K is block diagonal.
+The moments are Σ (x, 1, c)(x, 1, c)ᵀ for each distinct action and fold. The regression's features are z = a ⊗ x. For
+label vectors, a is the labels and a last 1; for one of K actions, a is one-hot. So
+Σ z zᵀ = Σ_a (a aᵀ) ⊗ Σ_{i: a_i = a} x xᵀ, which is block diagonal for one of K actions.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from drcrm.arrays.validation import (
 )
 from drcrm.errors import InputError
 
+# Cached attributes, and the attributes that they are computed from.
 CACHE_SOURCES = {"row_map": {"Y", "context"}, "feature_range": {"X"}, "log_propensity": {"propensity"}}
 
 

@@ -16,12 +16,12 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import Chunks
 
 LARGE = 2**16  # a log with fewer contexts is one block, unless it has many scores
-MOST_CONTEXTS, LEAST_CONTEXTS = 2**15, 2**10  # contexts in a block, if features decide
 BLOCK_FEATURES = 2**20  # numbers in the feature matrix of a block
-MANY_SCORES = 2**20  # blocks get smaller if a block, or the log if it is smaller, has more scores
+MOST_CONTEXTS, LEAST_CONTEXTS = 2**15, 2**10  # limits of the contexts in a block of that size
+MANY_SCORES = 2**20  # a block with more scores is divided into blocks of BLOCK_SCORES
 BLOCK_SCORES = 2**17  # 1 MB, so that temporary arrays stay in the cache
-BLOCKS = 4  # in a group; sums are taken over a whole group at once
-GROUP_SCORES = 2**22  # scores in a group, if blocks are small
+BLOCKS = 4  # blocks in a group; sums are taken over whole groups
+GROUP_SCORES = 2**22  # scores in a group of blocks of BLOCK_SCORES
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Block:
     log : BanditLog
         The contexts and their rows.
     context_arrays : tuple of array or None
-        Rows of the arrays that have a row for each context or candidate.
+        This block's rows of the arrays that belong to contexts or candidates.
     rows : slice or integer array
         Positions of the rows in the whole log.
     contexts : slice
@@ -85,7 +85,7 @@ class ChunkedLog:
         return Chunks(blocks, self._group)
 
     def _block(self, contexts: slice, rows: slice | np.ndarray, paired_context: np.ndarray | None) -> Block:
-        """Return a block; ``paired_context``, 0, 1, 2 …, is given if row i belongs to context i."""
+        """Return a block. ``paired_context`` is 0, 1, 2 … if row i belongs to context i, else None."""
         log = self._log
         actions, X, *arrays = log.actions.select(contexts, log.X, *self._context_arrays)
         if paired_context is None:

@@ -21,14 +21,14 @@ TASKS = 64  # tasks for each thread, roughly; more tasks would take longer to su
 
 @dataclass(frozen=True)
 class ChunkTask:
-    """A function with arguments that runs on each chunk, or on each group of ``group`` consecutive chunks."""
+    """A function with arguments, to run on each chunk, or on each group of ``group`` consecutive chunks."""
 
     function: Callable
     arguments: tuple
     group: int | None = None
 
     def run(self, chunks: Sequence, values: Sequence[tuple]) -> list:
-        """Return the results for consecutive chunks; each chunk has a tuple of values that precede the arguments."""
+        """Return the results for consecutive chunks; a chunk's tuple of values precedes the arguments."""
         if self.group is None:
             return [self.function(chunk, *value, *self.arguments) for chunk, value in zip(chunks, values, strict=True)]
         starts = range(0, len(chunks), self.group)

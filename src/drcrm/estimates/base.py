@@ -37,7 +37,7 @@ class Estimate(ABC):
     uses_weights, uses_model : bool
         Whether the estimate needs importance weights, and a cost model.
     is_translation_equivariant : bool
-        Whether a constant added to all costs and to the cost model is added to every risk, without changing gradients.
+        Whether adding a constant to all costs and to the cost model adds it to the value and keeps the gradients.
     is_rowwise : bool
         Whether z_i depends only on row i, so that the log can be evaluated in chunks. Only such estimates have ``z``,
         ``gradients`` and ``restrict_to_rows``.
@@ -81,7 +81,7 @@ class Estimate(ABC):
         expected : array (m,), optional
             m(x) of each context.
         guess : Any
-            Where inner searches start: the last result of an evaluation at a nearby policy, or None.
+            Start of inner searches: the guess that an evaluation at a nearby policy returned, or None.
         """
 
 

@@ -1,4 +1,4 @@
-"""Direct method: the expected modelled cost of each context, without the logged costs."""
+"""Direct method: the risk of a policy's modelled costs. It uses neither weights nor logged costs."""
 
 from typing import Any
 
@@ -9,7 +9,10 @@ from drcrm.risks import Risk
 
 
 class DirectMethod(Estimate):
-    """R(z) with z_k = m(x_k), taken over the m contexts, each with the share of its rows."""
+    """Risk of z_k = m(x_k), the expected modelled cost of context k.
+
+    Each context has the share of its rows in the log.
+    """
 
     uses_weights = False
     uses_model = True

@@ -8,7 +8,10 @@ from drcrm.estimates.base import Gradient, RowwiseEstimate
 
 
 class DoublyRobust(RowwiseEstimate):
-    """R(z) with z_i = m(x_i) + w_i (c_i − ĉ(x_i, y_i)). Source: Dudík, Langford & Li 2011."""
+    """Risk of z_i = m(x_i) + w_i (c_i − ĉ(x_i, y_i)), where ĉ is the modelled cost and m its mean under the policy.
+
+    Source: Dudík, Langford & Li 2011.
+    """
 
     uses_model = is_translation_equivariant = True
 

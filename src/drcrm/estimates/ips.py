@@ -8,7 +8,7 @@ from drcrm.estimates.base import Gradient, RowwiseEstimate
 
 
 class InversePropensity(RowwiseEstimate):
-    """R(z) with z_i = w_i c_i. Source: Horvitz & Thompson 1952; eq. 2 of the paper."""
+    """Risk of the importance-weighted costs z_i = w_i c_i. Source: Horvitz & Thompson 1952; eq. 2 of the paper."""
 
     def z(self, weight: Any, expected: Any) -> np.ndarray:
         return self.cost * weight

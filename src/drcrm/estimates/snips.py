@@ -1,7 +1,9 @@
-"""Self-normalised inverse propensity scoring, and its exact worst case under a monotone risk.
+"""Self-normalised inverse propensity scoring (SNIPS), and its exact worst case under a monotone risk.
 
-monotone risks   the smallest v with R(w (c − v)) ≤ 0: the worst case of the ratio E[wc]/E[w]
-other risks      R(z) with z_i = v̂ + w_i (c_i − v̂)/w̄,  v̂ = Σ w c / Σ w,  w̄ the mean weight
+SNIPS estimates the ratio E[wc]/E[w] by v̂ = Σ w c / Σ w. The value depends on the risk R:
+
+monotone risks   the smallest v with R(w (c − v)) ≤ 0, which is the worst case of the ratio
+other risks      R(z) with z_i = v̂ + w_i (c_i − v̂)/w̄, where w̄ is the mean weight
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import numpy as np
 from drcrm.estimates.base import Estimate, Evaluation
 from drcrm.risks import Risk
 
-BALANCE = 1e-3  # the root is accepted only if R is at most this share of Σ s |w (c − v)|
+BALANCE = 1e-3  # a root v is accepted only if R(w (c − v)) is at most this share of Σ (∂R/∂z) |w (c − v)|
 MAX_NEWTON_STEPS = 50  # then the search bisects
 TOLERANCE = 1e-11  # of the root, relative to the range of costs
 
@@ -57,11 +59,11 @@ class SelfNormalised(Estimate):
     ) -> tuple[float, np.ndarray, float, Any]:
         """Return the root v of R(w (c − v)), s = ∂R/∂z at the root, Σ s w, and a guess for the next search.
 
-        v ↦ R(w (c − v)) is convex and decreasing with slope −Σ s w, so Newton's steps from below never pass the root,
-        and a step from above ends below it. Steps stay inside a bracket, which starts as the range of costs. The last
-        step is smaller than ``TOLERANCE``. One exception: if a few rows have nearly all the weight, the slope is steep
-        until v passes their costs, and then drops. A small step is therefore accepted only if costs above and below v
-        balance.
+        R(w (c − v)) is convex and decreasing in v, with slope −Σ s w. So Newton's steps from below never pass the root,
+        and a step from above ends below it. Steps stay inside a bracket, which starts as the range of costs.
+
+        The search ends after a step below ``TOLERANCE`` if costs above and below v balance. Without balance a small
+        step proves nothing: if a few rows have nearly all the weight, the slope is steep until v passes their costs.
         """
         low, high = self.bounds
         tolerance = TOLERANCE * max(high - low, abs(high), abs(low))

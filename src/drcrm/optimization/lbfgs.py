@@ -20,7 +20,7 @@ MIN_ITERATIONS = 200  # before a fit may be given up
 LARGE_TOLERANCE = 2e-4  # of the decrease on a large log; by measurement smaller ones give no better policies
 SAMPLE_PAIRS = 200  # of vectors on a sample: optimisations on samples rarely have more iterations
 MAX_MATRIX_SIZE = 2000  # coefficients whose curvature is kept as a matrix
-PAIRS = 10  # of vectors; 50 reach much the same objectives at up to six times the cost
+PAIRS = 10  # of vectors; 50 pairs reach nearly the same objectives at up to six times the cost
 
 GiveUp = Callable[[np.ndarray], bool]
 
@@ -78,8 +78,8 @@ def minimize_objectives(
     """Minimise objectives of one log by L-BFGS-B, one after the other.
 
     Coefficients of a feature that is 0 in all contexts keep their start. A large log has samples
-    (``LinearPredictor.samples``): the first objective is then minimised on larger and larger samples. Each next one
-    starts at the previous solution unless ``start`` is better.
+    (``LinearPredictor.samples``): its first objective is minimised on larger and larger samples, then on all rows. Each
+    minimisation starts at the previous solution, unless ``start`` is better.
 
     Parameters
     ----------
@@ -257,10 +257,10 @@ def _choose_begin(function: _ScaledFunction, previous: _Stage | None, origin: np
 def _minimize_turned(
     function: _ScaledFunction, begin: _Stage, options: dict[str, float], callback: Callable | None
 ) -> OptimizeResult:
-    """Minimise over z with x = begin + R z, in which the curvature known so far is 1.
+    """Minimise over z with x = begin + R z, so that the curvature known so far is 1 in every direction of z.
 
     The first step of L-BFGS has length 1, and Newton's step has the length of the gradient. R is scaled so that the
-    first step is the longer one: in flat regions a short step would be the last.
+    first step has the larger of the two lengths: in flat regions a short step would be the last.
     """
     if begin.root is None:
         return minimize(function, begin.x, jac=True, method="L-BFGS-B", options=options, callback=callback)
@@ -282,10 +282,10 @@ def _minimize_turned(
 
 
 def _curvature_root(inverse: LbfgsInvHessProduct, coordinates: np.ndarray | None) -> np.ndarray | None:
-    """Return R with R Rᵀ the inverse Hessian by the BFGS updates of an optimisation in the given coordinates.
+    """Return R with R Rᵀ = the inverse Hessian, from the BFGS updates of an optimisation in these coordinates.
 
-    Return ``coordinates`` if the optimisation made no update, or has too many coefficients for a matrix. Source:
-    Nocedal & Wright 2006, chapter 6.
+    ``coordinates`` is the R of that optimisation. Return it unchanged if there was no update, or if there are too many
+    coefficients for a matrix. Source: Nocedal & Wright 2006, chapter 6.
     """
     steps, changes, p = inverse.sk, inverse.yk, inverse.shape[0]
     if not len(steps) or p > MAX_MATRIX_SIZE:

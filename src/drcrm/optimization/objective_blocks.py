@@ -1,4 +1,4 @@
-"""Blocks of a log on the way of an objective: forward from Θ to costs z of the rows, and back to a gradient."""
+"""Evaluation of an objective on blocks of a log: forward from Θ to the costs z of the rows, and back to a gradient."""
 
 from __future__ import annotations
 

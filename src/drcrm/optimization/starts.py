@@ -20,10 +20,10 @@ STARTS = {
     "model": "the logging policy tilted by the cost model",
     "imitation": "the policy cloned from the logged actions",
 }
-MAX_COEFFICIENT = 30.0  # of the logging policy, times its feature's scale: no action becomes certain
+MAX_COEFFICIENT = 30.0  # limit of the logging policy's coefficients, times the scale of the feature
 KEPT_SHARE = 1 / 3  # effective sample size at the automatic tilt, as a share of the rows
-TILT_RANGE = 1e-3, 1e3  # searched for the automatic tilt, over the standard deviation of the costs
-MAX_TILT = 10.0  # of the automatic tilt, in the same unit: fits do not move away from nearly certain policies
+TILT_RANGE = 1e-3, 1e3  # range of the search for the automatic tilt, over the standard deviation of the costs
+MAX_TILT = 10.0  # limit of the automatic tilt in the same unit: fits do not leave nearly certain policies
 
 
 def start_coef(

@@ -1,8 +1,7 @@
 """Interface of all risks: ``risk(z, weights)`` returns a value and its gradient in z.
 
-z are importance-weighted costs, and ``weights`` (w) says how often each of them occurs. With n = Σ w, a mean is (1/n)
-Σ w z. The gradient is the derivative in
-z_i, so it contains the factor w_i. If all costs are equal, the gradient of every translation-invariant risk is w/n.
+The z are importance-weighted costs. A cost z_i occurs w_i times, where w is ``weights``. With n = Σ w, the mean is
+(1/n) Σ w z. The gradient has the derivatives in z_i, so each entry has a factor w_i.
 """
 
 from abc import ABC, abstractmethod

@@ -10,9 +10,9 @@ from drcrm.risks.moments import centred_moments
 
 
 class VariancePenalizedRisk(Risk):
-    """Mean + λ √(V/n), with the sample variance V = Σ w (z − z̄)² / (n − 1).
+    """Mean plus λ standard errors, z̄ + λ √(V/n), with the sample variance V = Σ w (z − z̄)² / (n − 1).
 
-    Source: eq. 6 of the paper; Swaminathan & Joachims 2015 (POEM).
+    Each z occurs w times, and n = Σ w. Source: eq. 6 of the paper; Swaminathan & Joachims 2015 (POEM).
 
     Parameters
     ----------

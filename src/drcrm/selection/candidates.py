@@ -12,12 +12,12 @@ from drcrm.selection.heldout_scores import choose, select_improvement
 from drcrm.selection.score_names import SCORES
 
 IMPROVEMENT = list(SCORES).index("improvement_bound")
-ROUNDING = 1e-9  # times the deviation of the costs: a candidate whose noise is smaller is π0 itself
+ROUNDING = 1e-9  # times the deviation of the costs: a candidate with less noise equals π0
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A fit for a value of the grid, possibly with a ridge, or a step of the way from π0 to it."""
+    """A fit for a grid value, possibly with a ridge; or, with a step below 1, a point between π0 and that fit."""
 
     value: float
     fit: Fit
@@ -83,12 +83,11 @@ class GridFit:
         )
 
     def choose_safe(self, noise: Callable[[np.ndarray], float], cost_unit: float) -> int:
-        """Return the candidate that improvement_bound chooses for a safe algorithm: π0 unless one is shown to be
-        better.
+        """Return the candidate that improvement_bound chooses: π0, unless another one is shown to be better.
 
         Candidates are tested in the order of their noise on the training rows, which does not depend on the held-out
-        rows. A candidate without noise is π0 again and is not tested, because rounding would decide. ``cost_unit`` is
-        the standard deviation of the costs.
+        rows. A candidate without noise equals π0. It is not tested, because rounding would decide. ``cost_unit`` is the
+        standard deviation of the costs.
         """
         noises = np.array([noise(coef) for coef in self.coef[:-1]])
         tested = np.flatnonzero(noises > ROUNDING * cost_unit)

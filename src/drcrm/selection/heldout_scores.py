@@ -1,4 +1,4 @@
-"""Held-out scores: estimates and bounds of a policy's cost on rows that it was not fitted to, and choosing by them."""
+"""Held-out scores: estimates of, and bounds on, a policy's cost on held-out rows; and selection by these scores."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ROUNDING = 1e-9  # relative: smaller differences of bounds are rounding
 def off_policy_scores(weight: Any, cost: Any, clip: float, count: Any = None) -> dict[str, float]:
     """Estimate the mean cost of a policy from importance weights, in the four ways of ``UNMODELLED``.
 
-    ips is (1/n) Σ w c, which is unbiased (eq. 2 of the paper). snips is Σ w c / Σ w, which moves with a translation of
-    the costs. clipped_ips and clipped_snips use min(M, w) in place of w.
+    ips is (1/n) Σ w c, which is unbiased (eq. 2 of the paper). snips is Σ w c / Σ w; a constant added to the costs
+    adds to it. clipped_ips and clipped_snips use min(M, w) in place of w.
 
     Parameters
     ----------
@@ -65,11 +65,10 @@ class HeldoutScores:
     ips … clipped_snips   those of ``off_policy_scores``
     dr                    the doubly robust mean with min(M, w)
     dr_bound, snips_bound the worst case of dr and of clipped_snips over the KL ball of radius z²/(2n), where z is the
-                          normal quantile at 0.95; so chance does not favour policies with few
-                          effective rows
-    ls_bound              the logarithmic smoothing bound on ips at δ = 0.05 and λ = 1/√n, valid for every n, for costs
-                          of at most 0
-    improvement_bound     the same bound on the mean of the paired differences z_i(π) − z_i(π0) under dr without
+                          normal quantile at 0.95; it is large if few rows have most of the weight
+    ls_bound              the logarithmic smoothing bound on ips at δ = 0.05 and λ = 1/√n, for costs of at most 0; it
+                          is valid for every n
+    improvement_bound     the worst case, over the same ball, of the mean of z_i(π) − z_i(π0), with z_i of dr without
                           clipping; if it is below 0, π is shown to be better than π0
 
     Parameters
@@ -163,7 +162,7 @@ class HeldoutScores:
         return self._ball.evaluate(difference, log.count / log.size, log.size)[0]
 
     def _log_smoothing(self, weight: np.ndarray) -> float:
-        """Return the bound by logarithmic smoothing; NaN for costs above 0 or beyond the range of numbers."""
+        """Return the bound by logarithmic smoothing; NaN if a cost is above 0 or a product is beyond range."""
         with np.errstate(over="ignore", invalid="ignore"):
             z = weight * self._weighing.log.cost
         try:
@@ -175,11 +174,10 @@ class HeldoutScores:
 def select_improvement(bounds: Any, noise: Any) -> int | None:
     """Return the index of the smallest bound that is shown to be below 0, or None.
 
-    The tests have a fixed sequence: from the smallest noise on, until the first bound that is not below 0. Each test
-    has the level 1 − δ of the bounds. If the order was fixed before the rows of the bounds were seen, all claims are
-    true with probability 1 − δ, however many were tested, because the first false claim would have to be among the
-    bounds below 0. Of bounds that differ by rounding, the one with the least noise is chosen. Source: Maurer, Hothorn &
-    Lehmacher 1995.
+    The tests have a fixed sequence: from the smallest noise on, until the first bound that is not below 0. Each bound
+    holds with probability 1 − δ. If ``noise`` does not depend on the rows of the bounds, all claims are true with
+    probability 1 − δ, for any number of tests: a false claim needs the first false one to pass. Of bounds that differ
+    by rounding, the one with the least noise is chosen. Source: Maurer, Hothorn & Lehmacher 1995.
     """
     bounds = np.asarray(bounds, dtype=float)
     order = np.argsort(noise, kind="stable")

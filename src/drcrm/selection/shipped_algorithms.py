@@ -1,4 +1,4 @@
-"""Entries of algorithms: those of ``algorithms.yaml`` by name, and those of a user's mapping in the same form."""
+"""Algorithm entries, from ``algorithms.yaml`` by name or from a user's mapping with the same keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drcrm.policies.feature_map_names import parse_feature_map
 from drcrm.selection.algorithms import RIDGES, Algorithm
 
 ALGORITHMS = Path(__file__).with_name("algorithms.yaml")
-KEYS: dict[str, tuple[Any, str]] = {  # of an entry: type, and the name of the type in errors
+KEYS: dict[str, tuple[Any, str]] = {  # keys of an entry: type of the value, and its description in messages
     "estimator": (str, "a name"),
     "grid": ((list, tuple), "a list of numbers"),
     "label": (str, "a text"),
@@ -26,18 +26,18 @@ KEYS: dict[str, tuple[Any, str]] = {  # of an entry: type, and the name of the t
 
 @dataclass(frozen=True)
 class Entry:
-    """An algorithm that competes.
+    """A named algorithm of an experiment or of ``drcrm learn``.
 
     Parameters
     ----------
     name : str
     label : str
-        Its name in print.
+        Name in tables, figures and reports.
     algorithm : Algorithm
     features : mapping, optional
-        Name and size of its feature map.
+        Name and size of the feature map, such as {"nystroem": 300}.
     ridges : sequence of float
-        λ of its additional fits towards π0.
+        λ of the additional fits with a ridge towards π0.
     """
 
     name: str
@@ -48,15 +48,15 @@ class Entry:
 
 
 def shipped_algorithms() -> dict[str, dict]:
-    """Return the entries of ``algorithms.yaml``; a configuration's ``algorithms:`` replace those of the same name."""
+    """Return the entries of ``algorithms.yaml`` by name. A configuration's entry replaces the one of the same name."""
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the former takes a tenth of the time
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the first is ten times faster
     return yaml.load(ALGORITHMS.read_text(encoding="utf-8"), Loader=loader)
 
 
 def as_entry(value: Any, name: str = "algorithm") -> Entry:
-    """Return an entry from a name, or from a mapping of ``KEYS``; raise InputError if it is invalid."""
+    """Return the shipped entry of this name, or the entry of a mapping with ``KEYS``; InputError if it is invalid."""
     if not isinstance(value, Mapping):
         known = {key: entry for key, entry in shipped_algorithms().items() if "estimator" in entry}
         return _make_entry(check_choice(known, value, name), known[value])

@@ -1,15 +1,16 @@
-"""Successive halving: choose the algorithms and settings that are worth fitting to all rows of a log with many actions.
+"""Successive halving: choose the algorithms and settings to fit to all rows of a log with many actions.
 
-With many actions every evaluation is expensive, so only a few can be made on all rows. All fits compete on a small
-sample of the training rows. The best go on to a larger sample, and the winner is fitted to all training rows. At each
-stage the fits are scored on training units (contexts or groups) that no sample contains: a third of all units, at most
-2¹⁴. The held-out rows take no part. They test only the winner, the logging policy, and steps between the two.
+With many actions every evaluation is expensive, so only a few fits can use all rows. All fits compete on a small sample
+of the training rows. The best go on to a larger sample, and the winner is fitted to all training rows. A third of the
+training units (contexts or groups), at most 2¹⁴, is in no sample. The fits of each stage are scored on these units. The
+held-out rows are not used here. They test only the winner, the logging policy, and steps between the two.
 
-Radii are larger on samples, because means have more noise there. If several radii then give the same fit, the
-smallest one goes on.
+Radii are larger on samples, because means have more noise there. If several radii give the same fit, the smallest one
+goes on.
 
-Every fit starts anew. In a measurement (45 000 contexts, 300 actions), fits that started at the solution for fewer rows
-took more iterations. Their policies were 1 to 10 % worse, because the overfitting to the smaller sample remained.
+Every fit starts from the beginning. In a measurement with 45 000 contexts and 300 actions, fits that started at the
+solution for fewer rows took more iterations. Their policies were 1 to 10 % worse, because they had overfitted the
+smaller sample.
 """
 
 from __future__ import annotations
@@ -27,26 +28,25 @@ from drcrm.selection.grid_search import Learned, LearnSettings, learn
 from drcrm.selection.score_names import SCORES
 from drcrm.selection.shipped_algorithms import Entry
 
-MANY_SCORES = 2**20  # scores of all contexts; with more, fits are expensive
-MANY_ACTIONS = 32  # scores per context on average: with fewer, all fits use all rows
+MANY_SCORES = 2**20  # fits are expensive from this many scores of all contexts on
+MANY_ACTIONS = 32  # all fits use all rows if contexts have fewer actions on average
 MANY_COEFFICIENTS = 2**15  # with more, products with 50 pairs of vectors dominate the cost of L-BFGS
 FEW_UNITS = 1000  # with fewer units in the log, samples would be too small
 STAGES = (1 / 8, 3), (1 / 4, 1)  # share of the units in the sample, and number of fits that go on
 LARGEST_SAMPLE = 2**14  # units
 VALIDATION = 1 / 3  # share of the units on which fits are scored, equal to the default share of held-out rows
 ROUGH = LbfgsSettings(tol=1e-4, pairs=50)  # on samples
-THOROUGH = LbfgsSettings(
-    tol=3e-6, pairs=50
-)  # on all rows; better policies than tol=1e-6 with 10 pairs, in half the time
+# On all rows. Policies are better than at tol=1e-6 with 10 pairs, and take half the time.
+THOROUGH = LbfgsSettings(tol=3e-6, pairs=50)
 BOUND, DOUBLY_ROBUST, RATIO = (list(SCORES).index(name) for name in ("improvement_bound", "dr", "snips_bound"))
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A fit to a sample at a grid value or a ridge, and its scores on other training rows.
+    """A fit to a sample, with its grid value or its ridge, and its scores on other training rows.
 
-    ``bound`` is the smallest bound, over the fit and its steps, on the difference to the logging policy. ``cost`` is
-    the doubly robust cost of the fit. Without a cost model it is the bound on the self-normalised cost.
+    ``bound`` is the smallest ``improvement_bound`` of the fit and its steps. ``cost`` is the doubly robust cost of the
+    fit, or without a cost model the bound on its self-normalised cost.
     """
 
     entry: Entry
@@ -69,13 +69,11 @@ def fit_entry(
     lbfgs: LbfgsSettings | None = None,
     fewer_rows: float = 1.0,
 ) -> tuple[Learned, Callable | None]:
-    """Return what an entry learns from a log, scored on held-out rows, and its feature map, if it has one."""
+    """Fit an entry to a log and score the fits on held-out rows; return the result and the feature map or None."""
     lbfgs, features = lbfgs or LbfgsSettings(), None
     if entry.features is not None:
-        from drcrm.policies.feature_maps import (  # imports scikit-learn, which takes half a second
-            FeatureMap,
-            as_transformer,
-        )
+        # The module imports scikit-learn, which takes half a second.
+        from drcrm.policies.feature_maps import FeatureMap, as_transformer
 
         features = FeatureMap(as_transformer(entry.features), train.X)
         train, heldout = (part.replace(X=features(part.X)) for part in (train, heldout))
@@ -88,9 +86,9 @@ def fit_entry(
 def halve_entries(
     train: BanditLog, entries: Iterable[Entry], units: np.ndarray | None, tell: Callable[[str], None]
 ) -> list[Entry]:
-    """Return the entries worth fitting to all training rows, with only the grid values and ridges worth fitting.
+    """Return the entries to fit to all training rows, reduced to the grid values and ridges to fit.
 
-    With fewer than 1000 units it returns all entries unchanged.
+    With fewer than 1000 units, return all entries unchanged.
 
     Parameters
     ----------
@@ -136,9 +134,9 @@ def _make_trials(entry: Entry, learned: Learned) -> list[Trial]:
 def _keep_best(entries: list[Entry], trials: list[Trial], n_kept: int) -> list[Entry]:
     """Return the entries of the best trials, with only the values and ridges of these trials.
 
-    An entry that is kept only for a ridge also keeps its best value. Trials are ranked by cost and bound in turn:
-    smallest cost, smallest bound, second smallest cost, and so on. Both are needed: on samples the bound alone favours
-    policies close to the logging policy, and a few rows with large weights can decide the cost alone.
+    An entry that is kept only for a ridge also keeps its best grid value. Trials are ranked by cost and bound in turn:
+    smallest cost, smallest bound, second smallest cost, and so on. On samples, the bound favours policies close to the
+    logging policy, while a few rows with large weights can decide the cost.
     """
     by_cost, by_bound = (sorted(trials, key=attrgetter(name)) for name in ("cost", "bound"))
     ordered = list({id(trial): trial for pair in zip(by_cost, by_bound, strict=True) for trial in pair}.values())

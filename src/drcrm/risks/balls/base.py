@@ -20,10 +20,8 @@ class Ball(Risk):
     ----------
     radius : float or "auto"
         ε, at least 0. With "auto", ε = φ''(1) q²/(2n), where q is the one-sided normal quantile of ``confidence``. The
-        risk is then an upper confidence bound on the mean as n → ∞. The bound holds if z does not depend on the rows,
-        that is, for one
-        policy that was learned from other rows. Source: Lemma 1 of the paper, with the correction explained in
-        `calibrated_radius`.
+        risk is then an upper confidence bound on the mean as n → ∞, for one policy that was learned from other rows.
+        Source: Lemma 1 of the paper, with the correction explained in `calibrated_radius`.
     confidence : float
         Level of the bound for "auto", above ½ and below 1.
 

@@ -37,9 +37,8 @@ class Chi2Ball(SearchedBall):
             centred = self._centre(below, mean, support, mass, radius)
             weighted = support * centred
             deviation = np.sqrt(weighted @ centred / mass)
-            allowed = np.sqrt(
-                max(radius + (mass - 1) * (1 + radius), 0)
-            )  # how many standard deviations the ball allows
+            # The ball allows this many standard deviations.
+            allowed = np.sqrt(max(radius + (mass - 1) * (1 + radius), 0))
             if (
                 allowed > 0
                 and deviation < SMALLEST_SAFE
