@@ -25,16 +25,14 @@ from drcrm.diagnostics.log_checks import (
     check_gain_drift,
 )
 from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities
-from drcrm.diagnostics.repeated_rows.dependence import check_independence, tested_rows_of_log
-from drcrm.diagnostics.repeated_rows.duplicates import check_copies
-from drcrm.diagnostics.repeated_rows.row_hashes import hash_log
+from drcrm.diagnostics.repeated_rows.row_checks import check_records, records_of_log
 from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights
 from drcrm.diagnostics.weight_tables import weight_tables
 from drcrm.errors import InputError
 from drcrm.logs.split import ranks
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.policies.linear_predictor import forward_policy, importance_weights, modelled_cost
-from drcrm.policies.tabular import TabularPolicy, policy_for_log
+from drcrm.policies.linear_predictor import forward_policy, importance_weights, modelled_cost, policy_marginals
+from drcrm.policies.tabular import TabularPolicy, knows_all_actions, policy_for_log
 
 MAX_SLICES = 50  # in the table: those with the most rows
 
@@ -201,11 +199,8 @@ def check_rows(
     units : array (n,) or None
         Ids of independent units: ``groups``, or else the distinct rows if the log has copies.
     """
-    hashes = hash_log(log, imitated)
-    copies_check, copies = check_copies(*hashes, log.propensity)
-    units = copies if groups is None else groups
-    rows = tested_rows_of_log(log, hashes.features)
-    return (copies_check, check_independence(rows, units, imitated=imitated)), units
+    checks = check_records(replace(records_of_log(log, imitated), groups=groups))
+    return checks.diagnostics, checks.groups
 
 
 def _restrict_to_counted(modelled: np.ndarray, log: BanditLog) -> np.ndarray:
@@ -218,7 +213,7 @@ def _restrict_to_counted(modelled: np.ndarray, log: BanditLog) -> np.ndarray:
 def _weigh_policy(
     log: BanditLog, policy: Any, cost_model: Any, logging_policy: LinearPolicy | None, modelled: np.ndarray
 ) -> PolicyWeights:
-    has_model = cost_model is not None and getattr(policy, "mean", policy) is not None
+    has_model = cost_model is not None and knows_all_actions(policy)
     design, log_prob, _ = forward_policy(policy, log)
     weight = importance_weights(log_prob, log)
     if has_model:
@@ -227,15 +222,9 @@ def _weigh_policy(
     else:
         total = log.count @ weight
         residual = log.cost - (log.count @ (weight * log.cost) / total if total > 0 else 0.0)
-    mean = policy.mean if isinstance(policy, TabularPolicy) else _probabilities(policy, log)
-    logging_mean = modelled if logging_policy is None else _probabilities(logging_policy, log)
+    mean = policy_marginals(policy, log, "the report") if knows_all_actions(policy) else None
+    logging_mean = modelled if logging_policy is None else policy_marginals(logging_policy, log, "the report")
     return PolicyWeights(log, np.exp(np.minimum(log_prob, 0)), weight, mean, logging_mean, residual)
-
-
-def _probabilities(policy: LinearPolicy, log: BanditLog) -> np.ndarray:
-    eligible = getattr(log.actions, "eligible", None)
-    contexts = log.actions.unbind(log.X)
-    return policy.marginals(contexts) if eligible is None else policy.marginals(contexts, eligible)
 
 
 def _estimate_slices(weights: PolicyWeights, slices: np.ndarray | None, units: np.ndarray | None) -> list[dict]:

@@ -134,13 +134,15 @@ def audit_propensities(
     too_few = _untested(f"{n} {kind} are too few, about {needed} are needed")
     if log.size < MIN_ROWS:
         return [too_few], tenths
+    uniform = log.actions.log_partition(np.zeros_like(modelled))[1]
     tests = [
         _check_arithmetic_mean(log, modelled, model, units, names),
-        _check_harmonic_mean(log, units, names),
+        _check_harmonic_mean(log, uniform, units, names),
         _check_likelihood_ratio(log, modelled, units),
         _check_calibration(tenths),
     ]
-    lacks_power = n < needed and log_evidence(log, modelled, _uniform_log_prob(log), units) <= -np.log(LEVEL)
+    uniform_log_prob = log.actions.log_prob(uniform, log.Y, log.context)
+    lacks_power = n < needed and log_evidence(log, modelled, uniform_log_prob, units) <= -np.log(LEVEL)
     is_accused = any(test.level == "fail" for test in tests)
     return [too_few, *tests] if lacks_power and not is_accused else tests, tenths
 
@@ -174,14 +176,17 @@ def _check_arithmetic_mean(
     return _check_means("propensity audit, arithmetic mean", means, is_explained, means[:1], what)
 
 
-def _check_harmonic_mean(log: BanditLog, units: np.ndarray | None, names: Sequence | None) -> Diagnostic:
-    means = [
-        _estimate_mean(is_action / log.propensity / _eligible_share(log, action), log, units, _name(action, names))
-        for action, is_action in _frequent_actions(log)
-    ]
+def _check_harmonic_mean(
+    log: BanditLog, uniform: np.ndarray, units: np.ndarray | None, names: Sequence | None
+) -> Diagnostic:
+    """Check E 1(a = b)/p = 1 for each action b; for labels and lists, that the mean of the uniform π/p is 1."""
+    means = []
+    for action, is_action in _frequent_actions(log):
+        eligible_share = log.count @ (uniform[log.context, action] > 0) / log.size
+        means.append(_estimate_mean(is_action / log.propensity / eligible_share, log, units, _name(action, names)))
     if not means:
-        number = 2.0 ** log.actions.shape[0] if log.Y.ndim == 2 else _action_counts(log)
-        means = [_estimate_mean(1 / log.propensity / number, log, units, ALL)]
+        ratio = np.exp(log.actions.log_prob(uniform, log.Y, log.context)) / log.propensity
+        means = [_estimate_mean(ratio, log, units, ALL)]
     never, what = [False] * len(means), "the sum of inverse propensities over the number of rows is"
     return _check_means("propensity audit, harmonic mean", means, never, means, what)
 
@@ -261,24 +266,6 @@ def _frequent_actions(log: BanditLog) -> Iterator[tuple[int, np.ndarray]]:
         rows = np.bincount(log.Y, log.count, *log.actions.shape)
         for action in np.flatnonzero(rows >= MIN_ACTION_ROWS):
             yield int(action), action == log.Y
-
-
-def _eligible_share(log: BanditLog, action: int) -> float:
-    """Return the share of rows in whose context an action is eligible."""
-    eligible = getattr(log.actions, "eligible", None)
-    return 1.0 if eligible is None else float(log.count @ eligible[log.context, action] / log.size)
-
-
-def _action_counts(log: BanditLog) -> np.ndarray:
-    """Return the number of actions in the context of each row, (n,)."""
-    return np.broadcast_to(log.actions.count_choices(), log.n_contexts)[log.context]
-
-
-def _uniform_log_prob(log: BanditLog) -> np.ndarray:
-    """Return log π of the uniform policy for each row, (n,)."""
-    if log.Y.ndim == 2:
-        return np.full(len(log.Y), -log.actions.shape[0] * np.log(2))
-    return -np.log(_action_counts(log))
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -218,7 +218,7 @@ def _checked_records(
             tell("estimating propensities")
             records = replace(records, propensity=estimate_propensities(records))
         tell("encoding")
-        checks = check_records(path, records)
+        checks = check_records(records, path)
     return replace(records, groups=checks.groups), checks
 
 

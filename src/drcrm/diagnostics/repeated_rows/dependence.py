@@ -15,10 +15,9 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from drcrm.actions.action_lists import ActionLists
-from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
 from drcrm.diagnostics.repeated_rows.agreement import measure_agreement, pair_equal_values
-from drcrm.diagnostics.repeated_rows.row_hashes import hash_actions, hash_choices
+from drcrm.diagnostics.repeated_rows.row_hashes import hash_actions
 from drcrm.logs.encoding.arrays import Arrays
 from drcrm.logs.encoding.tables import Table
 from drcrm.logs.records import Records
@@ -147,32 +146,18 @@ def identifier_codes(column: pd.Series) -> np.ndarray | None:
     return None if (numbers % 1 > 0).any() else codes
 
 
-def tested_rows_of_records(records: Records, features: np.ndarray) -> TestedRows:
-    """Return the first rows of a file; ``features`` are hashes of its rows' features."""
-    n = min(MAX_ROWS, records.size)
-    records = records.take(slice(0, n)) if n < records.size else records
+def rows_to_test(records: Records, features: np.ndarray) -> TestedRows:
+    """Return the rows of a log to test; ``features`` are hashes of their features."""
     data: Any = records.data
     projected = np.empty((len(data), 0))
     if isinstance(data, Table):
         projected = _project(data.numbers.values(), data.codes.values())
     elif isinstance(data, Arrays) and not isinstance(data.X, ActionLists):
-        projected = _project_matrix(data.X)
+        rng = np.random.default_rng(0)
+        is_sparse = sparse.issparse(data.X)
+        projected = data.X @ rng.normal(size=(data.X.shape[1], DIMENSIONS)) if is_sparse else _project(data.X.T, ())
     projected = projected if records.context is None else projected[records.context]
-    return TestedRows(features[:n], hash_actions(records), records.propensity, projected)
-
-
-def tested_rows_of_log(log: BanditLog, features: np.ndarray) -> TestedRows:
-    """Return the first rows of a log; ``features`` are hashes of its rows' features."""
-    n = min(MAX_ROWS, len(log.Y))
-    contexts, context = np.unique(log.context[:n], return_inverse=True)
-    projected = _project_matrix(log.X[contexts])[context] if log.actions.shape else np.empty((n, 0))
-    return TestedRows(features[:n], hash_choices(log.Y[:n]), log.propensity[:n], projected)
-
-
-def _project_matrix(X: Any) -> np.ndarray:
-    if sparse.issparse(X):
-        return X @ np.random.default_rng(0).normal(size=(X.shape[1], DIMENSIONS))
-    return _project(X.T, ())
+    return TestedRows(features, hash_actions(records), records.propensity, projected)
 
 
 @np.errstate(over="ignore", invalid="ignore")

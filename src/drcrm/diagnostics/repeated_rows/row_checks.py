@@ -8,22 +8,25 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import Diagnostic
 from drcrm.diagnostics.repeated_rows.dependence import (
     MAX_ROWS,
     check_independence,
     identifier_codes,
-    tested_rows_of_records,
+    rows_to_test,
 )
 from drcrm.diagnostics.repeated_rows.duplicates import check_copies
 from drcrm.diagnostics.repeated_rows.recognition import LearnedRows
 from drcrm.diagnostics.repeated_rows.row_hashes import RowHashes, hash_records
 from drcrm.errors import InputError
+from drcrm.logs.encoding.arrays import Arrays
 from drcrm.logs.encoding.tables import Table
+from drcrm.logs.mapping import LogMapping
 from drcrm.logs.readers.log_files import TABLES, files_of
 from drcrm.logs.readers.table_files import Columns, table_frames
 from drcrm.logs.record_collector import as_mapped
-from drcrm.logs.records import Records
+from drcrm.logs.records import LogSource, Records
 
 FIRST_ROWS = 50_000  # of columns that the mapping does not name
 
@@ -55,19 +58,36 @@ class RowChecks:
         return LearnedRows.of(self.hashes, heldout, self.copies is not None)
 
 
-def check_records(path: Path, records: Records) -> RowChecks:
-    """Check the rows of a log file, whose propensities were logged or estimated."""
+def records_of_log(log: BanditLog, imitated: bool = False) -> Records:
+    """Return the rows of an encoded log; ``imitated`` states whether its propensities were estimated."""
+    mapping = LogMapping(propensity_model="softmax" if imitated else None)
+    return Records(
+        source=LogSource("frame", mapping, "labels", is_reward=False),  # any kind whose actions have no names
+        data=Arrays(log.actions.unbind(log.X)),
+        action=log.Y,
+        cost=log.cost,
+        rows=np.arange(len(log.Y)),
+        propensity=log.propensity,
+        context=log.context,
+    )
+
+
+def check_records(records: Records, path: Path | None = None) -> RowChecks:
+    """Check the rows of a log, whose propensities were logged or estimated.
+
+    Columns of the file ``path`` that the mapping does not name may be identifiers of users, and are checked too.
+    """
     hashes, propensity = hash_records(records), records.propensity
     copies_check, copies = check_copies(*hashes, propensity)
     copies = as_mapped(copies, records.cost)
     groups = copies if records.groups is None else records.groups
-    first = records.take(slice(0, MAX_ROWS)) if records.context is None else records
-    rows = tested_rows_of_records(first, hashes.features)
-    independence = check_independence(rows, groups, _identifier_columns(path, first), imitated=records.is_imitated)
+    first = records.take(slice(0, MAX_ROWS))
+    rows, columns = rows_to_test(first, hashes.features[:MAX_ROWS]), _identifier_columns(first, path)
+    independence = check_independence(rows, groups, columns, imitated=records.is_imitated)
     return RowChecks(hashes, propensity, copies, groups, (copies_check, independence))
 
 
-def _identifier_columns(path: Path, records: Records) -> dict[str, np.ndarray]:
+def _identifier_columns(records: Records, path: Path | None) -> dict[str, np.ndarray]:
     """Return the codes of columns that may be identifiers: features, and columns that the mapping does not name."""
     columns = {}
     if isinstance(records.data, Table):
@@ -76,7 +96,7 @@ def _identifier_columns(path: Path, records: Records) -> dict[str, np.ndarray]:
             for name, values in records.data.numbers.items()
             if (values[:FIRST_ROWS] % 1 == 0).all()
         }
-    if records.format not in TABLES:
+    if path is None or records.format not in TABLES:
         return columns
     mapped = records.mapping.columns
 

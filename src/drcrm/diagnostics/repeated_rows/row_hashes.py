@@ -12,9 +12,6 @@ import pandas as pd
 from scipy import sparse
 
 from drcrm.actions.action_lists import ActionLists
-from drcrm.actions.listed_actions import ListedActions
-from drcrm.arrays.mapped_arrays import map_rows
-from drcrm.data.bandit_log import BanditLog
 from drcrm.logs.encoding.arrays import Arrays
 from drcrm.logs.encoding.hashed_features import HashedFeatures
 from drcrm.logs.records import Records
@@ -45,33 +42,15 @@ def hash_records(records: Records) -> RowHashes:
 def _hash_block(records: Records) -> RowHashes:
     features = _hash_features(records.data)
     features = features if records.context is None else features[records.context]
-    propensity = None if records.is_imitated else records.propensity
-    return _combine(features, hash_actions(records), records.cost, propensity)
-
-
-def hash_log(log: BanditLog, imitated: bool = False) -> RowHashes:
-    """Return the hashes of the rows of a log; ``imitated`` propensities are left out."""
-    contexts = map_rows(log.X, _hash_matrix)
-    if isinstance(log.actions, ListedActions):
-        contexts = _hash_lists(contexts, log.actions.starts)
-    return _combine(contexts[log.context], hash_choices(log.Y), log.cost, None if imitated else log.propensity)
-
-
-def _combine(features: np.ndarray, actions: np.ndarray, cost: np.ndarray, propensity: np.ndarray | None) -> RowHashes:
-    rows = _mix([features, actions, hash_numbers(cost)])
-    return RowHashes(features, rows if propensity is None else _mix([rows, hash_numbers(propensity)]))
+    rows = _mix([features, hash_actions(records), hash_numbers(records.cost)])
+    return RowHashes(features, rows if records.is_imitated else _mix([rows, hash_numbers(records.propensity)]))
 
 
 def hash_actions(records: Records) -> np.ndarray:
     """Return the hash of each row's action, (n,): of its name, its labels, or its place in a list."""
     if records.kind == "single":
         return hash_texts([str(name) for name in records.names])[records.action]
-    return hash_choices(records.action)
-
-
-def hash_choices(choices: np.ndarray) -> np.ndarray:
-    """Return the hash of each row of an array (n,) or (n, q)."""
-    return _mix(hash_numbers(column) for column in np.atleast_2d(choices.T))
+    return _mix(hash_numbers(column) for column in np.atleast_2d(records.action.T))
 
 
 @singledispatch
