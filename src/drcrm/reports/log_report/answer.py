@@ -15,6 +15,7 @@ VERDICTS = {  # verdict → CSS class of the page's header, and title
     "worse": ("worse", "Worse than the logging policy"),
     "the log cannot say": ("cannot", "The log cannot say"),
     "the log is wrong": ("wrong", "The log is wrong: inconsistent propensities"),
+    "certified": ("open", "Certified"),  # the answer of ``certify``, if nothing fails
 }
 
 
@@ -89,7 +90,13 @@ class Candidate:
 
     @property
     def certificate(self) -> Mapping:
-        return self.raw["certificate"]
+        """Its certificate, or why there is none; empty for the logging policy."""
+        return self.raw.get("certificate", {})
+
+    @property
+    def comparison(self) -> Mapping:
+        """The difference of its cost from that of the logging policy; empty for the logging policy."""
+        return self.raw.get("difference", {})
 
     @property
     def settings(self) -> str:
@@ -128,7 +135,7 @@ class Candidate:
     @cached_property
     def difference(self) -> Interval:
         """Its cost or reward minus that of the logging policy. A missing upper end mirrors the lower one."""
-        value, low, high = (self.raw["difference"].get(key) for key in ("value", "low", "high"))
+        value, low, high = (self.comparison.get(key) for key in ("value", "low", "high"))
         if is_number(value) and is_number(low) and not is_number(high):
             high = 2 * value - low
         return self.units.interval({"value": value, "low": low, "high": high})
@@ -136,12 +143,12 @@ class Candidate:
     @property
     def difference_bound(self) -> float | None:
         """The bound on the difference at the level of the certificate."""
-        return self.units.convert(self.raw["difference"].get("bound"))
+        return self.units.convert(self.comparison.get("bound"))
 
     @property
     def rank(self) -> tuple[float, float]:
         """Sort key: the bound on the cost difference, then its estimate."""
-        part = self.raw["difference"]
+        part = self.comparison
         bound, value = (part[key] if is_number(part.get(key)) else float("inf") for key in ("bound", "value"))
         return bound, value
 
@@ -222,7 +229,7 @@ class Answer:
         """The decimals of costs and rewards."""
         parts: list[Any] = [self.raw.get("logging")]
         if self.evaluated:
-            parts += [*self.evaluated.raw["estimates"].values(), self.evaluated.raw["difference"]]
+            parts += [*self.evaluated.raw["estimates"].values(), self.evaluated.comparison]
         known = [part for part in parts if part]
         return decimals_for([part.get("standard_error") for part in known], [part.get("value") for part in known])
 
