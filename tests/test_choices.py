@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from softmax_logs import RISKS, WEIGHTS, Choices, cost_model
 
-from drcrm import ActionLists, BanditLog, CostModel, SoftmaxPolicy, off_policy_value
+from drcrm import BanditLog, CostModel, SoftmaxPolicy, off_policy_value
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel
 from drcrm.estimates import ESTIMATES
@@ -56,32 +56,6 @@ def assert_equal(result, expected, tolerance: float = 1e-12) -> None:
 
 
 # Objectives
-
-
-@every_estimate
-def test_two_actions_equal_one_label(risk, estimate):
-    """Θ = (0, θ), and the costs are b_0 and b_0 + b_1."""
-    choices = Choices.drawn(0, actions=2, restricted=False)
-    labels = BanditLog(choices.X, choices.A[:, None], **choices.rows)
-    (label, base), theta = random_coef(1, (2, 4)), random_coef(2, (4, 1))
-    of_label, of_actions = np.column_stack([label, base]), np.column_stack([base, base + label])
-    for weight, _ in WEIGHTS:
-        single = make_objective(choices.single(), risk, weight, estimate, of_actions)
-        value, gradient = single(np.column_stack([np.zeros(4), theta]))
-        expected, gradient = make_objective(labels, risk, weight, estimate, of_label)(theta), gradient.reshape(4, 2)
-        assert_equal((value, gradient[:, 1]), expected)
-        assert_equal((value, -gradient[:, 0]), expected)
-
-
-@every_estimate
-@restricted
-def test_lists_with_features_x_by_action_equal_single_choices(risk, estimate, restricted):
-    """ψ_a = x ⊗ e_a; eligible sets are shorter lists."""
-    choices, theta, B = Choices.drawn(3, restricted=restricted), random_coef(4), random_coef(5)
-    single, listed = choices.single(), choices.listed()
-    for weight, _ in WEIGHTS:
-        expected = make_objective(single, risk, weight, estimate, B)(theta)
-        assert_equal(make_objective(listed, risk, weight, estimate, B.ravel())(theta.ravel()), expected)
 
 
 @pytest.mark.parametrize("entry", REFERENCE)
@@ -150,33 +124,6 @@ def test_counts_and_repeated_contexts_equal_separate_rows(formula, estimate, kin
     for weight, _ in WEIGHTS:
         result = make_objective(log, formula, weight, estimate, B)(theta)
         assert_equal(make_objective(separate, formula, weight, estimate, B)(theta), result, 1e-9)
-
-
-@every_estimate
-def test_the_order_of_actions_and_a_constant_score_do_not_matter(estimate):
-    choices, theta, B, order = Choices.drawn(15), random_coef(16), random_coef(17), np.array([2, 0, 1])
-    reordered = replace(choices, A=np.argsort(order)[choices.A], eligible=choices.eligible[:, order])
-    options = KLBall(0.1), Clipped(2.0), estimate
-    value, gradient = make_objective(choices.single(), *options, B)(theta)
-    moved = make_objective(reordered.single(), *options, B[:, order])(theta[:, order])
-    assert_equal((value, gradient.reshape(4, 3)[:, order]), (moved[0], moved[1].reshape(4, 3)))
-    shifted = make_objective(choices.single(), *options, B)(theta + random_coef(18, (4, 1)))
-    assert_equal((value, gradient), shifted, 1e-11)
-    assert gradient.reshape(4, 3).sum(axis=1) == pytest.approx(0, abs=1e-12)
-
-
-@pytest.mark.parametrize("estimate", ["snips", "dr"])
-def test_a_constant_cost_moves_the_estimate_by_itself(estimate):
-    rng = np.random.default_rng(31)
-    lists = ActionLists(rng.normal(size=(60, 3)), np.arange(0, 61, 3))
-    Y, p, cost, context = rng.integers(0, 3, 80), rng.uniform(0.1, 1, 80), -rng.exponential(1, 80), np.arange(80) % 20
-    values = []
-    for constant in (0, -10):
-        log = BanditLog(lists, Y, p, cost + constant, context)
-        objective = make_objective(log, KLBall(0.1), Clipped(2.0), estimate, CostModel(0.1).fit_log(log))
-        values.append(objective(random_coef(32, 3)))
-    assert values[1][0] == pytest.approx(values[0][0] - 10, rel=1e-8)
-    assert values[1][1] == pytest.approx(values[0][1], rel=1e-6, abs=1e-8)
 
 
 # Starts and cost models

@@ -85,7 +85,6 @@ LOGS = {
     "weights all 0": random_log(Y=np.ones((24, 2)), X=np.full((24, 3), 30.0), coef=-30.0),
     "counts of 1e12": random_log(count=np.full(24, 10**12)),
 }
-REFUSED = {("WeightedLikelihood", "costs of 1e300")}  # exp(−βc) overflows
 
 
 def weights_and_estimates(name: str) -> list[tuple[str, str]]:
@@ -103,7 +102,7 @@ def cost_model(log_name: str) -> drcrm.CostModel | None:
 
 
 def fit(name: str, value: float | None, weight: str, weight_value: float | None, estimate: str, log_name: str):
-    """Fit an estimator and check the result; return whether the log was accepted."""
+    """Fit an estimator and check the result."""
     log = dict(LOGS[log_name])
     options = {"clip": log.pop("clip", "auto"), "estimate": estimate, "max_iter": MAX_ITER}
     if "coef" in log:
@@ -120,7 +119,7 @@ def fit(name: str, value: float | None, weight: str, weight_value: float | None,
         warnings.simplefilter("ignore", ConvergenceWarning)
         fitted, _ = result_or_message(getattr(drcrm, name)(**options).fit, **log)
     if fitted is None:
-        return False
+        return
     assert np.isfinite(fitted.coef_).all()
     assert math.isfinite(fitted.objective_)
     assert 0 <= fitted.n_iter_ <= MAX_ITER
@@ -128,7 +127,6 @@ def fit(name: str, value: float | None, weight: str, weight_value: float | None,
     with np.errstate(all="ignore"):
         scores, _ = result_or_message(HeldoutScores(rows, fitted.clip_), fitted.coef_)
     assert scores is None or not np.isinf([*scores.values()]).any()
-    return True
 
 
 def values(parameter: str | None) -> list:
@@ -160,15 +158,3 @@ def test_a_fit_is_finite_or_refused_in_one_line(log_name):
 def test_every_weight_and_estimate_is_finite_or_refused_in_one_line(name, log_name):
     for combination in combinations(name):
         fit(name, *combination, log_name)
-
-
-@pytest.mark.parametrize("log_name", LOGS)
-def test_clipped_ips_is_fitted_in_the_middle_of_each_grid(log_name):
-    for name in ESTIMATORS:
-        grid = values(ESTIMATORS[name].hyper_parameter)
-        accepted = fit(name, grid[len(grid) // 2], "clipped", None, "ips", log_name)
-        assert accepted or (name, log_name) in REFUSED, name
-
-
-def test_every_weight_is_strained():
-    assert set(PARAMETERS.values()) == {None, *SMOOTH_WEIGHTS}

@@ -179,22 +179,6 @@ def test_auto_penalises_noise_and_allows_few_contexts():
         assert CostModel().fit_log(make_log(8, contexts=contexts + 1)).penalty_ in PENALTIES
 
 
-def test_true_costs_are_recovered():
-    log = make_log(9, contexts=200, n=2000, noise=0.0)
-    model = CostModel(1e-9).fit_log(log)
-    assert model.coef_ == pytest.approx(true_coefficients(9), abs=1e-5)
-    assert model.predict(log.X[log.context], log.Y) == pytest.approx(log.cost, abs=1e-5)
-
-
-def test_effects_of_hamming_distances_are_the_labels():
-    rng, X = np.random.default_rng(10), np.eye(FEATURES)
-    labels = rng.integers(0, 2, (FEATURES, LABELS))
-    context, Y = rng.integers(0, FEATURES, 400), rng.integers(0, 2, (400, LABELS))
-    model = CostModel(1e-9).fit(X, Y, cost=(labels[context] != Y).sum(axis=1) - LABELS, context=context)
-    expected = np.column_stack([1.0 - 2 * labels, labels.sum(axis=1) - LABELS])
-    assert model.effects(X) == pytest.approx(expected, abs=1e-4)
-
-
 @dense_and_csr
 def test_predictions_and_expectations_are_sums_over_labels_and_actions(dense):
     log, model, expected = make_log(11, dense), CostModel(), 0.0

@@ -42,10 +42,6 @@ def test_the_clipping_constant_uses_the_counts_of_rows():
     assert clipping_constant(log_of(propensity, count)) == clipping_constant(log_of(np.repeat(propensity, count)))
 
 
-def test_the_clipping_constant_is_at_least_e():
-    assert clipping_constant(log_of(np.full(30, 0.5))) == pytest.approx(np.e)
-
-
 def test_merging_duplicates_keeps_every_row_and_its_count(logged):
     log = logged(3, n=10, features=2, labels=9, passes=60, scale=3)
     merged, group = log.merge_duplicates()
@@ -57,26 +53,6 @@ def test_merging_duplicates_keeps_every_row_and_its_count(logged):
     distinct = {(c, *y) for c, y in zip(log.context.tolist(), log.Y.tolist(), strict=True)}
     assert len(merged.Y) == len(distinct)
     assert len(merged.merge_duplicates()[0].Y) == len(merged.Y)
-
-
-def test_rows_that_differ_are_not_merged():
-    rows = {"Y": [[1], [1], [1], [0], [1]], "propensity": [0.5, 0.5, 0.4, 0.5, 0.5], "cost": [-1, -1, -1, -1, 0.0]}
-    merged, group = BanditLog([[1.0], [2.0]], **rows, context=[0, 0, 0, 0, 0]).merge_duplicates()
-    assert sorted(merged.count) == [1, 1, 1, 2]
-    assert group[0] == group[1]
-
-
-def test_recount_drops_contexts_without_rows():
-    log = BanditLog([[1.0], [2.0], [3.0]], [[1], [0], [1]], [0.5] * 3, [-1.0] * 3, context=[2, 1, 0])
-    part = log.recount([1, 0, 1])
-    assert part.X[part.context].ravel().tolist() == [3.0, 1.0]
-    assert part.X.shape[0] == 2
-
-
-def test_recount_drops_rows_of_count_zero():
-    log = log_of(np.array([0.1, 0.2, 0.3])).recount([2, 0, 1])
-    assert log.propensity.tolist() == [0.1, 0.3]
-    assert log.count.tolist() == [2, 1]
 
 
 @pytest.mark.parametrize("kind", ["single", "listed"])

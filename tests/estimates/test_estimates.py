@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from label_logs import CONTEXTS, LABELS, expand, make_coef, make_log, make_model, make_objective, numeric_gradient
+from label_logs import expand, make_coef, make_log, make_objective, numeric_gradient
 from scipy import sparse
 
 from drcrm import CostModel, ExponentialPolicy, off_policy_value
@@ -82,27 +81,6 @@ def test_repeated_contexts_equal_the_log_row_by_row(risk, estimate):
             same_value, same_gradient = make_objective(same, risk, weight, estimate)(coef)
             assert same_value == pytest.approx(value, rel=1e-10)
             assert same_gradient == pytest.approx(gradient, rel=1e-9, abs=1e-9)
-
-
-def test_direct_method_is_the_sum_over_all_actions():
-    log, model, policy = make_log(15), make_model(), ExponentialPolicy(make_coef(16))
-    expected = np.zeros(CONTEXTS)
-    for action in product([0, 1], repeat=LABELS):
-        rows = np.tile(action, (CONTEXTS, 1))
-        expected += np.exp(policy.log_prob(log.X, rows)) * model.predict(log.X, rows)
-    value = off_policy_value(policy, log, "dm", cost_model=model)
-    assert value == pytest.approx(np.bincount(log.context, log.count, CONTEXTS) @ expected / log.size, rel=1e-12)
-
-
-@pytest.mark.parametrize("risk", [MeanRisk(), KLBall(0.1)], ids=repr)
-def test_doubly_robust_is_the_direct_method_without_residuals_and_ips_without_a_model(risk):
-    log, policy, zero = make_log(17), ExponentialPolicy(make_coef(18)), CostModel()
-    exact = log.with_cost(make_model().predict(log.X[log.context], log.Y))
-    dr, dm = (off_policy_value(policy, exact, name, risk, cost_model=make_model()) for name in ("dr", "dm"))
-    assert dr == pytest.approx(dm, rel=1e-12)
-    zero.coef_ = np.zeros((len(policy.coef), LABELS + 1))
-    dr = off_policy_value(policy, log, "dr", risk, Implicit(0.1), cost_model=zero)
-    assert dr == pytest.approx(off_policy_value(policy, log, "ips", risk, Implicit(0.1)), rel=1e-12)
 
 
 def test_values_are_clipped_like_fits():

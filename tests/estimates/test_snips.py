@@ -44,16 +44,6 @@ def test_value_moves_with_the_costs(risk):
     assert moved_gradient == pytest.approx(gradient, rel=1e-6, abs=1e-8)
 
 
-def test_variance_penalty_is_that_of_the_public_norm_poem_code():
-    """SNIPS + λ √(Σ (c − R)² w²)/Σ w, up to the factor √(n/(n − 1))."""
-    log, coef, penalty = make_log(13), make_coef(14), 0.7
-    w, n, count = row_weights(log, coef, Clipped(2.0)), log.size, log.count
-    ratio = (count * w) @ log.cost / (count @ w)
-    deviation = np.sqrt((count * w**2) @ (log.cost - ratio) ** 2) / (count @ w)
-    value = make_objective(log, VariancePenalizedRisk(penalty), Clipped(2.0), "snips")(coef)[0]
-    assert value == pytest.approx(ratio + penalty * deviation * np.sqrt(n / (n - 1)), rel=1e-12)
-
-
 @pytest.mark.filterwarnings("ignore:the mean weight is")
 def test_value_without_weights_is_undefined():
     log, policy = BanditLog([[1.0]], [[1]], [0.5], [-1.0]), ExponentialPolicy([[-1000.0]])

@@ -9,13 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.preprocessing import FunctionTransformer
 
-from drcrm import KLDRO, BanditLog, CostModel, DoublyRobustDRO, ExponentialPolicy, HeldoutScorer, SoftmaxPolicy
+from drcrm import KLDRO, BanditLog, CostModel, DoublyRobustDRO, ExponentialPolicy, SoftmaxPolicy
 from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_behaviour
@@ -172,10 +170,10 @@ def test_on_noise_the_logging_policy_is_kept_with_a_warning(logged, random_polic
 @keeps_logging_policy
 def test_noise_rarely_passes_for_an_improvement(logged):
     improved = 0
-    for seed in range(40):
+    for seed in range(24):
         log = logged(seed, n=120, passes=1)
         improved += DoublyRobustDRO(tol=1e-3, max_iter=100).fit(log.X, log.Y, **noise(log, seed)).step_ > 0
-    assert improved <= 6  # of 40 at 0.05; more have probability 0.003
+    assert improved <= 4  # of 24 at 0.05; more have probability 0.006
 
 
 def near_deterministic_log(seed: int):
@@ -193,20 +191,20 @@ def near_deterministic_log(seed: int):
 
 @keeps_logging_policy
 def test_safe_fits_to_few_rows_of_a_near_deterministic_log_rarely_do_harm():
-    """Of 24 logs the plain fit is worse than the logging policy on most, the safe fit on at most 0.05 and chance."""
+    """The plain fit is worse than the logging policy on most logs, the safe fit on 5 % of them."""
     errors = []
-    for seed in range(24):
+    for seed in range(12):
         X, A, rows, policy, error = near_deterministic_log(seed)
         fits = (DoublyRobustDRO(safe=safe).fit(X, A, **rows, logging_policy=policy) for safe in (False, True))
         errors.append([error(policy), *(error(fit.policy_) for fit in fits)])
     logging, plain, safe = np.transpose(errors)
-    assert (plain > logging).sum() >= 18
-    assert (safe > logging + 1e-12).sum() <= 4  # more have probability 0.006
+    assert (plain > logging).sum() >= 9
+    assert (safe > logging + 1e-12).sum() <= 3  # of 12 at 0.05; more have probability 0.002
     assert safe.mean() < logging.mean() + 0.005 < plain.mean() - 0.04
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("contexts", [1, 2, 36, 37, 119, 120])
+@pytest.mark.parametrize("contexts", [1, 36, 37, 120])
 def test_small_logs_keep_the_logging_policy(contexts):
     """With fewer than 10 contexts or 30 rows to hold out, nothing is held out, and the cost model uses all rows."""
     rng = np.random.default_rng(contexts)
@@ -241,15 +239,6 @@ def test_equal_costs_keep_the_logging_policy(cost, labels):
     assert (estimator.n_iter_, estimator.converged_) == (0, True)
 
 
-def test_units_and_zeros_of_costs_do_not_matter(labels):
-    options = {"logging_policy": labels.logging_policy}
-    estimator = labels.fit(DoublyRobustDRO(), **options)
-    costs = labels.rows | {"cost": 1000 * labels.rows["cost"] + 7000}
-    scaled = DoublyRobustDRO().fit(labels.X, labels.Y, **costs, **options)
-    assert scaled.improvement_bound_ == pytest.approx(1000 * estimator.improvement_bound_, rel=1e-4)
-    assert (scaled.step_, scaled.ridge_) == (estimator.step_, estimator.ridge_)
-
-
 def test_heldout_rows_certify_the_kept_policy(data):
     """The bound of one of all candidates equals that of a log of the held-out rows, at a seventh of δ."""
     estimator = data.fit(DoublyRobustDRO(), logging_policy=data.logging_policy)
@@ -266,23 +255,6 @@ def test_heldout_rows_certify_the_kept_policy(data):
     rows = {name: values[estimator.heldout_] for name, values in data.rows.items()}
     score = estimator.score(data.X, data.Y[estimator.heldout_], **rows, **data.eligible, by="improvement_bound")
     assert 0 < -estimator.improvement_bound_ == pytest.approx(score, rel=1e-9)
-
-
-@keeps_logging_policy
-def test_searches_work_with_safe_fits(logged):
-    log = logged(0, n=200, passes=1)
-    rows = {"propensity": log.propensity, "cost": log.cost}
-    with config_context(enable_metadata_routing=True):
-        search = GridSearchCV(
-            DoublyRobustDRO(),
-            {"radius": [1e-3, 1e-1], "safe": [True, False]},
-            scoring=HeldoutScorer("improvement_bound"),
-            cv=KFold(2),
-            error_score="raise",
-        ).fit(log.X, log.Y, **rows)
-        again = clone(search.best_estimator_).fit(log.X, log.Y, **rows)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert np.array_equal(search.best_estimator_.coef_, again.coef_)
 
 
 @pytest.mark.parametrize(
@@ -307,12 +279,8 @@ def test_invalid_split_parameters_are_refused(options, message, labels):
         labels.fit(DoublyRobustDRO(**options))
 
 
-def test_a_failed_fit_leaves_the_last_one_and_fitted_attributes_are_documented(labels):
+def test_fitted_attributes_are_documented(labels):
     estimator = labels.fit(DoublyRobustDRO(), logging_policy=labels.logging_policy)
-    before = estimator.heldout_, estimator.improvement_bound_
-    with pytest.raises(InputError, match="cost_model is of type object"):
-        labels.fit(estimator.set_params(random_state=3), cost_model=object())
-    assert (estimator.heldout_, estimator.improvement_bound_) == before
     fitted = {name for name in vars(estimator) if name.endswith("_") and not name.startswith("_")}
     documented = re.findall(r"^(\w+) :", DoublyRobustDRO.__doc__.partition("\nAttributes\n")[2], re.MULTILINE)
     assert fitted | {"feature_names_in_"} == set(documented)

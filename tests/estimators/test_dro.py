@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
-from scipy import stats
 
-import drcrm
 from drcrm import (
     CIPS,
-    KLDRO,
     POEM,
     BanditLog,
-    Chi2DRO,
     ExponentialPolicy,
     Implicit,
     LogSmoothing,
     LogSumExp,
-    PhiDRO,
     Shrunk,
     Smoothed,
     WeightedLikelihood,
@@ -30,19 +23,10 @@ from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.selection.algorithms import ESTIMATORS
 from drcrm.selection.grid_search import calibrated_penalty
 
+
 # Hyper-parameters at which a risk is the mean.
-LIMITS = {"variance_penalty": 0.0, "temperature": 1e9, "radius": 0.0, "alpha": 1.0, "smoothing": 1e-9}
-
-
 def fit(estimator, log: BanditLog):
     return estimator.fit(log.X, log.Y, log.propensity, log.cost, log.context, log.count)
-
-
-@pytest.mark.parametrize("name", sorted(name for name, entry in ESTIMATORS.items() if not entry.likelihood))
-def test_risks_tend_to_the_mean(name, log):
-    parameter = ESTIMATORS[name].hyper_parameter
-    estimator = fit(getattr(drcrm, name)(**({parameter: LIMITS[parameter]} if parameter else {})), log)
-    assert estimator.objective_ == pytest.approx(fit(CIPS(), log).objective_, rel=1e-3)  # L-BFGS amplifies rounding
 
 
 def test_weighted_likelihood_tends_to_the_likelihood_of_all_rows_and_of_the_best_rows(log):
@@ -112,25 +96,9 @@ def test_weighted_likelihood_is_convex_and_ignores_propensities(log):
     assert np.array_equal(fit(WeightedLikelihood(), squared).coef_, fit(WeightedLikelihood(), log).coef_)
 
 
-@pytest.mark.parametrize(
-    ("estimator", "curvature"), [(KLDRO, 1), (Chi2DRO, 2), (partial(PhiDRO, "squared_hellinger"), 0.5)]
-)
-def test_automatic_radius_is_that_of_theory(estimator, curvature, kind_logs):
-    """φ''(1) z²/(2n), where n counts repeated rows."""
-    fit, n = kind_logs["labels"].fit, kind_logs["labels"].rows["count"].sum()
-    automatic = fit(estimator(radius="auto", confidence=0.9, estimate="dr"))
-    explicit = fit(estimator(radius=curvature * stats.norm.ppf(0.9) ** 2 / (2 * n), estimate="dr"))
-    assert automatic.objective_ == pytest.approx(explicit.objective_, rel=1e-9)
-
-
 def test_calibrated_penalty_is_that_of_the_public_poem_code(log):
     expected = -log.cost.mean() / np.sqrt(log.cost.var(ddof=1) / log.size)
     assert calibrated_penalty(log) == pytest.approx(expected, rel=1e-12)
     for cost in (np.full(4, -1.0), np.array([1.0, 2.0, 1.0, 1.0])):
         with pytest.raises(InputError, match="cannot be calibrated on costs with mean"):
             calibrated_penalty(BanditLog(np.ones((4, 1)), np.ones((4, 1)), np.ones(4), cost))
-
-
-@pytest.mark.parametrize("estimator", [POEM, WeightedLikelihood])
-def test_hyper_parameters_may_have_another_precision(estimator, log):
-    assert np.array_equal(fit(estimator(np.float32(0.5)), log).coef_, fit(estimator(0.5), log).coef_)

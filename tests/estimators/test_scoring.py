@@ -105,7 +105,7 @@ def test_a_score_that_cannot_be_computed_says_why(arguments, message, one_row_lo
     assert "\n" not in str(error.value)
 
 
-@every_kind
+@pytest.mark.parametrize("kind", ["labels", "lists"])
 def test_a_search_chooses_the_radius_with_the_best_score(kind, routed, one_row_logs):
     data = one_row_logs[kind, 1]
     rows, expected = search_rows(data), []
@@ -123,7 +123,7 @@ def test_a_search_chooses_the_radius_with_the_best_score(kind, routed, one_row_l
     assert np.array_equal(search.best_estimator_.coef_, best.coef_)
 
 
-@every_kind
+@pytest.mark.parametrize("kind", ["labels", "eligible", "lists"])
 def test_all_scorers_work_in_cross_validation(kind, routed, one_row_logs):
     data, scoring = one_row_logs[kind, 1], {name: HeldoutScorer(name) for name in SCORES}
     robust, rows = DoublyRobustDRO(tol=1e-4, safe=False), search_rows(data)
@@ -144,7 +144,7 @@ def test_searches_pass_on_what_a_fit_needs(routed, one_row_logs):
         GridSearchCV(KLDRO(), {"radius": RADII}).fit(data.X, data.Y, **rows, context=data.rows["context"])
 
 
-@pytest.mark.parametrize("kind", ["labels", "single", "eligible"])
+@pytest.mark.parametrize("kind", ["labels", "eligible"])
 def test_a_scaler_removes_the_constant_and_an_intercept_replaces_it(kind, routed, one_row_logs):
     data = one_row_logs[kind, 1]
     rows, robust = search_rows(data), DoublyRobustDRO(safe=False)

@@ -5,10 +5,9 @@ import pytest
 from block_logs import block_log, use_small_samples
 from formulas import backward
 from scipy import sparse
-from softmax_logs import Choices, cost_model
+from softmax_logs import Choices
 
-from drcrm import BanditLog, ExponentialPolicy, SoftmaxPolicy
-from drcrm.cost_models.ridge_model import action_effects
+from drcrm import BanditLog, ExponentialPolicy
 from drcrm.policies.linear_predictor import LinearPredictor, forward_policy, importance_weights
 
 every_form = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
@@ -57,26 +56,6 @@ def test_a_forward_pass_has_the_values_of_a_policy_over_labels(form):
     assert expected == pytest.approx(modelled[np.unique(log.context[occurs])], rel=1e-12)
     of_rows = (log.Y * effects[log.context, :-1]).sum(axis=1) + effects[log.context, -1]
     assert predictor.modelled_cost == pytest.approx(of_rows[occurs], rel=1e-12)
-
-
-@every_form
-@pytest.mark.parametrize("restricted", [True, False], ids=["eligible", "all"])
-def test_a_forward_pass_has_the_values_of_a_policy_over_choices(form, restricted):
-    choices, rng = Choices.drawn(10, restricted=restricted), np.random.default_rng(5)
-    theta, B = rng.normal(size=(2, 4, 3))
-    pi, modelled = choices.probabilities(theta), choices.X @ B
-    occurs = choices.count > 0
-    contexts = np.unique(choices.context[occurs])
-    for log, policy, model in (
-        (choices.single(form), SoftmaxPolicy(theta), cost_model(B)),
-        (choices.listed(form), SoftmaxPolicy(theta.ravel()), cost_model(B.ravel())),
-    ):
-        predictor, log_prob, expected = forward_policy(policy, log, action_effects(model, log.X, log.actions))
-        weights = (choices.of_rows(pi) / choices.propensity)[occurs]
-        assert importance_weights(log_prob, predictor.log) == pytest.approx(weights, rel=1e-11)
-        expectation = np.where(choices.eligible, pi * modelled, 0).sum(axis=1)
-        assert expected == pytest.approx(expectation[contexts], rel=1e-11)
-        assert predictor.modelled_cost == pytest.approx(choices.of_rows(modelled)[occurs], rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["labels", "single", "lists"])

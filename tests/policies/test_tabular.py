@@ -97,24 +97,6 @@ def test_estimates_equal_those_of_the_open_bandit_pipeline(case):
         assert value == pytest.approx(expected, abs=1e-9), estimate
 
 
-@pytest.mark.parametrize("case", OBP["cases"], ids=lambda case: case["name"])
-def test_the_stored_values_equal_the_printed_formulas(case):
-    """IPW, SNIPW, DM and DR of Saito et al. 2021, in loops."""
-    arrays = case["arrays"]
-    n, rewards = len(arrays["reward"]), arrays["estimated_rewards"]
-    weights = [arrays["action_dist"][i][arrays["action"][i]] / arrays["pscore"][i] for i in range(n)]
-    direct = [sum(p * r for p, r in zip(arrays["action_dist"][i], rewards[i], strict=True)) for i in range(n)]
-    weighted = [weights[i] * arrays["reward"][i] for i in range(n)]
-    residuals = [weights[i] * (arrays["reward"][i] - rewards[i][arrays["action"][i]]) for i in range(n)]
-    expected = {
-        "ips": sum(weighted) / n,
-        "snips": sum(weighted) / sum(weights),
-        "dm": sum(direct) / n,
-        "dr": (sum(direct) + sum(residuals)) / n,
-    }
-    assert expected == pytest.approx(case["values"], abs=1e-12)
-
-
 def test_estimates_of_a_deterministic_policy_equal_those_of_vowpal_wabbit():
     """VW's ``ips`` is Σ r 1(a = π)/p / n, and its ``snips`` divides by Σ 1(a = π)/p."""
     rng = np.random.default_rng(0)

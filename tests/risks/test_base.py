@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from fractions import Fraction
 from pathlib import Path
@@ -51,24 +50,6 @@ def test_values_and_gradients_agree_with_60_digit_arithmetic(vector, kind):
         assert value == pytest.approx(entry["value"], rel=1e-8, abs=1e-8)
         assert gradient == pytest.approx(np.array(entry.get("gradient", entry.get("worst_case"))), rel=1e-8, abs=1e-8)
     assert MeanRisk()(vector["z"])[0] == pytest.approx(vector["mean"], rel=1e-12)
-
-
-def test_balls_of_four_costs():
-    assert KLBall(0.1)([0, 1, 2, 3])[0] == pytest.approx(1.994274122, abs=5e-10)
-    assert KLBall(0.5)([0, 1, 2, 3])[0] == pytest.approx(2.551022019, abs=5e-10)
-    assert Chi2Ball(0.1)([0, 1, 2, 3])[0] == pytest.approx(1.853553391, abs=5e-10)
-    weights = KLBall(0.1)([0, 1, 2, 3])[1]
-    assert weights[1] / weights[0] == pytest.approx(np.exp(1 / 2.413506095), rel=1e-9)
-
-
-def test_a_risk_has_no_state(risk):
-    first = risk(draw_costs(1))
-    with contextlib.suppress(InputError):
-        risk([1.7e308, -1.7e308, 0])
-    risk(draw_costs(2, 60))
-    again = risk(draw_costs(1))
-    assert first[0] == again[0]
-    assert np.array_equal(first[1], again[1])
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -127,15 +127,6 @@ def test_candidates_are_tested_in_the_order_of_their_training_noise(learned, pol
     assert fits.scores[chosen, IMPROVEMENT] < 0
 
 
-def test_the_logging_policy_is_kept_if_costs_are_noise(logged, parts, policy):
-    log = logged(1, n=200)
-    train, heldout = parts(log.with_cost(np.random.default_rng(0).normal(size=len(log.Y))))
-    fits = learn(train, Algorithm("KLDRO", "radius", [0.001, 0.01], {**OPTIONS, "safe": True}), heldout, policy).fits
-    chosen = fits.chosen[IMPROVEMENT]
-    assert fits.step[chosen] == 0
-    assert np.array_equal(fits.coef[chosen], policy.coef)
-
-
 def test_the_ridges_of_safe_fits_are_in_units_of_the_costs(logged, policy):
     log, algorithm = logged(0, n=200), Algorithm("CIPS", options={**OPTIONS, "safe": True})
     coef = learn(log, algorithm, None, policy).fits.coef

@@ -150,17 +150,6 @@ def test_specialised_balls_agree_with_the_general_one(costs, radius):
 
 
 @every_divergence
-@settings(max_examples=50)
-@given(weighted_costs(), radii, radii)
-def test_the_value_grows_with_the_radius(name, costs, first, second):
-    small, large = sorted([first, second])
-    less, more = (make_ball(name, radius)(*costs)[0] for radius in (small, large))
-    rounding = 1e-13 * abs(costs[0]).max()
-    assert np.average(costs[0], weights=costs[1]) - rounding <= less <= more + rounding
-    assert more <= costs[0].max() + rounding
-
-
-@every_divergence
 def test_radius_0_gives_the_mean_and_a_large_radius_the_largest_cost(name):
     z, weights = np.array([-3.0, -1.0, -1.0, -2.0]), np.array([3, 1, 2, 4])
     mean = PhiBall(CVaR(1.0)) if name == "CVaR" else make_ball(name, 0.0)
@@ -274,17 +263,16 @@ def test_the_calibrated_radius(risk, curvature):
 @pytest.mark.parametrize(
     ("estimator", "parameter", "grid", "options"),
     [
-        ("PhiDRO", "radius", [0.01, 0.1], {"divergence": "squared_hellinger"}),
-        ("PhiDRO", "radius", [0.01, 0.1], {"divergence": {"cressie_read": 3}}),
-        ("PhiDRO", None, [], {"divergence": "reverse_kl", "radius": "auto"}),
-        ("KLDRO", None, [], {"radius": "auto", "confidence": 0.9}),
-        ("CVaRDRO", "alpha", [0.9, 0.5], {}),
+        ("PhiDRO", "radius", [0.01, 0.1], {"divergence": "squared_hellinger", "estimate": "ips"}),
+        ("PhiDRO", "radius", [0.01, 0.1], {"divergence": {"cressie_read": 3}, "estimate": "snips"}),
+        ("PhiDRO", None, [], {"divergence": "reverse_kl", "radius": "auto", "estimate": "dr"}),
+        ("KLDRO", None, [], {"radius": "auto", "confidence": 0.9, "estimate": "snips"}),
+        ("CVaRDRO", "alpha", [0.9, 0.5], {"estimate": "dm"}),
     ],
 )
-@pytest.mark.parametrize("estimate", ["ips", "snips", "dr", "dm"])
-def test_a_configuration_entry_learns(estimator, parameter, grid, options, estimate, logged, parts):
+def test_a_configuration_entry_learns(estimator, parameter, grid, options, logged, parts):
     train, heldout = parts(logged())
-    algorithm = Algorithm(estimator, parameter, grid, {**options, "estimate": estimate})
+    algorithm = Algorithm(estimator, parameter, grid, options)
     learned = learn(train, algorithm, heldout, cost_model=CostModel(0.01).fit_log(train))
     fits = learned.fits
     assert np.isfinite(fits.objective).all()
