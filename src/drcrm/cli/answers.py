@@ -1,4 +1,4 @@
-"""The answer of a command: JSON values, written to a file, to the HTML report and, in short form, to the terminal."""
+"""The answer of a command as JSON values, and its outputs: the JSON file, the HTML report and the terminal."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ INPUTS, OUTPUTS = ("log", "contexts", "config", "policy"), ("output", "json", "r
 
 
 def build_answer(command: str, opened: OpenedLog, **parts: object) -> dict:
-    """Return the answer of a command on a log; ``parts`` are its other keys."""
+    """Return the answer of a command on a log. ``parts`` are the keys that not all commands share."""
     header = {"command": command, "version": __version__, "unit": "cost", "log": opened.as_dict()}
     return header | {"reward": opened.records.reward, **parts}
 
 
 def write_answer(answer: dict, options: argparse.Namespace) -> None:
-    """Write an answer to the files that the options name, and print its short form.
+    """Write an answer to the files that the options name, and print a summary.
 
-    The short form goes to standard error if another output goes to standard output.
+    The summary goes to standard error if a file is written to standard output.
     """
     answer = to_json(answer)
     if options.json:
@@ -40,9 +40,9 @@ def write_answer(answer: dict, options: argparse.Namespace) -> None:
 
 
 def require_separate_outputs(options: argparse.Namespace) -> None:
-    """Raise InputError if an output is a folder, an input or another output, also through links.
+    """Raise InputError if two outputs are the same file, or if an output is a folder or an input.
 
-    Only /dev/null may be used for several outputs.
+    Links are followed. Only /dev/null may be used for several outputs.
     """
     values = {name: getattr(options, name, None) for name in (*INPUTS, *OUTPUTS)}
     paths = {name: Path(value) for name, value in values.items() if isinstance(value, Path | str)}
@@ -58,7 +58,7 @@ def require_separate_outputs(options: argparse.Namespace) -> None:
 
 
 def _are_same(output: Path, path: Path) -> bool:
-    """Return whether two paths lead to the same file, pipe or standard stream."""
+    """Return whether an output and another path are the same file, pipe or standard stream. /dev/null never is."""
     if is_null_device(output):
         return False
     if (descriptor := standard_descriptor(output)) and descriptor == standard_descriptor(path):
@@ -68,5 +68,5 @@ def _are_same(output: Path, path: Path) -> bool:
 
 
 def _contains(folder: Path, output: Path) -> bool:
-    """Return whether an output would replace a file of a folder."""
+    """Return whether an output would replace a file in a folder."""
     return folder.is_dir() and output.is_file() and Path(os.path.realpath(output)).parent == folder.resolve()

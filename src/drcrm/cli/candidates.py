@@ -25,19 +25,21 @@ MAX_MAPPED = 20_000  # contexts; on larger logs a feature map takes too long to 
 class AlgorithmResult(EvaluatedPolicy):
     """The candidate that an algorithm selected on the held-out rows.
 
-    An algorithm selects among its fits and policies between these and π0. ``step`` in the settings is the position: 0
-    is π0, and 1 is the fit.
+    Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
+    ``step`` is 0 for π0 and 1 for the fit.
 
     Attributes
     ----------
     entry : Entry
         The algorithm.
     bound : float
-        The selection criterion: upper bound, at 0.95, on the difference to the logging policy on the held-out rows.
+        Selection criterion: the upper bound at 0.95 on the candidate's cost minus the logging policy's cost, on the
+        held-out rows.
     tried : int
-        Number of candidates to select from.
+        Number of candidates of the algorithm.
     is_shown : bool
-        Whether the bound is below 0. Otherwise the policy is the candidate with the smallest bound.
+        Whether the bound is below 0, so that the candidate is shown to be better. If no bound is below 0, the candidate
+        with the smallest bound is selected.
     """
 
     entry: Entry
@@ -54,17 +56,18 @@ def algorithm_entries(
     Parameters
     ----------
     algorithms : str, dict, list or None
-        A name or an entry as in the configuration, or a list of these. By default KL-DRO with DR, and on up to 20 000
-        contexts, if ``has_maps``, the same with a feature map.
+        A name, an entry like those of the configuration, or a list of names and entries. The default is KL-DRO with DR.
+        On up to 20 000 contexts, KL-DRO with DR and a feature map is the second default.
     n_contexts : int
     key : str
-        The mapping's key, for error messages.
+        Key of the mapping, for error messages.
     has_maps : bool
+        Whether a default algorithm may have a feature map.
 
     Raises
     ------
     InputError
-        An unknown name, an invalid entry or an empty list.
+        If a name is unknown, an entry is invalid or the list is empty.
     """
     if algorithms is None:
         algorithms = [DEFAULT, WITH_MAP] if has_maps and n_contexts <= MAX_MAPPED else [DEFAULT]
@@ -81,9 +84,9 @@ def fit_candidates(
     report: Callable[[str], None],
     units: np.ndarray | None = None,
 ) -> list[AlgorithmResult]:
-    """Return the candidate of each algorithm, selected on the held-out rows.
+    """Return the candidate that each algorithm selects on the held-out rows.
 
-    If evaluations are expensive, the algorithms first compete on samples of the training rows: see
+    If evaluations are expensive, the algorithms first compete on samples of the training rows. See
     :mod:`drcrm.selection.successive_halving`.
 
     Parameters
@@ -130,5 +133,5 @@ def _fit_candidate(train: BanditLog, heldout: BanditLog, entry: Entry, lbfgs: Lb
 
 
 def best_candidate(results: list[AlgorithmResult]) -> AlgorithmResult:
-    """Return the candidate with the smallest bound; candidates that are shown to be better come first."""
+    """Return the candidate with the smallest bound. A candidate that is shown to be better precedes any that is not."""
     return min(results, key=lambda result: (not result.is_shown, result.bound if np.isfinite(result.bound) else np.inf))

@@ -15,7 +15,10 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _state_certificates(evaluation: Evaluation) -> Verdict:
-    """Return the certificates in place of the verdict, unless the verdict refuses them."""
+    """Return the verdict "certified" with the bounds on the policy's cost and on the cost difference.
+
+    If no certificate can be issued, return the verdict of the evaluation, which has the reason.
+    """
     verdict, [comparison] = evaluation.verdict, evaluation.comparisons
     cost, difference = comparison.cost_certificate, comparison.certificate
     if verdict.verdict in WITHOUT_CERTIFICATE or cost is None or difference is None:

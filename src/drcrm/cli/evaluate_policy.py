@@ -1,4 +1,4 @@
-"""``drcrm evaluate_policy``: estimate what a policy would have cost, on rows of a log that did not train it."""
+"""``drcrm evaluate_policy``: estimate what a policy would have cost on rows of a log that did not train it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNCOMPARED_ROWS = (
 
 @dataclass(frozen=True)
 class PolicyOnLog:
-    """A policy of the command line, and the rows of the log that evaluate it.
+    """A policy that the user names, and the rows of the log that evaluate it.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class PolicyOnLog:
     choices : int
         Number of candidates that competed on these rows.
     rows : str
-        The rows in words.
+        Description of the rows for the answer.
     counts : dict or None
         Numbers of training, held-out and new rows of the log; None if they are unknown.
     """
@@ -99,9 +99,10 @@ def _evaluate(case: PolicyOnLog, confidence: float, estimate: str | None) -> Eva
 def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterator[PolicyOnLog]:
     """Yield the policy and the rows of the log that evaluate it.
 
-    Rows that the policy was learned from are left out. If the log has such rows or the rows held out with them, the
-    policy counts as the best of all candidates that competed on these. On another log it is one choice. The policy
-    ``column:NAME`` is a column with its probability of the logged action.
+    Rows that trained the policy are left out. On the rows that were held out from learning, the policy is the best of
+    all candidates that competed there, so the bounds are adjusted for their number. On a new log it is one choice.
+
+    The policy ``column:NAME`` is a column of the log with the policy's probability of the logged action.
     """
     if options.policy.startswith(COLUMN):
         if options.config is None:
@@ -144,10 +145,10 @@ def _recognise(
     digest: str,
     hold_out: Callable[[int], np.ndarray],
 ) -> RecognisedRows | None:
-    """Return the rows of a log that a policy was learned from, or held out; None if none are recognised.
+    """Return the rows of a log that trained a policy, and those held out from its learning.
 
-    The files of older versions have no hashes of rows. They only recognise the whole log, by its digest. InputError if
-    the policy was learned from all rows.
+    Return None if no rows are recognised. Policy files of older versions have no hashes of rows. With these files, only
+    the complete log is recognised, by its digest. Raise InputError if all rows trained the policy.
     """
     n, learned = len(checks.propensity), stored.rows
     recognised = None if learned is None else learned.recognise(checks.hashes, checks.propensity)
@@ -168,7 +169,7 @@ def _recognise(
 
 
 def _describe(counts: dict[str, int], mapping: LogMapping) -> str:
-    """Return the rows that evaluate a policy in words."""
+    """Return a description of the rows that evaluate a policy."""
     training, heldout, new = counts["training"], counts["heldout"], counts["new"]
     if not new:
         return HELDOUT_ROWS

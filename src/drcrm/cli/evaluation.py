@@ -1,4 +1,4 @@
-"""Evaluate policies on the rows of a log that did not train them: estimates, comparisons, checks and a verdict."""
+"""Evaluate policies on rows of a log that did not train them: estimates, comparisons, checks and a verdict."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class EvaluatedPolicy:
     Attributes
     ----------
     name, label : str
-        Its key in the answer, and its name in texts.
+        Name of the policy in the answer's JSON, and in its texts.
     policy : any policy that :func:`drcrm.off_policy_value` accepts
     cost_model : optional
     clip : float, "auto" or None
         The clipping constant of the estimate "clipped_ips".
     settings : mapping
-        Its hyper-parameter, ridge and step, for the answer.
+        The hyper-parameter of the algorithm, the ridge penalty and the step, for the answer.
     """
 
     name: str
@@ -45,7 +45,7 @@ class EvaluatedPolicy:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Policies compared with the logging policy on the same rows, and the checks and the verdict on one of them.
+    """Comparisons of policies with the logging policy on the same rows, and the verdict on one of the policies.
 
     Attributes
     ----------
@@ -55,6 +55,7 @@ class Evaluation:
     comparisons : list of Comparison
         One for each policy.
     diagnosis : Diagnosis
+        Checks of the log, and of the policy that the verdict is about.
     verdict : Verdict
     confidence : float
     """
@@ -91,9 +92,9 @@ def evaluate(
         Rows that trained none of the policies.
     policies : sequence of EvaluatedPolicy
     best : EvaluatedPolicy
-        The policy that the checks and the verdict are about.
+        One of ``policies``, which the checks and the verdict are about.
     settings : ComparisonSettings
-        The number of choices includes all fits that competed on these rows.
+        ``settings.choices`` counts all candidates that competed on these rows.
     """
     diagnosis = diagnose_log(opened, best)
     comparisons = [
@@ -106,7 +107,7 @@ def evaluate(
 
 
 def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None) -> Diagnosis:
-    """Run the checks of a log, and of a policy on it."""
+    """Check a log, and optionally a policy on it."""
     records = opened.records
     encoding: Any = opened.log.encoding
     details = LogDetails(
@@ -125,6 +126,6 @@ def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None) -> Di
 
 
 def estimate_logging(opened: OpenedLog, diagnosis: Diagnosis, confidence: float) -> dict:
-    """Return the cost of the logging policy, the mean of the log, as JSON values."""
+    """Return the estimated cost of the logging policy as JSON values: the mean cost of the log, with its interval."""
     propensity = opened.log.propensity
     return off_policy_value(propensity, opened.log, clip=None, groups=diagnosis.units, confidence=confidence).as_dict()

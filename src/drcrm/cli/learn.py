@@ -30,7 +30,10 @@ CONNECTION_TIMEOUT = 30  # seconds to wait for a Dask scheduler
 
 @dataclass(frozen=True)
 class LearningResult:
-    """The candidates of all algorithms, the best of them, and their evaluation on the held-out rows."""
+    """The best candidate of all algorithms, and the evaluation of all candidates on the held-out rows.
+
+    ``choices`` is the number of candidates that competed.
+    """
 
     log: SplitLog
     best: AlgorithmResult
@@ -39,17 +42,17 @@ class LearningResult:
 
     @property
     def is_better(self) -> bool:
-        """Whether the best candidate is returned; otherwise an estimate of the logging policy is."""
+        """Whether the best candidate is better. If not, ``learn`` writes an estimate of the logging policy."""
         return self.evaluation.verdict.verdict == "better"
 
     @property
     def kept(self) -> str:
-        """The name of the policy that is returned."""
+        """The name of the policy that ``learn`` writes."""
         return self.best.name if self.is_better else "logging"
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on the best candidate; if it is not shown to be better, the sentence says what is returned."""
+        """The verdict on the best candidate. Its sentence mentions if the logging policy is returned instead."""
         verdict = self.evaluation.verdict
         if verdict.verdict != "not shown":
             return verdict
@@ -89,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
 
 @contextmanager
 def _dask_workers(options: argparse.Namespace, report: Callable[[str], None]) -> Iterator[None]:
-    """Let the workers of a Dask cluster compute the fits inside the block, if the options name a cluster."""
+    """Run the fits of the ``with`` block on a Dask cluster, if the options name one."""
     if options.cluster is None:
         yield
         return
@@ -148,7 +151,10 @@ def _answer(learned: LearningResult, options: argparse.Namespace) -> dict:
 
 
 def _stored_policy(learned: LearningResult, options: argparse.Namespace) -> StoredPolicy:
-    """Return the best candidate if it is better, else the estimated logging policy that its fit started from."""
+    """Return the policy to write: the best candidate, or the estimate of the logging policy if it is not better.
+
+    The fit of the candidate started from this estimate.
+    """
     heldout, best = learned.log.heldout, learned.best
     policy, model = best.policy, best.cost_model
     if not learned.is_better:

@@ -1,4 +1,4 @@
-"""``drcrm predict``: choose actions with a learned policy: drawn from it, or the most probable ones."""
+"""``drcrm predict``: draw actions from a learned policy, or choose the most probable ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from drcrm.reports.log_report.formatting import format_imputed
 FORMATS = ".csv", ".parquet"
 PROPENSITY = "propensity"
 Counts = dict[str, Counter]
-UNCERTAIN = 1e-6  # a greedy action is uncertain if the other actions together have a larger probability
+UNCERTAIN = 1e-6  # the policy is certain of an action if the probability of all others is at most this
 
 
 def run(options: argparse.Namespace) -> None:
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _remarks(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) -> Iterator[str]:
-    """Yield what the user should know about the written actions, as lines."""
+    """Yield lines that warn the user about the written actions."""
     if missing := counts["missing"]:
         yield f"{options.contexts}: imputed missing values: {format_imputed(missing)}"
     for reason, rows in counts["unseen"].items():
@@ -93,12 +93,13 @@ def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: C
 def _draw_actions(
     policy: LinearPolicy, X: Any, options: argparse.Namespace, streams: tuple[np.random.Generator, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return actions and the probabilities they were chosen with: (1 − ε) P(a|x) + ε/K.
+    """Return actions and their probabilities, (1 − ε) P(a|x) + ε/K.
 
-    K is the number of actions. P is π; with --greedy, P is 1 for the most probable action.
+    ε is the share of --explore, and K is the number of actions. P is the policy. With --greedy, P is 1 for the most
+    probable action.
 
-    The policy's actions, the contexts to explore and the actions there have a random stream each, so they do not depend
-    on the chunk size.
+    There are three random streams: for actions of the policy, for the choice of contexts to explore, and for the
+    actions there. With a single stream, the results would depend on the chunk size.
     """
     for_policy, for_exploring, for_uniform = streams
     uniform = type(policy)(np.zeros_like(policy.coef), features=policy.features)
@@ -123,7 +124,7 @@ def _action_columns(stored: StoredPolicy) -> list[str]:
 def _name_actions(
     stored: StoredPolicy, actions: np.ndarray, write_name: Callable[[object], object]
 ) -> dict[str, np.ndarray]:
-    """Return the columns of the actions, with their names in the log."""
+    """Return the columns to write, by name. Actions have the names that they have in the log."""
     columns = [write_name(name) for name in _action_columns(stored)]
     if stored.encoding.kind == "labels":
         return dict(zip(columns, actions.T, strict=True))
@@ -132,18 +133,18 @@ def _name_actions(
 
 
 def _name_writer(options: argparse.Namespace) -> Callable[[object], object]:
-    """Return how names are written: spreadsheets open CSV, so formulas are escaped there."""
+    """Return a function that escapes names that look like formulas in CSV, because spreadsheets would run them."""
     return escape_formula if _format(options) == ".csv" and not options.raw_names else lambda name: name
 
 
 def _format(options: argparse.Namespace) -> str:
-    """Return the suffix of the output's format; a stream without one gets CSV."""
+    """Return the suffix of the output's format, which is .csv for a stream without a suffix."""
     return options.output.suffix if options.output.suffix in FORMATS else ".csv"
 
 
 @contextmanager
 def _open_output(options: argparse.Namespace) -> Iterator[Callable[[pd.DataFrame], None]]:
-    """Yield a function that appends a frame to the output file, which appears complete or not at all."""
+    """Yield a function that appends a frame to the output file. After an error, no incomplete file remains."""
     with atomic(options.output) as part, ExitStack() as stack:
         if _format(options) == ".csv":
             stream = stack.enter_context(open(part, "w", newline="", encoding="utf-8"))

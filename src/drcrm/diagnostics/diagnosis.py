@@ -1,4 +1,4 @@
-"""Run all checks of a log, and of a policy on it."""
+"""All checks of a log, and of a policy on it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LogDetails:
     groups : array (n,), optional
         Ids of independent groups of rows.
     slices : array (n,), optional
-        Values of a column; the policy is estimated separately for each value.
+        Values of a column. The policy is evaluated separately on the rows of each value.
     row_numbers : integer array (n,), optional
         Numbers of the rows in their file.
     time : array (n,), optional
@@ -58,7 +58,7 @@ class LogDetails:
     imitated : bool
         Whether the propensities were estimated.
     row_checks : tuple of Diagnostic, optional
-        Results of :func:`check_rows`, if the caller ran them on more rows than these.
+        Results of :func:`check_rows` on the whole log, if this log is a part of it. By default this log is checked.
     """
 
     groups: Any = None
@@ -71,7 +71,7 @@ class LogDetails:
     row_checks: tuple[Diagnostic, ...] | None = None
 
     def restrict_to_counted(self, log: BanditLog) -> LogDetails:
-        """Return the details of the rows whose count is positive; InputError for arrays of another length."""
+        """Return the details of the rows whose count is positive; raise InputError if an array has another length."""
         actions = log.actions.shape
         if self.action_names is not None and actions and len(self.action_names) != actions[0]:
             raise InputError(f"names has {len(self.action_names)} entries, expected {actions[0]}")
@@ -94,8 +94,8 @@ class Diagnosis:
     ----------
     diagnostics : tuple of Diagnostic
     units : array (n,) or None
-        Ids of independent units of rows, for ``groups=`` elsewhere: the groups, or the distinct rows of a log with
-        copies.
+        Ids of independent units of rows: the groups, or the distinct rows if the log has copies of rows. Functions with
+        a parameter ``groups`` take them.
     rows : int
     weights, overlap : dict
     calibration, slices, actions, largest_rows : list of dict
@@ -141,13 +141,13 @@ def diagnose(
         Any policy that :func:`drcrm.off_policy_value` accepts.
     details : LogDetails, optional
     cost_model : optional
-        A cost model fitted to other rows. By default R² is that of models fitted to each half of the contexts for the
-        other half.
+        A cost model fitted to other rows. By default, R² is computed for two models. Each is fitted to half of the
+        contexts and predicts the costs of the other half.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        π0. By default support is judged by ``modelled``.
+        π0, which determines the unsupported actions. By default ``modelled`` determines them.
     modelled : array in the shape of scores, optional
-        Probabilities of all actions by a model of the logged actions that was fitted to other rows. By default
-        :func:`drcrm.diagnostics.propensity_audit.cross_fit_propensities`.
+        Estimated probabilities of all actions under the logging policy, from a model fitted to other rows. The default
+        is :func:`drcrm.diagnostics.propensity_audit.cross_fit_propensities`.
 
     Raises
     ------
@@ -197,7 +197,7 @@ def check_rows(
     -------
     checks : tuple of Diagnostic
     units : array (n,) or None
-        Ids of independent units: ``groups``, or else the distinct rows if the log has copies.
+        Ids of independent units: ``groups``, or the distinct rows if there are no groups and the log has copies.
     """
     checks = check_records(replace(records_of_log(log, imitated), groups=groups))
     return checks.diagnostics, checks.groups
@@ -228,11 +228,11 @@ def _weigh_policy(
 
 
 def _estimate_slices(weights: PolicyWeights, slices: np.ndarray | None, units: np.ndarray | None) -> list[dict]:
-    """Estimate a policy in each slice by SNIPS without clipping; the slice with the most rows comes first."""
+    """Estimate a policy in each slice by SNIPS without clipping. The slices with the most rows come first."""
     if slices is None:
         return []
     values, index = np.unique(slices.astype(str), return_inverse=True)
-    log = weights.log.replace(X=np.zeros((weights.log.X.shape[0], 1)))  # the probabilities are known without X
+    log = weights.log.replace(X=np.zeros((weights.log.X.shape[0], 1)))  # estimates from probabilities do not need X
     estimates = []
     for number in np.argsort(-np.bincount(index, log.count), kind="stable"):
         inside = index == number
@@ -251,7 +251,7 @@ def _estimate_slices(weights: PolicyWeights, slices: np.ndarray | None, units: n
 
 
 def _check_slices(slices: list[dict]) -> Diagnostic | None:
-    """Check the slice with the smallest effective sample size in relation to its rows."""
+    """Check the slice with the smallest ratio of effective sample size to rows."""
     if not slices:
         return None
     worst = min(slices, key=lambda entry: entry["effective_size"] / entry["rows"])

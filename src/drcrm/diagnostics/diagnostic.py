@@ -17,15 +17,15 @@ class Diagnostic:
     Attributes
     ----------
     name : str
-        Usual name of the checked quantity.
+        Common name of the quantity that the check computes.
     value : float or None
         The quantity.
     threshold : str
-        The condition for the level "good", in words.
+        The condition for the level "good", as a phrase.
     level : str
         "good", "caution" or "fail".
     sentence : str
-        The result in plain words with its numbers, without a capital and a full stop.
+        The result with its numbers, without a capital letter at the start and a full stop at the end.
     source : str
         Publication of the check.
     low, high : float or None
@@ -42,7 +42,7 @@ class Diagnostic:
     high: float | None = None
 
     def as_dict(self) -> dict[str, object]:
-        """Return the attributes as JSON values: None for numbers that are not finite, and a complete sentence."""
+        """Return the attributes as JSON values. The sentence gets its capital letter and its full stop."""
         return to_json(asdict(self)) | {"sentence": f"{capitalize(self.sentence)}."}
 
 
@@ -65,5 +65,5 @@ def to_json(value: Any) -> Any:
 
 
 def worst_level(fails: bool, cautions: bool) -> str:
-    """Return "fail", "caution" or "good", from the conditions for the first two."""
+    """Return "fail" if the first condition holds, "caution" if only the second does, else "good"."""
     return "fail" if fails else "caution" if cautions else "good"

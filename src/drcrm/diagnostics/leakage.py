@@ -23,7 +23,7 @@ ADVICE = (
 FAILS, CAUTIONS = 0.8, 0.5  # share of the variance of costs that a single feature explains
 MAX_ROWS = 20_000  # a sample of this size shows leakage as well as all rows
 MIN_ROWS = 40
-MIN_EFFECTIVE_ROWS = 5  # (Σ d²)²/Σ d⁴ of deviations d of costs: fewer rows hold most of the variance
+MIN_EFFECTIVE_ROWS = 5  # (Σ d²)²/Σ d⁴, with deviations d of costs from their mean
 MAX_BINS, ROWS_PER_BIN = 20, 5
 MAX_FEATURES = 200  # if there are more, those most correlated with the costs are tested
 ROUNDING = 1e-9  # relative to the largest cost
@@ -34,9 +34,9 @@ def check_leakage(
 ) -> Diagnostic | None:
     """Check the largest share of the variance of costs that one feature explains on rows that it was not fitted to.
 
-    A feature predicts costs by a line, by means in at most 20 quantile bins, or by means of its categories. It is
-    fitted to half of the contexts and predicts the other half. Only what it explains beyond the logged
-    action counts.
+    A numeric feature predicts costs by a line, or by the mean cost in each of at most 20 quantile bins. A categorical
+    feature predicts them by the mean cost of each category. Predictions are fitted to half of the contexts and tested
+    on the other half. The share counts only what the feature explains beyond the logged action.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ def check_leakage(
     columns : mapping of slice, optional
         Columns of X that encode each feature. By default each column is a feature.
     units : array (n,), optional
-        Ids of independent units of rows, which stay in one half.
+        Ids of independent units of rows. All rows of a unit are in the same half.
 
     Returns
     -------
     Diagnostic or None
-        None for fewer than 40 rows, constant costs, or costs whose variance comes from fewer than 5 rows.
+        None if the log has fewer than 40 rows, costs are constant, or fewer than 5 rows cause their variance.
     """
     rows = np.sort(np.random.default_rng(1).permutation(len(log.Y))[:MAX_ROWS])
     half = halves(log.context if units is None else units)[rows]
@@ -78,7 +78,7 @@ def check_leakage(
 
 
 def _feature_rows(log: BanditLog, rows: np.ndarray) -> Any:
-    """Return the features of rows, (rows, d), as an array or CSC; for lists, those of the logged action."""
+    """Return the features of the rows as an array or CSC. For lists, these are the features of the logged actions."""
     places = log.context[rows]
     if isinstance(log.actions, ListedActions):
         places = log.actions.starts[places] + log.Y[rows]
@@ -88,7 +88,7 @@ def _feature_rows(log: BanditLog, rows: np.ndarray) -> Any:
 
 
 def _features(X: Any, columns: Mapping[str, slice] | None, weighted: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the name and the values of each feature: numbers, or integer codes of categories."""
+    """Yield the name and the values of each feature. Values are numbers, or integer codes of categories."""
     if columns is None:
         for column in _most_correlated(X, weighted):
             yield str(column), _dense_column(X[:, [column]])
@@ -102,13 +102,13 @@ def _features(X: Any, columns: Mapping[str, slice] | None, weighted: np.ndarray)
 
 @np.errstate(divide="ignore", invalid="ignore")
 def _most_correlated(X: Any, weighted: np.ndarray) -> np.ndarray:
-    """Return the columns that are most correlated with the costs, by their values or by whether they are 0."""
+    """Return the columns with the largest correlation between costs and values, or between costs and values ≠ 0."""
     if X.shape[1] <= MAX_FEATURES:
         return np.arange(X.shape[1])
     from sklearn.feature_selection import r_regression  # its import takes half a second, and few logs need it
 
     correlations = [np.abs(r_regression(part.astype(float), weighted)) for part in (X, X != 0)]
-    score = np.maximum(*np.nan_to_num(correlations, posinf=0.0))  # infinite for a constant column
+    score = np.maximum(*np.nan_to_num(correlations, posinf=0.0))  # a constant column has an infinite correlation
     return np.sort(np.argpartition(score, -MAX_FEATURES)[-MAX_FEATURES:])
 
 
@@ -117,7 +117,7 @@ def _dense_column(column: Any) -> np.ndarray:
 
 
 def _action_codes(log: BanditLog, rows: np.ndarray) -> np.ndarray | None:
-    """Return a number for each distinct action of the rows; None for lists, whose places are not actions."""
+    """Return the number of each row's distinct action. Return None for lists, where a place is not an action."""
     if isinstance(log.actions, ListedActions):
         return None
     return np.unique(log.Y[rows], axis=0, return_inverse=True)[1].ravel()
@@ -126,7 +126,7 @@ def _action_codes(log: BanditLog, rows: np.ndarray) -> np.ndarray | None:
 def _explained_share(
     deviation: np.ndarray, action: np.ndarray | None, count: np.ndarray, half: np.ndarray, values: np.ndarray
 ) -> float:
-    """Return the share of the variance that a feature explains, or that it explains beyond the action, if less."""
+    """Return the share of the variance that a feature explains, or what it explains beyond the action, if less."""
     predict = partial(_cross_predict, count=count, half=half)
 
     def best_share(target: np.ndarray, fits: list[tuple[Callable, np.ndarray]]) -> float:
@@ -159,13 +159,13 @@ def _bins(values: np.ndarray) -> np.ndarray:
 def _cross_predict(
     fit: Callable, values: np.ndarray, target: np.ndarray, count: np.ndarray, half: np.ndarray
 ) -> np.ndarray:
-    """Return the target, (n,), as predicted by a fit to the other half."""
+    """Return predictions of the target, (n,). Each half of the rows is predicted by a fit to the other half."""
     predictions = [fit(values, target, count * (half != fold)) for fold in (0, 1)]
     return np.where(half == 0, *predictions)
 
 
 def _means(codes: np.ndarray, target: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return the weighted mean of the target in each row's category, or of all rows if its category has no weight."""
+    """Return the weighted mean of the target in each row's category; in a category without weight, the overall mean."""
     rows = np.bincount(codes, weight)
     means = np.full(len(rows), weight @ target / max(weight.sum(), 1))
     np.divide(np.bincount(codes, weight * target), rows, out=means, where=rows > 0)

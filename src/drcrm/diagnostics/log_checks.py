@@ -1,4 +1,4 @@
-"""Checks of a log whatever the policy: exploration, drift over time, and how much a cost model explains."""
+"""Checks of a log that hold for every policy: exploration, drift over time, and how much a cost model explains."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from drcrm.policies.linear_predictor import modelled_cost
 
 DRIFT_LEVEL = 1e-4  # significance level of the drift tests
 CERTAIN = 1 - 1e-9  # logged propensities from here on count as 1
-NEARLY_CERTAIN = 0.99  # the same for estimated propensities
+NEARLY_CERTAIN = 0.99  # estimated propensities from here on count as 1
 MOST_CERTAIN, ALMOST_ALL_CERTAIN = 0.5, 0.99  # shares of rows with propensity 1: caution above, fail from
-ALMOST_ALL_ESTIMATED, LEAST_MEAN = 0.75, 0.94  # fail from this share of near-certain rows and this mean propensity
+ALMOST_ALL_ESTIMATED, LEAST_MEAN = 0.75, 0.94  # share of such rows and mean of estimated propensities: fail from both
 ROUNDING = 1e-9  # relative to the largest cost
 MIN_ROWS = 40
 MIN_R2 = -0.02
@@ -30,10 +30,10 @@ NO_DRIFT = f"0 in its {1 - DRIFT_LEVEL:.2%} interval"
 
 
 def check_exploration(log: BanditLog, imitated: bool = False) -> Diagnostic:
-    """Check whether the logging policy varies its action for similar contexts.
+    """Check whether the logging policy takes several actions in similar contexts.
 
-    Estimated propensities (``imitated``) of a deterministic rule are below 1 near the rule's boundaries. The check
-    therefore fails if most of them are near 1 and so is their mean. The mean is lower if some decisions are randomised.
+    Estimated propensities (``imitated``) of a deterministic rule are below 1 near the boundaries of the rule. For them,
+    the check fails if most propensities are near 1 and their mean is high. Randomised decisions lower the mean.
     """
     share = float(log.count @ (log.propensity >= (NEARLY_CERTAIN if imitated else CERTAIN)) / log.size)
     if imitated:
@@ -80,8 +80,8 @@ def check_gain_drift(
 ) -> Diagnostic | None:
     """Check whether a policy's gain over the logging policy differs between two parts of a log.
 
-    The gain is the self-normalised estimate of the cost difference. The check fails if the difference is significant
-    and nothing is gained in the last part. Parameters are those of :func:`check_cost_drift`.
+    The gain is the self-normalised estimate of the cost difference. The check fails if the gain changes significantly
+    and the policy gains nothing in the last part. :func:`check_cost_drift` describes the parameters.
     """
     total = log.count @ weight
     if not _has_enough_rows(log) or not 0 < total < np.inf:
@@ -104,7 +104,7 @@ def _has_enough_rows(log: BanditLog) -> bool:
 
 
 def _compare_parts(values: np.ndarray, log: BanditLog, is_last: np.ndarray, units: np.ndarray | None) -> tuple:
-    """Return both means, the interval of their difference, and whether the interval excludes 0."""
+    """Return the means of both parts, the interval of their difference, and whether it excludes 0."""
     first_n, last_n = log.count @ ~is_last, log.count @ is_last
     first, last = log.count @ (values * ~is_last) / first_n, log.count @ (values * is_last) / last_n
     terms = np.where(is_last, (values - last) * log.size / last_n, -(values - first) * log.size / first_n)
@@ -116,8 +116,8 @@ def _compare_parts(values: np.ndarray, log: BanditLog, is_last: np.ndarray, unit
 def check_action_drift(log: BanditLog, is_last: np.ndarray, names: Sequence | None = None) -> Diagnostic | None:
     """Check whether the shares of actions or labels differ between two parts of a log.
 
-    One of K actions is tested by Pearson's χ² test, labels by two-sided z-tests with a Bonferroni correction. The
-    sentence names the action with the largest |z|. Returns None for lists of actions and logs of fewer than 40 rows.
+    The test for single actions is Pearson's χ² test. Labels have two-sided z-tests with a Bonferroni correction. The
+    sentence names the action with the largest |z|. Return None for lists of actions, and for fewer than 40 rows.
     """
     if not _has_enough_rows(log) or not log.actions.shape:
         return None
@@ -152,8 +152,8 @@ def check_action_drift(log: BanditLog, is_last: np.ndarray, names: Sequence | No
 def check_cost_model(log: BanditLog, cost_model: Any = None) -> Diagnostic | None:
     """Check R² of a cost model on rows that it was not fitted to.
 
-    Without a model, one is fitted to each half of the contexts and predicts the other half. Returns None if costs are
-    constant, or without a model on fewer than 40 contexts.
+    By default, a model is fitted to each half of the contexts and predicts the other half. Return None if costs are
+    constant, or if there is no model and fewer than 40 contexts.
     """
     total = log.count @ (log.cost - log.count @ log.cost / log.size) ** 2
     rounding = log.size * (ROUNDING * np.abs(log.cost).max()) ** 2
@@ -174,7 +174,10 @@ def _squared_error(model: Any, log: BanditLog) -> float:
 
 
 def _cross_fitted_error(log: BanditLog) -> float:
-    """Return the squared error of cost models fitted to the other half; only one of them is in memory at a time."""
+    """Return the squared error of two cost models, each of the half that it was not fitted to.
+
+    Only one of the models is in memory at a time.
+    """
     half, error = halves(log.context), 0.0
     has_intercept = log.actions.has_intercept and not has_constant(log.X)
     for fold in (0, 1):

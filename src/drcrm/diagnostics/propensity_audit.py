@@ -1,26 +1,27 @@
 """The propensity audit: can the logged propensities be the probabilities that the actions were drawn with?
 
-Let p = π0(a|x) be the propensity of the logged action. For every function f of context and action
+Let p = π0(a|x) be the propensity of the logged action a in context x. For every function f of context and action,
 
-    E [f(x, a)/p] = E Σ_b f(x, b) 1(π0(b|x) > 0)
+    E [f(x, a)/p] = E Σ_b f(x, b) 1(π0(b|x) > 0).
 
-Let q be a model of the logged actions that was fitted to other rows.
+The audit tests this identity. Let q(b|x) be a model of the logged actions that was fitted to other rows.
 
-likelihood ratio  f = q, or q sharpened. E f/p ≤ 1 in every row, so Π (1 − b + b f/p) exceeds 1/α with probability at
-                  most α, for every bet b in [0, 1]. It grows if q predicts the actions better than p: p = 1/K,
-                  propensities of other rows, or propensities that are too small.
+likelihood ratio  f = q, or q sharpened. Then E f/p ≤ 1 in every row. For every bet β in [0, 1], the product
+                  Π (1 − β + β f/p) over rows exceeds 1/α with probability at most α. It grows if q predicts the
+                  actions better than p does, for example if p = 1/K, if p belongs to other rows, or if p is too small.
 arithmetic mean   f = q: E q(a|x)/p = 1, over all rows and for each action
 harmonic mean     f = 1(a = b): E 1(a = b)/p = 1 for each action b
-calibration       means of p and of q over tenths of the rows, by q
+calibration       means of p and of q in each tenth of the rows, sorted by q
 
-A mean above 1 shows that propensities are too small. A mean below 1 shows that they are too large, or that the logging
-policy never takes actions that f counts. It fails only if q explains p: then p has no information that q lacks.
+A mean above 1 shows that propensities are too small. A mean below 1 has two possible reasons: propensities are too
+large, or the logging policy never takes actions that f counts. So a mean below 1 fails only if q explains p, that is,
+if p has no information that q lacks.
 
-The bound α is exact for rows of one fold. Over all folds it holds in large samples, where 2 (log ratio) is about
-χ²_d − 2d for a model with d coefficients.
+The level α is exact for the rows of one fold. Over all folds it holds in large samples. There, twice the log ratio is
+about χ²_d − 2d for a model with d coefficients.
 
-Sources: Li, Chen, Kleban & Gupta 2015, whose arithmetic mean takes π0 of all actions. Wasserman, Ramdas & Balakrishnan
-2020 for likelihood ratios by models of other rows. Waudby-Smith & Ramdas 2024 for the bets.
+Sources: Li, Chen, Kleban & Gupta 2015 for the means. Their arithmetic mean uses π0 of all actions. Wasserman, Ramdas &
+Balakrishnan 2020 for likelihood ratios with models of other rows. Waudby-Smith & Ramdas 2024 for the bets.
 """
 
 from __future__ import annotations
@@ -43,20 +44,20 @@ FOLDS = 5
 MAX_CONTEXTS = 20_000  # contexts that the model of a fold is fitted to
 LEVEL = 1e-4  # significance level of the tests
 MATERIAL = 0.8, 1.25  # a significant mean outside of these fails
-NOTABLE = 0.95, 1.05  # the same for a caution
+NOTABLE = 0.95, 1.05  # a significant mean outside of these is a caution
 MIN_ACTION_ROWS = 20  # rows of an action that is tested separately
-MIN_TENTH_ROWS = 100  # a model of fewer rows can be wrong by MAX_FACTOR itself
+MIN_TENTH_ROWS = 100  # with fewer rows, the model itself can be wrong by MAX_FACTOR
 MIN_ROWS = 50  # rows below which nothing is tested
-CLOSE, EXPLAINED = 0.25, 0.8  # q explains p: deviation that q leaves of log p, or share of its variance
+CLOSE, EXPLAINED = 0.25, 0.8  # q explains p: largest residual deviation of log p, or least share of its variance
 CERTAIN = 0.9
 MIN_EXPLAINED_ROWS = 50
 BETS = 0.1, 0.4, 0.9
 POWERS = 1, 3  # powers of q that sharpen it
-REGRET = 0.625  # log likelihood that a coefficient costs: 1/2 for each row that its fold is fitted to
-GROSS = 0.2  # log likelihood ratio a row that the audit should detect, that of 1/K for a soft policy of 5 actions
-PREFERENCE = 1.25  # an action's mean is reported if its logarithm is this much larger than that of all actions
+REGRET = 0.625  # log likelihood that each coefficient costs: 1/2, over the share of rows that a fold is fitted to
+GROSS = 0.2  # log likelihood ratio per row that the audit should detect; p = 1/K of 5 actions has about this ratio
+PREFERENCE = 1.25  # factor by which |log mean| of all actions is preferred to that of one action in the report
 ALL = "all actions"
-MAX_FACTOR = 2  # between the means of p and of q in a tenth of the rows
+MAX_FACTOR = 2  # largest ratio between the means of p and of q in a tenth of the rows
 SOURCE = "Li, Chen, Kleban & Gupta 2015"
 
 
@@ -71,8 +72,8 @@ class TestedMean(NamedTuple):
 def cross_fit_propensities(log: BanditLog, groups: np.ndarray | None = None, folds: int = FOLDS) -> np.ndarray:
     """Estimate the logging policy's probabilities of all actions by models fitted to other folds.
 
-    The model, by :mod:`drcrm.optimization.behaviour_cloning`, is a softmax or a logistic regression of each label.
-    Contexts and ``groups`` of rows, (n,), are not split between folds. Returns an array in the shape of scores.
+    The model of :mod:`drcrm.optimization.behaviour_cloning` is a softmax, or a logistic regression for each label. All
+    rows of a context, and of a group in ``groups`` (n,), are in one fold. Return an array in the shape of scores.
     """
     unit = np.arange(log.n_contexts)
     if groups is not None:
@@ -110,11 +111,11 @@ def audit_propensities(
     log : BanditLog
         A log in which every row occurs.
     modelled : array in the shape of scores
-        q of all actions of each context: see :func:`cross_fit_propensities`.
+        q of all actions of each context, from :func:`cross_fit_propensities`.
     units : array (n,), optional
         Ids of independent units of rows.
     imitated : bool
-        Whether the propensities are estimates from the log itself, which cannot be tested.
+        Whether the propensities are estimated from the log itself. Such propensities cannot be tested.
     names : list, optional
         Names of the actions.
 
@@ -153,7 +154,7 @@ def _untested(reason: str) -> Diagnostic:
 
 
 def required_rows(log: BanditLog) -> int:
-    """Return how many rows the audit needs to detect a log likelihood ratio of GROSS a row."""
+    """Return how many rows the audit needs to detect a log likelihood ratio of GROSS per row."""
     coefficients = log.X.shape[1] * max(sum(log.actions.shape) - (log.Y.ndim == 1), 1)
     needed = np.log(len(BETS) * len(POWERS) / LEVEL) + REGRET * coefficients
     return max(MIN_ROWS, int(np.ceil(needed / GROSS)))
@@ -179,7 +180,7 @@ def _check_arithmetic_mean(
 def _check_harmonic_mean(
     log: BanditLog, uniform: np.ndarray, units: np.ndarray | None, names: Sequence | None
 ) -> Diagnostic:
-    """Check E 1(a = b)/p = 1 for each action b; for labels and lists, that the mean of the uniform π/p is 1."""
+    """Check E 1(a = b)/p = 1 for each action b. For labels and lists, check E u(a|x)/p = 1 of the uniform policy u."""
     means = []
     for action, is_action in _frequent_actions(log):
         eligible_share = log.count @ (uniform[log.context, action] > 0) / log.size
@@ -211,10 +212,10 @@ def _check_likelihood_ratio(log: BanditLog, modelled: np.ndarray, units: np.ndar
 
 
 def log_evidence(log: BanditLog, modelled: np.ndarray, log_propensity: np.ndarray, units: np.ndarray | None) -> float:
-    """Return the logarithm of the capital that bets on f/p > 1 make of 1.
+    """Return the log of the capital, 1 at the start, after bets on f/p > 1 in every unit of rows.
 
-    It is the mean capital over the bets and over f = q and q sharpened. A unit bets once, on its mean ratio. Source:
-    Ville's inequality.
+    The capital is the mean over the values of BETS, and over f = q and f = q sharpened. A unit bets once, on its mean
+    ratio f/p. By Ville's inequality, the capital exceeds 1/α with probability at most α if the propensities are right.
     """
     groups, gains = np.arange(len(log.Y)) if units is None else units, []
     for power in POWERS:
@@ -226,7 +227,7 @@ def log_evidence(log: BanditLog, modelled: np.ndarray, log_propensity: np.ndarra
 
 
 def _sharpen(log: BanditLog, modelled: np.ndarray, power: float) -> np.ndarray:
-    """Return the probabilities ∝ q^power, in the shape of scores."""
+    """Return probabilities proportional to q^power, in the shape of scores."""
     tiny = np.finfo(float).tiny
     scores = np.log(np.maximum(modelled, tiny))
     if log.Y.ndim == 2:
@@ -235,7 +236,7 @@ def _sharpen(log: BanditLog, modelled: np.ndarray, power: float) -> np.ndarray:
 
 
 def _calibration(log: BanditLog, model: np.ndarray) -> list[dict[str, float]]:
-    """Return the means of p and q of each tenth of the rows, by q."""
+    """Return the means of p and q in each tenth of the rows, sorted by q."""
     order, tenths = np.argsort(model, kind="stable"), []
     for number, rows in enumerate(np.array_split(order, min(10, len(order))), 1):
         count = log.count[rows]
@@ -261,7 +262,7 @@ def _check_calibration(tenths: list[dict[str, float]]) -> Diagnostic:
 
 
 def _frequent_actions(log: BanditLog) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield each of K actions that has enough rows, and the mask of its rows; nothing for labels and lists."""
+    """Yield each single action with enough rows, and the mask of these rows. Yield nothing for labels and lists."""
     if log.Y.ndim == 1 and log.actions.shape:
         rows = np.bincount(log.Y, log.count, *log.actions.shape)
         for action in np.flatnonzero(rows >= MIN_ACTION_ROWS):
@@ -278,10 +279,10 @@ def _estimate_mean(z: np.ndarray, log: BanditLog, units: np.ndarray | None, acti
 def _check_means(
     name: str, means: list[TestedMean], fails_below: list[bool], usual: list[TestedMean], what: str
 ) -> Diagnostic:
-    """Check means with expectation 1, and report the worst.
+    """Check means with expectation 1, and report the worst of them.
 
-    ``fails_below`` are the means that also fail if they are too small. If all are good, the worst of ``usual`` is
-    reported.
+    A mean fails if it is too large, or too small while its entry in ``fails_below`` is true. If all means are good, the
+    worst of ``usual`` is reported.
     """
     quantile = ndtri(1 - LEVEL / (2 * len(means)))
 
@@ -303,12 +304,12 @@ def _check_means(
 
 
 def _distance(tested: TestedMean) -> float:
-    """Return |log mean|; the mean of all actions is preferred to that of one action."""
+    """Return |log mean|, times PREFERENCE for the mean of all actions."""
     return abs(np.log(max(tested.mean, 1e-300))) * (PREFERENCE if tested.actions == ALL else 1)
 
 
 def _explains(log: BanditLog, model: np.ndarray, rows: np.ndarray) -> bool:
-    """Return whether log q explains log p of some rows up to a line; False if most propensities are near 1."""
+    """Return whether a line in log q explains log p of the rows. Return False if most propensities are near 1."""
     part = log.replace(count=log.count * rows)
     if part.size < MIN_EXPLAINED_ROWS or np.median(log.propensity[rows]) > CERTAIN:
         return False
