@@ -283,6 +283,14 @@ class Actions(ModelledCosts, SupportRule):
     def sample(self, mean: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draw one action for each context."""
 
+    @abstractmethod
+    def draw_one(self, scores: np.ndarray, rng: np.random.Generator) -> tuple[Any, float]:
+        """Draw the action of one context from its scores, all actions being available; return its probability, too.
+
+        The same generator gives the same action as ``sample``, up to rounding. A single context takes a fifth of the
+        time here.
+        """
+
 
 def require_columns(shape: tuple[int, ...]) -> int:
     """Return the number of columns of a cost model's coefficients; InputError if it has one number per feature."""

@@ -94,6 +94,14 @@ class LinearPolicy(ABC):
         scores, actions = self._scores(X, eligible)
         return actions.sample(actions.log_partition(scores)[1], np.random.default_rng(random_state))
 
+    def draw(self, X: Any, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Draw one action for each context, (n, q) or (n,), and return its probability, (n,), from one product XΘ."""
+        scores, actions = self._scores(X, None)
+        log_partition, mean = actions.log_partition(scores)
+        Y = actions.sample(mean, np.random.default_rng(random_state))
+        log_prob = actions.one_row_map(Y).to_rows(scores, log_partition)
+        return Y, np.exp(np.minimum(log_prob, 0))
+
     def _scores(self, X: Any, eligible: Any) -> tuple[np.ndarray, Actions]:
         """Return the scores of contexts and their available actions."""
         X, actions = self.actions.bind(X, eligible)

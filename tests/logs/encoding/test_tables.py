@@ -266,3 +266,13 @@ def test_missing_values_of_contexts_are_counted_in_batches(incomplete, mapping, 
     assert sum(missing.get("age", 0) for _, _, missing in parts) == 3
     assert sum(unseen.get("missing value of 'price'", 0) for _, unseen, _ in parts) == 1
     assert np.array_equal(np.vstack([X for X, _, _ in parts]), encoding.contexts(incomplete))
+
+
+def test_another_thread_cannot_replace_the_categories_of_a_table(frame, mapping):
+    class Replaced(dict):
+        def __setitem__(self, name, entry):
+            super().__setitem__(name, ([], np.array([-1] * 9), np.ones(9)))  # what another thread stored meanwhile
+
+    log = drcrm.BanditLog.from_frame(frame, mapping)
+    object.__setattr__(log.encoding, "_lookups", Replaced())
+    assert (log.encoding.contexts(frame) == log.X).all()

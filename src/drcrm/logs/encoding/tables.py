@@ -234,14 +234,16 @@ class TableEncoding(Encoding):
 
     def _lookup(self, name: str, values: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the column of X of each value, −1 if it is unknown, and its sign; cached for blocks of one table."""
-        if name not in self._lookups or self._lookups[name][0] is not values:
+        entry = self._lookups.get(name)
+        if entry is None or entry[0] is not values:
             known = self.known[name]
             place = {feature: column for column, feature in enumerate(known)}
             is_hashed = not all(isinstance(feature, str) for feature in known)
             pairs = hash_categories(values) if is_hashed else [(value, 1.0) for value in values]
             columns = np.array([place.get(feature, -1) for feature, _ in pairs], dtype=np.intp)
-            self._lookups[name] = values, columns, np.array([sign for _, sign in pairs])
-        return self._lookups[name][1:]
+            entry = values, columns, np.array([sign for _, sign in pairs])
+            self._lookups[name] = entry  # another thread may replace it at any time
+        return entry[1:]
 
 
 def require_columns(header: Iterable[str], needed: list[str]) -> None:
