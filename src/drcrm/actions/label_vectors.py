@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import expit, log_expit
 
 from drcrm.actions.base import LARGE_SCORE, Actions, RowMap, require_columns
 from drcrm.actions.row_maps import DenseRows, SparseRows, TabledRows
@@ -100,6 +101,10 @@ class LabelVectors(Actions):
 
     def sample(self, mean: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return (rng.random(mean.shape) < mean).astype(np.int64)
+
+    def draw_one(self, scores: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+        labels = rng.random(scores.shape) < expit(scores)
+        return labels.astype(np.int64), float(np.exp(log_expit(np.where(labels, scores, -scores)).sum()))
 
     # Modelled costs
 

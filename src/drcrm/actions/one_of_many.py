@@ -73,6 +73,13 @@ class OneOfMany(Actions):
     def sort_keys(self, Y: np.ndarray) -> list[np.ndarray]:
         return [Y]
 
+    def draw_one(self, scores: np.ndarray, rng: np.random.Generator) -> tuple[int, float]:
+        weights = np.exp(scores - scores.max())
+        cumulative = weights.cumsum()
+        total = cumulative[-1]
+        action = int(cumulative.searchsorted(min(rng.random(), 1 - 1e-15) * total, side="right"))
+        return action, float(weights[action] / total)
+
     # Modelled costs: the effects are the costs of the actions
 
     def expected_cost(self, mean: np.ndarray, effects: np.ndarray, fast: bool = False) -> np.ndarray:

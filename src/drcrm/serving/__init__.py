@@ -1,0 +1,1 @@
+"""Decisions of a learned policy inside an application."""

@@ -1,0 +1,171 @@
+"""Scores of a single context, a dict, without a table: the work of ``TableEncoding.contexts`` in microseconds.
+
+``TableEncoding`` defines the encoding; the tests compare both. Values of unusual types are left to it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf, isfinite
+from typing import Any
+
+import numpy as np
+
+from drcrm.logs.encoding.columns import LARGEST, MISSING, as_text
+from drcrm.logs.encoding.fitting import hash_categories
+from drcrm.logs.encoding.tables import TableEncoding
+from drcrm.logs.encoding.timestamps import ISO, WEEKDAYS, hour_of, weekday_of
+
+TIME = re.compile(ISO)
+CACHED = 2**14  # hashes that each hashed feature remembers
+
+
+class UnusualValue(Exception):
+    """A value that only ``TableEncoding`` can read, or reject with a message."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A numeric feature.
+
+    Attributes
+    ----------
+    name : str
+        The key in a context.
+    mean, scale : float
+    column : int
+        The column of X.
+    missing_column : int or None
+        The column of the indicator of missing values, if there is one.
+    """
+
+    name: str
+    mean: float
+    scale: float
+    column: int
+    missing_column: int | None
+
+    def entry(self, value: Any) -> tuple[int | None, float]:
+        """Return the column and the entry of X that a value sets."""
+        if isinstance(value, float) or (type(value) is int and -LARGEST < value < LARGEST):
+            scaled = (value - self.mean) / self.scale
+            if -inf < scaled < inf:
+                return self.column, scaled
+            if value == value:
+                raise UnusualValue
+        elif value is not None:
+            raise UnusualValue
+        return self.missing_column, 1.0
+
+
+class Category:
+    """A categorical feature.
+
+    Parameters
+    ----------
+    name : str
+        The key in a context.
+    text_of : callable
+        Return the category of a value as text.
+    known : sequence of str or int
+        The texts, or the hashed features, with a column of X.
+    first : int
+        The first of these columns.
+    """
+
+    def __init__(self, name: str, text_of: Callable[[Any], str], known: Sequence[str | int], first: int):
+        self.name, self.text_of = name, text_of
+        self.columns = {feature: first + place for place, feature in enumerate(known)}
+        self.is_hashed = not all(isinstance(feature, str) for feature in known)
+        self._hash = lru_cache(CACHED)(lambda text: hash_categories([text])[0])
+
+    def entry(self, value: Any) -> tuple[int | None, float]:
+        """Return the column and the entry of X that a value sets; no column for an unknown value."""
+        text = self.text_of(value)
+        feature, sign = self._hash(text) if self.is_hashed else (text, 1.0)
+        return self.columns.get(feature), sign
+
+
+def category_text(value: Any) -> str:
+    """Return the text of a category, the empty text if it is missing."""
+    if value is None or (isinstance(value, float) and value != value):
+        return MISSING
+    if not isinstance(value, str | int | float):
+        raise UnusualValue
+    return as_text(value)
+
+
+def weekday_text(value: Any) -> str:
+    """Return the weekday of a time in ISO 8601, or of a datetime."""
+    day, _ = _day_and_clock(value)
+    return WEEKDAYS[day.weekday() + 1] if day else MISSING
+
+
+def hour_text(value: Any) -> str:
+    """Return the hour of a time in ISO 8601, or of a datetime; the empty text for a date without time of day."""
+    _, clock = _day_and_clock(value)
+    return clock[:2] if clock else MISSING
+
+
+def _day_and_clock(value: Any) -> tuple[datetime.date | None, str | None]:
+    if value is None:
+        return None, None
+    match = TIME.match(value.isoformat() if isinstance(value, datetime.date) else value if type(value) is str else "")
+    try:
+        day, clock, _ = match.groups() if match else ("", None, None)
+        if clock:
+            datetime.time.fromisoformat(clock[:8])
+        return datetime.date.fromisoformat(day), clock
+    except ValueError:
+        raise UnusualValue from None
+
+
+def features_of(encoding: TableEncoding) -> list[Number | Category]:
+    """Return the features of a table's encoding, with their columns of X; the last column is the constant 1."""
+    n_numbers = len(encoding.scales)
+    indicators = {name: n_numbers + place for place, name in enumerate(encoding.indicators)}
+    features: list[Number | Category] = [
+        Number(name, mean, scale, column, indicators.get(name))
+        for column, (name, (mean, scale)) in enumerate(encoding.scales.items())
+    ]
+    derived = {weekday_of(name): (name, weekday_text) for name in encoding.times}
+    derived |= {hour_of(name): (name, hour_text) for name in encoding.times}
+    start = n_numbers + len(indicators)
+    for name, known in encoding.known.items():
+        features.append(Category(*derived.get(name, (name, category_text)), known, start))
+        start += len(known)
+    return features
+
+
+class ContextScores:
+    """Scores of contexts, one at a time.
+
+    Parameters
+    ----------
+    encoding : TableEncoding
+    coef : array (d, K) or (d, q)
+        Coefficients of a linear policy.
+    intercept : array (K,) or (q,)
+    """
+
+    def __init__(self, encoding: TableEncoding, coef: np.ndarray, intercept: np.ndarray):
+        self._features = [(feature.name, feature.entry) for feature in features_of(encoding)]
+        self._coef, self._constant = coef, coef[-1] + intercept
+
+    def __call__(self, context: Mapping[str, Any]) -> np.ndarray | None:
+        """Return the scores u of a context; None if its values need ``TableEncoding`` or are out of range."""
+        columns, entries = [], []
+        try:
+            for name, entry in self._features:
+                column, value = entry(context[name])
+                if column is not None:
+                    columns.append(column)
+                    entries.append(value)
+        except (KeyError, UnusualValue):
+            return None
+        scores = np.array(entries) @ self._coef.take(columns, axis=0) + self._constant
+        return scores if isfinite(scores.sum()) else None

@@ -1,0 +1,151 @@
+"""A learned policy inside an application: contexts in the form of the application, actions by their names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from drcrm.actions.action_lists import ActionLists
+from drcrm.arrays.mapped_arrays import Features
+from drcrm.errors import InputError, prefix_errors
+from drcrm.logs.encoding.hashed_features import HashedEncoding
+from drcrm.logs.encoding.tables import TableEncoding
+from drcrm.logs.policy_file import StoredPolicy, read_policy
+from drcrm.logs.readers.decisions import Decision, features_of
+from drcrm.logs.readers.dsjson import features
+from drcrm.serving.context_scores import ContextScores
+
+LIST = "_multi"  # key of a context's list of actions, as in dsjson
+
+
+def load_policy(path: str | Path) -> ServedPolicy:
+    """Return the policy in a file that ``drcrm learn`` wrote, ready to decide.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or is not a policy.
+    """
+    return ServedPolicy(read_policy(path))
+
+
+class ServedPolicy:
+    """A policy that decides for contexts as an application has them. Threads may share it.
+
+    Attributes
+    ----------
+    policy : ExponentialPolicy or SoftmaxPolicy
+        The policy on encoded features.
+    encoding : Encoding
+    names : list
+        Names of the actions or labels in the log; empty for lists of actions.
+    """
+
+    def __init__(self, stored: StoredPolicy):
+        self.policy, self.encoding, self.names = stored.policy, stored.encoding, list(stored.encoding.names)
+        self._scores = None
+        if isinstance(self.encoding, TableEncoding) and self.policy.features is None:
+            self._scores = ContextScores(self.encoding, self.policy.coef, self.policy.intercept)
+        self._rng, self._process = np.random.default_rng(), os.getpid()
+
+    def __repr__(self) -> str:
+        return f"ServedPolicy({self.policy})"
+
+    def decide(self, context: Any, random_state: Any = None) -> tuple[Any, Any]:
+        """Draw an action for each context, and return it with its probability.
+
+        Log the probability: it is the propensity of the next log.
+
+        Parameters
+        ----------
+        context : dict, list of dict, or DataFrame
+            One context, or several. A dict has the log's feature columns as keys; None is a missing value. Missing and
+            unknown values are handled as ``drcrm learn`` handled them. For named features, as in dsjson and Vowpal
+            Wabbit's text, a namespace is a dict in the dict. For lists of actions, the key ``_multi`` has the list of
+            the candidates' features. For logs of arrays: X, (m, d), or ActionLists.
+        random_state : int or Generator, optional
+            Seed of the draw. By default draws are independent, also in forked processes.
+
+        Returns
+        -------
+        action : name, dict or int; or array
+            The action's name in the log; for labels, a dict of 0 and 1; for lists, the place in the list, from 0.
+            For several contexts an array, (n,), of names or places, or (n, q), of labels in the order of ``names``.
+        propensity : float, or array (n,)
+
+        Raises
+        ------
+        InputError
+            A context lacks a feature, or a value is not of the feature's type.
+        """
+        is_single = isinstance(context, Mapping)
+        if is_single and self._scores is not None:
+            scores = self._scores(context)
+            if scores is not None:
+                action, propensity = self.policy.actions.draw_one(scores, self._generator(random_state))
+                return self._named(action), propensity
+        X = self._encode([context] if is_single else context)
+        actions, propensities = self.policy.draw(X, self._generator(random_state))
+        if is_single:
+            return self._named(actions[0]), float(propensities[0])
+        return (np.array(self.names)[actions] if self.encoding.kind == "single" else actions), propensities
+
+    def _encode(self, contexts: Any) -> Features | ActionLists:
+        """Return X of several contexts."""
+        encoding = self.encoding
+        if isinstance(encoding, TableEncoding):
+            return encoding.contexts(contexts if isinstance(contexts, pd.DataFrame) else _frame_of(contexts, encoding))
+        if isinstance(encoding, HashedEncoding):
+            decisions = [_decision_of(number, context, encoding) for number, context in _numbered(contexts)]
+            return encoding.contexts(features_of(decisions))
+        return encoding.contexts(contexts)
+
+    def _generator(self, random_state: Any) -> np.random.Generator:
+        """Return the generator of a seed; without one, the policy's own, which each process seeds anew."""
+        if random_state is not None:
+            return np.random.default_rng(random_state)
+        if self._process != os.getpid():  # a forked process would repeat the draws of its parent
+            self._rng, self._process = np.random.default_rng(), os.getpid()
+        return self._rng
+
+    def _named(self, action: Any) -> Any:
+        """Return an action of a single context by its name."""
+        if self.encoding.kind == "labels":
+            return dict(zip(self.names, action.tolist(), strict=True))
+        return self.names[action] if self.encoding.kind == "single" else int(action)
+
+
+def _numbered(contexts: Any) -> Sequence[tuple[int, Mapping[str, Any]]]:
+    """Return contexts with their numbers; InputError unless they are dicts, at least one."""
+    is_list = isinstance(contexts, Sequence) and not isinstance(contexts, str)
+    if not is_list or not len(contexts) or not all(isinstance(context, Mapping) for context in contexts):
+        raise InputError(f"context is of type {type(contexts).__name__}, expected a dict or a list of dicts")
+    return list(enumerate(contexts))
+
+
+def _frame_of(contexts: Any, encoding: TableEncoding) -> pd.DataFrame:
+    """Return contexts as a table whose columns keep the types of the values."""
+    names = dict.fromkeys([*encoding.scales, *encoding.categorical, *encoding.times])
+    for number, context in _numbered(contexts):
+        if absent := [name for name in names if name not in context]:
+            raise InputError(f"context {number} has no {absent[0]!r}, expected a value, or None if it is missing")
+    columns = {name: [context[name] for context in contexts] for name in names}
+    for name in encoding.categorical:  # 1, 1.0 and True are equal, but True is another category
+        columns[name] = [str(value) if isinstance(value, int) else value for value in columns[name]]
+    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
+
+
+def _decision_of(number: int, context: Mapping[str, Any], encoding: HashedEncoding) -> Decision:
+    """Return a context with named features, and its list of actions if the policy is over lists."""
+    with prefix_errors(f"context {number}"):
+        if encoding.kind != "lists":
+            return Decision(number, features(dict(context)))
+        actions = context.get(LIST)
+        if not (isinstance(actions, list) and actions and all(isinstance(action, dict) for action in actions)):
+            raise InputError(f"{LIST} is missing or not a list of dicts, expected the features of each action")
+        return Decision(number, features(dict(context)), [features(action) for action in actions])

@@ -1,0 +1,149 @@
+"""Decisions of loaded policies: names, propensities, several contexts, lists of actions, arrays, and errors."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from served_contexts import contexts, stored_policy
+from shop import decisions
+from strategies import examples
+
+import drcrm
+from drcrm.__main__ import main
+from drcrm.errors import InputError
+from drcrm.logs.encoding.arrays import ArrayEncoding
+from drcrm.logs.policy_file import StoredPolicy
+from drcrm.logs.readers.log_files import context_batches
+from drcrm.policies.exponential import SoftmaxPolicy
+from drcrm.serving.served_policy import ServedPolicy
+
+CONTEXT = {"age": 30, "price": 12.5, "city": "Bern", "id": 7, "at": "2024-05-01T13:45", "day": "2024-05-01"}
+STORED = {kind: stored_policy(kind, scale=0.3) for kind in ("single", "labels")}
+
+
+def probability_of(served: ServedPolicy, contexts: list[dict], actions: np.ndarray) -> np.ndarray:
+    """Return the probabilities of actions, by the policy's own methods."""
+    if served.encoding.kind == "single":
+        actions = np.array([served.names.index(name) for name in actions])
+    return np.exp(served.policy.log_prob(served._encode(contexts), actions))
+
+
+@pytest.mark.parametrize("kind", ["single", "labels"])
+@given(context=contexts())
+@examples(20)
+def test_one_context_is_decided_like_a_list_of_one(context, kind):
+    served = ServedPolicy(STORED[kind])
+    action, propensity = served.decide(context, random_state=3)
+    [of_list], [in_list] = served.decide([context], random_state=3)
+    assert action == (of_list if kind == "single" else dict(zip(served.names, of_list, strict=True)))
+    assert propensity == pytest.approx(in_list, rel=1e-12, abs=1e-12)
+    assert in_list == pytest.approx(probability_of(served, [context], np.array([of_list]))[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["single", "labels"])
+def test_draws_of_one_context_have_the_frequencies_of_the_policy(kind):
+    served, rng = ServedPolicy(STORED[kind]), np.random.default_rng(0)
+    drawn = [served.decide(CONTEXT, rng)[0] for _ in range(4000)]
+    expected = served.policy.marginals(served._encode([CONTEXT]))[0]
+    if kind == "single":
+        share = [np.mean([action == name for action in drawn]) for name in served.names]
+    else:
+        share = pd.DataFrame(drawn)[served.names].mean().to_numpy()
+    np.testing.assert_allclose(share, expected, atol=4 * 0.5 / np.sqrt(4000))
+
+
+def test_a_learned_policy_decides_for_a_frame_and_for_its_rows(shop):
+    served, frame = drcrm.load_policy(shop / "policy.npz"), decisions(200, seed=2)
+    frame.loc[3, "city"], frame.loc[5, "age"] = "Chur", np.nan
+    actions, propensities = served.decide(frame, random_state=0)
+    frame.to_csv(shop / "served.csv", index=False)
+    [(X, _, _)] = context_batches(shop / "served.csv", served.encoding, 1000)
+    place = np.array([served.names.index(name) for name in actions])
+    np.testing.assert_allclose(propensities, served.policy.marginals(X)[np.arange(200), place], rtol=1e-12)
+    rows = frame.to_dict("records")
+    of_rows, in_rows = served.decide(rows, random_state=0)
+    assert of_rows.tolist() == actions.tolist()
+    np.testing.assert_allclose(in_rows, propensities, rtol=1e-12)
+
+
+def test_draws_without_a_seed_differ_and_a_forked_process_draws_anew():
+    served = ServedPolicy(STORED["single"])
+    assert len({served.decide(CONTEXT)[0] for _ in range(200)}) > 1
+    generator, served._process = served._rng, -1  # like in a forked process
+    served.decide(CONTEXT)
+    assert served._rng is not generator
+    assert served._rng.random() != generator.random()
+
+
+@pytest.fixture(scope="module")
+def text_policies(tmp_path_factory):
+    """Policies learned from a dsjson file with lists of actions, and from Vowpal Wabbit's text of single actions."""
+    folder, rng = tmp_path_factory.mktemp("texts"), np.random.default_rng(0)
+    lists, lines = [], []
+    for _ in range(300):
+        chosen, x = int(rng.integers(1, 3)), float(rng.normal())
+        label = {"_label_cost": -float(chosen == 1), "_label_probability": 0.5, "_label_Action": chosen}
+        context = {"U": {"x": x}, "_multi": [{"A": {"id": name}} for name in "ab"]}
+        lists.append(json.dumps(label | {"_labelIndex": chosen - 1, "a": [1, 2], "p": [0.5, 0.5], "c": context}))
+        lines.append(f"{chosen}:{-float((x > 0) == (chosen == 1))}:0.5 |U x:{x}")
+    policies = []
+    for name, text in (("lists.dsjson", lists), ("single.vw", lines)):
+        (folder / name).write_text("\n".join(text) + "\n", encoding="utf-8")
+        arguments = ["learn", folder / name, "--config", '{"algorithm": "cips"}', "--output", folder / "policy.npz"]
+        assert main([str(argument) for argument in arguments]) == 0
+        policies.append((drcrm.load_policy(folder / "policy.npz"), folder / name))
+    return policies
+
+
+def test_named_features_are_those_of_the_file(text_policies):
+    (lists, dsjson), (single, text) = text_policies
+    [(expected, _, _)] = context_batches(dsjson, lists.encoding, 1000)
+    contexts = [json.loads(line)["c"] for line in dsjson.read_text().splitlines()]
+    listed = lists._encode(contexts)
+    assert np.array_equal(listed.starts, expected.starts)
+    assert abs(listed.features - expected.features).max() == 0
+    place, propensity = lists.decide(contexts[0], random_state=1)
+    assert propensity == pytest.approx(lists.policy.marginals(expected[:1])[place], rel=1e-12)
+    [(expected, _, _)] = context_batches(text, single.encoding, 1000)
+    contexts = [{"U": {"x": float(line.rpartition(":")[2])}} for line in text.read_text().splitlines()]
+    assert abs(single._encode(contexts) - expected).max() == 0
+    assert single.decide(contexts[0])[0] in (1, 2)
+
+
+def test_policies_of_arrays_take_arrays():
+    served = ServedPolicy(StoredPolicy(SoftmaxPolicy(np.eye(2)), ArrayEncoding("single", ["a", "b"], 2), None, {}))
+    actions, propensities = served.decide(np.array([[1.0, 0.0], [0.0, 50.0]]))
+    assert (len(actions), actions[1], propensities[1]) == (2, "b", 1)
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        (
+            {key: value for key, value in CONTEXT.items() if key != "age"},
+            "context 0 has no 'age', expected a value, or None",
+        ),
+        (CONTEXT | {"age": "old"}, "age is 'old' in row 0, expected a finite number"),
+        (CONTEXT | {"age": np.inf}, "age is inf in row 0, expected a finite number"),
+        (CONTEXT | {"at": "2024-05-01T24:10"}, "at is '2024-05-01T24:10' in row 0, expected a date"),
+        (CONTEXT | {"city": ["Bern"]}, "city has values that are lists or maps"),
+        ([CONTEXT, {}], "context 1 has no 'age'"),
+        ([], "context is of type list, expected a dict or a list of dicts"),
+        ("Bern", "context is of type str"),
+        (pd.DataFrame({"age": [1.0]}), "column 'price' is missing"),
+    ],
+)
+def test_invalid_contexts_are_refused(context, message):
+    with pytest.raises(InputError, match="^" + message.replace("(", r"\(")):
+        ServedPolicy(STORED["single"]).decide(context)
+
+
+@pytest.mark.parametrize("context", [{"U": {"x": 1.0}}, {"_multi": []}, {"_multi": [3]}])
+def test_a_context_of_lists_needs_its_candidates(context, text_policies):
+    (lists, _), _ = text_policies
+    with pytest.raises(InputError, match="context 0: _multi is missing or not a list of dicts"):
+        lists.decide(context)
