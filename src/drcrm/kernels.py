@@ -26,5 +26,5 @@ def choose_kernels(environment: MutableMapping[str, str], cpuinfo: str | Path = 
         return
     features = next((line.split() for line in lines if line.startswith("flags")), [])
     if {"avx2", "fma"} <= {*features}:
-        environment.pop("NPY_ENABLE_CPU_FEATURES", None)  # numpy refuses both variables together
+        environment.pop("NPY_ENABLE_CPU_FEATURES", None)  # numpy fails if both variables are set
         environment.update(KERNELS)

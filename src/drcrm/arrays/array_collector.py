@@ -59,6 +59,6 @@ class ArrayCollector:
         self._writers[name].append(values)
 
     def close(self) -> None:
-        """Close the files; after an error, without finishing them."""
+        """Close the files. Arrays that are not finished are lost."""
         for writer in self._writers.values():
             writer.close()

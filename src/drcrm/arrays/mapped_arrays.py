@@ -93,7 +93,7 @@ class ArrayWriter:
 
 
 def _header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
-    """Return the header of a .npy file; numpy pads it, so that the number of rows can grow in place."""
+    """Return the header of a .npy file. numpy pads it, so the number of rows can be rewritten in place."""
     header = io.BytesIO()
     npy.write_array_header_1_0(header, {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape})
     return header.getvalue()
@@ -195,7 +195,7 @@ def count_bytes(X: Features) -> int:
 
 
 class MappedPickler(pickle.Pickler):
-    """Pickle mapped arrays, and views of them, as the path of their file, which the reader maps again."""
+    """Pickle mapped arrays, and views of them, as the path of their file. Unpickling maps the file again."""
 
     def reducer_override(self, value: object) -> Any:
         if type(value) is np.ndarray and value.flags.c_contiguous and (mapped := _backing(value)) is not None:

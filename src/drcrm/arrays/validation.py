@@ -99,7 +99,7 @@ def check_vector(values: Any, rows: int, name: str) -> np.ndarray:
 
 
 def check_costs(cost: Any, rows: int) -> np.ndarray:
-    """Return ``cost`` as ``check_vector`` does; also reject negative costs that wrapped around in an unsigned type."""
+    """Return ``cost`` like ``check_vector``; also reject negative costs that wrapped around in an unsigned type."""
     checked, dtype = check_vector(cost, rows, "cost"), np.asarray(cost).dtype
     if dtype.kind == "u":
         wrapped = f"less in the unsigned type {dtype.name}, in which −1 is {np.iinfo(dtype).max}; give a signed type"

@@ -68,9 +68,9 @@ class NormalEquations:
     ) -> np.ndarray:
         """Return B for each penalty, (k, d, …), with at most ``MAX_STEPS`` steps for each penalty.
 
-        Each solution starts at the combination of the previous ones that solves the equations on their span. It ends
-        when rᵀ P⁻¹ r, with the residual r and the preconditioner P, is at most tolerance² times Bᵀ target. If P is the
-        left side, these are the squared norms of the error and of B in its metric.
+        Each search starts at the combination of the previous solutions that solves the equations on their span. It ends
+        when rᵀ P⁻¹ r is at most tolerance² times Bᵀ target, with the residual r and the preconditioner P. If P equals
+        the matrix of the equations, both are squared norms in its metric, of the error and of B.
         """
         coefs, products = np.zeros((2, len(penalties), *self.target.shape))
         for i, penalty in enumerate(penalties):
@@ -115,11 +115,12 @@ def _modelled_costs(block: Block, coef: np.ndarray) -> np.ndarray:
 
 
 def build_preconditioner(log: BanditLog) -> Preconditioner:
-    """Return (R, λ) ↦ P⁻¹ R with P = M ⊗ W + λ, the left side if actions did not depend on contexts.
+    """Return (R, λ) ↦ P⁻¹ R with P = M ⊗ W + λ, where M are second moments of the actions and W = Σ w x xᵀ.
 
-    M are second moments of the actions and W = Σ w x xᵀ. If a row has one action, each action has its own W, and P only
-    lacks −z̄ z̄ᵀ. The eigenvectors serve all penalties. If there are too many features for eigenvectors, P is √λ, which
-    lies between the smallest and the largest eigenvalue, λ and about 1.
+    P approximates the matrix of the equations without −z̄ z̄ᵀ. The two are equal if actions do not depend on contexts.
+    For one action per row they are always equal, because each action has its own W. The eigenvectors serve all
+    penalties. If there are too many features for eigenvectors, P is √λ, a number between the smallest eigenvalue, λ,
+    and the largest one, about 1.
     """
     moments, weights = log.actions.block_moments(log.Y, log.count / log.size, log.row_map)
     (groups, columns, _), d = moments.shape, log.X.shape[1]

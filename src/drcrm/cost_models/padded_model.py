@@ -1,4 +1,4 @@
-"""A cost model over contexts X that is used over the mapped contexts X' = [X, s φ(X)]."""
+"""Adapter of a cost model over features X to the mapped features X' = [X, s φ(X)]."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drcrm.cost_models.ridge_model import action_effects
 
 @dataclass(frozen=True)
 class PaddedModel:
-    """A cost model over X' that reads only the features X.
+    """A cost model over X' that uses only its first columns X.
 
     Parameters
     ----------

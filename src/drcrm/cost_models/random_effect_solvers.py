@@ -1,9 +1,9 @@
 """E-step of the context effects: sums over batches of contexts, at given variances Σ and σ².
 
-Two solvers share the work. With p rows and r loadings in a context, ``FewRows`` inverts V_k, (p, p), and ``ManyRows``
-an (r, r) matrix. ``FewRows`` applies the map Σ ↦ A_k Σ A_kᵀ in one of two ways: sparse loadings by pairs of ones,
-others by dense products. Published results use all three, and their last digits differ, so none can replace another.
-Notation is that of :mod:`drcrm.cost_models.context_effects`.
+The notation is that of :mod:`drcrm.cost_models.context_effects`. For a context with p rows and r loadings, ``FewRows``
+inverts V_k, (p, p), and ``ManyRows`` inverts an (r, r) matrix. ``FewRows`` applies the map Σ ↦ A_k Σ A_kᵀ by
+``SparsePairs`` or ``DensePairs``, whichever is faster. Published results use all three ways. Their last digits differ,
+so none can be removed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ import numpy as np
 from scipy import sparse
 
 BATCH_SIZE = 1_000_000  # numbers in an array of a batch's loadings
-SPARSE_RATIO = 4  # largest number of products of ones per loading for which pairs are faster, by measurement
+SPARSE_RATIO = 4  # SparsePairs are faster up to this number of products of ones per loading, by measurement
 
 
 def make_batches(
     context: np.ndarray, loadings: sparse.csr_array, residual: np.ndarray, count: np.ndarray
 ) -> Iterator[FewRows | ManyRows]:
-    """Yield batches of the contexts that have rows: equally many rows each, or more rows than loadings."""
+    """Yield batches of the contexts that have rows.
+
+    The contexts of a batch have the same number of rows, or all have more rows than loadings.
+    """
     order, ones = np.argsort(context, kind="stable"), np.diff(loadings.indptr)
     sizes = np.bincount(context)
     starts, r = np.cumsum(sizes) - sizes, loadings.shape[1]
@@ -42,7 +45,7 @@ def make_batches(
 
 
 def _split(array: np.ndarray, numbers: float) -> list[np.ndarray]:
-    """Split an array into parts, given the size of its batch in numbers, so that a part has at most ``BATCH_SIZE``."""
+    """Split an array, for which a batch would hold ``numbers`` numbers, so that a part holds at most ``BATCH_SIZE``."""
     return np.array_split(array, min(int(-(-numbers // BATCH_SIZE)), len(array))) if len(array) else []
 
 
@@ -93,7 +96,7 @@ class SparsePairs:
 
 
 class FewRows:
-    """b contexts with p rows each, by V_k; one array operation serves all of them.
+    """Solver for b contexts with p rows each, which inverts all V_k by the same array operations.
 
     Parameters
     ----------
@@ -132,9 +135,10 @@ class FewRows:
 
 
 class ManyRows:
-    """Contexts with more rows than loadings, by A_kᵀ V_k⁻¹ = J A_kᵀ C_k/σ² with J = (1 + H_k Σ/σ²)⁻¹, (r, r).
+    """Solver for b contexts with more rows than loadings.
 
-    H_k = A_kᵀ C_k A_k and h_k = A_kᵀ C_k r_k are computed once.
+    It uses A_kᵀ V_k⁻¹ = J A_kᵀ C_k/σ² with J = (1 + H_k Σ/σ²)⁻¹, (r, r). H_k = A_kᵀ C_k A_k and h_k = A_kᵀ C_k r_k are
+    computed once.
 
     Parameters
     ----------

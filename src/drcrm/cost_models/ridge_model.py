@@ -41,20 +41,21 @@ class CostModel:
     ----------
     penalty : float > 0 or "auto"
         λ. "auto" takes the smallest of 10⁻¹, 10⁻¹·⁵ … 10⁻⁴ whose squared error on four fixed folds of contexts is at
-        most a tenth of R² above the least, relative. Noise in the modelled costs averages out over contexts; the bias
-        of a larger penalty does not. Source: Newey, Hsieh & Robins 2004.
+        most 1 + R²/10 times the least. A small penalty is preferred, because noise in the modelled costs averages out
+        over contexts and bias does not. Source: Newey, Hsieh & Robins 2004.
 
     Attributes
     ----------
     coef_ : array (d, q + 1), (d, K) or (D,)
-        B: the q label columns and then b_0; or a column for each action; or b. May be set in place of ``fit``.
+        B: columns b_1 … b_q and then b_0 for label vectors, a column for each of K actions, or b for lists. You can set
+        it instead of calling ``fit``.
     intercept_ : array (q + 1,), (K,) or (), or 0
-        a: those of the labels and then a_0. 0 before a fit; set it together with ``coef_``. If a feature is constant,
-        its coefficients are the intercepts.
+        The intercepts, in the order of the columns of B; 0 before a fit. If a feature is constant, its coefficients
+        serve as intercepts.
     penalty_ : float
     variances_ : (array (r, r), float), optional
-        Σ and σ² of the context effects of the training log, if they are known, as they are for a model read from a
-        file: see :mod:`drcrm.cost_models.context_effects`.
+        Σ and σ² of the context effects of the training log, if they are known; a model read from a file has them. See
+        :mod:`drcrm.cost_models.context_effects`.
     """
 
     coef_: np.ndarray
@@ -88,8 +89,8 @@ class CostModel:
         ----------
         log : BanditLog
         action_intercepts : bool
-            Whether each label or action gets a penalised intercept, like the coefficient of a constant feature.
-            Without, only the common intercept is fitted.
+            Whether each label or action has a penalised intercept, like the coefficient of a constant feature. If not,
+            only a common intercept is fitted.
 
         Raises
         ------
@@ -195,7 +196,7 @@ def _add_constant(
 ) -> None:
     """Add a constant to all costs, through a constant feature of the log or else through the intercept.
 
-    ``scales``, (d,), are the units of the features that B multiplies, if they are not those of the log.
+    ``scales``, (d,), divide the features of the log before B multiplies them; by default nothing does.
     """
     features = np.flatnonzero(find_constant_features(log.X, log.feature_range))
     if features.size:

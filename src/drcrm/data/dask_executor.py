@@ -76,7 +76,7 @@ class DaskExecutor(ChunkExecutor):
     def _outcomes(self, chunks: Chunks, task: ChunkTask, values: Sequence[tuple]) -> list:
         """Return the results, or the exception, of each share.
 
-        If a worker is lost, share all chunks out among the remaining workers and repeat the map.
+        If a worker is lost, distribute all chunks among the remaining workers and repeat the map.
         """
         attempts = 0
         while True:
@@ -144,9 +144,9 @@ class _Share:
 def _keep_freed_memory() -> None:
     """Let the C library reuse the memory of temporary arrays.
 
-    Dask starts workers with MALLOC_TRIM_THRESHOLD_=65536, which stops glibc from raising its limits. The memory of each
-    freed array above 128 kB would go back to the system and would be faulted in again, so passes would take twice as
-    long.
+    Dask starts workers with MALLOC_TRIM_THRESHOLD_=65536, which stops glibc from raising its limits. Each freed array
+    above 128 kB would then return its memory to the system, and the next one would fetch it again. Passes would take
+    twice as long.
     """
     with suppress(OSError, AttributeError):  # other C libraries
         for option in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):

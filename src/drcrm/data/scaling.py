@@ -1,4 +1,4 @@
-"""Scales of features and costs: units for a fit, and descriptions of numbers that make a fit fail or slow."""
+"""Scales of features and costs: units for a fit, and descriptions of values that make a fit slow or let it fail."""
 
 from collections.abc import Sequence
 

@@ -43,7 +43,7 @@ class Divergence(ABC):
 
     @abstractmethod
     def phi(self, t: Any) -> np.ndarray:
-        """Return φ(t) for t ≥ 0. An infinite value excludes t. A user's smooth φ may be infinite only at t = 0."""
+        """Return φ(t) for t ≥ 0; a density t with φ(t) = ∞ is in no ball. A smooth φ may be infinite only at t = 0."""
 
     @abstractmethod
     def conjugate(self, s: Any) -> np.ndarray:
@@ -80,9 +80,9 @@ class SmoothDivergence(Divergence):
         """Return φ*'(s), which is the t ≥ 0 that maximises st − φ(t), and φ*''(s). Both are infinite where φ* is."""
 
     def density(self, top: float, drop: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return φ*' and φ*'' at φ'(top) + drop, for a density top ≥ 1 of the largest z and drop ≤ 0.
+        """Return φ*' and φ*'' at φ'(top) + drop, where top ≥ 1 is the density of the largest z and drop ≤ 0.
 
-        Override this method if φ' is bounded, because the sum then loses digits.
+        Override this method if φ' is bounded, because φ'(top) + drop then loses digits.
         """
         return self.derivatives(self.slope(top) + drop)
 

@@ -1,8 +1,9 @@
 """Search for the optimum of the dual inf_{γ ≥ 0, c} γε + c + γ mean φ*((z − c)/γ) of a smooth φ-divergence.
 
 The worst case has the density t_i = φ*'((z_i − c)/γ), with Σ share t = 1 and Σ share φ(t) = ε. Shift z so that its
-maximum is 0, and write (z − c)/γ = a + bz. For each b, exactly one a gives Σ share t = 1, and the divergence then grows
-with b. So an outer search finds b. The inner search finds the density ``top`` of the largest z, and a = φ'(top).
+maximum is 0, and write (z − c)/γ = a + bz. For each b, exactly one a gives Σ share t = 1, and with this a the
+divergence grows with b. So an outer search finds b. For each b, an inner search finds the density ``top`` of the
+largest z, and a = φ'(top).
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 SMALLEST_LOG_B, LARGEST_LOG_B = -700.0, 690.0
 NEWTON_ROUNDS = 50  # after this many rounds, a search halves its bracket
 SUM_TOLERANCE = 1e-13  # error of Σ share t that normalisation corrects
-ROUNDING = 1e-17  # additional error per row that is accepted once steps stop helping
-LAST_STEP = 1e-6  # a relative step of log b whose square is negligible
+ROUNDING = 1e-17  # additional error per row, accepted if a step no longer halves the error
+LAST_STEP = 1e-6  # a step of log b whose square is negligible
 
 
 def find_density_at_radius(

@@ -43,15 +43,15 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
     weight : "clipped" or a weight
         min(M, π/p), or a weight of :mod:`drcrm.weights`, such as ``Implicit(0.1)``.
     start : "zero", "logging", "model" or "imitation"
-        Start of the fit: Θ = 0, the logging policy, the logging policy tilted by the cost model, or the policy that
-        maximises the likelihood of the logged actions. "model" tilts this last one if no logging policy is given.
+        Start of the fit: Θ = 0, the logging policy, the logging policy tilted by the cost model, or the policy cloned
+        from the logged actions. Without a logging policy, "model" tilts the cloned one.
     tilt : float ≥ 0 or "auto"
         κ. The start "model" is π ∝ π0 e^{−κ ĉ}. "auto" chooses κ such that the effective sample size is a third of the
         rows.
     support : float in [0, 1]
-        τ. The logging policy has no support for an action that it takes with less than τ times the uniform probability,
-        or for a label's value with probability below τ/2. The cost model is not used there, and the action is charged a
-        large cost: see :mod:`drcrm.cost_models.support`. 0 uses the cost model everywhere.
+        τ. An action has no support if the logging policy's probability is below τ times the uniform probability; a
+        label value, if its probability is below τ/2. Without support, a large cost replaces the modelled one: see
+        :mod:`drcrm.cost_models.support`. 0 uses the cost model everywhere.
     context_effects : bool or "auto"
         Whether, under "dr" and "dm", the cost model adds an effect of each context, estimated from its own rows: see
         :mod:`drcrm.cost_models.context_effects`. "auto" does so for label vectors only.
@@ -66,15 +66,15 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
     max_iter : int
         Maximum number of L-BFGS iterations.
     tol : float
-        Tolerance at which L-BFGS stops. It bounds the decrease of the objective, relative to its value or to the
-        deviation of the logged costs, and the largest gradient entry, in the units of costs and features. On logs with
-        2¹⁶ contexts or more, the decrease is at least 10⁻⁴: see :func:`drcrm.optimization.lbfgs.minimize_objectives`.
+        Tolerance of L-BFGS for the decrease of the objective and for the largest entry of the gradient, both in units
+        of costs and features: see :class:`drcrm.optimization.lbfgs.LbfgsSettings`. On logs with 2¹⁶ contexts or more,
+        the tolerance of the decrease is at least 2 · 10⁻⁴.
     n_jobs : int, optional
         Threads for logs with 2¹⁶ contexts or more, like in scikit-learn: None means 1, −1 all cores. The result does
         not depend on it.
     verbose : bool
-        Whether to print the duration of the fit and the rows per second on standard error. On a terminal with tqdm, a
-        bar shows the progress.
+        Whether to print the duration of the fit and the rows per second on standard error. On a terminal, tqdm shows
+        a bar if it is installed.
 
     Attributes
     ----------
@@ -86,14 +86,14 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
     intercept_ : array (q,), (K,) or ()
         0 without ``fit_intercept``.
     objective_ : float
-        The minimised risk; under "dr" and "dm" including context effects.
+        Value of the minimised risk; under "dr" and "dm" its cost model includes context effects.
     clip_ : float or None
         M.
     tilt_ : float or None
         κ of the start "model", otherwise None.
     cost_model_ : SupportedModel or None
-        The given cost model, or the one fitted for the estimate or the start, with the logging policy and τ. The cost
-        model itself is its ``model``.
+        The cost model with the logging policy and τ; None if the fit used none. Its ``model`` is the regression, either
+        the argument ``cost_model`` or one fitted to the log.
     n_iter_ : int
     converged_ : bool
     n_features_in_ : int
@@ -102,8 +102,8 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
         Column names of X, if X is a DataFrame whose names are all strings.
     """
 
-    # scikit-learn routes these to fit, predict and score. It cannot route context: searches split the rows of X, which
-    # context numbers. Pipelines need sample_weight in a score's request.
+    # scikit-learn routes these to fit, predict and score. It cannot route context, which has row numbers of X, because
+    # searches split these rows. Pipelines need sample_weight in a score's request.
     __metadata_request__fit = dict.fromkeys(
         ("propensity", "cost", "count", "logging_policy", "cost_model", "n_actions", "eligible"), True
     )
@@ -172,7 +172,7 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
         Y, propensity, cost, context, count, n_actions, eligible
             As in :class:`drcrm.BanditLog`: Y is an array (n, q) of labels, or a vector (n,) of actions.
         logging_policy : ExponentialPolicy, SoftmaxPolicy or a fitted estimator, optional
-            The logging policy π0. The start "logging" needs it; elsewhere the default is cloned from the log.
+            The logging policy π0. The start "logging" needs it; elsewhere, a policy cloned from the log is the default.
         cost_model : optional
             A ``CostModel`` for "dr", "dm" and the start "model"; by default it is fitted to the log. "dr" and "dm"
             accept any object with ``predict`` and ``expectation``. Its cost must be additive over labels.
@@ -180,7 +180,7 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         InputError
-            A ValueError that names the argument and the row, and what was expected.
+            If an argument or a row is invalid. It is a ValueError, and its message says what was expected.
 
         Warns
         -----

@@ -15,8 +15,8 @@ class KLDRO(CounterfactualEstimator):
     Parameters
     ----------
     radius : float ≥ 0 or "auto"
-        ε, in nats. "auto" computes it from the number of rows. The risk of a fixed policy is then, as n → ∞, an upper
-        bound on its cost with probability ``confidence``. It is no bound for the learned policy.
+        ε, in nats. "auto" computes it from the number of rows n. As n → ∞, the risk of a fixed policy is then an upper
+        bound on its cost with probability ``confidence``. For the learned policy it is not a bound.
     confidence : float in (½, 1)
         Level of "auto": see :class:`drcrm.risks.balls.base.Ball`.
     """
@@ -68,7 +68,8 @@ class PhiDRO(CounterfactualEstimator):
 class CVaRDRO(CounterfactualEstimator):
     """CVaR: minimise the mean cost of the worst share α of the rows.
 
-    The risk has a kink where costs tie at the edge of this share. L-BFGS can stop at a kink, least often under "dr".
+    The risk has a kink if costs are equal at the edge of this share. L-BFGS can stop at a kink; this is rarest under
+    "dr".
     Source: Rockafellar & Uryasev 2000.
 
     Parameters
@@ -84,8 +85,8 @@ class CVaRDRO(CounterfactualEstimator):
 class LogSmoothing(CounterfactualEstimator):
     """Logarithmic smoothing: minimise −(1/λ) mean log(1 − λz).
 
-    It needs costs below 1/λ, which excludes the estimates "snips" and "dr". The authors' code starts at the logging
-    policy (``start="logging"`` here) and also penalises the KL divergence from it, which this class does not.
+    It needs costs below 1/λ, which excludes the estimates "snips" and "dr". The authors' code also starts at the
+    logging policy, like ``start="logging"``, and penalises the KL divergence from it. This class has no such penalty.
     Source: Sakhi et al. 2024.
 
     Parameters

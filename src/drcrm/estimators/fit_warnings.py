@@ -13,8 +13,9 @@ from drcrm.selection.grid_search import Learned
 def warn_of_data(estimator: BaseEstimator, log: BanditLog, is_likelihood: bool) -> None:
     """Warn of data on which a fit can go wrong silently.
 
-    X has neither a constant column nor columns that sum to a constant, and ``fit_intercept`` is False. A feature is far
-    from 0 compared with its deviation, like years. No cost is below 0 under "ips".
+    - There is no intercept: ``fit_intercept`` is False, and no columns of X add up to a constant.
+    - A feature, such as a year, has a mean far from 0 compared with its standard deviation.
+    - Under "ips", no cost is below 0.
     """
     if log.actions.has_intercept and not estimator.fit_intercept and not has_constant(log.X):
         warn("X has no constant column, and the policy no intercept: set fit_intercept=True, or append a constant")

@@ -1,4 +1,4 @@
-"""Held-out scores as scikit-learn scorers, and a check that a search passes propensities on to them."""
+"""Held-out scores as scikit-learn scorers, and a check that searches pass propensities to them."""
 
 from traceback import walk_stack
 from types import FrameType, SimpleNamespace
@@ -49,15 +49,15 @@ class HeldoutScorer(BaseEstimator):  # type: ignore[misc]
 def require_routing(estimator: BaseEstimator) -> None:
     """Raise an error if a scikit-learn search is about to score without propensities and costs.
 
-    Call it in ``__sklearn_tags__``. The error is an InputError, or for a pipeline, which swallows a ValueError, a
-    RuntimeError.
+    Call it in ``__sklearn_tags__``. The error is an InputError. In a pipeline it is a RuntimeError, because pipelines
+    catch a ValueError there.
     """
     # scikit-learn has no hook for this check, so it looks for the search on the stack:
     # - An error in score is too late. The search prints it for each fit, continues with NaN and chooses arbitrarily.
     # - Requests for metadata are checked only if routing is enabled.
-    # - The only public method that every search calls before it begins, also through a pipeline, is __sklearn_tags__.
-    #   It has no argument that says who calls.
-    # If scikit-learn renames a variable, this check finds no search, and the printed error of score remains.
+    # - Every search calls __sklearn_tags__ before it begins, also through a pipeline. No other public method has this
+    #   property, but its arguments do not identify the caller.
+    # If scikit-learn renames a variable, the check finds no search, and only the error in score remains.
     if get_config()["enable_metadata_routing"]:
         return
     search: Any = next(filter(None, map(_search_in, (frame for frame, _ in walk_stack(None)))), None)

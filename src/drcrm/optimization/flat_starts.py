@@ -28,7 +28,7 @@ def explain_flat_start(objective: Objective, start: np.ndarray) -> str:
 
 
 def _explain_worst_case(objective: Objective, start: np.ndarray, value: float) -> str:
-    """Explain a flat start by weights without a slope, or by a worst case of only the rows with the largest cost."""
+    """Explain a flat start: no weight has a slope, or only rows with the largest cost are in the worst case."""
     log, risk, cost = objective.design.log, objective.risk, objective.estimate.cost
     weight, slope = objective.weight(objective.design.forward(start)[0], log.log_propensity)
     if not slope.any():

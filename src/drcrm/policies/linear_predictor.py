@@ -43,9 +43,8 @@ class ScoreMap:
     intercept : bool
         Whether the last row of Θ is an intercept, that is, belongs to a constant 1 that X does not have.
     trains : bool
-        Whether to use the fastest order of products and sums, for training. It changes the last digits, and it accepts
-        scores that are beyond the range of floats. BLAS is a quarter to a third faster with the narrow factor on the
-        left.
+        Whether to use the fastest order of products and sums, for training. It changes the last digits and accepts
+        scores beyond the range of floats. With the narrow factor on the left, BLAS is a quarter to a third faster.
     """
 
     shape: tuple[int, ...]
@@ -236,8 +235,8 @@ def forward_policy(
 ) -> tuple[LinearPredictor, np.ndarray, np.ndarray | None]:
     """Return the predictor of a log, and log π and expected modelled costs of any policy on it.
 
-    Raises InputError for a policy of another shape. The same holds for a tabular policy that only knows the logged
-    actions, if there are effects.
+    Raise InputError for a policy of another shape. With effects, also raise it for a tabular policy that only knows the
+    logged actions.
     """
     policy = policy_for_log(policy, log, name)
     if isinstance(policy, TabularPolicy):
@@ -252,7 +251,7 @@ def forward_policy(
 
 
 def policy_marginals(policy: Any, log: BanditLog, purpose: str, name: str = "policy") -> np.ndarray:
-    """Return μ of any policy on a log without rows of count 0; error messages name the purpose."""
+    """Return μ of any policy on a log without rows of count 0; error messages name ``purpose``."""
     policy = policy_for_log(policy, log, name)
     if isinstance(policy, TabularPolicy):
         return policy.require_marginals(purpose)

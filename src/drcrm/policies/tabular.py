@@ -5,7 +5,7 @@ input                  meaning
 =====================  ========================================================================================
 (n,)                   π(a_i|x_i) of the logged actions
 (m, K), (m, q)         μ: probabilities of all actions, or of each label
-(N,), (N, 1)           μ of all N candidates, list after list; (N, 1) if N equals the number of logged rows
+(N,), (N, 1)           μ of all N candidates, list after list; the form (N, 1) is never read as logged actions
 object                 method ``log_prob(X, A)`` for log π(a_i|x_i), or ``marginals(X)`` or ``predict_proba(X)`` for μ
 =====================  ========================================================================================
 """
@@ -81,7 +81,7 @@ def policy_for_log(policy: Any, log: BanditLog, name: str = "policy") -> AnyPoli
 
 
 def _has_probabilities(policy: object) -> bool:
-    """Return whether an object computes probabilities: an instance, not our estimator, and fitted if it has ``fit``."""
+    """Return whether an object computes probabilities. A class, our own estimator and an unfitted model do not."""
     if isinstance(policy, type) or isinstance(getattr(policy, "policy_", None), LinearPolicy):
         return False
     is_fitted = not hasattr(policy, "fit") or any(name.endswith("_") for name in vars(policy))

@@ -5,8 +5,8 @@ import numpy as np
 from drcrm.arrays.numerics import exp
 from drcrm.risks.base import LARGEST_SAFE
 
-RARE = 1e-70  # with a smaller total mass, terms that underflow may matter
-LARGE_EXPONENT = 1e3  # β |max z| from which z minus its tilted mean begins to lose digits
+RARE = 1e-70  # if the total mass is smaller, terms that underflow may matter
+LARGE_EXPONENT = 1e3  # for larger β |max z|, z minus its tilted mean loses digits
 
 
 def centred_moments(z: np.ndarray, share: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, float]:

@@ -17,7 +17,7 @@ from drcrm.risks.base import ChunkedCosts
 from drcrm.risks.moments import RARE, exponential_weights
 
 NEWTON_ROUNDS = 60  # after this many rounds, the search halves its bracket
-LAST_STEP = 1e-3  # after a change of β this small, the Taylor polynomial gives KL to a relative accuracy of 1e-11
+LAST_STEP = 1e-3  # for a change of β below this, the Taylor polynomial has a relative error of at most 1e-11
 
 
 class Outcome(Enum):
@@ -25,7 +25,7 @@ class Outcome(Enum):
 
     CONVERGED = "converged"
     EMPTY_BRACKET = "rounding leaves no number between the ends of the bracket"
-    DEGENERATE = "all weight is on costs so close to the largest that rounding hides their differences"
+    DEGENERATE = "rounding hides the differences of the costs that have all weight"
 
 
 class TiltState(NamedTuple):
@@ -41,8 +41,8 @@ def tilt_to_radius(
 ) -> tuple[np.ndarray, float]:
     """Return Q_β ∝ share · e^{βz} with KL(Q_β‖share) = radius, and the guess for a search with similar z.
 
-    If the bracket collapses, the function returns the closest Q. If all weight is on costs so close to the largest
-    that rounding hides their differences, the search continues among these costs.
+    If the bracket becomes empty, the function returns the closest Q. Rounding can hide the differences of the costs
+    that have all weight, because they are close to the largest one. The search then continues among these costs.
 
     Parameters
     ----------
