@@ -55,7 +55,7 @@ BETS = 0.1, 0.4, 0.9
 POWERS = 1, 3  # powers of q that sharpen it
 REGRET = 0.625  # log likelihood that each coefficient costs: 1/2, over the share of rows that a fold is fitted to
 GROSS = 0.2  # log likelihood ratio per row that the audit should detect; p = 1/K of 5 actions has about this ratio
-PREFERENCE = 1.25  # factor by which |log mean| of all actions is preferred to that of one action in the report
+PREFERENCE = 1.25  # factor of |log mean| of all actions when the worst mean is selected
 ALL = "all actions"
 MAX_FACTOR = 2  # largest ratio between the means of p and of q in a tenth of the rows
 SOURCE = "Li, Chen, Kleban & Gupta 2015"

@@ -1,4 +1,4 @@
-"""Compare a policy with the logging policy, and reach one of five verdicts."""
+"""Compare a policy with the logging policy, and reach one of five verdicts on it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from drcrm.policies.tabular import knows_all_actions, policy_for_log
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
 WITHOUT_CERTIFICATE = VERDICTS[3:]
 ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
-AUDIT = "propensit"  # if a check fails whose name starts like this, the verdict is "the log is wrong"
-MAX_ROWS = 1e12  # a larger number of required rows is not reported
+AUDIT = "propensit"  # start of the names of checks whose failure gives "the log is wrong"
+MAX_ROWS = 1e12  # largest number of required rows that the advice states
 MAX_ACTIONS = 3  # number of actions that the advice names
-MIN_SHARE = 1e-3  # share of the policy's choices from which the advice names an action
+MIN_SHARE = 1e-3  # least share of the policy's choices for an action that the advice names
 ROUNDING = 1e-9  # relative to the largest cost
 RANDOMISE = "Randomise some decisions, for example 5%, and log their propensities."
 REPAIRS = [
@@ -49,12 +49,12 @@ class ComparisonSettings:
     Attributes
     ----------
     estimate : str
-        "dr", "snips" or "ips". "dr" falls back to "snips" without a cost model, or if only the probabilities of
-        the logged actions are known.
+        "dr", "snips" or "ips". "snips" replaces "dr" if there is no cost model, or if the policy's probabilities are
+        known only for the logged actions.
     confidence : float
         1 − δ.
     choices : int
-        Number K of candidates that were compared on the same rows. Each certificate holds at level δ/K.
+        Number K of candidates that were compared on the same rows. Each certificate has the level δ/K.
     cost_range : (float, float), optional
         Bounds on the costs, if known.
     """
@@ -74,9 +74,9 @@ class Comparison:
     difference : PolicyValue
         Cost of the policy minus cost of the logging policy, from paired differences. Negative if the policy is better.
     certificate, cost_certificate : Certificate or None
-        Upper bounds on that difference and on the policy's own cost. None if no certificate can be issued.
+        Upper bounds on the difference and on the cost of the policy. None if no certificate can be issued.
     refusal : str
-        The reason, if a certificate is None.
+        Why no certificate can be issued, or an empty string.
     choices : int
         Number K of candidates that were compared on the same rows.
     lower_bound : float
@@ -108,7 +108,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One of ``VERDICTS``, a sentence with its numbers, advice on what would change it, and cautions."""
+    """One of ``VERDICTS``, a sentence with its numbers, advice on how to change the verdict, and cautions."""
 
     verdict: str
     sentence: str
@@ -125,10 +125,9 @@ def estimate_values(
     groups: np.ndarray | None = None,
     confidence: float = 0.95,
 ) -> dict[str, object]:
-    """Return every estimate of a policy's cost as JSON values; None for an estimate that lacks an input.
+    """Return all estimates of a policy's cost as JSON values. An estimate without its inputs is None.
 
-    "clipped_ips" is clipped at ``clip``, the other estimates are not. The parameters are those of
-    :func:`drcrm.off_policy_value`.
+    Only the weights of "clipped_ips" are clipped, at ``clip``. :func:`drcrm.off_policy_value` describes the parameters.
     """
     policy = policy_for_log(policy, log)
     values: dict[str, object] = {}
@@ -184,7 +183,7 @@ def compare_with_logging(
 def _certify(
     policy: Any, log: BanditLog, settings: ComparisonSettings, baseline: str | None, models: dict[str, Any]
 ) -> tuple[Certificate | None, str]:
-    """Return a certificate and an empty string, or None and the reason why none can be issued."""
+    """Return a certificate and an empty string, or None and the reason why no certificate can be issued."""
     try:
         return policy_certificate(policy, log, baseline=baseline, **asdict(settings), **models), ""
     except InputError as error:
@@ -203,9 +202,9 @@ class _NegatedModel:
 
 
 def _lower_bound(policy: Any, log: BanditLog, settings: ComparisonSettings, models: dict[str, Any]) -> float:
-    """Return the negated certificate of the negated costs, at level δ/(2K).
+    """Return a lower bound on the cost difference: minus the certificate of the negated costs, at level δ/(2K).
 
-    The level is half of δ/K because this bound depends on the long tail of the weighted costs, which few rows show.
+    The level is only half of δ/K because this bound depends on the long tail of the weighted costs. Few rows show it.
     """
     model, costs = models["cost_model"], settings.cost_range
     negated = None if costs is None else (-costs[1], -costs[0])
@@ -216,7 +215,7 @@ def _lower_bound(policy: Any, log: BanditLog, settings: ComparisonSettings, mode
 
 
 def untested(diagnosis: Diagnosis) -> str:
-    """Return the condition to add to a claim if the propensities could not be tested, else an empty string."""
+    """Return a sentence that restricts a claim if the propensities could not be tested, else an empty string."""
     return UNTESTED if any(check.name == "propensity audit" for check in diagnosis.diagnostics) else ""
 
 
@@ -225,10 +224,17 @@ def reach_verdict(
 ) -> Verdict:
     """Return the verdict on a policy.
 
-    A failed propensity audit gives *the log is wrong*. Another failed check, or a refused certificate, gives *the log
-    cannot say*. The policy is *better* if the upper bound on the difference is below 0, at level δ/K, and *worse* if
-    the lower bound is above 0, at level δ/(2K). Otherwise nothing is shown. If ``reward``, sentences
-    speak of rewards in place of costs.
+    =====================  ==================================================================================
+    verdict                condition; the first one that holds decides
+    =====================  ==================================================================================
+    *the log is wrong*     A check of the propensity audit fails.
+    *the log cannot say*   Another check fails, or no certificate can be issued.
+    *better*               The upper bound on the cost difference, at level δ/K, is below 0.
+    *worse*                The lower bound on the cost difference, at level δ/(2K), is above 0.
+    *not shown*            None of these.
+    =====================  ==================================================================================
+
+    If ``reward`` is true, sentences describe rewards, which are negated costs.
     """
     failed = [check for check in diagnosis.diagnostics if check.level == "fail"]
     cautions = [f"{capitalize(check.sentence)}." for check in diagnosis.diagnostics if check.level == "caution"]
@@ -282,7 +288,10 @@ def percent(level: float) -> str:
 
 
 def _advise_rows(comparison: Comparison, rows: int) -> str:
-    """Return advice: how many rows, t² s² n/d², would show the difference d, or that more rows would not help."""
+    """Return advice on how many rows would show the difference, or the advice that more rows would not help.
+
+    The number is n t² s²/d² for n rows, a difference d with standard error s, and the quantile t of Student's law.
+    """
     difference = comparison.difference
     if not (difference < 0 and difference.standard_error > 0):
         return "Try another policy. This one does not look better, so more rows would not help."
@@ -300,7 +309,7 @@ def _advise_rows(comparison: Comparison, rows: int) -> str:
 
 
 def _advise_logging(diagnosis: Diagnosis) -> list[str]:
-    """Return what would make the failed checks pass."""
+    """Return advice on how to log data on which the failed checks would pass."""
     advice = [f"{ADVICE}."] if LEAKAGE in diagnosis.failed else []
     if advice and len(diagnosis.failed) == 1:
         return advice

@@ -3,12 +3,14 @@
 effective sample size  (Σ w)²/Σ w²                                                  Kish 1965
 Pareto k̂               shape of a generalised Pareto law fitted to the largest w    Vehtari et al. 2024
 mean weight            E π/p = 1 if the log has every action of the policy
-mass without support   the policy's probability of unsupported actions, which π0 takes less than 0.05 times as often as
-                       the uniform policy
+mass without support   the policy's probability of unsupported actions
 
-Pareto k̂ and the largest share of one row are also computed for |w c| and for |w c − c|, the difference to the logging
-policy. The skewness is γ of :mod:`drcrm.certificates.skewness`. Of these checks only the skewness decides whether a
-certificate is issued.
+Here w = π/p is the importance weight and c the cost. An action is unsupported if the logging policy takes it less than
+0.05 times as often as the uniform policy.
+
+Pareto k̂ and the largest share of one row are also computed for |w c|, and for the cost difference to the logging
+policy, |w c − c|. The skewness is γ of :mod:`drcrm.certificates.skewness`. It is the only quantity here that decides
+whether a certificate is issued.
 """
 
 from __future__ import annotations
@@ -26,11 +28,11 @@ from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
 from drcrm.weights import effective_sample_size
 
 MIN_EFFECTIVE_ROWS, LOW_SHARE, VERY_LOW_SHARE = 10, 0.1, 0.05
-MANY_EFFECTIVE_ROWS = 400  # enough, whatever their share: a policy that takes one of 50 actions has 2 % of any log
-MIN_TAIL = 5  # weights; fewer do not show a tail
+MANY_EFFECTIVE_ROWS = 400  # enough for any share: a policy that always takes one of 50 actions has 2 % of every log
+MIN_TAIL = 5  # least number of weights that show a tail
 SOME_MASS, LARGE_MASS = 0.01, 0.2  # probability of unsupported actions: caution, fail
 MIN_MEAN, MAX_MEAN = 0.9, 1.1
-STANDARD_ERRORS = 4  # distance of a failing mean weight from these limits
+STANDARD_ERRORS = 4  # least distance of a failing mean weight from these limits
 HEAVY_TAIL = 0.7  # larger k̂: a sample of usual size estimates the mean badly
 LARGE_SHARE, DOMINANT_SHARE = 0.1, 0.5  # of one row in a sum: caution, fail
 MAX_CLIP_EFFECT = 2  # standard errors
@@ -49,10 +51,10 @@ class PolicyWeights(NamedTuple):
     mean : array in the shape of scores, or None
         The policy's probabilities of all actions, if known.
     logging_mean : array in the shape of scores
-        The same of the logging policy, or of an estimate of it.
+        The probabilities of all actions under the logging policy, or an estimate of them.
     residual : array (n,)
-        c − ĉ. With a cost model and known ``mean``, ĉ is the model or the mean cost, whichever fits better. Otherwise ĉ
-        is the estimate by "snips".
+        c − ĉ. With a cost model and a known ``mean``, ĉ is the prediction of the model or the mean cost, whichever fits
+        better. Otherwise ĉ is the estimate "snips".
     """
 
     log: BanditLog
@@ -64,9 +66,10 @@ class PolicyWeights(NamedTuple):
 
 
 def check_weights(weights: PolicyWeights, units: np.ndarray | None = None) -> list[Diagnostic]:
-    """Return the checks of a policy's weights, causes before effects, since a verdict names the first that fails.
+    """Return the checks of a policy's weights.
 
-    ``units`` (n,) are ids of independent units of rows. Checks that the rows do not allow are left out.
+    Causes precede their effects, because a verdict names the first check that fails. Checks that are impossible on
+    these rows are omitted. ``units`` (n,) are ids of independent units of rows.
     """
     log, weight = weights.log, weights.weight
     total = log.count @ weight
@@ -110,7 +113,8 @@ def _check_effective_size(log: BanditLog, weight: np.ndarray) -> Diagnostic:
 def fit_pareto_shape(values: np.ndarray) -> float:
     """Return the shape k̂ of a generalised Pareto law fitted to positive values, (r,).
 
-    NaN for fewer than 5 values, or if all are equal. Source: Zhang & Stephens 2009, with the prior of PSIS.
+    The shape is NaN if there are fewer than 5 values or all are equal. Source: Zhang & Stephens 2009, with the prior of
+    Pareto smoothed importance sampling.
     """
     x = np.sort(values)
     r = len(x)
@@ -128,9 +132,9 @@ def fit_pareto_shape(values: np.ndarray) -> float:
 
 
 def _fit_tail(values: np.ndarray, count: np.ndarray, threshold: float = 0.0) -> float:
-    """Return k̂ of the tail of values that occur ``count`` times; NaN if the tail has fewer than 5.
+    """Return k̂ of the tail of values that occur ``count`` times; NaN if the tail has fewer than 5 values.
 
-    The tail is the largest min(0.2 n, 3 √n) values that exceed ``threshold`` times the root mean square.
+    The tail is the min(0.2 n, 3 √n) largest of the values above ``threshold`` times the root mean square.
     """
     largest = values.max()
     if not 0 < largest < np.inf:
@@ -156,7 +160,7 @@ def _check_tail(log: BanditLog, weight: np.ndarray) -> Diagnostic | None:
 
 
 def _check_cost_tail(magnitudes: dict[str, np.ndarray], count: np.ndarray) -> Diagnostic | None:
-    """Check the largest k̂ of named magnitudes, each (n,), beyond their root mean square."""
+    """Check the largest k̂ among magnitudes, arrays (n,) by name. Their tails are above their root mean square."""
     shapes = {name: _fit_tail(values, count, 1.0) for name, values in magnitudes.items()}
     shapes = {name: shape for name, shape in shapes.items() if np.isfinite(shape)}
     if not shapes:
@@ -176,7 +180,7 @@ def _check_cost_tail(magnitudes: dict[str, np.ndarray], count: np.ndarray) -> Di
 
 
 def _check_largest(title: str, magnitudes: dict[str, np.ndarray], count: np.ndarray) -> Diagnostic | None:
-    """Check the largest share that one row has in the sum of named magnitudes, each (n,)."""
+    """Check the largest share of one row in the sum of magnitudes, arrays (n,) by name."""
     totals = {name: count @ values for name, values in magnitudes.items()}
     shares = {name: float(magnitudes[name].max() / total) for name, total in totals.items() if 0 < total < np.inf}
     if not shares:
@@ -188,7 +192,7 @@ def _check_largest(title: str, magnitudes: dict[str, np.ndarray], count: np.ndar
 
 
 def _check_skewness(weights: PolicyWeights, units: np.ndarray | None) -> Diagnostic | None:
-    """Check the larger skewness of both tails of the estimate: large costs, or large rewards."""
+    """Check the skewness of the estimate towards large costs and towards large rewards; the larger one counts."""
     log, weight, residual = weights.log, weights.weight, weights.residual
     if not np.isfinite(log.count @ weight * (1 + np.abs(residual).max())):
         return None

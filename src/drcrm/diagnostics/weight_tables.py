@@ -1,4 +1,4 @@
-"""Tables of a policy's importance weights on a log, for the report: quantiles, overlap, actions and largest rows."""
+"""Tables of a policy's importance weights on a log for the report: quantiles, overlap, actions and largest rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from drcrm.diagnostics.weight_checks import PolicyWeights
 
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 LARGEST_ROWS = 20
-SMALLEST_SHOWN = 1e-4  # of the largest weight; smaller weights share the first bin
+SMALLEST_SHOWN = 1e-4  # smaller multiples of the largest weight are in the first bin
 BINS = 20
 
 
@@ -70,7 +70,7 @@ def _overlap(weights: PolicyWeights) -> dict[str, list[float]]:
 
 
 def _actions(weights: PolicyWeights, names: Sequence | None) -> list[dict[str, object]]:
-    """Return how often each action or label was logged, and the policy's probability of it; [] for lists."""
+    """Return how often each action or label was logged, and its probability under the policy. Lists have no entries."""
     log = weights.log
     if not log.actions.shape:
         return []
@@ -95,7 +95,7 @@ def _actions(weights: PolicyWeights, names: Sequence | None) -> list[dict[str, o
 
 
 def _largest_rows(log: BanditLog, weight: np.ndarray, numbers: np.ndarray) -> list[dict[str, object]]:
-    """Return the rows on which the estimate depends most: by w |c|, ties by w."""
+    """Return the rows with the largest w |c|, on which the estimate depends most. The larger w breaks ties."""
     total = log.count @ weight
     order = np.lexsort([-weight, -weight * np.abs(log.cost)])[:LARGEST_ROWS]
     return [

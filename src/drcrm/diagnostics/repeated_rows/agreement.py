@@ -1,4 +1,4 @@
-"""Evidence that pairs of rows agree more often than independent rows would."""
+"""Evidence that pairs of rows have equal values more often than independent rows would."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BETS = 0.03, 0.1, 0.3, 0.9
 
 
 class Agreement(NamedTuple):
-    """Pairs of rows with equal values, up to the pair where the evidence is largest.
+    """How often pairs of rows have equal values. Pairs count up to the one after which the evidence is largest.
 
     Attributes
     ----------
@@ -20,7 +20,7 @@ class Agreement(NamedTuple):
     pairs : int
         Number of pairs.
     share, expected : float
-        Share of pairs that agree, and the largest share expected from independent rows.
+        Share of pairs with equal values, and the largest expected share if rows are independent.
     """
 
     log_capital: float
@@ -32,7 +32,7 @@ class Agreement(NamedTuple):
 def measure_agreement(values: np.ndarray, propensity: np.ndarray, first: np.ndarray, second: np.ndarray) -> Agreement:
     """Return how often disjoint pairs of rows have equal values.
 
-    Given its features, the later of two independent rows equals the earlier one with at most its propensity.
+    If two rows are independent, the later one equals the earlier one with at most the propensity of the later one.
 
     Parameters
     ----------
@@ -49,15 +49,16 @@ def measure_agreement(values: np.ndarray, propensity: np.ndarray, first: np.ndar
 
 
 def log_capital(agrees: np.ndarray, chance: np.ndarray) -> tuple[float, int]:
-    """Return the largest log capital that bets on agreement make of 1, and the number of pairs after which they do.
+    """Return the largest log capital of a player who bets on agreement, and the number of pairs after which it occurs.
 
-    If the expectation of 1(agrees)/chance is at most 1, whatever the earlier pairs show, the capital ever exceeds 1/α
-    with probability at most α. Sources: Ville's inequality; Waudby-Smith & Ramdas 2024.
+    The player starts with capital 1 and bets on one pair after another. Assume that, given the earlier pairs, each pair
+    agrees with at most its ``chance``. Then the capital ever exceeds 1/α with probability at most α. Sources: Ville's
+    inequality; Waudby-Smith & Ramdas 2024.
 
     Parameters
     ----------
     agrees : bool array (m,)
-        Disjoint pairs, in an order that does not depend on whether they agree.
+        Whether each pair agrees. Pairs are disjoint, and their order does not depend on whether they agree.
     chance : array (m,)
         Bound on the probability that a pair agrees, for example the propensity of the later row.
     """
@@ -72,7 +73,7 @@ def log_capital(agrees: np.ndarray, chance: np.ndarray) -> tuple[float, int]:
 
 
 def pair_equal_values(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return disjoint pairs of positions with equal values: the first and second of a value, the third and fourth, …
+    """Return disjoint pairs of positions with equal values: a value's first and second position, third and fourth, …
 
     The second position of a pair is the later one. Pairs are sorted by their first position.
     """

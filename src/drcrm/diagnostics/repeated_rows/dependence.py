@@ -1,7 +1,8 @@
-"""Detect dependent rows: rows with nearly equal features, or of one user, that share their action too often.
+"""Detect dependent rows: similar rows that have the same action too often.
 
-The later of two independent rows has the action of the earlier one with probability p = π0(a|x'). If it does, p is its
-logged propensity. So the expectation of 1(a = a')/p is at most 1 for any two contexts.
+Similar rows have nearly equal features, or belong to the same user. Let a be the action of an earlier row. The later of
+two independent rows has the same action with probability p = π0(a|x), where x is the context of the later row. If it
+does, p is the logged propensity of the later row. So 1(actions are equal)/p has at most the expectation 1.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from drcrm.logs.records import Records
 LEVEL = 1e-4  # significance level of all tests together
 MAX_ROWS = 2**17  # only the first rows are tested
 MAX_NEIGHBOURS = 10_000  # rows among which nearest neighbours are searched for
-DIMENSIONS = 8
-MIN_REPEATED, REPEATED_PER_ACTION = 20, 5  # values that occur repeatedly in an identifier column, at least
-CLOSE = 0.9  # a column is named if its evidence is this share of the evidence by nearly equal features
+DIMENSIONS = 8  # of the projection that finds nearest neighbours
+MIN_REPEATED, REPEATED_PER_ACTION = 20, 5  # least number of values that an identifier column has more than once
+CLOSE = 0.9  # the sentence names a column if its evidence is at least this share of that of nearly equal features
 NAME = "independence of rows"
 
 
@@ -42,7 +43,8 @@ class TestedRows(NamedTuple):
         Hashes of the action.
     propensity : array (n,)
     projected : array (n, 8)
-        A random projection of the features. Its shape is (n, 0) if only equal features count as near.
+        A random projection of the features, to find nearest neighbours. With the shape (n, 0), only rows with equal
+        features are paired.
     """
 
     features: np.ndarray
@@ -65,9 +67,9 @@ def check_independence(
     units : array (n,), optional
         Ids of units of rows. Only the first row of each unit is tested.
     columns : mapping of integer array (n,), optional
-        Codes of columns that may be identifiers; −1 is a missing value.
+        Codes of columns that may be identifiers. The code of a missing value is −1.
     imitated : bool
-        Whether propensities are estimated. They may then be too small, so the check does not fail.
+        Whether propensities are estimated. Estimates may be too small, so the level is at most "caution".
     """
     columns = columns or {}
     if units is not None:
@@ -99,12 +101,12 @@ def check_independence(
 
 
 def near_pairs(rows: TestedRows) -> tuple[np.ndarray, np.ndarray]:
-    """Return disjoint pairs of rows: those with equal features first, then nearest neighbours by their distance."""
+    """Return disjoint pairs of rows: first rows with equal features, then nearest neighbours, the nearest first."""
     first, second = pair_equal_values(rows.features)
     singles = np.setdiff1d(np.arange(len(rows.features)), np.append(first, second))
     if len(singles) < 2 or not rows.projected.shape[1]:
         return first, second
-    if len(singles) > MAX_NEIGHBOURS:  # a slab along one direction keeps neighbours together
+    if len(singles) > MAX_NEIGHBOURS:  # rows in a slab along one direction, so that neighbours stay together
         order = np.argsort(rows.projected[singles, 0], kind="stable")
         start = (len(singles) - MAX_NEIGHBOURS) // 2
         singles = np.sort(singles[order[start : start + MAX_NEIGHBOURS]])
@@ -126,13 +128,13 @@ def _pair_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _may_identify(codes: np.ndarray, action: np.ndarray) -> bool:
-    """Return whether many values of a column occur repeatedly, as in identifiers but not in categories."""
+    """Return whether many values of a column occur more than once. A column of categories has few values."""
     repeated = (np.bincount(codes[codes >= 0]) > 1).sum()
     return bool(repeated >= max(MIN_REPEATED, REPEATED_PER_ACTION * len(np.unique(action))))
 
 
 def identifier_codes(column: pd.Series) -> np.ndarray | None:
-    """Return codes of the values of a column, −1 if missing; None if the column is not an identifier.
+    """Return codes of the values of a column, −1 for a missing value; None if the column is not an identifier.
 
     Times, numbers that are not whole, lists and maps are not identifiers.
     """

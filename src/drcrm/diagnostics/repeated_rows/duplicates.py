@@ -1,13 +1,15 @@
-"""Detect copies of rows in any order: rows equal in features, action, propensity and cost more often than by chance.
+"""Detect copies of rows: rows that are equal in features, action, propensity and cost more often than by chance.
 
-Each of four one-sided tests is valid given how many rows have the same features. The null hypothesis is independence.
+Copies may be anywhere in the file. Four one-sided tests have independent rows as their null hypothesis. Each test is
+conditional on the number of rows with the same features.
 
-agreement    Two rows with equal features are equal with at most the propensity of the second one.
-multiples    The number of occurrences of a row is a multiple of r ≥ 2 with probability at most ½, except for the most
-             frequent row of each set of features. In a log that was copied, all are multiples.
-frequencies  F_k distinct rows occur k times. E F₃ ≥ ⅔ (E F₂)²/E F₁ by Cauchy–Schwarz; copies lack the F₃.
-crossing     The two occurrences of a row are on different sides of a point in the file at random. For appended copies
-             they always are.
+agreement    Two independent rows with equal features are equal with at most the propensity of the second one.
+multiples    A row's number of occurrences is a multiple of r ≥ 2 with probability at most ½. The most frequent row of
+             each set of features is an exception, and is left out. In a log of copies, all numbers are multiples.
+frequencies  Let F_k be the number of distinct rows that occur k times. By the Cauchy–Schwarz inequality,
+             E F₃ ≥ ⅔ (E F₂)²/E F₁. A log with copies has fewer rows that occur three times.
+crossing     Take a point in the file. A row that occurs twice is on both sides of it only by chance. If copies were
+             appended at this point, every row with a copy is on both sides.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from drcrm.diagnostics.repeated_rows.agreement import measure_agreement, pair_eq
 
 LEVEL = 1e-4  # significance level of all tests together
 DIVISORS = 2, 3, 5, 7
-POINTS = 16  # parts of the file; copies may have been appended between any two
+POINTS = 16  # parts of the file; the test of crossing tries each border between them
 
 
 def check_copies(
@@ -41,9 +43,9 @@ def check_copies(
     -------
     check : Diagnostic
     copies : integer array (n,) or None
-        The number of the distinct row that each row is a copy of; None if the log has no copies.
+        For each row, the number of its distinct row; None if the log has no copies.
     """
-    n, ordered = len(rows), np.sort(rows)  # sorting takes less memory than numbering the distinct rows
+    n, ordered = len(rows), np.sort(rows)  # needs less memory than numbers of the distinct rows
     repeats = int((ordered[1:] == ordered[:-1]).sum())
     del ordered
     row = pd.factorize(rows)[0] if repeats else None
@@ -56,15 +58,15 @@ def check_copies(
 
 
 def _has_copies(features: np.ndarray, row: np.ndarray, propensity: np.ndarray) -> bool:
-    """Return whether one of the tests finds copies; ``row`` (n,) are numbers of distinct rows.
+    """Return whether one of the tests finds copies.
 
-    The tests use ``occurrences`` of each distinct row, the number of its features (``group``), and ``sizes``, how many
-    rows have the same features.
+    ``row`` (n,) has the number of each row's distinct row. Rows with equal features are a group. The tests use the
+    number of ``occurrences`` of each distinct row, its group, and the number of rows of each group, ``sizes``.
     """
     if measure_agreement(row, propensity, *pair_equal_values(features)).log_capital > np.log(4 / LEVEL):
         return True
     features, _ = pd.factorize(features)
-    group = features[np.diff(np.maximum.accumulate(row), prepend=-1) > 0]  # at the first row of each number
+    group = features[np.diff(np.maximum.accumulate(row), prepend=-1) > 0]  # of the first row of each number
     occurrences, sizes = np.bincount(row), np.bincount(features)
     p_values = (
         _test_multiples(occurrences, group),
@@ -75,7 +77,7 @@ def _has_copies(features: np.ndarray, row: np.ndarray, propensity: np.ndarray) -
 
 
 def _test_multiples(occurrences: np.ndarray, group: np.ndarray) -> float:
-    """Return the p-value of the number of distinct rows whose occurrences are a multiple of r."""
+    """Return the p-value of the test of multiples, for the divisor r with the smallest p-value."""
     order = np.lexsort([occurrences, group])
     is_most_frequent = np.append(np.diff(group[order]) != 0, True)
     rest = occurrences[order[~is_most_frequent]]
@@ -86,10 +88,10 @@ def _test_multiples(occurrences: np.ndarray, group: np.ndarray) -> float:
 
 
 def _test_frequencies(occurrences: np.ndarray, size: np.ndarray) -> float:
-    """Return the p-value of the number of rows that occur three times, given how many occur once and twice.
+    """Return the p-value of the number of distinct rows that occur three times.
 
-    With m rows of equal features, F₁F₃ ≥ ⅔ (m − 2)/(m − 1) F₂² in expectation. F₁ is raised and F₂ lowered by two
-    standard errors.
+    In a group of m rows, E F₁ E F₃ ≥ ⅔ (m − 2)/(m − 1) (E F₂)². To be conservative, F₁ is raised and F₂ is lowered by
+    two standard errors.
     """
     weight = np.maximum(size - 2, 0) / np.maximum(size - 1, 1)
     once, twice = (weight[occurrences == times].sum() for times in (1, 2))
@@ -101,10 +103,10 @@ def _test_frequencies(occurrences: np.ndarray, size: np.ndarray) -> float:
 def _test_crossing(
     row: np.ndarray, features: np.ndarray, occurrences: np.ndarray, group: np.ndarray, sizes: np.ndarray
 ) -> float:
-    """Return the p-value of the number of rows that occur once on each side of a point of the file.
+    """Return the p-value of the number of rows that occur once on each side of a point in the file.
 
-    The places of two rows with the same features depend on each other if such rows fill most of the places. These
-    features are left out, unless only one of their rows occurs twice.
+    If rows that occur twice fill most places of a group, the places of these rows depend on each other. Such groups are
+    left out, unless only one row of the group occurs twice.
     """
     is_twice = occurrences == 2
     rows_twice = np.bincount(group[is_twice], minlength=len(sizes))

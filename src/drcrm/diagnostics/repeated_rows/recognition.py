@@ -13,13 +13,13 @@ from drcrm.diagnostics.repeated_rows.agreement import count_earlier_equals, log_
 from drcrm.diagnostics.repeated_rows.row_hashes import RowHashes
 
 LEVEL = 1e-6  # probability that a log of new rows is recognised
-TWICE_LEVEL = 1e-5  # that the bound on the expected number of rows that occur twice fails
-MIN_DISTINCT = 10  # fewer equal rows may be chance
+TWICE_LEVEL = 1e-5  # probability that the bound on the expected number of rows that occur twice fails
+MIN_DISTINCT = 10  # fewer rows may be equal by chance
 
 
 @dataclass(frozen=True)
 class RecognisedRows:
-    """Masks, (m,), of the rows of a log that trained a policy and of those held out from learning it."""
+    """Masks, (m,), of the rows of a log that trained a policy, and of the rows that were held out from its learning."""
 
     training: np.ndarray
     heldout: np.ndarray
@@ -44,7 +44,7 @@ class LearnedRows:
     heldout : bool array (n,)
         The rows that were held out from learning.
     has_copies : bool
-        Whether the log has copies of rows. Repeated rows then do not show how often rows are equal by chance.
+        Whether the log has copies of rows. If it has, repeated rows do not show how often rows are equal by chance.
     """
 
     features: np.ndarray
@@ -58,7 +58,7 @@ class LearnedRows:
         return cls(_short_hashes(hashes), hashes.rows, heldout, has_copies)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays to store in a policy's file: see :meth:`of_arrays`."""
+        """Return the arrays to store in a policy's file."""
         return {
             "features": self.features,
             "rows": self.rows,
@@ -74,10 +74,10 @@ class LearnedRows:
         return cls(arrays["features"], rows, heldout, bool(arrays["has_copies"]))
 
     def recognise(self, hashes: RowHashes, propensity: np.ndarray) -> RecognisedRows | None:
-        """Return which rows of another log are these rows.
+        """Return which rows of another log are among these rows.
 
-        A log that begins with all, the held-out or the training rows is recognised by position. Otherwise each row is
-        recognised by its hash, at most as often as it occurs among these rows.
+        Rows are recognised by position if the log begins with all these rows, with the held-out rows, or with the
+        training rows. Otherwise rows are recognised by their hashes, each at most as often as it occurs among these.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class LearnedRows:
         Returns
         -------
         RecognisedRows or None
-            None if no more rows are equal than by chance in a log of new rows.
+            None if the number of equal rows can be chance in a log of new rows.
         """
         rows = hashes.rows
         training, heldout = np.zeros((2, len(rows)), dtype=bool)
@@ -106,16 +106,17 @@ class LearnedRows:
         return RecognisedRows(training, heldout)
 
     def _has_same_rows(self, rows: np.ndarray) -> bool:
-        """Return whether a log has these rows in another order."""
+        """Return whether a log consists of these rows, in any order."""
         if len(rows) != len(self.rows) or not np.array_equal(np.sort(rows), np.sort(self.rows)):
             return False
         return len(np.unique(rows)) >= MIN_DISTINCT
 
     def _reappears(self, features: np.ndarray, rows: np.ndarray, propensity: np.ndarray) -> bool:
-        """Return whether rows that occur once here are in another log more often than new rows would be.
+        """Return whether another log has more equal rows than chance explains. Only rows that occur once here count.
 
-        A new row equals the only row with the same features with at most its propensity. It equals one of m ≥ 2 such
-        rows that occurs once with probability at most 2 E F₂/(m − 1), where F₂ of them occur twice (Good 1953).
+        Let m rows here have the features of a new row. If m = 1, the new row equals this row with a probability of at
+        most the propensity of the new row. If m ≥ 2, let F₂ of the m rows occur twice. Then the new row equals a row
+        that occurs once with probability at most 2 E F₂/(m − 1) (Good 1953).
         """
         distinct, first, times = np.unique(self.rows, return_index=True, return_counts=True)
         if self.has_copies:
@@ -138,6 +139,6 @@ def _short_hashes(hashes: RowHashes) -> np.ndarray:
 
 
 def _is_among(values: np.ndarray, pool: np.ndarray) -> np.ndarray:
-    """Return which values, (m,), are in a pool, each at most as often as it occurs there."""
+    """Return which values, (m,), are in a pool. A value counts at most as often as it occurs in the pool."""
     times = pd.Series(pool).value_counts().reindex(values, fill_value=0).to_numpy()
     return count_earlier_equals(values) < times

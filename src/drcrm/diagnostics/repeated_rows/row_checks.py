@@ -1,4 +1,4 @@
-"""Check a whole log file for copies of rows and for dependent rows, before it is split."""
+"""Check all rows of a log for copies and for dependence, before rows are held out."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from drcrm.logs.readers.table_files import Columns, table_frames
 from drcrm.logs.record_collector import as_mapped
 from drcrm.logs.records import LogSource, Records
 
-FIRST_ROWS = 50_000  # of columns that the mapping does not name
+FIRST_ROWS = 50_000  # rows that are read of columns that the mapping does not name
 
 
 @dataclass(frozen=True)
 class RowChecks:
-    """The checks of all rows of a log file.
+    """Checks of all rows of a log.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class RowChecks:
     propensity : array (n,)
         Logged or estimated propensities.
     copies : array (n,) or None
-        The number of the distinct row that each row is a copy of; None if the log has no copies.
+        For each row, the number of its distinct row; None if the log has no copies.
     groups : array (n,) or None
         Ids of independent groups: those of the mapping, or ``copies``.
     diagnostics : tuple of Diagnostic
@@ -54,7 +54,7 @@ class RowChecks:
     diagnostics: tuple[Diagnostic, ...]
 
     def learned(self, heldout: np.ndarray) -> LearnedRows:
-        """Return the rows for the file of a policy that is learned from all but the held-out rows, a mask (n,)."""
+        """Return the rows for the file of a policy. The policy is learned without the held-out rows, a mask (n,)."""
         return LearnedRows.of(self.hashes, heldout, self.copies is not None)
 
 
@@ -88,7 +88,7 @@ def check_records(records: Records, path: Path | None = None) -> RowChecks:
 
 
 def _identifier_columns(records: Records, path: Path | None) -> dict[str, np.ndarray]:
-    """Return the codes of columns that may be identifiers: features, and columns that the mapping does not name."""
+    """Return codes of the columns that may be identifiers: features, and columns that the mapping does not name."""
     columns = {}
     if isinstance(records.data, Table):
         columns = records.data.codes | {
@@ -106,7 +106,7 @@ def _identifier_columns(records: Records, path: Path | None) -> dict[str, np.nda
     try:
         file = files_of(path)[0]
         frame = next(table_frames(file, records.format, unmapped, FIRST_ROWS, csv_format=records.mapping.csv_format))
-    except (InputError, OSError, StopIteration):  # columns outside of the mapping may hold anything
+    except (InputError, OSError, StopIteration):  # these columns may contain anything, so errors do not matter
         return columns
     codes = {name: identifier_codes(frame[name].iloc[:FIRST_ROWS]) for name in unmapped([*frame.columns]).names}
     return columns | {name: values for name, values in codes.items() if values is not None}

@@ -1,4 +1,4 @@
-"""64-bit hashes of the rows of a log: equal rows have equal hashes, and different rows hardly ever do."""
+"""64-bit hashes of the rows of a log. Equal rows have equal hashes, and different rows almost always differ."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RowHashes(NamedTuple):
 
 
 def hash_records(records: Records) -> RowHashes:
-    """Return the hashes of the rows of a file, computed block by block."""
+    """Return the hashes of the rows of a log, computed block by block."""
     return RowHashes(**records.map(lambda _, block: _hash_block(block)._asdict()))
 
 
@@ -47,7 +47,7 @@ def _hash_block(records: Records) -> RowHashes:
 
 
 def hash_actions(records: Records) -> np.ndarray:
-    """Return the hash of each row's action, (n,): of its name, its labels, or its place in a list."""
+    """Return the hash of each row's action, (n,): the hash of its name, of its labels, or of its place in a list."""
     if records.kind == "single":
         return hash_texts([str(name) for name in records.names])[records.action]
     return _mix(hash_numbers(column) for column in np.atleast_2d(records.action.T))
@@ -55,7 +55,7 @@ def hash_actions(records: Records) -> np.ndarray:
 
 @singledispatch
 def _hash_features(table: Any) -> np.ndarray:
-    """Return the hash of the features of each context, (m,), of a table; other kinds of data are registered below."""
+    """Return the hash of each context's features, (m,). This version is for tables; other kinds of data follow."""
     if not table.numbers and not table.codes:
         return np.zeros(len(table), dtype=np.uint64)
     numbers = (hash_numbers(values) for values in table.numbers.values())
@@ -76,7 +76,7 @@ def _(arrays: Arrays) -> np.ndarray:
 
 
 def _hash_matrix(X: Any) -> np.ndarray:
-    """Return the hash of each row, (n,). For a sparse matrix the storage order of the entries does not matter."""
+    """Return the hash of each row, (n,). The order in which a sparse matrix stores its entries does not matter."""
     if not sparse.issparse(X):
         return _mix(hash_numbers(column) for column in X.T)
     X = X.tocsr()
@@ -85,7 +85,7 @@ def _hash_matrix(X: Any) -> np.ndarray:
 
 
 def _hash_lists(candidates: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return the hash of each list, (m,), from the hashes of its candidates in their order."""
+    """Return the hash of each list, (m,), from the hashes of its candidates. The order of the candidates matters."""
     place = np.arange(len(candidates)) - np.repeat(starts[:-1], np.diff(starts))
     return _segment_sums(_mix([candidates, hash_numbers(place)]), starts)
 
@@ -97,7 +97,7 @@ def hash_numbers(values: np.ndarray) -> np.ndarray:
 
 
 def _hash_codes(codes: np.ndarray, values: list[str]) -> np.ndarray:
-    """Return the hash of each coded value, (n,); values that do not occur are not hashed if there are many."""
+    """Return the hash of each coded value, (n,). If there are many values, only those that occur are hashed."""
     if len(values) <= len(codes):
         return hash_texts(values)[codes]
     occurring, places = np.unique(codes, return_inverse=True)
@@ -110,7 +110,7 @@ def hash_texts(values: list[str]) -> np.ndarray:
 
 
 def _mix(columns: Iterable[np.ndarray]) -> np.ndarray:
-    """Combine hashes of several columns into one hash per row; the order of the columns matters."""
+    """Combine the hashes of several columns into one hash per row. The order of the columns matters."""
     mixed: Any = np.uint64(0)
     for column in columns:
         mixed = mixed * FACTOR + column
@@ -119,6 +119,6 @@ def _mix(columns: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def _segment_sums(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return the sums, modulo 2⁶⁴, of consecutive segments of values that begin at ``starts``."""
+    """Return the sum of each segment of values, modulo 2⁶⁴. Segments are consecutive and begin at ``starts``."""
     before = np.append(np.uint64(0), np.cumsum(values, dtype=np.uint64))[starts]
     return before[1:] - before[:-1]
