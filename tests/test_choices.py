@@ -16,7 +16,6 @@ from drcrm.cost_models.support import SupportedModel
 from drcrm.estimates import ESTIMATES
 from drcrm.optimization.behaviour_cloning import cloned_coefficients
 from drcrm.optimization.objective import Objective
-from drcrm.optimization.starts import start_coef
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import Chi2Ball, KLBall, MeanRisk
 from drcrm.weights import Clipped
@@ -127,22 +126,6 @@ def test_counts_and_repeated_contexts_equal_separate_rows(formula, estimate, kin
 
 
 # Starts and cost models
-
-
-@kinds
-@every_form
-def test_the_automatic_tilt_leaves_a_third_of_the_rows(kind, form):
-    """The weights of Θ0 − κB have an effective sample size of n/3."""
-    choices = Choices.drawn(22, rows=300, contexts=100, actions=8)
-    base, B = random_coef(23, (4, 8), 0.1), random_coef(24, (4, 8))
-    choices.propensity = choices.of_rows(choices.probabilities(base))
-    log, (theta, model) = getattr(choices, kind)(form), in_shape(kind, base, B)
-    start, tilt = start_coef("model", LinearPredictor(log), SoftmaxPolicy(theta), model, "auto")
-    origin = theta - theta.mean(axis=1, keepdims=True) if kind == "single" else theta
-    assert start == pytest.approx(origin - tilt * model, rel=1e-12, abs=1e-14)
-    weight = choices.of_rows(choices.probabilities(base - tilt * B)) / choices.propensity
-    size = (choices.count @ weight) ** 2 / (choices.count @ weight**2)
-    assert size == pytest.approx(choices.count.sum() / 3, rel=1e-6)
 
 
 @kinds

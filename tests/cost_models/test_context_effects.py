@@ -154,21 +154,6 @@ def test_an_exact_model_leaves_no_effects(kind):
     assert not np.concatenate([zero.delta.ravel(), zero.covariance.ravel()]).any()
 
 
-def test_a_label_that_never_or_always_occurs():
-    """The first has no effect; the second has that of the constant."""
-    log, effects, _ = make_log("labels")
-    zeros, arrays = np.zeros((len(log.Y), 1), dtype=int), (log.propensity, log.cost, log.context)
-    never = context_effects(
-        BanditLog(log.X, np.hstack([zeros, log.Y]), *arrays), np.column_stack([effects[:, 0], effects])
-    )
-    assert not never.delta[:, 0].any()
-    assert never.delta[:, 1:] == pytest.approx(context_effects(log, effects).delta, rel=1e-10, abs=1e-12)
-    always, wide = BanditLog(log.X, np.hstack([log.Y, 1 - zeros]), *arrays), np.insert(effects, -1, 0, axis=1)
-    fitted = context_effects(always, wide)
-    assert_same(fitted, maximise_by_definition(always, wide))
-    assert fitted.delta[:, -2] == pytest.approx(fitted.delta[:, -1], rel=1e-10)
-
-
 def test_action_lists_have_only_noise():
     rng = np.random.default_rng(0)
     lists = ActionLists(rng.normal(size=(10, 2)), [0, 4, 7, 10])

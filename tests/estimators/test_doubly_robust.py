@@ -131,16 +131,6 @@ def test_fits_are_reproducible_and_seeds_choose_the_heldout_rows(labels):
     assert sparse_fit.improvement_bound_ == pytest.approx(first.improvement_bound_, rel=1e-2)
 
 
-def test_an_intercept_is_part_of_every_candidate(labels):
-    coef = labels.logging_policy.coef
-    narrow = DoublyRobustDRO(fit_intercept=True).fit(
-        labels.X[:, :-1], labels.Y, **labels.rows, logging_policy=ExponentialPolicy(coef[:-1], coef[-1])
-    )
-    wide = labels.fit(DoublyRobustDRO(), logging_policy=labels.logging_policy)
-    assert (narrow.step_, narrow.ridge_) == (wide.step_, wide.ridge_)
-    assert np.vstack([narrow.coef_, narrow.intercept_]) == pytest.approx(wide.coef_, rel=1e-6, abs=1e-8)
-
-
 def noise(log: BanditLog, seed: int = 0) -> dict:
     """Return costs that are independent of contexts and actions."""
     cost = np.random.default_rng(seed).normal(size=len(log.Y))

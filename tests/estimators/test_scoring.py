@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from drcrm import CIPS, KLDRO, CostModel, DoublyRobustDRO, ExponentialPolicy, HeldoutScorer
+from drcrm import CIPS, KLDRO, DoublyRobustDRO, ExponentialPolicy, HeldoutScorer
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.errors import InputError
 from drcrm.selection.heldout_scores import SCORES, HeldoutScores
@@ -72,20 +72,6 @@ def test_a_scorer_returns_minus_its_heldout_score(kind, one_row_logs):
         rows = {key: values for key, values in test.rows.items() if key != "context"}
         assert np.array_equal(test.rows["context"], context)
         assert HeldoutScorer(name)(estimator, test.X, test.Y, **rows, **test.eligible) == score
-
-
-def test_doubly_robust_score_equals_its_formula(one_row_logs):
-    train, test = one_row_logs["eligible", 1], one_row_logs["eligible", 4].choices
-    estimator = train.fit(DoublyRobustDRO(clip=3.0, safe=False))
-    model, pi = estimator.cost_model_, test.probabilities(estimator.coef_)
-    rare = test.probabilities(model.logging_policy.coef) < 0.05 / test.eligible.sum(axis=1, keepdims=True)
-    cost = train.rows["cost"][train.rows["count"] > 0]
-    effects = np.clip(test.X @ model.model.coef_ + model.model.intercept_, cost.min(), cost.max())
-    effects = np.where(rare, cost.max(), effects)
-    weight = np.minimum(test.of_rows(pi) / test.propensity, 3)
-    z = (pi * effects).sum(axis=1)[test.context] + weight * (test.cost - test.of_rows(effects))
-    score = estimator.score(test.X, test.A, **test.rows, eligible=test.eligible, by="dr")
-    assert score == pytest.approx(-np.average(z, weights=test.count), rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -196,9 +182,3 @@ def test_the_search_in_the_library_guide_chooses_the_printed_parameters(capsys):
         exec(example + search, {})
     assert capsys.readouterr().out.splitlines()[-1] == stated
     assert all(f'`"{name}"`' in LIBRARY for name in SCORES)
-
-
-def test_scores_by_the_cost_model_use_the_fitted_one(one_row_logs):
-    data = one_row_logs["labels", 1]
-    expected = CostModel().fit_log(data.log.recount(data.log.count)).coef_
-    assert data.fit(DoublyRobustDRO(safe=False)).cost_model_.model.coef_ == pytest.approx(expected, rel=1e-9)

@@ -1,4 +1,4 @@
-"""Balls of any φ-divergence against duality, generic solvers, closed forms and limits."""
+"""Balls of any φ-divergence against duality, linear programs, closed forms and limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from formulas import FORMULAS, SMOOTH
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog, minimize
+from scipy.optimize import linprog
 
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.divergences import KL, Chi2, CressieRead, CVaR, ReverseKL, SquaredHellinger, TotalVariation
@@ -37,7 +37,7 @@ radii = st.floats(-5, 0.7).map(lambda exponent: 10**exponent)
 
 
 @every_divergence
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(weighted_costs(), radii)
 def test_primal_and_dual_agree(name, costs, radius):
     """Q is in the ball, and the dual at γ*, c* has the same value. By weak duality both are optimal."""
@@ -62,56 +62,6 @@ def test_primal_and_dual_agree(name, costs, radius):
         dual = worst.c
         assert worst.value == z.max()
     assert abs(dual - worst.value) <= 1e-8 * unit
-
-
-def by_solver(name: str, z: np.ndarray, share: np.ndarray, radius: float, target: float) -> float:
-    """Solve the primal by sequential quadratic programming, in t and log t in turns and from several starts.
-
-    Every solution is feasible, so the value never exceeds the truth.
-    """
-    divergence, phi, _ = FORMULAS[name]
-    density, rise = [lambda x: x, np.exp], [np.ones_like, np.exp]
-    rng, best = np.random.default_rng(0), -np.inf
-    for attempt in range(40):
-        t, dt = density[attempt % 2], rise[attempt % 2]
-        start = np.ones(len(z)) if attempt < 2 else 0.5 + 0.5 * rng.dirichlet(np.ones(len(z))) / share
-        inside = {
-            "type": "ineq",
-            "fun": lambda x, t=t: radius - share @ phi(t(x)),
-            "jac": lambda x, t=t, dt=dt: -share * divergence.slope(t(x)) * dt(x),
-        }
-        normalised = {
-            "type": "eq",
-            "fun": lambda x, t=t: share @ t(x) - 1,
-            "jac": lambda x, dt=dt: share * dt(x),
-        }
-        solution = minimize(
-            lambda x, t=t: -(share * z) @ t(x),
-            np.log(start) if attempt % 2 else start,
-            jac=lambda x, dt=dt: -share * z * dt(x),
-            bounds=[(-30 if attempt % 2 else 1e-13, None)] * len(z),
-            constraints=[inside, normalised],
-            method="SLSQP",
-            options={"ftol": 1e-15, "maxiter": 1000},
-        )
-        x = t(solution.x)
-        if share @ phi(x) < radius + 1e-9 and abs(share @ x - 1) < 1e-9:
-            best = max(best, -solution.fun)
-        if abs(best - target) < 1e-8:
-            break
-    return best
-
-
-@every_smooth
-@settings(max_examples=50)
-@given(weighted_costs(7), radii)
-@pytest.mark.filterwarnings("ignore")
-def test_a_generic_solver_agrees(name, costs, radius):
-    z, share = costs[0], costs[1] / costs[1].sum()
-    z = (z - z.max()) / np.ptp(z)
-    value = make_ball(name, radius)(*costs)[0]
-    value = (value - costs[0].max()) / np.ptp(costs[0])
-    assert by_solver(name, z, share, radius, value) == pytest.approx(value, abs=1e-8)
 
 
 @given(weighted_costs(), radii)
