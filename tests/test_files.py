@@ -144,6 +144,16 @@ class TestOutputs:
 
 
 class TestDamagedArchives:
+    @pytest.mark.parametrize("content", [None, "folder", b"", b"dataset,seed\n"])
+    def test_a_path_that_is_no_archive_is_rejected(self, tmp_path, content):
+        path = tmp_path / "a.npz"
+        if content == "folder":
+            path.mkdir()
+        elif content is not None:
+            path.write_bytes(content)
+        expected = "no such file" if content is None else "not a readable npz file ("
+        assert error_of(read_npz, path, ["coef"]).startswith(expected)
+
     def test_extra_bytes_after_an_array_are_rejected(self, tmp_path):
         """numpy would read two of the three numbers without checking the checksum."""
         content = npy_bytes(np.arange(3.0)).replace(b"(3,)", b"(2,)")

@@ -81,9 +81,8 @@ class TestWorkingFolder:
         assert not [*folder.glob("ran-*")]
         return done.returncode == 0, done.stderr
 
-    @pytest.mark.parametrize("command", [MODULE, INSTALLED], ids=["module", "installed command"])
-    def test_only_the_named_risk_is_imported(self, tmp_path, command):
-        assert self.learn(command, tmp_path, "own:Own")[0]
+    def test_only_the_named_risk_is_imported(self, tmp_path):
+        assert self.learn(INSTALLED, tmp_path, "own:Own")[0]
         assert (tmp_path / "policy.npz").exists()
 
     def test_a_risk_does_not_replace_a_module_of_python(self, tmp_path):

@@ -269,18 +269,10 @@ def test_a_report_of_ones_own_experiment_takes_ones_own_configuration(tmp_path):
     assert '--config "run=[mine]"' in said
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (["EXPERIMENT=dmo"], "there is no experiment 'dmo'; did you mean 'demo'? (allowed: demo, "),
-        (["CONFIG=broken.yaml"], "broken.yaml: line 2: not YAML: expected ',' or ']', but got ':'"),
-    ],
-)
-def test_a_report_that_cannot_be_is_one_line(tmp_path, given, said):
-    (tmp_path / "broken.yaml").write_text("a: [b\nc: d\n")
-    given = [re.sub(r"(\w+\.yaml)", rf"{tmp_path}/\1", each) for each in given]
-    done = make("--old-file", ".venv/installed", "report", *given)
+def test_a_report_that_cannot_be_made_is_one_line(tmp_path):
+    (broken := tmp_path / "broken.yaml").write_text("a: [b\nc: d\n")
+    done = make("--old-file", ".venv/installed", "report", f"CONFIG={broken}")
     assert done.stdout == ""
     first, last = done.stderr.splitlines()
-    assert first.replace(f"{tmp_path}/", "").startswith(f"drcrm check: {said}")
+    assert first.startswith(f"drcrm check: {broken}: line 2: not YAML: ")
     assert last.startswith("make: ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from importlib import import_module
@@ -16,6 +17,7 @@ from workflows import jobs, snakemake, write_config
 
 from drcrm import BanditLog, CostModel
 from drcrm.diagnostics.diagnosis import diagnose
+from drcrm.errors import InputError
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.policies.linear_predictor import LinearPredictor
@@ -37,27 +39,23 @@ def published(name: str) -> pd.DataFrame:
     return pd.read_csv(ROOT / f"docs/results/{name}.csv")
 
 
-def run_study(*arguments: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, ROOT / "studies", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    return subprocess.run(map(str, command), env=environment, capture_output=True, text=True, check=False)
-
-
-def test_the_command_joins_the_tables_of_all_runs(study, tmp_path):
+def test_the_command_joins_the_tables_of_all_runs(tmp_path):
     header = "dataset,seed,sharpness,algorithm,method,value,expected_loss,least,logging"
     rows = ["a,0,1,x,support,0.05,1,1,2", "a,1,1,x,support,0.05,3,3,2"]
     for seed, row in enumerate(rows):
         (tmp_path / str(seed)).write_text(f"{header}\n{row}\n")
-    done = run_study("support", "--rows", tmp_path / "0", tmp_path / "1", "--output", tmp_path / "all.csv")
+    command = [sys.executable, ROOT / "studies", "support", "--rows", tmp_path / "0", tmp_path / "1"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command += ["--output", tmp_path / "all.csv"]
+    done = subprocess.run(map(str, command), env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split()[-5:] == ["2.000", "2.000", "2.000", "0.000", "0.000"]
     assert (tmp_path / "all.csv").read_text() == "\n".join([header, *rows, ""])
 
 
-def test_tables_with_different_columns_are_refused(tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / name).write_text(f"{name}\n1\n")
-    done = run_study("support", "--rows", tmp_path / "a", tmp_path / "b", "--output", tmp_path / "none.csv")
-    assert (done.returncode, done.stderr) == (1, "studies: all tables must have the same columns, got a; b\n")
+def test_tables_with_different_columns_are_refused():
+    join_tables = runpy.run_path(str(ROOT / "studies/__main__.py"))["join_tables"]
+    with pytest.raises(InputError, match="all tables must have the same columns, got a; b"):
+        join_tables(["a\n1\n", "b\n1\n"])
 
 
 def test_the_configured_studies_have_tables_of_their_runs():
@@ -70,22 +68,23 @@ def test_the_configured_studies_have_tables_of_their_runs():
             assert set(rows["algorithm"]) == set(options["algorithms"])
 
 
-def test_the_workflow_builds_the_runs_and_files_that_studies_need(tmp_path):
+def test_the_workflow_plans_the_jobs_of_studies_and_of_the_theory(tmp_path):
     none = dict.fromkeys(("scene", "yeast", "satimage", "pendigits"), 0)
     support = {"runs": {"sharpness": none, "demo": {"digits": 1}}, "algorithms": ["poem"]}
     digests = {f"{policy}_{name}.csv.bz2": "0" * 64 for policy in ("bts", "random") for name in ("men", "women")}
     obd = {"files": digests, "algorithms": ["cips"]}
     studies = {"support": support, "coverage": {"repetitions": 3}, "obd": obd}
-    config = write_config(tmp_path, {"mirror": "m", "studies": studies})
-    targets = "support_study", "coverage_study", "obd_study"
+    theory = {"datasets": ["digits"], "repetitions": 3, "seed": 7}
+    config = write_config(tmp_path, {"mirror": "m", "studies": studies, "theory": theory})
+    targets = "support_study", "coverage_study", "obd_study", "theory"
     output = snakemake(tmp_path, config, *targets, "--dry-run", "--printshellcmds")
     once = dict.fromkeys(("fetch", "split", "log_crf", "study_run", *targets), 1)
-    assert jobs(output) == {**once, "study_file": 4, "study_table": 3, "provenance": 3}
+    of_studies, of_theory = {"study_file": 4, "study_table": 3}, {"theory_table": 6, "theory_figure": 8}
+    assert jobs(output) == {**once, **of_studies, **of_theory, "provenance": 4}
+    assert output.count('"dataset": "digits", "seed": 7, "repetitions": 3}') == 6
     assert """--options '{"repetitions": 3}' --output results/studies/coverage.csv""" in output
     assert '"poem": {"estimator": "POEM", "parameter": "variance_penalty", "grid": [' in output
-    assert (
-        """obd --resources resources/studies/obd --options '{"algorithms": {"cips": {"estimator": "CIPS\"""" in output
-    )
+    assert '--resources resources/studies/obd --options \'{"algorithms": {"cips": {"estimator": "CIPS"' in output
     assert "resources/studies/obd/bts_men.csv.bz2" in output
     assert f'"sha256": "{"0" * 64}"' in output
 

@@ -70,16 +70,17 @@ def test_scripts_run_the_files_next_to_them_too(tmp_path):
     assert names == {"study.py", "finished.py", "pack/a.py", *(f"pack/{name}" for name in CORE)}
 
 
-@pytest.mark.parametrize("module", sorted(set(STEPS.values())))
-def test_every_module_that_a_step_imports_is_among_its_files(module):
+def test_all_modules_that_the_steps_import_are_among_their_files():
     """Python's own list of imported modules, without imports inside functions and those of the package itself."""
+    modules = sorted({*STEPS.values()})
+    imports = ", ".join(f"drcrm.experiments.steps.{module}" for module in modules)
     code = (
-        f"import json, sys, drcrm.experiments.steps.{module}; "
+        f"import json, sys, {imports}; "
         "print(json.dumps([m.__file__ for name, m in sys.modules.items() if name.startswith('drcrm.')]))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "src", capture_output=True, text=True, check=True)
-    found = set(source_files(PACKAGE, PACKAGE / f"experiments/steps/{module}.py"))
-    assert {Path(path) for path in json.loads(done.stdout)} - {PACKAGE / "version.py"} <= found
+    files = {path for name in modules for path in source_files(PACKAGE, PACKAGE / f"experiments/steps/{name}.py")}
+    assert {Path(path) for path in json.loads(done.stdout)} - {PACKAGE / "version.py"} <= files
 
 
 def test_the_package_has_no_relative_imports():

@@ -21,8 +21,6 @@ from faults.harness import (
 )
 
 TABLES = "results/tiny/tables"
-# Step → output, and the start of the file name in the message.
-JOBS = {"fit": (FIT, f"{FIT}'"), "tables": (TABLES, f"{TABLES}/")}
 FULL = "head -c 1G /dev/zero > ballast"
 
 
@@ -38,17 +36,12 @@ def mounted(at: Path, *options: str) -> Iterator[None]:
         subprocess.run(["umount", "--lazy", at], check=True)
 
 
-def lost(step: str) -> tuple[str, ...]:
-    return AFTER_FIT if step == "fit" else ()
-
-
-@pytest.mark.parametrize("step", JOBS)
-def test_a_run_resumes_after_a_full_disk(config, finished, tmp_path, step):
+def test_a_run_resumes_after_a_full_disk(config, finished, tmp_path):
+    """The disk is full when the fit writes its result."""
     (work := tmp_path / "work").mkdir()
-    output, _ = JOBS[step]
     with mounted(work, "-t", "tmpfs", "-o", "size=16m", "tmpfs"):
-        copy_unfinished(finished, tmp_path, *lost(step))
-        with fault(tmp_path, step, output, shell=FULL):
+        copy_unfinished(finished, tmp_path, *AFTER_FIT)
+        with fault(tmp_path, "fit", FIT, shell=FULL):
             assert "No space left on device" in run(work, config, fails=True)
         assert_results_complete(work, finished)
         (work / "ballast").unlink()
@@ -56,13 +49,12 @@ def test_a_run_resumes_after_a_full_disk(config, finished, tmp_path, step):
         assert_same_files(work, finished)
 
 
-@pytest.mark.parametrize("step", JOBS)
-def test_a_run_resumes_after_a_limit_on_file_sizes(config, finished, tmp_path, step):
-    work = copy_unfinished(finished, tmp_path, *lost(step))
-    output, name = JOBS[step]
-    with fault(tmp_path, step, output, shell="ulimit -f 1"):
+def test_a_run_resumes_after_a_limit_on_file_sizes(config, finished, tmp_path):
+    """The limit stops the step that writes the tables."""
+    work = copy_unfinished(finished, tmp_path)
+    with fault(tmp_path, "tables", TABLES, shell="ulimit -f 1"):
         message = run(work, config, fails=True)
-    assert name in single_line(message, f"drcrm {step}: [Errno 27] File too large: ")
+    assert f"{TABLES}/" in single_line(message, "drcrm tables: [Errno 27] File too large: ")
     assert_results_complete(work, finished)
     run(work, config)
     assert_same_files(work, finished)

@@ -11,7 +11,7 @@ import pytest
 from workflows import copied
 
 from drcrm.experiments.steps.__main__ import main
-from faults.harness import AFTER_FIT, FIT, FOLDER, TABLE, assert_same_files, copy_unfinished, run, single_line
+from faults.harness import FIT, FOLDER, assert_same_files, run
 
 RUN = "results/tiny/runs/toy/seed0"
 LOG, METRICS, ALL_METRICS = f"{FOLDER}/log.npz", f"{FOLDER}/metrics.csv", "results/tiny/metrics.csv"
@@ -41,7 +41,7 @@ DAMAGE = {
     "cut": lambda content: content[:-7],
     "html": lambda content: b"<html>no such file</html>\n",
     "zeros": lambda content: bytes(len(content)),
-    **{f"noise {share}": lambda content, share=share: noise(content, share) for share in (0, 0.3, 0.5, 0.7, 1)},
+    **{f"noise {share}": lambda content, share=share: noise(content, share) for share in (0, 0.5, 1)},
 }
 
 
@@ -107,13 +107,3 @@ def test_metrics_without_their_last_row_are_reported(work, commands, monkeypatch
         for path, content in before.items():
             (work / path).write_bytes(content)
     assert capsys.readouterr().err.startswith(f"drcrm tables: {ALL_METRICS}: ")
-
-
-def test_a_truncated_fit_is_reported_and_fitted_again_after_its_removal(config, finished, tmp_path):
-    work = copy_unfinished(finished, tmp_path, *AFTER_FIT[1:])
-    (work / FIT).write_bytes((work / FIT).read_bytes()[:-100])
-    single_line(run(work, config, fails=True), f"drcrm evaluate: {FIT}: not a readable npz file (")
-    assert not (work / TABLE).exists()
-    (work / FIT).unlink()
-    run(work, config)
-    assert_same_files(work, finished)

@@ -7,7 +7,9 @@ import yaml
 from runs import results, run_here
 
 EXPERIMENT = "demo"
-SMALLER = {"experiments": {EXPERIMENT: {"seeds": 2, "replay_curve": {"counts": [1, 4], "seeds": 1}}}}
+CURVE = {"counts": [1, 4], "seeds": 1}
+ALGORITHMS = ["cips", "poem", "kl_dro_dr"]
+SMALLER = {"experiments": {EXPERIMENT: {"seeds": 2, "algorithms": ALGORITHMS, "replay_curve": CURVE}}}
 
 
 @pytest.fixture

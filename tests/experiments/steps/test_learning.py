@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import zipfile
 
 import numpy as np
 import pytest
@@ -220,23 +219,9 @@ def test_a_wrong_algorithm_is_an_error(toy, tmp_path, capsys, parameters, messag
     assert error_of(capsys, "fit", inputs, {"fits": tmp_path / "fit.npz"}, parameters).startswith(message)
 
 
-def damage(fault: str, content: bytes, path) -> None:
-    """Write a file that is not the npz file a step needs."""
-    if fault == "folder":
-        path.mkdir()
-    elif fault == "damaged":
-        path.write_bytes(content)
-        with zipfile.ZipFile(path) as archive:
-            at = archive.getinfo(archive.namelist()[0]).header_offset
-        path.write_bytes(content[: at + 200] + b"\xff" * 100 + content[at + 300 :])
-    elif fault != "missing":
-        path.write_bytes({"truncated": content[: len(content) // 2], "empty": b"", "text": b"dataset,seed\n"}[fault])
-
-
-@pytest.mark.parametrize("fault", ["missing", "truncated", "empty", "text", "damaged", "folder"])
 @pytest.mark.parametrize("step", ["split", "log_crf", "replay", "cost_model", "fit", "evaluate"])
-def test_a_file_that_is_no_npz_is_an_error(toy, tmp_path, capsys, step, fault):
-    """``read_npz`` has its own tests; here each step names the file."""
+def test_a_file_that_is_no_npz_is_an_error(toy, tmp_path, capsys, step):
+    """``read_npz`` has its own tests; here each step names the file, which is a truncated one."""
     broken = tmp_path / "broken.npz"
     contexts = {"train": toy / "train.npz", "split": toy / "split.npz"}
     sound, output, inputs, parameters = {
@@ -252,11 +237,12 @@ def test_a_file_that_is_no_npz_is_an_error(toy, tmp_path, capsys, step, fault):
             {"selection": ["ips"], "absent_label_score": "half", "click_rates": [1, 0], "replay_count": 4, **AXES},
         ),
     }[step]
-    damage(fault, (toy / sound).read_bytes(), broken)
+    content = (toy / sound).read_bytes()
+    broken.write_bytes(content[: len(content) // 2])
     (tmp_path / "out").mkdir()
     outputs = {output: tmp_path / "out/out.npz", "grids": tmp_path / "out/grids.csv"}
     error = error_of(capsys, step, inputs, outputs, parameters)
-    assert error.startswith(f"{broken}: {'no such file' if fault == 'missing' else 'not a readable npz file ('}")
+    assert error.startswith(f"{broken}: not a readable npz file (")
 
 
 def test_a_missing_array_is_named(log, tmp_path, capsys):

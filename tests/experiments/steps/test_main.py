@@ -77,7 +77,7 @@ def test_memory_that_runs_out_is_one_line(monkeypatch, capsys):
     def raise_memory_error(*_):
         raise MemoryError
 
-    monkeypatch.setattr("drcrm.experiments.steps.tables.collect", raise_memory_error)
+    monkeypatch.setattr("drcrm.experiments.steps.evaluate.collect", raise_memory_error)
     assert run_step("collect", {}, {}) == 1
     assert capsys.readouterr().err == "drcrm collect: out of memory\n"
 

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from step_chain import LEARNED, error_of, plan_of, run_step
 
 from drcrm.experiments.columns import COLUMNS
@@ -40,14 +41,32 @@ def test_tables_hold_the_losses_and_choices_of_the_metrics(toy, metrics):
     np.testing.assert_allclose(compared["code_difference_in_errors"], (compared["ours"] - compared["code"]) / error)
 
 
-def test_differences_have_the_data_sets_in_the_order_of_the_tables(metrics, tmp_path):
-    """Data sets of the replay-count figure only follow after them."""
-    poem = metrics.replace({"algorithm": {"kl_dro": "poem"}})
-    pd.concat([poem.assign(dataset=name) for name in ("a", "b", "c")]).to_csv(tmp_path / "metrics.csv", index=False)
-    assert make_tables(tmp_path / "metrics.csv", tmp_path, plan_of(datasets=["c", "a"])) == 0
+def test_differences_to_poem_are_paired_by_seed(metrics, tmp_path):
+    """scipy gives the same p-values. Data sets that only the replay-count figure shows come last."""
+    rng, poem = np.random.default_rng(0), metrics.replace({"algorithm": {"kl_dro": "poem"}})
+    runs = [poem.assign(dataset=name, seed=seed) for name in ("a", "b", "c") for seed in range(3)]
+    losses = pd.concat(runs, ignore_index=True)
+    losses["expected_loss"] += 0.1 * rng.normal(size=len(losses))
+    losses.to_csv(tmp_path / "metrics.csv", index=False)
+    assert make_tables(tmp_path / "metrics.csv", tmp_path, plan_of(datasets=["c", "a"], seeds=3)) == 0
     table = pd.read_csv(tmp_path / "tables/differences_to_poem.csv")
     order = list(dict.fromkeys(zip(table["dataset"], table["replay_count"], strict=True)))
     assert order == [(name, count) for name in ("c", "a", "b") for count in (1, 4)]
+    keys = ["dataset", "replay_count", "selection", "algorithm"]
+    by_run = losses.set_index([*keys, "seed"]).sort_index()["expected_loss"]
+    rows = table[table["metric"] == "expected_loss"].set_index(keys)
+    assert set(rows.index) == {(*key, "ips", name) for key in order for name in ("cips", "dr")}
+    for (*run, algorithm), row in rows.iterrows():
+        ours, theirs = by_run[*run, algorithm], by_run[*run, "poem"]
+        p_value = stats.ttest_rel(ours, theirs, alternative="greater").pvalue
+        assert (row["p_larger"], row["p_smaller"]) == pytest.approx((p_value, 1 - p_value))
+        assert (row["difference"], row["n_seeds"]) == (pytest.approx((ours - theirs).mean()), 3)
+    means = pd.read_csv(tmp_path / "tables/expected_loss.csv").set_index(["dataset", "algorithm"])
+    expected = losses[losses["selection"].eq("ips") & losses["replay_count"].eq(4)]
+    expected = expected.groupby(["dataset", "algorithm"])["expected_loss"]
+    np.testing.assert_allclose(means["mean"], expected.mean()[means.index])
+    np.testing.assert_allclose(means["standard_error"], expected.sem()[means.index])
+    assert (means["n_seeds"] == 3).all()
 
 
 def test_pages_leave_out_empty_tables(toy, tmp_path):

@@ -16,7 +16,7 @@ STEPS = {  # step: the module that has a function of this name
     "fit": "learning",
     "classify": "learning",
     "evaluate": "evaluate",
-    "collect": "tables",
+    "collect": "evaluate",
     "tables": "tables",
     "overview": "figures",
     "figure": "figures",

@@ -1,5 +1,6 @@
-"""Measure the losses of all policies of one run (data set, seed, replay count) on the test contexts."""
+"""Measure the losses of all policies of each run (data set, seed, replay count), and collect them in one table."""
 
+import csv
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -65,6 +66,29 @@ def evaluate(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: 
     ]
     write_csv(outputs["grids"], GRID_COLUMNS, grid_rows)
     write_csv(outputs["metrics"], COLUMNS, rows)
+
+
+def collect(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+    """Write one ``table`` with the rows of all ``runs``, csv files of evaluate, in their order."""
+    rows: list[dict] = []
+    columns: list[str] = []
+    for path in map(Path, inputs["runs"]):
+        if not path.is_file():
+            raise InputError(f"{path}: no such file")
+        with open(path, newline="", encoding="utf-8", errors="replace") as stream, prefix_errors(path):
+            reader = csv.DictReader(stream)
+            try:
+                header = list(reader.fieldnames or [])
+                if header not in ([columns] if columns else [COLUMNS, GRID_COLUMNS]):
+                    raise InputError(f"columns {header}, expected {columns or COLUMNS}")
+                columns = header
+                for row in reader:
+                    if None in row or None in row.values():
+                        raise InputError(f"line {reader.line_num} must have {len(columns)} cells, one for each column")
+                    rows.append(row)
+            except csv.Error as error:
+                raise InputError(f"line {reader.line_num + 1}: {error}") from None
+    write_csv(outputs["table"], columns, rows)
 
 
 @dataclass(frozen=True)

@@ -1,40 +1,16 @@
-"""Gather the results of an experiment's runs and turn them into the paper's tables."""
+"""Turn the losses of an experiment into the paper's tables."""
 
-import csv
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from drcrm.errors import InputError, prefix_errors
-from drcrm.experiments.columns import COLUMNS, GRID_COLUMNS
-from drcrm.files import atomic, read_csv, write_csv, write_text
+from drcrm.experiments.columns import COLUMNS
+from drcrm.files import atomic, read_csv, write_text
 from drcrm.reports.tables import markup
 from drcrm.reports.tables.plan import PROTOCOL, Plan
 from drcrm.reports.tables.result_tables import all_tables, format_sections, format_tables, require_all_runs
-
-
-def collect(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
-    """Write one ``table`` with the rows of all ``runs``, csv files of evaluate, in their order."""
-    rows: list[dict] = []
-    columns: list[str] = []
-    for path in map(Path, inputs["runs"]):
-        if not path.is_file():
-            raise InputError(f"{path}: no such file")
-        with open(path, newline="", encoding="utf-8", errors="replace") as stream, prefix_errors(path):
-            reader = csv.DictReader(stream)
-            try:
-                header = list(reader.fieldnames or [])
-                if header not in ([columns] if columns else [COLUMNS, GRID_COLUMNS]):
-                    raise InputError(f"columns {header}, expected {columns or COLUMNS}")
-                columns = header
-                for row in reader:
-                    if None in row or None in row.values():
-                        raise InputError(f"line {reader.line_num} must have {len(columns)} cells, one for each column")
-                    rows.append(row)
-            except csv.Error as error:
-                raise InputError(f"line {reader.line_num + 1}: {error}") from None
-    write_csv(outputs["table"], columns, rows)
 
 
 def tables(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
