@@ -313,7 +313,7 @@ def start(report: Report) -> None:
             subprocess.run([sys.executable, *arguments], check=True)
 
         files = {"input": {"log": f"{folder}/log.npz"}, "output": {"fits": f"{folder}/fit.npz"}}
-        cips = {"estimator": "CIPS", "parameter": "none", "grid": [0], "options": {}}
+        cips = {"estimator": "CIPS", "parameter": None, "grid": [], "options": {}}
         cips |= {"stopping": "scaled", "calibrated": False}
         fit = "-m", "drcrm.experiments.steps", "fit", json.dumps(files), json.dumps(cips)
         imports = "-c", "import numpy, scipy.optimize, scipy.sparse"
