@@ -8,7 +8,8 @@
 # make fuzz    the property tests with 20 times as many generated inputs; SEED=N repeats a run
 # make report EXPERIMENT=sample    results/sample/report.html, building what is missing; of one's own with CONFIG=mine.yaml
 # make bench MIRROR=PATH_OR_URL    times beside what no formula can avoid: results/bench.json; without a mirror, less
-# make docs    the pages of docs/experiments and the README's tables from docs/results; TAKE="sample ..." takes results there first
+# make site    the documentation as a site, results/site/index.html; warnings are errors
+# make docs    the figures and tables of the documentation from docs/results; TAKE="sample ..." takes results there first
 # make lint    ruff, import-linter, mypy, snakefmt, snakemake --lint
 # make pins    renew requirements.txt from pyproject.toml
 
@@ -24,7 +25,7 @@ PYTEST = python -m pytest -n $(CORES) --dist loadfile --no-loadscope-reorder
 WITH_CONFIG = $(if $(CONFIG),--configfile $(CONFIG))
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: demo test test-all test-faults test-browser test-slurm test-slurm-faults fuzz report bench docs lint pins clean
+.PHONY: demo test test-all test-faults test-browser test-slurm test-slurm-faults fuzz report bench site docs lint pins clean
 
 demo: .venv/installed
 	@echo "demo: every algorithm of the paper, and one beyond, on scikit-learn's digits; about 2 minutes on 2 cores"
@@ -64,6 +65,11 @@ bench: .venv/installed
 	$(if $(MIRROR),$(SNAKEMAKE) bench --until replay --configfile benchmarks/config.yaml --config mirror=$(MIRROR))
 	python benchmarks/bench.py
 
+site: .venv/site
+	@echo "building the site: 3 minutes on 2 cores"
+	@sphinx-build --quiet --fail-on-warning --keep-going -d results/site/.doctrees docs results/site
+	@echo "The site: results/site/index.html"
+
 docs: .venv/installed
 	python docs/build.py $(TAKE)
 
@@ -87,12 +93,19 @@ lint: .venv/installed
 	python -m pip install --quiet -r requirements.txt --editable ".[slurm]"
 	touch $@
 
+.venv/site: .venv/installed docs/requirements.txt
+	python -m pip install --quiet -r requirements.txt -r docs/requirements.txt
+	touch $@
+
 pins:
 	$(PYTHON) -m venv .venv
 	python -m pip install --quiet pip-tools
 	pip-compile --quiet --upgrade --extra dev --strip-extras --no-annotate --no-header \
 		--no-emit-index-url --no-emit-find-links --output-file requirements.txt pyproject.toml
 	sed -i '/^drcrm @/d' requirements.txt
+	pip-compile --quiet --upgrade --extra site --constraint requirements.txt --strip-extras --no-annotate --no-header \
+		--no-emit-index-url --no-emit-find-links --output-file docs/requirements.txt pyproject.toml
+	sed -i '/^drcrm @/d' docs/requirements.txt
 
 clean:
 	rm -rf .venv results resources .snakemake

@@ -1,9 +1,9 @@
-"""Write the generated pages and images of the documentation: `python docs/build.py [EXPERIMENT ...]`.
+"""Write the committed images and tables of the documentation: `python docs/build.py [EXPERIMENT ...]`.
 
 First, copy the rows and the provenance of the named experiments from results/ to docs/results. A name is that of an
-experiment, `theory`, `studies`, or NAME_study for one study. Then write from docs/results: docs/experiments/NAME.md for
-each experiment or family, the images in docs/figures, and the generated blocks of README.md, docs/paper/findings.md and
-docs/paper/theory.md. A block is the text between <!-- KIND ARGUMENTS --> and <!-- end -->:
+experiment, `theory`, `studies`, or NAME_study for one study. Then write from docs/results: the images in docs/figures,
+and the generated blocks of README.md, docs/paper/findings.md and docs/paper/theory.md. A block is the text between
+<!-- KIND ARGUMENTS --> and <!-- end -->:
 
     losses EXPERIMENT METRIC SELECTION      table of a loss
     figure EXPERIMENT FIGURE DATASET        figure with its caption
@@ -13,6 +13,9 @@ docs/paper/theory.md. A block is the text between <!-- KIND ARGUMENTS --> and <!
 
 Options and names come from config.yaml and docs/EXPERIMENT.yaml, descriptions of experiments from the table in
 docs/reference/configuration.md.
+
+The site's build calls `write_pages`, which writes docs/experiments/NAME.md for each experiment or family, pages of
+the reference, and pages for README.md and similar files. These pages are not committed.
 """
 
 from __future__ import annotations
@@ -47,7 +50,8 @@ from drcrm.reports.tables.result_tables import ablation_table, all_tables
 from drcrm.selection.score_names import MODELLED
 
 sys.path.insert(0, str(Path(__file__).parent))
-from pages import experiment_pages, family_pages
+from pages import experiment_pages, family_pages, reference_pages
+from pages.repository_pages import repository_documents
 from pages.study_figures import FIGURES as STUDY_FIGURES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -351,25 +355,50 @@ def fill(text: str) -> str:
     return BLOCK.sub(write_block, text)
 
 
-def texts() -> dict[Path, str]:
-    """Return all generated documents by path."""
-    single = [name for name in finished() if page_of(name) not in FAMILIES]
-    pages = {name: experiment_pages.format_page(experiment(name)) for name in single}
-    pages |= {name: family_pages.format_page(family) for name, family in families().items()}
-    documents = {ROOT / f"docs/experiments/{name}.md": text for name, text in sorted(pages.items())}
+def filled_documents() -> dict[Path, str]:
+    """Return the documents with generated blocks by path."""
+    documents = {}
     for name in ("README.md", "docs/paper/findings.md", "docs/paper/theory.md"):
         with prefix_errors(name):
             documents[ROOT / name] = fill((ROOT / name).read_text(encoding="utf-8"))
     return documents
 
 
+def experiment_documents() -> dict[Path, str]:
+    """Return the pages of all experiments and their index by path."""
+    single = [name for name in finished() if page_of(name) not in FAMILIES]
+    pages = {name: experiment_pages.format_page(experiment(name)) for name in single}
+    pages |= {name: family_pages.format_page(family) for name, family in families().items()}
+    pages["index"] = experiment_pages.format_index({name: about(name) for name in sorted(pages)})
+    return {ROOT / f"docs/experiments/{name}.md": text for name, text in sorted(pages.items())}
+
+
+def reference_documents() -> dict[Path, str]:
+    """Return the generated pages of the reference by path."""
+    pages = {
+        "commands": reference_pages.format_commands(),
+        "mapping-keys": reference_pages.format_mapping_keys(ROOT / "src/drcrm/logs/mapping.schema.json"),
+        "config-keys": reference_pages.format_config_keys(ROOT / "workflow/schemas/config.schema.yaml"),
+    }
+    return {ROOT / f"docs/reference/{name}.md": text for name, text in pages.items()}
+
+
+def write_pages() -> None:
+    """Write the pages that are not committed, if their text changed."""
+    documents = {**experiment_documents(), **reference_documents(), **repository_documents(ROOT)}
+    for path, text in documents.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(exist_ok=True)
+            write_text(path, text)
+
+
 def main(arguments: list[str]) -> None:
-    """Copy the named results, then write all pages and images."""
+    """Copy the named results, then write the images and the generated blocks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="copied from results/ first")
     for name in parser.parse_args(arguments).experiments:
         take(name)
-    documents = texts()
+    documents = filled_documents()
     for name in finished():
         write_figures(name)
     write_family_figures()

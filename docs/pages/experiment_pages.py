@@ -76,6 +76,18 @@ def format_page(experiment: Experiment) -> str:
     return "\n".join(filter(None, [f"# {experiment.name}\n\n{experiment.about}\n", experiment.overview, *texts]))
 
 
+def format_index(descriptions: Mapping[str, str]) -> str:
+    """Return the index of the pages, from the description of each."""
+    rows = "".join(f"| [{name}]({name}.md) | {text} |\n" for name, text in descriptions.items())
+    contents = "\n".join(descriptions)
+    return (
+        "# Results of all experiments\n\n"
+        "Every page shows the options, the tables and the figures of a finished experiment.\n\n"
+        f"| experiment | what was run |\n| --- | --- |\n{rows}\n"
+        f"```{{toctree}}\n:hidden:\n\n{contents}\n```\n"
+    )
+
+
 def format_run(experiment: Experiment) -> str:
     """Return the options, the provenance and links to the rows."""
     options = _check_options(experiment.options, experiment.provenance.get("options"))
@@ -84,7 +96,7 @@ def format_run(experiment: Experiment) -> str:
         {experiment.name: options}, default_flow_style=None, sort_keys=False, allow_unicode=True, width=110
     )
     links = ", ".join(f"[{title}]({link})" for title, link in experiment.rows.items())
-    footer = f"Rows: {links}. `make docs` writes this page from them.\n"
+    footer = f"Rows: {links}. `make site` writes this page from them.\n"
     return f"```yaml\n{text}```\n\n{format_provenance(experiment.provenance)}\n{footer}"
 
 

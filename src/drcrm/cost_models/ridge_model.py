@@ -31,7 +31,7 @@ from drcrm.policies.exponential import LinearPolicy, append_row, as_policy, chec
 
 
 class CostModel:
-    """Ridge regression of the logged costs: minimises the mean squared error + λ Σ_j s_j² ‖B_j‖², s_j = max |x_j|.
+    """Ridge regression of the logged costs: minimises the mean squared error + λ Σ_j s_j² ‖B_j‖², s_j = max ``|x_j|``.
 
     The scales s_j make the penalty independent of the features' units. The intercept a_0 is not penalised, so a
     constant added to all costs changes a_0 only. For label vectors b_0 is penalised: with as many features as contexts

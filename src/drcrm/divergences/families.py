@@ -148,7 +148,10 @@ class CressieRead(SmoothDivergence):
 
 
 class TotalVariation(Divergence):
-    """φ(t) = |t − 1|, with a kink at 1. The worst case moves a mass of radius/2 from the smallest z to the largest."""
+    """φ(t) = ``|t − 1|``, with a kink at 1.
+
+    The worst case moves a mass of radius/2 from the smallest z to the largest.
+    """
 
     def phi(self, t: Any) -> np.ndarray:
         return abs(np.asarray(t, dtype=float) - 1)

@@ -1,0 +1,10 @@
+"""
+First policy
+============
+
+Learn.
+"""
+
+import numpy as np
+
+print(np.arange(3).sum())

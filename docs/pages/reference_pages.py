@@ -1,0 +1,119 @@
+"""Reference pages in Markdown: commands from their parsers, keys of mappings and of the configuration from schemas."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import yaml
+
+from drcrm.__main__ import main_parser
+
+CONFIG_TABLES = {"A data set": "dataset", "An algorithm": "algorithm", "An experiment": "experiment"}
+
+
+def format_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [header, ["---"] * len(list(header)), *rows]
+    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines]
+    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
+
+
+def format_commands() -> str:
+    """Return the page of all commands."""
+    introduction = f"# Commands\n\n{main_parser().description}\n"
+    return "\n".join([introduction, *(format_command(name, parser) for name, parser in command_parsers().items())])
+
+
+def command_parsers() -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each command by its name."""
+    [commands] = [action for action in main_parser()._actions if isinstance(action, argparse._SubParsersAction)]
+    return dict(commands.choices)
+
+
+def format_command(name: str, parser: argparse.ArgumentParser) -> str:
+    """Return the section of a command: usage, description and options."""
+    usage = parser.format_usage().removeprefix("usage: ")
+    actions = [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]
+    table = format_table(("option", "meaning"), [(format_option(action), action.help or "") for action in actions])
+    return f"## {name}\n\n```text\n{usage}```\n\n{format_description(parser.description or '')}\n\n{table}"
+
+
+def format_description(text: str) -> str:
+    """Return a description, whose lines that begin with Reads or Writes become a list."""
+    paragraphs = [" ".join(paragraph.split()) for paragraph in re.split(r"\n\n|\n(?=Reads |Writes )", text)]
+    return "\n\n".join(re.sub(r"^(Reads|Writes) ", r"- *\1* ", paragraph) for paragraph in paragraphs)
+
+
+def format_option(action: argparse.Action) -> str:
+    """Return an option as it is typed."""
+    value = action.metavar or ("{" + ",".join(action.choices) + "}" if action.choices else action.dest.upper())
+    if not action.option_strings:
+        return f"`{value}`"
+    flags = ", ".join(action.option_strings)
+    return f"`{flags}`" if action.nargs == 0 else f"`{flags} {value}`"
+
+
+def resolve(schema: Mapping, root: Mapping) -> dict:
+    """Return a schema merged over the definition that it refers to."""
+    reference = schema.get("$ref")
+    base = resolve(root["$defs"][reference.rpartition("/")[2]], root) if reference else {}
+    return {**base, **schema}
+
+
+def format_mapping_keys(path: Path) -> str:
+    """Return the page of the keys of a mapping."""
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    keys = {key: resolve(settings, schema) for key, settings in schema["properties"].items()}
+    rows = [(f"`{key}`", settings["description"], settings["title"]) for key, settings in keys.items()]
+    introduction = (
+        "A mapping describes the columns of a log in YAML or JSON, for `--config` of the [commands](commands.md) and\n"
+        "for `read_log`. An unknown key is an error. [Your own logs](../user-guide/own-logs.md) has an example.\n"
+    )
+    return f"# Mapping keys\n\n{introduction}\n{format_table(('key', 'value', 'meaning'), rows)}"
+
+
+def format_config_keys(path: Path) -> str:
+    """Return the page of the configuration of experiments."""
+    schema = yaml.safe_load(path.read_text(encoding="utf-8"))
+    introduction = (
+        "`config.yaml` configures the experiments, and a file given by `--configfile` is merged into it. Unknown keys\n"
+        "and values out of range are errors. [Experiments](configuration.md) shows how to run them.\n"
+    )
+    sections = {"Top level": schema, **{title: schema["$defs"][name] for title, name in CONFIG_TABLES.items()}}
+    for name in ("replay_curve", "ablation"):
+        sections[f"`{name}` of an experiment"] = schema["$defs"]["experiment"]["properties"][name]
+    sections["`theory`"] = schema["properties"]["theory"]
+    tables = [f"## {title}\n\n{format_properties(part, schema)}" for title, part in sections.items()]
+    return "\n".join(["# Configuration keys\n", introduction, *tables])
+
+
+def format_properties(schema: Mapping, root: Mapping) -> str:
+    """Return the table of the properties of an object: value, default and meaning."""
+    rows = []
+    for key, property_schema in schema["properties"].items():
+        settings = resolve(property_schema, root)
+        name = f"`{key}`" + (" (required)" if key in schema.get("required", ()) else "")
+        default = f"`{json.dumps(settings['default'], ensure_ascii=False)}`" if "default" in settings else ""
+        rows.append((name, format_type(settings, root), default, settings.get("description", "")))
+    return format_table(("key", "value", "default", "meaning"), rows)
+
+
+def format_type(settings: Mapping, root: Mapping) -> str:
+    """Return in words which values a schema accepts."""
+    if "enum" in settings:
+        return ", ".join(f"`{value}`" for value in settings["enum"])
+    types = settings.get("type", "any")
+    words = {"object": "map", "array": "list", "integer": "whole number", "string": "text", "boolean": "true or false"}
+    names = [words.get(name, name) for name in ([types] if isinstance(types, str) else types)]
+    return " or ".join(names) + format_range(settings)
+
+
+def format_range(settings: Mapping) -> str:
+    """Return the range of a number, or nothing."""
+    signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+    limits = [f"{sign} {settings[key]}" for key, sign in signs.items() if key in settings]
+    return f" {' and '.join(limits)}" if limits else ""

@@ -1,0 +1,51 @@
+"""Generated pages of the reference list every command, mapping key and configuration key with its meaning."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from pages.reference_pages import command_parsers, format_commands, format_config_keys, format_mapping_keys
+from pages.repository_pages import relink
+
+from drcrm.cli.arguments import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[2]
+MAPPING, CONFIG = ROOT / "src/drcrm/logs/mapping.schema.json", ROOT / "workflow/schemas/config.schema.yaml"
+
+
+def rows_of(page: str) -> list[list[str]]:
+    return [re.split(r"(?<!\\)\|", line)[1:-1] for line in page.splitlines() if line.startswith("| `")]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_listed_with_all_options(name):
+    section = format_commands().partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    options = {action.option_strings[0] for action in command_parsers()[name]._actions if action.option_strings}
+    assert {option for option in options if f"| `{option}" in section} == options - {"-h"}
+    assert all(meaning.strip() for _, meaning in rows_of(section))
+
+
+def test_every_mapping_key_is_explained():
+    page = format_mapping_keys(MAPPING)
+    assert [row[0].strip(" `") for row in rows_of(page)] == list(json.loads(MAPPING.read_text())["properties"])
+    assert all(cell.strip() for row in rows_of(page) for cell in row)
+
+
+def test_every_configuration_key_is_explained():
+    schema = yaml.safe_load(CONFIG.read_text())
+    page = format_config_keys(CONFIG)
+    keys = {key for kind in ("dataset", "algorithm", "experiment") for key in schema["$defs"][kind]["properties"]}
+    documented = {re.match(r" `(\w+)`", row[0])[1] for row in rows_of(page)}
+    assert keys | set(schema["properties"]) <= documented
+    assert not [row[0] for row in rows_of(page) if not (row[1].strip() and row[3].strip())]
+
+
+def test_links_of_a_moved_file_lead_to_the_same_place():
+    text = '[a](docs/paper/theory.md#x) [b](../b.md) [c](https://d.e/f) [g](#h) <img src="docs/figures/i.png">'
+    moved = relink(text, "README.md", "docs/index.md")
+    assert moved == '[a](paper/theory.md#x) [b](../../b.md) [c](https://d.e/f) [g](#h) <img src="figures/i.png">'
+    assert relink("[a](../../README.md)", "docs/paper/a.md", "docs/paper/a.md") == "[a](../index.md)"
