@@ -37,11 +37,19 @@ def numbers(path: str, pattern: str) -> list[float]:
     return [float(number.replace("−", "-")) for number in ([match] if isinstance(match, str) else match)]
 
 
-def table_row(path: str, title: str, label: str) -> list[str]:
-    """Return the cells of the table row that begins with a label, in the section with a title."""
-    section = (ROOT / path).read_text(encoding="utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-    [line] = [line for line in section.splitlines() if line.startswith(f"| {label}")]
-    return line.replace("−", "-").strip("| ").split(" | ")[1:]
+def row_numbers(path: str, label: str, section: str = "") -> list[float]:
+    """Return the numbers after the first cell of the table row that begins with a label, in a section or anywhere."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    if section:
+        text = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    [line] = [line for line in text.splitlines() if line.startswith(f"| {label}")]
+    return [float(number.replace("−", "-")) for number in re.findall(NUMBER, line.partition(" | ")[2])]
+
+
+def check_rows(path: str, rows: dict[str, Iterable[float]], section: str = "") -> None:
+    """Assert that the table rows of a page, found by the beginning of their first cell, have these numbers."""
+    for label, expected in rows.items():
+        assert row_numbers(path, label, section) == list(expected), label
 
 
 @cache
@@ -63,15 +71,20 @@ def losses(experiment, data, algorithm, selection="dr_bound", metric="expected_l
     return rows[keep].set_index("seed")[metric].sort_index()
 
 
-def share_closed(data, algorithm, experiment="beyond", selection="dr_bound", seeds=20) -> float:
-    """Return the share of the way from CIPS to full supervision that greedy losses of the first seeds close, in %."""
+def gain(data, algorithm, reference, experiment="beyond") -> pd.Series:
+    """Return by how much less an algorithm loses than a reference, by seed."""
+    return losses(experiment, data, reference) - losses(experiment, data, algorithm)
+
+
+def share_closed(data, algorithm, experiment="beyond", selection="dr_bound", seeds=20) -> int:
+    """Return the share of the gap from CIPS to full supervision that greedy losses of the first seeds close, in %."""
 
     def mean(name: str) -> float:
         by_seed = losses(experiment, data, name, selection, "greedy_loss")
         assert len(by_seed) >= seeds
         return by_seed.iloc[:seeds].mean()
 
-    return 100 * (mean("cips") - mean(algorithm)) / (mean("cips") - mean("skyline"))
+    return round(100 * (mean("cips") - mean(algorithm)) / (mean("cips") - mean("skyline")))
 
 
 def rounded(values: Iterable[float], digits: int = 0) -> list[float]:
@@ -87,6 +100,11 @@ def ends(values: Iterable[float], digits: int = 1) -> list[float]:
 def mean_and_error(values: pd.Series, digits: int = 3) -> list[float]:
     """Return the mean and its standard error, rounded as on the pages."""
     return rounded([values.mean(), values.sem()], digits)
+
+
+def means_and_errors(*series: pd.Series, digits: int = 3) -> list[float]:
+    """Return the mean and the standard error of each series, one after the other."""
+    return [number for values in series for number in mean_and_error(values, digits)]
 
 
 def p_below(values: pd.Series) -> float:

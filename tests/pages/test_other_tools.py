@@ -31,7 +31,8 @@ def test_table_of_verdicts(verdicts):
     lines = [line for line in page.splitlines() if line.startswith("|")][2:]
     assert len(lines) == len(verdicts.loc["drcrm"])
     for line in lines:
-        log, policy, gain, *cells = line.strip("| ").split(" | ")
+        kind, policy, gain, *cells = line.strip("| ").split(" | ")
+        log = {"near-deterministic": "sharp", "no overlap, trap": "no overlap, a trap"}.get(kind, kind)
         judges = "drcrm", "drcrm, imitated", "skdr-eval SNDR", "skdr-eval plain"
         assert cells == [printed_cell(verdicts.loc[judge, log, policy]) for judge in judges]
         true_gain = verdicts.loc["drcrm", log, policy]["true gain"]
