@@ -65,8 +65,8 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "80"}
 class TestWorkingFolder:
     """Files next to a log are data, except for the module of a risk that an algorithm names."""
 
-    def learn(self, command, folder, estimator: str) -> tuple[bool, str]:
-        """Return whether learn succeeds with a risk next to modules that must not run, and its standard error."""
+    def learn(self, command, folder, estimator: str) -> tuple[int, str]:
+        """Return status and standard error of learn with a risk next to modules that must not be imported."""
         decisions(200).to_csv(folder / "log.csv", index=False)
         preloaded = subprocess.run([sys.executable, "-c", PRELOADED], capture_output=True, text=True, check=True).stdout
         packages = "yaml", "numpy", "pandas", "scipy", "pyarrow", "bottleneck", "numexpr"
@@ -79,16 +79,15 @@ class TestWorkingFolder:
         arguments += ["--output", "policy.npz", "--report", "report.html"]
         done = subprocess.run([*command, *arguments], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True)
         assert not [*folder.glob("ran-*")]
-        return done.returncode == 0, done.stderr
+        return done.returncode, done.stderr
 
     def test_only_the_named_risk_is_imported(self, tmp_path):
-        assert self.learn(INSTALLED, tmp_path, "own:Own")[0]
+        assert self.learn(INSTALLED, tmp_path, "own:Own") == (0, "")
         assert (tmp_path / "policy.npz").exists()
 
     def test_a_risk_does_not_replace_a_module_of_python(self, tmp_path):
-        is_successful, error = self.learn(MODULE, tmp_path, "bisect:Own")
-        assert not is_successful
-        assert error == "drcrm learn: estimator bisect:Own: module 'bisect' has no attribute 'Own'\n"
+        error = "drcrm learn: estimator bisect:Own: module 'bisect' has no attribute 'Own'\n"
+        assert self.learn(MODULE, tmp_path, "bisect:Own") == (1, error)
 
 
 PROGRAM = """
@@ -127,10 +126,10 @@ def test_learning_without_a_feature_map_imports_no_scikit_learn(tmp_path):
     decisions(200).to_csv(tmp_path / "log.csv", index=False)
     log = [str(tmp_path / "log.csv"), "--config", json.dumps(MAPPING | {"algorithm": "cips"})]
     output = ["--output", str(tmp_path / "policy.npz")]
-    assert run_in_one_process(["learn", *log, *output], ["diagnose", *log])[0] == "0 0 numpy pandas pyarrow scipy"
+    assert run_in_one_process(["learn", *log, *output])[0] == "0 numpy pandas pyarrow scipy"
 
 
-@pytest.mark.parametrize("value", ["nan", "-0.1", "1.1", "x", ""])
+@pytest.mark.parametrize("value", ["nan", "1.1", "x"])
 def test_shares_are_numbers_from_0_to_1(error, value):
     line = error("predict", "a.npz", "a.csv", "--output", "b.csv", f"--explore={value}")
     assert line == f"drcrm predict: argument --explore: {value!r}, expected a number from 0 to 1"
@@ -147,7 +146,7 @@ class TestCheck:
 
     def test_a_valid_configuration_prints_nothing(self, tmp_path, capsys):
         (mine := tmp_path / "mine.yaml").write_text("experiments: {mine: {datasets: [digits]}}")
-        for arguments in ([], ["demo"], ["theory"], ["mine", "--configfile", str(mine)]):
+        for arguments in (["theory"], ["mine", "--configfile", str(mine)]):
             assert main(["check", *arguments, "--project", str(ROOT)]) == 0
             assert capsys.readouterr() == ("", "")
 

@@ -147,7 +147,3 @@ class TestSeparateOutputs:
     )
     def test_a_path_that_is_used_twice(self, refuse, line, message):
         assert message in refuse(line)
-
-    def test_the_null_device_may_be_used_twice(self, shop, run, null):
-        outputs = ["--json", null, "--report", null]
-        assert run("diagnose", shop / "log.csv", "--config", shop / "map.json", *outputs)[0] == 0

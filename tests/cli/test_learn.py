@@ -115,7 +115,7 @@ def test_the_logging_policy_is_returned_if_nothing_is_better(learn, tmp_path, ru
     assert "the policy is an estimate of the logging policy" in error
 
 
-@pytest.mark.parametrize("features", [None, {"nystroem": 30}, {"random_trees": 5}], ids=str)
+@pytest.mark.parametrize("features", [None, {"nystroem": 30}], ids=str)
 def test_labels_and_feature_maps(features, tmp_path, run):
     """Only a feature map can represent the best rule, x² > 1."""
     rng = np.random.default_rng(0)
@@ -159,24 +159,19 @@ def test_missing_propensities_are_estimated_only_on_request(learn, tmp_path, run
 
 
 def test_the_seed_determines_the_answer(learn):
-    answers = [learn(decisions(500), FAST, "--seed", seed) for seed in ("0", "0", "1")]
+    answers = [learn(decisions(300), FAST, "--seed", seed) for seed in ("0", "0", "1")]
     assert answers[0] == answers[1]
     assert answers[0]["logging"] != answers[2]["logging"]
 
 
-@pytest.mark.parametrize("command", ["diagnose", "learn"])
-def test_many_actions_with_few_rows_each(command, tmp_path, run):
+def test_many_actions_with_few_rows_each(learn):
     frame = decisions(600).assign(item=np.random.default_rng(0).integers(0, 60, 600), p=1 / 60)
-    frame.to_csv(tmp_path / "log.csv", index=False)
-    output = ["--output", tmp_path / "p.npz"] if command == "learn" else []
-    status, text, error = run(command, tmp_path / "log.csv", "--config", json.dumps(FAST), *output)
-    assert (status, error) == (0, "")
-    assert "log is wrong" not in text
+    assert learn(frame, FAST)["verdict"]["verdict"] != "the log is wrong"
 
 
 def test_copies_of_a_row_are_on_one_side_of_the_split(learn):
     """Clicks are noise and each row occurs eight times. Copies on both sides would make the noise look real."""
-    for seed in range(3):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         frame = decisions(250, seed=seed).assign(click=rng.integers(0, 2, 250), p=1 / 3)
         frame["item"] = NAMES[rng.integers(0, 3, 250)]
@@ -190,13 +185,6 @@ def test_costs_outside_of_the_stated_range_are_refused(tmp_path, run):
     mapping = json.dumps(MAPPING | {"cost_range": [0, 1]})
     status, _, error = run("learn", tmp_path / "log.csv", "--config", mapping, "--output", tmp_path / "p.npz")
     assert (status, "cost_range" in error) == (1, True)
-
-
-def test_progress_is_printed_with_verbose_only(shop, run):
-    arguments = ["diagnose", shop / "log.csv", "--config", shop / "map.json"]
-    assert run(*arguments)[2] == ""
-    parts = [line.partition(":")[0] for line in run(*arguments, "--verbose")[2].splitlines()]
-    assert (parts[0], parts[-1]) == ("reading log.csv", "diagnosing")
 
 
 def test_a_failed_output_leaves_no_files(shop, tmp_path, run):
@@ -225,16 +213,16 @@ class TestCluster:
         distributed = pytest.importorskip("distributed", reason="the extra drcrm[dask] is not installed")
         for module, name in ((chunked_log, "LARGE"), (linear_predictor, "LARGE"), (chunked_log, "MOST_CONTEXTS")):
             monkeypatch.setattr(module, name, 256)
-        local = learn(decisions(2000), MAPPING)
+        local = learn(decisions(1200), MAPPING)
         options = {"dashboard_address": ":0", "processes": True, "threads_per_worker": 1}
         with distributed.LocalCluster(n_workers=2, **options) as cluster:
-            answer = learn(decisions(2000), MAPPING, "--cluster", cluster.scheduler_address)
+            answer = learn(decisions(1200), MAPPING, "--cluster", cluster.scheduler_address)
         close(answer, local)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "log.csv", "p.npz"]
 
     def test_an_unreachable_scheduler_is_one_line(self, tmp_path, run, monkeypatch):
         pytest.importorskip("distributed", reason="the extra drcrm[dask] is not installed")
-        monkeypatch.setattr("drcrm.cli.learn.CONNECTION_TIMEOUT", 1)
+        monkeypatch.setattr("drcrm.cli.learn.CONNECTION_TIMEOUT", 0.2)
         decisions(50).to_csv(tmp_path / "log.csv", index=False)
         arguments = ["learn", tmp_path / "log.csv", "--config", json.dumps(FAST), "--output", tmp_path / "p.npz"]
         status, _, error = run(*arguments, "--cluster", "tcp://127.0.0.1:9")

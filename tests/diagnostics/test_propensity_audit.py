@@ -39,9 +39,8 @@ def test_the_action_with_wrong_propensities_is_named():
         assert "for action <c>, " in check.sentence
 
 
-@pytest.mark.parametrize("scale", [0.4, 1.5])
-def test_propensities_of_other_rows_fail_the_likelihood_ratio(scale):
-    log = draw_log(scale=scale)
+def test_propensities_of_other_rows_fail_the_likelihood_ratio():
+    log = draw_log(scale=1.5)
     verdict, diagnosis, _ = judge(BEST, change_log(log, propensity=np.roll(log.propensity, 1)))
     assert verdict.verdict == "the log is wrong"
     assert LIKELIHOOD in diagnosis.failed
@@ -67,9 +66,9 @@ def test_every_kind_of_wrong_propensities_fails_with_1000_rows():
 
 
 def test_correct_propensities_hardly_ever_fail():
-    """At a level of 10⁻⁴ each, none of 50 logs of each kind fails; q is the true π0 or half as sharp."""
+    """At a level of 10⁻⁴ each, none of 30 logs of each kind fails; q is the true π0 or half as sharp."""
     for scale, model_scale in ((0.4, 1), (1.5, 1), (1.5, 0.5)):
-        for seed in range(50):
+        for seed in range(30):
             log = draw_log(400, scale, seed)
             logging = SoftmaxPolicy(model_scale * scale * np.roll(THETA, 1, axis=1))
             tests, _ = audit_propensities(log, logging.marginals(log.X))
@@ -77,10 +76,10 @@ def test_correct_propensities_hardly_ever_fail():
 
 
 def test_evidence_against_correct_propensities_is_bounded():
-    """By Ville's inequality it exceeds log 10 with probability at most 1/10: in 18 of 60 logs with probability 10⁻⁵."""
-    logs = [draw_log(100, 0.7, seed) for seed in range(60)]
+    """By Ville's inequality it exceeds log 10 with probability at most 1/10: in 12 of 30 logs with probability 10⁻⁵."""
+    logs = [draw_log(100, 0.7, seed) for seed in range(30)]
     evidence = [log_evidence(log, cross_fit_propensities(log, folds=2), log.log_propensity, None) for log in logs]
-    assert np.sum(np.array(evidence) > np.log(10)) < 18
+    assert np.sum(np.array(evidence) > np.log(10)) < 12
 
 
 def test_evidence_is_a_product_of_bets():
@@ -136,12 +135,12 @@ def test_cross_fitting_keeps_groups_in_one_fold():
 
 def test_copies_are_in_one_fold():
     """A model that has seen the copy of a row predicts its action better than correct propensities do."""
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        X, Y = rng.normal(size=(300, 10)), rng.integers(0, K, 300)
-        once = BanditLog(X, Y, np.full(300, 1 / K), rng.random(300), n_actions=K)
-        log = change_log(once, rng.permutation(np.repeat(np.arange(300), 4)))
-        assert diagnose(log).failed == ()
-        _, copies = check_rows(log)
-        split = log_evidence(log, cross_fit_propensities(log), log.log_propensity, copies)
-        assert log_evidence(log, cross_fit_propensities(log, copies), log.log_propensity, copies) < split
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(300, 10)), rng.integers(0, K, 300)
+    once = BanditLog(X, Y, np.full(300, 1 / K), rng.random(300), n_actions=K)
+    log = change_log(once, rng.permutation(np.repeat(np.arange(300), 4)))
+    assert diagnose(log).failed == ()
+    _, copies = check_rows(log)
+    split, together = (cross_fit_propensities(log, units) for units in (None, copies))
+    evidence = [log_evidence(log, modelled, log.log_propensity, copies) for modelled in (split, together)]
+    assert evidence[0] > evidence[1]

