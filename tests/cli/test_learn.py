@@ -150,14 +150,6 @@ def test_a_deterministic_rule_without_propensities_cannot_be_improved(learn):
     assert any("estimated from the log itself" in caution for caution in verdict["cautions"])
 
 
-def test_missing_propensities_are_estimated_only_on_request(learn, tmp_path, run):
-    frame, mapping = decisions(1000).drop(columns="p"), FAST | {"propensity": None}
-    assert learn(frame, mapping | {"propensity_model": "softmax"})["log"]["propensities"] == "imitated"
-    arguments = ["learn", tmp_path / "log.csv", "--config", json.dumps(mapping), "--output", tmp_path / "p.npz"]
-    status, _, error = run(*arguments)
-    assert (status, "propensity" in error) == (1, True)
-
-
 def test_the_seed_determines_the_answer(learn):
     answers = [learn(decisions(300), FAST, "--seed", seed) for seed in ("0", "0", "1")]
     assert answers[0] == answers[1]

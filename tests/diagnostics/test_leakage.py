@@ -8,7 +8,6 @@ import pytest
 from scipy import sparse
 
 from drcrm import ActionLists, BanditLog
-from drcrm.arrays.mapped_arrays import ArrayWriter
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.diagnostics.leakage import ADVICE, LEAKAGE, check_leakage
 from drcrm.diagnostics.verdict import compare_with_logging, reach_verdict
@@ -148,11 +147,3 @@ def test_costs_that_hardly_vary_are_not_checked():
     for cost in (np.zeros(400), np.full(400, 0.1), (np.arange(400) < 2).astype(float)):
         assert check_leakage(BanditLog(np.column_stack([X, cost]), action, p, cost, n_actions=K)) is None
     assert check_leakage(BanditLog(X[:30], action[:30], p[:30], -reward[:30], n_actions=K)) is None
-
-
-def test_memory_mapped_features_give_the_same_check(tmp_path):
-    X, action, p, reward = draw(3000)
-    log = log_with(reward, X, action, p, reward)
-    writer = ArrayWriter(tmp_path / "X")
-    writer.append(log.X)
-    assert check_leakage(log.replace(X=writer.finish())) == check_leakage(log)

@@ -64,13 +64,6 @@ def test_actions_that_were_never_logged_cannot_be_evaluated():
     assert verdict.changes[-1] == "Or evaluate a policy that is closer to the logging policy."
 
 
-def test_wrong_propensities_get_only_the_advice_to_correct_them():
-    verdict, diagnosis, _ = judge(BEST, change_log(LOG, propensity=LOG.propensity / 2))
-    assert verdict.verdict == "the log is wrong"
-    assert len(diagnosis.failed) > 1
-    assert [change.split()[0] for change in verdict.changes] == ["Correct", "Or"]
-
-
 def test_causes_are_reported_before_their_effects():
     """Unsupported actions come before the small effective sample size, and a deterministic rule before both."""
     known = SoftmaxPolicy(2.5 * np.roll(THETA, 1, axis=1))
