@@ -26,6 +26,7 @@ _HOMES = {
     "HeldoutScorer": "estimators.scoring",
     "CostModel": "cost_models.ridge_model",
     "off_policy_value": "certificates.off_policy_value",
+    "off_policy_values": "certificates.off_policy_value",
     "PolicyValue": "certificates.intervals",
     "policy_support": "certificates.overlap",
     "Implicit": "weights",

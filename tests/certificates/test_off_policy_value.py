@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from vw_lines import LINES, candidate
 
-from drcrm import BanditLog, ExponentialPolicy, off_policy_value, read_log
+from drcrm import BanditLog, CostModel, ExponentialPolicy, off_policy_value, off_policy_values, read_log
+from drcrm.errors import InputError
 
 STATED = json.loads((Path(__file__).parents[1] / "data/vw_estimates.json").read_text())
 
@@ -43,3 +44,35 @@ def test_doubtful_estimates_raise_warnings():
     costly = log.with_cost(log.cost + 10).recount(1 + 9 * Y.all(axis=1))
     with pytest.warns(UserWarning, match="^the estimate by 'ips' is .*, outside the range of the logged costs"):
         off_policy_value(always, costly, "ips", clip=None)
+
+
+def test_all_estimates_are_those_of_off_policy_value():
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.normal(size=(300, 2)), np.ones(300)])
+    logging, policy = ExponentialPolicy(np.zeros((3, 2))), ExponentialPolicy(rng.normal(size=(3, 2)))
+    Y = logging.sample(X, 0)
+    log = BanditLog(X, Y, np.full(300, 1 / 4), -1.0 * (Y[:, 0] == (X[:, 0] > 0)))
+    options = {"confidence": 0.9, "baseline": "logging", "groups": np.arange(300) // 3}
+    table = off_policy_values(policy, log, clip=1.5, **options)
+    model = CostModel().fit_log(log)
+    assert table.columns.tolist() == ["value", "standard_error", "low", "high"]
+    for name, row in table.iterrows():
+        clip, estimate = (1.5 if name.startswith("clipped_") else None), name.removeprefix("clipped_")
+        value = off_policy_value(policy, log, estimate, clip=clip, cost_model=model, **options)
+        np.testing.assert_allclose(row, [value, value.standard_error, *value.interval], rtol=1e-12)
+    probability = np.exp(policy.log_prob(X, Y))
+    of_logged_actions = off_policy_values(probability, log, clip=1.5, **options)
+    weighted = ["ips", "clipped_ips", "snips", "clipped_snips"]
+    np.testing.assert_allclose(of_logged_actions.loc[weighted], table.loc[weighted], rtol=1e-12)
+    assert of_logged_actions.drop(index=weighted).isna().all(axis=None)
+
+
+def test_all_estimates_warn_once_and_check_the_policy():
+    X = np.ones((400, 1))
+    Y = np.random.default_rng(0).integers(0, 2, (400, 3))
+    log = BanditLog(X, Y, np.full(400, 1 / 8), -1.0 * Y[:, 0])
+    with pytest.warns(UserWarning, match="^the mean weight is") as caught:
+        off_policy_values(ExponentialPolicy([[30.0, 30, 30]]), log.recount(~Y.all(axis=1)))
+    assert [warning.filename for warning in caught] == [__file__]
+    with pytest.raises(InputError, match="coef has shape"):
+        off_policy_values(ExponentialPolicy(np.zeros((2, 3))), log)

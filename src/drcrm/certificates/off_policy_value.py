@@ -1,7 +1,10 @@
 """Off-policy evaluation: estimate a policy's cost, or another risk, from a log."""
 
+from __future__ import annotations
+
+import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,10 +24,15 @@ from drcrm.optimization.behaviour_cloning import restrict_to_support
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import forward_policy, importance_weights
-from drcrm.policies.tabular import AnyPolicy, TabularPolicy, policy_for_log
+from drcrm.policies.tabular import AnyPolicy, TabularPolicy, knows_all_actions, policy_for_log
 from drcrm.risks import MeanRisk, Risk
 from drcrm.weights import Clipped, Weight, as_weight
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+CLIPPED = "clipped_"  # prefix of an estimate's name
+ESTIMATE_NAMES = ["ips", "clipped_ips", "snips", "clipped_snips", "dr", "clipped_dr", "dm"]
 ROUNDING = 1e-9  # relative tolerance for an estimate outside the range of costs
 
 
@@ -99,7 +107,7 @@ def off_policy_value(
     confidence, baseline = check_open_fraction(confidence, "confidence"), _check_baseline(baseline, log, risk)
     groups = check_groups(groups, log)
     if uses_model and cost_model is None:
-        cost_model = CostModel().fit_log(log, action_intercepts=_needs_intercepts(policy, log))
+        cost_model = _fit_cost_model(policy, log)
     if check_fraction(support, "support") and cost_model is not None:
         cost_model = restrict_to_support(cost_model, log, logging_policy, support)
     effects = None if cost_model is None else action_effects(cost_model, log.X, log.actions)
@@ -118,6 +126,73 @@ def off_policy_value(
         **summarize_weights(importance, rows),
         support=_unsupported_mass(policy, log.recount(log.count), cost_model, logging_policy, support),
     )
+
+
+def off_policy_values(
+    policy: Any,
+    log: BanditLog,
+    clip: float | str | None = "auto",
+    cost_model: Any = None,
+    confidence: float = 0.95,
+    groups: Any = None,
+    baseline: Any = None,
+) -> pd.DataFrame:
+    """Return all estimates of a policy's cost from a log, side by side.
+
+    Estimates that disagree by more than their intervals are a reason to doubt the cost model or the propensities.
+
+    Parameters
+    ----------
+    policy, log, clip, cost_model, confidence, groups, baseline
+        See :func:`off_policy_value`. ``clip`` is the M of the clipped estimates.
+
+    Returns
+    -------
+    DataFrame
+        One row for each estimate: "ips", "clipped_ips", "snips", "clipped_snips", "dr", "clipped_dr" and "dm". The
+        columns are "value", "standard_error", "low" and "high". "dr", "clipped_dr" and "dm" are NaN for a policy with
+        unknown probabilities of the actions that were not logged.
+
+    Raises
+    ------
+    InputError
+        The policy does not fit the log, or an argument is invalid.
+
+    Warns
+    -----
+    UserWarning
+        See :func:`off_policy_value`. Each warning comes once.
+    """
+    import pandas as pd  # imported here: it takes a third of a second
+
+    log = as_log(log)
+    policy = policy_for_log(policy, log)
+    names = [name for name in ESTIMATE_NAMES if knows_all_actions(policy) or not uses_model(name)]
+    if cost_model is None and any(map(uses_model, names)):
+        cost_model = _fit_cost_model(policy, log)
+    options = {"cost_model": cost_model, "confidence": confidence, "groups": groups, "baseline": baseline}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        values = {name: named_value(policy, log, name, clip, **options) for name in names}
+    warn_all(*dict.fromkeys(str(warning.message) for warning in caught))
+    columns = ["value", "standard_error", "low", "high"]
+    rows = {name: [float(value), value.standard_error, *value.interval] for name, value in values.items()}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).reindex(ESTIMATE_NAMES)
+
+
+def named_value(policy: Any, log: BanditLog, name: str, clip: float | str | None, **options: Any) -> PolicyValue:
+    """Return the estimate with one of the ``ESTIMATE_NAMES``, clipped at ``clip`` only if its name says so."""
+    estimate = name.removeprefix(CLIPPED)
+    return off_policy_value(policy, log, estimate, clip=None if estimate == name else clip, **options)
+
+
+def uses_model(name: str) -> bool:
+    """Return whether one of the ``ESTIMATE_NAMES`` needs a cost model, and all probabilities of the policy."""
+    return find_estimate(name.removeprefix(CLIPPED)).uses_model
+
+
+def _fit_cost_model(policy: AnyPolicy, log: BanditLog) -> CostModel:
+    return CostModel().fit_log(log, action_intercepts=_needs_intercepts(policy, log))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from drcrm.certificates.certificate import Certificate
 from drcrm.certificates.intervals import PolicyValue
-from drcrm.certificates.off_policy_value import off_policy_value
+from drcrm.certificates.off_policy_value import named_value, off_policy_value, uses_model
 from drcrm.certificates.policy_certificate import LOGGING, policy_certificate
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
@@ -135,10 +135,8 @@ def estimate_values(
     with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
         for name in ESTIMATES:
             options = {"cost_model": cost_model, "groups": groups, "confidence": confidence}
-            options["clip"] = clip if name == "clipped_ips" else None
-            is_missing = lacks_model and name in ("dm", "dr")
-            estimate = name.removeprefix("clipped_")
-            values[name] = None if is_missing else off_policy_value(policy, log, estimate, **options).as_dict()
+            is_missing = lacks_model and uses_model(name)
+            values[name] = None if is_missing else named_value(policy, log, name, clip, **options).as_dict()
     return values
 
 
