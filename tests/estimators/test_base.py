@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
+from own_risks import EntropicRisk
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import get_tags
@@ -28,6 +31,7 @@ from drcrm import (
     HeldoutScorer,
     Implicit,
     LogSmoothing,
+    LogSumExp,
     Shrunk,
     SoftmaxPolicy,
     WeightedLikelihood,
@@ -58,6 +62,20 @@ def test_a_subclass_minimises_the_risk_of_its_parent(kind_logs):
     assert np.array_equal(fit(clone(Cautious(clip=2.0))).coef_, fit(KLDRO(0.2, clip=2.0)).coef_)
     with pytest.raises(InputError, match="CounterfactualEstimator has no risk, expected one of CIPS, POEM"):
         fit(CounterfactualEstimator())
+
+
+@dataclass(eq=False, repr=False)
+class Entropic(CounterfactualEstimator):
+    temperature: float = 1.0
+
+    RISK: ClassVar = EntropicRisk
+
+
+def test_an_estimator_minimises_a_users_risk(kind_logs):
+    fit = kind_logs["single"].fit
+    own, shipped = fit(Entropic(temperature=2.0)), fit(LogSumExp(temperature=2.0))
+    assert own.objective_ == pytest.approx(shipped.objective_, rel=1e-6)
+    np.testing.assert_allclose(own.coef_, shipped.coef_, rtol=0.01)
 
 
 ONE_HOT = {

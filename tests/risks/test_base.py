@@ -18,6 +18,7 @@ from drcrm.risks import (
     LogSmoothingRisk,
     MeanRisk,
     VariancePenalizedRisk,
+    check_risk,
 )
 from drcrm.selection.algorithms import ESTIMATORS
 
@@ -52,22 +53,8 @@ def test_values_and_gradients_agree_with_60_digit_arithmetic(vector, kind):
     assert MeanRisk()(vector["z"])[0] == pytest.approx(vector["mean"], rel=1e-12)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_gradient_is_the_finite_difference(risk, weighted):
-    z = draw_costs(1)
-    weights = np.random.default_rng(2).integers(0, 4, len(z)) if weighted else None
-    step = 1e-6
-    numeric = [(risk(z + step * e, weights)[0] - risk(z - step * e, weights)[0]) / (2 * step) for e in np.eye(len(z))]
-    assert risk(z, weights)[1] == pytest.approx(np.array(numeric), abs=1e-7)
-
-
-def test_weights_count_repetitions(risk):
-    z, weights = draw_costs(3), np.random.default_rng(4).integers(0, 4, 25)
-    value, gradient = risk(z, weights)
-    repeated_value, repeated_gradient = risk(np.repeat(z, weights))
-    assert value == pytest.approx(repeated_value, rel=1e-12)
-    summed = np.bincount(np.repeat(np.arange(25), weights), repeated_gradient, 25)
-    assert gradient == pytest.approx(summed, abs=1e-12)
+def test_risks_keep_the_promises_of_the_interface(risk):
+    check_risk(risk, draw_costs(1))
 
 
 @pytest.mark.parametrize(("cost", "n"), [(-3.0, 1), (-2.5, 7), (-3.3, 10), (1 / 3, 1000), (-1e-7, 3), (0.1, 7)])

@@ -23,7 +23,8 @@ from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.exponential import LinearPolicy, as_policy, make_policy
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
 from drcrm.progress import show_progress
-from drcrm.selection.algorithms import ESTIMATORS, Algorithm, Estimator
+from drcrm.risks import Risk
+from drcrm.selection.algorithms import ESTIMATORS, Algorithm, Estimator, find_estimator
 from drcrm.selection.grid_search import Learned, LearnSettings, learn
 from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.selection.score_names import MODELLED, SCORES
@@ -101,6 +102,8 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
     feature_names_in_ : array (d,)
         Column names of X, if X is a DataFrame whose names are all strings.
     """
+
+    RISK: ClassVar[type[Risk] | None] = None  # of a user's estimator, whose parameters are the arguments of the risk
 
     # scikit-learn routes these to fit, predict and score. It cannot route context, which has row numbers of X, because
     # searches split these rows. Pipelines need sample_weight in a score's request.
@@ -296,10 +299,12 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _entry(self) -> Estimator:
-        """The registry entry of the class, or of its first registered parent."""
+        """The entry of the class's own risk, or the registry entry of the class or its first registered parent."""
+        if self.RISK is not None:
+            return find_estimator(f"{self.RISK.__module__}:{self.RISK.__qualname__}")
         name = next((parent.__name__ for parent in type(self).__mro__ if parent.__name__ in ESTIMATORS), None)
         if name is None:
-            expected = f"one of {', '.join(ESTIMATORS)}, or a subclass"
+            expected = f"one of {', '.join(ESTIMATORS)}, or a subclass, or a class with a RISK"
             raise InputError(f"{type(self).__name__} has no risk, expected {expected}")
         return ESTIMATORS[name]
 

@@ -1,10 +1,14 @@
-"""Risk functionals: each maps a vector of counterfactual costs to a value and its gradient."""
+"""Risk functionals: each maps a vector of counterfactual costs to a value and its gradient.
+
+A risk of your own is a subclass of :class:`Risk`; :func:`check_risk` tests it.
+"""
 
 from drcrm.risks.balls.chi2 import Chi2Ball
 from drcrm.risks.balls.kl import KLBall
 from drcrm.risks.balls.phi import CVaRRisk, PhiBall, WorstCase
 from drcrm.risks.base import Risk
 from drcrm.risks.boltzmann import AdaptiveBoltzmannRisk, BoltzmannRisk
+from drcrm.risks.conformance import check_risk
 from drcrm.risks.log_smoothing import LogSmoothingRisk
 from drcrm.risks.log_sum_exp import LogSumExpRisk
 from drcrm.risks.mean import MeanRisk
@@ -23,4 +27,5 @@ __all__ = [
     "Risk",
     "VariancePenalizedRisk",
     "WorstCase",
+    "check_risk",
 ]

@@ -41,13 +41,16 @@ class ChunkedCosts(Protocol):
 class Risk(ABC):
     """Base class of risks.
 
+    A subclass implements ``evaluate``. The first argument of its constructor is the hyper-parameter, if it has one. It
+    may set ``monotone`` and ``robust_end``. It may implement ``evaluate_sums``: a large log then needs no array of all
+    costs. :func:`drcrm.risks.check_risk` tests a subclass.
+
     Attributes
     ----------
     monotone : bool
         Whether the risk is a worst case over distributions of the rows. Such a risk never falls as a cost rises.
     robust_end : "low" or "high"
-        Which end of a grid of the hyper-parameter is more pessimistic. The hyper-parameter is the first argument of the
-        constructor.
+        Which end of a grid of the hyper-parameter is more pessimistic.
     """
 
     monotone = False

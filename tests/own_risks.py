@@ -1,0 +1,56 @@
+"""Risks as a user writes them: an entropic one, and ones with a fault."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from drcrm.risks import Risk
+
+
+class EntropicRisk(Risk):
+    """γ log mean e^{z/γ}; γ → ∞ gives the mean."""
+
+    monotone = True
+    robust_end = "low"
+
+    def __init__(self, temperature: float = 1.0):
+        self.temperature = temperature
+
+    def evaluate(self, z, share, n, guess=None):
+        largest = z.max()
+        tilted = share * np.exp((z - largest) / self.temperature)
+        return largest + self.temperature * np.log(tilted.sum()), tilted / tilted.sum(), None
+
+
+class WrongGradient(EntropicRisk):
+    def evaluate(self, z, share, n, guess=None):
+        value, gradient, _ = super().evaluate(z, share, n)
+        return value, 1.001 * gradient, None
+
+
+class CountsRows(EntropicRisk):
+    """It depends on the number of distinct rows."""
+
+    def evaluate(self, z, share, n, guess=None):
+        value, gradient, _ = super().evaluate(z, share, n)
+        return value + len(z), gradient, None
+
+
+class NegativeGradient(Risk):
+    monotone = True
+
+    def evaluate(self, z, share, n, guess=None):
+        return -(share @ z), -share, None
+
+
+class ChangesCosts(EntropicRisk):
+    def __call__(self, z, weights=None):
+        result = super().__call__(z, weights)
+        z -= 1.0
+        return result
+
+
+class WrongSums(EntropicRisk):
+    def evaluate_sums(self, costs, n, guess=None):
+        value, gradient, _ = self.evaluate(*costs.gather(), n)
+        return value + 1e-6, gradient, None

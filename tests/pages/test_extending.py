@@ -1,0 +1,41 @@
+"""The code of user-guide/extending.md runs."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import yaml
+
+from drcrm.selection.shipped_algorithms import as_entry
+
+PAGE = (Path(__file__).parents[2] / "docs/user-guide/extending.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def page(monkeypatch):
+    """The module of the page's code, importable as ``my_risks``."""
+    module = ModuleType("my_risks")
+    monkeypatch.setitem(sys.modules, "my_risks", module)
+    for block in re.findall(r"```py\n(.*?)```", PAGE, re.S):
+        exec(block, vars(module))
+    return module
+
+
+def test_the_risk_and_its_estimator_work(page):
+    assert page.SemideviationRisk(0.5)([0.0, 4.0])[0] == 2 + 0.5 * 1
+    Y = np.arange(60) % 2
+    fitted = page.Semideviation(penalty=0.2).fit(np.ones((60, 1)), Y, propensity=np.full(60, 0.5), cost=-1.0 * Y)
+    assert fitted.predict(np.ones((1, 1))) == [1]
+
+
+@pytest.mark.usefixtures("page")
+def test_a_configuration_accepts_the_algorithm():
+    [mapping] = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
+    *_, own = yaml.safe_load(mapping)["algorithm"]
+    criteria = as_entry(own).algorithm.criteria()
+    assert [criterion.risk.penalty for criterion in criteria] == [0.1, 0.5, 1]
