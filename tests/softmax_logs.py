@@ -29,6 +29,7 @@ RISKS = [
     KLBall(0.05),
     KLBall(0.6),
     Chi2Ball(0.2),
+    Chi2Ball(2.0),
     LogSumExpRisk(2.0),
     LogSmoothingRisk(0.01),
 ]

@@ -164,13 +164,6 @@ def test_support_prevents_a_bad_policy_on_a_near_deterministic_log(seed):
     assert scores[1] < scores[0]
 
 
-def test_support_does_not_change_fits_to_an_exploring_log():
-    log, policy, _ = make_label_log(0.1)
-    rows = log.X, log.Y, log.propensity, log.cost, log.context
-    fits = [DoublyRobustDRO(support=tau, safe=False).fit(*rows, logging_policy=policy) for tau in (0, SUPPORT)]
-    assert np.array_equal(fits[0].coef_, fits[1].coef_)
-
-
 def test_an_unknown_logging_policy_is_cloned():
     log, policy, loss = make_label_log(10.0)
     rows = log.X, log.Y, log.propensity, log.cost, log.context

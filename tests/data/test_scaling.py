@@ -34,15 +34,6 @@ def test_the_smaller_group_of_unequal_columns_is_described(scales, description):
     assert describe_unequal_scales(np.array(scales, float)) == expected
 
 
-def test_rare_words_have_the_scale_of_other_words():
-    """In rows of unit norm, the means of words differ by a factor of 1000, but their largest entries do not."""
-    rng = np.random.default_rng(0)
-    present = rng.random((3000, 300)) < np.geomspace(1 / 3000, 0.5, 300)
-    X = np.where(present, rng.uniform(0.3, 3, present.shape), 0)
-    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
-    assert describe_unequal_scales(largest_entries(sparse.csr_array(X))) == ""
-
-
 @pytest.mark.parametrize(
     ("features", "cost", "propensity", "description"),
     [

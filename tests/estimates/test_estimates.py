@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from label_logs import expand, make_coef, make_log, make_objective, numeric_gradient
 from scipy import sparse
+from softmax_logs import RISKS, WEIGHTS
 
 from drcrm import CostModel, ExponentialPolicy, off_policy_value
 from drcrm.cost_models.ridge_model import action_effects
@@ -18,32 +19,14 @@ from drcrm.estimates import ESTIMATES
 from drcrm.optimization.objective import Objective
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import (
-    AdaptiveBoltzmannRisk,
-    BoltzmannRisk,
     Chi2Ball,
     KLBall,
-    LogSmoothingRisk,
-    LogSumExpRisk,
     MeanRisk,
-    VariancePenalizedRisk,
 )
-from drcrm.weights import Clipped, Implicit, Shrunk, Smoothed
+from drcrm.weights import Clipped, Shrunk
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data/estimate_values.json").read_text())
 REFERENCE_RISKS = {"mean": lambda radius: MeanRisk(), "kl_ball": KLBall, "chi2_ball": Chi2Ball}
-RISKS = [
-    MeanRisk(),
-    VariancePenalizedRisk(0.8),
-    BoltzmannRisk(3.0),
-    AdaptiveBoltzmannRisk(0.1),
-    KLBall(0.05),
-    KLBall(0.6),
-    Chi2Ball(0.2),
-    Chi2Ball(2.0),
-    LogSumExpRisk(2.0),
-    LogSmoothingRisk(0.01),
-]
-WEIGHTS = [Clipped(2.0), Clipped(None), Implicit(0.3), Smoothed(0.6), Shrunk(4.0)]
 
 
 @pytest.mark.filterwarnings("ignore:the estimate by")
@@ -65,7 +48,7 @@ def test_values_and_gradients_agree_with_50_digits(entry, form):
 
 @pytest.mark.parametrize("risk", RISKS, ids=repr)
 @pytest.mark.parametrize("estimate", ESTIMATES)
-@pytest.mark.parametrize("weight", WEIGHTS, ids=repr)
+@pytest.mark.parametrize("weight", [weight for weight, _ in WEIGHTS], ids=repr)
 def test_gradient_is_the_finite_difference(risk, estimate, weight):
     objective, coef = make_objective(make_log(1), risk, weight, estimate), make_coef(2, 0.5).ravel()
     assert objective(coef)[1] == pytest.approx(numeric_gradient(objective, coef), abs=5e-7)

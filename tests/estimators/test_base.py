@@ -205,21 +205,12 @@ def test_action_numbers_may_have_any_type(kind_logs):
         assert np.array_equal(KLDRO().fit(data.X, Y, **data.rows, n_actions=4).coef_, expected)
 
 
-@pytest.mark.parametrize("kind", ["single", "lists"])
-def test_one_row_is_enough(kind):
-    X = ActionLists(np.eye(3), [0, 3]) if kind == "lists" else np.ones((1, 1))
-    actions = {} if kind == "lists" else {"n_actions": 3}
-    for estimator in (CIPS(clip=None), KLDRO(), WeightedLikelihood()):
-        estimator.fit(X, [1], propensity=[0.3], cost=[-1.0], **actions)
-        assert estimator.predict(X).tolist() == [1]
-
-
 @pytest.mark.parametrize("kind", ["label_vectors", "single_choice", "action_lists"])
 def test_the_best_policy_is_approached(kind, monkeypatch):
     """With 30 times the rows, the cost above the best policy's halves, and is a fifth of the logging policy's."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "studies"))
     study, few, many = import_module("kinds"), 200, 6000
-    rows = pd.DataFrame([row for seed in range(4) for row in study.regrets(kind, seed, (few, many))])
+    rows = pd.DataFrame([row for seed in range(2) for row in study.regrets(kind, seed, (few, many))])
     mean = rows.groupby([0, 1])[2].mean()
     assert rows[2].min() > -1e-12
     for name in study.ALGORITHMS:
