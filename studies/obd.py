@@ -37,7 +37,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.diagnostics.propensity_audit import cross_fit_propensities
 from drcrm.diagnostics.verdict import ComparisonSettings, compare_with_logging, estimate_values, reach_verdict
-from drcrm.logs.encoding.registry import Encoding
+from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.opened_log import OpenedLog, open_log, split_log
 from drcrm.policies.exponential import make_policy

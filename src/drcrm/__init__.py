@@ -27,7 +27,7 @@ _HOMES = {
     "CostModel": "cost_models.ridge_model",
     "off_policy_value": "certificates.off_policy_value",
     "off_policy_values": "certificates.off_policy_value",
-    "PolicyValue": "certificates.intervals",
+    "PolicyValue": "certificates.independent_units",
     "policy_support": "certificates.overlap",
     "Implicit": "weights",
     "Smoothed": "weights",

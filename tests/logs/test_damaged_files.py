@@ -19,7 +19,7 @@ from log_contexts import read_contexts
 from strategies import ODD_TEXTS, damaged, examples, result_or_message
 
 import drcrm
-from drcrm.logs.encoding.registry import encoding_of
+from drcrm.logs.policy_file import encoding_of
 
 COMPRESSIONS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}
 MAPPING = {

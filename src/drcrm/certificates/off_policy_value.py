@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drcrm.arrays.validation import check_fraction, check_open_fraction
-from drcrm.certificates.independent_units import check_groups
-from drcrm.certificates.intervals import PolicyValue, compute_interval
+from drcrm.certificates.independent_units import PolicyValue, check_groups, compute_interval
 from drcrm.certificates.overlap import low_weight_warning, summarize_weights
 from drcrm.certificates.policy_certificate import LOGGING
 from drcrm.cost_models.ridge_model import CostModel, action_effects

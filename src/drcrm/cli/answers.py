@@ -21,7 +21,7 @@ INPUTS, OUTPUTS = ("log", "contexts", "config", "policy"), ("output", "json", "r
 def build_answer(command: str, opened: OpenedLog, **parts: object) -> dict:
     """Return the answer of a command on a log. ``parts`` are the keys that not all commands share."""
     header = {"command": command, "version": __version__, "unit": "cost", "log": opened.as_dict()}
-    return header | {"reward": opened.records.reward, **parts}
+    return header | {"reward": opened.records.is_reward, **parts}
 
 
 def write_answer(answer: dict, options: argparse.Namespace) -> None:

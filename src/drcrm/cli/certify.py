@@ -23,7 +23,7 @@ def _state_certificates(evaluation: Evaluation) -> Verdict:
     cost, difference = comparison.cost_certificate, comparison.certificate
     if verdict.verdict in WITHOUT_CERTIFICATE or cost is None or difference is None:
         return verdict
-    is_reward = evaluation.opened.records.reward
+    is_reward = evaluation.opened.records.is_reward
     unit, side, sign = ("reward", "at least", -1) if is_reward else ("cost", "at most", 1)
     sentence = (
         f"With {percent(cost.confidence)} confidence each, its {unit} is {side} {sign * cost.bound:.4g} per row, and "

@@ -102,7 +102,7 @@ def evaluate(
         for policy in policies
     ]
     comparison = comparisons[policies.index(best)]
-    verdict = reach_verdict(comparison, diagnosis, label=best.label, reward=opened.records.reward)
+    verdict = reach_verdict(comparison, diagnosis, label=best.label, reward=opened.records.is_reward)
     return Evaluation(opened, policies, comparisons, diagnosis, verdict, settings.confidence)
 
 

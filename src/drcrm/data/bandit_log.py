@@ -88,7 +88,8 @@ class BanditLog:
         InputError
             A missing column, or an invalid value, with its row, from 0.
         """
-        return import_module("drcrm.logs.encoded_log").log_of_frame(frame, mapping)
+        records = import_module("drcrm.logs.readers.table_records").records_of_frame(frame, mapping)
+        return import_module("drcrm.logs.encoded_log").log_of(records)
 
     @classmethod
     def from_obp(cls, feedback: Mapping[str, Any]) -> BanditLog:
@@ -105,7 +106,8 @@ class BanditLog:
         InputError
             A missing key, or an invalid array, with its row.
         """
-        return import_module("drcrm.logs.encoded_log").log_of_feedback(feedback)
+        records = import_module("drcrm.logs.readers.npz_files").records_of_feedback(feedback)
+        return import_module("drcrm.logs.encoded_log").log_of(records)
 
     def __init__(
         self,

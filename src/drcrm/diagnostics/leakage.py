@@ -13,7 +13,7 @@ from scipy import sparse
 from drcrm.actions.listed_actions import ListedActions
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
-from drcrm.logs.split import halves
+from drcrm.logs.split import draw_folds
 
 LEAKAGE = "leakage of the reward"
 ADVICE = (
@@ -53,7 +53,7 @@ def check_leakage(
         None if the log has fewer than 40 rows, costs are constant, or fewer than 5 rows cause their variance.
     """
     rows = np.sort(np.random.default_rng(1).permutation(len(log.Y))[:MAX_ROWS])
-    half = halves(log.context if units is None else units)[rows]
+    half = draw_folds(log.context if units is None else units, 2)[rows]
     cost, count = log.cost[rows], log.count[rows].astype(float)
     cost = cost / (np.abs(cost).max() or 1.0)
     deviation = cost - count @ cost / count.sum()

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc, ndtr
 
-from drcrm.certificates.intervals import compute_interval
+from drcrm.certificates.independent_units import compute_interval
 from drcrm.cost_models.ridge_model import CostModel, action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
 from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
-from drcrm.logs.split import halves
+from drcrm.logs.split import draw_folds
 from drcrm.policies.linear_predictor import modelled_cost
 
 DRIFT_LEVEL = 1e-4  # significance level of the drift tests
@@ -178,7 +178,7 @@ def _cross_fitted_error(log: BanditLog) -> float:
 
     Only one of the models is in memory at a time.
     """
-    half, error = halves(log.context), 0.0
+    half, error = draw_folds(log.context, 2), 0.0
     has_intercept = log.actions.has_intercept and not has_constant(log.X)
     for fold in (0, 1):
         with warnings.catch_warnings(action="ignore"):

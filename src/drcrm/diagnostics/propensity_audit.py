@@ -32,11 +32,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from drcrm.certificates.independent_units import check_groups, group_means
-from drcrm.certificates.intervals import compute_interval
+from drcrm.certificates.independent_units import check_groups, compute_interval, group_means
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
 from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
+from drcrm.logs.split import draw_folds
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.linear_predictor import policy_marginals
 
@@ -78,9 +78,8 @@ def cross_fit_propensities(log: BanditLog, groups: np.ndarray | None = None, fol
     unit = np.arange(log.n_contexts)
     if groups is not None:
         unit[log.context[::-1]] = check_groups(groups, log.replace(count=np.ones_like(log.count)))[::-1]
-    _, unit = np.unique(unit, return_inverse=True)
     rng = np.random.default_rng(0)
-    fold = rng.permutation(unit.max() + 1)[unit] % min(folds, unit.max() + 1)
+    fold = draw_folds(unit, folds, rng)
     has_intercept, order = log.actions.has_intercept and not has_constant(log.X), rng.permutation(log.n_contexts)
     probability: Any = None
     for number in range(fold.max() + 1):

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from drcrm.certificates.certificate import Certificate
-from drcrm.certificates.intervals import PolicyValue
+from drcrm.certificates.independent_units import PolicyValue
 from drcrm.certificates.off_policy_value import named_value, off_policy_value, uses_model
 from drcrm.certificates.policy_certificate import LOGGING, policy_certificate
 from drcrm.cost_models.ridge_model import action_effects

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from drcrm.certificates.intervals import compute_interval
+from drcrm.certificates.independent_units import compute_interval
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog, clipping_constant

@@ -15,7 +15,7 @@ from snakemake.utils import update_config, validate
 from drcrm.errors import InputError, escape_unprintable, prefix_errors, warn
 from drcrm.experiments.config_checks import cross_check, suggest
 from drcrm.experiments.runs import all_starts
-from drcrm.logs.unique_keys import load_yaml, parse_yaml
+from drcrm.logs.unique_keys import parse_yaml
 from drcrm.optimization.starts import STARTS
 from drcrm.reports.figures.style import tell_apart
 from drcrm.reports.roles import PAPER_ALGORITHMS
@@ -88,7 +88,7 @@ def complete(config: Mapping, schema: Path) -> dict:
 
 def _parse_text(config: dict, schema: Path) -> None:
     """Replace text by the number or truth value that it contains, and 2.0 by 2, if the schema expects that."""
-    for error in _STRICT(load_yaml(schema.read_text(encoding="utf-8"))).iter_errors(config):
+    for error in _STRICT(parse_yaml(schema.read_text(encoding="utf-8"))).iter_errors(config):
         if error.validator == "type" and isinstance(error.instance, str | float):
             *path, key = error.absolute_path
             value = error.instance

@@ -18,9 +18,6 @@ from drcrm.data.listeners import report_progress
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.propensities import estimate_propensities
 from drcrm.logs.readers.log_files import read_records
-from drcrm.logs.readers.obp import feedback_batch
-from drcrm.logs.readers.table_records import records_of_frame
-from drcrm.logs.record_collector import collect
 from drcrm.logs.records import Records
 
 
@@ -41,33 +38,11 @@ def read_log(path: str | Path, mapping: Any = None) -> BanditLog:
     return log_of(read_records(path, mapping))
 
 
-def log_of_frame(frame: Any, mapping: Any) -> BanditLog:
-    """Return the log of a table's rows; see :meth:`BanditLog.from_frame`."""
-    return log_of(records_of_frame(frame, mapping))
-
-
-def log_of_feedback(feedback: object) -> BanditLog:
-    """Return the log of OBP's dictionary; see :meth:`BanditLog.from_obp`."""
-    return log_of(collect([feedback_batch(feedback)]))
-
-
-def log_of(records: Records, encoding: Encoding | None = None, propensity: np.ndarray | None = None) -> BanditLog:
-    """Return the log of records.
-
-    Parameters
-    ----------
-    records : Records
-    encoding : Encoding, optional
-        By default fitted to these rows.
-    propensity : array (n,), optional
-        Estimated propensities that replace the logged ones. By default :func:`estimate_propensities` is used if none
-        were logged.
-    """
-    if propensity is None and records.propensity is None:
-        propensity = estimate_propensities(records)
-    encoding = records.fit() if encoding is None else encoding
-    log = encode(records if propensity is None else replace(records, propensity=propensity), encoding)
-    return log.replace(imitated_propensities=propensity is not None)
+def log_of(records: Records) -> BanditLog:
+    """Return the log of records, with an encoding fitted to them and, if none are logged, estimated propensities."""
+    if records.propensity is None:
+        records = replace(records, propensity=estimate_propensities(records))
+    return encode(records, records.fit())
 
 
 def encode(records: Records, encoding: Encoding, rows: np.ndarray | None = None, path: Path | None = None) -> BanditLog:

@@ -89,7 +89,7 @@ class OpenedLog:
             "skipped": dict(self.records.skipped),
             "imputed": dict(self.records.missing),
             "propensities": "imitated" if self.records.is_imitated else "logged",
-            "reward": self.records.reward,
+            "reward": self.records.is_reward,
         }
 
 
@@ -116,7 +116,8 @@ class SplitLog:
     @property
     def learned_rows(self) -> LearnedRows:
         """Return the hashes of all rows; later commands recognise the training rows by them."""
-        return self.heldout.checks.learned(self.is_heldout)
+        checks = self.heldout.checks
+        return LearnedRows.of(checks.hashes, self.is_heldout, checks.copies is not None)
 
 
 @contextmanager
@@ -227,7 +228,7 @@ def _require_range(records: Records) -> None:
     low, high = records.mapping.cost_range or (-np.inf, np.inf)
     least, most = records.cost.min(), records.cost.max()
     if not low <= least <= most <= high:
-        negated = ", which are negated rewards," if records.reward else ""
+        negated = ", which are negated rewards," if records.is_reward else ""
         raise InputError(
             f"costs{negated} must be in cost_range, [{low:g}, {high:g}]; they are from {least:g} to {most:g}"
         )

@@ -22,13 +22,16 @@ from drcrm.cost_models.support import SupportedModel
 from drcrm.diagnostics.repeated_rows.recognition import LearnedRows
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import read_npz, write_npz
+from drcrm.logs.encoding.arrays import ArrayEncoding
 from drcrm.logs.encoding.base import Encoding
-from drcrm.logs.encoding.registry import encoding_of
+from drcrm.logs.encoding.hashed_features import HashedEncoding
+from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.readers.log_files import files_of
 from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy
 
 FORMAT = 1
 POLICIES = {"labels": (ExponentialPolicy, 2), "single": (SoftmaxPolicy, 2), "lists": (SoftmaxPolicy, 1)}  # coef.ndim
+ENCODINGS = {"table": TableEncoding, "arrays": ArrayEncoding, "named": HashedEncoding, "lists": HashedEncoding}
 FEATURES, ROWS = "features.", "rows."  # prefixes of the arrays of a FeatureMap and of LearnedRows
 
 
@@ -138,6 +141,17 @@ def _read(path: str | Path, with_rows: bool) -> tuple[dict, dict[str, np.ndarray
     with np.load(path, allow_pickle=False) as archive:
         names = [name for name in archive.files if name != "header" and (with_rows or not name.startswith(ROWS))]
     return header, read_npz(path, ["coef", *names])
+
+
+def encoding_of(content: Any) -> Encoding:
+    """Return the encoding with the content that ``as_dict`` returned; InputError for any other content."""
+    name = content.get("of") if isinstance(content, Mapping) else None
+    if not isinstance(name, str) or name not in ENCODINGS:
+        raise InputError(f"encoding is of type {name!r}, expected one of {', '.join(ENCODINGS)}")
+    try:
+        return ENCODINGS[name](**{key: value for key, value in content.items() if key != "of"})
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"encoding is truncated or from another version: {type(error).__name__} {error}") from None
 
 
 def _feature_map(arrays: Mapping[str, np.ndarray]) -> Any:

@@ -12,6 +12,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.records import Records
+from drcrm.logs.split import draw_folds
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy, make_policy
 
@@ -53,7 +54,7 @@ def estimate_propensities(records: Records, folds: int = FOLDS) -> np.ndarray:
 
     The model is fitted to at most 2¹⁹ rows, drawn by contexts or groups. Their estimates are cross-fitted.
     """
-    drawn = _draw_rows(_units(records))
+    drawn = _draw_rows(records.units)
     model = fit_propensity_model(records if drawn.all() else records.take(drawn), folds)
     ends = np.cumsum(drawn)
 
@@ -87,7 +88,9 @@ def fit_propensity_model(records: Records, folds: int = FOLDS) -> PropensityMode
     InputError
         A log of a single context or group.
     """
-    encoding, fold = records.fit(), _draw_folds(_units(records), folds)
+    encoding, fold = records.fit(), draw_folds(records.units, folds)
+    if not fold.any():
+        raise InputError("the log has a single context or group, expected at least two to estimate propensities")
     left_out = [np.flatnonzero(fold == number) for number in range(fold.max() + 1)]
     policies = [_clone(_log(records, fold != number, encoding)) for number in range(len(left_out))]
     logs = [_log(records, rows, encoding) for rows in left_out]
@@ -107,11 +110,6 @@ def fit_propensity_model(records: Records, folds: int = FOLDS) -> PropensityMode
     return PropensityModel(np.clip(np.exp(log_prob(factor)), least, 1), tuple(scaled), encoding, least)
 
 
-def _units(records: Records) -> np.ndarray:
-    """Return the group of each row, or its context if the log has no groups."""
-    return records.contexts if records.groups is None else records.groups
-
-
 def _draw_rows(units: np.ndarray) -> np.ndarray:
     """Return the rows that the model is fitted to, a mask: at most 2¹⁹, from whole units, at least two."""
     if len(units) <= MOST:
@@ -123,15 +121,6 @@ def _draw_rows(units: np.ndarray) -> np.ndarray:
     drawn[order[np.cumsum(sizes[order]) <= MOST]] = True
     drawn[order[:2]] = True
     return drawn[unit]
-
-
-def _draw_folds(units: np.ndarray, folds: int) -> np.ndarray:
-    """Return the fold of each row, (n,)."""
-    _, unit = np.unique(units, return_inverse=True)
-    n_units = int(unit.max()) + 1
-    if n_units < 2:
-        raise InputError("the log has a single context or group, expected at least two to estimate propensities")
-    return (np.random.default_rng(0).permutation(n_units) % min(folds, n_units))[unit]
 
 
 def _log(records: Records, rows: np.ndarray, encoding: Encoding) -> BanditLog:

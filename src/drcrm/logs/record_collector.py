@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from drcrm.arrays.array_collector import ArrayCollector
 from drcrm.arrays.mapped_arrays import map_rows, scratch_path, write_blocks
 from drcrm.errors import InputError
 from drcrm.logs.encoding.columns import as_names
-from drcrm.logs.records import Batch, LogSource, Records
+from drcrm.logs.records import Records
 
 MANY = 1000  # a column with more actions may be another column
 
@@ -33,64 +33,59 @@ class RecordCollector:
 
     def __init__(self, folder: Callable[[], Path] | None = None, most: int = 0):
         self._arrays, self._folder, self._most = ArrayCollector(None), folder, most
-        self._numbers: dict[tuple[str, str], dict[str, int]] = {}
-        self._first: Any = None  # records of the first batch
+        self._numbers: dict[Hashable, dict[str, int]] = {}
+        self._first: Any = None  # the first batch
         self._skipped: Counter[str] = Counter()
         self._missing: Counter[str] = Counter()
         self._contexts = 0
 
-    def append(self, batch: Batch) -> None:
-        records, data = batch.records, batch.records.data
-        self._first = records if self._first is None else self._first
-        rows = records.columns() | {"group_marks": batch.group_marks, "weights": batch.weights}
-        arrays: dict[Any, Any] = {("rows", name): values for name, values in rows.items()}
-        arrays |= {("features", name): values for name, values in data.arrays().items()}
-        coded = {("features", name): values for name, values in data.coded_values().items()}
-        if records.slices is not None:
-            coded["rows", "slices"] = records.slice_values
-        if records.kind == "single":
-            coded["rows", "action"] = records.names
+    def append(self, batch: Records) -> None:
+        self._first = batch if self._first is None else self._first
+        arrays: dict[Any, Any] = {**batch.columns()}
+        arrays |= {("features", name): values for name, values in batch.data.arrays().items()}
+        coded: dict[Any, list] = {("features", name): values for name, values in batch.data.coded_values().items()}
+        if batch.slices is not None:
+            coded["slices"] = batch.slice_values
+        if batch.kind == "single":
+            coded["action"] = batch.names
         for key, values in coded.items():
             arrays[key] = self._renumbered(key, arrays[key], values)
         self._arrays.append(arrays)
-        self._contexts += len(data)
-        self._skipped.update(records.skipped)
-        self._missing.update(records.missing)
+        self._contexts += len(batch.data)
+        self._skipped.update(batch.skipped)
+        self._missing.update(batch.missing)
         if self._folder is not None and self._arrays.nbytes > self._most:
             folder, self._folder = self._folder(), None
             self._arrays.move_to(folder / "log")
 
     def finish(self) -> Records:
         """Return the rows of all batches, as if they were one batch; InputError for too many actions."""
-        arrays: dict[Any, Any] = self._arrays.finish()
-        first = self._first
-        rows, features = (
-            {name: values for (part, name), values in arrays.items() if part == key} for key in ("rows", "features")
-        )
-        values = {name: self._values("features", name) for name in first.data.coded_values()}
+        rows: dict[Any, Any] = self._arrays.finish()
+        first, names = self._first, self._first.names
+        features = {name: rows.pop(("features", name)) for name in first.data.arrays()}
+        values = {name: self._values(("features", name)) for name in first.data.coded_values()}
         marks, weights = rows.pop("group_marks", None), rows.pop("weights", None)
         if marks is not None:
-            rows["groups"] = as_mapped(number_groups(marks), marks)
+            rows["groups"] = as_mapped(number_marks(marks), marks)
         if weights is not None:
             rows["count"] = as_mapped(counts_of(weights), weights)
-        names = first.names
         if first.kind == "single":
-            names, rows["action"] = _named_actions(first.source, self._values("rows", "action"), rows["action"])
+            names, rows["action"] = _named_actions(first, self._values("action"), rows["action"])
         return replace(
             first,
             data=first.data.rebuild(self._contexts, features, values),
             names=names,
-            slice_values=self._values("rows", "slices"),
+            slice_values=self._values("slices"),
             skipped=dict(self._skipped),
             missing=dict(self._missing),
-            **rows,
+            **{"group_marks": None, "weights": None} | rows,
         )
 
     def close(self) -> None:
         """Close all files."""
         self._arrays.close()
 
-    def _renumbered(self, key: tuple[str, str], codes: np.ndarray, values: list) -> np.ndarray:
+    def _renumbered(self, key: Hashable, codes: np.ndarray, values: list) -> np.ndarray:
         """Return codes, places in the values of a batch, as places among all values in order of first appearance."""
         numbers = self._numbers.setdefault(key, {})
         places = np.array([numbers.setdefault(str(value), len(numbers)) for value in values], dtype=np.int32)
@@ -98,11 +93,11 @@ class RecordCollector:
             return codes.astype(np.int32, copy=False)
         return places[codes]
 
-    def _values(self, part: str, name: str) -> list[str]:
-        return [*self._numbers.get((part, name), ())]
+    def _values(self, key: Hashable) -> list[str]:
+        return [*self._numbers.get(key, ())]
 
 
-def collect(batches: Iterable[Batch]) -> Records:
+def collect(batches: Iterable[Records]) -> Records:
     """Return the rows of batches in memory."""
     with closing(RecordCollector()) as collector:
         for batch in batches:
@@ -116,21 +111,21 @@ def as_mapped(values: np.ndarray | None, origin: np.ndarray) -> np.ndarray | Non
     return values if path is None else write_blocks(path, iter([values]))
 
 
-def _named_actions(source: LogSource, appeared: list[str], action: np.ndarray) -> tuple[list, np.ndarray]:
+def _named_actions(batch: Records, appeared: list[str], action: np.ndarray) -> tuple[list, np.ndarray]:
     """Return the names of the actions in order, and the actions, places in ``appeared``, as places among them."""
-    size, last = len(action), max(map(int, appeared)) if source.first_action is not None else 0
+    size, last = len(action), max(map(int, appeared)) if batch.first_action is not None else 0
     if last > MANY and last > 10 * size:
-        raise InputError(f"actions reach {last} in {size} rows, expected them numbered from {source.first_action}")
-    if source.first_action is None and len(appeared) > MANY and 2 * len(appeared) > size:
-        label = source.mapping.label_of("action")
+        raise InputError(f"actions reach {last} in {size} rows, expected them numbered from {batch.first_action}")
+    if batch.first_action is None and len(appeared) > MANY and 2 * len(appeared) > size:
+        label = batch.mapping.label_of("action")
         raise InputError(f"{label} has {len(appeared)} values in {size} rows, expected the names of fewer actions")
-    names = as_names(appeared) if source.first_action is None else list(range(source.first_action, last + 1))
+    names = as_names(appeared) if batch.first_action is None else list(range(batch.first_action, last + 1))
     place = {str(name): at for at, name in enumerate(names)}
     places = np.array([place[name] for name in appeared], dtype=np.intp)
     return names, map_rows(action, lambda codes: places[codes])
 
 
-def number_groups(marks: np.ndarray) -> np.ndarray:
+def number_marks(marks: np.ndarray) -> np.ndarray:
     """Return numbers of groups in order of appearance; each row without a group, marked −1, is a group of its own."""
     is_single = marks < 0
     codes, distinct = pd.factorize(np.where(is_single, -1, marks) if is_single.any() else marks, use_na_sentinel=False)

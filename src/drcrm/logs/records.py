@@ -23,37 +23,6 @@ LEAST_PROPENSITY = 1e-100  # weights by smaller propensities overflow, and no po
 KINDS = {"single": "single actions", "labels": "labels", "lists": "lists of actions"}  # for messages
 
 
-@dataclass(frozen=True)
-class LogSource:
-    """Format of a log, and what its columns mean; the same for all rows.
-
-    Attributes
-    ----------
-    format : "csv", "parquet", "npz", "dsjson", "vw", "obp" or "frame"
-    mapping : LogMapping
-    kind : "single", "labels" or "lists"
-        Kind of the actions.
-    is_reward : bool
-        Whether the costs are negated rewards.
-    first_action : int, optional
-        Number of the first action, if the format numbers the actions; None if they have names.
-    clock : str, optional
-        Kind of ``time``: numbers, times, or times with zone.
-    """
-
-    format: str
-    mapping: LogMapping
-    kind: str
-    is_reward: bool
-    first_action: int | None = None
-    clock: str | None = None
-
-    def summary(self) -> tuple[str, str, str]:
-        """Return the columns, actions and times, which must be the same in all batches of a log, as phrases."""
-        columns = ", ".join(self.mapping.columns)
-        return f"the columns {columns}", KINDS[self.kind], f"{self.clock} in the column for time"
-
-
 @dataclass(frozen=True, kw_only=True)
 class RowColumns:
     """Columns of n logged rows.
@@ -80,6 +49,10 @@ class RowColumns:
         Multiplicity of the row.
     time : array (n,), optional
         Order of the rows; ties are in the order of the file.
+    group_marks : integer array (n,), optional
+        Only in a batch, instead of ``groups``: hash of the group's name, −1 for a row without a group.
+    weights : array (n,), optional
+        Only in a batch, instead of ``count``: weight of the row if rows were dropped at random, not necessarily whole.
     """
 
     action: np.ndarray
@@ -92,6 +65,8 @@ class RowColumns:
     candidate: np.ndarray | None = None
     count: np.ndarray | None = None
     time: np.ndarray | None = None
+    group_marks: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
     @property
     def size(self) -> int:
@@ -106,13 +81,22 @@ class RowColumns:
 
 @dataclass(frozen=True, kw_only=True)
 class Records(RowColumns):
-    """Logged rows with the features of their contexts.
+    """Logged rows with the features of their contexts: a log, or the batch of consecutive rows that a reader yields.
 
     Attributes
     ----------
-    source : LogSource
+    format : "csv", "parquet", "npz", "dsjson", "vw", "obp" or "frame"
+    mapping : LogMapping
+    kind : "single", "labels" or "lists"
+        Kind of the actions.
     data : ContextFeatures or None
         Features of the m contexts; None once they are encoded.
+    is_reward : bool
+        Whether the costs are negated rewards.
+    first_action : int, optional
+        Number of the first action if the format numbers the actions; None if they have names.
+    clock : str, optional
+        Kind of ``time``: numbers, times, or times with zone.
     names : list of str or int
         Names of the actions, or labels; empty for lists.
     slice_values : list of str
@@ -123,29 +107,23 @@ class Records(RowColumns):
         Number of missing values by feature column.
     """
 
-    source: LogSource
+    format: str
+    mapping: LogMapping
+    kind: str
     data: Any
+    is_reward: bool = False
+    first_action: int | None = None
+    clock: str | None = None
     names: list = field(default_factory=list)
     slice_values: list[str] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     missing: dict[str, int] = field(default_factory=dict)
 
     @property
-    def mapping(self) -> LogMapping:
-        return self.source.mapping
-
-    @property
-    def format(self) -> str:
-        return self.source.format
-
-    @property
-    def kind(self) -> str:
-        return self.source.kind
-
-    @property
-    def reward(self) -> bool:
-        """Whether the costs are negated rewards."""
-        return self.source.is_reward
+    def summary(self) -> tuple[str, str, str]:
+        """The columns, actions and times, which must be the same in all batches of a log, as phrases."""
+        columns = ", ".join(self.mapping.columns)
+        return f"the columns {columns}", KINDS[self.kind], f"{self.clock} in the column for time"
 
     @property
     def is_imitated(self) -> bool:
@@ -158,9 +136,10 @@ class Records(RowColumns):
         return None if self.slices is None else np.array(self.slice_values, dtype=object)[self.slices]
 
     @property
-    def contexts(self) -> np.ndarray:
-        """The context of each row, (n,)."""
-        return np.arange(self.size) if self.context is None else self.context
+    def units(self) -> np.ndarray:
+        """The group of each row, (n,), or its context if the log has no groups."""
+        units = self.context if self.groups is None else self.groups
+        return np.arange(self.size) if units is None else units
 
     def validated(self) -> Records:
         """Return the records; InputError if there are none, or for a cost or a probability out of range."""
@@ -168,7 +147,7 @@ class Records(RowColumns):
             reasons = "".join(f"; {count} {reason}" for reason, count in self.skipped.items())
             raise InputError(f"has no rows that can be read, expected at least one{reasons}")
         bad = ~np.isfinite(self.cost)
-        reject_rows(bad, self.cost, "reward" if self.reward else "cost", self.rows, "a finite number")
+        reject_rows(bad, self.cost, "reward" if self.is_reward else "cost", self.rows, "a finite number")
         for name, least, expected in (
             ("propensity", np.nextafter(0, 1), "a value in (0, 1]"),
             ("candidate", 0, "a value in [0, 1]"),
@@ -249,25 +228,6 @@ class Records(RowColumns):
             logged = np.array(self.names, dtype=object)[self.action]
             reject_rows(action < 0, logged, self.mapping.label_of("action"), self.rows, f"one of {_listed(names)}")
         return action
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Consecutive rows as a reader yields them.
-
-    Attributes
-    ----------
-    records : Records
-        Without groups. Names, slice values, skipped rows and missing values are those of this batch.
-    group_marks : integer array (n,), optional
-        Hash of the group's name; −1 for a row without a group.
-    weights : array (n,), optional
-        Weight of the row if rows were dropped at random; not necessarily whole.
-    """
-
-    records: Records
-    group_marks: np.ndarray | None = None
-    weights: np.ndarray | None = None
 
 
 def _listed(names: list, most: int = 8) -> str:

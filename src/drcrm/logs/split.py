@@ -54,14 +54,24 @@ def _units(records: Records) -> tuple[np.ndarray, Any]:
     return first, unit
 
 
-def halves(units: np.ndarray) -> np.ndarray:
-    """Return a random half, 0 or 1, for each row, (n,); all rows of a unit are in one half."""
+def draw_folds(units: np.ndarray, folds: int, rng: np.random.Generator | None = None) -> np.ndarray:
+    """Return a random fold for each row, (n,); all rows of a unit are in the same fold.
+
+    Parameters
+    ----------
+    units : array (n,)
+        Unit of each row.
+    folds : int
+        Number of folds; at most the number of units.
+    rng : Generator, optional
+        By default with seed 0.
+    """
     _, unit = np.unique(units, return_inverse=True)
-    return np.random.default_rng(0).permutation(unit.max() + 1)[unit] % 2
+    n_units = int(unit.max()) + 1
+    order = (rng or np.random.default_rng(0)).permutation(n_units)
+    return order[unit] % min(folds, n_units)
 
 
 def ranks(time: np.ndarray) -> np.ndarray:
     """Return the place of each row in the order of time, (n,); ties are in file order."""
-    places = np.empty(len(time), dtype=np.intp)
-    places[np.argsort(time, kind="stable")] = np.arange(len(time))
-    return places
+    return np.argsort(np.argsort(time, kind="stable"))

@@ -12,10 +12,19 @@ from drcrm.errors import InputError
 
 def parse_yaml(text: str) -> object:
     """Return the content of YAML; InputError has a line for each repeated key, or explains why it is not YAML."""
-    value = load_yaml(text)
-    if repeated := repeated_keys(text):
+    yaml = import_module("yaml")  # in the extra ``logs``
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        repeated = [*_repeated_below(node, [], set())]  # before the construction, which changes the node
+        content = None if node is None else yaml.SafeLoader("").construct_document(node)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"line {mark.line + 1}: " if mark else ""
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise InputError(f"{place}not YAML: {problem}") from None
+    if repeated:
         raise InputError(*repeated)
-    return value
+    return content
 
 
 def parse_json(text: str) -> object:
@@ -35,28 +44,6 @@ def _unique(members: list[tuple[str, object]]) -> dict[str, object]:
             raise InputError(f"{key} occurs twice in one map, expected once")
         content[key] = value
     return content
-
-
-def load_yaml(text: str) -> object:
-    """Return the content of YAML, with the last value of a repeated key; InputError explains why it is not YAML."""
-    return _run_parser("load", text)
-
-
-def repeated_keys(text: str) -> list[str]:
-    """Return a message for each repeated key of YAML, with its path and lines; InputError like ``load_yaml``."""
-    return [*_repeated_below(_run_parser("compose", text), [], set())]
-
-
-def _run_parser(name: str, text: str) -> object:
-    """Return the result of a function of PyYAML."""
-    yaml = import_module("yaml")  # in the extra ``logs``
-    try:
-        return getattr(yaml, name)(text, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"line {mark.line + 1}: " if mark else ""
-        problem = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise InputError(f"{place}not YAML: {problem}") from None
 
 
 def _repeated_below(node: Any, path: list[str], seen: set[int]) -> Iterator[str]:

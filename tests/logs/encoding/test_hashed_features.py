@@ -9,9 +9,9 @@ from log_contexts import read_contexts
 from sklearn.feature_extraction import FeatureHasher
 from vw_lines import decision, write_lines
 
-from drcrm.logs.encoded_log import log_of
+from drcrm.logs.encoded_log import encode
 from drcrm.logs.encoding.hashed_features import TIMES
-from drcrm.logs.encoding.registry import encoding_of
+from drcrm.logs.policy_file import encoding_of
 from drcrm.logs.readers.log_files import read_records
 
 
@@ -46,7 +46,7 @@ def test_selected_lists_are_those_of_their_rows(tmp_path):
         line.update(a=[2], p=[0.7])
     records = read_records(write_lines(tmp_path, *lines))
     encoding, rows = records.fit(), np.array([7, 2, 5])
-    selected, whole = log_of(records.take(rows), encoding), log_of(records, encoding)
+    selected, whole = encode(records.take(rows), encoding), encode(records, encoding)
     expected = whole.actions.unbind(whole.X)[rows]
     assert np.array_equal(selected.actions.starts, expected.starts)
     assert np.array_equal(selected.X.toarray(), expected.features.toarray())

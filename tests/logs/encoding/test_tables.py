@@ -18,9 +18,9 @@ from sklearn.preprocessing import StandardScaler
 import drcrm
 from drcrm.diagnostics.repeated_rows.row_hashes import hash_numbers, hash_records
 from drcrm.errors import InputError
-from drcrm.logs.encoded_log import log_of
+from drcrm.logs.encoded_log import encode
 from drcrm.logs.encoding.columns import MISSING_TEXTS
-from drcrm.logs.encoding.registry import encoding_of
+from drcrm.logs.policy_file import encoding_of
 from drcrm.logs.readers.log_files import context_batches, read_records
 from drcrm.logs.readers.table_records import records_of_frame
 
@@ -102,8 +102,8 @@ def test_features_are_fitted_to_the_training_rows_only(frame, mapping):
     frame.loc[30:, "city"] = "Genf"
     records = records_of_frame(frame, mapping)
     encoding = records.fit(np.arange(30))
-    assert_same_log(log_of(records.take(np.arange(30)), encoding), drcrm.BanditLog.from_frame(frame[:30], mapping))
-    heldout = log_of(records.take(np.arange(30, 40)), encoding)
+    assert_same_log(encode(records.take(np.arange(30)), encoding), drcrm.BanditLog.from_frame(frame[:30], mapping))
+    heldout = encode(records.take(np.arange(30, 40)), encoding)
     assert (heldout.X[:, 2:5] == 0).all()
     assert encoding.unseen(frame) == {"new value of 'city'": 10}
     assert heldout.encoding.names == ["a", "b", "c"]
@@ -166,12 +166,12 @@ def test_invalid_frames_are_rejected(frame, mapping, change, message):
 def test_actions_keep_the_places_of_an_encoding(frame, mapping):
     encoding = drcrm.BanditLog.from_frame(frame, mapping).encoding
     fewer = frame[frame["item"] != "a"]
-    log = log_of(records_of_frame(fewer, mapping), encoding)
+    log = encode(records_of_frame(fewer, mapping), encoding)
     assert [encoding.names[a] for a in log.Y] == fewer["item"].tolist()
     assert log.actions.shape == (3,)
     frame.loc[5, "item"] = "new"
     with pytest.raises(InputError, match="action 'item' is 'new' in row 5, expected one of 'a', 'b', 'c'"):
-        log_of(records_of_frame(frame, mapping), encoding)
+        encode(records_of_frame(frame, mapping), encoding)
 
 
 def test_slices_groups_and_candidates_stay_with_their_rows(frame, mapping):

@@ -14,8 +14,8 @@ import drcrm
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.errors import InputError
 from drcrm.logs.encoded_log import log_of
-from drcrm.logs.encoding.registry import encoding_of
 from drcrm.logs.encoding.timestamps import order_of, times_of
+from drcrm.logs.policy_file import encoding_of
 from drcrm.logs.readers.log_files import read_records
 from drcrm.logs.readers.table_records import records_of_frame
 

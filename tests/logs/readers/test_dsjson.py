@@ -146,7 +146,7 @@ def test_half_a_surrogate_pair_is_read(tmp_path):
         (decision(_outcomes=[]), "describes conditional bandits (CCB) or slates, expected one action of a list"),
         ({"_label_ca": {}, "c": {}}, "describes continuous actions (CATS)"),
         (decision(c={"_multi": [{}], "_slots": []}), "describes conditional bandits (CCB)"),
-        (decision(c={"x": float("inf"), "_multi": [{"a": 1}] * 3}), "x is inf, expected a finite number"),
+        (decision(c={"x": float("inf"), "_multi": [{"a": 1}] * 3}), "x is 'inf', expected a finite number"),
     ],
 )
 def test_invalid_lines_are_rejected_with_their_row(tmp_path, line, message):

@@ -1,14 +1,24 @@
-"""npz files: arrays of a bandit log, or of the Open Bandit Pipeline."""
+"""npz files; the dictionary of the Open Bandit Pipeline, and the csv of the Open Bandit Dataset."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+from log_contexts import read_contexts
 
 import drcrm
 from drcrm.errors import InputError
+from drcrm.logs.readers.log_files import read_records
+
+OPEN_BANDIT = Path(__file__).resolve().parents[4] / "shared/data/obd"
+DATASET = """,timestamp,item_id,position,click,propensity_score,user_feature_0,user_feature_1,user-item_affinity_0
+0,t,0,1,0,0.25,u0,v,0.0
+1,t,1,2,1,0.25,u1,v,0.0
+2,t,2,1,0,0.25,u0,v,0.0
+3,t,0,2,1,0.25,u1,v,0.0"""
 
 
 @pytest.mark.parametrize("kind", ["single", "labels", "lists"])
@@ -54,3 +64,80 @@ def test_damaged_bytes_are_rejected(tmp_path, content):
     (tmp_path / "a.npz").write_bytes(content)
     with pytest.raises(InputError, match=r"a\.npz: is not a readable npz file"):
         drcrm.read_log(tmp_path / "a.npz")
+
+
+@pytest.fixture
+def feedback() -> dict:
+    rng = np.random.default_rng(0)
+    return {
+        "n_rounds": 30,
+        "n_actions": 4,
+        "context": rng.normal(size=(30, 2)),
+        "action": rng.integers(0, 3, 30),
+        "position": rng.integers(0, 3, 30),
+        "reward": rng.integers(0, 2, 30),
+        "pscore": rng.uniform(0.1, 1, 30),
+        "pi_b": None,
+        "expected_reward": None,
+    }
+
+
+def test_feedback_is_read_from_the_dictionary_and_from_npz(feedback, tmp_path):
+    path = tmp_path / "log.npz"
+    np.savez(path, **{key: value for key, value in feedback.items() if value is not None})
+    for log in (drcrm.BanditLog.from_obp(feedback), drcrm.read_log(path)):
+        assert np.array_equal(log.X, np.column_stack([feedback["context"], np.ones(30)]))
+        assert log.actions.shape == (4,)
+        assert np.array_equal(log.Y, feedback["action"])
+        assert np.array_equal(log.cost, -feedback["reward"])
+        assert np.array_equal(log.propensity, feedback["pscore"])
+        assert np.array_equal(read_contexts(path, log.encoding)[0], log.X)
+    assert read_records(path).row_slices.tolist() == feedback["position"].astype(str).tolist()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"action": None}, "feedback has no 'action', expected the keys action, reward, context"),
+        ({"pscore": None}, "has no pscore, expected it"),
+        ({"context": np.zeros(30)}, "context has shape (30,), expected (rows, features)"),
+        ({"context": np.full((30, 2), np.nan)}, "context has nan in row 0, column 0"),
+        ({"n_rounds": 31}, "n_rounds is 31, expected 30, the number of rows"),
+        ({"n_actions": 2}, "expected one of 2, numbered from 0"),
+        ({"action": np.full(30, -1)}, "action is -1 in row 0"),
+        ({"action": np.full(30, 10**9), "n_actions": None}, "actions reach 1000000000 in 30 rows"),
+        ({"reward": np.zeros(29)}, "cost has shape (29,), expected (30,)"),
+        ({"pscore": np.full(30, 1.5)}, "propensity is 1.5 in row 0, expected a value in (0, 1]"),
+    ],
+)
+def test_invalid_feedback_is_rejected(feedback, changes, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        drcrm.BanditLog.from_obp({**feedback, **changes})
+
+
+def test_feedback_must_be_a_dictionary():
+    with pytest.raises(InputError, match="feedback is of type list, expected OBP's dictionary"):
+        drcrm.BanditLog.from_obp([1])
+
+
+def test_the_csv_of_the_dataset_needs_no_mapping(tmp_path):
+    path = tmp_path / "all.csv"
+    path.write_text(DATASET)
+    records = read_records(path)
+    assert records.mapping.categorical == ("user_feature_0", "user_feature_1", "position")
+    assert records.row_slices.tolist() == ["1", "2"] * 2
+    assert records.names == [0, 1, 2]
+    assert (records.is_reward, records.propensity.tolist()) == (True, [0.25] * 4)
+    mapping = {"action": "item_id", "reward": "click", "propensity": "propensity_score", "features": {}}
+    assert read_records(path, mapping).slices is None
+    estimated = {"propensity": None, "propensity_model": "softmax"}
+    assert drcrm.read_log(path, estimated).imitated_propensities
+
+
+@pytest.mark.skipif(not OPEN_BANDIT.is_dir(), reason="no files of the Open Bandit Dataset")
+@pytest.mark.parametrize(("name", "clicks", "items"), [("bts_men", 69, 34), ("random_women", 46, 46)])
+def test_files_of_the_dataset(name, clicks, items):
+    records = read_records(OPEN_BANDIT / f"{name}.csv.bz2")
+    assert (records.size, -records.cost.sum(), len(records.names)) == (10_000, clicks, items)
+    if name.startswith("random"):
+        assert np.allclose(records.propensity, 1 / items)

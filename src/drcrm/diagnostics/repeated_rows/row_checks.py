@@ -17,7 +17,6 @@ from drcrm.diagnostics.repeated_rows.dependence import (
     rows_to_test,
 )
 from drcrm.diagnostics.repeated_rows.duplicates import check_copies
-from drcrm.diagnostics.repeated_rows.recognition import LearnedRows
 from drcrm.diagnostics.repeated_rows.row_hashes import RowHashes, hash_records
 from drcrm.errors import InputError
 from drcrm.logs.encoding.arrays import Arrays
@@ -26,7 +25,7 @@ from drcrm.logs.mapping import LogMapping
 from drcrm.logs.readers.log_files import TABLES, files_of
 from drcrm.logs.readers.table_files import Columns, table_frames
 from drcrm.logs.record_collector import as_mapped
-from drcrm.logs.records import LogSource, Records
+from drcrm.logs.records import Records
 
 FIRST_ROWS = 50_000  # rows that are read of columns that the mapping does not name
 
@@ -53,16 +52,14 @@ class RowChecks:
     groups: np.ndarray | None
     diagnostics: tuple[Diagnostic, ...]
 
-    def learned(self, heldout: np.ndarray) -> LearnedRows:
-        """Return the rows for the file of a policy. The policy is learned without the held-out rows, a mask (n,)."""
-        return LearnedRows.of(self.hashes, heldout, self.copies is not None)
-
 
 def records_of_log(log: BanditLog, imitated: bool = False) -> Records:
     """Return the rows of an encoded log; ``imitated`` states whether its propensities were estimated."""
     mapping = LogMapping(propensity_model="softmax" if imitated else None)
     return Records(
-        source=LogSource("frame", mapping, "labels", is_reward=False),  # any kind whose actions have no names
+        format="frame",
+        mapping=mapping,
+        kind="labels",  # or any other kind whose actions have no names
         data=Arrays(log.actions.unbind(log.X)),
         action=log.Y,
         cost=log.cost,

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from drcrm.actions.action_lists import ActionLists
+from drcrm.actions.action_lists import ActionLists, candidates_of_lists, starts_of_lists
 from drcrm.arrays.mapped_arrays import slice_rows
 from drcrm.arrays.validation import append_constant
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import ContextFeatures, Encoding
-from drcrm.logs.encoding.hashing import hash_names
 
 Pairs = list[tuple[str, float]]
 N_COLUMNS = 2**18
@@ -86,14 +85,11 @@ class HashedFeatures(ContextFeatures):
     def take(self, rows: np.ndarray | slice) -> HashedFeatures:
         if self.starts is None:
             return HashedFeatures(slice_rows(self.hashed, rows) if isinstance(rows, slice) else self.hashed[rows])
+        starts = starts_of_lists(self.starts, rows)
         if isinstance(rows, slice):
-            start, stop, _ = rows.indices(len(self))
-            starts = self.starts[start : stop + 1]
-            return HashedFeatures(slice_rows(self.hashed, slice(starts[0], starts[-1])), starts - starts[0])
-        sizes = np.diff(self.starts)[rows]
-        starts = np.append(0, np.cumsum(sizes))
-        places = np.repeat(self.starts[:-1][rows] - starts[:-1], sizes) + np.arange(starts[-1])
-        return HashedFeatures(self.hashed[places], starts)
+            first = self.starts[rows.start]
+            return HashedFeatures(slice_rows(self.hashed, slice(first, first + starts[-1])), starts)
+        return HashedFeatures(self.hashed[candidates_of_lists(self.starts, rows)], starts)
 
     def fit(self, kind: str, names: list, rows: np.ndarray | None = None) -> HashedEncoding:
         if rows is not None and self.starts is not None:
@@ -168,6 +164,15 @@ class HashedEncoding(Encoding):
         place = np.full(N_COLUMNS, -1, dtype=np.int32)
         place[self.kept] = np.arange(len(self.kept))
         return place
+
+
+def hash_names(texts: list[str], n_columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns (n,) and the signs (n,) that scikit-learn's ``FeatureHasher`` assigns to texts."""
+    from sklearn.feature_extraction import FeatureHasher  # imported here: it takes half a second, and few logs need it
+
+    rows = [[text.encode("utf-8", "surrogatepass")] for text in texts] or [[b""]]
+    hashed = FeatureHasher(n_columns, input_type="string").transform(rows)
+    return hashed.indices[: len(texts)], hashed.data[: len(texts)]
 
 
 def columns_in_use(hashed: sparse.csr_array, rows: np.ndarray | None = None) -> list[int]:

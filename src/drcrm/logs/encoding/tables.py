@@ -15,9 +15,12 @@ from drcrm.arrays.mapped_arrays import Features
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import ContextFeatures, Encoding
 from drcrm.logs.encoding.columns import MISSING, categories, numbers
-from drcrm.logs.encoding.fitting import ALL_MISSING, fit_categories, fit_scale, hash_categories
+from drcrm.logs.encoding.hashed_features import hash_names
 from drcrm.logs.encoding.timestamps import calendar, hour_of, weekday_of
 
+ONE_HOT = 100  # columns with more values are hashed
+N_COLUMNS = 2**12  # of the hashed features of a categorical column
+ALL_MISSING = "{} is missing in all training rows, expected at least one value; otherwise remove it from features"
 SPARSE = 0.1  # X is sparse if a smaller share of its entries differs from 0
 
 
@@ -94,8 +97,8 @@ class Table(ContextFeatures):
             if missing.any():
                 indicators.append(name)
                 values = values[~missing]
-            scales[name] = fit_scale(values, name)
-        known = {name: fit_categories(self._values_in_use(name, selected)) for name in self.codes}
+            scales[name] = _fit_scale(values, name)
+        known = {name: _fit_categories(self._values_in_use(name, selected)) for name in self.codes}
         for name in self.times:
             if known[weekday_of(name)] == [MISSING]:
                 raise InputError(ALL_MISSING.format(name))
@@ -239,11 +242,37 @@ class TableEncoding(Encoding):
             known = self.known[name]
             place = {feature: column for column, feature in enumerate(known)}
             is_hashed = not all(isinstance(feature, str) for feature in known)
-            pairs = hash_categories(values) if is_hashed else [(value, 1.0) for value in values]
+            pairs = _hash_categories(values) if is_hashed else [(value, 1.0) for value in values]
             columns = np.array([place.get(feature, -1) for feature, _ in pairs], dtype=np.intp)
             entry = values, columns, np.array([sign for _, sign in pairs])
             self._lookups[name] = entry  # another thread may replace it at any time
         return entry[1:]
+
+
+def _fit_scale(values: np.ndarray, name: str) -> tuple[float, float]:
+    """Return the mean and the standard deviation of a numeric column; for a constant column, its value and 1."""
+    if not len(values):
+        raise InputError(ALL_MISSING.format(name))
+    if values.min() == values.max():
+        return float(values[0]), 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation = float(values.mean()), float(values.std())
+    if not np.isfinite([mean, deviation]).all():
+        raise InputError(f"{name} reaches {abs(values).max():.3g}, expected numbers whose squares are finite")
+    return mean, deviation or 1.0
+
+
+def _fit_categories(values: list[str]) -> list[str] | list[int]:
+    """Return the sorted values of a categorical column; if they are many, the hashed features in use."""
+    return sorted(values) if len(values) <= ONE_HOT else sorted({feature for feature, _ in _hash_categories(values)})
+
+
+def _hash_categories(values: list[str]) -> list[tuple[int, float]]:
+    """Return the hashed feature and the sign of each value."""
+    if not values:
+        return []
+    features, signs = hash_names(values, N_COLUMNS)
+    return list(zip(features.tolist(), signs.tolist(), strict=True))
 
 
 def require_columns(header: Iterable[str], needed: list[str]) -> None:

@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from drcrm.arrays.validation import to_float
+from drcrm.errors import InputError
 from drcrm.logs.encoding.hashed_features import HashedFeatures, Pairs
 from drcrm.logs.mapping import LogMapping
-from drcrm.logs.records import Batch, LogSource, Records
+from drcrm.logs.records import Records
 
 PER_ROW = 8  # hashed features that take about the memory of a table's row
 
@@ -79,7 +81,7 @@ def features_of(decisions: list[Decision]) -> HashedFeatures:
     return HashedFeatures.of_contexts(contexts)
 
 
-def batch_of(decisions: list[Decision], form: str, mapping: LogMapping, skipped: Counter) -> Batch:
+def batch_of(decisions: list[Decision], form: str, mapping: LogMapping, skipped: Counter) -> Records:
     """Return the batch of decisions and of the lines that were skipped before them."""
     data = features_of(decisions)
     outcomes = np.array([decision.outcome for decision in decisions], dtype=float)
@@ -87,9 +89,12 @@ def batch_of(decisions: list[Decision], form: str, mapping: LogMapping, skipped:
     numbers, action, is_single = np.empty(0), action.astype(np.intp), data.starts is None
     if is_single:
         numbers, action = np.unique(action, return_inverse=True)
-    kind = "single" if is_single else "lists"
+    weights = [decision.weight for decision in decisions if decision.weight is not None]
     records = Records(
-        source=LogSource(form, mapping, kind, is_reward=False, first_action=1 if is_single else None),
+        format=form,
+        mapping=mapping,
+        kind="single" if is_single else "lists",
+        first_action=1 if is_single else None,
         names=numbers.tolist(),
         data=data,
         action=action,
@@ -97,6 +102,13 @@ def batch_of(decisions: list[Decision], form: str, mapping: LogMapping, skipped:
         propensity=None if mapping.propensity_model else propensity,
         rows=np.array([decision.row for decision in decisions], dtype=np.intp),
         skipped=dict(skipped),
+        weights=np.array(weights) if weights else None,
     )
-    weights = [decision.weight for decision in decisions if decision.weight is not None]
-    return Batch(records.validated(), weights=np.array(weights) if weights else None)
+    return records.validated()
+
+
+def finite(value: object, name: str) -> float:
+    """Return a value as a float; InputError unless it is a finite number."""
+    if not abs(to_float(value)) < np.inf:
+        raise InputError(f"{name} is {str(value)[:40]!r}, expected a finite number")
+    return to_float(value)

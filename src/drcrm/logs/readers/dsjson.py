@@ -11,12 +11,10 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.encoding.hashed_features import Pairs
-from drcrm.logs.readers.decisions import Decision, Outcome
+from drcrm.logs.readers.decisions import Decision, Outcome, finite
 
 Lines = Iterable[tuple[int, bytes]]
 DESCRIPTION = "a dsjson file"
@@ -149,19 +147,13 @@ def _features_of(value: Any, name: str) -> Pairs:
         for at, entry in enumerate(value):
             pairs += _features_of(entry, name if isinstance(entry, str | dict | list) else f"{name}[{at}]")
         return pairs
-    if not value:
-        return []
-    if not abs(to_float(value)) < np.inf:
-        raise InputError(f"{name} is {str(value)[:40]}, expected a finite number")
-    return [(name, float(value))]
+    return [(name, finite(value, name))] if value else []
 
 
 def _finite(event: dict, key: str) -> float:
     if key not in event:
         raise InputError(f"has no {key}, expected a number")
-    if not abs(to_float(event[key])) < np.inf:
-        raise InputError(f"{key} is {str(event[key])[:40]!r}, expected a finite number")
-    return float(event[key])
+    return finite(event[key], key)
 
 
 def _place(event: dict, n_actions: int, first_action: int) -> int:

@@ -22,11 +22,10 @@ from drcrm.logs.readers import dsjson, vw_text
 from drcrm.logs.readers.csv_format import CsvFormat
 from drcrm.logs.readers.decisions import batch_of, batches, features_of
 from drcrm.logs.readers.npz_files import npz_batch, npz_contexts, read_arrays
-from drcrm.logs.readers.obp import dataset_mapping
 from drcrm.logs.readers.table_files import Columns, lines_of, table_frames
-from drcrm.logs.readers.table_records import frame_batch
+from drcrm.logs.readers.table_records import dataset_mapping, frame_batch
 from drcrm.logs.record_collector import RecordCollector
-from drcrm.logs.records import Batch, LogSource, Records
+from drcrm.logs.records import Records
 
 ROWS = 2**17  # of a batch
 TABLES = "csv", "parquet"
@@ -71,7 +70,7 @@ def read_records(
             return collector.finish()
 
 
-def record_batches(path: Path, mapping: LogMapping, rows: int | None = None) -> Iterator[Batch]:
+def record_batches(path: Path, mapping: LogMapping, rows: int | None = None) -> Iterator[Records]:
     """Yield the rows of a log.
 
     Parameters
@@ -94,10 +93,11 @@ def record_batches(path: Path, mapping: LogMapping, rows: int | None = None) -> 
         start = before  # rows of earlier files
         with prefix_errors(file):
             for batch, end in _batches_of(file, form, files, mapping, rows or ROWS, csv_format):
-                records, before = batch.records, start + end
-                first = first or records.source
-                _require_same_source(records.source, first)
-                yield replace(batch, records=replace(records, rows=records.rows + start)) if start else batch
+                before, first = start + end, first or batch.summary
+                for content, expected in zip(batch.summary, first, strict=True):
+                    if content != expected:
+                        raise InputError(f"has {content}, expected {expected} like earlier rows")
+                yield replace(batch, rows=batch.rows + start) if start else batch
 
 
 def context_batches(
@@ -170,16 +170,9 @@ def _opened(path: Path) -> tuple[str, list[Path]]:
     return form, files
 
 
-def _require_same_source(source: LogSource, first: LogSource) -> None:
-    """Raise InputError unless a batch has the columns, actions and times of the first batch."""
-    for content, expected in zip(source.summary(), first.summary(), strict=True):
-        if content != expected:
-            raise InputError(f"has {content}, expected {expected} like earlier rows")
-
-
 def _batches_of(
     file: Path, form: str, files: list[Path], mapping: LogMapping, rows: int, csv_format: CsvFormat
-) -> Iterator[tuple[Batch, int]]:
+) -> Iterator[tuple[Records, int]]:
     """Yield the batches of a file, and how many of its rows or lines were read so far."""
     if form in TABLES:
         yield from _table_batches(file, form, mapping, rows, csv_format)
@@ -187,12 +180,12 @@ def _batches_of(
         yield from _text_batches(file, form, mapping, rows, files)
     else:
         batch = npz_batch(read_arrays(file), mapping)
-        yield batch, batch.records.size
+        yield batch, batch.size
 
 
 def _table_batches(
     file: Path, form: str, mapping: LogMapping, rows: int, csv_format: CsvFormat
-) -> Iterator[tuple[Batch, int]]:
+) -> Iterator[tuple[Records, int]]:
     row = 0
 
     def select(header: list[str]) -> Columns:
@@ -210,7 +203,7 @@ def _table_batches(
 
 def _text_batches(
     file: Path, form: str, mapping: LogMapping, rows: int, files: list[Path]
-) -> Iterator[tuple[Batch, int]]:
+) -> Iterator[tuple[Records, int]]:
     skipped: Counter[str] = Counter()
     text, lines = TEXTS[form], _Lines(file, reported=True)
     mapping = mapping.require_no_columns(text.DESCRIPTION)

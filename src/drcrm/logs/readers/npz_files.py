@@ -1,4 +1,7 @@
-"""npz files: the arrays of a ``BanditLog`` under its names, or those of the Open Bandit Pipeline."""
+"""npz files with the arrays of a ``BanditLog``, or with those of the Open Bandit Pipeline (OBP); OBP's dictionary.
+
+Source of OBP: https://zr-obp.readthedocs.io (Saito, Aihara, Matsutani & Narita 2021).
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,16 @@ from drcrm.arrays.validation import (
     check_costs,
     check_features,
     check_integers,
+    check_positive_integer,
+    check_vector,
 )
 from drcrm.errors import InputError
 from drcrm.logs.encoding.arrays import Arrays
 from drcrm.logs.mapping import LogMapping
-from drcrm.logs.readers.obp import feedback_batch, logged_propensities, number_actions
-from drcrm.logs.records import Batch, LogSource, Records
+from drcrm.logs.record_collector import collect
+from drcrm.logs.records import Records
+
+REQUIRED = ("action", "reward", "context")  # keys of OBP's dictionary
 
 
 def read_arrays(path: Path) -> dict[str, object]:
@@ -38,7 +45,7 @@ def read_arrays(path: Path) -> dict[str, object]:
     return {name: array if array.ndim else array.item() for name, array in arrays.items()}
 
 
-def npz_batch(arrays: Mapping[str, Any], mapping: LogMapping) -> Batch:
+def npz_batch(arrays: Mapping[str, Any], mapping: LogMapping) -> Records:
     """Return the rows of an npz file.
 
     Its arrays are those of OBP, or X, Y, propensity, and cost or reward; optional are context, count, n_actions, and
@@ -59,20 +66,24 @@ def npz_batch(arrays: Mapping[str, Any], mapping: LogMapping) -> Batch:
         raise InputError(f"Y has {n} rows, expected {m}, the number of contexts")
     names = list(range(action.shape[1])) if kind == "labels" else []
     if kind == "single":
-        names, action = number_actions(action, arrays.get("n_actions"))
+        names, action = _number_actions(action, arrays.get("n_actions"))
     cost = check_costs(arrays["reward" if is_reward else "cost"], n)
     records = Records(
-        source=LogSource("npz", mapping, kind, is_reward, first_action=0 if kind == "single" else None),
+        format="npz",
+        mapping=mapping,
+        kind=kind,
+        is_reward=is_reward,
+        first_action=0 if kind == "single" else None,
         names=names,
         data=Arrays(X),
         action=action,
         cost=0 - cost if is_reward else cost,
-        propensity=logged_propensities(arrays, "propensity", n, mapping),
+        propensity=_logged_propensities(arrays, "propensity", n, mapping),
         context=check_context(arrays["context"], n, m) if "context" in arrays else None,
         rows=np.arange(n),
         count=check_integers(arrays["count"], n, "count") if "count" in arrays else None,
     )
-    return Batch(records.validated())
+    return records.validated()
 
 
 def npz_contexts(arrays: Mapping[str, object]) -> Features | ActionLists:
@@ -82,3 +93,69 @@ def npz_contexts(arrays: Mapping[str, object]) -> Features | ActionLists:
     if "context" not in arrays:
         raise InputError(f"has the arrays {', '.join(arrays) or 'none'}, expected X, or OBP's context")
     return append_constant(check_features(arrays["context"], "context"))
+
+
+def records_of_feedback(feedback: object) -> Records:
+    """Return the rows of OBP's dictionary."""
+    return collect([feedback_batch(feedback)])
+
+
+def feedback_batch(feedback: object, mapping: LogMapping | None = None, form: str = "obp") -> Records:
+    """Return the rows of OBP's dictionary, its contexts with a constant 1 appended.
+
+    Raises
+    ------
+    InputError
+        A missing key, or an invalid array, with its row.
+    """
+    if not isinstance(feedback, Mapping):
+        raise InputError(f"feedback is of type {type(feedback).__name__}, expected OBP's dictionary")
+    mapping = (LogMapping() if mapping is None else mapping).require_no_columns("OBP's feedback")
+    if lacking := [key for key in REQUIRED if feedback.get(key) is None]:
+        raise InputError(f"feedback has no {lacking[0]!r}, expected the keys {', '.join(REQUIRED)} and pscore")
+    X = check_features(feedback["context"], "context")
+    n, rounds = X.shape[0], feedback.get("n_rounds")
+    if rounds is not None and rounds != n:
+        raise InputError(f"n_rounds is {rounds}, expected {n}, the number of rows of context")
+    action = check_integers(feedback["action"], n, "action")
+    names, places = _number_actions(action, feedback.get("n_actions"))
+    position = feedback.get("position")
+    positions, slices = np.empty(0), None
+    if position is not None:
+        positions, slices = np.unique(check_integers(position, n, "position"), return_inverse=True)
+    records = Records(
+        format=form,
+        mapping=mapping,
+        kind="single",
+        is_reward=True,
+        first_action=0,
+        names=names,
+        data=Arrays(append_constant(X)),
+        action=places,
+        cost=0 - check_costs(feedback["reward"], n),
+        propensity=_logged_propensities(feedback, "pscore", n, mapping),
+        rows=np.arange(n),
+        slices=slices,
+        slice_values=[str(value) for value in positions],
+    )
+    return records.validated()
+
+
+def _logged_propensities(arrays: Mapping[str, object], name: str, n: int, mapping: LogMapping) -> np.ndarray | None:
+    """Return the logged propensities; None if the mapping asks for estimated ones."""
+    if mapping.propensity_model:
+        return None
+    if arrays.get(name) is None:
+        raise InputError(f"has no {name}, expected it, or propensity: null with propensity_model: softmax")
+    return check_vector(arrays[name], n, name)
+
+
+def _number_actions(action: np.ndarray, n_actions: object = None) -> tuple[list[int], np.ndarray]:
+    """Return the numbers of the actions that occur and of the last one, and the actions as places among them."""
+    last = int(action.max(initial=0)) if n_actions is None else int(check_positive_integer(n_actions, "n_actions")) - 1
+    bad = (action < 0) | (action > last)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(f"action is {action[row]} in row {row}, expected one of {last + 1}, numbered from 0")
+    names, places = np.unique(np.append(action, last), return_inverse=True)
+    return names.tolist(), places[:-1]

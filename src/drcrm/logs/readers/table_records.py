@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from drcrm.errors import InputError
 from drcrm.logs.encoding.columns import MISSING, as_names, categories, numbers, reject_rows, unescape_formula
 from drcrm.logs.encoding.tables import Table, require_columns
 from drcrm.logs.encoding.timestamps import order_of
-from drcrm.logs.mapping import as_mapping
-from drcrm.logs.readers.obp import dataset_mapping
+from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.record_collector import collect
-from drcrm.logs.records import Batch, LogSource, Records
+from drcrm.logs.records import Records
+
+DATASET = {"item_id", "position", "click", "propensity_score"}  # columns of the Open Bandit Dataset's csv
 
 
 def records_of_frame(frame: pd.DataFrame, mapping: Any) -> Records:
@@ -23,14 +25,12 @@ def records_of_frame(frame: pd.DataFrame, mapping: Any) -> Records:
     return collect([frame_batch(frame, mapping, "frame")])
 
 
-def frame_batch(frame: pd.DataFrame, mapping: Any, form: str, first: int = 0) -> Batch:
+def frame_batch(frame: pd.DataFrame, mapping: Any, form: str, first: int = 0) -> Records:
     """Return the rows of a frame, a part of a file that begins with the row ``first``."""
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"frame is of type {type(frame).__name__}, expected a pandas DataFrame")
     mapping = dataset_mapping(list(frame.columns), as_mapping(mapping)).require_table()
     require_columns(frame.columns, mapping.columns)
-    if not len(frame):
-        raise InputError("has no rows, expected at least one")
     rows = np.arange(first, first + len(frame))
 
     def vector(key: str, expected: str = "a finite number") -> Any:
@@ -43,7 +43,11 @@ def frame_batch(frame: pd.DataFrame, mapping: Any, form: str, first: int = 0) ->
     names, action = _labels(frame, mapping, rows) if mapping.labels else _actions(frame, mapping, rows, form)
     slices, slice_values = (None, []) if mapping.slice is None else categories(frame[mapping.slice], mapping.slice)
     records = Records(
-        source=LogSource(form, mapping, "labels" if mapping.labels else "single", reward is not None, clock=clock),
+        format=form,
+        mapping=mapping,
+        kind="labels" if mapping.labels else "single",
+        is_reward=reward is not None,
+        clock=clock,
         names=names,
         data=data,
         action=action,
@@ -55,9 +59,29 @@ def frame_batch(frame: pd.DataFrame, mapping: Any, form: str, first: int = 0) ->
         candidate=vector("candidate"),
         time=time,
         missing=data.missing(),
+        group_marks=None if mapping.group is None else _group_marks(frame[mapping.group], mapping.group),
     )
-    marks = None if mapping.group is None else _group_marks(frame[mapping.group], mapping.group)
-    return Batch(records.validated(), group_marks=marks)
+    return records.validated()
+
+
+def dataset_mapping(header: list[str], mapping: LogMapping) -> LogMapping:
+    """Return the mapping of a table's columns, completed for the csv of the Open Bandit Dataset.
+
+    A table is that csv if it has the columns in ``DATASET`` and the mapping has no action, outcome, propensity or
+    features. Every other table keeps its mapping.
+    """
+    columns = (mapping.action, mapping.labels, mapping.reward, mapping.cost, mapping.numeric, mapping.propensity)
+    if not set(header) >= DATASET or any(column is not None for column in columns):
+        return mapping
+    return replace(
+        mapping,
+        action="item_id",
+        reward="click",
+        propensity=None if mapping.propensity_model else "propensity_score",
+        numeric=(),
+        categorical=(*(name for name in header if name.startswith("user_feature_")), "position"),
+        slice=mapping.slice or "position",
+    )
 
 
 def _group_marks(column: pd.Series, name: str) -> np.ndarray:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
 
-import numpy as np
-
 from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.encoding.hashed_features import Pairs
-from drcrm.logs.readers.decisions import Decision, Outcome
+from drcrm.logs.readers.decisions import Decision, Outcome, finite
 
 Lines = Iterable[tuple[int, bytes]]
 DESCRIPTION = "Vowpal Wabbit's text"
@@ -155,10 +154,7 @@ def _name_and_value(word: str) -> tuple[str, float]:
 
 
 def _number(text: str, name: str) -> float:
-    try:
-        value = float(text) if "_" not in text else np.nan
-    except ValueError:
-        value = np.nan
-    if not abs(value) < np.inf:
-        raise InputError(f"{name} is {text[:40]!r}, expected a finite number")
-    return value
+    value: object = text
+    with suppress(ValueError):
+        value = text if "_" in text else float(text)
+    return finite(value, name)
