@@ -59,19 +59,13 @@ def is_missing(column: pd.Series) -> np.ndarray:
     """Return which values are null, NaN, or one of ``MISSING_TEXTS``, (n,)."""
     if column.dtype.kind in "biufMm":
         return column.isna().to_numpy(dtype=bool)
-    return np.array([_is_missing(value) for value in column], dtype=bool)
-
-
-def _is_missing(value: Any) -> bool:
-    if isinstance(value, str):
-        return value.strip() in MISSING_TEXTS
-    return np.ndim(value) == 0 and bool(pd.isna(value))
+    return (column.isna() | column.astype(object).map(str).str.strip().isin(MISSING_TEXTS)).to_numpy(dtype=bool)
 
 
 def _advice(value: object) -> str:
     """Return advice on how to correct a value that is not a number."""
     text = str(value).strip()
-    if _is_missing(value):
+    if is_missing(pd.Series([value])).all():
         return "; only features may be missing: remove such rows"
     if isinstance(value, datetime.date) or DATE.match(text):
         return TIME_ADVICE
