@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.logs.encoding.columns import LARGEST, MISSING, as_text
-from drcrm.logs.encoding.fitting import hash_categories
-from drcrm.logs.encoding.tables import TableEncoding
+from drcrm.logs.encoding.tables import TableEncoding, hash_categories
 from drcrm.logs.encoding.timestamps import ISO, WEEKDAYS, hour_of, weekday_of
 
 TIME = re.compile(ISO)

@@ -242,7 +242,7 @@ class TableEncoding(Encoding):
             known = self.known[name]
             place = {feature: column for column, feature in enumerate(known)}
             is_hashed = not all(isinstance(feature, str) for feature in known)
-            pairs = _hash_categories(values) if is_hashed else [(value, 1.0) for value in values]
+            pairs = hash_categories(values) if is_hashed else [(value, 1.0) for value in values]
             columns = np.array([place.get(feature, -1) for feature, _ in pairs], dtype=np.intp)
             entry = values, columns, np.array([sign for _, sign in pairs])
             self._lookups[name] = entry  # another thread may replace it at any time
@@ -264,10 +264,10 @@ def _fit_scale(values: np.ndarray, name: str) -> tuple[float, float]:
 
 def _fit_categories(values: list[str]) -> list[str] | list[int]:
     """Return the sorted values of a categorical column; if they are many, the hashed features in use."""
-    return sorted(values) if len(values) <= ONE_HOT else sorted({feature for feature, _ in _hash_categories(values)})
+    return sorted(values) if len(values) <= ONE_HOT else sorted({feature for feature, _ in hash_categories(values)})
 
 
-def _hash_categories(values: list[str]) -> list[tuple[int, float]]:
+def hash_categories(values: list[str]) -> list[tuple[int, float]]:
     """Return the hashed feature and the sign of each value."""
     if not values:
         return []
