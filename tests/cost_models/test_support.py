@@ -11,7 +11,7 @@ from softmax_logs import Choices, cost_model
 
 from drcrm import CIPS, BanditLog, CostModel, DoublyRobustDRO, ExponentialPolicy, SoftmaxPolicy, off_policy_value
 from drcrm.cost_models.ridge_model import action_effects
-from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
+from drcrm.cost_models.support import SupportedModel, find_unsupported
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.selection.algorithms import Algorithm
@@ -155,8 +155,8 @@ def test_support_prevents_a_bad_policy_on_a_near_deterministic_log(seed):
     """Without support the learned policy is worse than π0; scores always use support and reveal it."""
     log, policy, loss = make_label_log(10.0, seed)
     losses, scores = [], []
-    for support in (0, SUPPORT):
-        options = {"estimate": "dr", "start": "model", "tilt": "auto", "support": support}
+    for support in ({"support": 0}, {}):  # by default, the threshold is 0.05
+        options = {"estimate": "dr", "start": "model", "tilt": "auto", **support}
         fits = learn(log, Algorithm("KLDRO", "radius", [0.01], options), log, policy).fits
         losses.append(loss(ExponentialPolicy(fits.coef[0])))
         scores.append(fits.scores[0, list(SCORES).index("dr")])
