@@ -110,8 +110,8 @@ def server(data, monkeypatch):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Shorten the pauses between attempts and the timeout."""
-    monkeypatch.setattr(pooch.core.time, "sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 0.1)))
+    """Shorten the timeout, and all pauses of this process to half a second, which is longer than the timeout."""
+    monkeypatch.setattr(pooch.core.time, "sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 0.5)))
     monkeypatch.setattr(sources, "TIMEOUT", 0.3)
 
 

@@ -1,9 +1,9 @@
-"""Columns of the tables that runs and the theory write."""
+"""Columns of the csv files: losses of each run, held-out scores of each grid value, and tables of the lemmas."""
 
 from drcrm.reports.roles import LOSSES
 from drcrm.selection.score_names import SCORES
 
-CERTIFICATE = ["estimate", "bound", "effective_size"]  # from the held-out part of the log
+CERTIFICATE = ["estimate", "bound", "effective_size"]  # of the policy that a selection criterion chose
 FIT_COLUMNS = ["iterations", "converged"]
 KEY = ["dataset", "replay_count", "seed", "algorithm"]
 

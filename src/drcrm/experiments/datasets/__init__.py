@@ -1,1 +1,1 @@
-"""Data sets of the experiments: where files come from, their format, and arrays that steps exchange."""
+"""Data sets of the experiments: sources and formats of their files, scaling, and the arrays that steps exchange."""

@@ -30,13 +30,13 @@ from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy, make_po
 
 
 def read_contexts(path: str | Path) -> tuple[Features, np.ndarray]:
-    """Read labelled contexts, as :func:`read_truth`, with labels (n, q) or classes (n,)."""
+    """Read labelled contexts like :func:`read_truth`, and return labels (n, q) or classes (n,)."""
     X, truth = read_truth(path)
     return X, truth.labels
 
 
 def read_truth(path: str | Path) -> tuple[Features, Truth]:
-    """Read labelled contexts; the constant feature 1 is appended as the last. InputError for content out of range."""
+    """Read labelled contexts and append a constant feature 1. InputError for content out of range."""
     arrays = read_npz(path, ["X", "labels"], optional=["n_actions"])
     with prefix_errors(path):
         X = check_features(arrays["X"])
@@ -57,7 +57,7 @@ def _read_n_actions(arrays: Mapping[str, np.ndarray]) -> int:
 
 
 def read_split(path: str | Path, n_contexts: int) -> dict[str, np.ndarray]:
-    """Read the context numbers of a split: logging, train and heldout."""
+    """Read the context numbers of a split, by the names logging, train and heldout."""
     split = read_npz(path, ["logging", "train", "heldout"])
     with prefix_errors(path):
         for name, numbers in split.items():
@@ -72,7 +72,7 @@ def write_policy(path: str | Path, policy: ExponentialPolicy | SoftmaxPolicy, **
 
 
 def read_policy(path: str | Path, actions: Actions | None = None) -> ExponentialPolicy | SoftmaxPolicy:
-    """Read a policy's coefficients; the actions determine the kind of policy, by default one over label vectors."""
+    """Read a policy's coefficients. The actions, by default label vectors, determine the kind of policy."""
     coef = read_npz(path, ["coef"])["coef"]
     with prefix_errors(path):
         coef = check_coefficients(coef)
@@ -80,14 +80,14 @@ def read_policy(path: str | Path, actions: Actions | None = None) -> Exponential
 
 
 def write_log(path: str | Path, log: BanditLog, train: np.ndarray, heldout: np.ndarray) -> None:
-    """Write a log and the counts of each row in the training and in the held-out part."""
+    """Write a log, and how often each row occurs in the training part and in the held-out part."""
     rows = {"Y": log.Y, "propensity": log.propensity, "cost": log.cost, "context": log.context}
     options = {name: np.array(value) for name, value in log.actions.log_options.items()}
     write_npz(path, X=log.X, **rows, **options, train=train, heldout=heldout)
 
 
 def read_log(path: str | Path) -> tuple[BanditLog, BanditLog]:
-    """Read the training and the held-out part of a log; errors name the file."""
+    """Read the training part and the held-out part of a log."""
     arrays = read_npz(path, ["X", "Y", "propensity", "cost", "context", "train", "heldout"], optional=["n_actions"])
     train, heldout = arrays.pop("train"), arrays.pop("heldout")
     with prefix_errors(path):
@@ -98,7 +98,7 @@ def read_log(path: str | Path) -> tuple[BanditLog, BanditLog]:
 
 
 def read_cost_model(path: str | Path) -> CostModel:
-    """Read a cost model: coefficients, the intercept (0 if missing) and the variances of context effects, if any."""
+    """Read a cost model: coefficients, intercept (0 if missing), and the variances of context effects if it has any."""
     model, arrays = CostModel(), read_npz(path, ["coef"], optional=["intercept", "covariance", "noise"])
     with prefix_errors(path):
         model.coef_ = check_coefficients(arrays["coef"])
@@ -110,9 +110,9 @@ def read_cost_model(path: str | Path) -> CostModel:
 
 
 def read_fits(path: str | Path, n_scores: int) -> dict[str, Any]:
-    """Read k fits: coef (k, d, q), scores (k, s), chosen (s,), tilt (1,), and arrays (k,) named after their content.
+    """Read the arrays of k fits, see :func:`drcrm.experiments.steps.learning.fit`.
 
-    InputError for another shape or a value out of range; grid, scores and tilt may have NaN.
+    InputError for a wrong shape or a value out of range. The arrays grid, scores and tilt may contain NaN.
     """
     names = ["grid", "ridge", "step", "coef", "iterations", "converged", "scores", "chosen", "tilt"]
     fits = read_npz(path, names, optional=["features"])

@@ -13,12 +13,14 @@ SCALES = ("none", "max_abs", "standard")
 def scaled(kind: str, X: Features, X_test: Features) -> tuple[Features, Features]:
     """Return the features of the training part (n, d) and the test part (m, d) on a common scale.
 
-    - ``none``: unchanged
-    - ``max_abs``: x / max |x|, the maximum over the training part; zeros stay zeros
-    - ``standard``: (x − x̄) / s with mean and standard deviation (divisor n) of the training part; dense features only
+    The training part alone determines the scale.
 
-    A feature that is 0, or constant, in the training part is not divided. InputError for "standard" of CSR, and for a
-    test part beyond the range of floating-point numbers.
+    - ``none``: unchanged
+    - ``max_abs``: x / max |x|, which keeps zeros
+    - ``standard``: (x − mean) / standard deviation (divisor n), only for dense features
+
+    A feature that the scale would divide by 0 is not divided. InputError for "standard" with a CSR matrix, and for a
+    scaled test part beyond the range of floating-point numbers.
     """
     if kind == "none":
         return X, X_test

@@ -1,4 +1,4 @@
-"""Load data sets: a strict reader of LibSVM text files, with one label a row or several, and scikit-learn's digits."""
+"""Load data sets: LibSVM text files, which a strict reader checks, and scikit-learn's digits."""
 
 import math
 import zlib
@@ -14,7 +14,7 @@ from scipy import sparse
 from drcrm.errors import InputError, prefix_errors
 
 MAGIC = {".bz2": b"BZh", ".gz": b"\x1f\x8b"}  # first bytes of compressed files
-DENSE_FROM = 0.25  # a data set with this share of non-zero features is stored dense
+DENSE_FROM = 0.25  # share of non-zero features from which a data set is stored dense
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,15 @@ Contexts = tuple[np.ndarray | sparse.csr_array, np.ndarray]
 def load(spec: DatasetSpec, train: Sequence[Path], test: Sequence[Path]) -> tuple[Contexts, Contexts]:
     """Read the files of a data set and check all of their content.
 
-    Returns (X, labels) of the training and of the test part; X (n, features) dense or CSR, labels (n, q) of 0 and 1.
-    If ``single``, labels are (n,), the index of the class in ``spec.labels``. With ``drop_repeats``, only the first of
-    several rows with equal features is kept, and test rows that repeat a training row are dropped. The InputError names
-    the file and line of a bad entry, a wrong number of rows, or a class that only test files have.
+    Returns (X, labels) of the training part and of the test part. X is an array or CSR matrix (n, features), labels is
+    an array (n, q) of 0 and 1. If ``single``, labels (n,) are indices into ``spec.labels``. With ``drop_repeats``, only
+    the first of several rows with equal features is kept, across both parts.
+
+    Raises
+    ------
+    InputError
+        For an invalid entry, with its file and line, for a wrong number of rows, and for a class that only test files
+        have.
     """
     parts = []
     for role, paths, rows in zip(("training", "test"), (train, test), spec.rows or (None, None), strict=True):
@@ -90,7 +95,7 @@ def load(spec: DatasetSpec, train: Sequence[Path], test: Sequence[Path]) -> tupl
 def _check_classes(
     spec: DatasetSpec, known: np.ndarray, train: Sequence[Path], tested: Sequence[np.ndarray], test: Sequence[Path]
 ) -> None:
-    """Raise InputError for a class that a test file has and no training file."""
+    """Raise InputError if a test file has a class that no training file has."""
     for path, classes in zip(test, tested, strict=True):
         if len(lacking := np.setdiff1d(classes, known)):
             files = ", ".join(map(str, train))
@@ -98,9 +103,9 @@ def _check_classes(
 
 
 def load_digits(single: bool = False) -> tuple[Contexts, Contexts]:
-    """The digits of scikit-learn: features ÷ 16, the ten classes as ten labels, rows 0 to 1346 for training.
+    """Return the digits of scikit-learn with features divided by 16. Rows 0 to 1346 are the training part.
 
-    With ``single`` the labels are the classes themselves, (n,).
+    The ten classes become ten labels. With ``single`` the labels are the classes themselves, (n,).
     """
     from sklearn.datasets import load_digits
 
@@ -109,14 +114,14 @@ def load_digits(single: bool = False) -> tuple[Contexts, Contexts]:
     return (X[:1347], labels[:1347]), (X[1347:], labels[1347:])
 
 
-EMBEDDED = {"digits": (load_digits, 10)}  # and how many labels
+EMBEDDED = {"digits": (load_digits, 10)}  # function that loads a data set, and its number of labels
 
 
 def read_libsvm(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, np.ndarray]:
     """Read one file of lines ``label,label index:value …``, indices from 1, plain or compressed (bz2, gz).
 
-    Returns X (n, features) CSR and the labels (n, q) of 0 and 1; with one label per row, its index among the ids, (n,).
-    InputError has the file, the line, the invalid value and the expected one.
+    Returns X, a CSR matrix (n, features), and the labels, an array (n, q) of 0 and 1. If ``single``, labels (n,) are
+    indices into ``spec.labels``. An InputError names the file, the line, the invalid value and the expected one.
     """
     from sklearn.datasets import load_svmlight_file
 
@@ -163,7 +168,7 @@ def _fits(label: float, spec: DatasetSpec) -> bool:
 
 
 class _Lines:
-    """The lines of a file for scikit-learn's reader, which would also accept qid and 1_0; both are an error here."""
+    """The lines of a file for scikit-learn's reader. ``qid`` and numbers such as 1_0, which it accepts, are errors."""
 
     def __init__(self, path: str | Path):
         self.path = path
@@ -209,7 +214,7 @@ def _first_fault(path: str | Path, spec: DatasetSpec) -> str | None:
 
 
 def _number(kind: type, token: bytes) -> float:
-    """Return a number; unlike Python, the format has no underscores in numbers."""
+    """Return a number. ValueError for an underscore, which only Python's numbers may have."""
     if b"_" in token:
         raise ValueError
     return kind(token)
@@ -217,7 +222,7 @@ def _number(kind: type, token: bytes) -> float:
 
 @contextmanager
 def _readable(path: str | Path) -> Iterator[None]:
-    """Raise InputError with the reason if a file cannot be read or decompressed."""
+    """Turn errors of reading or decompressing a file into an InputError with the reason."""
     try:
         yield
     except FileNotFoundError:

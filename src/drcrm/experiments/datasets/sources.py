@@ -1,4 +1,4 @@
-"""Sources of a data set's files, a mirror or a URL, and the record of where each file came from."""
+"""Fetch the files of a data set from a mirror or a URL, and record where each file came from."""
 
 import hashlib
 import json
@@ -19,9 +19,9 @@ Record = dict[str, dict[str, Any]]  # file name: {"from": folder, URL or null; "
 
 @dataclass(frozen=True)
 class Source:
-    """Where to get the files of a data set: first a mirror (a folder or a URL), then the original URL.
+    """Places that have the files of a data set: first a mirror (a folder or a URL), then the original URL.
 
-    ``sha256`` holds the known digests by file name.
+    ``sha256`` has the known digests by file name.
     """
 
     url: str | None = None
@@ -29,11 +29,16 @@ class Source:
     sha256: Mapping[str, str] = field(default_factory=dict)
 
     def fetch(self, name: str, folder: Path) -> tuple[Path, str | None]:
-        """Fetch a file. Return its path and where it came from, or None in place of the latter if a file was kept.
+        """Fetch a file, and return its path and the place that it came from; None as the place of a file that was kept.
 
-        An existing file is kept if it has the known digest, or the content of the file in a local mirror, or if neither
-        is known. InputError if the name leads out of the folder, or if no place has the file with the right digest; the
-        message lists the answer of each place.
+        An existing file is kept if its digest is the expected one or no digest is expected. The expected digest is the
+        known one, else that of the file in a local mirror.
+
+        Raises
+        ------
+        InputError
+            If the name leads out of the folder, or if no place has the file with the right digest. The message lists
+            the answer of each place.
         """
         path = folder / check_file_name(name)
         expected = self.sha256.get(name) or self.mirror_digest(name)
@@ -52,7 +57,7 @@ class Source:
         )
 
     def mirror_digest(self, name: str) -> str | None:
-        """Return the digest of a file in a local mirror; None if it cannot be read there."""
+        """Return the digest of a file in a local mirror; None if the mirror is not local or lacks the file."""
         if not self.mirror or is_url(self.mirror):
             return None
         try:
@@ -102,7 +107,7 @@ def read_record(path: str | Path) -> Record:
 
 
 def origin_of(known: Mapping[str, Any], place: str | None, digest: str, source: Source, name: str) -> dict[str, Any]:
-    """Return the record of a file from ``place``. A kept file (None) keeps its ``known`` record if digests agree."""
+    """Return the record of a file. A kept file (``place`` is None) keeps its ``known`` record if digests agree."""
     if place is None and known.get("sha256") == digest:
         return dict(known)
     if place is None and source.mirror_digest(name) == digest:
@@ -111,10 +116,10 @@ def origin_of(known: Mapping[str, Any], place: str | None, digest: str, source: 
 
 
 def local_digests(source: Source, names: Sequence[str], record: Record) -> dict[str, str]:
-    """Return the digests of files that came, or would come, from a local mirror. A change means: fetch again.
+    """Return the digests of files from a local mirror. If a digest changes, the files must be fetched again.
 
-    The digest is taken from the mirror or, if the mirror lacks the file, from the record. Two kinds of files are left
-    out: files whose digest is in the configuration, and files from a URL unless a local mirror has different content.
+    A digest comes from the mirror or, if the mirror lacks the file, from the record. The result leaves out files whose
+    digest is in the configuration. It also leaves out a file from a URL if the mirror has the same content.
     """
     digests = {}
     for name in names:

@@ -1,9 +1,11 @@
-"""CRFs for the logging policy and the skyline: with features x ⊗ y and no transitions, one length-1 CRF per label.
+"""CRFs for the logging policy and the skyline of label vectors.
 
-Each is a logistic regression with inverse regularisation C on θ = w_1 − w_0, whose constant is regularised too.
+With features x ⊗ y and no transitions, a CRF consists of one CRF of length 1 for each label. Each is a logistic
+regression with coefficients θ = w_1 − w_0 and inverse regularisation C, which applies to the constant too.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import sklearn_crfsuite
@@ -16,15 +18,15 @@ from drcrm.experiments.simulation.losses import choose_by_greedy_loss
 from drcrm.policies.exponential import ExponentialPolicy
 
 CERTAIN = 1000.0
-UNMOVED = 1e-3  # a label's gradient at 0, relative to 1/C and Σ |x|, from which its weights round to more than 0
-SKYLINE_MEMORY = 50  # pairs of CRFsuite's L-BFGS; with its default, 6, a skyline takes 1.6 to 2.8 times as long
+UNMOVED = 1e-3  # weights of 0 are a failure if the gradient at 0 exceeds this share of max(1/C, Σ |x|)
+SKYLINE_MEMORY = 50  # pairs of CRFsuite's L-BFGS. With its default of 6, a skyline takes 1.6 to 2.8 times as long.
 
 
 def fit_crf(X: Features, labels: np.ndarray, C: float) -> ExponentialPolicy:
     """Fit a CRF to labelled contexts and return it as an exponential policy.
 
-    A label that is never positive becomes 0 with certainty (weight −1000 on the constant), and one that always is
-    becomes 1.
+    A label without a positive context is 0 with certainty: its constant has the weight −1000. A label that every
+    context has is 1 with certainty.
 
     Parameters
     ----------
@@ -45,12 +47,8 @@ def fit_crf(X: Features, labels: np.ndarray, C: float) -> ExponentialPolicy:
 def fit_skyline(
     X: Features, labels: np.ndarray, X_heldout: Features, labels_heldout: np.ndarray, grid: Sequence[float]
 ) -> tuple[ExponentialPolicy, float]:
-    """Return the CRF with the smallest held-out greedy Hamming loss, and its C, see :func:`choose_by_greedy_loss`."""
-    sequences = _sequences(X)
-
-    def fit(C: float) -> ExponentialPolicy:
-        return _fit(sequences, X, labels, C, num_memories=SKYLINE_MEMORY)
-
+    """Return the CRF that :func:`choose_by_greedy_loss` chooses by the Hamming loss on held-out contexts, and its C."""
+    fit = partial(_fit, _sequences(X), X, labels, num_memories=SKYLINE_MEMORY)
     return choose_by_greedy_loss(fit, grid, X_heldout, labels_heldout)
 
 
@@ -76,7 +74,7 @@ def _fit(sequences: list[ItemSequence], X: Features, labels: np.ndarray, C: floa
             epsilon=1e-9,
             delta=1e-14,
             max_iterations=5000,
-            min_freq=-np.inf,  # frequencies are sums of feature values: a minimum of 0 would drop negative features
+            min_freq=-np.inf,  # a frequency is a sum of feature values, so a minimum of 0 would drop negative features
             **solver,
         )
         crf.fit(sequences, [[str(int(value))] for value in positive])

@@ -1,4 +1,4 @@
-"""Exact losses of a policy on labelled contexts, Hamming losses and error rates, and the choice of C by them."""
+"""Exact losses of a policy on labelled contexts, and the choice of the regularisation C by the greedy loss."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,9 +17,10 @@ def check_labels(policy: ExponentialPolicy, labels: np.ndarray) -> None:
 
 
 def hamming_cost(Y: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the translated cost, Hamming distance − q ∈ [−q, 0], of actions Y with true labels, both (n, q).
+    """Return the translated cost of actions Y, their Hamming distance to the true labels minus q, in [−q, 0].
 
-    Costs are translated because with non-negative costs a policy that avoids all logged actions minimises clipped IPS.
+    Both arrays have shape (n, q). Costs are translated because a policy that avoids all logged actions would minimise
+    clipped IPS of non-negative costs.
     """
     return (labels != Y).sum(axis=1, dtype=float) - Y.shape[1]
 
@@ -38,7 +39,7 @@ def greedy_hamming(policy: ExponentialPolicy, X: Features, labels: np.ndarray) -
 def hamming_losses(
     policy: ExponentialPolicy, X: Features, labels: np.ndarray, tossed: np.ndarray | None = None
 ) -> dict[str, float]:
-    """Return expected and greedy Hamming loss by name; a label of the mask ``tossed`` counts ½ in both.
+    """Return ``expected_loss`` and ``greedy_loss``, Hamming losses in labels. A label of the mask ``tossed`` counts ½.
 
     InputError for a policy with another number of labels.
     """
@@ -55,13 +56,16 @@ def hamming_losses(
 
 
 def error_rates(probability: np.ndarray, greedy: np.ndarray, classes: np.ndarray) -> dict[str, float]:
-    """Return expected and greedy error rate of one action of K: the means of 1 − π(a*|x) and of 1[a ≠ a*].
+    """Return ``expected_loss`` and ``greedy_loss`` of one action of K: the means of 1 − π(a*|x) and of 1[a ≠ a*].
 
     Parameters
     ----------
     probability : array (n, K)
-    greedy, classes : integer arrays (n,)
-        The most probable actions a and the right ones a*.
+        Probabilities π(·|x) of all actions.
+    greedy : integer array (n,)
+        The most probable actions a.
+    classes : integer array (n,)
+        The right actions a*.
     """
     right = probability[np.arange(len(classes)), classes]
     return {"expected_loss": float((1 - right).mean()), "greedy_loss": float((greedy != classes).mean())}
@@ -70,10 +74,11 @@ def error_rates(probability: np.ndarray, greedy: np.ndarray, classes: np.ndarray
 def choose_by_greedy_loss(
     fit: Callable[[float], Any], grid: Sequence[float], X: Features, labels: np.ndarray
 ) -> tuple[Any, float]:
-    """Return the fitted policy with the smallest greedy loss on held-out contexts, and its C from a rising grid.
+    """Return the policy with the smallest greedy loss on held-out contexts, and its C. The grid of C must rise.
 
-    The search stops when the loss rises, because fits with a large C take most of the time. On Scene, Yeast and samples
-    of RCV1 and TMC2007 the loss falls to its minimum and rises from there. The first of equally good policies wins.
+    The search stops as soon as the loss rises, because fits with a large C take most of the time. On Scene, Yeast and
+    samples of RCV1 and TMC2007 the loss first falls to its minimum and then rises. The first of equally good policies
+    wins.
     """
     best, fewest = None, np.inf
     for C in grid:

@@ -1,4 +1,4 @@
-"""The distribution of the loss of one logged draw, by enumerating all contexts and actions."""
+"""Exact distribution of the loss of one logged action, by enumerating all contexts and actions."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,9 @@ from drcrm.experiments.simulation.crf import fit_crf
 from drcrm.experiments.simulation.losses import hamming_cost
 from drcrm.policies.exponential import ExponentialPolicy
 
-LIGHT_CLIP = 2.0  # M for the light tails
-LOGGING_SHARE, LOGGING_C = 0.05, 0.1  # of the contexts for π0
-TARGET_SHARE, TARGET_C = 0.25, 1.0  # of the other contexts for the evaluated policy
+LIGHT_CLIP = 2.0  # largest importance weight for light tails
+LOGGING_SHARE, LOGGING_C = 0.05, 0.1  # share of the contexts that train π0, and its C
+TARGET_SHARE, TARGET_C = 0.25, 1.0  # share of the contexts that train the evaluated policy, and its C
 MAX_PAIRS = 10_000_000
 
 
@@ -42,7 +42,7 @@ class Population:
 
 
 def draw_policies(X, labels: np.ndarray, rng: np.random.Generator) -> tuple[ExponentialPolicy, ExponentialPolicy]:
-    """Return π0, a CRF of 5 % of the contexts with C = 0.1, and the evaluated policy, of another 25 % with C = 1."""
+    """Fit two CRFs on different contexts: π0 on 5 % with C = 0.1, and the evaluated policy on 25 % with C = 1."""
     shuffled = rng.permutation(X.shape[0])
     n_logging, n_target = (int(np.ceil(share * len(shuffled))) for share in (LOGGING_SHARE, TARGET_SHARE))
     logging, target = np.sort(shuffled[:n_logging]), np.sort(shuffled[n_logging:][:n_target])
@@ -54,9 +54,9 @@ def draw_policies(X, labels: np.ndarray, rng: np.random.Generator) -> tuple[Expo
 def enumerate_losses(
     logging: ExponentialPolicy, policy: ExponentialPolicy, X, labels: np.ndarray
 ) -> dict[str, Population]:
-    """Return the exact distribution of the loss of one logged draw: a uniform context, one of 2^q actions by π0.
+    """Return exact distributions of the loss of one draw: a uniform context and one of 2^q actions from π0.
 
-    With w = π/π0 and the Hamming loss H, the keys are
+    There is one distribution for each way to define the loss. With w = π/π0 and the Hamming loss H, the keys are
 
     - ``light``: min(2, w) (H − q), bounded and nearly symmetric
     - ``left``: w (H − q), the IPS loss without clipping

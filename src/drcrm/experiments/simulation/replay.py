@@ -1,4 +1,4 @@
-"""Supervised data turned into bandit feedback: the split of the contexts, and the logged actions of a policy."""
+"""Supervised data turned into bandit feedback: split the contexts, and log the actions that a policy draws."""
 
 import math
 
@@ -13,11 +13,11 @@ from drcrm.experiments.simulation.truth import CERTAIN, Rates, Truth, as_truth
 def split_contexts(
     n: int, unit: str, logging_fraction: float, heldout_fraction: float, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    """Draw the contexts that train π0 (``logging``) and the held-out contexts of n, as rising context numbers.
+    """Split n contexts and return the rising context numbers of ``logging``, ``train`` and ``heldout``.
 
-    With ``unit`` "context" π0's contexts are a fraction of the training part, as in the paper's text. With "row" they
-    are a fraction of all contexts, because rows are held out after the replay, as in the public POEM code. Counts are
-    rounded up.
+    The contexts of ``logging`` train the logging policy π0. With ``unit`` "context" they are a fraction of the training
+    part, as in the paper's text. With "row" they are a fraction of all contexts, as in the public POEM code. That code
+    holds out rows after the replay. Numbers of contexts are rounded up.
     """
     shuffled = rng.permutation(n)
     n_heldout = _share(heldout_fraction, n)
@@ -30,15 +30,15 @@ def split_contexts(
 
 
 def heldout_rows(n: int, fraction: float, rng: np.random.Generator) -> np.ndarray:
-    """Draw a mask (n,) of the held-out rows; their number is rounded up."""
+    """Return a random mask (n,) of the held-out rows. Their number is rounded up."""
     is_heldout = np.zeros(n, dtype=bool)
     is_heldout[rng.permutation(n)[: _share(fraction, n)]] = True
     return is_heldout
 
 
 def _share(fraction: float, n: int) -> int:
-    """Return a fraction of n, rounded up and at least 1; the guard keeps 0.07 · 100 from becoming 8."""
-    return max(1, math.ceil(fraction * n - 1e-9))
+    """Return a fraction of n, rounded up and at least 1."""
+    return max(1, math.ceil(fraction * n - 1e-9))  # 0.07 · 100 is slightly above 7
 
 
 def replay(
@@ -50,10 +50,11 @@ def replay(
     clicks: Rates = CERTAIN,
     click_rng: np.random.Generator | None = None,
 ) -> BanditLog:
-    """Log ``count`` passes of a policy over labelled contexts.
+    """Draw a log: a policy acts on every labelled context ``count`` times.
 
-    Returns a log of N · count rows, pass after pass. The log of fewer passes, from generators in the same state, is a
-    prefix of it. Costs are translated Hamming losses; for one action of K they are −1 for a click and 0 otherwise.
+    The log has N · count rows, one pass over the contexts after the other. With generators in the same state, a log of
+    fewer passes is a prefix of it. The cost of a label vector is its translated Hamming loss. The cost of one action
+    of K is −1 for a click and 0 otherwise.
 
     Parameters
     ----------
@@ -61,13 +62,13 @@ def replay(
     X : array or CSR (N, d)
     labels : Truth, or array (N, q) of 0 and 1, or integer array (N,)
     count : int
-        Δ. Source: section 4 of the paper.
+        Number of passes, Δ in section 4 of the paper.
     rng : Generator
         Draws the actions.
     clicks : (float, float)
-        Probabilities of a click on the right and on a wrong action, by default 1 and 0.
+        Probabilities of a click on the right action and on a wrong action, by default 1 and 0.
     click_rng : Generator, optional
-        Draws the clicks if they are not certain. The actions do not depend on them.
+        Draws the clicks unless the probabilities are 1 and 0. The actions do not depend on it.
     """
     truth: Truth = as_truth(labels, policy.actions.log_options.get("n_actions"))
     if len(truth) != X.shape[0]:

@@ -1,29 +1,29 @@
-"""Softmax regression for the logging policy and the skyline of one action of K: scikit-learn's logistic regression."""
+"""Softmax regression by scikit-learn, for the logging policy and the skyline of one action of K."""
 
 import numpy as np
 
 from drcrm.arrays.validation import Features
 from drcrm.policies.exponential import SoftmaxPolicy
 
-UNSEEN = -5.0  # coefficient of the constant for a class without a context, which keeps its support
-TOLERANCE = 1e-6  # of the gradient of the mean loss
+UNSEEN = -5.0  # coefficient of the constant for a class without a context: its probability stays above 0
+TOLERANCE = 1e-6  # for the gradient of the mean loss
 MAX_ITERATIONS = 10_000
 
 
 def fit_softmax(X: Features, classes: np.ndarray, n_actions: int, C: float) -> SoftmaxPolicy:
     """Fit a softmax regression to labelled contexts.
 
-    The intercept, which is not regularised, becomes the coefficient of the constant. A class without a context has −5
-    there and 0 elsewhere.
+    The intercept, which is not regularised, becomes the coefficient of the constant feature. For a class without a
+    context, this coefficient is −5 and all others are 0.
 
     Parameters
     ----------
     X : array or CSR (n, d)
         Features; the last is the constant 1.
     classes : integer array (n,)
-        From 0 to K − 1.
+        Classes from 0 to K − 1.
     n_actions : int
-        K.
+        The number K of classes.
     C : float > 0
         Inverse regularisation.
     """
@@ -35,6 +35,6 @@ def fit_softmax(X: Features, classes: np.ndarray, n_actions: int, C: float) -> S
 
         fitted = LogisticRegression(C=C, tol=TOLERANCE, max_iter=MAX_ITERATIONS).fit(X[:, :-1], classes)
         weights = np.column_stack([fitted.coef_, fitted.intercept_]).T
-        # For two classes scikit-learn has one column, their difference.
+        # For two classes, scikit-learn returns only the difference of their coefficients.
         coef[:, present] = weights if len(present) > 2 else np.hstack([-weights, weights]) / 2
     return SoftmaxPolicy(coef)

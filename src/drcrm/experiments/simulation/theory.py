@@ -1,7 +1,7 @@
 """The paper's lemmas in numbers: tables for losses with a known distribution.
 
-Each table is a function (populations by tail, repetitions, generator) → rows. z are the losses of a sample, V = V_n
-is their variance with divisor n.
+Each table is a function of the populations by tail, the number of repetitions, and a random generator. It yields rows.
+Below, z are the losses of a sample of n draws, and V is their variance with divisor n.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,28 +27,31 @@ SMOOTH = {
     "cressie_read_3": CressieRead(3),
 }
 CONFIDENCE = 0.95
-COVERED = (0.95, 0.8)  # 1 − δ of Lemma 1
-SIZES = (50, 200, 1000, 4000)  # n of Lemma 1
-RADIUS = ndtri(1 - (1 - CONFIDENCE) / 2) ** 2  # ε of Lemma 2: n times the radius printed in Lemma 1
-EXPANDED = (100, 316, 1000, 3162, 10_000, 31_623, 100_000)  # n of Lemma 2
-MAX_SAMPLES = 50  # of each n in Lemma 2
-SAMPLE = 500  # n of Lemmas 3 to 5
-FEW = 60  # n of the worst-case weights
-GRID = np.geomspace(1e-5, 10, 121)  # ε of Lemmas 3 and 5
-DEPTHS = np.array([1e-6, 1e6])  # of the χ² ball's threshold below the largest z, in units of the range of z
-TEMPERATURES = np.geomspace(0.1, 10, 41)  # γ ÷ γ* of Lemma 4
+COVERED = (0.95, 0.8)  # confidence levels 1 − δ in Lemma 1
+SIZES = (50, 200, 1000, 4000)  # sample sizes n in Lemma 1
+RADIUS = ndtri(1 - (1 - CONFIDENCE) / 2) ** 2  # ε in Lemma 2, n times the radius printed in Lemma 1
+EXPANDED = (100, 316, 1000, 3162, 10_000, 31_623, 100_000)  # sample sizes n in Lemma 2
+MAX_SAMPLES = 50  # samples of each size in Lemma 2
+SAMPLE = 500  # sample size n in Lemmas 3 to 5
+FEW = 60  # sample size n of the worst-case weights
+GRID = np.geomspace(1e-5, 10, 121)  # radii ε in Lemmas 3 and 5
+DEPTHS = np.array([1e-6, 1e6])  # search interval for the χ² ball: (largest z − threshold) ÷ range of z
+TEMPERATURES = np.geomspace(0.1, 10, 41)  # temperatures in Lemma 4, divided by the optimal one
 
 Populations = Mapping[str, Population]
 Rows = Iterator[dict[str, object]]
 
 
 def coverage(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
-    """Yield the coverage of bounds on E z (Lemma 1), by balls of three radii and by other methods.
+    """Yield the coverage of upper bounds on E z (Lemma 1), from balls of three radii and from other methods.
 
-    ``radius`` is the one printed in the lemma, χ²_{1,1−δ}/n, the printed one times φ''(1)/2, or the one-sided radius
-    φ''(1) z²_{1−δ}/(2n). ``low`` and ``high`` are Wilson's 95 % interval, ``limit`` the coverage as n → ∞. ``width`` is
-    the mean of bound − sample mean, divided by that of Student's bound. ``log_smoothing_best`` computes λ from the true
-    variance.
+    - ``radius``: "printed" is the radius printed in the lemma, χ²_{1,1−δ}/n; "rescaled" is the printed radius times
+      φ''(1)/2; "one_sided" is φ''(1) q²/(2n) with the normal quantile q at 1 − δ
+    - ``low``, ``high``: Wilson's 95 % interval for the coverage
+    - ``limit``: the coverage as n → ∞
+    - ``width``: mean difference between the bound and the sample mean, divided by that of Student's bound
+
+    The method ``log_smoothing_best`` computes its smoothing from the true variance.
     """
     for tail, population in populations.items():
         for n in SIZES:
@@ -71,7 +74,7 @@ def coverage(populations: Populations, repetitions: int, rng: np.random.Generato
 
 
 def _bounds(population: Population, n: int) -> dict[tuple[str, str, float], tuple[Callable, float | None]]:
-    """Return the bounds of Lemma 1 by method, radius and confidence, each with the limit of its coverage."""
+    """Return bounds by (method, radius, confidence): functions of the losses, with the limits of their coverage."""
     bounds = {}
     limits = {"low": population.z.min(), "high": population.z.max()}
     for confidence in COVERED:
@@ -101,10 +104,10 @@ def _bounds(population: Population, n: int) -> dict[tuple[str, str, float], tupl
 
 
 def expansion(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
-    """Yield the remainder of Lemma 2, √n |α_n| divided by the deviation of z, as a mean of at most 50 samples.
+    """Yield the remainder of Lemma 2, √n |α_n| divided by the standard deviation of z, averaged over samples.
 
-    α_n = value of the ball of radius ε/n − mean − √(ε V/n). ``rescaled`` has √(2ε V/(n φ''(1))) instead of √(ε V/n).
-    ``limit`` is the limit of ``printed``.
+    α_n is the value of the ball of radius ε/n, minus the sample mean, minus √(ε V/n). Its column is ``printed``, and
+    ``limit`` is the limit of that column as n → ∞. In ``rescaled``, √(2ε V/(n φ''(1))) replaces √(ε V/n).
     """
     for tail, population in populations.items():
         for n in EXPANDED:
@@ -126,11 +129,13 @@ def expansion(populations: Populations, repetitions: int, rng: np.random.Generat
 
 
 def penalty(z: np.ndarray) -> Rows:
-    """Yield the χ² ball and mean + √(ε V) (Lemma 3) in units of √V above the mean, and the smallest weight n q.
+    """Yield the value of the χ² ball next to mean + √(ε V) (Lemma 3). Both are given above the mean, divided by √V.
 
-    ``ball`` is the library's value. It lies between ``primal`` and ``dual``, which ``_chi2_bracket`` computes without
-    the library and without a variance. ``breaking`` is V/(mean − min z)², the ε at which the weight of the smallest z
-    becomes 0. ``calibrated`` is the radius that Lemma 1 prints for δ = 0.05.
+    - ``ball``: the library's value
+    - ``primal``, ``dual``: bounds on the value, which ``_chi2_bracket`` computes without the library and the variance
+    - ``least_weight``: n times the smallest probability in the worst case
+    - ``breaking``: V/(mean − min z)². At this radius the smallest loss gets probability 0
+    - ``calibrated``: the radius that Lemma 1 prints for δ = 0.05
     """
     mean, deviation = z.mean(), z.std()
     breaking = (deviation / (mean - z.min())) ** 2
@@ -150,11 +155,12 @@ def penalty(z: np.ndarray) -> Rows:
 
 
 def _chi2_bracket(z: np.ndarray, radius: float) -> tuple[float, float]:
-    """Return a lower and an upper bound on the value of the χ² ball: E_Q z of a Q in it, and the dual at a γ and a c.
+    """Return a lower and an upper bound on the value of the χ² ball.
 
-    Q ∝ (z − η)_+ with the η, found by bisection, at which its divergence is ε; γ = mean (z − η)_+/2, c = η + 2γ, and
-    the dual is γε + c + γ mean φ*((z − c)/γ), φ*(s) = s + s²/4 for s ≥ −2 and −1 below. The second is an upper bound by
-    weak duality. If the ball contains all mass on the largest z, both are the largest z.
+    The lower bound is E_Q z for Q ∝ (z − η)_+. Bisection finds the threshold η at which the divergence of Q equals ε.
+    The upper bound is the dual γε + c + γ mean φ*((z − c)/γ), by weak duality. Here γ = mean (z − η)_+/2 and
+    c = η + 2γ, and φ*(s) is s + s²/4 for s ≥ −2 and −1 otherwise. If the ball contains the distribution with all mass
+    on the largest z, both bounds are the largest z.
     """
     if radius >= 1 / (z == z.max()).mean() - 1:
         return z.max(), z.max()
@@ -172,10 +178,15 @@ def _chi2_bracket(z: np.ndarray, radius: float) -> tuple[float, float]:
 
 
 def duality(z: np.ndarray) -> Rows:
-    """Yield E_Q z for a Q in the KL ball, the dual γε + γ log mean e^{z/γ}, and the Boltzmann mean at γ (Lemma 4).
+    """Yield the primal and dual values of the KL ball and the Boltzmann mean at several temperatures γ (Lemma 4).
 
-    No Q in the ball exceeds the dual at any γ: if the two are equal, both are optimal. Values are in units of √V above
-    the mean, γ in units of γ*; ``divergence`` is KL(Q‖P_n)/ε.
+    - ``temperature``: γ divided by the optimal temperature
+    - ``primal``: E_Q z for the worst-case distribution Q in the ball
+    - ``dual``: γε + γ log mean e^{z/γ}. No distribution in the ball exceeds it, so equality proves both optimal
+    - ``boltzmann``: the Boltzmann mean at γ
+    - ``divergence``: KL(Q‖P_n)/ε
+
+    The three values are given above the mean, divided by √V.
     """
     mean, deviation = z.mean(), z.std()
     for radius in GRID[:-20:10]:
@@ -196,9 +207,12 @@ def duality(z: np.ndarray) -> Rows:
 
 
 def temperature(z: np.ndarray) -> Rows:
-    """Yield √(V/2ε)/γ*, and the premium of aKL-CRM over the mean, divided by that of the KL ball (Lemma 5).
+    """Yield the adaptive temperature √(V/2ε) and the value of aKL-CRM, both relative to the KL ball's (Lemma 5).
 
-    ``premium_sum`` has Algorithm 1's sum instead of V. ``reached`` is KL(Q‖P_n)/ε for the weights of aKL-CRM.
+    - ``ratio``: the adaptive temperature divided by the optimal one
+    - ``premium``: (aKL-CRM − mean) ÷ (KL ball − mean)
+    - ``premium_sum``: the same with the sum of Algorithm 1 instead of V
+    - ``reached``: KL(Q‖P_n)/ε for the weights Q of aKL-CRM
     """
     mean = z.mean()
     for radius in GRID:
@@ -216,10 +230,10 @@ def temperature(z: np.ndarray) -> Rows:
 
 
 def worst_weights(z: np.ndarray) -> Rows:
-    """Yield the weight n q that each ball gives to each z of a small sample.
+    """Yield the weight that each ball gives to each loss of a small sample: n times its worst-case probability.
 
-    The size of each ball is chosen so that its value is mean + z_{0.95} √(V/n). ``kl_crm`` is n times the gradient of
-    KL-CRM at that value, the weights of rows in its fits.
+    The size of each ball is chosen so that its value is mean + q √(V/n) with the normal quantile q at 0.95. For
+    ``kl_crm`` the weights are n times the gradient of KL-CRM at that value.
     """
     risks: dict[str, Callable[[float], Risk]] = {
         **{name: partial(PhiBall, divergence) for name, divergence in SMOOTH.items()},
@@ -238,7 +252,7 @@ def worst_weights(z: np.ndarray) -> Rows:
 def _of_samples(lemma: Callable[[np.ndarray], Rows], n: int) -> Callable[..., Rows]:
     """Return a table function that applies a lemma to one sample from each population.
 
-    InputError if all losses of a sample are equal, because then every ball equals the mean.
+    InputError if all losses of a sample are equal, because every ball then has the mean as its value.
     """
 
     def table(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:

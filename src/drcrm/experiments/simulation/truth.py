@@ -1,7 +1,7 @@
-"""True labels or classes of contexts: what is logged for them, and what a policy loses.
+"""The truth about contexts, their labels or classes: it gives the costs of logged actions and the losses of policies.
 
-A truth fits policies (π0 and the skyline), computes the cost of a logged action, and the losses of a policy. The rest
-of the simulation does not depend on the kind of actions.
+A truth also fits the logging policy π0 and the skyline. The rest of the simulation does not depend on the kind of
+actions.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from drcrm.experiments.simulation.losses import (
 )
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
 
-CERTAIN = (1.0, 0.0)  # click probabilities: the right action gets a click, a wrong one gets none
+CERTAIN = (1.0, 0.0)  # probabilities of a click on the right action and on a wrong action
 
 Rates = Sequence[float]
 
 
 class LabelTruth:
-    """True labels y* ∈ {0,1}^q with the Hamming loss in labels; costs are translated by −q, policies are CRFs.
+    """True labels y* ∈ {0,1}^q. The loss is the Hamming loss in labels, a cost is the loss minus q, policies are CRFs.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class LabelTruth:
         return ~self.labels.any(axis=0)
 
     def logging_policy(self, X: Features, C: float, sharpness: float = 1) -> ExponentialPolicy:
-        """Return π0: the CRF of the labelled contexts, its coefficients times the sharpness η."""
+        """Fit a CRF to the contexts and return π0, with coefficients multiplied by the sharpness."""
         from drcrm.experiments.simulation.crf import fit_crf
 
         return ExponentialPolicy(sharpness * fit_crf(X, self.labels, C).coef)
@@ -65,18 +65,18 @@ class LabelTruth:
     def skyline(
         self, X: Features, X_heldout: Features, heldout: LabelTruth, grid: Sequence[float]
     ) -> tuple[ExponentialPolicy, float]:
-        """Return the CRF with the best held-out greedy loss on a grid of C, and its C."""
+        """Return the CRF with the smallest greedy loss on the held-out contexts, and its C from the grid."""
         from drcrm.experiments.simulation.crf import fit_skyline
 
         return fit_skyline(X, self.labels, X_heldout, heldout.labels, grid)
 
     def cost(self, Y: np.ndarray, context: np.ndarray, clicks: Rates = CERTAIN, rng=None) -> np.ndarray:
-        """Return the translated cost of logged actions, (n,); InputError for clicks that are not certain."""
+        """Return the translated cost of logged actions, (n,). InputError unless the clicks are certain."""
         _check_certain(clicks)
         return hamming_cost(Y, self.labels[context])
 
     def loss(self, cost: float, clicks: Rates = CERTAIN) -> float:
-        """Return a mean cost in the unit of the loss: cost + q."""
+        """Convert a mean cost to the unit of the loss, cost + q."""
         _check_certain(clicks)
         return cost + self.labels.shape[1]
 
@@ -85,7 +85,7 @@ class LabelTruth:
         check_labels(policy, self.labels)
 
     def losses(self, policy, X: Features, absent: np.ndarray | None = None) -> dict[str, float]:
-        """Return expected and greedy loss; a label of the mask ``absent`` counts ½ in both."""
+        """Return expected and greedy loss. A label of the mask ``absent`` counts ½ in both."""
         return hamming_losses(policy, X, self.labels, absent)
 
     def losses_of_probabilities(self, _) -> dict[str, float]:
@@ -94,14 +94,14 @@ class LabelTruth:
 
 
 class ClassTruth:
-    """True class a* of K with the error rate as loss; the right action costs −1, policies are softmax regressions.
+    """True class a* of each context. The loss is the error rate, a click costs −1, policies are softmax regressions.
 
     Parameters
     ----------
     labels : integer array (n,)
-        a*, from 0 to K − 1.
+        The classes a*, from 0 to K − 1.
     n_actions : int
-        K.
+        The number K of classes.
     """
 
     def __init__(self, labels, n_actions: int):
@@ -119,7 +119,7 @@ class ClassTruth:
 
     @property
     def vectors(self) -> np.ndarray:
-        """Raise InputError: a class is no label vector."""
+        """Raise InputError, because classes are not label vectors."""
         raise InputError("expected label vectors, got one action of K")
 
     def absent(self) -> np.ndarray:
@@ -127,7 +127,7 @@ class ClassTruth:
         return np.bincount(self.labels, minlength=self.actions.shape[0]) == 0
 
     def logging_policy(self, X: Features, C: float, sharpness: float = 1) -> SoftmaxPolicy:
-        """Return π0: the softmax regression of the labelled contexts, its coefficients times the sharpness η."""
+        """Fit a softmax regression to the contexts and return π0, with coefficients multiplied by the sharpness."""
         from drcrm.experiments.simulation.softmax import fit_softmax
 
         return SoftmaxPolicy(sharpness * fit_softmax(X, self.labels, self.actions.shape[0], C).coef)
@@ -135,14 +135,14 @@ class ClassTruth:
     def skyline(
         self, X: Features, X_heldout: Features, heldout: ClassTruth, grid: Sequence[float]
     ) -> tuple[SoftmaxPolicy, float]:
-        """Return the softmax regression with the best held-out greedy error on a grid of C, and its C."""
+        """Return the softmax regression with the smallest greedy error on the held-out contexts, and its C."""
         return choose_by_greedy_loss(lambda C: self.logging_policy(X, C), grid, X_heldout, heldout.labels)
 
     def cost(self, A: np.ndarray, context: np.ndarray, clicks: Rates = CERTAIN, rng=None) -> np.ndarray:
         """Return the cost of logged actions, (n,): −1 for a click and 0 otherwise.
 
-        ``clicks`` has the probabilities of a click on the right and on a wrong action. Certain clicks draw no random
-        number.
+        ``clicks`` has the probabilities of a click on the right action and on a wrong action. With probabilities 1 and
+        0, no random number is drawn.
         """
         right = self.labels[context] == A
         if _check_rates(clicks) != CERTAIN:
@@ -150,7 +150,7 @@ class ClassTruth:
         return np.where(right, -1.0, 0.0)
 
     def loss(self, cost: float, clicks: Rates = CERTAIN) -> float:
-        """Return a mean cost in the unit of the loss, an error rate: (cost + right)/(right − wrong)."""
+        """Convert a mean cost to an error rate, (cost + right)/(right − wrong) with the two click probabilities."""
         right, wrong = _check_rates(clicks)
         return (cost + right) / (right - wrong)
 
@@ -160,7 +160,7 @@ class ClassTruth:
             raise InputError(f"the policy has {policy.actions}, expected {self.actions}")
 
     def losses(self, policy, X: Features, absent: np.ndarray | None = None) -> dict[str, float]:
-        """Return expected and greedy loss: the means of 1 − π(a*|x), and of 1[a ≠ a*] for the most probable a."""
+        """Return expected and greedy loss, the means of 1 − π(a*|x) and of 1[a ≠ a*] for the most probable action a."""
         if absent is not None:
             raise InputError("only label vectors can count an absent label as ½, got one action of K")
         self.check(policy)
@@ -177,7 +177,10 @@ Truth = LabelTruth | ClassTruth
 
 
 def as_truth(labels, n_actions: int | None = None) -> Truth:
-    """Return a truth as it is, or one of labels (n, q), or of classes (n,) of K, by default the largest class + 1."""
+    """Return the truth of labels (n, q) or classes (n,). A truth is returned unchanged.
+
+    The default number of classes is the largest class + 1.
+    """
     if isinstance(labels, Truth):
         return labels
     if np.ndim(labels) == 1 and np.size(labels):

@@ -1,11 +1,11 @@
-"""Steps of the pipeline, each a function ``step(inputs, outputs, parameters)``.
+"""Steps of the pipeline. Each is a function ``step(inputs, outputs, parameters)``, listed in ``STEPS``.
 
-``inputs`` and ``outputs`` map names to paths (or lists of paths), ``parameters`` is one JSON object. The rules in
-``workflow/rules`` run ``python -P -m drcrm.experiments.steps STEP FILES PARAMETERS``, where FILES is the JSON object
-``{"input": …, "output": …}``. ``STEPS`` lists the steps.
+``inputs`` and ``outputs`` map names to paths or lists of paths. ``parameters`` is one JSON object. The rules in
+``workflow/rules`` run ``python -P -m drcrm.experiments.steps STEP FILES PARAMETERS``. There, FILES is the JSON object
+``{"input": …, "output": …}``.
 """
 
-STEPS = {  # step: the module that has a function of this name
+STEPS = {  # name of a step, which is also that of its function → its module
     "fetch": "fetch",
     "fetch_file": "fetch",
     "split": "logged_data",

@@ -13,7 +13,7 @@ USAGE = "usage: python -P -m drcrm.experiments.steps STEP FILES PARAMETERS, wher
 
 
 def main(arguments: list[str]) -> int:
-    """Run a step and return the exit status: 0, 1 if the input cannot be used, 2 for wrong arguments."""
+    """Run a step and return the exit status: 1 for invalid input, 2 for wrong arguments or a missing package."""
     # numpy reads these variables when it is imported. A small fit is several times slower with two BLAS threads.
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     choose_kernels(os.environ)

@@ -1,4 +1,7 @@
-"""Measure the losses of all policies of each run (data set, seed, replay count), and collect them in one table."""
+"""Measure the losses of all policies of a run, and collect the tables of all runs.
+
+A run is one data set, seed and replay count.
+"""
 
 import csv
 import warnings
@@ -24,27 +27,28 @@ from drcrm.selection.score_names import SCORES
 
 
 def evaluate(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
-    """Measure all policies of a run: losses on the test contexts, certificates on the held-out part of the log.
+    """Measure all policies of a run: losses on the test contexts, and certificates on the held-out part of the log.
 
     Parameters
     ----------
     inputs
-        ``test``, ``log``, ``logging`` (π0), ``skyline``, lists of ``fits`` and ``classifiers`` (files named after
-        their algorithms), and optionally ``cost_model``, fitted to the training part.
+        ``test`` contexts, ``log``, the policies ``logging`` (π0) and ``skyline``, and lists of ``fits`` and
+        ``classifiers``, whose file names are those of their algorithms. ``cost_model`` is optional.
     outputs
-        ``metrics``: csv with a row per algorithm and selection. ``grids``: csv with a row per grid value of each
-        algorithm, with its held-out scores and losses.
+        ``metrics``: csv with a row for each algorithm and selection criterion. ``grids``: csv with a row for each grid
+        value of each algorithm, with its held-out scores and losses.
     parameters
-        ``dataset``, ``seed``, ``replay_count``, ``selection``, ``click_rates``, and ``absent_label_score``: π0's loss
-        counts a label that its training contexts lack as logged (0) or as a coin toss ("half").
+        ``dataset``, ``seed``, ``replay_count``, ``selection``, ``click_rates`` and ``absent_label_score``. The last is
+        how π0's loss counts a label that π0's training contexts lack: as π0 logs it ("logged"), or ½ ("half").
 
     Notes
     -----
-    Losses are Hamming losses in labels, or error rates for one action of K. A chosen policy's ``estimate`` and
-    ``bound`` have the same unit. The estimate is doubly robust, or self-normalised without a cost model. The bound is
-    its KL ball by context; it holds with probability 0.95 for all values of the grid together as the number of
-    contexts grows. Actions that π0 hardly takes cost the largest cost. Bounds can be too low if ``effective_size``, in
-    rows, is below about 10. If rows rather than contexts are held out, the bound is about the logged contexts.
+    Losses are Hamming losses in labels, or error rates for one action of K. The columns ``estimate`` and ``bound`` of a
+    chosen policy have the same unit. The estimate is doubly robust with a cost model and self-normalised without one.
+    The bound comes from a KL ball, with contexts as independent units. As the number of contexts grows, the bounds of
+    all values of a grid hold together with probability 0.95. Actions without support under π0 are charged the largest
+    cost. Bounds can be too low if ``effective_size``, in rows, is below about 10. If rows rather than contexts are held
+    out, the bound is about the logged contexts.
     """
     selections = parameters["selection"]
     X, truth = read_truth(inputs["test"])
@@ -69,7 +73,7 @@ def evaluate(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: 
 
 
 def collect(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
-    """Write one ``table`` with the rows of all ``runs``, csv files of evaluate, in their order."""
+    """Write one ``table`` with the rows of all ``runs``, csv files from ``evaluate``, in the order of the files."""
     rows: list[dict] = []
     columns: list[str] = []
     for path in map(Path, inputs["runs"]):
@@ -93,7 +97,7 @@ def collect(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: M
 
 @dataclass(frozen=True)
 class _Certifier:
-    """Certificates from the held-out part of a log; ``train`` is the part that fits and cost model come from."""
+    """Certificates from the held-out part of a log. Fits and cost model come from the training part."""
 
     train: BanditLog
     heldout: BanditLog
@@ -103,12 +107,11 @@ class _Certifier:
     cost_model: SupportedModel | None
 
     def certify(self, policy: LinearPolicy, choices: int) -> dict[str, float]:
-        """Return estimate, bound and effective size of one policy of ``choices``; nothing if none can be issued."""
+        """Return estimate, bound and effective size of one of ``choices`` policies; {} if there is no certificate."""
         try:
             with warnings.catch_warnings():
-                warnings.filterwarnings(
-                    "ignore", "the effective sample size is|the mean weight is"
-                )  # a column has the former
+                # The column effective_size replaces the first warning.
+                warnings.filterwarnings("ignore", "the effective sample size is|the mean weight is")
                 certificate = policy_certificate(
                     policy,
                     self.heldout,
@@ -128,7 +131,7 @@ class _Certifier:
 
 
 def _certifier(inputs: Mapping[str, Any], n_features: int, truth: Truth, clicks: Rates) -> _Certifier:
-    """Read the log, π0 and the cost model; InputError if they do not fit the test contexts."""
+    """Read the log, π0 and the cost model. InputError if their shapes do not fit the test contexts."""
     train, heldout = read_log(inputs["log"])
     with prefix_errors(inputs["log"]):
         if (train.X.shape[1], *train.actions.shape) != (n_features, *truth.actions.shape):
@@ -169,9 +172,9 @@ def _classifier_losses(path: Path, truth: Truth) -> dict[str, float]:
 def _grid(
     path: Path, X: Features, truth: Truth, certifier: _Certifier, selections: Iterable[str]
 ) -> tuple[list[dict], dict[str, dict]]:
-    """Return a row of losses and held-out scores per fit, and by selection the row that it chooses.
+    """Return a row of losses and held-out scores for each fit, and the row that each selection criterion chooses.
 
-    A chosen row also has a certificate and the score that chose it. It is empty if no grid value has a score.
+    A chosen row also has a certificate and the score that chose it. It is empty if no fit has a score.
     """
     fits = read_fits(path, len(SCORES))
     with prefix_errors(path):
@@ -198,7 +201,7 @@ def _grid(
 
 
 def _features(fits: Mapping[str, Any], certifier: _Certifier):
-    """Return the feature map of the fits, fitted to the training contexts again; None without one."""
+    """Fit the feature map of the fits to the training contexts again and return it; None if the fits have none."""
     if "features" not in fits:
         return None
     from drcrm.policies.feature_maps import FeatureMap, as_transformer

@@ -24,9 +24,10 @@ def fetch(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Map
     inputs
         ``mirror``: folder or URL that is tried before the data set's own URL, or None.
     outputs
-        ``train`` and ``test``: npz with the scaled features X, dense or the parts of a CSR matrix, and labels. Labels
-        are 0 and 1, (n, q); with ``actions: single`` they are classes, (n,), and ``n_actions`` is their number.
-        Next to ``train``, ``raw/`` keeps the files and ``origin.json`` records where each came from and its digest.
+        ``train`` and ``test``: npz files of contexts. The features X are scaled; they are dense or the parts of a CSR
+        matrix. The labels are an array (n, q) of 0 and 1. With ``actions: single`` they are classes, (n,), and
+        ``n_actions`` is the number of classes. The folder of ``train`` also gets ``raw/`` with the fetched files, and
+        ``origin.json`` with the place and the digest of each.
     parameters
         The entry of the data set in the configuration.
     """
@@ -63,7 +64,7 @@ def _embedded(parameters: Mapping[str, Any], n_labels: int, single: bool) -> tup
 def _from_files(
     mirror: str | None, origin: Path, parameters: Mapping[str, Any], single: bool
 ) -> tuple[tuple[Contexts, Contexts], Record]:
-    """Return the contexts of both parts and the record of their files; remove downloads that cannot be used."""
+    """Return the contexts of both parts and the record of their files. Remove new files that cannot be read."""
     labels = parameters["labels"]
     spec = DatasetSpec(
         features=parameters["features"],
@@ -91,9 +92,10 @@ def _from_files(
 
 
 def fetch_file(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Mapping[str, str]) -> None:
-    """Fetch one file as it is and check its digest.
+    """Fetch one file of a mirror unchanged and check its digest.
 
-    ``inputs`` has the ``mirror``, ``outputs`` the ``file``; ``parameters`` has the mirror's ``folder`` and ``sha256``.
+    ``inputs`` has the ``mirror``, and ``outputs`` the ``file``. ``parameters`` has the ``folder`` of the file in the
+    mirror, and its digest ``sha256``.
     """
     path, mirror = Path(outputs["file"]), inputs["mirror"]
     folder = f"{mirror.rstrip('/')}/{parameters['folder']}" if mirror else None

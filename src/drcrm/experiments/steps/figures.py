@@ -34,10 +34,10 @@ def figure(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Ma
 
 
 def overview(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
-    """Draw how far each algorithm comes from CIPS to full supervision, and summarise the experiment.
+    """Draw how far each algorithm comes from CIPS to full supervision, and write the first page of the report.
 
-    Reads ``metrics``. Writes the ``figures`` and ``summary``, the first page of the report: reStructuredText with the
-    svg and the table of the expected loss. ``parameters`` is a :class:`Plan`.
+    Reads ``metrics``. Writes the ``figures`` and the page, ``summary``. The page is reStructuredText with the svg and
+    the table of the expected loss. ``parameters`` is a :class:`Plan`.
     """
     plan = Plan.parse(parameters)
     selection, metrics = plan.selections[0], plan.of_algorithms(read_csv(inputs["metrics"], COLUMNS))
@@ -53,7 +53,7 @@ def overview(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: 
 
 
 def theory_figure(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
-    """Draw a ``figure`` of the theory from the ``table`` of its lemma, as each of the ``figures``."""
+    """Draw a ``figure`` of the theory from the ``table`` of its lemma, and write it as the files ``figures``."""
     name = parameters["figure"]
     table = read_csv(inputs["table"], LEMMA_COLUMNS[LEMMA_FIGURES[name].lemma])
     _write(theory_figures.FIGURES[name], table, outputs["figures"])

@@ -1,4 +1,4 @@
-"""Learn from a log: fit the cost model, fit an algorithm along its grid, or train a classifier."""
+"""Learn from a log: fit the cost model, fit an algorithm for each value of its grid, or train a classifier."""
 
 import json
 import sys
@@ -23,9 +23,9 @@ from drcrm.selection.grid_search import LearnSettings, learn
 def cost_model(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
     """Fit the cost model to the training part of a log.
 
-    Reads ``log``. Writes ``model``: npz with coef (features + 1, labels + 1), whose last column belongs to no label;
-    the intercept, 0 because one feature is constant; and the penalty. If the actions have context effects, it also has
-    their covariance, (labels + 1, labels + 1), and noise.
+    Reads ``log``. Writes ``model``, an npz file. Its arrays are coef (features + 1, labels + 1), whose last column
+    belongs to no label, the intercept and the penalty. The intercept is 0, because one feature is constant. If the
+    actions have context effects, the file also has their covariance, (labels + 1, labels + 1), and the noise.
     """
     train, _ = read_log(inputs["log"])
     model = CostModel().fit_log(train)
@@ -43,14 +43,19 @@ def fit(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mappi
     Parameters
     ----------
     inputs
-        ``log``; optionally ``logging``, π0 for starts and support, and ``cost_model``.
+        ``log``. Optional are ``logging``, the policy π0 for starts and support, and ``cost_model``.
     outputs
-        ``fits``: npz with, for k grid values, grid (k,), coef (k, features, labels), objective, iterations and
-        converged (k,), scores (k, s), chosen (s,) (the grid index that each score chooses), tilt (1,) (κ of the start),
-        ridge and step (k,), and the feature map as JSON if there is one.
+        ``fits``: npz with arrays for k grid values and s held-out scores:
+
+        - grid, ridge, step, objective, iterations, converged: (k,)
+        - coef: (k, features, labels)
+        - scores: (k, s)
+        - chosen: (s,), the index of the grid value that each score chooses
+        - tilt: (1,), the strength κ of the start's tilt by the cost model
+        - features: the feature map as JSON, if there is one
     parameters
-        ``estimator``, ``parameter``, ``grid`` and ``options`` of the algorithm, ``stopping``, and ``calibrated``:
-        whether POEM's grid is in units of λ0.
+        ``estimator``, ``parameter``, ``grid`` and ``options`` of the algorithm, and ``stopping``. ``calibrated`` says
+        whether POEM's grid is in units of λ0, which depends on the log.
     """
     estimator = find_estimator(parameters["estimator"])
     options, is_calibrated = parameters["options"], parameters["calibrated"]

@@ -1,4 +1,4 @@
-"""Turn labelled contexts into a bandit log: split them, train the logging policy and the skyline, log actions."""
+"""Turn labelled contexts into a bandit log: split contexts, train logging policy and skyline, log actions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,8 +24,9 @@ SKYLINE_GRID = tuple(10.0**k for k in range(-2, 3))  # C of the skyline
 def split(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
     """Draw the contexts that train π0 and the held-out contexts.
 
-    Reads ``train``. Writes ``split``: npz with the context numbers ``logging``, ``train`` and ``heldout``. With
-    ``split_unit`` "context" the logging contexts come from the training part, with "row" from all contexts.
+    Reads ``train``. Writes ``split``: npz with the context numbers ``logging``, ``train`` and ``heldout``. The contexts
+    of ``logging`` train π0. They come from the training part if ``split_unit`` is "context", and from all contexts if
+    it is "row".
     """
     X, _ = read_contexts(inputs["train"])
     rng = generator(parameters["dataset"], parameters["seed"], "split")
@@ -36,10 +37,10 @@ def split(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Map
 
 
 def log_crf(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
-    """Train the logging policy π0 on its share of the contexts: a CRF, or a softmax regression for one action of K.
+    """Train the logging policy π0, a CRF for label vectors or a softmax regression for one action of K.
 
     Reads ``train`` and ``split``. Writes ``policy``: npz with coef (features + 1, labels), multiplied by
-    ``logging_sharpness``, and absent, the mask of labels (or classes) without a positive context.
+    ``logging_sharpness``. Its mask ``absent`` marks labels, or classes, without a positive context.
     """
     X, truth = read_truth(inputs["train"])
     rows = read_split(inputs["split"], X.shape[0])["logging"]
@@ -49,7 +50,7 @@ def log_crf(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: M
 
 
 def skyline(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
-    """Train the skyline on full supervision; the greedy loss on the held-out contexts chooses C.
+    """Train the skyline on full supervision. The greedy loss on the held-out contexts chooses C.
 
     Reads ``train`` and ``split``. Writes ``policy``: npz with coef (features + 1, labels) and the chosen C.
     """
@@ -63,9 +64,10 @@ def skyline(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: M
 def replay(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
     """Log the actions of π0 on the training contexts, ``replay_count`` times.
 
-    Reads ``train``, ``split`` and ``policy``. Writes ``log``: npz with distinct rows, each stored once: X with the
-    constant feature, Y, propensity, translated cost, context, and the counts of the row in the training and in the
-    held-out part. For one action of K it also has n_actions, and the costs are −1 and 0, drawn by ``click_rates``.
+    Reads ``train``, ``split`` and ``policy``. Writes ``log``, an npz file that stores equal rows once. Its arrays are X
+    with the constant feature, Y, propensity, translated cost and context. The arrays ``train`` and ``heldout`` count
+    how often each row occurs in these parts. For one action of K the file also has n_actions, and a cost is −1 or 0,
+    drawn with ``click_rates``.
     """
     dataset, seed, count = parameters["dataset"], parameters["seed"], parameters["replay_count"]
     X, truth = read_truth(inputs["train"])

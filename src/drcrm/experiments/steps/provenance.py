@@ -1,4 +1,4 @@
-"""Record what an experiment's results come from: code, packages, machine and configuration."""
+"""Record the code, packages, machine and configuration that produced an experiment's results."""
 
 import hashlib
 import json
@@ -11,8 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import numpy  # noqa: F401  loads its BLAS, which threadpool_info then lists
-import scipy.linalg  # noqa: F401  the same
+import numpy  # noqa: F401  loads its BLAS library, so that threadpool_info lists it
+import scipy.linalg  # noqa: F401  loads another BLAS library
 from threadpoolctl import threadpool_info
 
 from drcrm.files import write_json
@@ -28,8 +28,8 @@ def provenance(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters
     """Write ``provenance``: JSON with the experiment's options and a digest of its whole configuration.
 
     ``inputs`` has the ``project``, the folder of the code. ``parameters`` is the configuration of the experiment, its
-    data sets and its algorithms. The commit comes from the git repository in the folder, or from the archive that git
-    made of it; the digest of the source files identifies any other copy.
+    data sets and its algorithms. The commit comes from the git repository in the folder, or from a file that
+    ``git archive`` writes. The digest of the source files identifies any other copy.
     """
     project = Path(inputs["project"])
     changes = _git(project, "status", "--porcelain")
@@ -48,7 +48,7 @@ def provenance(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters
 
 
 def _git(project: Path, *command: str) -> str | None:
-    """Return the output of git for the repository in a folder, not around it; None without git or a commit."""
+    """Return the output of git for the repository in this folder, not in a parent; None without git or a commit."""
     place = ["git", "--no-optional-locks", f"--git-dir={project / '.git'}", f"--work-tree={project}"]
     with suppress(OSError, subprocess.CalledProcessError):
         return subprocess.run([*place, *command], capture_output=True, text=True, check=True).stdout.strip()
@@ -75,7 +75,7 @@ def _version(package: str) -> str | None:
 
 
 def _blas() -> list[dict[str, str | None]]:
-    """Return the BLAS libraries of numpy and scipy; the last digits of results may depend on them."""
+    """Return the BLAS libraries of numpy and scipy. The last digits of results may depend on them."""
     keys = {"name": "internal_api", "version": "version", "architecture": "architecture"}
     libraries = [library for library in threadpool_info() if library["user_api"] == "blas"]
     described = [{name: library.get(key) for name, key in keys.items()} for library in libraries]

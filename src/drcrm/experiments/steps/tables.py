@@ -16,9 +16,9 @@ from drcrm.reports.tables.result_tables import all_tables, format_sections, form
 def tables(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
     """Write the tables of an experiment as csv, Markdown, LaTeX and html.
 
-    Reads ``metrics``. Writes the ``tables``, all in one folder, and in the folder ``pages`` an html page for each
-    table that is not empty. Only runs with the plan's first replay count and its seeds enter, except in
-    ``differences_to_poem``, which has all runs. ``parameters`` is a :class:`Plan`.
+    Reads ``metrics``. Writes the ``tables``, all in one folder, and an html page for each table that is not empty, in
+    the folder ``pages``. The table ``differences_to_poem`` uses all runs. The other tables use the seeds of the plan at
+    its first replay count. ``parameters`` is a :class:`Plan`.
     """
     plan, metrics = Plan.parse(parameters), read_csv(inputs["metrics"], COLUMNS)
     if missing := set(PROTOCOL) - set(plan.protocol):

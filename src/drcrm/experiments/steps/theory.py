@@ -13,10 +13,10 @@ from drcrm.files import write_csv
 
 
 def theory_table(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
-    """Tabulate a ``lemma``; the training contexts of the data set are the whole population.
+    """Tabulate a ``lemma``. The training contexts of the data set are the whole population.
 
-    Reads ``train``. Writes ``table``: csv with the columns of :mod:`drcrm.experiments.simulation.theory`. Lemmas 1 and
-    2 draw ``repetitions`` samples of each size.
+    Reads ``train``. Writes ``table``: csv with columns that :mod:`drcrm.experiments.simulation.theory` describes.
+    Lemma 1 draws ``repetitions`` samples of each size, and Lemma 2 as many but at most 50.
     """
     lemma, dataset, seed = parameters["lemma"], parameters["dataset"], parameters["seed"]
     X, truth = read_truth(inputs["train"])
