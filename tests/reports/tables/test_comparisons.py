@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from drcrm.reports.tables.comparisons import compare, interval, larger_p_value
+from drcrm.reports.tables.comparisons import compare, holm, interval, larger_p_value
 
 
 @pytest.mark.parametrize("n", [2, 20])
@@ -36,6 +36,11 @@ def test_degenerate_samples():
 def test_differences_by_rounding_are_not_significant():
     assert larger_p_value([0.1 + 0.2] * 5, [0.3] * 5) == 0.5
     assert larger_p_value([0.3 + 1e-9] * 5, [0.3] * 5) < 1e-6
+
+
+def test_p_values_are_adjusted_by_holm():
+    """The smallest of three is multiplied by 3, the next by 2; none becomes smaller than the one before it."""
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
 
 
 def losses(n: int = 20) -> pd.DataFrame:
