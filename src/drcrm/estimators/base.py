@@ -18,7 +18,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import count_threads, use_threads
 from drcrm.errors import InputError
 from drcrm.estimators.fit_warnings import warn_of_data, warn_of_result
-from drcrm.estimators.scoring import require_routing
+from drcrm.estimators.scoring import heldout_score, require_routing, require_rows
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.exponential import LinearPolicy, as_policy, make_policy
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
@@ -26,8 +26,7 @@ from drcrm.progress import show_progress
 from drcrm.risks import Risk
 from drcrm.selection.algorithms import ESTIMATORS, Algorithm, Estimator, find_estimator
 from drcrm.selection.grid_search import Learned, LearnSettings, learn
-from drcrm.selection.heldout_scores import HeldoutScores
-from drcrm.selection.score_names import MODELLED, SCORES
+from drcrm.selection.score_names import SCORES
 from drcrm.weights import CLIPPED, Weight, as_weight
 
 
@@ -191,7 +190,7 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
             See :mod:`drcrm.estimators.fit_warnings`.
         """
         algorithm = self._algorithm()
-        self._require("fit", Y=Y, propensity=propensity, cost=cost)
+        require_rows(f"{type(self).__name__}.fit", Y=Y, propensity=propensity, cost=cost)
         algorithm.criteria()  # raises errors in parameters before the log is read
         logging_policy = None if logging_policy is None else as_policy(logging_policy, "logging_policy")
         whole = BanditLog(X, Y, propensity, cost, context, count, n_actions, eligible)
@@ -252,20 +251,13 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
         """
         policy = self._policy_for(X)
         check_choice(SCORES, by, "by")
-        self._require("score", propensity=propensity, cost=cost)
+        require_rows(f"{type(self).__name__}.score", propensity=propensity, cost=cost)
         actions: dict[str, Any] = self._actions.log_options | {"eligible": eligible}
         log = BanditLog(X, Y, propensity, cost, context, count, **actions)
         self._actions.check(log.Y)
         log = log.replace(X=policy.map_features(log.X))
-        options: tuple[Any, ...] = None, True
-        if by in MODELLED:
-            if self.cost_model_ is None:
-                raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")
-            model = replace(self.cost_model_, support=self.support or SUPPORT, features=None)
-            effects = model.action_effects(log.X, log.actions)
-            options = effects, True, model.logging_policy, model.is_cloned
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return -HeldoutScores(log, self.clip_, *options)(policy.coef_with_intercept)[by]
+        model = self.cost_model_ and replace(self.cost_model_, support=self.support or SUPPORT, features=None)
+        return -heldout_score(policy, log, by, self.clip_, model)
 
     @property
     def policy_(self) -> LinearPolicy:
@@ -317,14 +309,6 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
         weight = as_weight(self.weight)
         options = {name: getattr(self, name) for name in names} | {"weight": CLIPPED if weight is None else weight}
         return Algorithm(entry.name, options=options)
-
-    def _require(self, method: str, **rows: Any) -> None:
-        """Raise InputError if values that a method needs for each row are missing."""
-        for name, values in rows.items():
-            if values is None:
-                hint = "; searches pass it on after sklearn.set_config(enable_metadata_routing=True)"
-                hint = hint if method == "score" else ""
-                raise InputError(f"{type(self).__name__}.{method} needs {name}=, one value for each logged row{hint}")
 
     def _policy_for(self, X: Any) -> LinearPolicy:
         """Return the policy. Raise InputError or scikit-learn's errors if X does not have the columns of the fit."""

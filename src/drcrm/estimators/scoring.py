@@ -1,15 +1,21 @@
-"""Held-out scores as scikit-learn scorers, and a check that searches pass propensities to them."""
+"""Held-out scores of estimators and as scikit-learn scorers, and checks that searches pass propensities to them."""
 
 from traceback import walk_stack
 from types import FrameType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import UNUSED
 
+from drcrm.cost_models.support import SupportedModel
+from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
+from drcrm.policies.exponential import LinearPolicy
+from drcrm.selection.heldout_scores import HeldoutScores
+from drcrm.selection.score_names import MODELLED
 
 
 class HeldoutScorer(BaseEstimator):  # type: ignore[misc]
@@ -44,6 +50,29 @@ class HeldoutScorer(BaseEstimator):  # type: ignore[misc]
         return estimator.score(X, Y, by=self.by, **{name: row for name, row in rows.items() if row is not None})
 
     __call__ = score
+
+
+def heldout_score(
+    policy: LinearPolicy, log: BanditLog, by: str, clip: float | None, model: SupportedModel | None
+) -> float:
+    """Return a score of a policy on a log with the policy's mapped features; ``clip`` is M."""
+    options: tuple[Any, ...] = None, True
+    if by in MODELLED:
+        if model is None:
+            raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")
+        effects = model.action_effects(log.X, log.actions)
+        options = effects, True, model.logging_policy, model.is_cloned
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        return HeldoutScores(log, clip, *options)(policy.coef_with_intercept)[by]
+
+
+def require_rows(method: str, **rows: Any) -> None:
+    """Raise InputError if values that a method, such as "CIPS.fit", needs for each row are missing."""
+    for name, values in rows.items():
+        if values is None:
+            is_score = method.endswith(".score")
+            hint = "; searches pass it on after sklearn.set_config(enable_metadata_routing=True)" if is_score else ""
+            raise InputError(f"{method} needs {name}=, one value for each logged row{hint}")
 
 
 def require_routing(estimator: BaseEstimator) -> None:
