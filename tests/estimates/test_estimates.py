@@ -1,4 +1,4 @@
-"""Estimates, weights and risks together: reference values, finite differences, and identities between estimates."""
+"""Estimates, weights and risks together: reference values, finite differences, and logs row by row."""
 
 from __future__ import annotations
 

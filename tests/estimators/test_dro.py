@@ -1,4 +1,4 @@
-"""Objectives of the estimators against their formulas, their limits and their competitors' published objectives."""
+"""Objectives of the estimators against the published objectives of competitors, and limits of the likelihood."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Properties of every fit: it is finite or refused in one line, and its objective equals the formula row by row."""
+"""Properties of every fit: it is finite, or refused in one line."""
 
 from __future__ import annotations
 

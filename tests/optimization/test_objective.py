@@ -1,4 +1,4 @@
-"""Objective through the whole chain: the public POEM code's values, finite differences and formulas row by row."""
+"""Objective through the whole chain: the public POEM code's values, and formulas row by row."""
 
 from __future__ import annotations
 

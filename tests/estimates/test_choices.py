@@ -1,4 +1,4 @@
-"""One of K actions, and lists, under every weight, estimate and risk: against 50 digits, formulas and label vectors."""
+"""One of K actions, and lists, under every weight, estimate and risk: 50 digits, formulas and finite differences."""
 
 import json
 from dataclasses import replace
@@ -20,7 +20,7 @@ from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import Chi2Ball, KLBall, MeanRisk
 from drcrm.weights import Clipped
 
-REFERENCE = json.loads((Path(__file__).parent / "data/softmax_values.json").read_text())
+REFERENCE = json.loads((Path(__file__).parents[1] / "data/softmax_values.json").read_text())
 BALLS = {"mean": lambda radius: MeanRisk(), "kl_ball": KLBall, "chi2_ball": Chi2Ball}
 every_estimate = pytest.mark.parametrize("estimate", ESTIMATES)
 every_risk = pytest.mark.parametrize(
