@@ -56,3 +56,24 @@ def contexts(as_json: bool = False) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries(
         {"age": number, "price": number, "city": category, "id": category, "at": time, "day": time}
     )
+
+
+def random_contexts(n: int) -> list[dict[str, Any]]:
+    """Return contexts with values that JSON has, a fifth of them missing and many unknown."""
+    rng = np.random.default_rng(2)
+    texts = ["Bern", "Genf", "名", "1", "1.0", "Chur", "é" * 5, "a b", "\U0001f600", "x" * 23]
+
+    def category() -> Any:
+        return [texts[rng.integers(len(texts))], int(rng.integers(-3, 200)), bool(rng.integers(2))][rng.integers(3)]
+
+    def draw(value: Any) -> Any:
+        return None if rng.random() < 0.2 else value
+
+    return [
+        {
+            **{"age": draw(float(rng.normal(40, 30))), "price": draw(int(rng.integers(0, 99)))},
+            **{"city": draw(category()), "id": draw(category())},
+            **{name: draw(TIMES[rng.integers(len(TIMES))]) for name in ("at", "day")},
+        }
+        for _ in range(n)
+    ]

@@ -241,4 +241,16 @@ The certificate covers actions drawn from the policy. It does not cover --greedy
         package="drcrm.experiments",
         extra="pipeline",
     ),
+    "export": Command(
+        "write a linear policy as JSON, for other programming languages",
+        """Write a linear policy as JSON, for other programming languages.
+
+Reads   POLICY: the file of a policy that learn made from CSV or Parquet, without a feature map.
+Writes  --output: JSON with coefficients, scaling, categories and names of actions. The page Serving describes it and
+        has a scorer in JavaScript.""",
+        (
+            ("policy", {"metavar": "POLICY", "type": Path, "help": "npz from learn"}),
+            ("--output", {"required": True, "type": Path, "metavar": "FILE", "help": "JSON; - is standard output"}),
+        ),
+    ),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.logs.readers.decisions import Decision, features_of
 from drcrm.logs.readers.dsjson import features
 from drcrm.serving.context_scores import ContextScores
+from drcrm.serving.policy_export import export_policy
 
 LIST = "_multi"  # key of a context's list of actions, as in dsjson
 
@@ -47,6 +49,7 @@ class ServedPolicy:
     """
 
     def __init__(self, stored: StoredPolicy):
+        self._stored = stored
         self.policy, self.encoding, self.names = stored.policy, stored.encoding, list(stored.encoding.names)
         self._scores = None
         if isinstance(self.encoding, TableEncoding) and self.policy.features is None:
@@ -94,6 +97,13 @@ class ServedPolicy:
         if is_single:
             return self._named(actions[0]), float(propensities[0])
         return (np.array(self.names)[actions] if self.encoding.kind == "single" else actions), propensities
+
+    def to_json(self) -> str:
+        """Return a linear policy on a table as JSON: coefficients, scaling, categories and names.
+
+        ``drcrm/serving/policy.schema.json`` describes the content. InputError for a policy of another kind.
+        """
+        return json.dumps(export_policy(self._stored), ensure_ascii=False, allow_nan=False)
 
     def _encode(self, contexts: Any) -> Features | ActionLists:
         """Return X of several contexts."""

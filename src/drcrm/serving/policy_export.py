@@ -1,0 +1,46 @@
+"""A linear policy on a table as JSON, for applications that are not written in Python.
+
+``policy.schema.json`` describes the content, and ``docs/examples/score.mjs`` reads it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from drcrm.errors import InputError
+from drcrm.logs.encoding.tables import N_COLUMNS, TableEncoding
+from drcrm.logs.policy_file import StoredPolicy
+from drcrm.serving.context_scores import Number, features_of, hour_text, weekday_text
+
+FORMAT, VERSION = "drcrm-linear-policy", 1
+TYPES = {hour_text: "hour", weekday_text: "weekday"}  # of categorical features that are parts of a time
+
+
+def export_policy(stored: StoredPolicy) -> dict[str, Any]:
+    """Return the content of the JSON; InputError for a policy of another kind."""
+    policy, encoding = stored.policy, stored.encoding
+    if not isinstance(encoding, TableEncoding):
+        raise InputError("only a policy on a table can be exported: its log was neither CSV nor Parquet")
+    if policy.features is not None:
+        raise InputError("only a linear policy can be exported: learn without a feature map, such as kl_dro_dr")
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": encoding.kind,
+        "names": list(encoding.names),
+        "intercept": (policy.coef[-1] + policy.intercept).tolist(),
+        "features": [_feature(feature, policy.coef) for feature in features_of(encoding)],
+    }
+
+
+def _feature(feature: Any, coef: np.ndarray) -> dict[str, Any]:
+    """Return a feature with the coefficients of its columns."""
+    if isinstance(feature, Number):
+        missing = None if feature.missing_column is None else coef[feature.missing_column].tolist()
+        content = {"type": "number", "mean": feature.mean, "scale": feature.scale}
+        return {"name": feature.name, **content, "coef": coef[feature.column].tolist(), "missing": missing}
+    kind = "hashed" if feature.is_hashed else TYPES.get(feature.text_of, "category")
+    columns = {str(value): coef[column].tolist() for value, column in feature.columns.items()}
+    return {"name": feature.name, "type": kind, "coef": columns} | ({"columns": N_COLUMNS} if kind == "hashed" else {})
