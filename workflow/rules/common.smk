@@ -1,4 +1,4 @@
-"""Configuration, environment of the jobs, and what the rules share."""
+"""The configuration, the environment of the jobs, and functions that several rules use."""
 
 import json
 import os
@@ -34,7 +34,7 @@ TABLES = [*LOSSES, "hyperparameters", "paper_comparison", "differences_to_poem"]
 TABLE_KINDS = ["csv", "md", "tex"]
 FIGURE_KINDS = ["pdf", "svg", "png"]
 LEMMAS = sorted({figure.lemma for figure in LEMMA_FIGURES.values()})
-ORIGIN = str(workflow.modifier.modify_path("resources/{dataset}/origin.json"))  # has a module's prefix
+ORIGIN = str(workflow.modifier.modify_path("resources/{dataset}/origin.json"))  # with the prefix of a module
 
 # A module that is given a config does not read config.yaml.
 if workflow.modifier.skip_configfile:
@@ -45,7 +45,7 @@ try:
 except drcrm.errors.InputError as error:
     raise WorkflowError(str(error)) from None
 
-# Jobs, on a cluster too, run the code of this folder. The environment of a module belongs to the other workflow.
+# Jobs run the code of this folder, on a cluster too. If the workflow is a module, the environment is not ours to change.
 if workflow.modifier.is_main_snakefile():
     os.environ |= {"PYTHONPATH": str(PROJECT / "src")}
 if not shutil.which("drcrm"):  # the virtual environment is not activated
@@ -87,12 +87,12 @@ TARGETS["studies"] = [file for name in config["studies"] for file in TARGETS[f"{
 
 
 def local_path(path):
-    """Return a file of the project as an input relative to the working folder, so that both can move together."""
+    """Return a file of the project as an input. Its path is relative, so that project and working folder can move."""
     return local(os.path.relpath(path))
 
 
 def code(step, data=""):
-    """Return the source files that a step runs, and the data files of the package that match a pattern."""
+    """Return the source files that a step runs, and the package's data files that match a pattern."""
     files = source_files(SOURCE, SOURCE / f"experiments/steps/{STEPS[step]}.py")
     return [local_path(path) for path in [*files, *(sorted(SOURCE.glob(data)) if data else [])]]
 
@@ -108,19 +108,19 @@ def named(files):
 
 
 def job_files(wildcards, input, output):
-    """Return the named files of a job as JSON. Snakemake does not compare it between runs, as it depends on them."""
+    """Return the named files of a job as JSON. Snakemake does not compare such parameters between runs."""
     return json.dumps({"input": named(input), "output": named(output)})
 
 
 def mirror_files(wildcards, output):
-    """Return the mirror and the outputs of a fetch as JSON. Another mirror has the same files, so nothing runs again."""
+    """Return the mirror and the outputs of a fetch as JSON. Another mirror does not make the fetch run again."""
     return json.dumps({"input": {"mirror": config["mirror"]}, "output": named(output)})
 
 
 def settings(*options, **parameters):
-    """Return a function to the JSON of a step's parameters.
+    """Return a function from the wildcards to a step's parameters as JSON.
 
-    These are options of the experiment and ``parameters``, which are functions of the wildcards.
+    The parameters are ``options`` of the experiment, and ``parameters``, whose values are functions of the wildcards.
     """
 
     def lookup(wildcards):

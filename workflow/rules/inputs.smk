@@ -6,9 +6,9 @@ CONTEXTS = {"train": "resources/{dataset}/train.npz", "split": f"{RUN}/split.npz
 
 
 def fetch_settings(wildcards):
-    """Return the entry of a data set as JSON, and the digests of its files in a local mirror.
+    """Return the entry of a data set as JSON, with the digests of its files in a local mirror.
 
-    If a digest changes, the files are fetched again.
+    If a digest changes, Snakemake fetches the files again.
     """
     entry = config["datasets"][wildcards.dataset]
     source = Source(mirror=config["mirror"], sha256=entry["sha256"])
@@ -30,13 +30,13 @@ def cost_model_of(wildcards):
 
 
 def inputs_of_fit(wildcards):
-    """Return the cost model if the experiment uses one, and π0 next to it or as a start."""
+    """Return the cost model if the experiment uses one, and π0 if the fit starts from it or uses a cost model."""
     start, model = config["algorithms"][wildcards.algorithm]["options"].get("start"), cost_model_of(wildcards)
     return ({"logging": f"{RUN}/logging.npz".format(**wildcards)} if start == "logging" or model else {}) | model
 
 
 def code_of_fit(wildcards):
-    """Return the source files of a fit, and that of a user's own risk, ``module:Class``, in the working folder."""
+    """Return the source files of a fit, and the file of a user's risk, ``module:Class``, in the working folder."""
     package, _, _ = config["algorithms"][wildcards.algorithm]["estimator"].partition(":")
     file = Path(*package.split(".")).with_suffix(".py")
     return code("fit") + ([local_path(file)] if file.exists() else [])
@@ -56,7 +56,7 @@ def inputs_of_evaluate(wildcards):
     return {name: path.format(**wildcards) for name, path in inputs.items()} | lists | cost_model_of(wildcards)
 
 
-FIGURE_PAGE = {  # a report sorts titles by alphabet, so figures have numbers
+FIGURE_PAGE = {  # figures are numbered, because a report sorts their titles
     "caption": "../report/figures.rst",
     "category": "3 Figures",
     "labels": lambda wildcards: {
@@ -75,7 +75,7 @@ RESULTS = {"metrics": "results/{experiment}/metrics.csv", "grids": "results/{exp
 
 
 def pictures(path, page):
-    """Return a figure in all formats; the svg is shown in the report."""
+    """Return the files of a figure. The report shows the svg."""
     return [f"{path}.pdf", f"{path}.png", report(f"{path}.svg", **page)]
 
 
@@ -99,7 +99,7 @@ TABLE_FILES = {
 
 
 def plan(part):
-    """Return a function to the plan of the tables or of the overview, as JSON."""
+    """Return a function from the wildcards to the plan of the tables or of the overview, as JSON."""
     return lambda wildcards: report_plan(config, wildcards.experiment, part).json()
 
 
@@ -110,7 +110,7 @@ def figure_settings(wildcards):
 
 
 def words(part=None):
-    """Return a function to the words of a caption: of the tables, the overview, or a job's figure and data set."""
+    """Return a function from the wildcards to the words of a caption, by default of the job's figure."""
 
     def lookup(wildcards):
         datasets = [] if part else [wildcards.dataset]
@@ -127,7 +127,7 @@ def runs_of(wildcards):
 
 
 def recorded_tables(wildcards):
-    """Return the tables that a record of provenance belongs to."""
+    """Return the tables whose provenance a job records."""
     if wildcards.subject == "theory":
         datasets = config["theory"]["datasets"]
         return expand("results/theory/{lemma}_{dataset}.csv", lemma=LEMMAS, dataset=datasets)
@@ -192,14 +192,17 @@ def files_of_study(wildcards):
 
 
 def arguments_of_run(wildcards, input):
-    """Return the arguments of a study of one run."""
+    """Return the arguments of a study's command for one run."""
     folders = ["--run", os.path.dirname(input.policy), "--resources", os.path.dirname(input.contexts[0])]
     axes = ["--dataset", wildcards.dataset, "--seed", wildcards.seed]
     return [*folders, *axes, "--options", options_of_study(wildcards)]
 
 
 def arguments_of_table(wildcards, input):
-    """Return the arguments of a study's table: the rows of its runs, or its options and the folder of its files."""
+    """Return the arguments of the command that writes a study's table.
+
+    These are the rows of its runs if it has runs, else its options and the folder of its files.
+    """
     if "runs" in config["studies"][wildcards.study]:
         return ["--rows", *input.rows]
     folder = ["--resources", os.path.dirname(input.files[0])] if input.files else []

@@ -1,1 +1,1 @@
-"""Experiments of the paper and beyond: configuration, data sets, simulation of logs, and the steps of the workflow."""
+"""Experiments of the paper and beyond: their configuration and data sets, simulated logs, and steps of the workflow."""

@@ -1,4 +1,4 @@
-"""Reward-weighted and importance-weighted classification of logged actions, one of K: a baseline without a risk."""
+"""Baselines that classify logged actions, one of K, with rows weighted by reward or by reward and importance."""
 
 from typing import Any
 
@@ -11,13 +11,14 @@ from drcrm.errors import InputError
 
 CLASSIFIERS = ("linear", "trees")
 WEIGHTS = ("none", "inverse_propensity")
-MAX_WEIGHT = 100.0  # of one occurrence of a row
+MAX_WEIGHT = 100.0  # of a row, before its count is taken into account
 
 
 def row_weights(log: BanditLog, weights: str) -> np.ndarray:
-    """Return the weights of logged rows, (n,): count · (c_max − c), or count · min((c_max − c)/p, 100).
+    """Return the weights of logged rows, (n,).
 
-    c_max is the largest logged cost. Source: the IPWLearner of the Open Bandit Pipeline (Saito et al., arXiv
+    With the largest logged cost c_max, a weight is count · (c_max − c). With inverse propensities it is
+    count · min((c_max − c)/p, 100). Source: the IPWLearner of the Open Bandit Pipeline (Saito et al., arXiv
     2008.07146).
     """
     reward = log.cost.max() - log.cost
@@ -27,11 +28,11 @@ def row_weights(log: BanditLog, weights: str) -> np.ndarray:
 
 
 def action_probabilities(log: BanditLog, X: Features, classifier: str, weights: str, seed: int) -> np.ndarray:
-    """Return the probabilities of all actions in some contexts, (m, K), by a classifier of the weighted rows of a log.
+    """Train a classifier on the weighted rows of a log, and return the probabilities of all actions for X, (m, K).
 
-    ``linear`` is scikit-learn's logistic regression, ``trees`` its histogram gradient boosting, with their defaults. An
-    action without a row of positive weight gets probability 0. The classifiers do not see the last feature, which is
-    constant. InputError if all costs are equal, so that no row has a weight.
+    ``linear`` is scikit-learn's logistic regression and ``trees`` its histogram gradient boosting, both with their
+    default parameters. An action without a row of positive weight gets probability 0. The classifiers do not use the
+    last feature, which is constant. InputError if all costs are equal, because all weights are then 0.
     """
     weight = row_weights(log, weights)
     rows = np.flatnonzero(weight)
@@ -49,7 +50,7 @@ def action_probabilities(log: BanditLog, X: Features, classifier: str, weights: 
 
 
 def _make_model(classifier: str, seed: int, can_stratify: bool) -> Any:
-    """Return a classifier of scikit-learn; early stopping of trees needs two rows of each action."""
+    """Return a classifier of scikit-learn. Early stopping of trees needs two rows of each action."""
     if classifier == "linear":
         from sklearn.linear_model import LogisticRegression
 

@@ -27,15 +27,16 @@ _STRICT = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_che
 
 
 def project_config(project: Path, files: Sequence[str | Path] = ()) -> dict:
-    """Return the project's configuration, merged with files and completed.
+    """Return the project's configuration, merged with further files and completed.
 
-    Maps merge, lists replace. InputError has a line for each file that cannot be read or that has a key twice.
+    Maps are merged. Lists and other values are replaced. The InputError has a line for each file that cannot be read or
+    that repeats a key.
     """
     config: dict = {}
     faults: list[str] = []
     for path in (project / "config.yaml", *files):
         try:
-            update_config(config, deepcopy(read_config(path)))  # aliases in YAML are one object
+            update_config(config, deepcopy(read_config(path)))  # a YAML alias is the same object in several places
         except InputError as error:
             faults += error.args
     if faults:
@@ -44,7 +45,7 @@ def project_config(project: Path, files: Sequence[str | Path] = ()) -> dict:
 
 
 def read_config(path: str | Path) -> dict:
-    """Return the content of a configuration file, a map with unique keys; InputError names the file and the line."""
+    """Return the content of a configuration file, a map with unique keys. An InputError names the file and the line."""
     try:
         with prefix_errors(path):
             config = parse_yaml(Path(path).read_text(encoding="utf-8"))
@@ -58,16 +59,18 @@ def read_config(path: str | Path) -> dict:
 
 
 def complete(config: Mapping, schema: Path) -> dict:
-    """Return a configuration with all defaults, which are the schema's, the package's algorithms and names.
+    """Return a configuration with all defaults filled in.
 
-    If the schema expects a number or a truth value, text is converted: ``--config`` passes nested values as text, and
-    YAML reads 1e-5 as text. An ablation adds its algorithms with other starts. Algorithms without a colour or marker
-    get a unique pair.
+    The defaults are those of the schema, the package's algorithms, and labels made from names. An ablation adds its
+    algorithms with other starts. Algorithms without a colour or a marker get a unique pair. Text is converted if the
+    schema expects a number or a truth value, because ``--config`` passes nested values as text and YAML reads 1e-5 as
+    text.
 
     Raises
     ------
     InputError
-        The first value that the schema does not allow, or a line for each fault of ``cross_check``.
+        For the first value that the schema does not allow. If there is none, for all faults of ``cross_check``, with a
+        line for each.
     """
     merged = {"algorithms": shipped_algorithms()}
     update_config(merged, deepcopy(config))
@@ -87,7 +90,7 @@ def complete(config: Mapping, schema: Path) -> dict:
 
 
 def _parse_text(config: dict, schema: Path) -> None:
-    """Replace text by the number or truth value that it contains, and 2.0 by 2, if the schema expects that."""
+    """Convert text to the number or truth value that the schema expects, and a float such as 2.0 to an integer."""
     for error in _STRICT(parse_yaml(schema.read_text(encoding="utf-8"))).iter_errors(config):
         if error.validator == "type" and isinstance(error.instance, str | float):
             *path, key = error.absolute_path
@@ -97,9 +100,9 @@ def _parse_text(config: dict, schema: Path) -> None:
 
 
 def _validate(config: dict, schema: Path) -> None:
-    """Validate by the schema and fill in its defaults; InputError says what the schema does not allow."""
+    """Validate the configuration and fill in the schema's defaults. An InputError says what the schema refuses."""
     try:
-        validate(config, str(schema), set_default=False)  # defaults are for maps: their types come first
+        validate(config, str(schema), set_default=False)  # filling in defaults needs maps where the schema expects maps
         validate(config, str(schema))
     except WorkflowError as error:
         fault = error.__context__
@@ -116,9 +119,10 @@ def _validate(config: dict, schema: Path) -> None:
 
 
 def _keep_own_algorithms(name: str, experiment: dict) -> None:
-    """Drop algorithms that the experiment lacks from its replay curve and ablation, and warn about them.
+    """Remove algorithms that the experiment lacks from its replay curve and its ablation, and warn about them.
 
-    A curve that has none left shows all algorithms of the experiment; such an ablation goes.
+    A curve without remaining algorithms shows all algorithms of the experiment. An ablation without remaining
+    algorithms is removed.
     """
     for part in ("replay_curve", "ablation"):
         options = experiment.get(part, {})
@@ -132,7 +136,7 @@ def _keep_own_algorithms(name: str, experiment: dict) -> None:
 
 
 def _add_starts(algorithms: dict[str, dict], experiment: Mapping) -> None:
-    """Add the algorithms of an experiment's ablation with other starts than their own."""
+    """Add variants of the ablation's algorithms, which differ from them only in the start."""
     for name, by_start in all_starts(algorithms, experiment).items():
         for start, key in by_start.items():
             if key != name:
@@ -146,7 +150,7 @@ def _add_starts(algorithms: dict[str, dict], experiment: Mapping) -> None:
 
 
 def check_target(name: str, config: Mapping) -> None:
-    """Raise InputError unless the configuration has an experiment, or a log, of a name."""
+    """Raise InputError unless the configuration has an experiment or a log of this name."""
     targets = [*config["experiments"], *config["logs"], "theory", "studies"]
     if name in targets:
         return

@@ -16,7 +16,7 @@ from drcrm.selection.shipped_algorithms import as_entry
 
 
 def cross_check(config: Mapping) -> Iterator[str]:
-    """Yield a message for each fault of a configuration that the schema accepts, with its key."""
+    """Yield a message, which begins with the key, for each fault of a configuration that the schema accepts."""
     yield from _check_numbers(config)
     for name, algorithm in config["algorithms"].items():
         yield from _check_algorithm(f"algorithms.{name}", algorithm)
@@ -33,7 +33,7 @@ def cross_check(config: Mapping) -> Iterator[str]:
 
 
 def suggest(name: object, allowed: Iterable) -> str:
-    """Return how to correct a name: the closest allowed name, if one is close, and all of them."""
+    """Return a hint how to correct a name: a similar allowed name, if there is one, and all allowed names."""
     names = [*map(str, allowed)]
     hint = "".join(f"; did you mean {match!r}?" for match in get_close_matches(str(name), names, n=1))
     return f"{hint} (allowed: {', '.join(names) or 'none'})"
@@ -55,7 +55,7 @@ def _collected(key: str, faults: list[str]) -> Iterator[None]:
 
 
 def _check_numbers(value: object, key: str = "") -> Iterator[str]:
-    """Yield numbers that are infinite or NaN, which YAML can have."""
+    """Yield a message for each infinite number and each NaN. YAML allows both."""
     items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
     for name, item in items:
         if isinstance(item, float) and not math.isfinite(item):
@@ -88,7 +88,7 @@ def _file_name_faults(key: str, files: Iterable[str]) -> list[str]:
 
 
 def _check_experiment(key: str, experiment: Mapping, config: Mapping) -> Iterator[str]:
-    """Yield unknown names, data sets without a number of seeds, and options for other kinds of actions."""
+    """Yield unknown names, data sets without a number of seeds, and options that do not fit the actions."""
     curve, ablation = experiment.get("replay_curve", {}), experiment.get("ablation", {})
     for part, options in ((key, experiment), (f"{key}.replay_curve", curve), (f"{key}.ablation", ablation)):
         yield from _unknown(f"{part}.datasets", options.get("datasets", []), config["datasets"], "data set")
@@ -125,7 +125,7 @@ def _check_actions(key: str, experiment: Mapping, datasets: list[str], config: M
 
 
 def _check_log(name: str, entry: Mapping, config: Mapping) -> Iterator[str]:
-    """Yield the faults of a log: an experiment of its name, an invalid mapping, unknown or invalid algorithms."""
+    """Yield the faults of a log: the name of an experiment, an invalid mapping, unknown or invalid algorithms."""
     key, faults = f"logs.{name}", []
     if name in config["experiments"]:
         yield f"{key}: an experiment has this name; choose another"

@@ -1,4 +1,4 @@
-"""What the tables, figures and captions of an experiment show, read from the completed configuration."""
+"""Plans of an experiment's tables and figures, and words of their captions, from the completed configuration."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ LOOKS = ("label", "colour", "marker", "group")
 
 
 def figure_datasets(experiment: Mapping) -> dict[str, list[str]]:
-    """Return the figures of an experiment and the data sets of each."""
+    """Return the data sets of each figure of an experiment, by the figure's name."""
     figures = {figure: experiment["datasets"] for figure in FIGURE_TITLES}
     figures["replay_count"] = experiment.get("replay_curve", {"datasets": []})["datasets"]
     if "ablation" not in experiment:
@@ -34,7 +34,10 @@ def figure_datasets(experiment: Mapping) -> dict[str, list[str]]:
 
 
 def report_plan(config: Mapping, name: str, part: str, datasets: Sequence[str] = ()) -> Plan:
-    """Return the plan of ``tables``, ``overview`` or a figure of an experiment, by default for all its data sets."""
+    """Return the plan of a part of the report: ``tables``, ``overview`` or a figure.
+
+    By default the plan has all data sets of the experiment.
+    """
     experiment = config["experiments"][name]
     datasets, selections = datasets or experiment["datasets"], experiment["selection"]
     contents = {"algorithms": shown_algorithms(config, name, part), **runs_shown(experiment, part, datasets)}
@@ -70,9 +73,10 @@ def looks(config: Mapping, name: str, datasets: Sequence[str]) -> Names:
 
 
 def runs_shown(experiment: Mapping, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:
-    """Return seeds and replay counts of the replay-count figure, of the ablation, or of everything else.
+    """Return the seeds and the replay counts that a part of the report shows.
 
-    If the experiment has seeds by data set, so does the result, by default for all data sets.
+    The replay-count figure and the ablation have their own. If the experiment has a number of seeds for each data set,
+    so does the result.
     """
     if part == "replay_count":
         return {key: experiment["replay_curve"][key] for key in ("seeds", "counts")}
@@ -83,13 +87,13 @@ def runs_shown(experiment: Mapping, part: str, datasets: Sequence[str] = ()) -> 
 
 
 def translation(config: Mapping, name: str, dataset: str) -> tuple[float, float]:
-    """Return the unit and the offset of an expected logged cost, which is unit · loss − offset."""
+    """Return the unit and the offset for which an expected logged cost is unit · loss − offset."""
     right, wrong = config["experiments"][name].get("click_rates", (1, 0))
     return (right - wrong, right) if is_single(config, dataset) else (1, n_labels(config, dataset))
 
 
 def describe_log(config: Mapping, name: str, datasets: Sequence[str]) -> str:
-    """Describe what is unusual about the log of an experiment: π0's sharpness, and clicks for one action of K."""
+    """Describe unusual options of an experiment's log: the sharpness of π0, and click rates for one action of K."""
     experiment, parts = config["experiments"][name], []
     sharpness, (right, wrong) = experiment.get("logging_sharpness", 1), experiment.get("click_rates", (1, 0))
     if sharpness != 1:
@@ -100,7 +104,7 @@ def describe_log(config: Mapping, name: str, datasets: Sequence[str]) -> str:
 
 
 def caption_words(config: Mapping, name: str, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:
-    """Return the words that the caption of ``tables``, ``overview`` or a figure is filled with."""
+    """Return the words that fill in the caption of ``tables``, ``overview`` or a figure."""
     experiment = config["experiments"][name]
     datasets = datasets or experiment["datasets"]
     names, runs = looks(config, name, datasets), runs_shown(experiment, part, datasets)

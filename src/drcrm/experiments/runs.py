@@ -28,7 +28,7 @@ def seeds_of(experiment: Mapping, dataset: str) -> int:
 
 
 def run_algorithms(config: Mapping, name: str, dataset: str, replays: int, seed: int) -> list[str]:
-    """Return the algorithms of a run: those of the tables and the ablation, or of the replay-count figure only."""
+    """Return the algorithms that a run must fit for the tables, the ablation and the replay-count figure."""
     experiment = config["experiments"][name]
     in_tables = dataset in experiment["datasets"] and seed < seeds_of(experiment, dataset)
     if not (in_tables and replays == experiment["replay_count"]):
@@ -45,7 +45,7 @@ def all_algorithms(config: Mapping, name: str) -> list[str]:
 
 
 def all_starts(algorithms: Mapping, experiment: Mapping) -> dict[str, dict[str, str]]:
-    """Return the algorithms of an experiment's ablation, each with its name by start: NAME or NAME_from_START."""
+    """Return the names of an ablation's algorithms by start: NAME with its default start, else NAME_from_START."""
     ablation = experiment.get("ablation", {"algorithms": [], "starts": []})
     by_algorithm = {}
     for name in ablation["algorithms"]:
@@ -56,7 +56,7 @@ def all_starts(algorithms: Mapping, experiment: Mapping) -> dict[str, dict[str, 
 
 
 def shown_algorithms(config: Mapping, name: str, figure: str) -> list[str]:
-    """Return the algorithms of a figure: those of the tables, of the ablation too, or of the replay-count figure."""
+    """Return the algorithms that a figure shows. All figures but the ablation and the replay count show the tables'."""
     if figure == "ablation":
         return all_algorithms(config, name)
     experiment = config["experiments"][name]
@@ -74,12 +74,12 @@ def uses_cost_model(config: Mapping, name: str) -> bool:
 
 
 def is_single(config: Mapping, dataset: str) -> bool:
-    """Return whether an action on a data set is one of its classes, not a vector of labels."""
+    """Return whether an action on a data set is one of K classes rather than a vector of labels."""
     return config["datasets"][dataset].get("actions") == "single"
 
 
 def is_classifier(config: Mapping, algorithm: str) -> bool:
-    """Return whether an algorithm is a classifier, not an estimator."""
+    """Return whether an algorithm is a classifier rather than an estimator."""
     return "classifier" in config["algorithms"].get(algorithm, {})
 
 

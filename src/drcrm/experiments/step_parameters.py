@@ -1,6 +1,6 @@
-"""Parameters of the pipeline's steps, read from the completed configuration: JSON objects.
+"""Parameters of the pipeline's steps as JSON objects, read from the completed configuration.
 
-An object has only what its step uses, because Snakemake runs a step again if its parameters change.
+An object contains only what its step uses, because Snakemake runs a step again if its parameters change.
 """
 
 import json
@@ -12,12 +12,12 @@ from drcrm.selection.algorithms import find_estimator
 
 
 def fetch_parameters(config: Mapping, dataset: str) -> dict[str, object]:
-    """Return the entry of a data set without its names in print."""
+    """Return the entry of a data set without its printed names."""
     return _without(config["datasets"][dataset], "label", "paper", "differs")
 
 
 def fit_parameters(config: Mapping, name: str, algorithm: str) -> dict[str, object]:
-    """Return an algorithm of an experiment; ``calibrated`` if its grid is in units of POEM's λ0."""
+    """Return the entry of an algorithm. ``calibrated`` says whether its grid is in units of POEM's λ0."""
     entry, experiment = config["algorithms"][algorithm], config["experiments"][name]
     is_calibrated = find_estimator(entry["estimator"]).calibrated
     return {
@@ -31,7 +31,7 @@ def fit_parameters(config: Mapping, name: str, algorithm: str) -> dict[str, obje
 
 
 def mapping_of(config: Mapping, name: str) -> str:
-    """Return the mapping of a log as JSON, with the configuration's entries instead of the names of algorithms."""
+    """Return the mapping of a log as JSON. The entries of algorithms replace their names."""
     mapping = _without(config["logs"][name], "path")
     if algorithms := mapping.get("algorithm"):
         algorithms = algorithms if isinstance(algorithms, list) else [algorithms]
@@ -40,7 +40,7 @@ def mapping_of(config: Mapping, name: str) -> str:
 
 
 def _entry(algorithms: Mapping, algorithm: object) -> object:
-    """Return the mapping's entry for the name of an estimator's algorithm; return anything else unchanged."""
+    """Return the entry of an algorithm for a mapping. An entry, or the name of a classifier, is returned unchanged."""
     if not isinstance(algorithm, str) or "estimator" not in algorithms.get(algorithm, {}):
         return algorithm
     entry = {key: algorithms[algorithm].get(key) for key in ("label", "estimator", "parameter", "grid", "options")}
