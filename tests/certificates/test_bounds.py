@@ -96,14 +96,6 @@ def test_weights_are_repetitions_and_groups_count_with_their_means(method):
     assert bound == pytest.approx(upper_bound(means, **with_range(method)), abs=1e-12)
 
 
-@every_method
-def test_bound_exceeds_the_mean_falls_with_n_and_grows_with_confidence(method):
-    z = costs(6)
-    bounds = [upper_bound(z, confidence, **with_range(method)) for confidence in (0.6, 0.9, 0.99)]
-    assert z.mean() < bounds[0] < bounds[1] < bounds[2]
-    assert upper_bound(z, 0.9, weights=np.full(40, 30), **with_range(method)) < bounds[1]
-
-
 @pytest.mark.parametrize("method", FINITE)
 @pytest.mark.parametrize(("a", "b"), [(0.2, 0.2), (0.05, 2.0), (2.0, 0.1)])
 def test_finite_sample_bounds_cover_the_true_mean(method, a, b):

@@ -37,14 +37,17 @@ def unsupported():
     return ExponentialPolicy([[4.0, 0.0]]), log, model
 
 
-@by_row_and_context
-@pytest.mark.parametrize("method", ["kl", "student"])
-@pytest.mark.parametrize("costs", [None, (-3, 2.5)])
-@pytest.mark.parametrize("estimate", ["snips", "dr"])
+@pytest.mark.parametrize(
+    ("estimate", "costs", "method", "by"),
+    [
+        ("snips", None, "kl", "row"),
+        ("snips", (-3, 2.5), "chi2", "context"),
+        ("dr", None, "student", "context"),
+        ("dr", (-3, 2.5), "kl", "row"),
+    ],
+)
 def test_missing_actions_are_charged_the_largest_cost(unsupported, estimate, costs, method, by):
     policy, log, model = unsupported
-    if (estimate, method) == ("snips", "student"):
-        method = "chi2"
     weight = np.exp(policy.log_prob(log.X, log.Y)) / 0.5
     most = 0.0 if costs is None else 2.5
     with pytest.warns(UserWarning, match="^the mean weight is .*, far below 1: the log has few of the actions"):
@@ -199,13 +202,13 @@ def test_unsupported_actions_are_charged_in_each_row(estimate):
 
 @low_overlap
 def test_certificates_with_a_known_near_deterministic_logging_policy_hold():
-    """Of 80 logs at 0.95. A bound that charges nothing never holds; the best actions of a baseline may be missing."""
+    """Of 60 logs at 0.95. A bound that charges nothing never holds; the best actions of a baseline may be missing."""
     rng, holds, uncharged = np.random.default_rng(3), [], []
     make_log, logging, policy, model, truth = near_deterministic_log(rng)
     make_paired_log, better, baseline, wrong_model, paired_truth = near_deterministic_log(rng, reversed_costs=True)
     cost, difference = truth(policy), paired_truth(better) - paired_truth(baseline)
     paired_settings = {"logging_policy": better, "baseline": baseline, "cost_model": wrong_model, "cost_range": (-1, 0)}
-    for _ in range(80):
+    for _ in range(60):
         log, paired_log = make_log(400), make_paired_log(400)
         plain = [
             policy_certificate(policy, log, name, logging_policy=logging, cost_model=model) for name in ("snips", "dr")

@@ -81,7 +81,7 @@ def log_of(rng: np.random.Generator, n: int, rate: float, sigma: float) -> Bandi
     return BanditLog(np.ones((n, 1)), rng.integers(0, 2, n), np.full(n, 0.5), cost, n_actions=2)
 
 
-@pytest.mark.parametrize(("rate", "sigma", "n"), [(0.05, 2.0, 250), (0.2, 1.5, 250), (0.05, 2.0, 1000)])
+@pytest.mark.parametrize(("rate", "sigma", "n"), [(0.05, 2.0, 250), (0.2, 1.5, 250)])
 def test_certificates_of_rare_large_losses_are_refused_or_hold(rate, sigma, n):
     """200 logs: false certificates are at most 5 % and three standard errors; the method's own bound fails far more."""
     truth, false, plain = rate * np.exp(sigma**2 / 2), 0, 0
