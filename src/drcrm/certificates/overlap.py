@@ -45,7 +45,7 @@ def has_missing_mass(gaps: np.ndarray, count: np.ndarray, unit: float = 0.0) -> 
 
     The smallest gaps belong to the largest weights. A mean weight that reaches 1 only through ten rows does not show
     overlap: a new sample could well have none of these rows, and the standard error does not reveal it. The ten
-    smallest gaps are therefore raised to the eleventh. With fewer than 300 units it is one in 30.
+    smallest gaps are therefore raised to the eleventh. With fewer than 300 units, one gap in 30 is raised.
 
     Parameters
     ----------

@@ -1,12 +1,15 @@
-"""Terms of a policy's estimated cost on the rows of a log, with unsupported actions charged the largest cost.
+"""Terms of a policy's estimated cost: one number for each row of a log. Their mean is the estimate.
 
-If the logging policy π0 is known, the actions S that it hardly takes (see :mod:`drcrm.cost_models.support`) are charged
-a, the largest cost (for a baseline, the smallest):
+If the logging policy π0 is known, unsupported actions are charged an extreme cost a. An action is unsupported if π0
+hardly takes it: see :mod:`drcrm.cost_models.support`. The cost a is the largest one, for a baseline the smallest one.
 
-    E_π c ≤ E [w 1[y ∉ S] c + M a] = E w' c',    M(x) = π(S|x),
+Let S be the unsupported actions of a context x, w the importance weight of a row, and M(x) = π(S|x). For the largest
+cost a,
+
+    E_π c ≤ E [w 1[y ∉ S] c + M a] = E w' c',
     w' = w 1[y ∉ S] + M,    c' = (w 1[y ∉ S] c + M a)/w',    E w' = 1
 
-"ips" and "snips" use w' and c'. "dr" uses a cost model that predicts a on S.
+"ips" and "snips" use w' and c' instead of w and c. "dr" uses w, and a cost model that predicts a on S.
 """
 
 from collections.abc import Callable
@@ -42,7 +45,7 @@ class PolicyTerms:
     z : array (n,)
         Terms whose mean is the estimate.
     gap : array (n,)
-        Increase of z if missing probability is charged the largest cost: see :mod:`drcrm.certificates.overlap`.
+        Increase of z if the missing mass is charged the cost a: see :mod:`drcrm.certificates.overlap`.
     unsupported : float or None
         Mean probability M; None if the logging policy is unknown.
     """
@@ -58,7 +61,7 @@ class PolicyTerms:
 
 @dataclass(frozen=True)
 class TermBuilder:
-    """Computes the terms of policies on one log with positive counts.
+    """Computes the terms of policies on a log in which every row occurs.
 
     Parameters
     ----------
@@ -87,9 +90,10 @@ class TermBuilder:
         return cls(log, estimate, model)
 
     def terms(self, policy: Any, name: str, extreme: float, sign: int = 1, clip: float | None = None) -> PolicyTerms:
-        """Return the terms of a policy, with missing mass charged the cost ``extreme``.
+        """Return the terms of a policy, with unsupported actions charged the cost ``extreme``.
 
-        ``extreme`` is the largest cost and ``sign`` is 1. For a baseline they are the smallest cost and −1.
+        For the policy, ``extreme`` is the largest cost and ``sign`` is 1. For a baseline, ``extreme`` is the smallest
+        cost and ``sign`` is −1.
         """
         log, estimate = self.log, find_estimate(self.estimate)
         design, log_prob, expected = forward_policy(policy, log, self._action_effects(extreme, sign), name)

@@ -1,1 +1,1 @@
-"""Logs of users: from files to bandit logs, held-out rows, estimated propensities and stored policies."""
+"""Read log files as bandit logs, hold out rows, estimate propensities, and store policies."""

@@ -32,11 +32,11 @@ from drcrm.logs.readers.log_files import read_records
 from drcrm.logs.records import Records
 from drcrm.logs.split import held_out
 
-LARGE = 2**27  # bytes of a log's numbers above which they are in files; smaller logs are not slower in memory
+LARGE = 2**27  # bytes; the numbers of a larger log are kept in files
 Tell = Callable[[str], None]
 Folder = Callable[[], Path]
-# From the checks of all rows, the file's digest, and a function from a seed to the held-out rows, return the rows that
-# a policy was trained on.
+# A function that returns the rows that a policy was trained on. Its arguments are the checks of all rows, the file's
+# digest, and a function that returns the held-out rows of a seed.
 Select = Callable[[RowChecks, str, Callable[[int], np.ndarray]], RecognisedRows | None]
 
 
@@ -55,7 +55,7 @@ class OpenedLog:
     checks : RowChecks
         Checks of all rows of the file.
     unseen : mapping of int
-        Number of rows with values that the encoding of a policy does not know, by what is unknown.
+        Number of rows with a value that the encoding does not know, by reason such as a new category.
     recognised : RecognisedRows, optional
         Rows of the file that a policy was trained on.
     """

@@ -18,9 +18,9 @@ from drcrm.policies.exponential import LinearPolicy, make_policy
 
 FOLDS = 5
 MOST = 2**19  # rows that the model is fitted to
-TOLERANCE = 1e-4  # of the policies, which are calibrated afterwards
-LARGEST = 3.0  # of |log β|
-LEAST = 1e-300
+TOLERANCE = 1e-4  # of the fits; low, because the policies are calibrated afterwards
+LARGEST = 3.0  # largest |log β| of the calibration
+LEAST = 1e-300  # estimates are never smaller
 
 
 @dataclass(frozen=True)

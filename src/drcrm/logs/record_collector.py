@@ -126,7 +126,10 @@ def _named_actions(batch: Records, appeared: list[str], action: np.ndarray) -> t
 
 
 def number_marks(marks: np.ndarray) -> np.ndarray:
-    """Return numbers of groups in order of appearance; each row without a group, marked −1, is a group of its own."""
+    """Return the number of each row's group, (n,), in order of appearance.
+
+    A row without a group, marked −1, becomes a separate group.
+    """
     is_single = marks < 0
     codes, distinct = pd.factorize(np.where(is_single, -1, marks) if is_single.any() else marks, use_na_sentinel=False)
     if is_single.any():

@@ -18,7 +18,7 @@ from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.encoding.columns import reject_rows
 from drcrm.logs.mapping import LogMapping
 
-BLOCK_ROWS, BLOCK_BYTES = 2**17, 2**24  # of consecutive rows that are processed at once
+BLOCK_ROWS, BLOCK_BYTES = 2**17, 2**24  # largest block of rows that is processed at once
 LEAST_PROPENSITY = 1e-100  # weights by smaller propensities overflow, and no policy draws such an action
 KINDS = {"single": "single actions", "labels": "labels", "lists": "lists of actions"}  # for messages
 
@@ -30,19 +30,19 @@ class RowColumns:
     Attributes
     ----------
     action : integer array (n,), or (n, q)
-        Place among the names of the actions, or in the context's list; or 0 and 1 for each label.
+        For single actions, the place in ``names``. For lists, the place in the context's list. For labels, 0 or 1 each.
     cost : array (n,)
         The lower, the better; a reward is negated.
     rows : integer array (n,)
-        Number of the row in its file, from 0; in a folder, counted on from file to file.
+        Number of the row in its file, from 0. In a folder, the count continues from file to file.
     propensity : array (n,), optional
         None if the propensities have to be estimated.
     context : integer array (n,), optional
         Context of each row; None if row i belongs to context i.
     slices : integer array (n,), optional
-        Place among the values of the slice column.
+        Place in ``slice_values``.
     groups : integer array (n,), optional
-        Number of the group: rows of a group depend on each other.
+        Number of the row's group. Rows of a group may depend on each other.
     candidate : array (n,), optional
         Probability that a policy under evaluation gives the logged action.
     count : integer array (n,), optional
@@ -50,9 +50,9 @@ class RowColumns:
     time : array (n,), optional
         Order of the rows; ties are in the order of the file.
     group_marks : integer array (n,), optional
-        Only in a batch, instead of ``groups``: hash of the group's name, −1 for a row without a group.
+        Hash of the group's name, −1 for a row without a group. Only batches have it, instead of ``groups``.
     weights : array (n,), optional
-        Only in a batch, instead of ``count``: weight of the row if rows were dropped at random, not necessarily whole.
+        Weight of the row if the logger dropped rows at random. Only batches have it, instead of ``count``.
     """
 
     action: np.ndarray

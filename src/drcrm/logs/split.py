@@ -9,7 +9,7 @@ import numpy as np
 from drcrm.errors import InputError
 from drcrm.logs.records import Records
 
-MOST = 2**19  # held-out units: more of them change no verdict, and serve better for training
+MOST = 2**19  # held-out units; a verdict does not need more
 
 
 def held_out(records: Records, seed: int = 0) -> np.ndarray:

@@ -1,1 +1,1 @@
-"""Encodings of features as arrays."""
+"""Encode the features of a log as arrays."""

@@ -76,7 +76,7 @@ class Encoding(ABC):
         """Return X, array or CSR (m, d), or the lists of actions."""
 
     def unseen(self, data: Any) -> dict[str, int]:
-        """Return the number of rows with values that the encoding does not know, by what is unknown."""
+        """Return the number of rows with a value that the encoding does not know, by reason such as a new category."""
         return {}
 
     def as_dict(self) -> dict:

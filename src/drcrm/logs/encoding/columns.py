@@ -1,4 +1,4 @@
-"""Columns of a user's table as numbers or categories, and names that are safe in a spreadsheet."""
+"""Convert columns of a table to numbers or categories, and escape names for spreadsheets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drcrm.logs.mapping import import_extra
 
 MISSING = ""  # category of missing values
 WHOLE = re.compile(r"^(0|-?[1-9]\d*)\.0+$")  # a whole number with a decimal point
-MISSING_TEXTS = {  # like pandas
+MISSING_TEXTS = {  # the texts that pandas reads as missing values
     *("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"),
     *("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN"),
 }
@@ -23,7 +23,7 @@ DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:([,.' \u2019\u00a0\u202f])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 LARGEST = 10**15  # floats represent smaller whole numbers exactly
-FORMULA = re.compile(r"'*[=+\-@\t\r]")  # start of a text that a spreadsheet runs, or that ``escape_formula`` returned
+FORMULA = re.compile(r"'*[=+\-@\t\r]")  # start of a text that a spreadsheet would run, perhaps after apostrophes
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
@@ -77,9 +77,9 @@ def _advice(value: object) -> str:
 
 
 def _cast(column: pd.Series, optional: bool) -> np.ndarray | None:
-    """Return the numbers of a numeric or Arrow text column; None for other columns, or if a text is not a number.
+    """Return a numeric column, or an Arrow column of texts, as floats; None if this is not possible.
 
-    pyarrow takes a tenth of the time of pandas. If ``optional``, ``MISSING_TEXTS`` become NaN.
+    If ``optional``, ``MISSING_TEXTS`` become NaN. pyarrow converts texts ten times as fast as pandas.
     """
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
         return column.to_numpy(dtype=float)
@@ -93,7 +93,7 @@ def _cast(column: pd.Series, optional: bool) -> np.ndarray | None:
 
 
 def reject_rows(bad: np.ndarray, values: Any, name: str, rows: np.ndarray, expected: str) -> None:
-    """Raise InputError for the first row with ``bad`` true, by its number in the file."""
+    """Raise InputError if ``bad`` is true anywhere; the message has the first such row, by its number in the file."""
     if not bad.any():
         return
     at = int(np.argmax(bad))
@@ -107,9 +107,9 @@ def reject_rows(bad: np.ndarray, values: Any, name: str, rows: np.ndarray, expec
 
 
 def categories(column: pd.Series, name: str) -> tuple[np.ndarray, list[str]]:
-    """Return the codes of a column's values, (n,), and the values as texts; a missing value is the empty text.
+    """Return the code of each row, (n,), and the distinct values as texts; a code is a place among the values.
 
-    A whole number has the same text in every storage: 1, 1.0 and "1" are one category.
+    The text of a missing value is empty. The whole numbers 1, 1.0 and "1" have the same text, so they are one category.
     """
     try:
         codes, distinct = pd.factorize(column, use_na_sentinel=True)
@@ -133,8 +133,8 @@ def as_text(value: object) -> str:
 def escape_formula(value: object) -> object:
     """Return a text with an apostrophe in front if a spreadsheet would run it as a formula; other values unchanged.
 
-    The rule is OWASP's: texts that begin with ``= + - @``, a tab or a carriage return, except numbers. Texts that
-    begin so after apostrophes get one more, so that ``unescape_formula`` inverts this function.
+    By OWASP's rule, a formula begins with ``= + - @``, a tab or a carriage return, and is not a number. If apostrophes
+    precede such a start, one more is added, so that ``unescape_formula`` inverts this function.
     """
     runs = isinstance(value, str) and FORMULA.match(value) and not NUMBER.fullmatch(value)
     return f"'{value}" if runs else value

@@ -19,7 +19,7 @@ from drcrm.logs.encoding.hashed_features import hash_names
 from drcrm.logs.encoding.timestamps import calendar, hour_of, weekday_of
 
 ONE_HOT = 100  # columns with more values are hashed
-N_COLUMNS = 2**12  # of the hashed features of a categorical column
+N_COLUMNS = 2**12  # number of hashed features of such a column
 ALL_MISSING = "{} is missing in all training rows, expected at least one value; otherwise remove it from features"
 SPARSE = 0.1  # X is sparse if a smaller share of its entries differs from 0
 
@@ -263,12 +263,12 @@ def _fit_scale(values: np.ndarray, name: str) -> tuple[float, float]:
 
 
 def _fit_categories(values: list[str]) -> list[str] | list[int]:
-    """Return the sorted values of a categorical column; if they are many, the hashed features in use."""
+    """Return the sorted values of a categorical column, or their hashed features if the column is hashed."""
     return sorted(values) if len(values) <= ONE_HOT else sorted({feature for feature, _ in hash_categories(values)})
 
 
 def hash_categories(values: list[str]) -> list[tuple[int, float]]:
-    """Return the hashed feature and the sign of each value."""
+    """Return a pair for each value: its hashed feature, an integer, and its sign, 1 or −1."""
     if not values:
         return []
     features, signs = hash_names(values, N_COLUMNS)

@@ -38,7 +38,7 @@ class Decision(NamedTuple):
         Features of each action of the context's list; None for single actions.
     outcome : Outcome, optional
     weight : float, optional
-        Weight of the decision, if others were dropped.
+        Weight of the decision, if the logger dropped decisions at random.
     """
 
     row: int
@@ -82,7 +82,7 @@ def features_of(decisions: list[Decision]) -> HashedFeatures:
 
 
 def batch_of(decisions: list[Decision], form: str, mapping: LogMapping, skipped: Counter) -> Records:
-    """Return the batch of decisions and of the lines that were skipped before them."""
+    """Return a batch of decisions, with the number of lines that were skipped before them."""
     data = features_of(decisions)
     outcomes = np.array([decision.outcome for decision in decisions], dtype=float)
     action, cost, propensity = outcomes.reshape(-1, 3).T

@@ -176,8 +176,8 @@ def _place(event: dict, n_actions: int, first_action: int) -> int:
 def _propensity(event: dict, action: int) -> float:
     """Return the probability of the logged action, from ``p`` in the order of ``a`` or from the label.
 
-    Only an action that was not logged may have probability 0, as explorers by bags log it. The sum of ``p`` is at most
-    1, up to rounding to two digits.
+    Only an action that was not logged may have probability 0: bagging explorers log such actions. The sum of ``p`` is
+    at most 1, up to rounding to two digits.
     """
     stated = _finite(event, "_label_probability") if "_label_probability" in event else None
     if "p" not in event:

@@ -112,7 +112,7 @@ def context_batches(
     contexts : array or CSR (m, d), or ActionLists
         As the encoding makes them.
     unseen : dict of int
-        Number of rows with a value that did not occur in training, by what is new.
+        Number of rows with a value that did not occur in training, by reason such as a new category.
     missing : dict of int
         Number of missing values by column.
 

@@ -1,4 +1,6 @@
-"""npz files with the arrays of a ``BanditLog``, or with those of the Open Bandit Pipeline (OBP); OBP's dictionary.
+"""Readers of npz files and of the dictionary of the Open Bandit Pipeline (OBP).
+
+An npz file has the arrays of a ``BanditLog``, or the arrays of OBP.
 
 Source of OBP: https://zr-obp.readthedocs.io (Saito, Aihara, Matsutani & Narita 2021).
 """
@@ -33,7 +35,7 @@ REQUIRED = ("action", "reward", "context")  # keys of OBP's dictionary
 
 
 def read_arrays(path: Path) -> dict[str, object]:
-    """Return the arrays of an npz file without pickles; arrays without dimensions as numbers."""
+    """Return the arrays of an npz file without pickles. An array without dimensions becomes a number."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
@@ -48,8 +50,8 @@ def read_arrays(path: Path) -> dict[str, object]:
 def npz_batch(arrays: Mapping[str, Any], mapping: LogMapping) -> Records:
     """Return the rows of an npz file.
 
-    Its arrays are those of OBP, or X, Y, propensity, and cost or reward; optional are context, count, n_actions, and
-    starts, the first row of each list of actions in X.
+    The file has the arrays of OBP, or X, Y, propensity, and either cost or reward. The arrays context, count and
+    n_actions are optional. For lists of actions, starts has the first row of each list in X.
     """
     if "action" in arrays:
         return feedback_batch(arrays, mapping, "npz")
@@ -87,7 +89,7 @@ def npz_batch(arrays: Mapping[str, Any], mapping: LogMapping) -> Records:
 
 
 def npz_contexts(arrays: Mapping[str, object]) -> Features | ActionLists:
-    """Return the contexts of an npz file."""
+    """Return X, the lists of actions in X, or OBP's contexts with a constant 1 appended."""
     if "X" in arrays:
         return ActionLists(arrays["X"], arrays["starts"]) if "starts" in arrays else check_features(arrays["X"])
     if "context" not in arrays:
@@ -101,12 +103,12 @@ def records_of_feedback(feedback: object) -> Records:
 
 
 def feedback_batch(feedback: object, mapping: LogMapping | None = None, form: str = "obp") -> Records:
-    """Return the rows of OBP's dictionary, its contexts with a constant 1 appended.
+    """Return the rows of OBP's dictionary. A constant 1 is appended to the contexts.
 
     Raises
     ------
     InputError
-        A missing key, or an invalid array, with its row.
+        A key is missing, or an array is invalid. The message names the row.
     """
     if not isinstance(feedback, Mapping):
         raise InputError(f"feedback is of type {type(feedback).__name__}, expected OBP's dictionary")
@@ -151,7 +153,7 @@ def _logged_propensities(arrays: Mapping[str, object], name: str, n: int, mappin
 
 
 def _number_actions(action: np.ndarray, n_actions: object = None) -> tuple[list[int], np.ndarray]:
-    """Return the numbers of the actions that occur and of the last one, and the actions as places among them."""
+    """Return the sorted numbers of the last action and of those that occur, and the place of each row's action."""
     last = int(action.max(initial=0)) if n_actions is None else int(check_positive_integer(n_actions, "n_actions")) - 1
     bad = (action < 0) | (action > last)
     if bad.any():

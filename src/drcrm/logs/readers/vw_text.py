@@ -1,5 +1,6 @@
-"""Vowpal Wabbit's text of contextual bandits: ``action:cost:probability | features``, and blocks of listed actions.
+"""Reader of Vowpal Wabbit's text for contextual bandits.
 
+A single action is a line ``action:cost:probability | features``. A list of actions is a block with a line per action.
 Format: https://github.com/VowpalWabbit/vowpal_wabbit/wiki/Contextual-Bandit-algorithms
 """
 
@@ -21,12 +22,15 @@ DESCRIPTION = "Vowpal Wabbit's text"
 DEFAULT_VARIANT = False  # single actions
 SHARED = "shared"
 LABEL = re.compile(r"(\d{1,9}):([^:\s]+):([^:\s]+)")
-TAG = re.compile(rf"(?:^|\s)'\S*|(?:^|\s)(?!{SHARED}$|\d{{1,9}}(?:$|:))\S+$")  # 'tag, or a word just before the bar
+# A tag is a word that begins with an apostrophe, or a word that the bar follows directly.
+TAG = re.compile(
+    rf"(?:^|\s)'\S*|(?:^|\s)(?!{SHARED}$|\d{{1,9}}(?:$|:))\S+$"
+)  # a word that begins with an apostrophe, or that the bar follows directly
 UNLABELLED = "blocks without a label"
 
 
 class Line(NamedTuple):
-    """A parsed line: its number, whether it has the features of the context, its label if any, and its features."""
+    """A parsed line: its number, whether it is a shared line, its label if it has one, and its features."""
 
     row: int
     is_shared: bool
@@ -35,10 +39,10 @@ class Line(NamedTuple):
 
 
 def detect_variant(lines: Lines) -> bool | None:
-    """Return whether the text has lists of actions: blocks with a line for each action. None if it cannot be told.
+    """Return whether the text has lists of actions; None if lists and single actions are both possible.
 
-    The first two lines of a block decide, because only lists have lines without a label. If every block has one line,
-    the text could be either. InputError if the text is empty.
+    Only lists have lines without a label, and a list has at most one label. So the first two lines of a block decide.
+    If every block has a single line with a label, both are possible. InputError if the text is empty.
     """
     before, is_empty = None, True
     for line in _parsed(lines):
@@ -88,7 +92,7 @@ def contexts(lines: Lines, of_lists: bool) -> Iterator[Decision]:
 
 
 def _blocks(lines: Lines, of_lists: bool) -> Iterator[tuple[list[Line], Decision]]:
-    """Yield the lines of a decision's actions, and the decision; empty lines separate lists."""
+    """Yield the lines of each decision's actions, and the decision. Empty lines separate lists."""
     if not of_lists:
         for line in filter(None, _parsed(lines)):
             yield [line], Decision(line.row, line.features)
@@ -135,7 +139,7 @@ def _line(row: int, text: str) -> Line:
 
 
 def _features(text: str) -> Pairs:
-    """Return the features of ``namespace:weight name name:value …|…``, with their namespaces in their names."""
+    """Return the features in ``namespace:weight name name:value …|…``. Their names begin with the namespace."""
     pairs: Pairs = []
     for part in text.split("|"):
         namespace, weight = "", 1.0
