@@ -230,7 +230,7 @@ def test_equal_costs_keep_the_logging_policy(cost, labels):
 
 
 def test_heldout_rows_certify_the_kept_policy(data):
-    """The bound of one of all candidates equals that of a log of the held-out rows, at a seventh of δ."""
+    """The certificate is the same on a log of only the held-out rows, and at δ over the number of candidates."""
     estimator = data.fit(DoublyRobustDRO(), logging_policy=data.logging_policy)
     count = np.zeros(len(data.Y), dtype=int)
     count[estimator.heldout_] = data.rows["count"][estimator.heldout_]

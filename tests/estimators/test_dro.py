@@ -23,7 +23,6 @@ from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.selection.grid_search import calibrated_penalty
 
 
-# Hyper-parameters at which a risk is the mean.
 def fit(estimator, log: BanditLog):
     return estimator.fit(log.X, log.Y, log.propensity, log.cost, log.context, log.count)
 

@@ -77,6 +77,3 @@ def test_fits_are_finite_and_predict_probabilities(estimator, arguments, coeffic
     check_fit(fitted)
     marginals = fitted.predict_proba(arguments["X"])
     assert ((marginals >= 0) & (marginals <= 1)).all()
-
-
-# The smallest and the largest value that the definition of a risk allows, from weighted costs z.

@@ -145,7 +145,7 @@ def test_a_scaler_removes_the_constant_and_an_intercept_replaces_it(kind, routed
 
 
 class Wrapped(BaseEstimator):
-    """A user's estimator with one of ours inside and a score of its own."""
+    """A user's estimator that fits one of ours and defines its score."""
 
     def fit(self, X, Y, propensity, cost):
         self.inside_ = KLDRO().fit(X, Y, propensity=propensity, cost=cost)

@@ -54,7 +54,7 @@ def test_a_tilted_policy_is_the_base_times_a_power_of_the_modelled_cost(logged, 
 
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_rows_that_do_not_occur_do_not_change_the_automatic_tilt(counted, random_policy, scale):
-    """One of them has a weight next to which all others would vanish."""
+    """A row that does not occur has a weight so large that all other weights would vanish."""
     log, coef, model = counted(11), scale * random_policy(12).coef, random_model(12).coef_
     extreme = log.replace(propensity=np.where(log.count > 0, log.propensity, 5e-324))
     expected = automatic_tilt(log.recount(log.count), coef, model)

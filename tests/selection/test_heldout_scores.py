@@ -144,7 +144,7 @@ def test_improvements_are_tested_from_the_least_noise_until_one_fails(bounds, no
 
 
 def test_the_sequence_of_tests_errs_no_more_often_than_one_test():
-    """Twenty dependent candidates are no better than π0; testing all at this level errs more often."""
+    """Twenty dependent candidates equal π0. Testing each of them at this level errs more often."""
     rng, repetitions = np.random.default_rng(0), 4000
     z = rng.normal(size=(repetitions, 1)) + rng.normal(size=(repetitions, 20))
     bounds = z / np.sqrt(2) + 1.6449
