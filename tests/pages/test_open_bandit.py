@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from page_numbers import check_claims, ends, numbers, table
+from page_numbers import check_claims, ends, numbers, rounded, table
 
 PAGE = "docs/user-guide/open-bandit.md"
 
@@ -30,25 +30,25 @@ def test_sentences_on_the_logging_policies(rows):
     clicks, men = rows["clicks"][logged], rows.loc[logged[:2]]
     more = 100 * (men["ips"].iloc[0] - men["ips"].iloc[1])
     half = 50 * np.hypot(*(men["ips_high"] - men["ips_low"]))
-    both = r"On men `bts` was clicked # % \(# to #\), `random` # % \(# to #\): # points more \(# to #\)"
+    both = r"has a click rate of # % \(# to #\), `random` # % \(# to #\)\. The difference is # points \(# to #\)"
     check_claims(
         PAGE,
         {
-            "with # to # clicks each": [clicks.min(), clicks.max()],
-            "On women both were clicked # times": [*set(clicks["women"])],
-            both: [*in_percent(men, "ips"), *(round(value, 2) for value in (more, more - half, more + half))],
+            "rows with # to # clicks": [clicks.min(), clicks.max()],
+            "On women both have # clicks": [*set(clicks["women"])],
+            both: [*in_percent(men, "ips"), *rounded((more, more - half, more + half), 2)],
         },
     )
 
 
 def test_sentences_on_verdicts(learned):
     verdicts = learned["verdict"].value_counts()
-    counts = [len(learned), learned["policy"].nunique(), learned["shown"].astype(bool).sum()]
     check_claims(
         PAGE,
         {
-            r"Of # policies, learned by # algorithms from each file, the rows held out show # to be": counts,
-            "judge them: # not shown, and of # the log cannot say": [*verdicts[["not shown", "the log cannot say"]]],
+            "# algorithms learned # policies": [learned["policy"].nunique(), len(learned)],
+            "rows show that # of them are better": [learned["shown"].astype(bool).sum()],
+            r"# verdicts are \*not shown\* and # are \*the log": [*verdicts[["not shown", "the log cannot say"]]],
         },
     )
     assert len(verdicts) == 2
@@ -60,28 +60,27 @@ def test_sentences_on_policies_judged_on_random(learned):
     assert (judged["more_low"] < 0).all()
     below = judged[judged["more_high"] < 0]
     assert list(zip(below["set"], below["policy"], strict=True)) == [("men", "snips")]
-    clicks = round(below["clicks"].item(), 1)
     check_claims(
         PAGE,
         {
-            "Intervals are ± # to # points wide, and rest on # to # clicks of equal weight": [
+            "Intervals are ± # to # points wide and rest on # to # clicks of equal weight": [
                 *ends(halves, 2),
                 *ends(judged["clicks"]),
             ],
-            r"SNIPS on men, # \(# to #\). It is one of #, and rests on # clicks": [
-                *in_percent(below, "more"),
+            r"One of # is below 0: SNIPS on men, # \(# to #\), from # clicks": [
                 len(judged),
-                clicks,
+                *in_percent(below, "more"),
+                *rounded(below["clicks"], 1),
             ],
             "of a learned policy, ± # points": [round(halves.min(), 2)],
         },
     )
     needed = 10_000 * (np.array([halves.min(), halves.max()]) / 0.05) ** 2
-    stated = (
-        numbers(PAGE, "it would take some # 000 rows")[0] * 1e3,
-        numbers(PAGE, "judged on `random` # million")[0] * 1e6,
+    [thousands], [millions] = (
+        numbers(PAGE, "would take about # 000 rows"),
+        numbers(PAGE, "judged on `random` # million"),
     )
-    assert stated == pytest.approx(tuple(needed), rel=0.05)
+    assert (thousands * 1e3, millions * 1e6) == pytest.approx(tuple(needed), rel=0.05)
 
 
 def test_sentences_on_policies_judged_on_bts(learned):
@@ -92,12 +91,12 @@ def test_sentences_on_policies_judged_on_bts(learned):
     check_claims(
         PAGE,
         {
-            "On men the intervals of # of # lie below `bts`, by # to # points": [
+            "On men # of # intervals are below `bts`, by # to # points": [
                 *(len(lower), len(men)),
                 *ends(-100 * lower["more"], 2),
             ],
-            "as their mean weights are # to #:": ends(lower["mean_weight"], 2),
-            "effective sizes are # to # of 10 000": ends(women["effective_size"]),
+            "because mean weights are # to #:": ends(lower["mean_weight"], 2),
+            "effective sample sizes are # to # of 10 000": ends(women["effective_size"]),
         },
     )
 
@@ -110,13 +109,13 @@ def test_sentences_on_single_items_and_cloned_policies(rows):
     assert (unclicked["ips_high"] == unclicked["ips_low"]).all()
     files = [("men", "bts"), ("women", "bts"), ("men", "random")]
     cloned = rows.loc[[(*file, "imitation") for file in files]]
-    first = r"# % \(# to #\) on men and # % \(# to #\) on women by rows of `random`, that of `random` to # % \(# to #\)"
+    first = r"the copy of `bts` has # % \(# to #\) on men and # % \(# to #\) on women\."
     check_claims(
         PAGE,
         {
             r"single item\*\* rests on # to # clicks": ends(best["clicks"]),
-            f"imitation of `bts` comes to {first}": in_percent(cloned, "dr"),
-            "as bad, by # points": [round(-100 * rows["more"]["men", "random", "imitation"], 2)],
+            first + r" .{,50} has # % \(# to #\) on": in_percent(cloned, "dr"),
+            "copy of `random` is also # points worse": rounded([-100 * rows["more"]["men", "random", "imitation"]], 2),
         },
     )
     for (data, policy), low, high in zip(files, cloned["dr_low"], cloned["dr_high"], strict=True):
