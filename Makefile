@@ -49,7 +49,7 @@ test-faults: .venv/installed
 	$(PYTEST) tests/faults
 
 test-browser: .venv/installed
-	python -m pytest tests/browser
+	$(PYTEST) tests/browser
 
 test-slurm: .venv/slurm
 	python -m pytest tests/slurm/test_demo.py

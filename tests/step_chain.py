@@ -9,7 +9,6 @@ import numpy as np
 
 from drcrm.experiments.steps.__main__ import main
 from drcrm.files import write_npz
-from drcrm.reports.figures.experiment_figures import FIGURES
 from drcrm.reports.tables.plan import Plan
 
 GRID = (0.001, 0.01, 0.1, 1.0)
@@ -101,18 +100,15 @@ def run_chain(folder: Path, seed: int, unit: str = "row", counts: tuple[int, ...
 
 
 def draw_results(folder: Path, counts: tuple[int, ...]) -> None:
-    """Run tables, figures and overview on collected metrics."""
+    """Run tables, overview and one figure on collected metrics."""
     tables = {"tables": [folder / "tables/expected_loss.csv"], "pages": folder / "pages"}
     entries = {"grids": {"cips": [], "kl_dro": GRID, "dr": []}, "papers": {"toy": ["scene", "a toy"]}}
     plan = plan_of(selections=["snips", "ips"], counts=counts[-1:], **entries)
     assert run_step("tables", {"metrics": folder / "metrics.csv"}, tables, plan) == 0
     results = {"metrics": folder / "metrics.csv", "grids": folder / "grids.csv"}
-    for name in (*FIGURES, "overview"):
-        pictures = [folder / f"{name}.{kind}" for kind in ("pdf", "svg", "png")]
-        if name == "overview":
-            outputs = {"figures": pictures, "summary": folder / "summary.rst"}
-            plan = plan_of(selections=["snips"], counts=counts[-1:])
-            assert run_step("overview", {"metrics": folder / "metrics.csv"}, outputs, plan) == 0
-        else:
-            plan = {"figure": name, "plan": plan_of(selections=["snips", "ips"], counts=counts)}
-            assert run_step("figure", results, {"figures": pictures}, plan) == 0
+    pictures = {name: [folder / f"{name}.{kind}" for kind in ("pdf", "svg", "png")] for name in ("grid", "overview")}
+    plan = {"figure": "grid", "plan": plan_of(selections=["snips", "ips"], counts=counts)}
+    assert run_step("figure", results, {"figures": pictures["grid"]}, plan) == 0
+    outputs = {"figures": pictures["overview"], "summary": folder / "summary.rst"}
+    plan = plan_of(selections=["snips"], counts=counts[-1:])
+    assert run_step("overview", {"metrics": folder / "metrics.csv"}, outputs, plan) == 0
