@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import drcrm
+
 
 @pytest.fixture
 def frame() -> pd.DataFrame:
@@ -49,6 +51,13 @@ def write_table(frame: pd.DataFrame, folder: Path, name: str) -> Path:
         pack = {"gz": gzip.compress, "z2": bz2.compress}.get(name[-2:], bytes)
         path.write_bytes(pack(frame.to_csv(index=False).encode()))
     return path
+
+
+def read_as(form: str, frame: pd.DataFrame, mapping: dict, folder: Path) -> drcrm.BanditLog:
+    """Return the log of a frame: from the frame itself, or from the file ``log.FORM`` that this function writes."""
+    if form == "frame":
+        return drcrm.BanditLog.from_frame(frame, mapping)
+    return drcrm.read_log(write_table(frame, folder, f"log.{form}"), mapping)
 
 
 def assert_same_log(first, second) -> None:

@@ -25,13 +25,6 @@ def test_a_mean_weight_that_rests_on_few_rows_is_no_evidence_of_overlap():
     assert not has_missing_mass(np.full(7, 1e-12), np.ones(7), unit=1.0)
 
 
-def test_a_log_with_overlap_rarely_seems_to_lack_actions(logged, random_policy):
-    log, policy, rng = logged(n=2000), random_policy(3), np.random.default_rng(5)
-    weight = np.exp(policy.log_prob(log.X, log.Y, log.context) - log.log_propensity)
-    samples = (weight[rng.choice(len(weight), 400)] for _ in range(200))
-    assert np.mean([has_missing_mass(1 - sample / weight.mean(), np.ones(400)) for sample in samples]) < 0.3
-
-
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_missing_mass_is_found_in_most_samples_that_lack_it(share):
     """Gaps of a policy with half of its mass on actions that no row has."""

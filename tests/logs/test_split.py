@@ -43,10 +43,8 @@ def test_the_last_rows_by_time_are_held_out(frame, mapping, tmp_path, kind, form
         ],
     }[kind]
     mapping = {**mapping, "time": "ts", "split": "last 20 %"}
-    if form == "csv":
-        records = read_records(write_table(frame, tmp_path, "log.csv"), mapping)
-    else:
-        records = records_of_frame(frame, mapping)
+    path = write_table(frame, tmp_path, "log.csv")
+    records = read_records(path, mapping) if form == "csv" else records_of_frame(frame, mapping)
     assert np.flatnonzero(held_out(records)).tolist() == np.flatnonzero(order >= 32).tolist()
     assert records.rows.tolist() == [*range(40)]
 

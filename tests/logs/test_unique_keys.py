@@ -8,6 +8,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 from drcrm.__main__ import main
 from drcrm.errors import InputError
@@ -21,11 +22,13 @@ VALUES = st.recursive(
 )
 
 
+@examples(30)
 @given(VALUES, st.sampled_from([None, 1]))
 def test_json_without_repeated_keys_is_read_like_by_json(value, indent):
     assert parse_json(json.dumps(value, indent=indent)) == value
 
 
+@examples(30)
 @given(st.dictionaries(st.text('{}":\\ \nab', min_size=1), VALUES, min_size=1), st.data())
 def test_json_with_a_repeated_key_names_it(value, data):
     """At any depth, for any content."""

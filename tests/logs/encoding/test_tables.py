@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from log_fixtures import assert_same_log, write_table
+from log_fixtures import assert_same_log, read_as, write_table
 from pandas._libs.parsers import STR_NA_VALUES
 from scipy import sparse
 from sklearn.impute import SimpleImputer
@@ -226,21 +226,16 @@ def test_missing_texts_are_missing_in_every_format(incomplete, mapping, tmp_path
     texts = incomplete.astype({name: str for name in NUMBERS})
     for name in NUMBERS:
         texts.loc[incomplete[name].isna(), name] = text
-    if form == "frame":
-        log = drcrm.BanditLog.from_frame(texts, mapping)
-    else:
-        log = drcrm.read_log(write_table(texts, tmp_path, f"log.{form}"), mapping)
-    assert np.array_equal(log.X, expected.X)
+    assert np.array_equal(read_as(form, texts, mapping, tmp_path).X, expected.X)
 
 
 @pytest.mark.parametrize("value", ["old", "inf", np.inf, "-", "1.5.2"])
-def test_other_texts_and_infinity_are_not_missing(incomplete, mapping, tmp_path, value):
+@pytest.mark.parametrize("form", ["frame", "csv"])
+def test_other_texts_and_infinity_are_not_missing(incomplete, mapping, tmp_path, value, form):
     incomplete["age"] = incomplete["age"].astype(object)
     incomplete.loc[17, "age"] = value
-    path = write_table(incomplete, tmp_path, "log.csv")
-    for read in (lambda: drcrm.read_log(path, mapping), lambda: records_of_frame(incomplete, mapping)):
-        with pytest.raises(InputError, match=r"age is .* in row 17, expected a finite number"):
-            read()
+    with pytest.raises(InputError, match=r"age is .* in row 17, expected a finite number"):
+        read_as(form, incomplete, mapping, tmp_path)
 
 
 def test_a_number_that_is_missing_in_all_training_rows_is_rejected(incomplete, mapping):

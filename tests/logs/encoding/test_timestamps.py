@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from log_contexts import read_contexts
+from log_fixtures import read_as
 
 import drcrm
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
@@ -50,13 +51,9 @@ def as_written(kind: str) -> list:
 @pytest.mark.parametrize("form", ["frame", "csv", "parquet"])
 def test_hours_and_weekdays_are_as_written(frame, mapping, tmp_path, kind, form):
     frame["ts"] = as_written(kind)
-    path = tmp_path / f"log.{form}"
-    if form == "frame":
-        log = drcrm.BanditLog.from_frame(frame, timed(mapping))
-    else:
-        frame.to_csv(path, index=False) if form == "csv" else frame.to_parquet(path)
-        log = drcrm.read_log(path, timed(mapping))
-        assert np.array_equal(read_contexts(path, log.encoding)[0], log.X)
+    log = read_as(form, frame, timed(mapping), tmp_path)
+    if form != "frame":
+        assert np.array_equal(read_contexts(tmp_path / f"log.{form}", log.encoding)[0], log.X)
     assert np.array_equal(log.X[:, 5:-1], features_of(TIMES))
     assert encoding_of(json.loads(json.dumps(log.encoding.as_dict()))) == log.encoding
 
@@ -64,10 +61,7 @@ def test_hours_and_weekdays_are_as_written(frame, mapping, tmp_path, kind, form)
 @pytest.mark.parametrize("form", ["frame", "csv", "parquet"])
 def test_a_date_has_no_hour(frame, mapping, tmp_path, form):
     frame["ts"] = [time.date() for time in TIMES]
-    if form != "frame":
-        path = tmp_path / f"log.{form}"
-        frame.to_csv(path, index=False) if form == "csv" else frame.to_parquet(path)
-    log = drcrm.BanditLog.from_frame(frame, timed(mapping)) if form == "frame" else drcrm.read_log(path, timed(mapping))
+    log = read_as(form, frame, timed(mapping), tmp_path)
     assert "ts: hour" not in log.encoding.known
     assert log.X.shape[1] == 2 + 3 + 7 + 1
     assert log.encoding.unseen(frame) == {}

@@ -65,12 +65,6 @@ def test_actions_are_counted_from_0_if_a_has_0(tmp_path):
     assert drcrm.read_log(write_lines(tmp_path, *lines)).Y.tolist() == [1, 2]
 
 
-def test_actions_counted_from_1_have_no_0(tmp_path):
-    path = write_lines(tmp_path, decision(), decision(a=[1, 0, 2]))
-    with pytest.raises(InputError, match=r"row 1: a has 0, expected actions counted from 1, like in earlier lines"):
-        read_records(path)
-
-
 @pytest.mark.parametrize("left_out", [["_labelIndex"], ["_label_Action"], ["_label_probability"], ["p", "a"]])
 def test_redundant_keys_may_be_missing(tmp_path, left_out):
     log = drcrm.read_log(write_lines(tmp_path, decision(**dict.fromkeys(left_out, ...))))
@@ -121,6 +115,7 @@ def test_half_a_surrogate_pair_is_read(tmp_path):
         (decision(c={"_multi": [3]}), "_multi is missing or not a list of maps"),
         (decision(p=[0.7, 0.3]), "a has 3 entries, p 2, expected the same number"),
         (decision(a=[1, 3, 4]), "the logged action, 2, is not in a"),
+        (decision(a=[1, 0, 2]), "row 1: a has 0, expected actions counted from 1, like in earlier lines"),
         (decision(a=3), "a or p is not a list"),
         (decision(p=[0.1, 0.7, 0.2]), "_label_probability is 0.7, but p of the logged action 0.1"),
         (decision(p=[1.2, 0.1, 0.2], _label_probability=1.2), "p has '1.2', expected a number in"),

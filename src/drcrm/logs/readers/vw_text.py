@@ -23,9 +23,7 @@ DEFAULT_VARIANT = False  # single actions
 SHARED = "shared"
 LABEL = re.compile(r"(\d{1,9}):([^:\s]+):([^:\s]+)")
 # A tag is a word that begins with an apostrophe, or a word that the bar follows directly.
-TAG = re.compile(
-    rf"(?:^|\s)'\S*|(?:^|\s)(?!{SHARED}$|\d{{1,9}}(?:$|:))\S+$"
-)  # a word that begins with an apostrophe, or that the bar follows directly
+TAG = re.compile(rf"(?:^|\s)'\S*|(?:^|\s)(?!{SHARED}$|\d{{1,9}}(?:$|:))\S+$")
 UNLABELLED = "blocks without a label"
 
 
