@@ -1,0 +1,47 @@
+"""
+Choose from a list of candidates
+================================
+
+Each visitor has a list of candidate articles, and lists differ in length. The policy scores every candidate by its
+features. Use products of visitor and article features, because a feature that is equal for a whole list has no effect.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from drcrm import ActionLists, DoublyRobustDRO, SoftmaxPolicy
+
+rng = np.random.default_rng(0)
+taste = rng.normal(size=4)  # how the click rate depends on a candidate's features
+
+# %%
+# 4000 lists with 2 to 8 candidates. `starts` has the first candidate of each list, and the end of the last one.
+lengths = rng.integers(2, 9, size=4000)
+features = rng.normal(size=(lengths.sum(), 4))
+starts = np.concatenate([[0], lengths.cumsum()])
+lists = ActionLists(features, starts)
+click_rates = 1 / (1 + np.exp(1 - features @ taste))
+
+# %%
+# The logging policy chooses uniformly. An action is a place in the list, from 0.
+logging_policy = SoftmaxPolicy(np.zeros(4))
+place = logging_policy.sample(lists, random_state=1)
+propensity = 1 / lengths
+cost = -(rng.random(4000) < click_rates[starts[:-1] + place]).astype(float)
+
+# %%
+policy = DoublyRobustDRO().fit(lists, place, propensity=propensity, cost=cost, logging_policy=logging_policy)
+probability = policy.predict_proba(lists)  # one entry for each candidate
+learned = np.add.reduceat(probability * click_rates, starts[:-1])
+uniform = np.add.reduceat(click_rates, starts[:-1]) / lengths
+best = np.maximum.reduceat(click_rates, starts[:-1])
+print(f"clicks per visitor: {uniform.mean():.3f} logged, {learned.mean():.3f} learned, {best.mean():.3f} at best")
+
+# %%
+# A longer list gives the policy more to choose from.
+figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
+for name, rates in {"best candidate": best, "learned policy": learned, "logging policy": uniform}.items():
+    axes.plot(range(2, 9), [rates[lengths == n].mean() for n in range(2, 9)], marker="o", label=name)
+axes.set(xlabel="candidates in the list", ylabel="clicks per visitor", ylim=(0, None))
+axes.legend()
+plt.show()

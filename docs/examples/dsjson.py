@@ -1,0 +1,59 @@
+"""
+Learn from a dsjson log
+=======================
+
+Vowpal Wabbit's dsjson format has one event per line: the context, a list of actions with features, the chosen action,
+its probability and its cost. It needs no mapping.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from drcrm import load_policy
+
+rng = np.random.default_rng(0)
+folder = Path(tempfile.mkdtemp())
+TOPICS = "art", "food", "news"
+
+
+def event() -> dict:
+    """Return one decision of a uniform logging policy, which chooses one of three articles."""
+    age = int(rng.integers(18, 80))
+    chosen = int(rng.integers(3))
+    likes = TOPICS[0] if age > 60 else TOPICS[2] if age > 35 else TOPICS[1]
+    clicked = rng.random() < (0.3 if TOPICS[chosen] == likes else 0.1)
+    order = [chosen, *(place for place in range(3) if place != chosen)]  # the chosen action first
+    return {
+        "_label_cost": -int(clicked),
+        "_label_probability": 1 / 3,
+        "_label_Action": chosen + 1,
+        "_labelIndex": chosen,
+        "a": [place + 1 for place in order],
+        "p": [1 / 3] * 3,
+        "c": {"User": {"age": age / 40}, "_multi": [{"Article": {"topic": topic}} for topic in TOPICS]},
+    }
+
+
+# %%
+# Write 6000 events, and show the first one.
+lines = [json.dumps(event()) for _ in range(6000)]
+(folder / "events.dsjson").write_text("\n".join(lines))
+print(lines[0])
+
+# %%
+# Learn. The answer is the one that a terminal shows.
+command = [sys.executable, "-m", "drcrm", "learn", "events.dsjson", "--output", "policy.npz"]
+print(subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout)
+
+# %%
+# The policy decides for a context in the same format. The action is a place in `_multi`, from 0.
+policy = load_policy(folder / "policy.npz")
+for age in (25, 45, 70):
+    context = {"User": {"age": age / 40}, "_multi": [{"Article": {"topic": topic}} for topic in TOPICS]}
+    place, propensity = policy.decide(context, random_state=0)
+    print(f"age {age}: {TOPICS[place]}, with probability {propensity:.2f}")
