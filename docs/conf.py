@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import build
 from pages.repository_pages import relink
 from sphinx.application import Sphinx
+from sphinx_gallery.sorting import ExplicitOrder
 
 import drcrm
 
@@ -40,10 +41,13 @@ autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 
+EXAMPLES = "first_policy", "reading_a_verdict", "certificate", "serving", "dsjson", "action_lists", "feature_map"
+EXAMPLES += "grid_search", "own_risk", "figure_1"
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
+    "within_subsection_order": ExplicitOrder([f"{name}.py" for name in EXAMPLES]),
     "ignore_pattern": "web_handler",  # user-guide/serving.md shows it
     "abort_on_example_error": True,
     "download_all_examples": False,

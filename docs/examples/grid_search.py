@@ -23,7 +23,7 @@ right = rng.random((200, 3)) < 1 / (1 + np.exp(-X @ coef))
 logging_policy = ExponentialPolicy(0.3 * rng.normal(size=(5, 3)))
 Y = logging_policy.sample(X, random_state=1)
 propensity = np.exp(logging_policy.log_prob(X, Y))
-cost = (Y != right).sum(axis=1) - 3.0
+cost = (right != Y).sum(axis=1) - 3.0
 
 # %%
 # Metadata routing passes propensities and costs to `fit` and `score`. The default score is minus the clipped SNIPS
@@ -34,8 +34,8 @@ with sklearn.config_context(enable_metadata_routing=True):
 print(f"best radius: {search.best_params_['radius']:.2g}")
 
 # %%
-# The data are synthetic, so the true loss of each policy is known. A small radius overfits the log, and a large one makes
-# the policy too cautious.
+# The data are synthetic, so the true loss of each policy is known. A small radius overfits the log, and a large one
+# makes the policy too cautious.
 X_new = np.column_stack([rng.normal(size=(5000, 4)), np.ones(5000)])
 p_new = 1 / (1 + np.exp(-X_new @ coef))
 losses = []

@@ -50,7 +50,8 @@ class Semideviation(CounterfactualEstimator):
 
 
 # %%
-# Compare it with CIPS and POEM on 30 small logs of a synthetic problem with known click rates.
+# Compare it with CIPS and POEM on 30 small logs of a synthetic problem with known click rates. Here the three differ
+# little: the semideviation is no better than the mean.
 def regret(estimator: CounterfactualEstimator, seed: int) -> float:
     """Return the clicks that the learned policy loses, compared with the best action for each context."""
     rng = np.random.default_rng(seed)

@@ -50,13 +50,13 @@ def learn(name: str, log: pd.DataFrame) -> dict:
 answers = {"explores": learn("explores", visits(6000, 1, 0))}
 
 # %%
-# **Not shown.** With 300 visits the gain is as large, but it could be chance. The answer estimates how many rows would be
-# enough. `learn` returns the logging policy.
+# **Not shown.** With 300 visits the gain is as large, but it could be chance. The answer estimates how many rows would
+# be enough. `learn` returns the logging policy.
 answers["few rows"] = learn("few rows", visits(300, 1, 1))
 
 # %%
-# **The log cannot say.** The logging policy is a fixed rule, so the log has no information about other actions. More rows
-# of this kind would not help. The estimate below the verdict is not to be trusted.
+# **The log cannot say.** The logging policy is a fixed rule, so the log has no information about other actions. More
+# rows of this kind would not help. The estimate below the verdict is not to be trusted.
 answers["fixed rule"] = learn("fixed rule", visits(6000, 1e9, 2))
 
 # %%
@@ -67,7 +67,7 @@ answers["wrong propensities"] = learn("wrong propensities", visits(6000, 1, 3).a
 # A 95 % interval above 0 is not enough for *better*. All four are, but the verdict also adjusts for the number of
 # candidates and needs a log that passes its checks.
 figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
-for place, (name, answer) in enumerate(answers.items()):
+for place, answer in enumerate(answers.values()):
     [gain] = [candidate["difference"] for candidate in answer["candidates"] if candidate["name"] == "kl_dro_dr"]
     axes.plot([-gain["low"], -gain["high"]], [place, place], color="C0", linewidth=2)
     axes.plot(-gain["value"], place, "o", color="C0")
