@@ -234,8 +234,8 @@ def as_log(log: object) -> BanditLog:
 def clipping_constant(log: BanditLog) -> float:
     """Return M, the 90th over the 10th percentile of the logged propensities, at least e.
 
-    Percentiles are observed values; the 90th is rounded down and the 10th up, as in the public code of POEM. M is
-    infinite, so that no weight is clipped, if the ratio is beyond the range of floats.
+    Both percentiles are logged values: the next lower one for the 90th, the next higher one for the 10th, like in the
+    public code of POEM. If the ratio is beyond the range of floats, M is infinite and no weight is clipped.
     """
     order = np.argsort(log.log_propensity)
     last = np.cumsum(log.count[order])
