@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable
 from inspect import signature
 from pathlib import Path
 
@@ -42,41 +43,38 @@ ROOT = Path(__file__).parent.parent
 CONFIG = project_config(ROOT)
 
 
-def test_conda_has_every_dependency():
+def dependencies(*extras: str) -> set[str]:
+    """Return the names of the packages that the project needs, with those of its extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = [project["optional-dependencies"][name] for name in ("dask", "logs", "pipeline")]
-    wanted = {re.split("[<>=]", entry)[0] for entry in sum(extras, project["dependencies"])}
-    listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
-    assert wanted <= {re.split("[ <>=]", entry)[0] for entry in listed}
+    entries = sum([project["optional-dependencies"][name] for name in extras], project["dependencies"])
+    return {re.split("[<>=]", entry)[0].lower() for entry in entries}
 
 
-def test_every_import_is_a_declared_dependency():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = [project["optional-dependencies"][name] for name in ("dask", "logs", "pipeline")]
-    declared = {re.split("[<>=]", entry)[0].lower() for entry in sum(extras, project["dependencies"])}
+def imported_packages(paths: Iterable[Path]) -> set[str]:
+    """Return the packages that files import, without those of Python and of the project."""
+    nodes = [node for path in paths for node in ast.walk(ast.parse(path.read_bytes()))]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"drcrm"}
+
+
+def test_every_import_is_declared_and_conda_has_every_dependency():
     names = {"sklearn": "scikit-learn", "yaml": "pyyaml", "PIL": "pillow", "pycrfsuite": "sklearn-crfsuite"}
     names |= {"sklearn_crfsuite": "sklearn-crfsuite", "dask": "distributed"}
-    imported = set()
-    for path in (ROOT / "src/drcrm").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            imported |= {name.partition(".")[0] for name in modules}
-    packages = imported - sys.stdlib_module_names - {"drcrm", ""}
+    declared = dependencies("dask", "logs", "pipeline")
+    packages = imported_packages((ROOT / "src/drcrm").rglob("*.py"))
     assert {names.get(package, package) for package in packages} <= declared
+    listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    assert declared <= {re.split("[ <>=]", entry)[0].lower() for entry in listed}
 
 
 def test_every_dependency_is_pinned():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    assert "drcrm[dask,logs,pipeline]" in extras["dev"]
-    each_extra = [extras[name] for name in ("dask", "logs", "pipeline", "dev", "site")]
-    wanted = {re.split("[<>=]", each)[0] for each in sum(each_extra, project["dependencies"])}
     lines = [line for name in ("", "docs/") for line in (ROOT / f"{name}requirements.txt").read_text().split()]
-    pinned = {line.split("==")[0] for line in lines}
-    assert wanted - {"drcrm[dask,logs,pipeline]", "drcrm[logs,pipeline]"} <= pinned
+    pinned = {line.split("==")[0].lower() for line in lines}
+    needed = dependencies("dask", "logs", "pipeline", "dev", "site")
+    assert {name for name in needed if not name.startswith("drcrm[")} <= pinned
     assert len(set(lines)) == len(pinned), "a package has two pins"
-    assert {"numpy", "snakemake", "pytest"} <= wanted
+    assert {"numpy", "snakemake", "pytest"} <= needed
 
 
 def test_the_library_imports_only_what_the_bare_package_installs():
@@ -85,10 +83,7 @@ def test_the_library_imports_only_what_the_bare_package_installs():
     modules = [package / home.replace(".", "/") for home in {*drcrm._HOMES.values(), *drcrm._MODULES}]
     homes = [home / "__init__.py" if home.is_dir() else home.with_suffix(".py") for home in modules]
     files = source_files(package, *homes, *(package / "optimization").glob("*.py"))
-    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_bytes()))]
-    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
-    packages = {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"drcrm"}
+    packages = imported_packages(files)
     assert {"numpy", "scipy", "sklearn"} <= packages
     assert packages <= {"numpy", "scipy", "pandas", "sklearn", "threadpoolctl", "tqdm"}  # tqdm is optional
     assert not [path for path in files if {"experiments", "reports"} & set(path.relative_to(package).parts)]
@@ -107,7 +102,8 @@ def test_names_are_those_of_the_classes_and_of_the_configuration():
     next_to_fits = set(re.findall(r"\{LOG\}/(\w+)\.npz", rules)) - {"name"}  # the fits of algorithms are files there
     assert set(schema["properties"]["algorithms"]["propertyNames"]["not"]["enum"]) == {*ROLES, *next_to_fits}
     assert {BASELINE, REFERENCE} <= set(CONFIG["algorithms"])
-    assert {each["estimator"] for each in CONFIG["algorithms"].values() if "estimator" in each} <= set(ESTIMATORS)
+    entries = CONFIG["algorithms"].values()
+    assert {entry["estimator"] for entry in entries if "estimator" in entry} <= set(ESTIMATORS)
     keys = schema["$defs"]["algorithm"]["properties"]
     assert [tuple(keys[key]["enum"]) for key in ("classifier", "weights")] == [CLASSIFIERS, CLASSIFIER_WEIGHTS]
     assert schema["$defs"]["dataset"]["properties"]["scale"]["enum"] == list(SCALES)
@@ -117,8 +113,8 @@ def test_names_are_those_of_the_classes_and_of_the_configuration():
     for kind in WEIGHTS.values():
         assert list(signature(kind).parameters) == [kind.parameter]
     for name, estimator in ESTIMATORS.items():
-        own = signature(estimator.risk).parameters
-        assert len(estimator.parameters) == (1 if estimator.likelihood else len(own))
+        of_risk = signature(estimator.risk).parameters
+        assert len(estimator.parameters) == (1 if estimator.likelihood else len(of_risk))
         assert set(estimator.estimates) <= set(ESTIMATES)
         face = list(signature(getattr(drcrm, name)).parameters)
         assert tuple(face[: len(estimator.parameters)]) == estimator.parameters
@@ -144,29 +140,20 @@ def test_grids_are_the_designs():
     assert grids["kl_dro"] == grids["chi2_dro"] == pytest.approx(powers(-5, 0, 2), rel=1e-3)
 
 
-def test_the_readmes_example_prints_what_it_says(capsys):
-    [example] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    [stated] = re.findall(r"# ([\d.]+); a coin has", example)
-    exec(example, {})
-    assert float(capsys.readouterr().out) == pytest.approx(float(stated), abs=0.005)
-
-
-def test_the_librarys_single_choice_prints_what_it_says(capsys):
+def test_examples_print_what_the_readme_and_the_library_page_state(capsys):
     [example] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
     blocks = re.findall(r"```py\n(.*?)```", (ROOT / "docs/user-guide/library.md").read_text(), re.S)
-    [single] = [block for block in blocks if "SoftmaxPolicy" in block]
-    exec(example + single, {})
-    stated = re.search(r"# ([\d.]+); by chance", single)[1]
-    assert float(capsys.readouterr().out.split()[-1]) == pytest.approx(float(stated), abs=0.005)
-
-
-def test_the_librarys_certificate_is_what_it_says(capsys):
-    [example] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    [*_, certificate] = re.findall(r"```py\n(.*?)```", (ROOT / "docs/user-guide/library.md").read_text(), re.S)
-    exec(example + certificate, {})
-    *_, said, own = capsys.readouterr().out.splitlines()
-    assert said.startswith(re.search(r"# (cost at most .*?) …", certificate)[1])
-    assert own == re.search(r"# (-[\d.]+): the logging", certificate)[1]
+    [single], certificate = [block for block in blocks if "SoftmaxPolicy" in block], blocks[-1]
+    outputs = []
+    for code in (example, example + single, example + certificate):
+        exec(code, {})
+        outputs.append(capsys.readouterr().out)
+    assert float(outputs[0]) == pytest.approx(float(re.search(r"# ([\d.]+); a coin has", example)[1]), abs=0.005)
+    stated = float(re.search(r"# ([\d.]+); by chance", single)[1])
+    assert float(outputs[1].split()[-1]) == pytest.approx(stated, abs=0.005)
+    *_, bound, logging = outputs[2].splitlines()
+    assert bound.startswith(re.search(r"# (cost at most .*?) …", certificate)[1])
+    assert logging == re.search(r"# (-[\d.]+): the logging", certificate)[1]
 
 
 def test_what_the_library_says_of_costs_above_zero(capsys):
@@ -182,8 +169,8 @@ def test_what_the_library_says_of_costs_above_zero(capsys):
         return (fitted.predict(X) != labels).mean()
 
     with pytest.warns(UserWarning, match="no cost is below 0"):
-        found = [error("ips", by) for by in (0, 3, 4)]
-    assert found == pytest.approx([float(each) for each in stated], abs=0.02)
+        errors = [error("ips", by) for by in (0, 3, 4)]
+    assert errors == pytest.approx([float(value) for value in stated], abs=0.02)
     for estimate in ("snips", "dr"):
         assert len({error(estimate, by) for by in (0, 3, 4)}) == 1
 
@@ -203,7 +190,7 @@ def test_what_the_library_says_of_fleeing_the_log():
 
     with pytest.warns(UserWarning, match="no cost is below 0"):
         fled, kept = wrong("ips", 10), wrong("ips", 0)
-    assert (fled[0], kept[0]) == pytest.approx([float(each) for each in stated], abs=0.1)
+    assert (fled[0], kept[0]) == pytest.approx([float(value) for value in stated], abs=0.1)
     assert fled[1] < 1e-3 < 0.5 < kept[1]
     assert wrong("dr", 10)[0] == pytest.approx(wrong("dr", 0)[0], abs=0.1)
 
@@ -244,23 +231,17 @@ def test_the_readme_is_short():
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess:
-    """What make does or would do where the environment is installed, or is not."""
+    """Run make without the variables of a make that runs the tests."""
     outside = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
     return subprocess.run(["make", *arguments], cwd=ROOT, env=outside, capture_output=True, text=True, check=False)
-
-
-def test_make_says_what_it_does_and_how_long_it_takes():
-    said = make("--dry-run", "--always-make", "demo").stdout
-    assert 'echo "installing into .venv: 1 to 2 minutes, 0.8 GB"' in said
-    assert "about 2 minutes on 2 cores" in said
 
 
 def test_a_report_of_ones_own_experiment_takes_ones_own_configuration(tmp_path):
     installed = "--old-file", ".venv/installed"
     (mine := tmp_path / "mine.yaml").write_text("experiments: {mine: {datasets: [digits]}}")
-    said = make("--dry-run", *installed, "report", "EXPERIMENT=mine", f"CONFIG={mine}").stdout
-    assert f"snakemake --cores 2 mine --report results/mine/report.html --configfile {mine}" in said
-    assert '--config "run=[mine]"' in said
+    output = make("--dry-run", *installed, "report", "EXPERIMENT=mine", f"CONFIG={mine}").stdout
+    assert f"snakemake --cores 2 mine --report results/mine/report.html --configfile {mine}" in output
+    assert '--config "run=[mine]"' in output
 
 
 def test_a_report_that_cannot_be_made_is_one_line(tmp_path):

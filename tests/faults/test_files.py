@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import re
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -59,18 +61,25 @@ def commands(work, config) -> dict[str, list[str]]:
     return {words[0]: words for words in map(shlex.split, arguments)}
 
 
+@contextmanager
+def replaced(path: Path, content: bytes) -> Iterator[None]:
+    """Replace the content of a file inside the block."""
+    before = path.read_bytes()
+    path.write_bytes(content)
+    try:
+        yield
+    finally:
+        path.write_bytes(before)
+
+
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("name", READERS)
 def test_a_step_names_a_damaged_input(work, commands, finished, monkeypatch, capsys, name, damage):
     """The step reports the file in one line and keeps its results. Noise in unused bytes may pass."""
     monkeypatch.chdir(work)
     step = READERS[name]
-    before = (work / name).read_bytes()
-    (work / name).write_bytes(DAMAGE[damage](before))
-    try:
+    with replaced(work / name, DAMAGE[damage]((work / name).read_bytes())):
         status = main(commands[step])
-    finally:
-        (work / name).write_bytes(before)
     message = capsys.readouterr().err
     if status:
         assert message.startswith(f"drcrm {step}: {name}: ")
@@ -83,27 +92,15 @@ def test_a_step_names_a_damaged_input(work, commands, finished, monkeypatch, cap
 @pytest.mark.parametrize(("name", "wrong"), [(FIT, LOG), (LOG, FIT), (ALL_METRICS, f"{FOLDER}/grids.csv")])
 def test_a_step_names_an_input_with_the_content_of_another_file(work, commands, monkeypatch, capsys, name, wrong):
     monkeypatch.chdir(work)
-    before = (work / name).read_bytes()
-    (work / name).write_bytes((work / wrong).read_bytes())
-    try:
+    with replaced(work / name, (work / wrong).read_bytes()):
         assert main(commands[READERS[name]]) == 1
-    finally:
-        (work / name).write_bytes(before)
     assert name in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", [METRICS, ALL_METRICS])
-def test_metrics_without_their_last_row_are_reported(work, commands, monkeypatch, capsys, name):
-    """The files look like complete files of fewer runs, but the tables know which runs are required."""
+def test_metrics_without_their_last_row_are_reported(work, commands, monkeypatch, capsys):
+    """The file looks like a complete file of fewer runs, but the tables know which runs are required."""
     monkeypatch.chdir(work)
-    names = {name, ALL_METRICS}
-    before = {path: (work / path).read_bytes() for path in names}
-    rows = before[name].splitlines(keepends=True)
-    (work / name).write_bytes(b"".join(rows[:-1]))
-    try:
-        assert name == ALL_METRICS or main(commands["collect"]) == 0
+    rows = (work / ALL_METRICS).read_bytes().splitlines(keepends=True)
+    with replaced(work / ALL_METRICS, b"".join(rows[:-1])):
         assert main(commands["tables"]) == 1
-    finally:
-        for path, content in before.items():
-            (work / path).write_bytes(content)
     assert capsys.readouterr().err.startswith(f"drcrm tables: {ALL_METRICS}: ")

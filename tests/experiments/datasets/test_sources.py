@@ -153,6 +153,7 @@ class TestFetching:
         server.files["a.svm"] = GOOD
         for _ in range(2):
             assert Source(**{role: server.url}, sha256=sha256).fetch("a.svm", tmp_path)[0].read_bytes() == GOOD
+        assert Source(sha256=sha256).fetch("a.svm", tmp_path)[1] is None
         assert listing(tmp_path) == ["a.svm"]
         assert server.requests == {"a.svm": 1}
 
@@ -174,10 +175,6 @@ class TestFetching:
         path, place = Source(mirror=server.url).fetch("a.svm", tmp_path / "raw")
         assert (path.read_bytes(), place) == (BAD, None)
         assert not server.requests
-
-    def test_a_file_that_is_there_needs_no_place(self, tmp_path):
-        (tmp_path / "a.svm").write_bytes(GOOD)
-        assert Source(sha256=SHA).fetch("a.svm", tmp_path)[0].read_bytes() == GOOD
 
     @pytest.mark.parametrize("over_http", [False, True])
     def test_a_present_file_with_a_wrong_digest_is_fetched_again(self, tmp_path, mirror, server, over_http):
@@ -223,7 +220,3 @@ class TestFetching:
             assert f"; {closed.url}: " in message
             assert "\n" not in message
             assert listing(tmp_path / "raw") == []
-
-    def test_no_place_at_all(self, tmp_path):
-        with pytest.raises(InputError, match=r"a\.svm: could not be fetched: no mirror and no url is configured"):
-            Source().fetch("a.svm", tmp_path)

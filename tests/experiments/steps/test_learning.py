@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import sparse
 from scipy.special import expit
 from step_chain import AXES, GRID, SCORES, SPLIT, algorithm, error_of, evaluate_inputs, run_step
 
@@ -144,29 +143,17 @@ def with_nan(X: np.ndarray) -> np.ndarray:
     return X
 
 
-def with_first(values: np.ndarray, first: float) -> np.ndarray:
-    return np.array([first, *values[1:]])
-
-
 LOG_FAULTS = {
-    "zero propensity": (lambda log: {"propensity": with_first(log["propensity"], 0)}, "propensity is 0.0 in row 0"),
-    "text propensity": (lambda log: {"propensity": log["propensity"].astype(str).astype("U3") + "x"}, "numbers"),
-    "NaN feature": (lambda log: {"X": with_nan(log["X"])}, "X has nan in row 2, column 1, expected finite features"),
-    "NaN in CSR": (lambda log: {"X": sparse.csr_array(with_nan(log["X"]))}, "X has nan in row 2, column 1"),
-    "no contexts": (lambda log: {"X": log["X"][:0]}, "expected (rows, features) with at least one of each"),
-    "no rows": (lambda log: {name: log[name][:0] for name in LOG[1:]}, "the log is empty"),
-    "nothing to train on": (lambda log: {"train": 0 * log["train"]}, "the log is empty: the counts of all"),
-    "action 2": (lambda log: {"Y": log["Y"] * 2}, "expected 0 or 1"),
-    "context 61": (lambda log: {"context": with_first(log["context"], 61)}, "expected a row of X, 0 to 60"),
-    "negative count": (lambda log: {"train": with_first(log["train"], -1)}, "count is -1 in row 0, expected 0 or more"),
-    "short column": (lambda log: {"cost": log["cost"][1:]}, "cost has shape"),
+    "X has nan in row 2, column 1, expected finite features": lambda log: {"X": with_nan(log["X"])},
+    "the log is empty: the counts of all": lambda log: {"train": 0 * log["train"]},
+    "cost has shape": lambda log: {"cost": log["cost"][1:]},
 }
 
 
-@pytest.mark.parametrize("name", LOG_FAULTS)
-def test_a_log_out_of_range_is_an_error(log, tmp_path, capsys, name):
-    change, message = LOG_FAULTS[name]
-    write_npz(tmp_path / "log.npz", **(log | change(log)))
+@pytest.mark.parametrize("message", LOG_FAULTS)
+def test_a_log_out_of_range_is_an_error(log, tmp_path, capsys, message):
+    """``read_log`` has its own tests with generated faults."""
+    write_npz(tmp_path / "log.npz", **(log | LOG_FAULTS[message](log)))
     error = error_of(capsys, "fit", {"log": tmp_path / "log.npz"}, {"fits": tmp_path / "fit.npz"}, KL_BALL)
     assert error.startswith(f"{tmp_path / 'log.npz'}: ")
     assert message in error

@@ -10,7 +10,7 @@ from scipy.special import expit
 from step_chain import AXES, SPLIT, error_of, run_chain, run_step
 
 from drcrm.experiments.datasets.array_files import read_contexts
-from drcrm.files import read_npz, write_npz
+from drcrm.files import read_npz
 
 LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]
 
@@ -111,11 +111,3 @@ def test_a_fraction_that_leaves_nothing_to_train_on_is_an_error(toy, tmp_path, c
     error = error_of(capsys, "split", {"train": toy / "train.npz"}, {"split": tmp_path / "split.npz"}, parameters)
     expected = "no context is left to train on: a fraction of 0.999 holds out all of 61"
     assert error == f"{toy / 'train.npz'}: {expected}"
-
-
-def test_an_empty_part_of_a_split_is_an_error(toy, tmp_path, capsys):
-    write_npz(tmp_path / "split.npz", logging=np.arange(3), train=np.arange(0), heldout=np.arange(3))
-    inputs = {"train": toy / "train.npz", "split": tmp_path / "split.npz"}
-    parameters = {"logging_c": 1, "logging_sharpness": 1}
-    error = error_of(capsys, "log_crf", inputs, {"policy": tmp_path / "out.npz"}, parameters)
-    assert error == f"{tmp_path / 'split.npz'}: 'train' must have at least one context, got none"

@@ -173,24 +173,14 @@ def test_classifiers_are_fitted_to_the_weighted_rows(single, rows, name):
         assert row[["hyperparameter", "score", "estimate", "bound", "iterations"]].isna().all()
 
 
-@pytest.mark.parametrize(
-    ("inputs", "parameters", "message"),
-    [
-        ({}, {"absent_label_score": "half"}, "only label vectors can count an absent label as ½"),
-        ({}, {"click_rates": (0.2, 0.7)}, "click rates must satisfy 1 ≥ right > wrong ≥ 0, got 0.2 and 0.7"),
-        ({"classifiers": ["FOLDER/log.npz"]}, {}, "no array 'probability'"),
-        ({"classifiers": ["TMP/p.npz"]}, {}, "probability must have shape (50, 4), got (50, 5)"),
-    ],
-)
-def test_inputs_that_evaluate_cannot_use_are_an_error(single, tmp_path, capsys, inputs, parameters, message):
-    write_npz(tmp_path / "p.npz", probability=np.ones((50, K + 1)))
-    places = {"FOLDER": str(single), "TMP": str(tmp_path)}
-    for name, paths in inputs.items():
-        inputs = {name: [path.replace(key, place) for path in paths for key, place in places.items() if key in path]}
-    outputs = {name: tmp_path / f"out/{name}.csv" for name in ("metrics", "grids")}
-    (tmp_path / "out").mkdir()
-    error = error_of(capsys, "evaluate", evaluate_inputs(single, **inputs), outputs, {**PARAMETERS, **parameters})
-    assert message in error
+def test_inputs_that_evaluate_cannot_use_are_an_error(single, tmp_path, capsys):
+    """Truths check their arguments, see tests/experiments/simulation/test_truth.py."""
+    outputs = {name: tmp_path / f"{name}.csv" for name in ("metrics", "grids")}
+    parameters = {**PARAMETERS, "absent_label_score": "half"}
+    error = error_of(capsys, "evaluate", evaluate_inputs(single), outputs, parameters)
+    assert "only label vectors can count an absent label as ½" in error
+    inputs = evaluate_inputs(single, classifiers=[single / "log.npz"])
+    assert "no array 'probability'" in error_of(capsys, "evaluate", inputs, outputs, PARAMETERS)
 
 
 def test_a_classifier_needs_one_action_of_k(single, tmp_path, capsys):
