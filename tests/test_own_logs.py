@@ -1,4 +1,4 @@
-"""Commands of user-guide/own-logs.md print what the page shows; tables of log-checks.md match their rows."""
+"""Commands of user-guide/own-logs.md print what the page shows; tables of verdict-errors.md match their rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drcrm import read_log
 
 ROOT = Path(__file__).parent.parent
 GUIDE = ROOT / "docs/user-guide"
-PAGE, CHECKS = ((GUIDE / f"{name}.md").read_text(encoding="utf-8") for name in ("own-logs", "log-checks"))
+PAGE, CHECKS = ((GUIDE / f"{name}.md").read_text(encoding="utf-8") for name in ("own-logs", "verdict-errors"))
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.S)
 NUMBER = re.compile(r"[−+-]?\d+(?:\.\d+)?")
 

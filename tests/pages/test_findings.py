@@ -81,7 +81,7 @@ def test_sentences_on_certificates():
     holds, is_yeast = rows["bound"] >= rows["expected_loss"], rows["dataset"] == "yeast"
     missed = rows[is_yeast & ~holds]
     check_claims(
-        "docs/user-guide/certificates.md",
+        "docs/user-guide/certificate-coverage.md",
         {
             r"hold in # of # cases\*\*, #": [holds.sum(), len(holds), round(holds.mean(), 3)],
             "On Yeast they hold in # of #": [holds[is_yeast].sum(), is_yeast.sum()],
