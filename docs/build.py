@@ -65,11 +65,11 @@ FIGURES_OF = {"sample": tuple(FIGURES), "certified": ("certificates",)}  # pages
 WITH_OVERVIEW = ("beyond", "beyond_large", "made", "unseen", "unseen_sharp")
 FAMILIES = {  # pages of the experiments NAME and NAME_…, and the algorithms of their figure
     "single_choice": (
-        *("cips", "dm", "dr", "kl_dro_dr_plain", "kl_dro_dr", "kl_dro_dr_map"),
+        *("cips", "dm", "kl_dro_dr_plain", "kl_dro_dr", "kl_dro_dr_map"),
         *("importance_weighted", "importance_weighted_trees"),
     ),
     "sharpness": (
-        *("cips", "kl_dro", "norm_poem", "exponential_smoothing_anchored", "weighted_likelihood"),
+        *("cips", "norm_poem", "weighted_likelihood"),
         *("dm", "kl_dro_dr_plain", "kl_dro_dr", "kl_dro_dr_map"),
     ),
 }

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from drcrm.reports.figures import drawing
 from drcrm.reports.figures.figure_data import GREEDY, LOSS
-from drcrm.reports.figures.style import WIDTH, Look, Names
+from drcrm.reports.figures.style import Look, Names
 from drcrm.reports.roles import LOGGING, LOSSES, SINGLE, SKYLINE
 from drcrm.reports.tables import printed_tables as printed
 from drcrm.selection.score_names import SCORES
@@ -19,6 +19,7 @@ from drcrm.selection.score_names import SCORES
 from .experiment_pages import Experiment, format_provenance, format_run
 
 NOISELESS = (1, 0)  # click rates: a click is the right action
+WIDE = 6.4  # inches: two panels side by side
 LINES = ((LOGGING, LOSS), (SKYLINE, LOSS), (SKYLINE, GREEDY))  # reference lines
 
 
@@ -75,7 +76,7 @@ class Family:
 
 def format_page(family: Family) -> str:
     """Return the page: options, the figure, and a table of either loss for each data set."""
-    image = f'<img src="{family.link}" alt="Loss and the sharpness of π0" width="800">'
+    image = f'<img src="{family.link}" alt="Loss by how near-deterministic π0 is" width="640">'
     parts = {"What was run": format_runs(family), "Figure": f"{image}\n\n{format_caption(family)}\n"}
     for dataset in family.datasets:
         parts[family.names.dataset(dataset)] = "\n".join(format_table(family, dataset, metric) for metric in LOSSES)
@@ -132,8 +133,8 @@ def format_caption(family: Family) -> str:
     """Return the caption of the figure."""
     plan, names = family.members[0].plan, family.names
     clicks = "".join(
-        f" In the lower row, the reward is a click, with probability {right:g} for the right action and {wrong:g} for "
-        "the others."
+        f" In the right column, the reward is a click, with probability {right:g} for the right action and {wrong:g} "
+        "for the others."
         for right, wrong in dict.fromkeys(rates for rates, _, _ in family.settings if rates != NOISELESS)
     )
     return (
@@ -141,7 +142,8 @@ def format_caption(family: Family) -> str:
         f"more rarely π0 takes actions with low scores. Points are means over {plan.seeds_in_words} with 95 % "
         f"intervals; hyper-parameters are chosen by {SCORES[plan.selections[0]]}.{clicks} Lines without marks are "
         f"π0 (grey) and full supervision, {names.word('supervised', family.datasets)} (black). Expected losses are "
-        "dotted; the greedy loss, which always takes the most probable action, is solid. Both axes are logarithmic."
+        "dotted; the greedy loss, which always takes the most probable action, is solid. Both axes are logarithmic. "
+        "The tables have all algorithms."
     )
 
 
@@ -160,38 +162,60 @@ def loss_by_sharpness(family: Family) -> pd.DataFrame:
 
 
 def draw_losses(family: Family) -> Figure:
-    """Draw expected loss against η: one panel per data set (column) and click rates (row), both axes logarithmic."""
+    """Draw expected loss against η on logarithmic axes.
+
+    Data sets are rows and click rates are columns. With one pair of click rates, data sets are in two columns.
+    """
     frame, names = loss_by_sharpness(family), family.names
-    rewards = list(dict.fromkeys(frame["clicks"]))
-    drawn = [name for name in family.drawn if name in set(frame["algorithm"])]
-    across, down = len(family.datasets), len(rewards)
-    figure = Figure(figsize=(max(WIDTH, 0.9 + 1.7 * across), 2.0 + 2.4 * down))
-    panels = figure.subplots(down, across, sharex=True, sharey="col", squeeze=False)
-    for (row, clicks), (column, dataset) in product(enumerate(rewards), enumerate(family.datasets)):
-        axes, part = panels[row, column], frame[(frame["clicks"] == clicks) & (frame["dataset"] == dataset)]
-        for place, name in enumerate(drawn):
-            _draw_curve(axes, part[part["algorithm"] == name], names.look(name), place / len(drawn) - 0.5)
-        for key in LINES:
-            level, look = part[(part["algorithm"] == key[0]) & (part["loss"] == key[1])], drawing.LINES[key]
-            axes.plot(level["sharpness"], level["mean"], look.line, color=look.colour, linewidth=1.2)
-        drawing.use_log_losses(axes)
-        axes.set_title(names.dataset(dataset) if row == 0 else "")
-    for axes, clicks in zip(panels[:, 0], rewards, strict=True) if down > 1 else ():
-        axes.set_ylabel("without noise" if clicks == NOISELESS else f"clicks: {clicks[0]:g} and {clicks[1]:g}")
+    cells = list(product(family.datasets, dict.fromkeys(frame["clicks"])))
+    across = min(2, len(cells))
+    down = -(-len(cells) // across)
+    figure = Figure(figsize=(WIDE, 2.0 + 2.2 * down))
+    is_noisy = len({clicks for _, clicks in cells}) > 1
+    panels = figure.subplots(down, across, sharex=True, sharey="row" if is_noisy else False, squeeze=False)
+    for axes, (dataset, clicks) in zip(panels.ravel(), cells, strict=False):
+        _draw_panel(axes, family, frame[(frame["clicks"] == clicks) & (frame["dataset"] == dataset)])
+        noise = "rewards without noise" if clicks == NOISELESS else f"clicks: {clicks[0]:g} and {clicks[1]:g}"
+        axes.set_title(names.dataset(dataset) + (f", {noise}" if is_noisy else ""))
+        is_single = SINGLE in names.by_actions([dataset])
+        axes.set_ylabel("error rate, % (↓ better)" if is_single else f"{names.word('unit', [dataset])}\n(↓ better)")
+    for axes in panels.ravel()[len(cells) :]:
+        axes.set_axis_off()
     for axes in panels[-1]:
-        axes.set_xlabel("η")
+        axes.set_xlabel("η, factor of π0's scores")
     sharpness = sorted(set(frame["sharpness"]))
     panels[0, 0].set_xscale("log", base=2)
     panels[0, 0].set_xticks(sharpness, [f"{value:g}" for value in sharpness])
     panels[0, 0].minorticks_off()
-    figure.supylabel(f"{names.title(LOSS, family.datasets)}{family.units}".rstrip(","))
-    handles = drawing.handles_of(map(names.look, drawn), has_line=True) + drawing.level_handles(LINES)
-    return drawing.add_title(figure, "Loss and the sharpness of π0", handles, columns=3 if across > 2 else 2)
+    handles = [*_algorithm_handles(family), *drawing.level_handles(LINES)]
+    title = f"{names.title(LOSS, family.datasets)} by how near-deterministic π0 is"
+    return drawing.add_title(figure, title, handles, columns=3)
+
+
+def _drawn(family: Family) -> list[str]:
+    """Return the algorithms of the figure that have results."""
+    known = {name for member in family.members for name in member.tables[LOSS]["algorithm"]}
+    return [name for name in family.drawn if name in known]
+
+
+def _algorithm_handles(family: Family) -> list:
+    return drawing.handles_of(map(family.names.look, _drawn(family)), has_line=True)
+
+
+def _draw_panel(axes: Axes, family: Family, part: pd.DataFrame) -> None:
+    """Draw the curves of one data set and one pair of click rates."""
+    drawn = _drawn(family)
+    for place, name in enumerate(drawn):
+        _draw_curve(axes, part[part["algorithm"] == name], family.names.look(name), place / len(drawn) - 0.5)
+    for key in LINES:
+        level, look = part[(part["algorithm"] == key[0]) & (part["loss"] == key[1])], drawing.LINES[key]
+        axes.plot(level["sharpness"], level["mean"], look.line, color=look.colour, linewidth=1.2)
+    drawing.use_log_losses(axes)
 
 
 def _draw_curve(axes: Axes, frame: pd.DataFrame, look: Look, shift: float) -> None:
     """Draw an algorithm's means against η, shifted by at most half an octave so that intervals can be told apart."""
     sharpness, mean, low, high = frame[["sharpness", "mean", "low", "high"]].to_numpy(dtype=float).T
     reach = np.nan_to_num([mean - low, high - mean])
-    style = {"color": look.colour, "marker": look.marker, "linewidth": 1.2, "elinewidth": 0.8}
+    style = {"color": look.colour, "marker": look.marker, "linewidth": 1.2, "elinewidth": 0.8, "markeredgewidth": 1.5}
     axes.errorbar(sharpness * 2 ** (shift / 2), mean, reach, **style)

@@ -6,21 +6,35 @@ from itertools import product
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.markers import CARETLEFTBASE
 
 from drcrm.reports.figures.style import GREY, Look
 
 WIDE = 8.0  # inches: three panels side by side
 KINDS = {"label_vectors": "Label vectors", "single_choice": "One action of K", "action_lists": "Lists of actions"}
 LOOKS = {
-    "logging": Look("π0", GREY, line=":"),
-    "cips": Look("CIPS, not clipped", "#000000", "o"),
-    "doubly_robust_dro": Look("DoublyRobustDRO, not clipped", "#009E73", "P"),
+    "logging": Look("π0 (logging policy)", GREY, line=":"),
+    "cips": Look("CIPS without clipping", "#000000", "o"),
+    "doubly_robust_dro": Look("KL-DRO, DR without clipping", "#009E73", "P"),
 }
 SHIFT = 1.06  # factor between the curves at each n
 SETS = {"men": "Men", "women": "Women"}
-LOGS = {"bts": "trained on bts, evaluated on random", "random": "trained on random, evaluated on bts"}
+LOGS = {"bts": "learned from bts,\nevaluated on random", "random": "learned from random,\nevaluated on bts"}
+POLICIES = {  # name in the study → label
+    "bts": "bts (Thompson sampling)",
+    "random": "random (uniform)",
+    "imitation": "behaviour cloning",
+    "best item": "most clicked item",
+    "kl_dro_dr": "KL-DRO, DR",
+    "kl_dro_dr_map": "KL-DRO, DR, feature map",
+    "cips": "CIPS",
+    "poem": "POEM",
+    "snips": "SNIPS",
+    "kl_dro": "KL-DRO",
+    "weighted_likelihood": "weighted likelihood",
+}
 BY_VERDICT = {
-    "own average": Look("average of its log", "#000000", "s"),
+    "own average": Look("logged: average of its log", "#000000", "s"),
     "not shown": Look("not shown", "#0072B2", "o"),
     "worse": Look("worse", "#D55E00", "v"),
     "the log cannot say": Look("the log cannot say", "#999999", "D"),
@@ -36,7 +50,7 @@ def kinds(rows: pd.DataFrame) -> Figure:
     panels = figure.subplots(1, len(KINDS), sharex=True, sharey=True)
     for axes, (kind, title) in zip(panels, KINDS.items(), strict=True):
         axes.set_title(title)
-        axes.set_xlabel("n, logged rows")
+        axes.set_xlabel("logged rows n")
         axes.set_xscale("log")
         axes.set_yscale("log", nonpositive="clip")
         for place, (name, look) in enumerate(LOOKS.items()):
@@ -49,36 +63,40 @@ def kinds(rows: pd.DataFrame) -> Figure:
             else:
                 axes.plot(part["n"], part["mean"], linewidth=1, **style)
     panels[0].set_ylim(rows["mean"].min() / 2, rows["mean"].max() * 1.5)
-    panels[0].set_ylabel("expected cost above the best")
+    panels[0].set_ylabel("expected cost − best policy's\n(↓ better)")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(LOOKS))
     return figure
 
 
 def obd(rows: pd.DataFrame) -> Figure:
-    """Draw click rates with intervals: the average of policies that logged, the DR estimate of all others."""
-    figure = Figure(figsize=(WIDE, 5.4))
+    """Draw click rates with intervals: the average of policies that logged, the DR estimate of all others.
+
+    An interval that reaches below 0 ends in an arrow.
+    """
+    figure = Figure(figsize=(WIDE, 6.2))
     panels = figure.subplots(len(SETS), len(LOGS), sharex=True, sharey=True)
     policies, drawn = list(dict.fromkeys(rows["policy"])), {}
-    rows = rows.assign(verdict=rows["verdict"].fillna("own average"))
+    rows = rows.assign(verdict=rows["verdict"].fillna("own average"), place=rows["policy"].map(policies.index))
     for (clothes, log), axes in zip(product(SETS, LOGS), panels.flat, strict=True):
         part = rows[(rows["set"] == clothes) & (rows["learned"] == log)]
         axes.set_title(f"{SETS[clothes]}: {LOGS[log]}")
         bts_interval = 100 * part[part["policy"] == "bts"][["ips_low", "ips_high"]].to_numpy()[0]
-        axes.axvspan(*bts_interval, color="#000000", alpha=0.08, linewidth=0)
+        drawn["95 % interval of bts"] = axes.axvspan(*bts_interval, color="#000000", alpha=0.08, linewidth=0)
         for verdict, look in BY_VERDICT.items():
             judged = part[part["verdict"] == verdict]
             if judged.empty:
                 continue
             estimate = "ips" if verdict == "own average" else "dr"
             value, low, high = (100 * judged[name] for name in (estimate, f"{estimate}_low", f"{estimate}_high"))
-            at, error = judged["policy"].map(policies.index), [value - low, high - value]
             style = {"color": look.colour, "marker": look.marker, "linestyle": ""}
-            drawn[look.label] = axes.errorbar(value, at, xerr=error, **style)
-    panels[0, 0].set_yticks(range(len(policies)), policies)
+            drawn[look.label] = axes.errorbar(value, judged["place"], xerr=[value - low, high - value], **style)
+            for place in judged["place"][low < 0]:
+                axes.plot(0, place, color=look.colour, marker=CARETLEFTBASE, clip_on=False)
+    panels[0, 0].set_yticks(range(len(policies)), [POLICIES[policy] for policy in policies])
     panels[0, 0].invert_yaxis()
     panels[0, 0].set_xlim(0, MAX_CLICK_RATE)
     for axes in panels[-1]:
-        axes.set_xlabel("click rate, %")
+        axes.set_xlabel("click rate, % (better →)")
     figure.legend(drawn.values(), drawn.keys(), loc="outside lower center", ncols=len(drawn))
     return figure
 

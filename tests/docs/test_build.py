@@ -153,7 +153,7 @@ def test_blocks_are_replaced_and_other_text_is_kept(finished):
         ("figure small grid yeast", "the page of small has no figure grid of yeast"),
         (
             "theory gone digits",
-            "no figure 'gone' of the theory, only coverage_95, coverage_80, width, expansion, penal",
+            "no figure 'gone' of the theory, only coverage_95, coverage_80, coverage_divergences, w",
         ),
         ("theory width yeast", "the theory has no data set 'yeast'"),
         ("losses gone greedy_loss ips", "no experiment 'gone' in config.yaml or docs/gone.yaml"),

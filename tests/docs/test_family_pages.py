@@ -89,7 +89,9 @@ def test_the_figure_shows_the_numbers_of_the_tables(family):
     mean = losses_of("satimage", "dm", 4, (0.7, 0.2)).mean()
     assert frame["mean"]["satimage", (0.7, 0.2), 4, "dm", "expected_loss"] == pytest.approx(100 * mean)
     figure = draw_losses(family)
-    assert [axes.get_title() for axes in figure.axes] == ["Satimage", "Letter", "", ""]
+    noise = "rewards without noise", "clicks: 0.7 and 0.2"
+    titles = [f"{name}, {kind}" for name in ("Satimage", "Letter") for kind in noise]
+    assert [axes.get_title() for axes in figure.axes] == titles
     assert {len(axes.containers) for axes in figure.axes} == {len(DRAWN)}
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend[-3:] == ["π0", "full supervision", "full supervision, greedy"]

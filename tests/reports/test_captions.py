@@ -158,8 +158,9 @@ def test_axes_and_titles_name_their_loss_and_data_set(metrics, plan):
         assert "Yeast: 3 seeds" in texts
         assert "Hamming" not in texts
         assert ("Expected error rate" in texts) == (name != "surprise")
-    labels = [FIGURES["surprise"](results_on(metrics, plan, name)).axes[0].get_xlabel() for name in plan.datasets]
-    assert labels == ["Held-out score − true risk, in labels", "Held-out score − true risk"]
+    labels = [FIGURES["ablation"](results_on(metrics, plan, name)).axes[0].get_xlabel() for name in plan.datasets]
+    units = ["Expected Hamming loss\nwrong labels per context", "Expected error rate\nshare of contexts"]
+    assert labels == [f"{unit} (← better)" for unit in units]
     panels = overview([results_on(metrics, plan, name) for name in plan.datasets]).axes
     assert [axes.get_title() for axes in panels] == ["A|B", "Yeast"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,8 +10,15 @@ import pytest
 from drcrm.experiments.columns import LEMMA_COLUMNS
 from drcrm.experiments.simulation.population import Population
 from drcrm.experiments.simulation.theory import TABLES
-from drcrm.reports.figures.style import BOUND_LOOKS, LEMMA_FIGURES, TAILS
-from drcrm.reports.figures.theory_figures import FIGURES, RADII, coverage_95, expansion, penalty
+from drcrm.reports.figures.style import BOUND_LOOKS, LEMMA_FIGURES, RC, TAILS
+from drcrm.reports.figures.theory_figures import (
+    COVERED,
+    FIGURES,
+    coverage_95,
+    coverage_divergences,
+    expansion,
+    penalty,
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,19 +49,28 @@ def test_every_table_bound_and_tail_has_a_look(tables):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_figures_are_drawn(name, tables):
-    FIGURES[name](tables[LEMMA_FIGURES[name].lemma]).draw_without_rendering()
+def test_legends_are_inside_and_panels_have_at_most_seven_series(name, tables):
+    with matplotlib.rc_context(RC):
+        figure = FIGURES[name](tables[LEMMA_FIGURES[name].lemma])
+        figure.draw_without_rendering()
+        box = figure.legends[0].get_window_extent()
+    assert 0 <= box.x0 <= box.x1 <= figure.bbox.width
+    for axes in figure.axes:
+        labels = set(axes.get_legend_handles_labels()[1])
+        assert len(labels - {"a loss", "Student", "a weight reaches 0", "ε of Lemma 1, δ = 0.05"}) <= 7
 
 
-def test_coverage_has_a_panel_for_each_tail_and_radius(tables):
-    table = tables["lemma1"]
-    panels = np.reshape(coverage_95(table).axes, (len(TAILS), len(RADII)))
-    assert [axes.get_title() for axes in panels[0]] == list(RADII.values())
-    curves = {container.get_label(): container[0].get_ydata() for container in panels[1, 2].containers}
-    part = table[(table["tail"] == "left") & (table["radius"] == "one_sided") & (table["confidence"] == 0.95)]
-    for name, curve in part.groupby("method"):
-        np.testing.assert_array_equal(curves[BOUND_LOOKS[name].label], curve["coverage"])
-    assert [text.get_text().startswith("naive mean") for text in panels[2, 3].texts] == [True]
+@pytest.mark.parametrize(
+    ("draw", "radius", "method"), [(coverage_95, "one_sided", "kl"), (coverage_divergences, "one_sided", "chi2")]
+)
+def test_coverage_has_a_panel_for_each_tail(tables, draw, radius, method):
+    table, look = tables["lemma1"], {"kl": COVERED["kl", "one_sided"], "chi2": BOUND_LOOKS["chi2"]}[method]
+    for axes, kind in zip(draw(table).axes, TAILS, strict=True):
+        curves = {container.get_label(): container[0].get_ydata() for container in axes.containers}
+        is_curve = (table["radius"] == radius) & (table["method"] == method) & (table["confidence"] == 0.95)
+        curve = table[is_curve & (table["tail"] == kind)]
+        np.testing.assert_array_equal(curves[look.label], curve["coverage"])
+    assert coverage_95(table).axes[2].texts[0].get_text().startswith("naive mean: ")
 
 
 def test_an_exact_expansion_is_drawn_at_the_edge(tables):

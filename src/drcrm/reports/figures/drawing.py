@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.markers import CARETLEFTBASE, CARETRIGHTBASE
 from matplotlib.ticker import LogLocator, NullLocator
 
 from drcrm.reports.figures.figure_data import GREEDY, LOSS, SUMMARY, DatasetResults, iterate
@@ -22,7 +23,7 @@ LINES = {
     (SKYLINE, GREEDY): Look("full supervision, greedy", "#000000"),
     (BASELINE, LOSS): Look("CIPS", "#000000", line="-."),
 }
-LOWEST, HIGHEST = -45, 160  # percent: the left end of the overview, and its right end at most
+THIN = "1234+x"  # markers without an area
 HEADING = "# "  # marks group names among algorithm names
 MAX_TICKS = 8  # automatic numbers of ticks change with the height, after labels have got their room
 
@@ -72,37 +73,40 @@ def draw_levels(draw_line: Callable, levels: Mapping[tuple[str, str], float]) ->
         draw_line(level, color=LINES[key].colour, linestyle=LINES[key].line, linewidth=1, zorder=0)
 
 
-def draw_mean(axes: Axes, row: Any, height: float, colour: str, marker: str) -> None:
-    """Draw a mean with its horizontal interval, or the word "missing"."""
-    if np.isnan(row.mean):
-        axes.text(0, height, "missing", color=GREY, ha="center", va="center", fontsize=SMALL)
-    half = half_width(row.mean, row.high)
-    axes.errorbar(row.mean, height, xerr=half, color=colour, marker=marker, linestyle="", elinewidth=1)
+def draw_mean(axes: Axes, row: Any, height: float, look: Look, ends: tuple[float, float] = (-np.inf, np.inf)) -> None:
+    """Draw a mean with its horizontal interval, or the word "missing".
 
-
-def draw_mean_in_overview(axes: Axes, row: Any, height: float, look: Look) -> None:
-    """Draw a mean with its interval, or write it at the end of the axis that it is beyond."""
+    A mean beyond the ``ends`` of the axis is written at that end. An interval that reaches beyond them gets an arrow.
+    """
     style: dict[str, Any] = {"color": look.colour, "va": "center", "fontsize": SMALL}
-    if row.mean < LOWEST:
-        axes.text(LOWEST + 2, height, f"◂ −{-row.mean:.0f} %", **style)
-    elif row.mean > HIGHEST:
-        axes.text(HIGHEST - 2, height, f"{row.mean:.0f} % ▸", ha="right", **style)
+    number = f"{abs(row.mean):.3g}"
+    if np.isnan(row.mean):
+        axes.text(0.5, height, "missing", transform=axes.get_yaxis_transform(), **style | {"color": GREY})
+    elif row.mean < ends[0]:
+        axes.text(ends[0], height, f" ◂ −{number}", **style)
+    elif row.mean > ends[1]:
+        axes.text(ends[1], height, f"{number} ▸", ha="right", **style)
     else:
-        draw_mean(axes, row, height, look.colour, look.marker)
+        half = half_width(row.mean, row.high)
+        marks: dict[str, Any] = {"color": look.colour, "markeredgewidth": 1.5 if look.marker in THIN else 1}
+        axes.errorbar(row.mean, height, xerr=half, marker=look.marker, linestyle="", elinewidth=1, **marks)
+        for end, arrow, is_cut in (
+            (ends[0], CARETLEFTBASE, row.mean - half < ends[0]),
+            (ends[1], CARETRIGHTBASE, row.mean + half > ends[1]),
+        ):
+            if is_cut:
+                axes.plot(end, height, color=look.colour, marker=arrow, clip_on=False)
+
+
+def write_in_margin(axes: Axes, text: str, height: float) -> None:
+    """Write a text to the right of the axes."""
+    place: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": SMALL}
+    axes.text(1.03, height, text, **place)
 
 
 def half_width(mean: float, high: float) -> float:
     """Return half the width of an interval, 0 without one."""
     return 0 if np.isnan(high) else high - mean
-
-
-def draw_certificate(axes: Axes, row: Any, look: Look, is_counted: bool) -> None:
-    """Draw a mean bound against a mean loss, and count in the legend how often the bound holds."""
-    count = f": {row.n_valid} of {row.n_bounds}" if is_counted else ""
-    label = f"{look.label}{count}" + (", mean missing" if np.isnan(row.mean) else "")
-    reach: dict[str, Any] = {"xerr": half_width(row.loss, row.loss_high), "yerr": half_width(row.mean, row.high)}
-    style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linestyle": "", "elinewidth": 0.8}
-    axes.errorbar(row.loss, row.mean, **reach, **style, label=label)
 
 
 def limit_to(axes: Axes, frame: pd.DataFrame, end: float) -> None:
@@ -124,13 +128,14 @@ def write_beyond(axes: Axes, frame: pd.DataFrame, names: Names, along: str) -> N
         axes.text(place, 1, "\n".join(lines), transform=above, ha="center", va="bottom", fontsize=SMALL)
 
 
-def draw_grid_curve(axes: Axes, frame: pd.DataFrame, look: Look) -> None:
-    """Draw an algorithm's means along its grid."""
+def draw_grid_curve(axes: Axes, frame: pd.DataFrame, look: Look, end: float) -> None:
+    """Draw an algorithm's means along its grid, and name the largest mean if it is beyond the end of the axis."""
     axes.fill_between(frame["value"], frame["low"], frame["high"], color=look.colour, alpha=0.25, linewidth=0)
     axes.plot(frame["value"], frame["mean"], color=look.colour, marker=look.marker, markersize=4)
     axes.set_xscale("log")
     axes.set_xlim(frame["value"].min() / 2, frame["value"].max() * 2)
-    axes.set_title(look.label)
+    largest = frame["mean"].max()
+    axes.set_title(f"{look.label}, up to {largest:.3g} ↑" if largest > end else look.label)
 
 
 def draw_choices(axes: Axes, chosen: pd.DataFrame, selections: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ Figures are ``WIDTH`` wide with text of 9 and 10 points, so one image works in p
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from textwrap import fill
 from typing import Any
 
@@ -13,14 +14,12 @@ from matplotlib.figure import Figure
 
 from drcrm.reports.figures import drawing, figure_data
 from drcrm.reports.figures.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults, iterate
-from drcrm.reports.figures.style import GREY, SCORE_MARKERS, SMALL, START_LOOKS, WIDTH
+from drcrm.reports.figures.style import BOUND, GREY, SCORE_MARKERS, START_LOOKS, TRUE_LOSS, WIDTH, Look
 from drcrm.reports.roles import BASELINE, LOGGING, REFERENCE
 
 FARTHEST = 1.5  # times π0's loss: the largest bound inside the axis
-LOGGED = (
-    "Rows were held out, not contexts. A bound is valid for the logged contexts, not for the new contexts of the test "
-    "set."
-)
+OVERVIEW_ENDS = -45, 160  # percent: the left end of the overview, and its right end at most
+LOGGED = "Rows were held out, not contexts. A bound covers the logged contexts,\nnot the new contexts of the test set."
 
 
 def replay_count(results: DatasetResults) -> Figure:
@@ -31,7 +30,7 @@ def replay_count(results: DatasetResults) -> Figure:
     are written there.
     """
     frame, names = figure_data.loss_by_count(results), results.plan.names
-    figure, axes = drawing.one_panel(3.6 + 0.11 * len(results.learned))
+    figure, axes = drawing.one_panel(3.9 + 0.11 * len(results.learned))
     is_learned = ~frame["algorithm"].isin(dict(LEVELS))
     for place, (name, curve) in enumerate(frame[is_learned].groupby("algorithm", sort=False)):
         look, octaves = names.look(str(name)), (place / max(len(results.learned) - 1, 1) - 0.5) / 2
@@ -49,8 +48,8 @@ def replay_count(results: DatasetResults) -> Figure:
     axes.set_xscale("log", base=2)
     axes.set_xticks(results.counts, [str(count) for count in results.counts])
     axes.minorticks_off()
-    axes.set_xlabel("Replay count Δ")
-    axes.set_ylabel(results.loss_name())
+    axes.set_xlabel("Replay count Δ (passes over the training contexts)")
+    axes.set_ylabel(results.loss_axis("↓"))
     return drawing.add_title(figure, results.title_with_selection, axes.get_legend_handles_labels()[0])
 
 
@@ -63,20 +62,21 @@ def grid(results: DatasetResults) -> Figure:
     algorithms = list(dict.fromkeys(frame["algorithm"]))
     levels = {(name, LOSS): results.losses(name).mean() for name in (BASELINE, LOGGING) if name in results.algorithms}
     n_rows = max(-(-len(algorithms) // 2), 1)
+    low, high = drawing.grid_limits(frame["mean"], list(levels.values()), len(results.plan.selections))
     figure = Figure(figsize=(WIDTH, 1.2 + 1.6 * n_rows))
     panels = figure.subplots(n_rows, 2, sharey=True, squeeze=False).ravel()
     for axes, name in zip(panels, algorithms, strict=False):
-        drawing.draw_grid_curve(axes, frame[frame["algorithm"] == name], results.plan.names.look(name))
+        drawing.draw_grid_curve(axes, frame[frame["algorithm"] == name], results.plan.names.look(name), high)
         drawing.draw_levels(axes.axhline, levels)
         drawing.draw_choices(axes, chosen[chosen["algorithm"] == name], results.plan.selections)
     for axes in panels[len(algorithms) :]:
         axes.set_axis_off()
-    panels[0].set_ylim(drawing.grid_limits(frame["mean"], list(levels.values()), len(results.plan.selections)))
+    panels[0].set_ylim(low, high)
     for axes in panels[max(len(algorithms) - 2, 0) : len(algorithms)]:
         axes.set_xlabel("Hyper-parameter")
-    figure.supylabel(results.loss_name())
+    figure.supylabel(results.loss_axis("↓"))
     handles = [*drawing.score_handles(results), *drawing.level_handles(levels)]
-    return drawing.add_title(figure, results.title, handles)
+    return drawing.add_title(figure, results.title, handles, "Area of a mark: share of the seeds that chose the value")
 
 
 def surprise(results: DatasetResults) -> Figure:
@@ -90,54 +90,61 @@ def surprise(results: DatasetResults) -> Figure:
     shifts = 0.24 * (np.arange(len(selections)) - (len(selections) - 1) / 2)
     for row in iterate(frame):
         height = lines.index(row.algorithm) + shifts[selections.index(row.selection)]
-        drawing.draw_mean(axes, row, height, names.look(row.algorithm).colour, SCORE_MARKERS[row.selection])
+        look = replace(names.look(row.algorithm), marker=SCORE_MARKERS[row.selection])
+        drawing.draw_mean(axes, row, height, look)
     axes.axvline(0, color=GREY, linewidth=0.8)
     drawing.label_lines(axes, lines, names)
-    axes.set_xlabel(f"Held-out score − true risk{names.word('unit', [results.dataset])}")
+    axes.set_xlabel("Held-out score − true cost per context\n(below 0: the score was too optimistic)")
     return drawing.add_title(figure, results.title, drawing.score_handles(results))
 
 
 def certificates(results: DatasetResults) -> Figure:
-    """Draw the certified bound on each policy's loss against its loss on the test set.
+    """Draw each policy's loss on the test set and, above it, the certified bound on its loss.
 
-    If contexts were held out, bounds above the diagonal hold, and the legend counts the seeds. If rows were held out,
-    bounds are valid for the logged contexts only, so they are not counted. The dotted line is π0's loss. A mean bound
-    above 1½ times that loss is written at the end of the axis.
+    If contexts were held out, a column counts the seeds in which the bound holds. If rows were held out, bounds are
+    valid for the logged contexts only, so they are not counted. The dotted line is π0's loss. A mean bound above 1½
+    times that loss is written at the end of the axis.
     """
     frame, names = figure_data.certified(results), results.plan.names
     is_counted = results.plan.protocol.get("split_unit") != "row"
-    note = "" if is_counted else "\n" + fill(LOGGED, 62)
-    figure, axes = drawing.one_panel(4.2 + 0.09 * len(frame) + 0.17 * note.count("\n"))
-    for row in iterate(frame):
-        drawing.draw_certificate(axes, row, names.look(row.algorithm), is_counted)
+    lines = drawing.grouped_lines(frame["algorithm"], names)
+    figure, axes = drawing.one_panel(1.8 + 0.34 * len(lines) + (0 if is_counted else 0.4))
     level = results.losses(LOGGING).mean()
-    drawing.draw_levels(axes.axhline, {(LOGGING, LOSS): level})
-    lowest = frame["loss"].min()
-    axes.axline((lowest, lowest), slope=1, color="black", linewidth=0.6, zorder=0, label="bound = loss")
     end = FARTHEST * level if np.isfinite(level) else np.inf
-    drawing.limit_to(axes, frame[frame["mean"] <= end], end)
-    drawing.write_beyond(axes, frame[frame["mean"] > end], names, "loss")
-    axes.set_xlabel(f"{results.loss_name()} on new contexts (test set)")
-    axes.set_ylabel(f"Bound on the loss on {'new' if is_counted else 'logged'} contexts")
-    legend = "Seeds in which the bound holds (points above the line)" if is_counted else None
-    levels = [(LOGGING, LOSS)] if level <= axes.get_ylim()[1] else []
-    handles = [*drawing.level_handles(levels), *axes.get_legend_handles_labels()[0]]
-    return drawing.add_title(figure, f"{results.title_with_selection}{note}", handles, legend)
+    for row in iterate(frame):
+        height, look = lines.index(row.algorithm), names.look(row.algorithm)
+        drawing.draw_mean(axes, row, height - 0.16, replace(look, marker=BOUND.marker), (-np.inf, end))
+        drawing.draw_mean(axes, figure_data.Mean(row.loss, row.loss_high), height + 0.16, replace(look, marker="o"))
+        if is_counted:
+            drawing.write_in_margin(axes, f"{row.n_valid} of {row.n_bounds}", height)
+    if is_counted:
+        drawing.write_in_margin(axes, "bound holds\nin seeds", -1)
+    if (frame["mean"] > end).any():
+        axes.set_xlim(right=end)
+    drawing.draw_levels(axes.axvline, {(LOGGING, LOSS): level})
+    drawing.label_lines(axes, lines, names)
+    axes.set_xlabel(results.loss_axis("←"))
+    title = results.title_with_selection if is_counted else f"{results.title_with_selection}\n{LOGGED}"
+    bound = replace(BOUND, label=f"certified bound, {'new' if is_counted else 'logged'} contexts")
+    handles = [*drawing.handles_of([bound, TRUE_LOSS]), *drawing.level_handles([(LOGGING, LOSS)])]
+    return drawing.add_title(figure, title, handles)
 
 
 def paired(results: DatasetResults) -> Figure:
     """Draw expected loss minus POEM's on the same seed: a stroke for each seed, and the mean with its interval."""
     frame, names = figure_data.differences(results, REFERENCE), results.plan.names
     lines = drawing.grouped_lines(dict.fromkeys(frame["algorithm"]), names)
-    figure, axes = drawing.one_panel(1.0 + 0.3 * len(lines))
+    figure, axes = drawing.one_panel(1.4 + 0.3 * len(lines))
     for name, of_seeds in frame.groupby("algorithm", sort=False):
         look, height = names.look(str(name)), lines.index(str(name))
         axes.plot(of_seeds["difference"], np.full(len(of_seeds), height), "|", color=look.colour, alpha=0.5, ms=8)
-        drawing.draw_mean(axes, next(iterate(of_seeds)), height, look.colour, look.marker)
+        drawing.draw_mean(axes, next(iterate(of_seeds)), height, look)
     axes.axvline(0, color=GREY, linewidth=0.8)
     drawing.label_lines(axes, lines, names)
-    axes.set_xlabel(f"{results.loss_name()} − {names.label(REFERENCE)}'s, by seed")
-    return drawing.add_title(figure, results.title_with_selection)
+    reference = names.label(REFERENCE)
+    axes.set_xlabel(f"{results.loss_name()} − {reference}'s, by seed\n{results.loss_unit} (← better than {reference})")
+    handles = drawing.handles_of([Look("one seed", GREY, "|"), Look("mean with 95 % interval", GREY, "o")])
+    return drawing.add_title(figure, results.title_with_selection, handles)
 
 
 def ablation(results: DatasetResults) -> Figure:
@@ -148,26 +155,22 @@ def ablation(results: DatasetResults) -> Figure:
     """
     frame, names = figure_data.by_start(results), results.plan.names
     starts, lines = list(dict.fromkeys(frame["start"])), drawing.grouped_lines(dict.fromkeys(frame["algorithm"]), names)
-    figure, axes = drawing.one_panel(1.4 + 0.36 * max(len(lines), 1))
+    figure, axes = drawing.one_panel(1.7 + 0.36 * max(len(lines), 1))
     levels = {key: results.losses(key[0], loss=key[1]).mean() for key in LEVELS}
     most = levels[LOGGING, LOSS]
     end = np.fmax(most, frame.loc[~(frame["mean"] > most), ["mean", "high"]].max(axis=None))
     for row in iterate(frame):
-        look = START_LOOKS[row.start]
         height = lines.index(row.algorithm) + 0.25 * (starts.index(row.start) - (len(starts) - 1) / 2)
-        if row.mean > most:
-            axes.text(end, height, f"{row.mean:.2f} ▸", color=look.colour, ha="right", va="center", fontsize=SMALL)
-        else:
-            drawing.draw_mean(axes, row, height, look.colour, look.marker)
+        limit = most if row.mean > most else np.inf
+        drawing.draw_mean(axes, row, height, START_LOOKS[row.start], (-np.inf, limit))
     drawing.draw_levels(axes.axvline, levels)
     if np.isfinite(end):
         axes.set_xlim(right=end + 0.02 * (end - axes.get_xlim()[0]))
     drawing.label_lines(axes, lines, names)
-    axes.set_xlabel(results.loss_name())
-    handles = drawing.handles_of(START_LOOKS[start] for start in starts)
-    for handle in handles:
-        handle.set_label(f"from {handle.get_label()}")
-    return drawing.add_title(figure, results.title_with_selection, [*handles, *drawing.level_handles(levels)])
+    axes.set_xlabel(results.loss_axis("←"))
+    looks = [replace(START_LOOKS[start], label=f"from {START_LOOKS[start].label}") for start in starts]
+    handles = [*drawing.level_handles(levels), *drawing.handles_of(looks)]
+    return drawing.add_title(figure, results.title_with_selection, handles)
 
 
 def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
@@ -180,17 +183,19 @@ def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
     lines = drawing.grouped_lines((name for name in all_results[0].learned if name != BASELINE), names)
     down = -(-len(all_results) // across)
     label_width = max(1.8, 0.08 * max((len(names.label(name)) for name in lines), default=0))
-    figure = Figure(figsize=(max(WIDTH, label_width + 1.4 * across), 1.0 + (0.4 + 0.23 * len(lines)) * down))
+    figure = Figure(figsize=(max(WIDTH, label_width + 1.5 * across), 1.6 + (0.5 + 0.23 * len(lines)) * down))
     panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
     frames = [figure_data.closed_gap(results) for results in all_results]
+    highest = np.nan_to_num(pd.concat(frames).query("algorithm in @lines")[SUMMARY].max().max())
+    ends = OVERVIEW_ENDS[0], float(np.clip(highest + 6, 105, OVERVIEW_ENDS[1]))
     for axes, results, frame in zip(panels.ravel(), all_results, frames, strict=False):
         [of_logging] = frame.loc[frame["algorithm"] == LOGGING, "mean"]
-        drawing.draw_levels(axes.axvline, {(LOGGING, GREEDY): of_logging} if of_logging > drawing.LOWEST else {})
+        drawing.draw_levels(axes.axvline, {(LOGGING, GREEDY): of_logging} if of_logging > ends[0] else {})
         for place in (0, 100):
             axes.axvline(place, color="black", linewidth=0.8)
         for row in iterate(frame[frame["algorithm"].isin(lines)]):
-            drawing.draw_mean_in_overview(axes, row, lines.index(row.algorithm), names.look(row.algorithm))
-        axes.set_title(results.plan.names.dataset(results.dataset))
+            drawing.draw_mean(axes, row, lines.index(row.algorithm), names.look(row.algorithm), ends)
+        axes.set_title(fill(results.plan.names.dataset(results.dataset), 16))
         axes.tick_params(axis="x", labelbottom=True)
         axes.tick_params(axis="y", length=0)
     for axes in panels.ravel()[len(all_results) :]:
@@ -198,11 +203,12 @@ def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
     for axes in panels[:, 0]:
         drawing.label_lines(axes, lines, names)
         axes.grid(axis="y", visible=True)
-    highest = pd.concat(frames).query("algorithm in @lines")[SUMMARY].max().max()
-    panels[0, 0].set_xlim(drawing.LOWEST, np.clip(np.nan_to_num(highest) + 6, 105, drawing.HIGHEST))
-    panels[0, 0].set_xticks([0, 50, 100], ["0", "50", "100 %"])
-    handles = drawing.level_handles([(LOGGING, GREEDY)])
-    return drawing.add_title(figure, "Greedy loss: from CIPS (0 %) to full supervision (100 %)", handles)
+    for axes in panels.ravel()[max(len(all_results) - across, 0) : len(all_results)]:
+        axes.set_xlabel("gap closed, %\n(better →)")
+    panels[0, 0].set_xlim(*ends)
+    panels[0, 0].set_xticks([0, 50, 100])
+    title = "Gap between CIPS (0 %) and full supervision (100 %)\nin greedy loss, the loss of the most probable action"
+    return drawing.add_title(figure, title, drawing.level_handles([(LOGGING, GREEDY)]))
 
 
 FIGURES = {draw.__name__: draw for draw in (replay_count, grid, surprise, certificates, paired, ablation)}

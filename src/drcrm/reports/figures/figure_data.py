@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -87,6 +87,15 @@ class DatasetResults:
         return self.plan.names.loss(metric, [self.dataset])
 
     @property
+    def loss_unit(self) -> str:
+        """The unit of losses on this data set."""
+        return self.plan.names.word("unit", [self.dataset])
+
+    def loss_axis(self, better: str) -> str:
+        """Return the label of an axis of expected losses; ``better`` is an arrow to the better side."""
+        return f"{self.loss_name()}\n{self.loss_unit} ({better} better)"
+
+    @property
     def title(self) -> str:
         """Data set and number of seeds."""
         return f"{self.plan.names.dataset(self.dataset)}: {self.plan.names.seeds({self.dataset: self.seeds})}"
@@ -94,7 +103,14 @@ class DatasetResults:
     @property
     def title_with_selection(self) -> str:
         """The title of a figure that shows the choices of the headline criterion."""
-        return f"{self.title}, chosen by {SCORES[self.plan.selections[0]]}"
+        return f"{self.title}\nhyper-parameters chosen by {SCORES[self.plan.selections[0]]}"
+
+
+class Mean(NamedTuple):
+    """A mean and the upper end of its interval."""
+
+    mean: float
+    high: float
 
 
 def iterate(frame: pd.DataFrame) -> Iterator[Any]:
@@ -179,7 +195,7 @@ def certified(results: DatasetResults) -> pd.DataFrame:
 
 
 def closed_gap(results: DatasetResults) -> pd.DataFrame:
-    """Return which percentage of the gap between CIPS and full supervision π0 and each learned policy close.
+    """Return the percentage of the gap between CIPS and full supervision that π0 and each learned policy close.
 
     Greedy losses are used: those of CIPS are 0 %, those of the skyline 100 %. The expected loss of the skyline can be
     close to that of CIPS, since its probabilities are not near-deterministic.

@@ -38,7 +38,7 @@ FIGURE_TITLES = {
 
 
 class Words(NamedTuple):
-    """Words for a kind of action: the loss, its unit on an axis, the skyline, and what a loss counts."""
+    """Words for a kind of action: the loss, its unit, the skyline, and a phrase that states a loss."""
 
     loss: str
     unit: str
@@ -49,13 +49,13 @@ class Words(NamedTuple):
 WORDS = {
     LABELS: Words(
         loss="Hamming loss",
-        unit=", in labels",
+        unit="wrong labels per context",
         supervised="a CRF that sees all labels",
         wrong="labels are wrong per context of the test set",
     ),
     SINGLE: Words(
         loss="error rate",
-        unit="",
+        unit="share of contexts",
         supervised="a logistic regression that sees the right actions",
         wrong="of the actions on the test set are wrong",
     ),
@@ -72,6 +72,7 @@ class LemmaFigure(NamedTuple):
 LEMMA_FIGURES = {
     "coverage_95": LemmaFigure("lemma1", "Lemma 1: coverage at δ = 0.05"),
     "coverage_80": LemmaFigure("lemma1", "Lemma 1: coverage at δ = 0.2"),
+    "coverage_divergences": LemmaFigure("lemma1", "Lemma 1: coverage by divergence"),
     "width": LemmaFigure("lemma1", "Lemma 1: width"),
     "expansion": LemmaFigure("lemma2", "Lemma 2: the variance expansion"),
     "penalty": LemmaFigure("lemma3", "Lemma 3: χ² ball and variance penalty"),
@@ -105,6 +106,9 @@ START_LOOKS = {
     "model": Look("π0, tilted by the cost model", "#D55E00", "^"),
     "imitation": Look("imitation", "#CC79A7", "D"),
 }
+
+BOUND = Look("certified bound", GREY, "<")
+TRUE_LOSS = Look("true loss on the test set", GREY, "o")
 
 WIDTH = 4.8  # inches; text of 9 and 10 points is then readable on a phone, on a page and in a paper's column
 SMALL = 9  # points, for legends and text inside axes

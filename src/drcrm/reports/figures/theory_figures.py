@@ -12,47 +12,38 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from drcrm.reports.figures.style import BOUND_LOOKS, GREY, SMALL, TAILS
+from drcrm.reports.figures.style import BOUND_LOOKS, GREY, SMALL, TAILS, Look
 
-WIDE = 8.0  # inches: three or four panels side by side
+WIDE = 8.0  # inches: three panels side by side
+LINE, CHARACTER = 0.6, 0.075  # inches: widths of a legend's line with its margins, and of a character
+SIZE, RADIUS = "sample size n", "radius ε"
 EXACT = 1e-16  # drawn in place of a difference of 0 on a logarithmic axis
 NEGLIGIBLE = 1e-3  # drawn in place of smaller α_n
-CALIBRATED: dict[str, Any] = {
-    "color": GREY,
-    "linestyle": ":",
-    "label": "ε of Lemma 1, δ = 0.05",
-}  # line at the printed radius
-RADII = {
-    "printed": "ball, printed radius",
-    "rescaled": "ball, × φ''(1)/2",
-    "one_sided": "ball, one-sided",
-    "": "other bounds",
+CALIBRATED: dict[str, Any] = {"color": GREY, "linestyle": ":", "label": "ε of Lemma 1, δ = 0.05"}
+LARGEST_RATIO = 6.0  # of temperatures, the end of the axis
+BALLS = ("kl", "chi2", "squared_hellinger", "reverse_kl", "cressie_read_3")
+COVERED = {  # method and radius → look
+    ("kl", "printed"): Look("KL ball, printed radius", "#D55E00", "P"),
+    ("kl", "rescaled"): Look("KL ball, radius × φ''(1)/2", "#E69F00", "X"),
+    ("kl", "one_sided"): Look("KL ball, one-sided radius", "#009E73", "s"),
+    **{(name, ""): BOUND_LOOKS[name] for name in ("student", "empirical_bernstein", "betting", "log_smoothing_best")},
 }
 
 
 def coverage_95(frame: pd.DataFrame, confidence: float = 0.95) -> Figure:
-    """Lemma 1: draw the coverage of bounds against n with Monte Carlo intervals, one row of panels per kind of tail.
+    """Lemma 1: draw the coverage of KL balls and other bounds against n with Monte Carlo intervals.
 
     Dashed lines are limits. Curves are shifted so that their intervals do not overlap. The coverage of the naive
     mean is below the axis and written there.
     """
     frame = frame[frame["confidence"] == confidence].assign(radius=frame["radius"].fillna(""))
-    drawn = frame[frame["method"] != "mean"]
-    figure, panels, columns = _panels(frame, len(TAILS), 6.4, "radius", RADII, sharex=True, sharey="row")
-    for column, of_radius in columns:
-        for axes, tail in zip(column, TAILS, strict=True):
-            part = of_radius[of_radius["tail"] == tail]
-            naive = part.loc[part["method"] == "mean", "coverage"]
-            if len(naive):
-                text = f"naive mean\n{naive.min():.2f} … {naive.max():.2f} ↓"
-                axes.text(0.97, 0.04, text, transform=axes.transAxes, ha="right", color=GREY, fontsize=SMALL)
-            _draw_coverage(axes, part[part["method"] != "mean"])
-            axes.axhline(confidence, color="black", linewidth=0.8, zorder=0)
-    for axes, tail in zip(panels[:, 0], TAILS, strict=True):
-        low = min(drawn.loc[drawn["tail"] == tail, "low"].min(), confidence)
-        axes.set_ylim(low - (1 - confidence) / 4, 1 + (1 - confidence) / 10)
-    figure.supylabel("Coverage")
-    return _label(figure, panels, "n", *TAILS.values())
+    figure, panels, columns = _panels(frame, 1, 3.9)
+    for (axes,), part in columns:
+        _draw_coverage(axes, part, COVERED, confidence)
+        naive = part.loc[part["method"] == "mean", "coverage"]
+        text = f"naive mean: {naive.min():.2f} … {naive.max():.2f} ↓"
+        axes.text(0.97, 0.03, text, transform=axes.transAxes, ha="right", color=GREY, fontsize=SMALL)
+    return _label(figure, panels, SIZE, f"coverage (nominal {confidence:g})")
 
 
 def coverage_80(frame: pd.DataFrame) -> Figure:
@@ -60,28 +51,56 @@ def coverage_80(frame: pd.DataFrame) -> Figure:
     return coverage_95(frame, 0.8)
 
 
-def _draw_coverage(axes: Axes, part: pd.DataFrame) -> None:
-    """Draw the coverage of each bound with its interval and its limit."""
-    n_methods = part["method"].nunique()
-    for place, (name, curve) in enumerate(part.groupby("method", sort=False)):
-        shift, style = 1.12 ** (place - (n_methods - 1) / 2), _style(str(name))
+def coverage_divergences(frame: pd.DataFrame) -> Figure:
+    """Lemma 1: draw the coverage of balls of each divergence with one-sided radii, at δ = 0.05."""
+    frame = frame[(frame["confidence"] == 0.95) & (frame["radius"] == "one_sided")]
+    figure, panels, columns = _panels(frame, 1, 3.5)
+    for (axes,), part in columns:
+        _draw_coverage(axes, part, {(name, "one_sided"): BOUND_LOOKS[name] for name in BALLS}, 0.95)
+    return _label(figure, panels, SIZE, "coverage (nominal 0.95)")
+
+
+def _draw_coverage(axes: Axes, part: pd.DataFrame, looks: Mapping[tuple[str, str], Look], confidence: float) -> None:
+    """Draw the coverage of some bounds with its interval and its limit, and the nominal level."""
+    lowest = confidence
+    for place, ((name, radius), look) in enumerate(looks.items()):
+        curve = part[(part["method"] == name) & (part["radius"] == radius)]
+        if curve.empty:  # logarithmic smoothing needs z ≤ 0
+            continue
+        shift, lowest = 1.1 ** (place - (len(looks) - 1) / 2), min(lowest, curve["low"].min())
         around = [curve["coverage"] - curve["low"], curve["high"] - curve["coverage"]]
+        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "label": look.label}
         axes.errorbar(curve["n"] * shift, curve["coverage"], around, **style, elinewidth=0.7, linewidth=0.7)
-        axes.axhline(curve["limit"].iloc[0], color=style["color"], linestyle="--", linewidth=0.6, zorder=0)
+        axes.axhline(curve["limit"].iloc[0], color=look.colour, linestyle="--", linewidth=0.6, zorder=0)
+    axes.axhline(confidence, color="black", linewidth=0.8, zorder=0)
+    axes.set_ylim(lowest - (1 - confidence) / 2, 1 + (1 - confidence) / 10)
     axes.set_xscale("log")
     _mark_sizes(axes, part)
 
 
 def width(frame: pd.DataFrame) -> Figure:
-    """Lemma 1: draw the mean width of each bound relative to Student's, at δ = 0.05 and with one-sided radii."""
+    """Lemma 1: draw the mean width of bounds relative to Student's, at δ = 0.05.
+
+    Balls have one-sided radii; a band covers those of all divergences.
+    """
     frame = frame[(frame["confidence"] == 0.95) & frame["radius"].fillna("one_sided").eq("one_sided")]
-    figure, panels, columns = _panels(frame, 1, 3.2, sharey=True)
+    figure, panels, columns = _panels(frame, 1, 3.4, sharey=True)
     for (axes,), part in columns:
-        for name, curve in part[part["method"] != "mean"].groupby("method", sort=False):
+        of_balls = part[part["method"].isin(BALLS)].groupby("n")["width"].agg(["min", "max"])
+        axes.fill_between(
+            of_balls.index,
+            of_balls["min"],
+            of_balls["max"],
+            color="#009E73",
+            alpha=0.5,
+            label="balls of five divergences",
+        )
+        axes.axhline(1, color="black", linewidth=0.8, label="Student")
+        for name, curve in part[~part["method"].isin(("mean", "student", *BALLS))].groupby("method", sort=False):
             axes.loglog(curve["n"], curve["width"], **_style(str(name)))
         _mark_sizes(axes, part)
     _write_numbers(panels[0, 0])
-    return _label(figure, panels, "n", "width / Student's")
+    return _label(figure, panels, SIZE, "width / Student's width\n(↓ tighter)")
 
 
 def expansion(frame: pd.DataFrame) -> Figure:
@@ -97,8 +116,9 @@ def expansion(frame: pd.DataFrame) -> Figure:
                 axes.loglog(curve["n"], curve[kind].clip(lower=NEGLIGIBLE), **style)
             if limit > 0:
                 column[0].axhline(limit, color=style["color"], linestyle="--", linewidth=0.6, zorder=0)
-    limits = "√(εV/n)", "√(2εV/(nφ''(1)))"
-    return _label(figure, panels, "n", *(f"√n |α$_n$| / σ, against\n{limit}" for limit in limits))
+    for axes in panels.ravel():
+        axes.text(0.97, 0.08, "0.001 or less ↓", transform=axes.transAxes, ha="right", color=GREY, fontsize=SMALL)
+    return _label(figure, panels, SIZE, "√n |α$_n$| / σ\nas printed", "√n |α$_n$| / σ\nrescaled")
 
 
 def penalty(frame: pd.DataFrame) -> Figure:
@@ -116,7 +136,7 @@ def penalty(frame: pd.DataFrame) -> Figure:
         for axes in (above, below):
             axes.axvline(part["breaking"].iloc[0], color=GREY, linewidth=1, label="a weight reaches 0")
             axes.axvline(part["calibrated"].iloc[0], **CALIBRATED)
-    return _label(figure, panels, "ε", "(value − mean) / √V", "difference / √V")
+    return _label(figure, panels, RADIUS, "(value − mean) / √V", "difference / √V\n(0 is drawn at 10⁻¹⁶)")
 
 
 def duality(frame: pd.DataFrame) -> Figure:
@@ -133,55 +153,59 @@ def duality(frame: pd.DataFrame) -> Figure:
         above.set_xlabel("γ / γ*")
         below.set_ylim(EXACT / 2, 1e-8)
     panels[0, 0].set_ylim(0, 3 * frame.loc[frame["radius"] == radius, "primal"].min())
-    return _label(figure, panels, "ε", "(value − mean) / √V", "difference / √V")
+    return _label(figure, panels, RADIUS, "(value − mean) / √V", "difference / √V\n(0 is drawn at 10⁻¹⁶)")
 
 
 def temperature(frame: pd.DataFrame) -> Figure:
     """Lemma 5: draw √(V/2ε) / γ* against ε, and below the premium of aKL-CRM relative to that of the KL ball."""
     figure, panels, columns = _panels(frame, 2, 5.0, sharex=True, sharey="row")
     for (above, below), part in columns:
-        above.loglog(part["radius"], part["ratio"], color="black", label="√(V/2ε) / γ*")
-        below.loglog(part["radius"], part["premium"], color="#0072B2", label="added by aKL-CRM / by the KL ball")
-        below.loglog(part["radius"], part["premium_sum"], color="#CC79A7", label="… with Algorithm 1's sum for V")
+        above.loglog(part["radius"], part["ratio"], color="black", label="√(V/2ε)")
+        below.loglog(part["radius"], part["premium"], color="#0072B2", label="aKL-CRM, V of Lemma 5")
+        below.loglog(part["radius"], part["premium_sum"], color="#CC79A7", label="aKL-CRM, sum of Algorithm 1")
+        if part["ratio"].max() > LARGEST_RATIO:
+            above.text(0.97, 0.93, "to ∞ ↑", transform=above.transAxes, ha="right", fontsize=SMALL)
         for axes in (above, below):
             axes.axhline(1, color=GREY, linewidth=0.8, zorder=0)
             axes.axvline(part["calibrated"].iloc[0], **CALIBRATED)
-    panels[0, 0].set_ylim(0.15, 6)
+    panels[0, 0].set_ylim(0.15, LARGEST_RATIO)
     for axes in panels[:, 0]:
         _write_numbers(axes)
-    return _label(figure, panels, "ε", "temperature / exact", "added / exact")
+    return _label(figure, panels, RADIUS, "temperature / γ*", "increase over the mean\n/ increase by the KL ball")
 
 
 def weights(frame: pd.DataFrame) -> Figure:
-    """Draw the worst-case weights n q of a small sample against z, for balls of equal value; KL-CRM is dashed."""
-    figure, panels, columns = _panels(frame, 1, 3.2)
+    """Draw the worst-case weights n q of a small sample against z, for balls of equal value; KL-CRM is dashed.
+
+    The weight of total variation at the largest z is written if it is above the axis. Reverse KL, which is close to
+    squared Hellinger, is left out.
+    """
+    figure, panels, columns = _panels(frame[frame["divergence"] != "reverse_kl"], 1, 3.4)
     for (axes,), part in columns:
         for name, curve in part.groupby("divergence", sort=False):
-            style = {
-                **_style(str(name)),
-                "marker": "",
-                "linestyle": "--" if name == "kl_crm" else "-",
-                "linewidth": 0.9,
-            }
+            style = _style(str(name)) | {"marker": "", "linestyle": "--" if name == "kl_crm" else "-", "linewidth": 1}
             axes.plot(curve["z"], curve["weight"], **style)
-        axes.plot(curve["z"], [0] * len(curve), "|", color="black", markersize=5, zorder=3)
-        axes.set_ylim(top=1.1 * part.loc[part["divergence"] != "total_variation", "weight"].max())
-    return _label(figure, panels, "z", "weight n q")
+        axes.plot(curve["z"], [0] * len(curve), "|", color="black", markersize=5, zorder=3, label="a loss")
+        is_variation = part["divergence"] == "total_variation"
+        end, largest = 1.1 * part.loc[~is_variation, "weight"].max(), part.loc[is_variation, "weight"].max()
+        axes.set_ylim(top=end)
+        if largest > end:
+            look = BOUND_LOOKS["total_variation"]
+            text = f"{look.label}: {largest:.2g} ↑"
+            axes.text(0.03, 0.93, text, transform=axes.transAxes, color=look.colour, fontsize=SMALL)
+    return _label(figure, panels, "loss z", "weight n q (1: as in the log)")
 
 
 def _panels(
-    frame: pd.DataFrame, rows: int, height: float, key: str = "tail", titles: Mapping = TAILS, **shared: Any
+    frame: pd.DataFrame, rows: int, height: float, **shared: Any
 ) -> tuple[Figure, np.ndarray, list[tuple[np.ndarray, pd.DataFrame]]]:
-    """Return a figure, its panels, and for each column of panels its rows of the frame."""
+    """Return a figure, its panels, and for each kind of tail its column of panels and its rows of the frame."""
     figure = Figure(figsize=(WIDE, height))
-    panels = figure.subplots(rows, len(titles), squeeze=False, **shared)
-    for axes, title in zip(panels[0], titles.values(), strict=True):
+    panels = figure.subplots(rows, len(TAILS), squeeze=False, **shared)
+    for axes, title in zip(panels[0], TAILS.values(), strict=True):
         axes.set_title(title)
-    return (
-        figure,
-        panels,
-        [(column, frame[frame[key] == kind]) for column, kind in zip(panels.T, titles, strict=True)],
-    )
+    columns = [(column, frame[frame["tail"] == tail]) for column, tail in zip(panels.T, TAILS, strict=True)]
+    return figure, panels, columns
 
 
 def _style(name: str) -> dict[str, Any]:
@@ -214,10 +238,15 @@ def _label(figure: Figure, panels: np.ndarray, x_label: str, *y_labels: str) -> 
     for axes in panels.ravel():
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=4)
+    columns = min(len(handles), int(WIDE / (LINE + CHARACTER * max(map(len, handles)))))
+    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns)
     return figure
 
 
 FIGURES = {
-    draw.__name__: draw for draw in (coverage_95, coverage_80, width, expansion, penalty, duality, temperature, weights)
+    draw.__name__: draw
+    for draw in (
+        *(coverage_95, coverage_80, coverage_divergences),
+        *(width, expansion, penalty, duality, temperature, weights),
+    )
 }
