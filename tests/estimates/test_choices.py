@@ -48,12 +48,6 @@ def make_objective(log: BanditLog, risk, weight, estimate: str, model, intercept
     return Objective(LinearPredictor(log, effects, intercept, trains=True), risk, weight, estimate)
 
 
-def assert_equal(result, expected, tolerance: float = 1e-12) -> None:
-    """Compare two values with their gradients."""
-    assert result[0] == pytest.approx(expected[0], rel=tolerance, abs=tolerance)
-    assert result[1] == pytest.approx(expected[1], rel=tolerance, abs=tolerance * max(1, abs(result[1]).max()))
-
-
 # Objectives
 
 
@@ -121,8 +115,10 @@ def test_counts_and_repeated_contexts_equal_separate_rows(formula, estimate, kin
     contexts = {"X": rows.X[rows.context], "eligible": rows.eligible[rows.context], "context": np.arange(len(rows.A))}
     log, separate = getattr(choices, kind)(), getattr(replace(rows, **contexts), kind)()
     for weight, _ in WEIGHTS:
-        result = make_objective(log, formula, weight, estimate, B)(theta)
-        assert_equal(make_objective(separate, formula, weight, estimate, B)(theta), result, 1e-9)
+        value, gradient = make_objective(log, formula, weight, estimate, B)(theta)
+        same_value, same_gradient = make_objective(separate, formula, weight, estimate, B)(theta)
+        assert same_value == pytest.approx(value, rel=1e-9, abs=1e-9)
+        assert same_gradient == pytest.approx(gradient, rel=1e-9, abs=1e-9 * max(1, abs(gradient).max()))
 
 
 # Starts and cost models

@@ -16,10 +16,6 @@ from drcrm.weights import Clipped, Shrunk
 MONOTONE = [MeanRisk(), KLBall(0.05), KLBall(0.6), Chi2Ball(0.2), Chi2Ball(2.0)]
 
 
-def row_weights(log: BanditLog, coef: np.ndarray, weight) -> np.ndarray:
-    return weight(ExponentialPolicy(coef).log_prob(log.X, log.Y, log.context), log.log_propensity)[0]
-
-
 @pytest.mark.parametrize("risk", [*MONOTONE], ids=repr)
 @pytest.mark.parametrize("weight", [Clipped(2.0), Clipped(None), Shrunk(4.0)], ids=repr)
 def test_value_is_the_root_wherever_the_search_starts(risk, weight):
@@ -27,7 +23,8 @@ def test_value_is_the_root_wherever_the_search_starts(risk, weight):
     objective = make_objective(log, risk, weight, "snips")
     for seed in range(20):
         coef = make_coef(seed, 2)
-        w = row_weights(log, coef, weight)
+        log_prob = ExponentialPolicy(coef).log_prob(log.X, log.Y, log.context)
+        w, _ = weight(log_prob, log.log_propensity)
         root = brentq(lambda v, w=w: risk(w * (log.cost - v), log.count)[0], log.cost.min() - 1, 1, xtol=1e-13)
         cold, gradient, _ = objective.evaluate(coef)
         warm, warm_gradient, guess = objective.evaluate(coef, guess)

@@ -8,10 +8,6 @@ import pytest
 from drcrm.risks import AdaptiveBoltzmannRisk, BoltzmannRisk
 
 
-def draw_costs(seed: int) -> np.ndarray:
-    return -np.random.default_rng(seed).exponential(4, 25)
-
-
 @pytest.mark.parametrize("z", [[-700.0, -1.0, 0.0], [700.0, 1.0, 0.0], np.linspace(-900, 900, 50)])
 def test_low_temperature_gives_the_largest_cost(z):
     value, gradient = BoltzmannRisk(1e-3)(z)
@@ -34,7 +30,7 @@ def test_weights_may_differ_by_100_orders_of_magnitude():
 
 
 def test_the_adaptive_temperature_is_that_of_lemma_5():
-    z, radius = draw_costs(14), 0.05
+    z, radius = -np.random.default_rng(14).exponential(4, 25), 0.05
     for variance, squares in {"mean": z.var(), "sum": z.var() * len(z)}.items():
         value, _ = AdaptiveBoltzmannRisk(radius, variance)(z)
         assert value == pytest.approx(BoltzmannRisk(np.sqrt(squares / (2 * radius)))(z)[0], rel=1e-12)

@@ -28,10 +28,6 @@ def score(log: BanditLog, coef: np.ndarray, clip: float = 2.0, model: CostModel 
     return HeldoutScores(log, clip, effects, logging_policy=uniform)(coef)
 
 
-def add_counts(log: BanditLog) -> BanditLog:
-    return log.replace(count=np.random.default_rng(8).integers(0, 4, len(log.Y)))
-
-
 def kl_worst_case(z: np.ndarray, count: np.ndarray, radius: float) -> float:
     """Return the largest mean of z over a KL ball, by its dual in one variable."""
     share, top = count / count.sum(), z[count > 0].max()
@@ -86,7 +82,8 @@ def test_the_smallest_score_is_chosen_and_ties_by_robustness(scores, robust_end,
 
 @pytest.mark.parametrize("seed", range(3))
 def test_modelled_scores_and_bounds_are_their_formulas(seed, logged):
-    log, model, clip = add_counts(logged(seed)), make_model(), 1.7
+    log, model, clip = logged(seed), make_model(), 1.7
+    log = log.replace(count=np.random.default_rng(8).integers(0, 4, len(log.Y)))
     coef = 2 * np.random.default_rng(seed).normal(size=(4, 2))
     policy, n = ExponentialPolicy(coef), log.count.sum()
     ratio = np.exp(policy.log_prob(log.X[log.context], log.Y)) / log.propensity
