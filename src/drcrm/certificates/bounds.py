@@ -17,8 +17,8 @@ from drcrm.errors import InputError
 from drcrm.risks import PhiBall
 from drcrm.risks.base import check_costs
 
-LARGEST_BET = 0.5  # as a share of the largest possible loss of a bet
-HALVINGS = 45
+LARGEST_BET = 0.5  # largest share of the capital that a bet can lose
+HALVINGS = 45  # of the interval that contains the bound
 MOST_BETS = 10**7
 RANGED = ("empirical_bernstein", "betting")  # methods that need a known range of the costs
 FINITE_SAMPLE = ("empirical_bernstein", "log_smoothing", "betting")

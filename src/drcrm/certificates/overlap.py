@@ -28,7 +28,7 @@ from drcrm.policies.linear_predictor import forward_policy, importance_weights, 
 from drcrm.policies.tabular import policy_for_log
 from drcrm.weights import effective_sample_size
 
-FEW = 10  # units that a mean may rest on, but no more than one of SHARE
+FEW = 10  # smallest gaps that are raised, but at most one in SHARE
 SHARE = 30
 SURE = 2  # standard errors
 ROUNDING = 1e-9  # of the unit of the costs

@@ -1,7 +1,7 @@
 """Certificates: an upper confidence bound on a policy's cost, from held-out rows of a log.
 
-The bound holds if the policy, and the cost model of a doubly robust estimate, were made from other rows. The default
-bound, by a KL ball, is asymptotic. Actions that the log cannot show are charged the largest cost:
+The bound holds if the policy, and the cost model of a doubly robust estimate, were fitted to other rows. The default
+bound uses an ambiguity set (KL ball) and is asymptotic. Actions that the log lacks are charged the largest cost:
 
 - If the logging policy is known, these are the actions that it hardly takes: see
   :mod:`drcrm.certificates.policy_terms`.
@@ -30,8 +30,8 @@ from drcrm.risks import PhiBall
 UNITS = ("row", "context")
 LOGGING = "logging"
 MOST_CHOICES = 10**6
-FEW = {"ips": 25, "snips": 10, "dr": 10}  # effective rows, below which bounds were measured to hold too rarely
-LEAST_WEIGHT = 1e-30  # of the largest: a policy gives every action that it may take some probability
+FEW = {"ips": 25, "snips": 10, "dr": 10}  # effective sample sizes below which bounds failed too often in simulations
+LEAST_WEIGHT = 1e-30  # of the largest weight; smaller weights are raised to it, because ratios need weights above 0
 
 
 @np.errstate(over="ignore", invalid="ignore")  # results that are not finite raise InputError
@@ -69,11 +69,10 @@ def policy_certificate(
     confidence, method, low, high, smoothing
         As in :func:`upper_bound`, for the terms z or their paired differences.
     by : "row" or "context"
-        Independent unit. The bound by row is conditional on the logged contexts. The bound by context takes the mean of
-        a context's rows as one observation and covers new contexts, if the training rows have no rows of these
-        contexts.
+        Independent unit. The bound by row is conditional on the logged contexts. The bound by context treats the mean
+        of a context's rows as one observation. It covers new contexts, if no row of these contexts was in training.
     choices : int
-        K, the number of policies among which these rows chose this one. The bound holds at level δ/K.
+        K, the number of policies from which this one was selected on these rows. The bound holds at level δ/K.
     clip : float ≥ 1, optional
         M, for "ips" with costs of at most 0. There clipping only makes the bound larger.
     cost_model
@@ -83,18 +82,18 @@ def policy_certificate(
         The logging policy π0 if it is known. It replaces the cost model's own. Do not pass estimated propensities.
     baseline : any policy, or "logging", optional
         Certify how much more the policy costs than this fixed policy, by paired differences z_i − z_i⁰. A bound below 0
-        shows that the policy is better. For "logging" the z⁰ are the logged costs. For "snips" they are
-        v̂ + w (c − v̂), and every asymptotic method is allowed.
+        shows that the policy is better. For "logging" the z⁰ are the logged costs. For "snips" the terms of
+        a policy are v̂ + w (c − v̂), and every asymptotic method is allowed.
     cost_range : (least, largest), optional
-        Known range of the costs of all actions. The default is the range of the logged costs and 0. Good logging
-        policies log few bad actions, so pass it for losses, and for costs whose largest value is not 0.
+        Known range of the costs of all actions. The default is the range of the logged costs and 0. A good logging
+        policy logs few expensive actions. So pass the range for losses, and for costs whose largest value is not 0.
     groups : array (n,), optional
         Ids of independent groups of rows, instead of ``by``. The bound is still on the mean over rows. For asymptotic
         methods.
     check_tails : bool
         Correct an asymptotic bound for the skewness of the estimate. Refuse a certificate if all logged costs are equal
-        or the skewness exceeds 0.3, because rare, large costs then make bounds too low. False returns the method's own
-        bound, to compare methods.
+        or the skewness exceeds 0.3, because rare, large costs then make bounds too low. False returns the bound of the
+        method without these checks, to compare methods.
 
     Returns
     -------
@@ -280,8 +279,8 @@ def _lacking_gaps(
 def _check_skewness(case: _Case, sides: list[PolicyTerms], units: int, is_lacking: bool) -> float:
     """Return the skewness γ of the estimate; InputError if the costs are all equal, or too skewed for the bound.
 
-    The terms are z = m + a e. The costs e of "ips" are not centred, so their mean can hide their tail: the skewness is
-    the larger one of costs and centred costs.
+    The terms are z = m + a e: see :mod:`drcrm.certificates.skewness`. For "ips", e is the cost itself, and its mean can
+    hide its tail. So the result is the larger skewness of costs and centred costs.
     """
     log, side = case.log, sides[0]
     reference: Any = 0.0

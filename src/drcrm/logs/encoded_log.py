@@ -1,4 +1,4 @@
-"""Bandit logs from records: their features encoded block by block, missing propensities estimated."""
+"""Build bandit logs from records: encode the features block by block, and estimate missing propensities."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ class LogMapping:
     time : str, optional
         Column that orders the rows. Without it, they are in the order of the file.
     slice, group, candidate : str, optional
-        Column whose values get separate lines in the report; column of dependent rows; column of a policy's
-        probability of the logged action.
+        The values of ``slice`` get separate lines in the report. Rows with the same ``group`` depend on each other.
+        ``candidate`` has a policy's probability of the logged action.
     algorithm : str, dict or list of them, optional
     split : str
         Held-out rows: "random 25 %", "last 25 %" or "group 25 %".

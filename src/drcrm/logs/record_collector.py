@@ -126,16 +126,9 @@ def _named_actions(batch: Records, appeared: list[str], action: np.ndarray) -> t
 
 
 def number_marks(marks: np.ndarray) -> np.ndarray:
-    """Return the number of each row's group, (n,), in order of appearance.
-
-    A row without a group, marked −1, becomes a separate group.
-    """
-    is_single = marks < 0
-    codes, distinct = pd.factorize(np.where(is_single, -1, marks) if is_single.any() else marks, use_na_sentinel=False)
-    if is_single.any():
-        lacking = int(np.flatnonzero(distinct == -1)[0])
-        codes = np.where(is_single, len(distinct) + np.arange(len(codes)), codes - (codes > lacking))
-    return codes
+    """Return the number of each row's group, (n,). A row without a group, marked −1, becomes a separate group."""
+    codes, distinct = pd.factorize(marks)
+    return np.where(marks < 0, len(distinct) + np.arange(len(codes)), codes)
 
 
 def counts_of(weights: np.ndarray) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""Logged rows of a file before their features are encoded, and the batches in which a reader yields them."""
+"""Logged rows before their features are encoded: a whole log, or a batch that a reader yields."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def _parquet_tables(path: Path, select: Callable[[list[str]], Columns], rows: in
     try:
         with parquet.ParquetFile(path, pre_buffer=False) as file:  # with a buffer, the file would stay in memory
             header = file.schema_arrow.names
-            columns = select(header).names or header[:1]  # without a column there are no rows
+            columns = select(header).names or header[:1]  # a table without columns has no rows
             require_columns(header, columns)
             for batch in file.iter_batches(rows, columns=columns, use_threads=False):
                 report_progress(path.stat().st_size * batch.num_rows // file.metadata.num_rows, "bytes")
@@ -184,7 +184,7 @@ def _csv_rows(file: io.BufferedIOBase, header: list[str], columns: list[str], de
         "read_options": reader.ReadOptions(use_threads=False, block_size=BLOCK),
         "parse_options": reader.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         "convert_options": reader.ConvertOptions(
-            include_columns=list(dict.fromkeys([*columns, header[-1]])),  # the last one shows an open quote
+            include_columns=list(dict.fromkeys([*columns, header[-1]])),  # the last one shows a quote without an end
             column_types={name: arrow.string() for name in header},
             strings_can_be_null=True,
             null_values=[""],

@@ -1,4 +1,4 @@
-"""Rows of a frame as records."""
+"""Read the rows of a table as records."""
 
 from __future__ import annotations
 
