@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,8 +43,9 @@ def test_the_verdict_on_a_correct_log_is_true():
         f"The cost of the policy is {-comparison.difference:.4g} lower per row than the logging policy's, and at least "
         f"{-comparison.certificate.bound:.4g} lower with 95% confidence."
     )
-    worse, _, comparison = judge(WORST)
+    worse, diagnosis, comparison = judge(WORST)
     assert (worse.verdict, comparison.lower_bound > 0) == ("worse", True)
+    assert reach_verdict(replace(comparison, lower_bound=-0.01), diagnosis).verdict == "not shown"
     assert verdict.changes == worse.changes == []
     same = judge(LOG.propensity)[0]
     assert same.verdict == "not shown"

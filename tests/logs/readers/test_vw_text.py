@@ -51,6 +51,12 @@ def test_lists_of_actions(tmp_path):
     assert records.rows.tolist() == [0, 5]
 
 
+@pytest.mark.parametrize("text", [SINGLE, LISTS])
+def test_estimated_propensities_replace_those_of_the_file(tmp_path, text):
+    estimated = {"propensity": None, "propensity_model": "softmax"}
+    assert read_records(write_lines(tmp_path, text, name="log.vw"), estimated).propensity is None
+
+
 def test_contexts_need_no_labels(tmp_path):
     path = write_lines(tmp_path, LISTS, name="log.dat")
     lists, unseen = read_contexts(path, read_records(path).fit())
