@@ -70,7 +70,10 @@ class OpenedLog:
 
     @property
     def units(self) -> np.ndarray | None:
-        """Return the group of each row; without groups, each row is a unit, whatever its count."""
+        """Return the group of each row. Without groups, each row is a unit, whatever its count.
+
+        None if the rows have neither groups nor counts.
+        """
         if self.records.groups is None and self.records.count is not None:
             return np.arange(self.records.size)
         return self.records.groups
@@ -100,10 +103,10 @@ class SplitLog:
     Attributes
     ----------
     size, n_contexts : int
-        Of the whole log.
+        Number of rows and of contexts of the whole log.
     train : BanditLog
     heldout : OpenedLog
-        In memory.
+        The held-out rows, always in memory.
     is_heldout : bool array (n,)
     """
 

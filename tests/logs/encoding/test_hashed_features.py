@@ -9,6 +9,7 @@ from log_contexts import read_contexts
 from sklearn.feature_extraction import FeatureHasher
 from vw_lines import decision, write_lines
 
+from drcrm.diagnostics.repeated_rows.row_hashes import hash_records
 from drcrm.logs.encoded_log import encode
 from drcrm.logs.encoding.hashed_features import TIMES
 from drcrm.logs.policy_file import encoding_of
@@ -51,3 +52,10 @@ def test_selected_lists_are_those_of_their_rows(tmp_path):
     assert np.array_equal(selected.actions.starts, expected.starts)
     assert np.array_equal(selected.X.toarray(), expected.features.toarray())
     assert selected.context.tolist() == [0, 1, 2]
+
+
+def test_the_order_of_a_list_matters_but_not_that_of_features(tmp_path):
+    first, swapped = "shared |u a:2\n0:1:0.5 |a {}\n|a z\n\n", "shared |u a:2\n0:1:0.5 |a z\n|a x y:2\n\n"
+    text = first.format("x y:2") + swapped + first.format("y:2 x")
+    hashes = hash_records(read_records(write_lines(tmp_path, text, name="log.vw"))).features
+    assert hashes[0] == hashes[2] != hashes[1]
