@@ -35,8 +35,12 @@ def test_all_rows_of_another_log_certify_one_choice(shop, tmp_path, run):
         arguments = ["certify", shop / "policy.npz", shop / "later.parquet", "--confidence", confidence]
         _, output, _ = run(*arguments, "--json", tmp_path / "a.json")
         answer = answer_of(tmp_path / "a.json")
-        bounds.append(-answer["candidates"][0]["certificate"]["bound"])
-        sentence = f"With {100 * float(confidence):g}% confidence each, its reward is at least {bounds[-1]:.4g} per row"
+        candidate = answer["candidates"][0]
+        bounds.append(-candidate["certificate"]["bound"])
+        sentence = (
+            f"With {100 * float(confidence):g}% confidence each, its reward is at least {bounds[-1]:.4g} per row, and the "
+            f"difference to the logging policy's reward is at least {-candidate['difference']['bound']:+.4g}."
+        )
         assert sentence in " ".join(output.split())
     assert bounds[1] > bounds[0]
     assert (answer["choices"], answer["log"]["rows"], answer["judged_by"]) == (1, 2000, ALL_ROWS)
