@@ -1,9 +1,11 @@
-"""InputError for input that cannot be used, and warnings that point at the caller's line."""
+"""InputError for input that cannot be used, warnings that point at the caller's line, and optional packages."""
 
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 INTERNAL = (__name__.partition(".")[0], "numpy", "contextlib")  # np.errstate adds frames of the last two
 
@@ -44,3 +46,12 @@ def prefix_errors(place: object) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(*(escape_unprintable(f"{place}: {message}") for message in error.args)) from error
+
+
+def import_extra(name: str, extra: str = "logs") -> Any:
+    """Return a module of an extra; InputError explains how to install it."""
+    try:
+        return import_module(name)
+    except ImportError:
+        package = name.partition(".")[0]
+        raise InputError(f"{package} is not installed, expected: pip install 'drcrm[{extra}]'") from None

@@ -9,13 +9,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module, resources
+from importlib import resources
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from drcrm.arrays.validation import to_float
-from drcrm.errors import InputError, prefix_errors
+from drcrm.errors import InputError, import_extra, prefix_errors
 from drcrm.logs.readers.csv_format import CsvFormat
 from drcrm.logs.unique_keys import parse_json, parse_yaml
 
@@ -195,15 +195,6 @@ def _load(path: Path) -> object:
     if not isinstance(content, Mapping):
         raise InputError("has no mapping of keys such as action: item")
     return content
-
-
-def import_extra(name: str, extra: str = "logs") -> Any:
-    """Return a module of an extra; InputError explains how to install it."""
-    try:
-        return import_module(name)
-    except ImportError:
-        package = name.partition(".")[0]
-        raise InputError(f"{package} is not installed, expected: pip install 'drcrm[{extra}]'") from None
 
 
 @cache

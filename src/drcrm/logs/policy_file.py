@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.stored_estimators import from_bytes, to_bytes
 from drcrm.arrays.validation import as_float_array, check_coefficients
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
@@ -32,7 +33,7 @@ from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxP
 FORMAT = 1
 POLICIES = {"labels": (ExponentialPolicy, 2), "single": (SoftmaxPolicy, 2), "lists": (SoftmaxPolicy, 1)}  # coef.ndim
 ENCODINGS = {"table": TableEncoding, "arrays": ArrayEncoding, "named": HashedEncoding, "lists": HashedEncoding}
-FEATURES, ROWS = "features.", "rows."  # prefixes of the arrays of a FeatureMap and of LearnedRows
+FEATURES, ROWS = "features", "rows."  # the array of a FeatureMap, and the prefix of the arrays of LearnedRows
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
     header = {**stored.header, "format": FORMAT, "encoding": stored.encoding.as_dict()}
     arrays = {"coef": stored.policy.coef}
     if stored.policy.features:
-        arrays |= {f"{FEATURES}{name}": array for name, array in stored.policy.features.to_arrays().items()}
+        arrays[FEATURES] = to_bytes(stored.policy.features, "the feature map")
     if stored.rows is not None:
         arrays |= {f"{ROWS}{name}": array for name, array in stored.rows.arrays().items()}
     model: Any = stored.model
@@ -99,7 +100,7 @@ def read_policy(path: str | Path, with_rows: bool = False) -> StoredPolicy:
     with prefix_errors(path):
         encoding = encoding_of(header.get("encoding"))
         with _complete("feature map"):
-            features = _feature_map(_part(arrays, FEATURES))
+            features = _feature_map(arrays)
         policy = _linear_policy(encoding.kind, arrays["coef"], features=features)
         with _complete("cost model"):
             model = _cost_model(encoding.kind, arrays, header.get("model"), features)
@@ -155,11 +156,15 @@ def encoding_of(content: Any) -> Encoding:
 
 
 def _feature_map(arrays: Mapping[str, np.ndarray]) -> Any:
-    if not arrays:
+    if _part(arrays, f"{FEATURES}."):
+        raise InputError("the feature map has the form of an older version of drcrm: learn the policy again")
+    if FEATURES not in arrays:
         return None
     from drcrm.policies.feature_maps import FeatureMap  # imported here: scikit-learn takes half a second
 
-    return FeatureMap.from_arrays(arrays)
+    features = from_bytes(arrays[FEATURES], FeatureMap, "the feature map")
+    features.check()
+    return features
 
 
 def _linear_policy(

@@ -1,0 +1,113 @@
+"""Estimators of scikit-learn as bytes: the same predictions, only trusted types, and no damaged trees."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor, RandomTreesEmbedding
+from sklearn.linear_model import LassoCV, LinearRegression
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
+from strategies import damaged, examples, result_or_message
+
+from drcrm.arrays.stored_estimators import from_bytes, to_bytes
+from drcrm.errors import InputError
+
+X = np.random.default_rng(0).normal(size=(80, 3))
+Y = X[:, 0] ** 2 + X[:, 1]
+FOREST = RandomForestRegressor(3, max_depth=4, random_state=0)
+HISTOGRAM = HistGradientBoostingRegressor(max_iter=3, max_leaf_nodes=4)
+
+
+@pytest.mark.parametrize(
+    "regressor",
+    [FOREST, HISTOGRAM, LassoCV(), make_pipeline(PolynomialFeatures(3), RandomForestRegressor(2, random_state=0))],
+    ids=lambda regressor: type(regressor).__name__,
+)
+def test_a_stored_regressor_predicts_the_same(regressor):
+    fitted = regressor.fit(X, Y)
+    restored = from_bytes(to_bytes(fitted, "it"), type(fitted), "it")
+    np.testing.assert_array_equal(restored.predict(X), fitted.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            KNeighborsRegressor().fit(X, Y),
+            "it has the type sklearn.metrics._dist_metrics.Euclid",
+        ),
+        (FunctionTransformer(subprocess.run), "it has the type subprocess.run"),
+        (FunctionTransformer(partial(eval, "1")), "it has the type builtins.eval"),
+        (FunctionTransformer(lambda X: X), r"it has the type .*<lambda>"),
+        (FunctionTransformer(kw_args={"rows": (row for row in X)}), "it cannot be stored: .*generator"),
+    ],
+    ids=["neighbours", "function", "builtin", "lambda", "generator"],
+)
+def test_other_types_are_refused(value, message):
+    with pytest.raises(InputError, match=message):
+        to_bytes(value, "it")
+
+
+def test_an_object_of_another_kind_is_refused():
+    with pytest.raises(InputError, match="it is of type LinearRegression, expected LassoCV"):
+        from_bytes(to_bytes(LinearRegression().fit(X, Y), "it"), LassoCV, "it")
+
+
+def forest(field: str, value: int) -> object:
+    fitted = RandomForestRegressor(1, max_depth=2, random_state=0).fit(X, Y)
+    getattr(fitted.estimators_[0].tree_, field)[0] = value
+    return fitted
+
+
+def histogram(field: str, value: int) -> object:
+    fitted = HistGradientBoostingRegressor(max_iter=1, max_leaf_nodes=3).fit(X, Y)
+    fitted._predictors[0][0].nodes[field][0] = value
+    return fitted
+
+
+def narrowed() -> object:
+    """Return a forest that accepts fewer features than its trees use."""
+    fitted = RandomTreesEmbedding(2, random_state=0).fit(X)
+    fitted.n_features_in_ = 1
+    return fitted
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(partial(forest, "children_left", place) for place in (10**6, 0)),
+        *(partial(forest, "children_right", place) for place in (-1, -5)),
+        *(partial(forest, "feature", feature) for feature in (3, -7)),
+        *(partial(histogram, field, 99) for field in ("left", "right", "feature_idx")),
+        *(partial(histogram, field, 0) for field in ("left", "right")),
+        *(partial(histogram, "is_categorical", 1), narrowed),
+    ],
+)
+def test_trees_with_impossible_nodes_are_refused(make):
+    with pytest.raises(InputError, match="a tree has a node beyond its nodes or features"):
+        to_bytes(make(), "it")
+
+
+STORED = to_bytes(RandomForestRegressor(2, max_depth=2, random_state=0).fit(X, Y), "it").tobytes()
+
+
+@given(content=damaged(STORED))
+@examples(40)
+def test_damaged_bytes_are_refused_in_one_line(content):
+    array = np.frombuffer(content, dtype=np.uint8)
+    restored, message = result_or_message(from_bytes, array, RandomForestRegressor, "it")
+    assert message is not None or restored.predict(X).shape == (80,)
+
+
+@given(st.binary(max_size=40))
+@examples(20)
+def test_other_bytes_are_refused(content):
+    _, message = result_or_message(from_bytes, np.frombuffer(content, dtype=np.uint8), LassoCV, "it")
+    assert message is not None

@@ -1,0 +1,46 @@
+"""Policy files with a feature map: the same policy, a form of older versions, and damaged content."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from drcrm.arrays.stored_estimators import to_bytes
+from drcrm.errors import InputError
+from drcrm.files import read_npz, write_npz
+from drcrm.logs.encoding.arrays import ArrayEncoding
+from drcrm.logs.policy_file import StoredPolicy, read_policy, write_policy
+from drcrm.policies.exponential import SoftmaxPolicy
+from drcrm.policies.feature_maps import FeatureMap, as_transformer
+
+X = np.random.default_rng(0).normal(size=(60, 3))
+
+
+@pytest.fixture(params=[{"nystroem": 8}, {"random_trees": 3}], ids=str)
+def file(request, tmp_path):
+    """Return the path of a file with a mapped policy, and the policy."""
+    features = FeatureMap(as_transformer(request.param), X)
+    coef = np.random.default_rng(1).normal(size=(3 + features.n_mapped, 2))
+    policy = SoftmaxPolicy(coef, features=features)
+    write_policy(tmp_path / "p.npz", StoredPolicy(policy, ArrayEncoding("single", [0, 1], 3), None, {}))
+    return tmp_path / "p.npz", policy
+
+
+def test_a_mapped_policy_comes_back(file):
+    path, policy = file
+    np.testing.assert_array_equal(read_policy(path).policy.marginals(X), policy.marginals(X))
+
+
+def test_maps_that_are_old_or_damaged_are_refused(file):
+    path, policy = file
+    arrays = read_npz(path, ["header", "coef", "features"])
+    policy.features.n_mapped += 1
+    for changes, message in (
+        ({"features.kind": np.array("nystroem")}, "the feature map has the form of an older version of drcrm: learn"),
+        ({"features": np.zeros(9, dtype=np.uint8)}, "the feature map is damaged"),
+        ({"features": to_bytes(policy.features, "map")}, "the map of a context has shape"),
+        ({"features": to_bytes(policy.features.transformer, "map")}, "the feature map is of type"),
+    ):
+        write_npz(path, **(arrays | changes))
+        with pytest.raises(InputError, match=message):
+            read_policy(path)
