@@ -30,7 +30,7 @@ class RowColumns:
     Attributes
     ----------
     action : integer array (n,), or (n, q)
-        For single actions, the place in ``names``. For lists, the place in the context's list. For labels, 0 or 1 each.
+        For single actions, the place in ``names``. For lists, the place in the context's list. For labels, 0 or 1.
     cost : array (n,)
         The lower, the better; a reward is negated.
     rows : integer array (n,)

@@ -133,7 +133,7 @@ def as_text(value: object) -> str:
 def escape_formula(value: object) -> object:
     """Return a text with an apostrophe in front if a spreadsheet would run it as a formula; other values unchanged.
 
-    By OWASP's rule, a formula begins with ``= + - @``, a tab or a carriage return, and is not a number. If apostrophes
+    A formula, by OWASP's rule, begins with ``= + - @``, a tab or a carriage return, and is not a number. If apostrophes
     precede such a start, one more is added, so that ``unescape_formula`` inverts this function.
     """
     runs = isinstance(value, str) and FORMULA.match(value) and not NUMBER.fullmatch(value)

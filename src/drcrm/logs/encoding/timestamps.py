@@ -1,4 +1,4 @@
-"""Dates and times of a user's table: hour and weekday as features, instants as the order of the rows."""
+"""Read dates and times of a table: hours and weekdays as features, and numbers that order the rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MICROSECOND = "datetime64[us]"
 
 
 class Times(NamedTuple):
-    """The n times of a column, as written: their time zone is not applied.
+    """The n times of a column as they are written, without conversion to another time zone.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Times(NamedTuple):
     has_hour : bool array (n,)
         False for a date without time of day.
     offset : timedelta64 array (n,)
-        From UTC; NaT if none is written.
+        Offset from UTC; NaT if the text has none.
     """
 
     wall: np.ndarray
@@ -47,7 +47,7 @@ def weekday_of(name: str) -> str:
 
 
 def calendar(column: pd.Series, name: str, rows: np.ndarray) -> dict[str, tuple[np.ndarray, list[str]]]:
-    """Return hours and weekdays of a column as categories: codes (n,) and values, the empty text if missing."""
+    """Return hours and weekdays as categories: codes (n,) and values. A missing time has the value ""."""
     wall, has_hour, _ = times_of(column, name, rows)
     times = pd.DatetimeIndex(wall)
     hours = np.where(has_hour, np.nan_to_num(times.hour, nan=-1) + 1, 0).astype(np.intp)
