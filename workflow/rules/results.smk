@@ -1,4 +1,4 @@
-"""Tables and figures of an experiment, and the record of what they come from."""
+"""Tables and figures of an experiment, and the record of its code, packages and configuration."""
 
 
 rule collect:
