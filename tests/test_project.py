@@ -221,9 +221,9 @@ def test_every_experiment_is_listed():
 def test_the_catalog_of_workflows_has_keys_that_there_are():
     schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
     cells = re.findall(r"^\| (`.*?) \|", (ROOT / "config/README.md").read_text(), re.M)
-    named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    listed = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
     known = {key for kind in ("dataset", "algorithm", "experiment") for key in schema["$defs"][kind]["properties"]}
-    assert named <= known | set(schema["properties"])
+    assert listed <= known | set(schema["properties"])
 
 
 def test_the_readme_is_short():

@@ -65,8 +65,8 @@ def test_scripts_run_the_files_next_to_them_too(tmp_path):
     for name, text in {"study": "import finished\nfrom pack.core import c", "finished": "from pack import a"}.items():
         (tmp_path / f"{name}.py").write_text(text)
     (tmp_path / "another.py").write_text("from pack import b")
-    found = source_files(tmp_path / "pack", tmp_path / "study.py")
-    names = {path.relative_to(tmp_path).as_posix() for path in found}
+    files = source_files(tmp_path / "pack", tmp_path / "study.py")
+    names = {path.relative_to(tmp_path).as_posix() for path in files}
     assert names == {"study.py", "finished.py", "pack/a.py", *(f"pack/{name}" for name in CORE)}
 
 

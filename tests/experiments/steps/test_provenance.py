@@ -47,19 +47,19 @@ def record(project: Path, config: dict = CONFIG) -> dict:
 
 def test_has_the_commit_and_whether_anything_changed_since(repository):
     [head] = (repository / ".git/refs/heads").glob("*")
-    found = record(repository)
-    assert (found["commit"], found["clean"]) == (head.read_text().strip(), True)
+    written = record(repository)
+    assert (written["commit"], written["clean"]) == (head.read_text().strip(), True)
     for name, text in {"code.py": "1", "more.py": ""}.items():
         (repository / name).write_text(text)
-        assert record(repository) == {**found, "clean": False}
+        assert record(repository) == {**written, "clean": False}
 
 
 def test_has_no_commit_without_git_or_a_repository_of_the_project(repository, monkeypatch):
     (repository / "inner").mkdir()
-    found = record(repository / "inner")
-    assert (found["commit"], found["clean"]) == (None, None)
+    written = record(repository / "inner")
+    assert (written["commit"], written["clean"]) == (None, None)
     monkeypatch.setenv("PATH", "")
-    assert record(repository) == found
+    assert record(repository) == written
 
 
 def test_has_the_commit_of_an_archive(repository):
@@ -70,8 +70,8 @@ def test_has_the_commit_of_an_archive(repository):
     archive, unpacked = repository.parent / "archive.tar", repository.parent / "unpacked"
     git(repository, "archive", "--output", archive, "HEAD")
     shutil.unpack_archive(archive, unpacked)
-    commit, found = record(repository)["commit"], record(unpacked)
-    assert (found["commit"], found["clean"]) == (commit, None)
+    commit, written = record(repository)["commit"], record(unpacked)
+    assert (written["commit"], written["clean"]) == (commit, None)
     shutil.rmtree(repository / ".git")
     assert record(repository)["commit"] is None
 
@@ -92,18 +92,18 @@ def test_digest_of_the_source_is_of_names_and_contents(tmp_path):
 
 
 def test_digest_of_the_configuration_does_not_depend_on_its_order(tmp_path):
-    found = record(tmp_path)
-    assert found["options"] == CONFIG["experiment"]
-    assert record(tmp_path, dict(reversed(CONFIG.items()))) == found
+    written = record(tmp_path)
+    assert written["options"] == CONFIG["experiment"]
+    assert record(tmp_path, dict(reversed(CONFIG.items()))) == written
     for kind in CONFIG:
         changed = record(tmp_path, {**CONFIG, kind: {"changed": 1}})
-        assert changed["config"] != found["config"]
-        assert (changed["options"] != found["options"]) == (kind == "experiment")
+        assert changed["config"] != written["config"]
+        assert (changed["options"] != written["options"]) == (kind == "experiment")
 
 
 def test_has_versions_and_linear_algebra(tmp_path):
-    found = record(tmp_path)
-    assert found["versions"]["scipy"] == scipy.__version__
-    assert found["versions"]["python"] == platform.python_version()
-    assert None not in found["versions"].values()
-    assert all(set(library) == {"name", "version", "architecture"} for library in found["blas"])
+    written = record(tmp_path)
+    assert written["versions"]["scipy"] == scipy.__version__
+    assert written["versions"]["python"] == platform.python_version()
+    assert None not in written["versions"].values()
+    assert all(set(library) == {"name", "version", "architecture"} for library in written["blas"])
