@@ -60,7 +60,8 @@ def import_command(name: str) -> ModuleType:
 def main(arguments: list[str]) -> int:
     """Run a command and return the exit status.
 
-    Invalid input is reported in one line on standard error with status 1, or 2 for invalid arguments.
+    Invalid input is reported in one line on standard error with status 1, or 2 for invalid arguments. Commands with
+    --fail-unless may return 3 or 4.
     """
     for variable in THREAD_VARIABLES:  # before numpy is imported: small fits are several times faster with one thread
         os.environ.setdefault(variable, "1")
@@ -69,7 +70,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     name = options.name
     try:
-        import_command(name).run(options)
+        return import_command(name).run(options) or 0
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] == "drcrm":
             raise
@@ -78,7 +79,6 @@ def main(arguments: list[str]) -> int:
         for message in error.args if isinstance(error, InputError) else [error]:
             print(f"drcrm {name}: {escape_unprintable(message) or 'out of memory'}", file=sys.stderr)
         return 1
-    return 0
 
 
 def command() -> NoReturn:

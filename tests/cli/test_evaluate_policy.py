@@ -12,6 +12,8 @@ from shop import MAPPING, decisions
 from shop_fixtures import answer_of
 
 from drcrm.cli.evaluate_policy import ALL_ROWS
+from drcrm.cli.evaluation import exit_status
+from drcrm.diagnostics.verdict import Verdict
 
 COMMANDS = "certify", "evaluate_policy"
 
@@ -105,6 +107,27 @@ def test_new_categories_are_reported(shop, tmp_path, run):
     decisions(500).assign(city="Rom").to_csv(tmp_path / "log.csv", index=False)
     run("evaluate_policy", shop / "policy.npz", tmp_path / "log.csv", "--json", tmp_path / "a.json")
     assert "'city' in 500 rows" in answer_of(tmp_path / "a.json")["judged_by"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "better", "not_worse"),
+    [("better", 0, 0), ("not shown", 4, 0), ("worse", 3, 3), ("the log cannot say", 4, 4), ("the log is wrong", 3, 3)],
+)
+def test_the_exit_status_depends_on_the_verdict(verdict, better, not_worse, capsys):
+    reached = Verdict(verdict, "", [], [])
+    statuses = [exit_status(reached, requirement) for requirement in (None, "better", "not-worse")]
+    assert statuses == [0, better, not_worse]
+    assert capsys.readouterr().err.count(f"the verdict is {verdict!r}\n") == np.count_nonzero(statuses)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_fail_unless_writes_the_answer_first(command, shop, tmp_path, run):
+    decisions(8).to_csv(tmp_path / "few.csv", index=False)
+    options = ["--fail-unless", "not-worse", "--json", tmp_path / "a.json"]
+    status, _, error = run(command, shop / "policy.npz", tmp_path / "few.csv", *options)
+    assert (status, error) == (4, "--fail-unless not-worse: the verdict is 'the log cannot say'\n")
+    assert answer_of(tmp_path / "a.json")["verdict"]["verdict"] == "the log cannot say"
+    assert run(command, shop / "policy.npz", shop / "later.parquet", "--fail-unless", "better")[0] == 0
 
 
 BROKEN = {

@@ -111,6 +111,9 @@ def test_the_logging_policy_is_returned_if_nothing_is_better(learn, tmp_path, ru
     probability = stored.policy.marginals(stored.encoding.contexts(frame))
     logged = [list(stored.encoding.names).index(name) for name in frame["item"]]
     assert np.corrcoef(probability[np.arange(400), logged], frame["p"])[0, 1] > 0.8
+    arguments = ["learn", tmp_path / "log.csv", "--config", json.dumps(FAST), "--output", tmp_path / "q.npz"]
+    assert run(*arguments, "--fail-unless", "better")[0] == 4
+    assert (tmp_path / "q.npz").exists()
     _, _, error = run("predict", tmp_path / "p.npz", tmp_path / "log.csv", "--output", tmp_path / "out.csv")
     assert "the policy is an estimate of the logging policy" in error
 

@@ -16,6 +16,7 @@ from drcrm.__main__ import main
 from drcrm.logs import opened_log
 from drcrm.logs.encoding.columns import escape_formula, unescape_formula
 from drcrm.logs.policy_file import read_policy, write_policy
+from drcrm.logs.readers import log_files
 from drcrm.logs.readers.log_files import read_records
 
 FORMULAS = ["=cmd|' /C calc'!A0", "-1", "'@home"]
@@ -40,6 +41,40 @@ def test_actions_have_the_names_of_the_log_and_their_propensities(shop, tmp_path
     greedy = pd.read_parquet(tmp_path / "greedy.parquet")
     assert (greedy["propensity"] == 1).all()
     assert [names.index(name) for name in greedy["item"]] == list(probability.argmax(axis=1))
+
+
+@pytest.mark.parametrize(("name", "rows"), [("out.csv", 700), ("out.parquet", 2**17)])
+def test_columns_are_kept(name, rows, shop, tmp_path, run, monkeypatch):
+    monkeypatch.setattr(log_files, "ROWS", rows)
+    frame = decisions(2000, seed=1).assign(ticket=[f"t{row}" for row in range(2000)])
+    frame.loc[[3, 1500], "ticket"] = ["=1+1", None]
+    frame.to_parquet(tmp_path / "new.parquet", index=False)
+    arguments = ["predict", shop / "policy.npz", tmp_path / "new.parquet", "--output", tmp_path / name]
+    status, _, error = run(*arguments, "--keep", "ticket", "--keep", "age")
+    assert (status, "1 texts begin like a spreadsheet formula" in error) == (0, name == "out.csv")
+    chosen = pd.read_csv(tmp_path / name) if name == "out.csv" else pd.read_parquet(tmp_path / name)
+    assert list(chosen.columns) == ["ticket", "age", "item", "propensity"]
+    kept = frame[["ticket", "age"]].replace({"ticket": {"=1+1": "'=1+1" if name == "out.csv" else "=1+1"}})
+    pd.testing.assert_frame_equal(chosen[["ticket", "age"]], kept, check_dtype=False)
+    assert run(*arguments)[0] == 0
+    alone = pd.read_csv(tmp_path / name) if name == "out.csv" else pd.read_parquet(tmp_path / name)
+    pd.testing.assert_frame_equal(alone, chosen[["item", "propensity"]])
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["none"], "column 'none' is missing"),
+        (["item"], "the output has a column 'item' already"),
+        (["propensity"], "the output has a column 'propensity' already"),
+        (["age", "age"], "the output has a column 'age' already"),
+    ],
+)
+def test_columns_that_cannot_be_kept_are_refused(names, message, shop, tmp_path, run):
+    options = [word for name in names for word in ("--keep", name)]
+    status, _, error = run("predict", shop / "policy.npz", shop / "log.csv", "--output", tmp_path / "out.csv", *options)
+    assert (status, error.count("\n"), message in error) == (1, 1, True)
+    assert not (tmp_path / "out.csv").exists()
 
 
 def test_the_seed_determines_the_actions(shop, tmp_path, run):
@@ -114,7 +149,9 @@ def test_events_that_are_not_learned_from_get_actions(tmp_path, run):
     arguments = ["learn", tmp_path / "log.dsjson", "--config", '{"algorithm": "cips"}', "--output", tmp_path / "p.npz"]
     status, output, _ = run(*arguments)
     assert (status, "101 rows" in output) == (0, True)
-    run("predict", tmp_path / "p.npz", tmp_path / "log.dsjson", "--output", tmp_path / "o.csv")
+    arguments = ["predict", tmp_path / "p.npz", tmp_path / "log.dsjson", "--output", tmp_path / "o.csv"]
+    assert "--keep needs a log in CSV or Parquet" in run(*arguments, "--keep", "id")[2]
+    assert run(*arguments)[0] == 0
     assert len(pd.read_csv(tmp_path / "o.csv")) == 300
 
 
@@ -191,7 +228,7 @@ class TestFormulas:
         assert status == 0
         chosen = pd.read_csv(tmp_path / file, dtype=str) if file == "o.csv" else pd.read_parquet(tmp_path / file)
         assert set(chosen["item"]) == set(names)
-        assert ("2 names begin like a spreadsheet formula" in error) == ("--raw-names" in error) == (names != FORMULAS)
+        assert ("2 texts begin like a spreadsheet formula" in error) == ("--raw-names" in error) == (names != FORMULAS)
 
     @pytest.mark.parametrize("large", [opened_log.LARGE, -1], ids=["in memory", "in files"])
     def test_escaped_names_are_read_as_the_actions_of_the_policy(self, odd, tmp_path, run, monkeypatch, large):

@@ -83,6 +83,14 @@ CONFIG: Option = (
     },
 )
 POLICY: Option = ("policy", {"metavar": "POLICY", "help": "npz from learn, or column:NAME of the log"})
+FAIL_UNLESS: Option = (
+    "--fail-unless",
+    {
+        "choices": ("better", "not-worse"),
+        "help": "exit with status 3 if the verdict is worse or the log is wrong, and with 4 if the log cannot say; "
+        "with better, also exit with 4 if better is not shown. Files are written in any case",
+    },
+)
 ANSWERS: tuple[Option, ...] = (
     ("--report", {"type": Path, "metavar": "HTML", "help": "write the report; - is standard output"}),
     ("--json", {"type": Path, "metavar": "FILE", "help": "write the answer as JSON; - is standard output"}),
@@ -123,6 +131,7 @@ estimate of the logging policy.""",
             LOG,
             CONFIG,
             ("--output", {"required": True, "type": Path, "metavar": "POLICY", "help": "npz; - is standard output"}),
+            FAIL_UNLESS,
             *ANSWERS,
             seed_option("of the split into training and held-out rows"),
             (
@@ -141,7 +150,7 @@ estimate of the logging policy.""",
 Reads   POLICY: the file of a learned policy, or column:NAME, a column of LOG with the policy's probability of the
         logged action; LOG; --config: the mapping, by default that of the learned policy.
 Writes  --report: the report, HTML; --json: the answer.""",
-        (POLICY, LOG, CONFIG, *ANSWERS),
+        (POLICY, LOG, CONFIG, FAIL_UNLESS, *ANSWERS),
     ),
     "certify": Command(
         "bound the cost of a policy at a stated confidence",
@@ -156,6 +165,7 @@ held-out rows certify it, at level δ/K for K candidates. On another log all row
             POLICY,
             LOG,
             CONFIG,
+            FAIL_UNLESS,
             ("--estimate", {"choices": ("dr", "snips", "ips"), "help": "by default dr if the policy has a cost model"}),
             *ANSWERS,
         ),
@@ -174,11 +184,11 @@ Writes  --report: the report, HTML; --json: the answer.""",
 
 Reads   POLICY: the file of a learned policy; CONTEXTS: a file or folder in the format of the log. predict reads
         only the features, one chunk at a time.
-Writes  --output: CSV or Parquet with one row for each context: the action and its propensity, so that you can
-        learn again. The action has the column and the names of the log. Label vectors have a column for each label.
-        An action of a list is its place in the list, from 0.
+Writes  --output: CSV or Parquet with one row for each context: the columns of --keep, the action and its propensity,
+        so that you can learn again. The action has the column and the names of the log. Label vectors have a column
+        for each label. An action of a list is its place in the list, from 0.
 
-In CSV, an apostrophe precedes names that a spreadsheet would run as a formula, such as =1+1. drcrm removes the
+In CSV, an apostrophe precedes texts that a spreadsheet would run as a formula, such as =1+1. drcrm removes the
 apostrophe when it reads actions from CSV. Parquet, and CSV with --raw-names, have no apostrophe.
 
 The certificate covers actions drawn from the policy. It does not cover --greedy.""",
@@ -192,6 +202,15 @@ The certificate covers actions drawn from the policy. It does not cover --greedy
                     "type": Path,
                     "metavar": "FILE",
                     "help": "CSV or Parquet; - is CSV on standard output",
+                },
+            ),
+            (
+                "--keep",
+                {
+                    "action": "append",
+                    "default": [],
+                    "metavar": "COLUMN",
+                    "help": "write a column of CONTEXTS too, such as an ID; can be repeated",
                 },
             ),
             (

@@ -9,9 +9,9 @@ from drcrm.cli.evaluation import Evaluation
 from drcrm.diagnostics.verdict import WITHOUT_CERTIFICATE, Verdict, percent, untested
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> int:
     """Run the command."""
-    answer_on_policy("certify", options, _state_certificates)
+    return answer_on_policy("certify", options, _state_certificates)
 
 
 def _state_certificates(evaluation: Evaluation) -> Verdict:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.cli.answers import build_answer, require_separate_outputs, write_answer
-from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, estimate_logging, evaluate
+from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, estimate_logging, evaluate, exit_status
 from drcrm.diagnostics.repeated_rows.recognition import RecognisedRows
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
 from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
@@ -57,13 +57,13 @@ class PolicyOnLog:
     counts: dict[str, int] | None = None
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> int:
     """Run the command."""
-    answer_on_policy("evaluate_policy", options, attrgetter("verdict"))
+    return answer_on_policy("evaluate_policy", options, attrgetter("verdict"))
 
 
-def answer_on_policy(command: str, options: argparse.Namespace, conclude: Callable[[Evaluation], Verdict]) -> None:
-    """Evaluate a policy on a log, and write the answer with the verdict that ``conclude`` returns."""
+def answer_on_policy(command: str, options: argparse.Namespace, conclude: Callable[[Evaluation], Verdict]) -> int:
+    """Evaluate a policy on a log, write the answer with the verdict that ``conclude`` returns, and return a status."""
     require_separate_outputs(options)
     with show_progress(options.verbose, options.jobs) as report, open_policy_on_log(options, report) as case:
         report("evaluating the policy")
@@ -83,6 +83,7 @@ def answer_on_policy(command: str, options: argparse.Namespace, conclude: Callab
             recognised=case.counts,
         )
     write_answer(answer, options)
+    return exit_status(evaluation.verdict, options.fail_unless)
 
 
 def _evaluate(case: PolicyOnLog, confidence: float, estimate: str | None) -> Evaluation:

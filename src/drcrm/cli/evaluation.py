@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -79,6 +80,18 @@ class Evaluation:
             entry = {"name": policy.name, "label": policy.label, "estimates": values, **comparison.as_dict()}
             entries.append(entry | defaults | dict(policy.settings))
         return entries
+
+
+def exit_status(verdict: Verdict, requirement: str | None) -> int:
+    """Return the exit status for --fail-unless: 0 if the requirement holds, 3 if it does not, 4 if that is undecided.
+
+    Print the verdict to standard error if the requirement does not hold.
+    """
+    passing = {"better": ("better",), "not-worse": ("better", "not shown")}
+    if requirement is None or verdict.verdict in passing[requirement]:
+        return 0
+    print(f"--fail-unless {requirement}: the verdict is {verdict.verdict!r}", file=sys.stderr)
+    return 3 if verdict.verdict in ("worse", "the log is wrong") else 4
 
 
 def evaluate(

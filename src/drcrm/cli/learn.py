@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from drcrm.cli.answers import build_answer, require_separate_outputs, write_answer
 from drcrm.cli.candidates import AlgorithmResult, algorithm_entries, best_candidate, fit_candidates
-from drcrm.cli.evaluation import Evaluation, estimate_logging, evaluate
+from drcrm.cli.evaluation import Evaluation, estimate_logging, evaluate, exit_status
 from drcrm.data.dask_executor import use_cluster
 from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
 from drcrm.errors import InputError
@@ -63,7 +63,7 @@ class LearningResult:
         return replace(verdict, sentence=sentence)
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> int:
     """Run the command: check the arguments, learn, evaluate the candidates, and write policy and answer."""
     require_separate_outputs(options)
     if is_terminal(options.output):
@@ -88,6 +88,7 @@ def run(options: argparse.Namespace) -> None:
         answer = _answer(learned, options)
         write_policy(options.output, _stored_policy(learned, options))
     write_answer(answer, options)
+    return exit_status(learned.verdict, options.fail_unless)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from drcrm.cli.answers import require_separate_outputs
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import atomic, is_stream
 from drcrm.logs.encoding.columns import escape_formula
+from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.mapping import as_mapping, import_extra
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.logs.readers import log_files as readers
@@ -35,18 +36,29 @@ def run(options: argparse.Namespace) -> None:
     if options.output.suffix not in FORMATS and not is_stream(options.output):
         raise InputError(f"--output must be a {' or '.join(FORMATS)} file, got {options.output}")
     stored = read_policy(options.policy)
-    counts: Counts = {"unseen": Counter(), "missing": Counter(), "uncertain": Counter()}
-    if PROPENSITY in _action_columns(stored):
-        raise InputError(
-            f"{options.policy}: its actions are in a column {PROPENSITY!r}, which the output needs for the "
-            "propensities; rename the column and learn again"
-        )
+    _require_new_columns(stored, options)
+    counts: Counts = {"unseen": Counter(), "missing": Counter(), "uncertain": Counter(), "escaped": Counter()}
     with _open_output(options) as write, show_progress() as report:
         report(f"choosing actions for {options.contexts.name}")
         for decisions in _choose_actions(stored, options, counts):
             write(decisions)
     for remark in _remarks(stored, options, counts):
         print(remark, file=sys.stderr)
+
+
+def _require_new_columns(stored: StoredPolicy, options: argparse.Namespace) -> None:
+    """Raise InputError if two columns of the output had the same name, or if there are no columns to keep."""
+    written = [*_action_columns(stored), PROPENSITY]
+    if PROPENSITY in written[:-1]:
+        raise InputError(
+            f"{options.policy}: its actions are in a column {PROPENSITY!r}, which the output needs for the "
+            "propensities; rename the column and learn again"
+        )
+    for name in options.keep:
+        if name in written or options.keep.count(name) > 1:
+            raise InputError(f"--keep {name}: the output has a column {name!r} already")
+    if options.keep and not isinstance(stored.encoding, TableEncoding):
+        raise InputError(f"--keep needs a log in CSV or Parquet, but {options.policy} was learned from another format")
 
 
 def _remarks(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) -> Iterator[str]:
@@ -56,9 +68,10 @@ def _remarks(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) 
     for reason, rows in counts["unseen"].items():
         yield f"{options.contexts}: {reason} in {rows} rows; the policy has not seen it"
     escape = _name_writer(options)
-    if escaped := sum(escape(name) != name for name in {*_action_columns(stored), *stored.encoding.names}):
+    names = {*_action_columns(stored), *stored.encoding.names, *options.keep}
+    if escaped := sum(escape(name) != name for name in names) + counts["escaped"].total():
         yield (
-            f"{options.output}: {escaped} names begin like a spreadsheet formula, so they are written with an "
+            f"{options.output}: {escaped} texts begin like a spreadsheet formula, so they are written with an "
             "apostrophe in front; --raw-names writes them without it"
         )
     if uncertain := counts["uncertain"][True]:
@@ -73,21 +86,26 @@ def _remarks(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) 
 def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) -> Iterator[pd.DataFrame]:
     """Yield the actions and their propensities, one chunk of contexts at a time.
 
-    Increase the counts of rows with values that the policy has not seen, of imputed values by feature, and, with
-    --greedy, of contexts by whether the policy was uncertain of its action.
+    Increase the counts of rows with values that the policy has not seen, of imputed values by feature, of escaped
+    values by kept column, and, with --greedy, of contexts by whether the policy was uncertain of its action.
     """
     with prefix_errors(options.policy):
         csv_format = as_mapping(stored.header.get("mapping")).csv_format
     rng, write_name = np.random.default_rng(options.seed), _name_writer(options)
     streams = rng, *rng.spawn(2)
-    for X, unseen, missing in readers.context_batches(options.contexts, stored.encoding, readers.ROWS, csv_format):
+    batches = readers.context_batches_with(options.contexts, options.keep, stored.encoding, readers.ROWS, csv_format)
+    for X, unseen, missing, kept in batches:
         counts["unseen"].update(unseen)
         counts["missing"].update(missing)
         if options.greedy:
             log_prob = stored.policy.log_prob(X, stored.policy.greedy(X))
             counts["uncertain"].update((log_prob < np.log1p(-UNCERTAIN)).tolist())
         actions, propensity = _draw_actions(stored.policy, X, options, streams)
-        yield pd.DataFrame(_name_actions(stored, actions, write_name) | {PROPENSITY: propensity})
+        columns: dict[object, Any] = {}
+        for name in options.keep:
+            columns[write_name(name)] = written = kept[name].map(write_name)
+            counts["escaped"][name] += int((written != kept[name])[kept[name].notna()].sum())
+        yield pd.DataFrame(columns | _name_actions(stored, actions, write_name) | {PROPENSITY: propensity})
 
 
 def _draw_actions(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from drcrm.data.listeners import report_progress
 from drcrm.errors import InputError, prefix_errors
@@ -121,6 +122,14 @@ def context_batches(
     InputError
         What is wrong with the file, or a format that differs from that of the training log.
     """
+    for *batch, _ in context_batches_with(path, (), encoding, rows, csv_format):
+        yield tuple(batch)
+
+
+def context_batches_with(
+    path: str | Path, keep: Sequence[str], encoding: Encoding, rows: int, csv_format: CsvFormat | None = None
+) -> Iterator[tuple]:
+    """Yield the items of :func:`context_batches`, and a frame with the columns ``keep`` of a table, else None."""
     form, files = _opened(Path(path))
     forms = {TableEncoding: TABLES, ArrayEncoding: ("npz",)}.get(type(encoding), tuple(TEXTS))
     if form not in forms:
@@ -128,8 +137,8 @@ def context_batches(
     csv_format = csv_format or CsvFormat()
     for file in files:
         with prefix_errors(file):
-            for data in _features_of(file, form, encoding, rows, csv_format):
-                yield encoding.contexts(data), encoding.unseen(data), data.missing()
+            for data, kept in _features_of(file, form, encoding, rows, csv_format, keep):
+                yield encoding.contexts(data), encoding.unseen(data), data.missing(), kept
 
 
 def format_of(path: Path) -> str:
@@ -215,23 +224,24 @@ def _text_batches(
 
 
 def _features_of(
-    file: Path, form: str, encoding: Encoding, rows: int, csv_format: CsvFormat
-) -> Iterator[ContextFeatures]:
-    """Yield the features of a file's contexts batch by batch."""
+    file: Path, form: str, encoding: Encoding, rows: int, csv_format: CsvFormat, keep: Sequence[str]
+) -> Iterator[tuple[ContextFeatures, pd.DataFrame | None]]:
+    """Yield the features of a file's contexts batch by batch, and the columns of a table to keep."""
     if form == "npz":
-        yield Arrays(npz_contexts(read_arrays(file)))
+        yield Arrays(npz_contexts(read_arrays(file))), None
     elif isinstance(encoding, TableEncoding):
-        row, columns = 0, Columns([*encoding.scales, *encoding.categorical, *encoding.times], [*encoding.scales])
+        names = dict.fromkeys([*encoding.scales, *encoding.categorical, *encoding.times, *keep])
+        row, columns = 0, Columns([*names], [*encoding.scales])
         for frame in table_frames(file, form, lambda header: columns, rows, csv_format):
             numbers = np.arange(row, row + len(frame))
-            yield Table.of(frame, encoding.scales, encoding.categorical, encoding.times, numbers)
+            yield Table.of(frame, encoding.scales, encoding.categorical, encoding.times, numbers), frame[[*keep]]
             row += len(frame)
         _require_rows(row)
     else:
         contexts = TEXTS[form].contexts(_Lines(file, reported=True), encoding.kind == "lists")
         for batch in batches(contexts, rows):
             _require_rows(len(batch))
-            yield features_of(batch)
+            yield features_of(batch), None
 
 
 def _require_rows(count: int) -> None:
