@@ -48,6 +48,13 @@ def parse_mapping(text: str) -> object:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def parse_delimiter(text: str) -> str:
+    """Return the delimiter of a CSV file; ``tab`` is a tabulator."""
+    if text not in ("tab", ",", ";", "\t", "|"):
+        raise argparse.ArgumentTypeError(f"{text!r}, expected one of , ; | tab")
+    return "\t" if text == "tab" else text
+
+
 def number_type(number: Callable, is_valid: Callable, expected: str) -> Callable[[str], float]:
     """Return an argparse type for numbers with a condition; ``expected`` describes them in its message."""
 
@@ -114,7 +121,43 @@ ANSWERS: tuple[Option, ...] = (
     ("--verbose", {"action": "store_true", "help": "print how long each part took"}),
 )
 
+SETUP = "drcrm.cli.setup"
 COMMANDS = {
+    "example": Command(
+        "write an example log, to try the other commands",
+        """Write an example log into a folder, and print the next command.
+
+Writes  shop.csv, a log of a shop with the mapping shop.yaml; later.csv, a log of later visits; rule.csv, the log of a
+        deterministic rule; and shop.dsjson, a log in a format of Vowpal Wabbit. No file is overwritten.""",
+        (("folder", {"metavar": "DIR", "type": Path, "help": "folder for the files; . is the current folder"}),),
+        epilog="",
+        package=SETUP,
+    ),
+    "init": Command(
+        "propose a mapping, which describes the columns of a log",
+        """Propose a mapping, which describes the columns of a log, from their names and values.
+
+Reads   LOG: the first rows of a CSV or Parquet file, or of the first file in a folder.
+Writes  --output: the mapping, YAML. A key is certain if both the name and the values of a column fit. For other keys,
+        the file has comments with the candidates. Check each line. No file is overwritten.""",
+        (
+            ("log", {"metavar": "LOG", "type": Path, "help": "CSV or Parquet"}),
+            (
+                "--output",
+                {"type": Path, "default": Path("-"), "metavar": "MAPPING", "help": "YAML (- is standard output)"},
+            ),
+            (
+                "--delimiter",
+                {
+                    "type": parse_delimiter,
+                    "metavar": "CHARACTER",
+                    "help": "of a CSV file, if it is not detected: one of , ; | tab",
+                },
+            ),
+        ),
+        epilog="",
+        package=SETUP,
+    ),
     "learn": Command(
         "learn a policy from a log, and decide whether it is better than the logging policy",
         """Learn a policy from a log, and decide whether it is better than the logging policy.
@@ -239,6 +282,17 @@ The certificate covers actions drawn from the policy. It does not cover --greedy
             ),
             seed_option("of the drawn actions"),
         ),
+    ),
+    "completion": Command(
+        "print a script that completes the commands in a shell",
+        """Print a script that completes commands, options and their choices in a shell.
+
+    bash  source <(drcrm completion bash)                            # in ~/.bashrc
+    zsh   source <(drcrm completion zsh)                             # in ~/.zshrc
+    fish  drcrm completion fish > ~/.config/fish/completions/drcrm.fish""",
+        (("shell", {"choices": ("bash", "zsh", "fish"), "help": "bash, zsh or fish", "metavar": "SHELL"}),),
+        epilog="",
+        package=SETUP,
     ),
     "check": Command(
         "check the configuration of experiments before they run",

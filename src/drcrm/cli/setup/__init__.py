@@ -1,0 +1,1 @@
+"""Commands that prepare a first run: ``drcrm example``, ``init`` and ``completion``."""

@@ -1,0 +1,268 @@
+"""``drcrm init``: propose a mapping for a log from the names and the values of its columns.
+
+A key is proposed only if a column's name and its values fit the key. Other candidates become comments with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from drcrm.errors import InputError, escape_unprintable, prefix_errors
+from drcrm.files import standard_descriptor, write_text
+from drcrm.logs.encoding.columns import categories, is_missing
+from drcrm.logs.encoding.timestamps import ISO
+from drcrm.logs.mapping import LogMapping
+from drcrm.logs.readers.csv_format import CsvFormat
+from drcrm.logs.readers.log_files import TABLES, files_of, format_of
+from drcrm.logs.readers.table_files import Columns, table_frames
+from drcrm.logs.readers.table_records import dataset_mapping
+
+ROWS = 50_000  # rows that are read
+SHOWN = 3  # values in a comment
+MAX_CATEGORIES = 1000  # a text column with more values is no category
+MAX_ACTIONS = 1000
+FEW = 20  # values; a column with more may be that of ids
+LINE = 100  # characters; longer lists of columns have a column per line
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+YAML_WORDS = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
+NAMES = {  # words in the names of columns
+    "propensity": "propensity propensities prob probability pscore ps p pi0 pi",
+    "reward": "reward rewards click clicks clicked conversion converted purchase purchased bought revenue profit gain "
+    "rating payoff outcome response",
+    "cost": "cost costs loss regret penalty",
+    "action": "action arm item decision treatment variant choice chosen offer ad banner campaign creative product "
+    "recommendation recommended section article headline content template layout",
+    "group": "user visitor customer client member account session cookie person patient household uid userid",
+    "time": "time timestamp date datetime day ts when at",
+}
+STRONG = {"action", "arm", "propensity", "reward", "cost"}  # a column with such a word precedes others
+ID = {"id", "ids", "key", "hash", "uuid"}
+EXPECTED = {
+    "propensity": "numbers in (0, 1] with a name such as propensity or prob",
+    "reward": "numbers with a name such as reward, click or cost",
+    "action": f"2 to {MAX_ACTIONS} values with a name such as action, arm or item",
+}
+REQUIRED = "action", "propensity", "reward"
+OPTIONAL = {
+    "group": "rows with the same value depend on each other",
+    "time": "orders the rows, to check for drift; with split: last 25 %, the last rows are held out",
+}
+ADVICE = {  # comments about a key without a column
+    "action": ["# labels: [FIRST, SECOND]  # for several decisions per row: a column of 0 and 1 for each"],
+    "propensity": [
+        "# If the probabilities of the logged actions are unknown, estimate them; this weakens the guarantees:",
+        "# propensity: null",
+        "# propensity_model: softmax",
+    ],
+    "reward": ["# cost: COLUMN  # instead of a reward, if lower is better"],
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column of a log: its name, its values as texts, and its numbers, NaN if missing, if all values are numbers."""
+
+    name: str
+    codes: np.ndarray
+    values: list[str]
+    numbers: np.ndarray | None
+    is_time: bool
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all values are whole numbers."""
+        return self.numbers is not None and bool((self.numbers[~np.isnan(self.numbers)] % 1 == 0).all())
+
+    def has_word(self, key: str) -> bool:
+        """Whether the name has a word that is typical of a key.
+
+        All words of a group or an action must be typical, or ID: user_id is a group, but user_age is not.
+        """
+        typical = set(NAMES[key].split())
+        is_whole = key not in ("group", "action") or not STRONG.isdisjoint(self.words) or self.words <= typical | ID
+        return not self.words.isdisjoint(typical) and is_whole
+
+    @property
+    def words(self) -> set[str]:
+        """The words of the name, in lower case."""
+        return {word.lower() for word in WORD.findall(self.name)}
+
+    def fits(self, key: str) -> bool:
+        """Whether the values are possible for a key of the mapping."""
+        n, distinct = len(self.codes), len(self.values)
+        if key == "propensity":
+            return self.numbers is not None and bool(((self.numbers > 0) & (self.numbers <= 1)).all())
+        if key in ("reward", "cost"):
+            return distinct > 1 and self.numbers is not None and bool(np.isfinite(self.numbers).all())
+        if key == "action":
+            return 2 <= distinct <= min(MAX_ACTIONS, n // 2) and (self.numbers is None or self.is_whole)
+        if key == "group":
+            return FEW < distinct < n
+        return self.is_time
+
+    def describe(self) -> str:
+        """Return the number of values and examples, or the range of the numbers."""
+        if self.numbers is not None and len(self.values) > SHOWN:
+            low, high = np.nanmin(self.numbers), np.nanmax(self.numbers)
+            return f"{len(self.values)} values from {low:.4g} to {high:.4g}"
+        examples = ", ".join(value if len(value) < 20 else f"{value[:19]}…" for value in self.values[:SHOWN])
+        return escape_unprintable(f"{len(self.values)} values: {examples}{', …' if len(self.values) > SHOWN else ''}")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the command: write the proposal, and print which keys are missing and what to do next."""
+    output: Path = options.output
+    is_printed = standard_descriptor(output) == 1
+    if output.exists() and not is_printed:
+        raise InputError(f"{output} exists already, expected a new file; nothing was written")
+    columns = read_columns(options.log, options.delimiter)
+    roles = assign_roles(columns)
+    title = f"# Proposed by drcrm init from the names and the first values of {escape_unprintable(options.log.name)}."
+    sections = [[title, "# Check each line. A line that begins with # has no effect."]]
+    sections += _mapping_sections(columns, roles, options.delimiter)
+    write_text(output, "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n")
+    stream = sys.stderr if is_printed else sys.stdout
+    missing = [key for key in REQUIRED if key not in roles and not (key == "reward" and "cost" in roles)]
+    if missing:
+        print(f"The mapping lacks {' and '.join(missing)}. Its comments show candidates.", file=stream)
+    else:
+        config = "MAPPING.yaml" if is_printed else str(output)
+        words = shlex.join([str(options.log), "--config", config, "--output", "policy.npz", "--report", "report.html"])
+        print(f"Check {config}, then learn a policy:\n\n    drcrm learn {words}", file=stream)
+
+
+def read_columns(path: Path, delimiter: str | None = None) -> list[Column]:
+    """Return the columns of the first rows of a log; InputError if its format needs no mapping."""
+    with prefix_errors(path):
+        form = format_of(path)
+        if form not in TABLES:
+            raise InputError(f"is {form}, which needs no mapping: drcrm learn {path} --output policy.npz")
+        file = files_of(path)[0]
+        frame = next(table_frames(file, form, _select_all, ROWS, csv_format=CsvFormat(delimiter)), None)
+        if frame is None or not len(frame):
+            raise InputError("has no rows, expected at least one")
+        return [_column(frame[name]) for name in frame if not isinstance(frame[name].iloc[0], list | dict | np.ndarray)]
+
+
+def _select_all(header: list[str]) -> Columns:
+    """Return all columns; InputError if the columns of a CSV file are not found, or need no mapping."""
+    if any("|" in name for name in header):
+        raise InputError("has | in the names of its columns; if it is between the columns, add --delimiter '|'")
+    if dataset_mapping(header, LogMapping()) != LogMapping():
+        raise InputError("is the Open Bandit Dataset's csv, which needs no mapping")
+    return Columns([name for name in header if header.count(name) == 1], [])
+
+
+def _column(column: pd.Series) -> Column:
+    """Return a column. Numbers may have decimal commas."""
+    codes, values = categories(column, str(column.name))
+    texts = column.astype(str).str.strip()
+    is_time = column.dtype.kind == "M" or bool(texts.str.fullmatch(ISO.strip("^$")).all())
+    if column.dtype.kind == "M":
+        return Column(str(column.name), codes, values, None, is_time)
+    if column.dtype.kind == "b":
+        return Column(str(column.name), codes, values, column.to_numpy(dtype=float), is_time)
+    missing = is_missing(column)
+    with_points = texts.mask(missing).str.replace(r"^([+-]?\d*),(\d+)$", r"\1.\2", regex=True)
+    numbers = pd.to_numeric(with_points, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    is_number = not missing.all() and not np.isnan(numbers[~missing]).any()
+    return Column(str(column.name), codes, values, numbers if is_number else None, is_time)
+
+
+def assign_roles(columns: list[Column]) -> dict[str, Column]:
+    """Return the column of each key of the mapping whose name and values fit; a key with several has none."""
+    roles: dict[str, Column] = {}
+    for key in NAMES:
+        free = [column for column in columns if column not in roles.values()]
+        fitting = [column for column in free if column.has_word(key) and column.fits(key)]
+        strong = [column for column in fitting if not STRONG.isdisjoint(column.words)]
+        if len(strong or fitting) == 1:
+            [roles[key]] = strong or fitting
+    if "reward" in roles and "cost" in roles:
+        del roles["cost"]
+    return roles
+
+
+def _mapping_sections(columns: list[Column], roles: dict[str, Column], delimiter: str | None) -> Iterator[list[str]]:
+    """Yield the lines of each section of the mapping."""
+    free = [column for column in columns if column not in roles.values()]
+    for required in REQUIRED:
+        key = "cost" if required == "reward" and "cost" in roles else required
+        is_known = key in roles
+        yield [f"{key}: {_quote(roles[key].name)}  # {roles[key].describe()}"] if is_known else _candidates(key, free)
+    optional = [f"delimiter: {_quote(delimiter)}"] if delimiter else []
+    for key, purpose in OPTIONAL.items():
+        if key in roles:
+            optional.append(f"{key}: {_quote(roles[key].name)}  # {purpose}")
+        else:
+            names = [_quote(column.name) for column in free if column.has_word(key) and column.fits(key)]
+            optional += [f"# {key}: {name}  # optional: {purpose}" for name in names]
+    yield optional
+    yield [*_feature_lines(free)]
+
+
+def _candidates(key: str, free: list[Column]) -> list[str]:
+    """Return comments about a key without a column: candidates, and what to do if there is none."""
+    fitting = [column for column in free if column.fits(key)]
+    named = [column for column in fitting if column.has_word(key)]
+    lines = [f"# {key}: not certain, since {'several columns fit' if named else f'no column has {EXPECTED[key]}'}."]
+    if fitting:
+        lines.append("# Remove the # in front of the right line:")
+    lines += [f"# {key}: {_quote(column.name)}  # {column.describe()}" for column in (named or fitting)[:10]]
+    return [*lines, *ADVICE[key]]
+
+
+def _feature_lines(free: list[Column]) -> Iterator[str]:
+    """Yield the features, and comments about columns that are left out."""
+    groups: dict[str, list[Column]] = {"numeric": [], "categorical": [], "time": []}
+    omitted: list[tuple[Column, str]] = []
+    for column in free:
+        if reason := _why_no_feature(column):
+            omitted.append((column, reason))
+        else:
+            groups["time" if column.is_time else "categorical" if column.numbers is None else "numeric"].append(column)
+    yield "# Features must be known before the decision. Remove the other columns."
+    yield "features:" if any(groups.values()) else "features: {}"
+    for key, columns in groups.items():
+        names = [_quote(column.name) for column in columns]
+        line = f"  {key}: [{', '.join(names)}]"
+        if names:
+            yield from [line] if len(line) <= LINE else [f"  {key}:", *(f"  - {name}" for name in names)]
+    for column, reason in omitted:
+        yield f"# not a feature: {_quote(column.name)} ({reason})"
+    for column in groups["categorical"][:3]:
+        if len(column.values) <= 20:
+            yield f"# slice: {_quote(column.name)}  # optional: the report has a line for each of {column.describe()}"
+
+
+def _why_no_feature(column: Column) -> str:
+    """Return why a column is left out of the features, or an empty text."""
+    n, distinct = len(column.codes), len(column.values)
+    if distinct == 1:
+        return "a single value"
+    if column.numbers is None and not column.is_time and distinct > min(MAX_CATEGORIES, max(FEW, n // 2)):
+        return f"a text with {distinct} different values"
+    if column.is_whole and distinct == n > FEW:
+        return "a number with a different value in each row"
+    for key in ("propensity", "reward", "cost", "action", "group"):
+        if column.has_word(key) and column.fits(key):
+            return f"its name may be that of {'an' if key == 'action' else 'a'} {key}"
+    is_time = column.has_word("time") and column.numbers is not None and distinct > MAX_CATEGORIES
+    return "its name may be that of a time" if is_time else ""
+
+
+def _quote(name: str) -> str:
+    """Return a name as a YAML scalar: without quotes if that is safe."""
+    is_plain = PLAIN.fullmatch(name) and name.lower() not in YAML_WORDS
+    return name if is_plain else json.dumps(name, ensure_ascii=False)

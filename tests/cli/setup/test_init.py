@@ -1,0 +1,131 @@
+"""Proposed mappings: usable if all keys are certain; otherwise comments name the candidates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from drcrm.cli.setup.example import MAPPING, draw_visits
+from drcrm.cli.setup.init import Column, assign_roles, read_columns
+from drcrm.logs.readers.log_files import read_records
+
+
+@pytest.fixture
+def propose(run, tmp_path):
+    """Return the mapping that is proposed for a table, as text and parsed."""
+
+    def propose(frame: pd.DataFrame, *options, **csv) -> tuple[str, dict]:
+        frame.to_csv(tmp_path / "log.csv", index=False, **csv)
+        status, _, error = run("init", tmp_path / "log.csv", "--output", tmp_path / "m.yaml", *options)
+        assert (status, error) == (0, "")
+        text = (tmp_path / "m.yaml").read_text("utf-8")
+        return text, yaml.safe_load(text)
+
+    return propose
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_the_example_needs_no_changes(suffix, tmp_path, run):
+    frame, log = draw_visits(2000, 0.7, 0)[0], tmp_path / f"log.{suffix}"
+    frame.to_csv(log, index=False) if suffix == "csv" else frame.to_parquet(log, index=False)
+    status, output, _ = run("init", log, "--output", tmp_path / "new/m.yaml")
+    assert (status, "then learn a policy" in output) == (0, True)
+    expected = yaml.safe_load(MAPPING)
+    del expected["slice"]  # a choice of the user
+    assert yaml.safe_load((tmp_path / "new/m.yaml").read_text("utf-8")) == expected
+    assert read_records(log, tmp_path / "new/m.yaml").size == 2000
+    status, _, error = run("init", log, "--output", tmp_path / "new/m.yaml")
+    assert (status, "exists already" in error) == (1, True)
+
+
+def draw_table(n: int = 500) -> pd.DataFrame:
+    """Return columns of all kinds, with names that need quotes in YAML."""
+    rng = np.random.default_rng(0)
+    columns = {
+        "Row": np.arange(n),
+        "userId": rng.integers(0, 100, n),
+        "user_age": rng.integers(18, 80, n),
+        "arm": rng.integers(0, 3, n),
+        "action_prob": rng.uniform(0.1, 0.9, n),
+        "share": rng.uniform(0.1, 0.9, n),
+        "clicked": rng.integers(0, 2, n),
+        "bought": rng.integers(0, 2, n),
+        "created at": pd.date_range("2024-01-01", periods=n, freq="h"),
+        "größe: 1": np.where(np.arange(n) % 9, rng.normal(size=n), np.nan),
+        "yes": rng.choice(["a # b", "c"], n),
+        "same": 7,
+        "comment": [f"text {row}" for row in range(n)],
+        "product_category": rng.choice(list("abc"), n),
+    }
+    return pd.DataFrame(columns)
+
+
+@pytest.mark.parametrize("csv", [{}, {"sep": ";", "decimal": ","}, {"sep": "|"}], ids=str)
+def test_uncertain_keys_are_comments(propose, csv):
+    options = ["--delimiter", "|"] if csv.get("sep") == "|" else []
+    text, mapping = propose(draw_table(), *options, **csv)
+    assert mapping.pop("delimiter", None) == (options or [None])[-1]
+    assert mapping == {
+        "action": "arm",
+        "propensity": "action_prob",
+        "group": "userId",
+        "time": "created at",
+        "features": {"numeric": ["user_age", "share", "größe: 1"], "categorical": ["yes", "product_category"]},
+    }
+    assert {"# reward: clicked", "# reward: bought"} <= {line.partition("  #")[0] for line in text.splitlines()}
+    for name in ("Row", "same", "comment"):
+        assert f"# not a feature: {name} (" in text
+
+
+def test_without_propensities_the_mapping_says_how_to_estimate_them(propose, tmp_path, run):
+    frame = draw_table().drop(columns=["action_prob", "bought"])
+    text, mapping = propose(frame)
+    assert "propensity" not in mapping
+    assert "# propensity: share  # 500 values from 0.1" in text
+    estimated = text.replace("# propensity: null", "propensity: null").replace("# propensity_model", "propensity_model")
+    records = read_records(tmp_path / "log.csv", yaml.safe_load(estimated))
+    assert (records.propensity, records.size) == (None, 500)
+
+
+def test_a_cost_replaces_the_reward(propose):
+    frame = draw_table().drop(columns=["clicked", "bought"]).assign(loss=lambda frame: frame["share"] * 2)
+    assert propose(frame)[1]["cost"] == "loss"
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("user_id", "group"), ("sessionID", "group"), ("user_age", None), ("ITEM", "action"), ("item_type", None)],
+)
+def test_all_words_of_the_names_of_actions_and_groups_are_typical(name, key):
+    codes = np.arange(400) % 30
+    column = Column(name, codes, [f"v{code}" for code in range(30)], None, False)
+    assert assign_roles([column]) == ({} if key is None else {key: column})
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("log.csv", "", "is empty"),
+        ("log.csv", "a,b\n", "has no rows"),
+        ("log.csv", "a|b\n1|2\n", "add --delimiter '|'"),
+        ("log.csv", "item_id,position,click,propensity_score\n1,1,0,0.5\n", "needs no mapping"),
+        ("log.dsjson", "{}\n", "is dsjson, which needs no mapping"),
+        ("log.xlsx", "", "has no known format"),
+    ],
+)
+def test_logs_without_columns_to_map_are_one_line(name, content, message, tmp_path, run):
+    (tmp_path / name).write_text(content)
+    status, _, error = run("init", tmp_path / name)
+    assert (status, error.count("\n")) == (1, 1)
+    assert message in error
+
+
+def test_odd_parquet_columns_are_left_out(tmp_path):
+    frame = pd.DataFrame({"lists": [[1, 2]] * 30, "clicked": [True, False] * 15, "many": np.arange(30) / 7})
+    frame.to_parquet(tmp_path / "log.parquet")
+    columns = read_columns(tmp_path / "log.parquet")
+    assert [column.name for column in columns] == ["clicked", "many"]
+    assert assign_roles(columns) == {"reward": columns[0]}
+    assert columns[0].describe() == "2 values: True, False"
