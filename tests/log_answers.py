@@ -403,7 +403,7 @@ def hostile() -> dict:
         item |= {"name": label, "sentence": label, "threshold": label, "source": label}
     answer["diagnostics"] += [diagnostic(SCRIPT, bad[number], "", "caution", "") for number in range(12)]
     answer["verdict"] |= {"sentence": SCRIPT, "changes": NAMES}
-    answer["weights"]["quantiles"] = {SCRIPT: 1.0, "1": math.inf}
+    answer["weights"]["quantiles"] = {"0.5": 1.0, "1": math.inf}
     answer["largest_rows"] = [{"row": 0, "weight": 1e300, "cost": math.nan, "share": 3}]
     answer["made"] = {SCRIPT: NAMES}
     return answer

@@ -127,8 +127,8 @@ def test_titles_of_tables_can_stand_in_a_data_uri():
 
 def test_every_algorithm_is_in_a_group_and_the_papers_in_its_own():
     groups = {name: algorithm["group"] for name, algorithm in shipped_algorithms().items()}
-    assert {name for name, group in groups.items() if group == "The paper's"} == set(PAPER_ALGORITHMS)
-    assert set(groups.values()) == {"The paper's", "Other people's", "This project's"}
+    assert {name for name, group in groups.items() if group == "The paper"} == set(PAPER_ALGORITHMS)
+    assert set(groups.values()) == {"The paper", "Baselines", "This project"}
 
 
 def test_grids_are_the_designs():

@@ -28,7 +28,7 @@ PROBLEMS = """([width, minText]) => {
   const name = element => element.tagName + " " + element.className;
   const cut = elements.filter(element => {
     const box = element.getBoundingClientRect();
-    const scrolls = element.closest(".scroll, pre, details:not([open])");
+    const scrolls = element.closest(".scroll, pre");
     return (box.right > width + 1 || box.left < -1) && !scrolls;
   });
   const small = elements.filter(element =>
@@ -70,8 +70,9 @@ def problems(browser: Browser, html: str, width: int, folder: Path) -> list[str]
     page.on("pageerror", lambda error: messages.append(f"error: {error}"))
     page.on("dialog", lambda dialog: (messages.append(f"dialog: {dialog.message}"), dialog.dismiss()))
     page.goto(path.as_uri())
-    messages += page.evaluate(PROBLEMS, [width, MIN_TEXT])
     box = page.locator("header").bounding_box()
+    page.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
+    messages += page.evaluate(PROBLEMS, [width, MIN_TEXT])
     messages += ["the verdict is not on the first screen"] * (box["y"] + box["height"] >= HEIGHT)
     messages += ["a script of a name has run"] * (page.title() == "hit")
     messages += blank_charts(page)

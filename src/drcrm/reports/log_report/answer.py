@@ -229,7 +229,7 @@ class Answer:
         """The decimals of costs and rewards."""
         parts: list[Any] = [self.raw.get("logging")]
         if self.evaluated:
-            parts += [*self.evaluated.raw["estimates"].values(), self.evaluated.comparison]
+            parts += [self.evaluated.raw["estimates"].get(self.evaluated.main_estimate), self.evaluated.comparison]
         known = [part for part in parts if part]
         return decimals_for([part.get("standard_error") for part in known], [part.get("value") for part in known])
 

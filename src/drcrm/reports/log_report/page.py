@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MARKS = {"better": "✓", "open": "≈", "worse": "↓", "care": "!", "cannot": "?", "wrong": "!"}
 MAX_FAILURES = 4
 MAX_ACTIONS = 8
-ROW_COUNTS = {"rows": "read", "training": "for training", "heldout": "held out", "contexts": "contexts"}
+ROW_COUNTS = {"rows": "rows read", "training": "for training", "heldout": "held out", "contexts": "contexts"}
 PROPENSITIES = {
     "logged": "from the log",
     "imitated": "estimated, because the log has none. Certificates hold only if the estimates are correct.",
@@ -113,7 +113,7 @@ def header(answer: Answer) -> Mapping[str, object]:
 
 
 def gain(answer: Answer, candidate: Candidate) -> Mapping[str, object] | None:
-    """Return the difference from the logging policy as a chart with a better and a worse side, and in words."""
+    """Return the difference from the logging policy in words, and as a chart with a better and a worse side."""
     difference, bound, units = candidate.difference, candidate.difference_bound, answer.units
     if not is_number(difference.value):
         return None
@@ -123,10 +123,12 @@ def gain(answer: Answer, candidate: Candidate) -> Mapping[str, object] | None:
     name = f"{candidate.label}, {candidate.settings}" if candidate.settings else candidate.label
     word = "certified" if is_number(candidate.bound) else "bound:"
     ends = [answer.format(end, sign=True) for end in (difference.low, difference.high)]
+    bound_key = {"bound strong": f"{word.removesuffix(':')}: {units.side} this"} if is_number(bound) else {}
     return {
         "candidate": name if answer.keeps_logging_policy else "",
         "chart": gauge(scale, difference, "strong", bound, 0.0),
-        "zero": percent(zero),
+        "labels": scale.labels(),
+        "key": {"dot strong": f"estimate and {answer.confidence} interval", **bound_key, "logging": "logging policy"},
         "better_side": (percent(zero), percent(1 - zero)) if units.is_reward else ("0%", percent(zero)),
         "value": answer.format(difference.value, sign=True),
         "interval": " to ".join(ends) if is_number(difference.low) else "",

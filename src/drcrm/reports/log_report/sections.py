@@ -16,6 +16,7 @@ from drcrm.reports.log_report.formatting import (
     is_number,
     numbers,
     plural,
+    shorten,
 )
 
 MAX_DRAWN = 8  # candidates in the chart
@@ -90,6 +91,7 @@ def candidates(answer: Answer) -> Section:
     n_hidden = len(answer.candidates) - len(drawn)
     return {
         "title": "Candidates" if len(answer.candidates) > 1 else "Policy",
+        "result": f"{len(answer.candidates)} compared with the logging policy" if len(answer.candidates) > 1 else "",
         "is_held_out": bool(answer.part("log").get("heldout")),
         "table": Table.of(columns, rows, scale=scale),
         "more": plural(n_hidden, "more candidate") if n_hidden else "",
@@ -174,7 +176,9 @@ def estimates(answer: Answer) -> Section:
         chart = gauge(scale, interval, colour, None, answer.logging.value)
         value = Cell(answer.format(interval.value), style="bold")
         rows.append([Cell(ESTIMATES[key]), Cell(chart=chart), value, Cell(answer.format_interval(interval, DASH))])
-    return {"table": Table.of([*columns, Column("Value"), Column("Interval")], rows, scale=scale)}
+    ends = [answer.format(end([interval.value for interval in candidate.estimates.values()])) for end in (min, max)]
+    table = Table.of([*columns, Column("Value"), Column("Interval")], rows, scale=scale)
+    return {"table": table, "result": f"{len(rows)} estimates from {' to '.join(ends)}"}
 
 
 def actions(answer: Answer) -> Section:
@@ -203,6 +207,7 @@ def actions(answer: Answer) -> Section:
     return {
         "table": Table.of(columns, rows),
         "has_policy": any(is_number(action.get("policy")) for action in ranked),
+        "result": _largest_change(ranked[0]) or plural(len(ranked), "action"),
         "more": plural(len(rest), "other action") if rest else "",
         "logging": format_share(sum(numbers(action.get("logging") for action in rest))),
         "policy": format_share(sum(numbers(action.get("policy") for action in rest))),
@@ -215,6 +220,14 @@ def _change(action: Mapping) -> float:
     if is_number(logging) and is_number(policy):
         return abs(policy - logging)
     return max(numbers([logging, policy]), default=0.0)
+
+
+def _largest_change(action: Mapping) -> str:
+    """Return how an action's share changes, or nothing if a share is unknown."""
+    logging, policy = action.get("logging"), action.get("policy")
+    if not (is_number(logging) and is_number(policy)):
+        return ""
+    return f"largest change: {shorten(action.get('action'), 24)} from {format_share(logging)} to {format_share(policy)}"
 
 
 def _unsupported(share: object) -> Cell:
@@ -238,7 +251,9 @@ def overlap(answer: Answer) -> Section:
         else None,
         "calibration": calibration(points) if points else None,
     }
-    return {**view, "has_policy": bool(propensities.get("policy"))} if any(view.values()) else None
+    largest = [f"largest importance weight {format_number(value)}" for key, value in quantiles if float(key) == 1]
+    result = {"has_policy": bool(propensities.get("policy")), "result": "".join(largest)}
+    return {**view, **result} if any(view.values()) else None
 
 
 def _power_of_ten(exponent: float) -> str:
@@ -290,7 +305,8 @@ def slices(answer: Answer) -> Section:
         for part, interval, value in zip(parts[:MAX_ROWS], intervals, logging, strict=False)
     ]
     more = plural(len(parts) - MAX_ROWS, "other slice") if len(parts) > MAX_ROWS else ""
-    return {"table": Table.of(columns, rows, scale=scale), "more": more} if parts else None
+    view = {"table": Table.of(columns, rows, scale=scale), "more": more, "result": plural(len(parts), "slice")}
+    return view if parts else None
 
 
 def influential_rows(answer: Answer) -> Section:
@@ -306,4 +322,4 @@ def influential_rows(answer: Answer) -> Section:
         for row in answer.items("largest_rows")[:MAX_INFLUENTIAL]
     ]
     table = Table.of(columns, rows, style="scroll narrow")
-    return {"table": table} if table else None
+    return {"table": table, "result": f"{len(rows)} rows with the largest weights"} if table else None
